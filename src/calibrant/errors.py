@@ -1,0 +1,36 @@
+"""The errors that a user sees: one line that says who, what was expected, what came, what to do."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+__all__ = ["CalibrantError", "InputError", "MissingExtraError", "NotFittedError", "unknown_name"]
+
+
+class CalibrantError(Exception):
+    """Base of every error that calibrant raises on purpose; the command line prints it as one line."""
+
+
+class InputError(CalibrantError, ValueError):
+    """The data or an argument is not what the called function takes."""
+
+
+class NotFittedError(CalibrantError, AttributeError):
+    """A calibrator was used before ``fit``."""
+
+
+class MissingExtraError(CalibrantError, ImportError):
+    """An optional dependency is not installed; the message holds its ``pip install``."""
+
+
+def unknown_name(what: str, name: str, known: Iterable[str], hint: str = "") -> InputError:
+    """The error for a name that is not in a table, with the nearest known one.
+
+    >>> print(unknown_name("method", "focall", ["focal", "flsd"]))
+    Unknown method 'focall'. Did you mean 'focal'?
+    """
+    known = sorted(known)
+    near = difflib.get_close_matches(name, known, n=1)
+    advice = f"Did you mean '{near[0]}'?" if near else f"Known: {', '.join(known)}."
+    return InputError(f"Unknown {what} '{name}'. {advice} {hint}".strip())
