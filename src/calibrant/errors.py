@@ -9,7 +9,7 @@ __all__ = ["CalibrantError", "InputError", "MissingExtraError", "NotFittedError"
 
 
 class CalibrantError(Exception):
-    """Base of every error that calibrant raises on purpose; the command line prints it as one line."""
+    """Base of every error raised on purpose; the command line prints it as one line."""
 
 
 class InputError(CalibrantError, ValueError):

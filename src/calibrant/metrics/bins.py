@@ -1,0 +1,61 @@
+"""Equal-width bins of confidence and the convention at their edges."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from calibrant.errors import InputError
+
+__all__ = ["Bins", "Closed"]
+
+Closed: TypeAlias = Literal["right", "left"]
+
+
+@dataclass(frozen=True)
+class Bins:
+    """``count`` bins of equal width over [0, 1].
+
+    ``closed="right"`` (the default, as Guo et al. 2017): bins (lo, hi], the first closed at 0, so
+    confidence 1.0, which float32 softmax reaches at a logit gap of 19, lies in the last bin.
+    ``closed="left"``: bins [lo, hi), the last closed at 1, as NumPy's histogram, scikit-learn and
+    netcal do it.
+
+    >>> Bins(5).index(np.array([0.0, 0.2, 0.5, 1.0]))
+    array([0, 0, 2, 4])
+    >>> Bins(5, closed="left").index(np.array([0.0, 0.2, 0.5, 1.0]))
+    array([0, 1, 2, 4])
+    """
+
+    count: int = 15
+    closed: Closed = "right"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.count, bool) or int(self.count) != self.count or self.count < 1:
+            raise InputError(f"Bins expects a whole number of bins ≥ 1, got {self.count!r}.")
+        if self.closed not in ("right", "left"):
+            raise InputError(f"Bins: closed must be 'right' or 'left', got {self.closed!r}.")
+
+    def edges(self, dtype: Any = np.float64) -> np.ndarray:
+        """The count + 1 edges k / count, rounded to the type of the values that they part.
+
+        So a float32 0.2 counts as equal to the edge 0.2, as its writer meant it.
+        """
+        return (np.arange(self.count + 1) / self.count).astype(dtype)
+
+    def index(self, values: np.ndarray) -> np.ndarray:
+        """The bin of each value; values that rounding put outside [0, 1] go to the end bins."""
+        edges = self.edges(values.dtype)
+        guess = (values.astype(np.float64) * self.count).astype(np.int64)
+        np.clip(guess, 0, self.count - 1, out=guess)
+        # The product rounds, so compare with the edges on both sides: exact, and faster than
+        # a binary search.
+        if self.closed == "right":
+            guess -= values <= edges[guess]
+            guess += values > edges[np.maximum(guess, 0) + 1]
+        else:
+            guess -= values < edges[guess]
+            guess += values >= edges[np.maximum(guess, 0) + 1]
+        return np.clip(guess, 0, self.count - 1, out=guess)

@@ -1,0 +1,107 @@
+"""The state of metrics that need every confidence: two numbers per example, whatever K is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from calibrant.arrays import is_tensor, to_numpy
+from calibrant.errors import InputError
+from calibrant.predictions import Predictions, softmax
+
+__all__ = ["Confidences", "confidences", "top_label"]
+
+
+@dataclass(frozen=True, eq=False)
+class Confidences:
+    """Confidence and correctness of each example, and where asked for its bootstrap block.
+
+    Adding two states puts their examples side by side. What is computed from them sorts first and
+    treats tied confidences as one step, so the order of examples or shards does not matter.
+
+    >>> a = Confidences(np.array([0.9, 0.6]), np.array([True, False]))
+    >>> len(a + a)
+    4
+    """
+
+    confidence: np.ndarray
+    correct: np.ndarray
+    block: np.ndarray | None = field(default=None)
+
+    def __post_init__(self) -> None:
+        shapes = {np.shape(a) for a in (self.confidence, self.correct)}
+        if len(shapes) != 1 or len(next(iter(shapes))) != 1:
+            raise InputError(
+                "Confidences expects two arrays of shape (n,), got "
+                f"{np.shape(self.confidence)} and {np.shape(self.correct)}."
+            )
+        object.__setattr__(self, "confidence", np.asarray(self.confidence, np.float64))
+        object.__setattr__(self, "correct", np.asarray(self.correct, bool))
+
+    def __len__(self) -> int:
+        return len(self.confidence)
+
+    def __add__(self, other: Confidences) -> Confidences:
+        if not isinstance(other, Confidences):
+            return NotImplemented
+        return Confidences.concatenate([self, other])
+
+    def __radd__(self, other: object) -> Confidences:
+        return self if other == 0 else NotImplemented  # So that sum(states) works.
+
+    @classmethod
+    def concatenate(cls, parts: list[Confidences]) -> Confidences:
+        """The sum of many states in one copy."""
+        if not parts:
+            return cls(np.empty(0), np.empty(0, bool))
+        blocks = [p.block for p in parts if p.block is not None]
+        return cls(
+            np.concatenate([p.confidence for p in parts]),
+            np.concatenate([p.correct for p in parts]),
+            np.concatenate(blocks) if len(blocks) == len(parts) else None,
+        )
+
+    def ascending(self) -> Confidences:
+        """The same, sorted by confidence."""
+        order = np.argsort(self.confidence, kind="stable")
+        block = None if self.block is None else self.block[order]
+        return Confidences(self.confidence[order], self.correct[order], block)
+
+
+def confidences(source: Predictions | Confidences) -> Confidences:
+    """The state of ``source``; a state is returned as it is."""
+    if isinstance(source, Confidences):
+        return source
+    confidence, _, correct = top_label(source)
+    return Confidences(confidence, correct)
+
+
+def top_label(predictions: Predictions) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Confidence, predicted class and correctness of each example; the first of equal maxima wins.
+
+    >>> top_label(Predictions.from_probabilities([[0.9, 0.1], [0.5, 0.5]], [1, 0]))
+    (array([0.9, 0.5]), array([0, 0]), array([False,  True]))
+    """
+    parts = [_top_label(part) for part in predictions.chunks(_rows(predictions))]
+    if not parts:
+        return np.empty(0), np.empty(0, np.int64), np.empty(0, bool)
+    confidence, predicted, correct = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return confidence, predicted, correct
+
+
+def _rows(predictions: Predictions) -> int:
+    return max(1, (1 << 18) // predictions.classes)
+
+
+def _top_label(part: Predictions) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    if is_tensor(part.scores):
+        predicted = part.scores.argmax(dim=1)
+        scores = part.scores.double()
+        scores = scores if part.kind == "probabilities" else scores.softmax(dim=1)
+        confidence = scores.gather(1, predicted[:, None])[:, 0]
+        return to_numpy(confidence), to_numpy(predicted), to_numpy(predicted == part.labels)
+    predicted = part.scores.argmax(axis=1)
+    scores = part.scores.astype(np.float64, copy=False)
+    scores = scores if part.kind == "probabilities" else softmax(scores)
+    return scores[np.arange(len(part)), predicted], predicted, predicted == part.labels

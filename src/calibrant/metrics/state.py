@@ -1,0 +1,153 @@
+"""The additive state that all binned metrics, scores and diagrams come from."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from calibrant.errors import InputError
+from calibrant.metrics.bins import Bins
+
+__all__ = ["CalibrationState"]
+
+
+@dataclass(frozen=True, eq=False)
+class CalibrationState:
+    """Counts and sums over examples; states of two shards add up to the state of the whole.
+
+    Sums are float64 whatever the type of the scores; memory does not grow with n. Every array may
+    have leading axes, one state per entry (blocks of a bootstrap, replicates): the metrics work on
+    the last axes and return one number per entry.
+
+    ======================== ========= =====================================================
+    field                    shape     per
+    ======================== ========= =====================================================
+    n, correct               ()        examples, and those whose argmax is the label
+    nll, brier               ()        sums of −log p_y and of Σ_k (p_k − 1[y = k])²
+    top_count, …_confidence, (B,)      bin of the top-label confidence: examples, sum of
+    …_correct                          confidence, sum of correctness
+    class_count,             (K, B)    class k and bin of p_k: examples, sum of p_k, and
+    …_confidence, …_correct            examples labelled k (one against rest)
+    label_count              (K,)      true class
+    predicted_count, …       (K,)      predicted class: examples, sum of confidence, right
+    ======================== ========= =====================================================
+
+    >>> from calibrant import Predictions
+    >>> from calibrant.metrics import accumulate, ece
+    >>> p = Predictions.from_probabilities([[0.9, 0.1], [0.3, 0.7]], [0, 0])
+    >>> whole = accumulate(p)
+    >>> ece(whole) == ece(accumulate(p[:1]) + accumulate(p[1:]))
+    True
+    """
+
+    bins: Bins
+    classes: int
+    ignored: int
+    n: np.ndarray
+    correct: np.ndarray
+    nll: np.ndarray
+    brier: np.ndarray
+    top_count: np.ndarray
+    top_confidence: np.ndarray
+    top_correct: np.ndarray
+    class_count: np.ndarray
+    class_confidence: np.ndarray
+    class_correct: np.ndarray
+    label_count: np.ndarray
+    predicted_count: np.ndarray
+    predicted_confidence: np.ndarray
+    predicted_correct: np.ndarray
+
+    SUMS: ClassVar[tuple[str, ...]]
+
+    @classmethod
+    def empty(
+        cls,
+        classes: int,
+        bins: Bins | None = None,
+        *,
+        classwise: bool = True,
+        blocks: tuple[int, ...] = (),
+    ) -> CalibrationState:
+        """The neutral element of ``+``. Without ``classwise`` the (K, B) tables have no rows."""
+        bins = bins or Bins()
+        rows = classes if classwise else 0
+        shapes: dict[str, tuple[int, ...]] = {}
+        for name in cls.SUMS:
+            part = name.split("_")[0]
+            shapes[name] = {
+                "top": (bins.count,),
+                "class": (rows, bins.count),
+                "label": (classes,),
+                "predicted": (classes,),
+            }.get(part, ())
+        whole = ("n", "correct", "top_count", "top_correct", "class_count", "class_correct")
+        integer = (*whole, "label_count", "predicted_count", "predicted_correct")
+        return cls(
+            bins,
+            classes,
+            0,
+            **{
+                name: np.zeros(blocks + shape, np.int64 if name in integer else np.float64)
+                for name, shape in shapes.items()
+            },
+        )
+
+    @property
+    def classwise(self) -> bool:
+        """Whether the (K, B) tables were kept."""
+        return bool(self.class_count.shape[-2])
+
+    def __add__(self, other: CalibrationState) -> CalibrationState:
+        if not isinstance(other, CalibrationState):
+            return NotImplemented
+        for name in ("bins", "classes", "classwise"):
+            mine, theirs = getattr(self, name), getattr(other, name)
+            if mine != theirs:
+                raise InputError(f"States with different {name} do not add: {mine} and {theirs}.")
+        sums = {name: getattr(self, name) + getattr(other, name) for name in self.SUMS}
+        return replace(self, ignored=self.ignored + other.ignored, **sums)
+
+    def __radd__(self, other: object) -> CalibrationState:
+        return self if other == 0 else NotImplemented  # So that sum(states) works.
+
+    def total(self) -> CalibrationState:
+        """The sum over the leading axes."""
+        lead = tuple(range(self.n.ndim))
+        return replace(self, **{s: getattr(self, s).sum(axis=lead) for s in self.SUMS})
+
+    def resampled(self, weights: np.ndarray) -> CalibrationState:
+        """States of bootstrap replicates: (R, G) weights times the sums of G blocks."""
+        sums = {}
+        for name in self.SUMS:
+            table = getattr(self, name)
+            flat = weights @ table.reshape(len(table), -1).astype(np.float64)
+            sums[name] = flat.reshape(len(weights), *table.shape[1:])
+        return replace(self, **sums)
+
+    def to_json(self) -> str:
+        """One line of JSON; :meth:`from_json` gives the same state back, to the last bit."""
+        content: dict[str, Any] = {s: getattr(self, s).tolist() for s in self.SUMS}
+        header = {"bins": self.bins.count, "closed": self.bins.closed, "classes": self.classes}
+        return json.dumps({**header, "ignored": self.ignored, **content}).replace(
+            "Infinity",
+            '"inf"',  # JSON has no infinity; nll is infinite where p_y = 0.
+        )
+
+    @classmethod
+    def from_json(cls, text: str) -> CalibrationState:
+        """Read what :meth:`to_json` wrote."""
+        content = json.loads(text)
+        bins = Bins(content["bins"], content["closed"])
+        empty = cls.empty(content["classes"], bins)
+        sums = {s: np.asarray(content[s], dtype=getattr(empty, s).dtype) for s in cls.SUMS}
+        if not sums["class_count"].size:
+            shape = (*sums["n"].shape, 0, bins.count)
+            sums |= {s: sums[s].reshape(shape) for s in cls.SUMS if s.startswith("class_")}
+        return cls(bins, content["classes"], content["ignored"], **sums)
+
+
+CalibrationState.SUMS = tuple(f.name for f in fields(CalibrationState))[3:]

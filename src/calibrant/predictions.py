@@ -1,0 +1,265 @@
+"""Predictions: the one record that training ends with and everything after starts from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, TypeAlias, cast
+
+import numpy as np
+
+from calibrant.arrays import Array, as_array, is_tensor, to_numpy
+from calibrant.errors import InputError
+from calibrant.validation import check_labels, check_logits, check_probabilities
+
+__all__ = ["IGNORED", "Kind", "Predictions", "softmax"]
+
+Kind: TypeAlias = Literal["logits", "probabilities"]
+
+# The label of padding, special tokens and non-first word pieces, as everywhere in PyTorch.
+IGNORED = -100
+
+# What the leading axis of an unflattened array is: tokens of sentences, pixels of images.
+_LEADING_GROUP = {3: "sentence", 4: "image"}
+
+
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """Scores of a classifier on n examples and K classes, with the true labels.
+
+    Made by :meth:`from_logits` or :meth:`from_probabilities`, which say what the scores are; it is
+    never guessed. Examples labelled −100 are dropped once, here, and counted in ``ignored``.
+
+    ``scores`` has shape (n, K) and keeps its type and device (NumPy array or torch tensor);
+    ``labels`` has shape (n,); ``groups`` holds columns of n values each (sentence, position,
+    fold, …), as NumPy arrays; ``label_names`` holds K names.
+
+    >>> p = Predictions.from_logits([[2.0, 0.0], [0.0, 1.0], [3.0, 0.0]], [0, 0, -100])
+    >>> p
+    Predictions(n=2, classes=2, kind='logits', ignored=1)
+    >>> p.probabilities().round(3)
+    array([[0.881, 0.119],
+           [0.269, 0.731]])
+    """
+
+    scores: Array
+    labels: Array
+    kind: Kind
+    label_names: tuple[str, ...] | None = None
+    groups: Mapping[str, np.ndarray] = field(default_factory=dict)
+    ignored: int = 0
+
+    @classmethod
+    def from_logits(
+        cls,
+        logits: Any,
+        labels: Any,
+        *,
+        label_names: Sequence[str] | None = None,
+        groups: Mapping[str, Any] | None = None,
+    ) -> Predictions:
+        """Unnormalised scores of shape (…, K), or of shape (n,) for the logit of class 1 of two."""
+        return cls._from("logits", logits, labels, label_names, groups)
+
+    @classmethod
+    def from_probabilities(
+        cls,
+        probabilities: Any,
+        labels: Any,
+        *,
+        label_names: Sequence[str] | None = None,
+        groups: Mapping[str, Any] | None = None,
+    ) -> Predictions:
+        """Rows that sum to 1, of shape (…, K), or of shape (n,) for P(class 1) of two classes."""
+        return cls._from("probabilities", probabilities, labels, label_names, groups)
+
+    @classmethod
+    def _from(
+        cls,
+        kind: Kind,
+        scores: Any,
+        labels: Any,
+        label_names: Sequence[str] | None,
+        groups: Mapping[str, Any] | None,
+    ) -> Predictions:
+        scores, labels = _floating(as_array(scores), kind), as_array(labels)
+        if scores.ndim == 1:
+            scores = _two_columns(scores, kind)
+        scores, labels, groups = _flattened(scores, labels, groups or {})
+        names = None if label_names is None else tuple(str(name) for name in label_names)
+        return cls(scores, labels, kind, names, groups)
+
+    def __post_init__(self) -> None:
+        _check_shapes(self)
+        labels = _beside(self.labels, self.scores)
+        kept = labels != IGNORED
+        dropped = int(labels.shape[0]) - int(kept.sum())
+        scores = self.scores
+        groups = {name: to_numpy(column) for name, column in self.groups.items()}
+        if dropped:
+            scores, labels = scores[kept], labels[kept]
+            keep = to_numpy(kept)
+            groups = {name: column[keep] for name, column in groups.items()}
+        check_labels(labels, self.classes)
+        (check_logits if self.kind == "logits" else check_probabilities)(scores)
+        values = {"scores": scores, "labels": labels, "groups": groups}
+        for name, value in {**values, "ignored": self.ignored + dropped}.items():
+            object.__setattr__(self, name, value)  # Frozen for everybody but the constructor.
+
+    def __repr__(self) -> str:
+        return (
+            f"Predictions(n={len(self)}, classes={self.classes}, kind={self.kind!r}, "
+            f"ignored={self.ignored})"
+        )
+
+    def __len__(self) -> int:
+        return int(self.scores.shape[0])
+
+    @property
+    def classes(self) -> int:
+        """K, the number of columns; a class that never occurs counts."""
+        return int(self.scores.shape[1])
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The label names, or the column numbers as text where there are none."""
+        return self.label_names or tuple(str(k) for k in range(self.classes))
+
+    def __getitem__(self, rows: Any) -> Predictions:
+        """The predictions of some rows: a slice, a mask or an array of indices.
+
+        ``ignored`` counts what was dropped when the whole was made, so a part starts from 0.
+        """
+        if isinstance(rows, int):
+            rows = slice(rows, rows + 1)
+        index = to_numpy(rows) if not isinstance(rows, slice) else rows
+        groups = {name: column[index] for name, column in self.groups.items()}
+        part = object.__new__(type(self))  # Already validated: a part of what is right is right.
+        values = (self.scores[rows], self.labels[rows], self.kind, self.label_names, groups, 0)
+        for name, value in zip(self.__dataclass_fields__, values, strict=True):
+            object.__setattr__(part, name, value)
+        return part
+
+    def chunks(self, rows: int) -> Iterator[Predictions]:
+        """Consecutive parts of at most ``rows`` rows, without a copy."""
+        return (self[start : start + rows] for start in range(0, len(self), rows))
+
+    def probabilities(self) -> Array:
+        """The scores as probabilities, of shape (n, K): softmax of logits in at least float32."""
+        return self.scores if self.kind == "probabilities" else softmax(self.scores)
+
+    def logits(self) -> Array:
+        """The scores as logits: log-probabilities where probabilities were given (log 0 = −inf)."""
+        if self.kind == "logits":
+            return self.scores
+        if is_tensor(self.scores):
+            return self.scores.log()
+        with np.errstate(divide="ignore"):
+            return np.log(self.scores)
+
+    def with_scores(self, scores: Any, kind: Kind) -> Predictions:
+        """The same examples with other scores, as a calibrator makes them."""
+        return replace(self, scores=_floating(as_array(scores), kind), kind=kind)
+
+    def numpy(self) -> Predictions:
+        """The same on the host as NumPy arrays."""
+        if not is_tensor(self.scores):
+            return self
+        return replace(self, scores=to_numpy(self.scores), labels=to_numpy(self.labels))
+
+
+def softmax(logits: Array) -> Array:
+    """exp(l_k) / Σ_j exp(l_j), in float32 or better: in half precision it saturates too early.
+
+    >>> softmax(np.array([[1000.0, 1000.0]]))
+    array([[0.5, 0.5]])
+    """
+    if is_tensor(logits):
+        return (logits.float() if logits.itemsize < 4 else logits).softmax(-1)
+    wide = logits.astype(np.float32) if logits.itemsize < 4 else logits
+    exponentials = np.exp(wide - wide.max(axis=-1, keepdims=True))
+    return exponentials / exponentials.sum(axis=-1, keepdims=True)
+
+
+def _floating(scores: Array, kind: str) -> Array:
+    if is_tensor(scores):
+        return scores if scores.is_floating_point() else scores.double()
+    if scores.dtype.kind in "iub":
+        return scores.astype(np.float64)
+    if scores.dtype.kind != "f":
+        raise InputError(
+            f"Predictions expects {kind} as an array of numbers, got dtype {scores.dtype}."
+        )
+    return scores
+
+
+def _two_columns(scores: Array, kind: Kind) -> Array:
+    """A binary classifier's single score as two columns: (1 − p, p), or (0, l)."""
+    first = 1 - scores if kind == "probabilities" else 0 * scores
+    if is_tensor(scores):
+        import torch
+
+        return torch.stack([first, scores], dim=1)
+    return np.stack([first, scores], axis=1)
+
+
+def _flattened(
+    scores: Array, labels: Array, groups: Mapping[str, Any]
+) -> tuple[Array, Array, dict[str, Any]]:
+    """(b, t, K) scores with (b, t) labels as rows; without groups, the leading axis becomes one."""
+    if scores.ndim < 3 or tuple(labels.shape) != tuple(scores.shape[:-1]):
+        return scores, labels, dict(groups)
+    lead = int(scores.shape[0])
+    rows = int(np.prod(scores.shape[:-1]))
+    flat = {name: to_numpy(column).reshape(rows) for name, column in groups.items()}
+    if not groups:
+        name = _LEADING_GROUP.get(scores.ndim, "example")
+        flat[name] = np.repeat(np.arange(lead), rows // lead if lead else 0)
+    return scores.reshape(rows, scores.shape[-1]), labels.reshape(rows), flat
+
+
+def _beside(labels: Array, scores: Array) -> Array:
+    """The labels as integers, in the same library and on the same device as the scores."""
+    if is_tensor(scores):
+        import torch
+
+        tensor = labels if is_tensor(labels) else torch.as_tensor(to_numpy(labels))
+        labels = tensor.to(scores.device)
+        whole = not labels.is_floating_point() or bool((labels == labels.round()).all())
+    else:
+        labels = to_numpy(labels)
+        if labels.dtype.kind in "OUS":
+            raise InputError(
+                "Predictions expects labels as class numbers 0..K−1, got text; "
+                "give label_names and map each name to its number."
+            )
+        whole = labels.dtype.kind in "iub" or bool((labels == np.rint(labels)).all())
+    if not whole:
+        raise InputError("Predictions expects labels as class numbers 0..K−1, got fractions.")
+    return labels.long() if is_tensor(labels) else labels.astype(np.int64, copy=False)
+
+
+def _check_shapes(p: Predictions) -> None:
+    shape, n = tuple(p.scores.shape), tuple(p.labels.shape)
+    if p.kind not in ("logits", "probabilities"):
+        raise InputError(f"kind must be 'logits' or 'probabilities', got {p.kind!r}.")
+    if len(shape) != 2 or n != shape[:1]:
+        raise InputError(
+            f"Predictions expects scores of shape (n, K) and n labels, got {shape} and {n}."
+        )
+    if shape[1] < 2:
+        raise InputError(
+            f"Predictions expects at least 2 classes, got {shape[1]} column(s); for a binary "
+            "classifier with one score per example pass a one-dimensional array."
+        )
+    if p.label_names is not None and len(p.label_names) != shape[1]:
+        raise InputError(
+            f"Predictions expects one label name per column: {shape[1]} columns, "
+            f"{len(p.label_names)} names."
+        )
+    for name, column in p.groups.items():
+        if len(cast(Sequence[Any], column)) != shape[0]:
+            raise InputError(
+                f"Group '{name}' has {len(column)} values for {shape[0]} examples; "
+                "give one value per example."
+            )
