@@ -1,4 +1,4 @@
-"""The audit: everything that one look at a file of predictions should tell, as plain data."""
+"""What an audit finds, as plain data: the command line prints it, the report draws it."""
 
 from __future__ import annotations
 
