@@ -3,6 +3,7 @@
 from calibrant.metrics.accumulate import accumulate
 from calibrant.metrics.binned import classwise_ece, debiased_ece, ece, mce, overconfidence_error
 from calibrant.metrics.bins import Bins
+from calibrant.metrics.chance import chance_ece
 from calibrant.metrics.confidences import Confidences, confidences, top_label
 from calibrant.metrics.scores import accuracy, brier, error, mean_confidence, nll
 from calibrant.metrics.state import CalibrationState
@@ -14,6 +15,7 @@ __all__ = [
     "accumulate",
     "accuracy",
     "brier",
+    "chance_ece",
     "classwise_ece",
     "confidences",
     "debiased_ece",

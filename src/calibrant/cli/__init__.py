@@ -1,0 +1,48 @@
+"""The command line: one file per command, each parses, calls the library and prints."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+from calibrant import __version__
+from calibrant.errors import CalibrantError
+
+__all__ = ["main"]
+
+# Command → module. The modules import what they need when they run, so that --help is quick.
+COMMANDS = ("audit", "compare", "fit", "apply", "list", "demo")
+
+BAD_INPUT = 2
+INTERRUPTED = 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; bad input ends with one line on standard error and exit code 2."""
+    args = _parser().parse_args(argv)
+    try:
+        return int(args.run(args))
+    except CalibrantError as error:
+        print(f"calibrant {args.command}: {error}", file=sys.stderr)
+        return BAD_INPUT
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:  # `calibrant … | head`: the reader has seen enough.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="calibrant",
+        description="Honest confidence for neural classifiers: audit it, fix it, train for it.",
+        epilog="'calibrant COMMAND --help' explains one command.",
+    )
+    parser.add_argument("--version", action="version", version=f"calibrant {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for name in COMMANDS:
+        importlib.import_module(f"calibrant.cli.{name}").add_parser(commands)
+    return parser

@@ -1,0 +1,49 @@
+"""Tables that a person can read in a terminal of any width."""
+
+from __future__ import annotations
+
+import shutil
+import textwrap
+from collections.abc import Sequence
+
+__all__ = ["render_table"]
+
+_GAP = "  "
+_NARROWEST = 24  # Below this a wrapped last column is harder to read than a long line.
+
+
+def render_table(
+    headers: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    right: Sequence[int] = (),
+    width: int | None = None,
+) -> str:
+    """Aligned columns under a rule; the last column is wrapped to the terminal's width.
+
+    ``right`` names the columns, counted from 0, that are aligned on the right (numbers).
+
+    >>> print(render_table(["metric", "value"], [["ECE", "0.05"], ["accuracy", "0.9"]], right=[1]))
+    metric    value
+    ───────────────
+    ECE        0.05
+    accuracy    0.9
+    """
+    width = width or shutil.get_terminal_size().columns
+    sizes = [max(len(row[i]) for row in [headers, *rows]) for i in range(len(headers))]
+    fixed = sum(sizes[:-1]) + len(_GAP) * (len(sizes) - 1)
+    sizes[-1] = min(sizes[-1], max(width - fixed, _NARROWEST))
+    lines = [_line(headers, sizes, right), "─" * min(fixed + sizes[-1], max(width, fixed))]
+    for row in rows:
+        first, *rest = textwrap.wrap(row[-1], sizes[-1]) or [""]
+        lines.append(_line([*row[:-1], first], sizes, right))
+        lines += [" " * fixed + more for more in rest]
+    return "\n".join(lines)
+
+
+def _line(cells: Sequence[str], sizes: Sequence[int], right: Sequence[int]) -> str:
+    aligned = [
+        cell.rjust(size) if i in right else cell.ljust(size)
+        for i, (cell, size) in enumerate(zip(cells, sizes, strict=True))
+    ]
+    return _GAP.join(aligned).rstrip()
