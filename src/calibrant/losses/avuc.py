@@ -1,0 +1,126 @@
+"""Accuracy versus uncertainty: be certain where right, uncertain where wrong."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from calibrant.errors import InputError
+from calibrant.losses.kept import Kept, keep
+from calibrant.losses.prediction import Uncertainty, top_label, uncertainty
+
+__all__ = ["AvucThreshold", "avuc"]
+
+
+def avuc(
+    logits: Float[Tensor, "*batch classes"],
+    labels: Int[Tensor, "*batch"],
+    threshold: float | Float[Tensor, ""] | None = None,
+    *,
+    measure: Uncertainty = "entropy",
+    eps: float = 1e-10,
+    count_ignored: bool = False,
+) -> Float[Tensor, ""]:
+    r"""Soft share of examples whose certainty does not match their correctness (regulariser alone).
+
+    .. math:: R = \log\Bigl(1 + \frac{n_{AU} + n_{IC}}{n_{AC} + n_{IU} + \epsilon}\Bigr)
+
+    with u the uncertainty, th the threshold, and sums over kept examples
+
+    ====  =====================  ====================
+    n_AC  right, u ≤ th          c · (1 − tanh u)
+    n_AU  right, u > th          c · tanh u
+    n_IC  wrong, u ≤ th          (1 − c)(1 − tanh u)
+    n_IU  wrong, u > th          (1 − c) · tanh u
+    ====  =====================  ====================
+
+    u is the entropy in nats, or 1 − c (``measure="confidence"``). ``threshold=None`` takes the (lower)
+    median of u in the batch; the paper takes it from a warm-up: :class:`AvucThreshold`. Threshold and
+    comparison are constants for the gradient. In the code of Jouet et al. (IJCNN 2022) positions
+    labelled −100 count as errors; ``count_ignored=True`` exists only to reproduce it.
+
+    Reference: Krishnan & Tickoo, Improving model calibration with accuracy versus uncertainty
+    optimization, NeurIPS 2020.
+
+    >>> logits = torch.tensor([[4.0, 0.0], [0.5, 0.0]])
+    >>> avuc(logits, torch.tensor([0, 0]), threshold=0.3)
+    tensor(0.3341)
+    """
+    kept = keep(logits, labels, count_ignored=count_ignored)
+    confidence, right = top_label(kept)
+    doubt = uncertainty(kept, measure)
+    if threshold is None:
+        threshold = _median(doubt.detach(), kept)
+    certain = (doubt.detach() <= threshold).to(doubt.dtype)
+    soft_doubt = doubt.tanh()
+    weight_right, weight_wrong = confidence * right, (1 - confidence) * (1 - right)
+    matched = weight_right * certain * (1 - soft_doubt) + weight_wrong * (1 - certain) * soft_doubt
+    missed = weight_right * (1 - certain) * soft_doubt + weight_wrong * certain * (1 - soft_doubt)
+    good, bad = (kept.weight * matched).sum(), (kept.weight * missed).sum()
+    return torch.log1p(bad / (good + eps))
+
+
+@dataclass(frozen=True)
+class AvucThreshold:
+    """The threshold of :func:`avuc`, collected batch by batch during a warm-up.
+
+    th = (mean u of right examples + mean u of wrong examples) / 2. States of batches, of epochs or of
+    processes add up: the sum equals the state of the joined data.
+
+    >>> logits = torch.tensor([[4.0, 0.0], [0.5, 0.0]])
+    >>> state = AvucThreshold.of(logits, torch.tensor([0, 1])) + AvucThreshold()
+    >>> round(state.value, 4)
+    0.3763
+    """
+
+    sum_right: float = 0.0
+    sum_wrong: float = 0.0
+    count_right: int = 0
+    count_wrong: int = 0
+
+    @classmethod
+    @torch.no_grad()
+    def of(
+        cls,
+        logits: Float[Tensor, "*batch classes"],
+        labels: Int[Tensor, "*batch"],
+        *,
+        measure: Uncertainty = "entropy",
+    ) -> "AvucThreshold":
+        """The state of one batch. Reads values back from a GPU, so not for a captured step."""
+        kept = keep(logits, labels)
+        doubt = uncertainty(kept, measure).double()
+        right, weight = top_label(kept).correct.double(), kept.weight.double()
+        wrong = weight - right
+        sums = torch.stack([(doubt * right).sum(), (doubt * wrong).sum(), right.sum(), wrong.sum()])
+        sum_right, sum_wrong, count_right, count_wrong = sums.tolist()
+        return cls(sum_right, sum_wrong, int(count_right), int(count_wrong))
+
+    def __add__(self, other: "AvucThreshold") -> "AvucThreshold":
+        return AvucThreshold(
+            self.sum_right + other.sum_right,
+            self.sum_wrong + other.sum_wrong,
+            self.count_right + other.count_right,
+            self.count_wrong + other.count_wrong,
+        )
+
+    @property
+    def value(self) -> float:
+        """The threshold; the one mean that there is, if all were right or all wrong."""
+        pairs = [(self.sum_right, self.count_right), (self.sum_wrong, self.count_wrong)]
+        means = [total / count for total, count in pairs if count]
+        if not means:
+            raise InputError(
+                "AvucThreshold has seen no kept example; add the state of a batch first."
+            )
+        return sum(means) / len(means)
+
+
+def _median(values: Float[Tensor, " n"], kept: Kept) -> Float[Tensor, ""]:
+    """The lower median of the kept values, as ``torch.median`` gives it; no wait for the GPU."""
+    if values.numel() == 0:
+        return values.sum()
+    ordered = torch.where(kept.counted, values, torch.inf).sort().values
+    middle = (kept.counted.sum() - 1).clamp(min=0) // 2
+    return ordered.gather(0, middle.unsqueeze(0)).squeeze(0)

@@ -1,0 +1,141 @@
+"""Sums over all pairs under the Gaussian kernel in one dimension, in O(n): a fast Gauss transform.
+
+Trained classifiers pile their confidences up near 1, so cutting the kernel off at its support still
+leaves n² pairs. Instead [0, 1] is cut into cells of width h/2. The sources of a cell are summed into
+moments about its centre, and the moments of all cells near enough become one Taylor series per cell:
+
+    f(x − y) = Σ_{k+l<p} f^(k+l)(X − Y) · t^k/k! · (−u)^l/l!
+
+with f(z) = exp(−z²/2) in units of h, x = X + t in the cell with centre X, y = Y + u in that with Y.
+
+Error bound. Cramér's inequality gives |f^(m)(z)| ≤ 1.09 √m! exp(−z²/4). As |t − u| ≤ 1/2, the terms left
+out for one pair sum to at most Σ_{m≥p} 1.09 · 2^−m / √m! < 1e-18 at p = 24, and in the derivative to
+Σ_{m≥p} 1.09 · m · 2^{1−m} / √m! < 1e-17. Cells further apart than 9 h are dropped: each such pair is
+below exp(−9²/2) < 3e-18, in the derivative below 9 · 3e-18. So each kernel sum is exact to
+3e-17 · Σ|q_j|, less than the rounding of float64 (2^-53 = 1.1e-16) in adding up its terms.
+"""
+
+import math
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from calibrant.errors import InputError
+
+__all__ = ["smooth_gap"]
+
+MATRIX_BELOW = {"cpu": 512, "cuda": 2048}
+"""Up to this n the n × n matrix is faster, as measured by benchmarks/pairwise.py."""
+
+DEGREE = 24
+"""p: how many Taylor coefficients a cell has."""
+CELL = 0.5
+"""Width of a cell, in bandwidths."""
+REACH = math.ceil(9 / CELL) + 1
+"""How many cells to each side are added; the next is more than 9 bandwidths away."""
+NARROWEST = 1e-5
+"""Smallest bandwidth: the cells must fit in memory."""
+
+
+def smooth_gap(
+    confidence: Float[Tensor, " n"],
+    correct: Float[Tensor, " n"],
+    counted: Bool[Tensor, " n"],
+    bandwidth: float,
+) -> tuple[Float[Tensor, ""], Float[Tensor, " n"]]:
+    """mean_i |s_i − c_i| with s_i = Σ_j k_ij a_j / Σ_j k_ij over counted examples; its gradient in c.
+
+    With σ_i = sign(s_i − c_i)/n, D_i = Σ_j k_ij and primes for derivatives of kernel sums by position:
+    ∂/∂c_m = −σ_m + σ_m (N'_m − s_m D'_m)/D_m + a_m Q'_m − R'_m, where Q and R are the kernel sums with
+    weights σ/D and σs/D: c_m moves its own average, and it moves in the averages of the others.
+    """
+    if not bandwidth >= NARROWEST:
+        raise InputError(f"The bandwidth of the kernel is at least {NARROWEST}; got {bandwidth}.")
+    weight = counted.to(confidence.dtype)
+    position = torch.where(counted, confidence, 0.0) / bandwidth
+    matrix = confidence.numel() <= MATRIX_BELOW.get(confidence.device.type, 512)
+    sums = MatrixSums(position) if matrix else CellSums(position, bandwidth)
+    right = torch.where(counted, correct, 0.0)
+    (mass, hits), (mass_slope, hits_slope) = sums(torch.stack([weight, right]))
+    mass = torch.where(counted, mass, 1.0)
+    smoothed = hits / mass
+    count = weight.sum().clamp(min=1)
+    gap = torch.where(counted, smoothed - confidence, 0.0)
+    sign = gap.sign() / count
+    pull = sign / mass
+    _, (pull_slope, target_slope) = sums(torch.stack([pull, pull * smoothed]))
+    own = pull * (hits_slope - smoothed * mass_slope)
+    gradient = (own + right * pull_slope - target_slope) / bandwidth - sign
+    return gap.abs().sum() / count, torch.where(counted, gradient, 0.0)
+
+
+class MatrixSums:
+    """Σ_j q_j f(x_i − x_j) and its derivative as they stand, n × n."""
+
+    def __init__(self, position: Float[Tensor, " n"]) -> None:
+        distance = position.unsqueeze(1) - position
+        self.kernel = (distance.square() * -0.5).exp()
+        self.slope = self.kernel * -distance
+
+    def __call__(
+        self, sources: Float[Tensor, "m n"]
+    ) -> tuple[Float[Tensor, "m n"], Float[Tensor, "m n"]]:
+        """Sums and derivatives for each row of ``sources``; both matrices are (anti)symmetric."""
+        return sources @ self.kernel, -(sources @ self.slope)
+
+
+class CellSums:
+    """The same in O(n), by moments and Taylor series."""
+
+    def __init__(self, position: Float[Tensor, " n"], bandwidth: float) -> None:
+        self.cells = math.ceil(1 / (bandwidth * CELL)) + 1
+        self.cell = (position / CELL).long()
+        self.offset = position - (self.cell + 0.5) * CELL
+        self.translation = _translation(position)
+
+    def __call__(
+        self, sources: Float[Tensor, "m n"]
+    ) -> tuple[Float[Tensor, "m n"], Float[Tensor, "m n"]]:
+        """Sums and derivatives for each row of ``sources``."""
+        series = self._series(torch.stack([self._moments(row) for row in sources]))
+        pairs = [self._evaluate(one) for one in series]
+        return torch.stack([pair[0] for pair in pairs]), torch.stack([pair[1] for pair in pairs])
+
+    def _moments(self, source: Float[Tensor, " n"]) -> Float[Tensor, "degree cells"]:
+        """Σ_j q_j (−u_j)^l / l! of each cell."""
+        moments = source.new_zeros(DEGREE, self.cells)
+        term = source
+        for degree in range(DEGREE):
+            moments[degree].scatter_add_(0, self.cell, term)
+            term = term * self.offset / -(degree + 1)
+        return moments
+
+    def _series(self, moments: Float[Tensor, "m degree cells"]) -> Float[Tensor, "m degree cells"]:
+        """Taylor coefficients of each cell, from the moments of all cells in reach."""
+        padded = torch.nn.functional.pad(moments, (REACH, REACH))
+        windows = padded.unfold(2, 2 * REACH + 1, 1).transpose(1, 2)
+        return torch.einsum("mclw,klw->mkc", windows, self.translation)
+
+    def _evaluate(
+        self, series: Float[Tensor, "degree cells"]
+    ) -> tuple[Float[Tensor, " n"], Float[Tensor, " n"]]:
+        """The series at each example and its derivative, by Horner's rule."""
+        value = series[-1].index_select(0, self.cell)
+        slope = torch.zeros_like(value)
+        for coefficient in series.flip(0)[1:]:
+            slope = torch.addcmul(value, slope, self.offset)
+            value = torch.addcmul(coefficient.index_select(0, self.cell), value, self.offset)
+        return value, slope
+
+
+def _translation(like: Tensor) -> Float[Tensor, "degree degree window"]:
+    """f^(k+l)(X − Y) / k! for k + l < p, and each Y from far left to far right of X."""
+    order = torch.arange(DEGREE, dtype=like.dtype, device=like.device)
+    total = order.unsqueeze(1) + order
+    steps = torch.arange(REACH, -REACH - 1, -1, dtype=like.dtype, device=like.device) * CELL
+    degree = torch.where(total < DEGREE, total, 0.0)
+    hermite = torch.special.hermite_polynomial_he(steps, degree.unsqueeze(2))
+    sign = 1 - 2 * (degree % 2)
+    scale = torch.where(total < DEGREE, sign, 0.0) / (order + 1).lgamma().exp().unsqueeze(1)
+    return hermite * (steps.square() * -0.5).exp() * scale.unsqueeze(2)

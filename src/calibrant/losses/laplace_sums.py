@@ -1,0 +1,94 @@
+"""Sums over all pairs under the Laplacian kernel exp(−|c_i − c_j| / h), in one dimension.
+
+Sorted by c, the sum over everything at or before i decays by exp(−(c_i − c_{i−1}) / h) from one example
+to the next: two scans, forward and backward, give every kernel sum in O(n log n).
+"""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from calibrant.errors import InputError
+
+__all__ = ["quadratic_form"]
+
+MATRIX_BELOW = {"cpu": 256, "cuda": 2048}
+"""Up to this n the n × n matrix is faster, as measured by benchmarks/pairwise.py."""
+
+Form = tuple[Float[Tensor, ""], Float[Tensor, " n"]]
+
+
+def quadratic_form(
+    confidence: Float[Tensor, " n"],
+    correct: Float[Tensor, " n"],
+    share: Float[Tensor, " n"],
+    bandwidth: float,
+) -> Form:
+    """Σ_ij r_i r_j exp(−|c_i − c_j| / h) with r = s·(a − c), and its gradient in c.
+
+    With k_i = Σ_j k_ij r_j and d_i = Σ_j sign(c_i − c_j) k_ij r_j the gradient is
+    −2 s_i k_i − 2 r_i d_i / h: one part from the residual, one from the kernel.
+    """
+    if not bandwidth > 0:
+        raise InputError(f"The bandwidth of the kernel is above 0; got {bandwidth}.")
+    residual = torch.where(share > 0, share * (correct - confidence), 0.0)
+    matrix = confidence.numel() <= MATRIX_BELOW.get(confidence.device.type, 256)
+    sums = sums_by_matrix if matrix else sums_by_scans
+    smoothed, tilt = sums(confidence, residual, bandwidth)
+    gradient = -2 * (share * smoothed + residual * tilt / bandwidth)
+    return (residual * smoothed).sum(), gradient
+
+
+def sums_by_matrix(
+    confidence: Float[Tensor, " n"], residual: Float[Tensor, " n"], bandwidth: float
+) -> tuple[Float[Tensor, " n"], Float[Tensor, " n"]]:
+    """Σ_j k_ij r_j and Σ_j sign(c_i − c_j) k_ij r_j as they stand, n × n."""
+    distance = confidence.unsqueeze(1) - confidence
+    kernel = (distance.abs() / -bandwidth).exp()
+    return kernel @ residual, (kernel * distance.sign()) @ residual
+
+
+def sums_by_scans(
+    confidence: Float[Tensor, " n"], residual: Float[Tensor, " n"], bandwidth: float
+) -> tuple[Float[Tensor, " n"], Float[Tensor, " n"]]:
+    """The same in O(n log n)."""
+    position, order = (confidence / bandwidth).sort(stable=True)
+    sorted_residual = residual.index_select(0, order)
+    before, strictly_before = _decayed(position, sorted_residual)
+    after, strictly_after = _decayed(-position.flip(0), sorted_residual.flip(0))
+    smoothed = before + after.flip(0) - sorted_residual
+    tilt = strictly_before - strictly_after.flip(0)
+    return (
+        torch.empty_like(smoothed).scatter_(0, order, smoothed),
+        torch.empty_like(tilt).scatter_(0, order, tilt),
+    )
+
+
+def _decayed(
+    position: Float[Tensor, " n"], residual: Float[Tensor, " n"]
+) -> tuple[Float[Tensor, " n"], Float[Tensor, " n"]]:
+    """Σ_{j ≤ i} exp(x_j − x_i) r_j for sorted x, and the same over x_j < x_i only.
+
+    Equal positions have sign 0, so the strict sum starts before the whole run of ties.
+    """
+    inclusive = _scan(position, residual)
+    place = torch.arange(position.numel(), device=position.device)
+    changes = torch.cat([place.new_zeros(1).bool(), position[1:] != position[:-1]])
+    run = torch.where(changes, place, 0).cummax(0).values
+    last = (run - 1).clamp(min=0)
+    decay = (position.index_select(0, last) - position).exp()
+    return inclusive, torch.where(run > 0, inclusive.index_select(0, last) * decay, 0.0)
+
+
+def _scan(position: Float[Tensor, " n"], residual: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
+    """Σ_{j ≤ i} exp(x_j − x_i) r_j, in log₂ n steps that each double the reach.
+
+    No exponent is ever positive, so nothing overflows at any bandwidth; a prefix sum of
+    exp(x_j) r_j would at h < 1/700.
+    """
+    total, reach = residual, 1
+    while reach < position.numel():
+        decay = (position[:-reach] - position[reach:]).exp()
+        total = torch.cat([total[:reach], total[reach:] + decay * total[:-reach]])
+        reach *= 2
+    return total
