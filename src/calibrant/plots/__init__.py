@@ -1,0 +1,13 @@
+"""Diagrams for papers: each a function of a state that draws on matplotlib axes and returns them.
+
+``reliability_diagram(state).figure.savefig("reliability.pdf")`` is all it takes. Nothing here
+touches pyplot or its global state, so it is safe in servers and threads; matplotlib is imported
+when the first diagram is drawn.
+"""
+
+from calibrant.plots.classwise import classwise_grid
+from calibrant.plots.histogram import confidence_histogram
+from calibrant.plots.reliability import reliability_diagram
+from calibrant.plots.selective import risk_coverage
+
+__all__ = ["classwise_grid", "confidence_histogram", "reliability_diagram", "risk_coverage"]

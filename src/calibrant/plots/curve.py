@@ -1,0 +1,127 @@
+"""What the diagrams draw: per bin its edges, examples, accuracy, confidence and interval."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+
+from calibrant.errors import InputError
+from calibrant.metrics import CalibrationState
+
+__all__ = [
+    "ReliabilityCurve",
+    "class_curve",
+    "reliability_curve",
+    "wilson_interval",
+    "worst_classes",
+]
+
+
+@dataclass(frozen=True, eq=False)
+class ReliabilityCurve:
+    """One entry per bin; accuracy, confidence and interval are NaN where a bin is empty."""
+
+    lower: np.ndarray
+    upper: np.ndarray
+    count: np.ndarray
+    accuracy: np.ndarray
+    confidence: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+    @property
+    def gap(self) -> np.ndarray:
+        """Confidence − accuracy; positive is overconfident."""
+        return np.subtract(self.confidence, self.accuracy)
+
+    @property
+    def filled(self) -> np.ndarray:
+        """The numbers of the bins that hold examples."""
+        return np.asarray(np.flatnonzero(self.count))
+
+
+def reliability_curve(state: CalibrationState, level: float = 0.95) -> ReliabilityCurve:
+    """The curve of the top-label confidence.
+
+    >>> from calibrant import Predictions
+    >>> from calibrant.metrics import accumulate
+    >>> p = Predictions.from_probabilities([[0.9, 0.1], [0.3, 0.7]], [0, 0])
+    >>> reliability_curve(accumulate(p, bins=5)).accuracy
+    array([nan, nan, nan,  0.,  1.])
+    """
+    _single(state)
+    return _curve(state, state.top_count, state.top_confidence, state.top_correct, level)
+
+
+def class_curve(state: CalibrationState, label: int, level: float = 0.95) -> ReliabilityCurve:
+    """The curve of p_k of one class against the share of examples labelled k."""
+    _single(state)
+    _classwise(state)
+    tables = (state.class_count, state.class_confidence, state.class_correct)
+    count, confidence, correct = (table[label] for table in tables)
+    return _curve(state, count, confidence, correct, level)
+
+
+def worst_classes(state: CalibrationState, count: int) -> np.ndarray:
+    """The classes with the largest one-against-rest ECE, worst first; those never met left out."""
+    _single(state)
+    _classwise(state)
+    error = np.abs(state.class_correct - state.class_confidence).sum(axis=-1)
+    order = np.argsort(-error, kind="stable")
+    met = (state.label_count + state.predicted_count)[order] > 0
+    return np.asarray(order[met][:count])
+
+
+def wilson_interval(
+    successes: np.ndarray, trials: np.ndarray, level: float = 0.95
+) -> tuple[np.ndarray, np.ndarray]:
+    """Score interval of a share (Wilson 1927): the p with abs(p̂ − p) ≤ z sqrt(p (1 − p) / n).
+
+    Stays within [0, 1] and is right near 0 and 1, where the textbook p̂ ± z·sd collapses to a
+    point. It takes the examples as independent: for tokens of one sentence it is too narrow, and
+    the bootstrap by sentence is the one to quote. NaN where there are no trials.
+
+    >>> low, high = wilson_interval(np.array([10]), np.array([10]))
+    >>> low.round(3), high
+    (array([0.722]), array([1.]))
+    """
+    if not 0 < level < 1:
+        raise InputError(f"wilson_interval expects a level between 0 and 1, got {level}.")
+    z = NormalDist().inv_cdf((1 + level) / 2)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = successes / trials
+        centre = (share + z**2 / (2 * trials)) / (1 + z**2 / trials)
+        spread = np.sqrt(share * (1 - share) / trials + z**2 / (4 * trials**2))
+    half = z * spread / (1 + z**2 / np.maximum(trials, 1))
+    # Exact at the ends: rounding leaves 1e-17, which would print as −0.
+    low = np.where(successes == 0, 0.0 * share, centre - half)
+    high = np.where(successes == trials, share, centre + half)
+    return low, high
+
+
+def _curve(
+    state: CalibrationState,
+    count: np.ndarray,
+    confidence: np.ndarray,
+    correct: np.ndarray,
+    level: float,
+) -> ReliabilityCurve:
+    edges = state.bins.edges()
+    low, high = wilson_interval(correct, count, level)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        accuracy, mean = correct / count, confidence / count
+    return ReliabilityCurve(edges[:-1], edges[1:], count, accuracy, mean, low, high)
+
+
+def _single(state: CalibrationState) -> None:
+    if np.ndim(state.n):
+        raise InputError(
+            f"A diagram draws one state, got {np.shape(state.n)} of them; add them: state.total()."
+        )
+
+
+def _classwise(state: CalibrationState) -> None:
+    if not state.classwise:
+        raise InputError("A classwise diagram needs a state accumulated with classwise=True.")
