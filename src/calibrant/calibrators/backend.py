@@ -1,0 +1,119 @@
+"""The few array operations that every map is written in, alike for NumPy and torch.
+
+A map is written once: NumPy arrays and torch tensors share the names used here (torch takes
+``axis`` and ``keepdims`` as NumPy spells them), and the differences are named functions.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from calibrant.arrays import Array, is_tensor
+
+__all__ = [
+    "FLOOR",
+    "constant",
+    "log_odds",
+    "log_probabilities",
+    "log_softmax",
+    "log_sum_exp",
+    "namespace",
+    "normalized",
+    "pick",
+    "softmax",
+    "wide",
+]
+
+# Logarithms are taken of max(p, FLOOR): the smallest normal float32 number, log FLOOR = −87.3.
+FLOOR = float(np.finfo(np.float32).tiny)
+
+
+def namespace(array: Array) -> Any:
+    """The module, numpy or torch, whose functions work on ``array``."""
+    return sys.modules["torch"] if is_tensor(array) else np
+
+
+def constant(value: Any, like: Array) -> Array:
+    """``value`` in the library, on the device and (when floating) in the dtype of ``like``."""
+    if not is_tensor(like):
+        return np.asarray(value)
+    tensor = namespace(like).as_tensor(value, device=like.device)
+    return tensor.to(like.dtype) if tensor.is_floating_point() else tensor
+
+
+def wide(array: Array) -> Array:
+    """In float64, or in float32 on a device that has no float64 (Apple's MPS)."""
+    if not is_tensor(array):
+        return array.astype(np.float64, copy=False)
+    return array.float() if array.device.type == "mps" else array.double()
+
+
+def pick(table: Array, index: Array) -> Array:
+    """table[i, index[i]] for each row i, with a trailing axis of length 1."""
+    if is_tensor(table):
+        return table.gather(-1, index[..., None])
+    return np.take_along_axis(table, index[..., None], axis=-1)
+
+
+def log_sum_exp(logits: Array) -> Array:
+    """log Σ_k exp l_k, with a trailing axis of length 1.
+
+    >>> log_sum_exp(np.array([[1000.0, 1000.0]])).round(4)
+    array([[1000.6931]])
+    """
+    xp = namespace(logits)
+    top = xp.amax(logits, axis=-1, keepdims=True)
+    return top + xp.log(xp.exp(logits - top).sum(axis=-1, keepdims=True))
+
+
+def log_softmax(logits: Array) -> Array:
+    """Log-probabilities of the logits."""
+    return logits - log_sum_exp(logits)
+
+
+def softmax(logits: Array) -> Array:
+    """Probabilities of the logits."""
+    xp = namespace(logits)
+    exponentials = xp.exp(logits - xp.amax(logits, axis=-1, keepdims=True))
+    return exponentials / exponentials.sum(axis=-1, keepdims=True)
+
+
+def log_probabilities(probabilities: Array) -> Array:
+    """log max(p, FLOOR): finite, so that a class with p = 0 stays a number under every map."""
+    xp = namespace(probabilities)
+    return xp.log(xp.clip(probabilities, FLOOR, None))
+
+
+def log_odds(logits: Array) -> Array:
+    """log p_k / (1 − p_k) = l_k − log Σ_{j≠k} exp l_j, one against the rest, without cancellation.
+
+    Σ_{j≠k} is the whole sum less one term, except for the largest logit, where that difference
+    would cancel: there the other terms are added, relative to the second largest.
+
+    >>> log_odds(np.array([[100.0, 0.0]]))
+    array([[ 100., -100.]])
+    """
+    xp = namespace(logits)
+    shifted = logits - xp.amax(logits, axis=-1, keepdims=True)
+    columns = constant(np.arange(int(logits.shape[-1])), logits)
+    is_top = columns == xp.argmax(logits, axis=-1)[..., None]
+    rest = log_sum_exp(xp.where(is_top, -np.inf, shifted))
+    # Below the top, Σ_{j≠k} ≥ exp(top) = 1, so nothing is lost by the difference.
+    others = xp.exp(rest) - xp.where(is_top, 0.0, xp.exp(shifted))
+    return shifted - xp.where(is_top, rest, xp.log1p(xp.clip(others, 0.0, None)))
+
+
+def normalized(scores: Array) -> Array:
+    """Rows divided by their sum; a row of zeros, which says nothing, becomes uniform.
+
+    >>> normalized(np.array([[0.2, 0.2], [0.0, 0.0]]))
+    array([[0.5, 0.5],
+           [0.5, 0.5]])
+    """
+    xp = namespace(scores)
+    total = scores.sum(axis=-1, keepdims=True)
+    empty = total <= 0
+    return xp.where(empty, 1.0 / int(scores.shape[-1]), scores / xp.where(empty, 1.0, total))

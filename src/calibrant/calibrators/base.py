@@ -1,0 +1,279 @@
+"""What every calibrator is: hyper-parameters in ``__init__``, ``fit``, ``transform``, a file."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from calibrant.arrays import Array, as_array, is_tensor, to_numpy
+from calibrant.calibrators.backend import constant, log_probabilities, softmax, wide
+from calibrant.calibrators.likelihood import mean_nll, zero_label_count
+from calibrant.errors import InputError, NotFittedError
+from calibrant.predictions import Kind, Predictions
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+__all__ = ["CalibrationWarning", "Calibrator", "Fit"]
+
+_CHUNK = 1 << 18  # Scores per chunk: the float64 intermediates stay at a few megabytes.
+
+
+class CalibrationWarning(UserWarning):
+    """A fit that ended well but not as hoped: bounded, fell back to identity, too few examples."""
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What ``_fit`` learned, and the validation NLL where it knows it already."""
+
+    learned: Mapping[str, Any]
+    nll_before: float | None = None
+    nll_after: float | None = None
+    details: Mapping[str, Any] | None = None
+
+
+class Calibrator(ABC):
+    """A map from the scores of a classifier to honest ones, learned on validation predictions.
+
+    A subclass says what it ``takes`` and ``gives`` ("logits" or "probabilities"), learns values
+    in ``_fit`` and maps scores in ``_apply``, which is written once for NumPy and torch. The rest
+    is here, and final.
+
+    Learned values are attributes that end in ``_``, beside ``classes_``, ``label_names_``,
+    ``fitted_on_`` (where the map comes from: n, ignored, NLL before and after, warnings, version)
+    and ``fell_back_``: a map that would raise the validation NLL is replaced by identity, with a
+    :class:`CalibrationWarning`.
+
+    Types: computed in float64 in chunks (float32 on devices without float64); returned as float64
+    for float64 and as float32 for float32, float16 and bfloat16, whose softmax saturates too early.
+    """
+
+    name: ClassVar[str]
+    takes: ClassVar[Kind] = "logits"
+    gives: ClassVar[Kind] = "logits"
+    keeps_argmax: ClassVar[bool] = False  # Whether predicted class and accuracy never change.
+    needs_groups: ClassVar[tuple[str, ...]] = ()  # Columns of Predictions.groups that it reads.
+
+    classes_: int
+    label_names_: tuple[str, ...] | None
+    fitted_on_: dict[str, Any]
+    fell_back_: bool
+    _learned_names: tuple[str, ...]
+
+    @abstractmethod
+    def _fit(self, predictions: Predictions) -> Fit:
+        """Learn from predictions that are NumPy arrays, with at least one example."""
+
+    @abstractmethod
+    def _apply(self, scores: Array, values: Mapping[str, Any]) -> Array:
+        """Map (n, K) scores of kind ``takes`` to kind ``gives``, in the library of ``scores``.
+
+        ``values`` holds what ``_fit`` learned, in that library too, and the columns of
+        ``needs_groups`` by name.
+        """
+
+    def fit(self, predictions: Predictions) -> Self:
+        """Learn the map on validation predictions and return self."""
+        if not len(predictions):
+            raise InputError(
+                f"{type(self).__name__}.fit needs at least one labelled example, got none "
+                f"({predictions.ignored} ignored)."
+            )
+        self._check_groups(predictions.groups)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", CalibrationWarning)
+            self._learn(predictions.numpy())
+        said = [w for w in caught if issubclass(w.category, CalibrationWarning)]
+        self.fitted_on_["warnings"] = [str(w.message) for w in said]
+        for w in caught:
+            warnings.warn(w.message, w.category, stacklevel=2)
+        return self
+
+    def transform(self, predictions: Predictions) -> Predictions:
+        """The same examples with calibrated scores; labels, groups and names are kept.
+
+        Maps that give logits keep the kind of the input; the others give probabilities.
+        """
+        self._check_fitted()
+        if None not in (mine := self.label_names_, theirs := predictions.label_names):
+            _check_names(type(self).__name__, mine or (), theirs or ())
+        scores = self.transform_scores(predictions.scores, predictions.kind, predictions.groups)
+        return predictions.with_scores(scores, self.kind_of(predictions.kind))
+
+    def transform_scores(
+        self, scores: Any, kind: Kind, groups: Mapping[str, Any] | None = None
+    ) -> Array:
+        """Scores of shape (…, K), as logits or probabilities, mapped to the same shape.
+
+        NumPy in, NumPy out; a torch tensor stays one, on its device. :meth:`kind_of` says what
+        comes out.
+        """
+        self._check_fitted()
+        scores = as_array(scores)
+        self._check_classes(tuple(scores.shape))
+        if not (is_tensor(scores) or scores.dtype.kind == "f"):
+            scores = scores.astype(np.float64)
+        rows = scores.reshape(-1, self.classes_)
+        columns = {g: _column(c, len(rows)) for g, c in (groups or {}).items()}
+        self._check_groups(columns)
+        return self._in_chunks(rows, kind, columns).reshape(scores.shape)
+
+    def apply(self, scores: Array, kind: Kind, values: Mapping[str, Any]) -> Array:
+        """The bare map: (n, K) scores of one library, dtype and device, no checks, no chunks.
+
+        ``values`` are :meth:`learned` and the columns of ``needs_groups``. Differentiable and
+        traceable by torch: exports wrap it, with the learned values as buffers.
+        """
+        if self.fell_back_:
+            return scores
+        if kind != self.takes:
+            scores = log_probabilities(scores) if self.takes == "logits" else softmax(scores)
+        out = self._apply(scores, values)
+        return softmax(out) if self.gives == "logits" != self.kind_of(kind) else out
+
+    def kind_of(self, kind: Kind) -> Kind:
+        """The kind of the result for scores of ``kind``."""
+        return kind if self.fell_back_ or self.gives == "logits" else "probabilities"
+
+    def learned(self) -> dict[str, Any]:
+        """The learned values by name: floats and float64 or integer arrays."""
+        self._check_fitted()
+        return {name: getattr(self, name) for name in self._learned_names}
+
+    def hyperparameters(self) -> dict[str, Any]:
+        """The arguments of ``__init__`` by name."""
+        return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
+
+    def save(self, path: str | Path, *, overwrite: bool = False) -> None:
+        """Write the fitted map to one file; see :mod:`calibrant.calibrators.saving`."""
+        from calibrant.calibrators.saving import save
+
+        save(self, path, overwrite=overwrite)
+
+    def __repr__(self) -> str:
+        arguments = ", ".join(f"{k}={v!r}" for k, v in self.hyperparameters().items())
+        return f"{type(self).__name__}({arguments})"
+
+    def _learn(self, predictions: Predictions) -> None:
+        from calibrant import __version__
+
+        if zeros := zero_label_count(predictions):
+            warnings.warn(
+                f"{zeros} example(s) give their own label probability 0, whose NLL is infinite; "
+                "it is taken as 1.2e-38 (87 nats each). Fit on logits to avoid this.",
+                CalibrationWarning,
+                stacklevel=3,
+            )
+        fit = self._fit(predictions)
+        self._restore(fit.learned, predictions.classes, predictions.label_names)
+        before, after = fit.nll_before, fit.nll_after
+        if before is None:
+            before = mean_nll(predictions.scores, predictions.kind, predictions.labels)
+        if after is None:
+            scores = self.transform_scores(predictions.scores, predictions.kind, predictions.groups)
+            after = mean_nll(scores, self.kind_of(predictions.kind), predictions.labels)
+        # Rounding may raise an NLL that has not changed; what is not a number is worse.
+        if not after <= before + 1e-12 * max(1.0, abs(before)):
+            self._fall_back(before, after)
+            after = before
+        self.fitted_on_ = {
+            "n": len(predictions),
+            "ignored": predictions.ignored,
+            "kind": predictions.kind,
+            "nll_before": before,
+            "nll_after": after,
+            "version": __version__,
+            **(fit.details or {}),
+        }
+
+    def _restore(
+        self, learned: Mapping[str, Any], classes: int, names: tuple[str, ...] | None
+    ) -> None:
+        """Take the state of a fitted map, from ``_fit`` or from a file."""
+        for name, value in learned.items():
+            setattr(self, name, value)
+        self._learned_names = tuple(learned)
+        self.classes_, self.label_names_, self.fell_back_ = classes, names, False
+
+    def _fall_back(self, before: float, after: float) -> None:
+        self.fell_back_ = True
+        warnings.warn(
+            f"{type(self).__name__} would raise the validation NLL from {before:.6g} to "
+            f"{after:.6g}; it fell back to identity. A simpler map or more data may help.",
+            CalibrationWarning,
+            stacklevel=4,
+        )
+
+    def _in_chunks(self, rows: Array, kind: Kind, groups: Mapping[str, Any]) -> Array:
+        if self.fell_back_:
+            return rows
+        size = max(1, _CHUNK // self.classes_)
+        result = _empty_like(rows)
+        learned = {k: constant(v, wide(rows[:0])) for k, v in self.learned().items()}
+        for start in range(0, len(rows), size):
+            part = slice(start, start + size)
+            columns = {name: constant(groups[name][part], rows) for name in self.needs_groups}
+            result[part] = self.apply(wide(rows[part]), kind, {**learned, **columns})
+        return result
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "classes_"):
+            raise NotFittedError(
+                f"{type(self).__name__} is not fitted: call fit(predictions) with validation "
+                "predictions first, or load a saved map."
+            )
+
+    def _check_classes(self, shape: tuple[int, ...]) -> None:
+        if not shape or shape[-1] != self.classes_:
+            raise InputError(
+                f"{type(self).__name__} was fitted on {self.classes_} classes, got scores of "
+                f"shape {shape}; give scores of the same model, with {self.classes_} columns."
+            )
+
+    def _check_groups(self, groups: Mapping[str, Any]) -> None:
+        for name in self.needs_groups:
+            if name not in groups:
+                raise InputError(
+                    f"{type(self).__name__} needs groups[{name!r}], one value per example; "
+                    f"got groups {sorted(groups)}."
+                )
+
+
+def _empty_like(rows: Array) -> Array:
+    """Memory for the result: float64 for float64, float32 for what is narrower."""
+    if is_tensor(rows):
+        return rows.new_empty(
+            rows.shape, dtype=wide(rows[:0]).dtype if rows.itemsize > 4 else rows[:0].float().dtype
+        )
+    return np.empty(rows.shape, np.float64 if rows.itemsize > 4 else np.float32)
+
+
+def _column(values: Any, rows: int) -> np.ndarray:
+    column = to_numpy(values).reshape(-1)
+    if len(column) != rows:
+        raise InputError(f"A group column has {len(column)} values for {rows} examples.")
+    return column
+
+
+def _check_names(who: str, mine: tuple[str, ...], theirs: tuple[str, ...]) -> None:
+    if mine == theirs:
+        return
+    if len(mine) != len(theirs):
+        raise InputError(
+            f"{who} was fitted on {len(mine)} classes, got {len(theirs)}: "
+            f"{', '.join(mine[:9])} against {', '.join(theirs[:9])}."
+        )
+    k = next(k for k, pair in enumerate(zip(mine, theirs, strict=True)) if pair[0] != pair[1])
+    order = " (the same names in another order)" if set(mine) == set(theirs) else ""
+    raise InputError(
+        f"{who} was fitted on other label names{order}: class {k} is {mine[k]!r} in the map and "
+        f"{theirs[k]!r} in the data."
+    )

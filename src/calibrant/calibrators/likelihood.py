@@ -1,0 +1,47 @@
+"""The validation NLL by which maps are fitted and judged, in float64 and in chunks."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from calibrant.arrays import Array
+from calibrant.calibrators.backend import log_probabilities, log_softmax
+from calibrant.predictions import Kind, Predictions
+
+__all__ = ["fitting_logits", "mean_nll", "zero_label_count"]
+
+_CHUNK = 1 << 17
+
+
+def mean_nll(scores: np.ndarray, kind: Kind, labels: np.ndarray) -> float:
+    """Mean of −log p_y; from probabilities with p_y floored at 1.2e-38, so that it is finite.
+
+    >>> mean_nll(np.array([[0.5, 0.5]]), "probabilities", np.array([0]))
+    0.6931471805599453
+    """
+    size = max(1, _CHUNK // scores.shape[1])
+    total = 0.0
+    for start in range(0, len(labels), size):
+        part, y = scores[start : start + size], labels[start : start + size]
+        if kind == "logits":
+            chosen = log_softmax(part.astype(np.float64))[np.arange(len(y)), y]
+        else:
+            chosen = log_probabilities(part[np.arange(len(y)), y].astype(np.float64))
+        total -= float(chosen.sum())
+    return total / len(labels)
+
+
+def zero_label_count(predictions: Predictions) -> int:
+    """How many examples give their own label probability 0."""
+    if predictions.kind == "logits":
+        return 0
+    chosen = predictions.scores[np.arange(len(predictions)), predictions.labels]
+    return int((chosen <= 0).sum())
+
+
+def fitting_logits(predictions: Predictions) -> Array:
+    """The scores as finite logits: log max(p, 1.2e-38) where probabilities were given."""
+    if predictions.kind == "logits":
+        return predictions.scores
+    wide = predictions.scores.astype(np.result_type(predictions.scores.dtype, np.float32))
+    return log_probabilities(wide)

@@ -1,0 +1,143 @@
+"""Fitted maps as files: one small JSON, or safetensors where the arrays are large; no pickle."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from calibrant.calibrators.base import Calibrator
+from calibrant.errors import InputError
+from calibrant.extras import require
+
+__all__ = ["FORMAT", "load", "save"]
+
+FORMAT = 1  # Readers know every format up to this one.
+_LARGE = 1 << 20  # Bytes of arrays from which on the file must be safetensors.
+_SIGNATURE = "calibrant calibrator"
+
+
+def save(calibrator: Calibrator, path: str | Path, *, overwrite: bool = False) -> None:
+    """Write a fitted map; floats round-trip exactly.
+
+    A path that ends in ``.safetensors`` holds the arrays in binary and the rest in its header
+    (extra ``files``); any other path is JSON, for maps of up to 1 MB of arrays. The file appears
+    whole or not at all, and one that exists stays unless ``overwrite``.
+    """
+    path = Path(path)
+    if path.exists() and not overwrite:
+        raise InputError(f"{path} exists; pass overwrite=True (--overwrite) to replace it.")
+    learned = {name: np.asarray(value) for name, value in calibrator.learned().items()}
+    header = _header(calibrator)
+    size = sum(value.nbytes for value in learned.values())
+    if path.suffix == ".safetensors":
+        content = _safetensors(header, learned)
+    elif size > _LARGE:
+        raise InputError(
+            f"This {calibrator.name} map holds {size / 1e6:.1f} MB of numbers, too much for JSON; "
+            f"save it as {path.with_suffix('.safetensors').name}."
+        )
+    else:
+        values = {name: _plain(value) for name, value in learned.items()}
+        content = (json.dumps({**header, "learned": values}, indent=1) + "\n").encode()
+    _write_whole(path, content)
+
+
+def load(path: str | Path) -> Calibrator:
+    """Read a map that :func:`save` wrote, in this or an earlier version."""
+    path = Path(path)
+    if not path.is_file():
+        raise InputError(f"There is no map at {path}.")
+    header, learned = _read(path)
+    if header.get("signature") != _SIGNATURE:
+        raise InputError(f"{path} is no map saved by calibrant.")
+    if not 1 <= int(header["format"]) <= FORMAT:
+        raise InputError(
+            f"{path} has format {header['format']}, written by calibrant {header['version']}; this "
+            f"version reads up to format {FORMAT}: upgrade calibrant."
+        )
+    try:
+        return _rebuilt(header, learned)
+    except (KeyError, TypeError) as error:
+        raise InputError(f"{path} is damaged: {type(error).__name__} {error}.") from error
+
+
+def _header(calibrator: Calibrator) -> dict[str, Any]:
+    from calibrant import __version__
+
+    return {
+        "signature": _SIGNATURE,
+        "format": FORMAT,
+        "version": __version__,
+        "method": calibrator.name,
+        "hyperparameters": calibrator.hyperparameters(),
+        "classes": calibrator.classes_,
+        "label_names": calibrator.label_names_ and list(calibrator.label_names_),
+        "fell_back": calibrator.fell_back_,
+        "fitted_on": calibrator.fitted_on_,
+    }
+
+
+def _rebuilt(header: dict[str, Any], learned: dict[str, np.ndarray]) -> Calibrator:
+    from calibrant.calibrators import calibrator_class
+
+    calibrator = calibrator_class(header["method"])(**header["hyperparameters"])
+    names = header["label_names"]
+    values = {k: v.item() if v.ndim == 0 else v for k, v in learned.items()}
+    calibrator._restore(values, int(header["classes"]), names and tuple(names))
+    calibrator.fell_back_ = bool(header["fell_back"])
+    calibrator.fitted_on_ = dict(header["fitted_on"])
+    return calibrator
+
+
+def _plain(value: np.ndarray) -> dict[str, Any]:
+    return {"dtype": value.dtype.name, "shape": list(value.shape), "values": value.ravel().tolist()}
+
+
+def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    if path.suffix == ".safetensors":
+        return _read_safetensors(path)
+    try:
+        header = json.loads(path.read_text(encoding="utf-8"))
+        learned = {
+            name: np.array(value["values"], dtype=value["dtype"]).reshape(value["shape"])
+            for name, value in header.pop("learned").items()
+        }
+    except (ValueError, KeyError, AttributeError, TypeError) as error:
+        raise InputError(f"{path} is no map saved by calibrant: {error}.") from error
+    return header, learned
+
+
+def _safetensors(header: dict[str, Any], learned: dict[str, np.ndarray]) -> bytes:
+    library = require("safetensors.numpy", "files", "A map saved as safetensors")
+    arrays = {name: np.ascontiguousarray(value) for name, value in learned.items()}
+    content: bytes = library.save(arrays, metadata={"calibrant": json.dumps(header)})
+    return content
+
+
+def _read_safetensors(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    library = require("safetensors", "files", "A map saved as safetensors")
+    try:
+        with library.safe_open(path, framework="numpy") as file:
+            metadata = file.metadata() or {}
+            learned = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except library.SafetensorError as error:
+        raise InputError(f"{path} is no map saved by calibrant: {error}.") from error
+    return json.loads(metadata.get("calibrant", "{}")), learned
+
+
+def _write_whole(path: Path, content: bytes) -> None:
+    """Write beside the target and rename, so that no reader sees half a file."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        Path(temporary).chmod(0o644)
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
