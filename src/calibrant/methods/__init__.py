@@ -1,0 +1,223 @@
+"""Training-time methods: what each technique changes in a training step.
+
+The tables below are all there is to register: name, where it is made, one line, paper. They load
+no torch; a class is imported when it is first asked for, by name (``create``) or as an attribute
+(``from calibrant.methods import HeadNoise``). ``docs/add-a-method.md`` says how to add one.
+
+>>> create("focal", gamma=2.0).gamma
+2.0
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from calibrant.errors import unknown_name
+from calibrant.extras import require
+
+if TYPE_CHECKING:
+    from calibrant.methods.around import Around, Regularizer
+    from calibrant.methods.avuc import Avuc
+    from calibrant.methods.base import ExampleLoss, Method
+    from calibrant.methods.cross_entropy import CrossEntropy
+    from calibrant.methods.dece import Dece
+    from calibrant.methods.entropy_penalty import EntropyPenalty
+    from calibrant.methods.error_regularization import ErrorRegularization
+    from calibrant.methods.focal import Flsd, Focal
+    from calibrant.methods.head_noise import HeadNoise, head_noise_error_regularization
+    from calibrant.methods.label_smoothing import LabelSmoothing
+    from calibrant.methods.margin_smoothing import MarginSmoothing
+    from calibrant.methods.matched_noise import MatchedGaussian
+    from calibrant.methods.mdca import Dca, Mdca
+    from calibrant.methods.meta_regularization import (
+        MetaRegularization,
+        gamma_net_dece,
+        gamma_net_sece,
+    )
+    from calibrant.methods.mixture_noise import FeatureMixture
+    from calibrant.methods.mixup import FeatureMixup, InputMixup
+    from calibrant.methods.mmce import Mmce, WeightedMmce
+    from calibrant.methods.mse import Mse
+    from calibrant.methods.noise import Gaussian, Noise
+    from calibrant.methods.sece import Sece
+    from calibrant.methods.shell_noise import Shell
+
+__all__ = [
+    "METHODS",
+    "NOISES",
+    "Around",
+    "Avuc",
+    "CrossEntropy",
+    "Dca",
+    "Dece",
+    "EntropyPenalty",
+    "Entry",
+    "ErrorRegularization",
+    "ExampleLoss",
+    "FeatureMixture",
+    "FeatureMixup",
+    "Flsd",
+    "Focal",
+    "Gaussian",
+    "HeadNoise",
+    "InputMixup",
+    "LabelSmoothing",
+    "MarginSmoothing",
+    "MatchedGaussian",
+    "Mdca",
+    "MetaRegularization",
+    "Method",
+    "Mmce",
+    "Mse",
+    "Noise",
+    "Regularizer",
+    "Sece",
+    "Shell",
+    "WeightedMmce",
+    "create",
+    "gamma_net_dece",
+    "gamma_net_sece",
+    "head_noise_error_regularization",
+]
+
+
+class Entry(NamedTuple):
+    """A row of the table; ``factory`` is "module:name" inside this package."""
+
+    factory: str
+    summary: str
+    paper: str
+
+
+METHODS: dict[str, Entry] = {
+    "cross_entropy": Entry("cross_entropy:CrossEntropy", "baseline: −log p_y", "–"),
+    "mse": Entry("mse:Mse", "squared error of the probabilities (Brier)", "Brier 1950"),
+    "label_smoothing": Entry(
+        "label_smoothing:LabelSmoothing",
+        "cross-entropy against softened labels",
+        "Szegedy et al., CVPR 2016",
+    ),
+    "focal": Entry("focal:Focal", "less weight on what is already right", "Lin et al., ICCV 2017"),
+    "flsd": Entry(
+        "focal:Flsd", "focal, γ 5 where p_y < 0.2, else 3", "Mukhoti et al., NeurIPS 2020"
+    ),
+    "entropy_penalty": Entry(
+        "entropy_penalty:EntropyPenalty",
+        "cross-entropy that pays for confidence (ECP, ERL)",
+        "Pereyra et al., 2017",
+    ),
+    "margin_smoothing": Entry(
+        "margin_smoothing:MarginSmoothing",
+        "logit distances up to a margin are free (MbLS)",
+        "Liu et al., CVPR 2022",
+    ),
+    "mmce": Entry(
+        "mmce:Mmce", "kernel distance of confidence and correctness", "Kumar et al., ICML 2018"
+    ),
+    "weighted_mmce": Entry(
+        "mmce:WeightedMmce", "MMCE, right and wrong weigh the same", "Kumar et al., ICML 2018"
+    ),
+    "dece": Entry("dece:Dece", "CE-DECE: ECE with soft bins added", "Bohdal et al., TMLR 2023"),
+    "sece": Entry("sece:Sece", "CE-SECE: binning-free ECE added", "Wang & Golebiowski, TMLR 2024"),
+    "avuc": Entry(
+        "avuc:Avuc",
+        "certain where right, uncertain where wrong",
+        "Krishnan & Tickoo, NeurIPS 2020",
+    ),
+    "error_regularization": Entry(
+        "error_regularization:ErrorRegularization",
+        "larger error must not have larger confidence (ABS)",
+        "Xin et al., ACL 2021",
+    ),
+    "mdca": Entry(
+        "mdca:Mdca",
+        "mean probability meets frequency in each class",
+        "Hebbalaguppe et al., CVPR 2022",
+    ),
+    "dca": Entry("mdca:Dca", "mean confidence meets accuracy", "Liang et al., BMVC 2020"),
+    "head_noise": Entry(
+        "head_noise:HeadNoise", "∇Acc: the head is unsure of noise", "Jouet et al., IJCNN 2022"
+    ),
+    "head_noise_error_regularization": Entry(
+        "head_noise:head_noise_error_regularization",
+        "∇Acc+ABS: error regularisation as third head-only pass",
+        "Jouet et al., IJCNN 2022",
+    ),
+    "input_mixup": Entry(
+        "mixup:InputMixup", "mixes inputs and labels (pixels)", "Zhang et al., ICLR 2018"
+    ),
+    "feature_mixup": Entry(
+        "mixup:FeatureMixup", "mixes the head's input and labels (text)", "Verma et al., ICML 2019"
+    ),
+    "gamma_net_sece": Entry(
+        "meta_regularization:gamma_net_sece",
+        "FLγ-SECE: focal γ learnt on held-out data",
+        "Wang & Golebiowski, TMLR 2024",
+    ),
+    "gamma_net_dece": Entry(
+        "meta_regularization:gamma_net_dece",
+        "FLγ-DECE: the same with DECE as outer loss",
+        "Wang & Golebiowski, TMLR 2024",
+    ),
+}
+
+NOISES: dict[str, Entry] = {
+    "gaussian": Entry("noise:Gaussian", "N(0, 1) in every coordinate", "Jouet et al., IJCNN 2022"),
+    "matched": Entry(
+        "matched_noise:MatchedGaussian", "running mean and covariance of the features", "–"
+    ),
+    "shell": Entry("shell_noise:Shell", "outside all class clusters", "–"),
+    "mixture": Entry("mixture_noise:FeatureMixture", "means of real features", "–"),
+}
+
+# What is public but has no name of its own on the command line.
+_PARTS = (
+    "base:Method",
+    "base:ExampleLoss",
+    "around:Around",
+    "around:Regularizer",
+    "noise:Noise",
+    "meta_regularization:MetaRegularization",
+)
+
+
+def create(name: str, **options: Any) -> Method:
+    """The method of that name. A part may be given as data: a mapping with its own "name".
+
+    >>> method = create("head_noise", task={"name": "focal"}, noise={"name": "shell"})
+    >>> type(method.task).__name__, type(method.noise).__name__
+    ('Focal', 'Shell')
+    """
+    method: Method = _build("method", METHODS, name, options)
+    return method
+
+
+def _build(what: str, table: dict[str, Entry], name: str, options: dict[str, Any]) -> Any:
+    if name not in table:
+        raise unknown_name(what, name, table, f"'calibrant list {what}s' shows all.")
+    factory = _load(table[name].factory)
+    return factory(**{key: _part(key, value) for key, value in options.items()})
+
+
+def _part(key: str, value: Any) -> Any:
+    if not (isinstance(value, dict) and "name" in value):
+        return value
+    options = {option: part for option, part in value.items() if option != "name"}
+    if key == "noise":
+        return _build("noise", NOISES, value["name"], options)
+    return _build("method", METHODS, value["name"], options)
+
+
+def _load(factory: str) -> Any:
+    require("torch", "torch", "Training with a calibration method")
+    module, _, attribute = factory.partition(":")
+    return getattr(importlib.import_module(f"{__name__}.{module}"), attribute)
+
+
+def __getattr__(attribute: str) -> Any:
+    entries = [entry.factory for entry in (*METHODS.values(), *NOISES.values())]
+    for factory in (*entries, *_PARTS):
+        if factory.partition(":")[2] == attribute:
+            return _load(factory)
+    raise AttributeError(f"module '{__name__}' has no attribute '{attribute}'")

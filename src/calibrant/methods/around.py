@@ -1,0 +1,78 @@
+"""Methods that stand around another one, their task."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor
+
+from calibrant.errors import InputError
+from calibrant.methods.base import Method
+from calibrant.methods.cross_entropy import CrossEntropy
+from calibrant.methods.ranks import join_ranks
+
+if TYPE_CHECKING:
+    from calibrant.training.step import Step
+
+__all__ = ["Around", "Regularizer"]
+
+
+class Around(Method):
+    """A method with a task, cross-entropy by default, whose other moments it passes on."""
+
+    def __init__(self, task: Method | None) -> None:
+        super().__init__()
+        self.has_task = task is not None
+        self.task = CrossEntropy() if task is None else task
+        self.needs_holdout = self.task.needs_holdout
+        if self.task.passes != 1:
+            inner, outer = type(self.task).__name__, type(self).__name__
+            raise InputError(
+                f"{outer} cannot stand around {inner}, which splits the gradient between head and "
+                f"encoder: write {inner}({outer}(…)) instead."
+            )
+
+    def prepare(self, batch: Any) -> Any:
+        """As the task does."""
+        return self.task.prepare(batch)
+
+    def at_head(self, features: Tensor) -> Tensor:
+        """As the task does."""
+        return self.task.at_head(features)
+
+    def outer_step(self, step: Step) -> None:
+        """As the task does."""
+        self.task.outer_step(step)
+
+
+class Regularizer(Around):
+    """A task loss plus ``weight`` times a statistic of the whole batch.
+
+    As a method the sum goes through encoder and head. As a part (``HeadNoise(with_=…)``,
+    ``MetaRegularization(outer=…)``) only the statistic is used, and no task may be given.
+
+    A statistic of a batch is not a sum over examples: under gradient accumulation it is that of
+    each micro-batch, weighted by its share of the kept examples. ``across_ranks=True`` takes it
+    over the joined batch of all processes (each then holds all logits of the batch).
+    """
+
+    def __init__(self, task: Method | None, weight: float, across_ranks: bool = False) -> None:
+        super().__init__(task)
+        self.weight = weight
+        self.across_ranks = across_ranks
+
+    @abstractmethod
+    def term(self, step: Step) -> Tensor:
+        """The statistic of the kept examples of ``step``."""
+
+    def penalty(self, step: Step) -> Tensor:
+        """``weight`` times the statistic, weighted by the share of this micro-batch."""
+        factor = 1
+        if self.across_ranks:
+            step, factor = join_ranks(step)
+        return self.weight * factor * step.share * self.term(step)
+
+    def loss(self, step: Step) -> Tensor:
+        """Task loss plus penalty."""
+        return self.task.loss(step) + self.penalty(step)

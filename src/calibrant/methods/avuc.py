@@ -1,0 +1,92 @@
+"""AvUC through the whole model, its threshold from a warm-up."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Literal
+
+from torch import Tensor
+
+from calibrant.errors import InputError
+from calibrant.losses.avuc import AvucThreshold, avuc
+from calibrant.losses.prediction import Uncertainty
+from calibrant.methods.around import Regularizer
+from calibrant.methods.base import Method
+
+if TYPE_CHECKING:
+    from calibrant.training.step import Step
+
+__all__ = ["Avuc"]
+
+
+class Avuc(Regularizer):
+    """Task loss + λ · AvUC: be certain where right, uncertain where wrong.
+
+    The threshold between certain and uncertain is ``"warm-up"``: for the first ``warm_up`` losses
+    the task is trained alone and the uncertainties are collected, then
+    th = (mean u of right + mean u of wrong) / 2 for good; ``"median"``: that of each batch; or a
+    number. ``measure`` is the entropy in nats or 1 − c. λ = 1 and a warm-up of 100 are our choice:
+    the ∇Acc paper prints neither. ``count_ignored=True`` reproduces its code, in which −100
+    positions count as errors.
+
+    Reference: Krishnan & Tickoo, NeurIPS 2020.
+
+    >>> import torch
+    >>> from calibrant.training import Step
+    >>> step = Step(torch.tensor([[4.0, 0.0], [0.5, 0.0]]), torch.tensor([0, 0]))
+    >>> Avuc(threshold=0.3).term(step)
+    tensor(0.3394)
+    """
+
+    def __init__(
+        self,
+        task: Method | None = None,
+        weight: float = 1.0,
+        threshold: float | Literal["warm-up", "median"] = "warm-up",
+        warm_up: int = 100,
+        measure: Uncertainty = "entropy",
+        count_ignored: bool = False,
+        across_ranks: bool = False,
+    ) -> None:
+        super().__init__(task, weight, across_ranks)
+        if isinstance(threshold, str) and threshold not in ("warm-up", "median"):
+            raise InputError(
+                f"Avuc: threshold is 'warm-up', 'median' or a number, got {threshold!r}."
+            )
+        self.threshold = threshold
+        self.warm_up = warm_up
+        self.measure: Uncertainty = measure
+        self.count_ignored = count_ignored
+        self._seen = 0
+        self._collected = AvucThreshold()
+
+    def term(self, step: Step) -> Tensor:
+        """AvUC of the kept examples; 0 during the warm-up."""
+        threshold: float | None
+        if self.threshold == "warm-up":
+            if self._seen < self.warm_up:
+                self._collect(step)
+                return step.logits.new_zeros(())
+            threshold = self._collected.value
+        else:
+            threshold = None if isinstance(self.threshold, str) else self.threshold
+        return avuc(
+            step.logits,
+            step.labels,
+            threshold,
+            measure=self.measure,
+            count_ignored=self.count_ignored,
+        )
+
+    def get_extra_state(self) -> dict[str, Any]:
+        """How far the warm-up is, and what it collected."""
+        return {"seen": self._seen, "collected": asdict(self._collected)}
+
+    def set_extra_state(self, state: dict[str, Any]) -> None:
+        """Continue the warm-up."""
+        self._seen = state["seen"]
+        self._collected = AvucThreshold(**state["collected"])
+
+    def _collect(self, step: Step) -> None:
+        self._seen += 1
+        self._collected += AvucThreshold.of(step.logits, step.labels, measure=self.measure)

@@ -1,0 +1,58 @@
+"""What a training-time method is, and the kind that most are: a loss of each example."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor, nn
+
+if TYPE_CHECKING:
+    from calibrant.training.step import Step
+
+__all__ = ["ExampleLoss", "Method"]
+
+
+class Method(nn.Module, ABC):
+    """What one technique changes in a training step. Only ``loss`` is required.
+
+    A method is an ``nn.Module`` so that its parts, parameters and random streams are saved and
+    loaded by ``state_dict``; it is never part of the user's model.
+    """
+
+    passes: int = 1
+    """Gradients that meet in the head: 1 + the number of head-only terms."""
+
+    needs_holdout: bool = False
+    """Whether ``outer_step`` wants ``step.holdout``."""
+
+    def prepare(self, batch: Any) -> Any:
+        """Change the batch before the forward pass (mixup); by default it stays as it is."""
+        return batch
+
+    def at_head(self, features: Tensor) -> Tensor:
+        """What the head gets instead of its input, in training; by default the input itself."""
+        return features
+
+    @abstractmethod
+    def loss(self, step: Step) -> Tensor:
+        """The scalar to call ``backward`` on."""
+
+    def outer_step(self, step: Step) -> None:
+        """Update what the method itself learns: after backward, before the optimizer's step."""
+
+    def forward(self, step: Step) -> Tensor:
+        """``method(step)`` is ``method.loss(step)``."""
+        return self.loss(step)
+
+
+class ExampleLoss(Method):
+    """A loss that is a mean over examples, so micro-batches add up exactly."""
+
+    @abstractmethod
+    def total(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """The sum over kept examples."""
+
+    def loss(self, step: Step) -> Tensor:
+        """The sum over kept examples, divided by their number."""
+        return self.total(step.logits, step.labels) / step.normalizer

@@ -1,0 +1,59 @@
+"""γ-Net: one focal γ for each example."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+__all__ = ["GammaNet"]
+
+
+class GammaNet(nn.Module):
+    """γ = abs(x̃ W) / τ with x̃ = softmax(x A) Aᵀ, for features x (…, d), A (d × k), W (d × 1).
+
+    ``clusters`` k and ``temperature`` τ. d is that of the first features. A starts from N(0, 1/d)
+    and W from N(0, 1), which with τ = 0.1 gives γ of about 2; the slides print none of these.
+
+    Reference: Wang & Golebiowski, Towards Unbiased Calibration using Meta-Regularization,
+    TMLR 2024.
+
+    >>> GammaNet()(torch.zeros(3, 5)).shape
+    torch.Size([3])
+    """
+
+    A: nn.Parameter | None
+    W: nn.Parameter | None
+
+    def __init__(self, clusters: int = 16, temperature: float = 0.1, seed: int = 0) -> None:
+        super().__init__()
+        self.clusters = clusters
+        self.temperature = temperature
+        self.seed = seed
+        self.register_parameter("A", None)
+        self.register_parameter("W", None)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """γ (…) for features (…, d), in float32 or better."""
+        wide = features if features.dtype == torch.float64 else features.float()
+        if self.A is None:
+            self._build(wide.shape[-1])
+            self.to(wide)
+        assert self.A is not None
+        assert self.W is not None
+        rebuilt = (wide @ self.A).softmax(-1) @ self.A.T
+        return (rebuilt @ self.W).squeeze(-1).abs() / self.temperature
+
+    def _build(self, width: int) -> None:
+        generator = torch.Generator().manual_seed(self.seed)
+        scale = width**-0.5
+        self.A = nn.Parameter(scale * torch.randn(width, self.clusters, generator=generator))
+        self.W = nn.Parameter(torch.randn(width, 1, generator=generator))
+
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, *rest: Any) -> None:
+        # The width is known from the saved weights, before any features have come.
+        if self.A is None and prefix + "A" in state_dict:
+            self._build(len(state_dict[prefix + "A"]))
+            self.to(state_dict[prefix + "A"].dtype)
+        super()._load_from_state_dict(state_dict, prefix, *rest)

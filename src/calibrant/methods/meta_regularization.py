@@ -1,0 +1,209 @@
+"""Meta-regularisation: γ-Net learns, from held-out data, the focal γ that calibrates the model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+import torch
+from torch import Tensor, nn
+from torch import distributed as dist
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from calibrant.errors import InputError
+from calibrant.losses.focal import focal
+from calibrant.methods.around import Regularizer
+from calibrant.methods.base import Method
+from calibrant.methods.dece import Dece
+from calibrant.methods.gamma_net import GammaNet
+from calibrant.methods.sece import Sece
+
+if TYPE_CHECKING:
+    from calibrant.training.step import Step
+
+__all__ = ["MetaRegularization", "gamma_net_dece", "gamma_net_sece"]
+
+
+class MetaRegularization(Method):
+    """Focal loss with γ = γ-Net(features), and γ-Net trained through the model's update.
+
+    With θ the model and φ γ-Net, one step is
+
+        inner:  L(θ, φ) = mean_i −(1 − p_y)^γ_i log p_y,  γ = γ-Net_φ(features)
+        outer:  θ'(φ) = θ − η ∇_θ L(θ, φ);   φ ← φ − Adam(∇_φ outer(θ'(φ); held-out batch))
+
+    ``loss`` gives L for your optimizer, which updates θ; ``outer_step`` updates φ, on a step whose
+    ``holdout`` is a batch from a part of the training split that nothing else sees. Call it after
+    backward and before the optimizer's step, so that both start from the same θ.
+
+    ``outer`` is SECE (FLγ-SECE) or DECE (FLγ-DECE), any regulariser. ``look_ahead="head"``
+    restricts θ in the outer line to the head, ``"full"`` takes the whole model, at the price of
+    two more forward and backward passes. η is ``look_ahead_rate``, one step of plain gradient
+    descent. Only its direction matters to Adam. Rates, k and τ are our choice: the slides print
+    none. Not for models sharded by FSDP2, whose parameters have no full copy to look ahead with.
+
+    Reference: Wang & Golebiowski, Towards Unbiased Calibration using Meta-Regularization,
+    TMLR 2024.
+
+    >>> from calibrant.training import attach
+    >>> model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
+    >>> method, labels = MetaRegularization(), torch.tensor([0, 1])
+    >>> with attach(model, method) as tap:
+    ...     holdout = tap.step(model(torch.ones(2, 4)), labels)
+    ...     step = tap.step(model(torch.zeros(2, 4)), labels, holdout=holdout)
+    ...     method.loss(step).backward()
+    ...     method.outer_step(step)
+    """
+
+    needs_holdout = True
+
+    def __init__(
+        self,
+        outer: Regularizer | None = None,
+        clusters: int = 16,
+        temperature: float = 0.1,
+        learning_rate: float = 1e-3,
+        look_ahead: Literal["head", "full"] = "head",
+        look_ahead_rate: float = 0.01,
+        seed: int = 0,
+    ) -> None:
+        super().__init__()
+        if look_ahead not in ("head", "full"):
+            raise InputError(
+                f"MetaRegularization: look_ahead is 'head' or 'full', got {look_ahead!r}."
+            )
+        self.outer = Sece() if outer is None else outer
+        self.gamma_net = GammaNet(clusters, temperature, seed)
+        self.learning_rate = learning_rate
+        self.look_ahead = look_ahead
+        self.look_ahead_rate = look_ahead_rate
+        self._optimizer: torch.optim.Adam | None = None
+        self._optimizer_state: dict[str, Any] | None = None
+
+    def loss(self, step: Step) -> Tensor:
+        """Focal loss with γ-Net's γ, which is a constant here."""
+        with torch.no_grad():
+            gamma = self._gamma(step)
+        return focal(step.logits, step.labels, gamma, reduction="sum") / step.normalizer
+
+    def outer_step(self, step: Step) -> None:
+        """One Adam step of γ-Net."""
+        gradients = self.hypergradient(step)
+        if dist.is_available() and dist.is_initialized():
+            for gradient in gradients:
+                dist.all_reduce(gradient)
+                gradient /= dist.get_world_size()
+        for parameter, gradient in zip(self.gamma_net.parameters(), gradients, strict=True):
+            parameter.grad = gradient
+        self._adam().step()
+        self.gamma_net.zero_grad(set_to_none=True)
+
+    def hypergradient(self, step: Step) -> list[Tensor]:
+        """∇_φ outer(θ'(φ)), through the inner update."""
+        if step.holdout is None:
+            raise InputError("MetaRegularization learns from held-out data: give step.holdout.")
+        theta = _copies(_target(step, self.look_ahead))
+        gamma = self._gamma(step)
+        # Fused attention kernels have no second derivative.
+        with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH):
+            logits = _run(step, theta, self.look_ahead)
+            inner = focal(logits, step.labels, gamma)
+            slopes = torch.autograd.grad(inner, list(theta.values()), create_graph=True)
+            ahead = {
+                name: value - self.look_ahead_rate * slope
+                for (name, value), slope in zip(theta.items(), slopes, strict=True)
+            }
+            with _evaluating(_target(step.holdout, self.look_ahead)):
+                held_out = _run(step.holdout, ahead, self.look_ahead)
+            outer = self.outer.term(replace(step.holdout, logits=held_out))
+        return list(torch.autograd.grad(outer, list(self.gamma_net.parameters())))
+
+    def get_extra_state(self) -> dict[str, Any]:
+        """The state of γ-Net's optimizer."""
+        made = self._optimizer
+        return {"optimizer": self._optimizer_state if made is None else made.state_dict()}
+
+    def set_extra_state(self, state: dict[str, Any]) -> None:
+        """Continue γ-Net's optimizer."""
+        self._optimizer, self._optimizer_state = None, state["optimizer"]
+
+    def _adam(self) -> torch.optim.Adam:
+        if self._optimizer is None:
+            self._optimizer = torch.optim.Adam(self.gamma_net.parameters(), lr=self.learning_rate)
+            if self._optimizer_state is not None:
+                self._optimizer.load_state_dict(self._optimizer_state)
+        return self._optimizer
+
+    def _gamma(self, step: Step) -> Tensor:
+        if step.features is None:
+            raise InputError(
+                "MetaRegularization needs the features: attach(model, method).step(…)."
+            )
+        return cast(Tensor, self.gamma_net(_example_features(step)))
+
+
+def gamma_net_sece(**options: Any) -> MetaRegularization:
+    """FLγ-SECE."""
+    return MetaRegularization(outer=Sece(), **options)
+
+
+def gamma_net_dece(**options: Any) -> MetaRegularization:
+    """FLγ-DECE."""
+    return MetaRegularization(outer=Dece(), **options)
+
+
+def _example_features(step: Step) -> Tensor:
+    """One feature vector for each label: the mean over positions that a head pools itself."""
+    assert step.features is not None
+    features = step.features.detach()
+    extra = features.ndim - 1 - step.labels.ndim
+    return (
+        features.mean(tuple(range(step.labels.ndim, step.labels.ndim + extra)))
+        if extra
+        else features
+    )
+
+
+def _target(step: Step, look_ahead: str) -> nn.Module:
+    target = step.model if look_ahead == "full" else getattr(step.head, "module", None)
+    if target is None or (look_ahead == "full" and step.inputs is None):
+        raise InputError(
+            f"MetaRegularization(look_ahead={look_ahead!r}) needs a step made by "
+            "attach(model, method).step(…), with inputs=… for the full look-ahead."
+        )
+    return target
+
+
+def _copies(module: nn.Module) -> dict[str, Tensor]:
+    """The trainable parameters as new leaves, so that nothing enters the model's gradients."""
+    trained = {name: value for name, value in module.named_parameters() if value.requires_grad}
+    for name, value in trained.items():
+        if hasattr(value, "full_tensor"):
+            raise InputError(
+                f"MetaRegularization cannot look ahead with a sharded parameter ('{name}'): "
+                "use DDP, or leave the head unsharded."
+            )
+    return {name: value.detach().clone().requires_grad_() for name, value in trained.items()}
+
+
+def _run(step: Step, parameters: dict[str, Tensor], look_ahead: str) -> Tensor:
+    """The logits of ``step`` under other parameters."""
+    head: Any = step.head
+    if look_ahead == "full":
+        return cast(Tensor, head.whole_model(step.inputs, parameters))
+    assert step.features is not None
+    return cast(Tensor, head(step.features.detach(), parameters))
+
+
+@contextmanager
+def _evaluating(module: nn.Module) -> Iterator[None]:
+    """Held-out data is scored as it will be in use: without dropout."""
+    modes = {part: part.training for part in module.modules()}
+    module.eval()
+    try:
+        yield
+    finally:
+        for part, training in modes.items():
+            part.training = training

@@ -1,0 +1,142 @@
+"""Mixup of inputs (pixels) and of features (text)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from calibrant.errors import InputError
+from calibrant.losses.kept import IGNORED
+from calibrant.methods.around import Around
+from calibrant.methods.base import Method
+from calibrant.methods.stream import Stream
+
+if TYPE_CHECKING:
+    from calibrant.training.step import Step
+
+__all__ = ["FeatureMixup", "InputMixup"]
+
+
+class _Mixup(Around):
+    """What both share: draw λ and the partners in ``prepare``, mix the two losses in ``loss``.
+
+    A position is mixed only with a kept position; one whose partner is ignored stays as it is.
+    """
+
+    def __init__(self, task: Method | None = None, alpha: float = 0.2, seed: int = 0) -> None:
+        super().__init__(task)
+        if alpha <= 0:
+            raise InputError(f"Mixup draws from Beta(alpha, alpha) with alpha > 0, got {alpha}.")
+        self.alpha = alpha
+        self.stream = Stream(seed)
+        self._drawn: tuple[Tensor, Tensor, Tensor] | None = None
+
+    def loss(self, step: Step) -> Tensor:
+        """λ L(y) + (1 − λ) L(y of the partner)."""
+        share, _, partner_labels = self._take()
+        self._drawn = None
+        share = share.to(step.logits.device)
+        partner = replace(step, labels=partner_labels.to(step.labels))
+        return share * self.task.loss(step) + (1 - share) * self.task.loss(partner)
+
+    def _draw(self, labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """λ, the partner of each row, and the partners' labels."""
+        generator = self.stream.generator(torch.device("cpu"))
+        seed = int(torch.randint(2**62, (), generator=generator))
+        share = np.random.default_rng(seed).beta(self.alpha, self.alpha)
+        partner = torch.randperm(len(labels), generator=generator).to(labels.device)
+        both = (labels != IGNORED) & (labels[partner] != IGNORED)
+        shared = torch.tensor(share, dtype=torch.float32, device=labels.device)
+        self._drawn = shared, partner, labels[partner].where(both, labels)
+        self._both = both
+        return self._drawn
+
+    def _take(self) -> tuple[Tensor, Tensor, Tensor]:
+        if self._drawn is None:
+            raise InputError(
+                f"{type(self).__name__} needs the batch before the forward pass: "
+                "batch = method.prepare(batch)."
+            )
+        return self._drawn
+
+    def _mix(self, values: Tensor) -> Tensor:
+        share, partner, _ = self._take()
+        mixed = torch.lerp(values[partner], values, share.to(values.dtype))
+        if self._both.shape != values.shape[: self._both.ndim]:
+            raise InputError(
+                f"Mixup takes features (…, d) for labels (…): got {tuple(values.shape)} and "
+                f"{tuple(self._both.shape)}."
+            )
+        both = self._both[(..., *[None] * (values.ndim - self._both.ndim))]
+        return mixed.where(both, values)
+
+
+class FeatureMixup(_Mixup):
+    """Mix the head's input: λ f_i + (1 − λ) f_j with λ ~ Beta(α, α), labels in the same shares.
+
+    For text, whose inputs cannot be mixed. ``prepare`` draws, the tap mixes.
+
+    Reference: Zhang et al., mixup, ICLR 2018; Verma et al., Manifold Mixup, ICML 2019.
+
+    >>> FeatureMixup(alpha=0.2).passes
+    1
+    """
+
+    def prepare(self, batch: Any) -> Any:
+        """Draw λ and the partners; the batch itself stays."""
+        batch = super().prepare(batch)
+        self._draw(_parts(batch)[1])
+        return batch
+
+    def at_head(self, features: Tensor) -> Tensor:
+        """The mixed features."""
+        return self._mix(super().at_head(features))
+
+
+class InputMixup(_Mixup):
+    """Mix the inputs: λ x_i + (1 − λ) x_j with λ ~ Beta(α, α), labels in the same shares.
+
+    For images. ``prepare`` takes a pair (inputs, labels) or a mapping with "labels", and mixes its
+    floating-point tensors.
+
+    Reference: Zhang et al., mixup: Beyond Empirical Risk Minimization, ICLR 2018.
+
+    >>> batch = torch.eye(2), torch.tensor([0, 1])
+    >>> inputs, labels = InputMixup(seed=1).prepare(batch)
+    >>> inputs.sum(-1)  # each row is shared between two one-hot rows
+    tensor([1., 1.])
+    """
+
+    def prepare(self, batch: Any) -> Any:
+        """The batch with mixed inputs; its labels stay."""
+        batch = super().prepare(batch)
+        inputs, labels = _parts(batch)
+        self._draw(labels)
+        mixed = {key: self._mix(value) for key, value in inputs.items()}
+        if not mixed:
+            raise InputError(
+                "InputMixup found no floating-point input to mix; for token ids use FeatureMixup."
+            )
+        if isinstance(batch, Mapping):
+            return {**batch, **mixed}
+        return (*mixed.values(), labels)
+
+
+def _parts(batch: Any) -> tuple[dict[Any, Tensor], Tensor]:
+    """The floating-point inputs of a batch, and its labels."""
+    if isinstance(batch, Mapping) and "labels" in batch:
+        labels, others = batch["labels"], {k: v for k, v in batch.items() if k != "labels"}
+    elif isinstance(batch, (tuple, list)) and len(batch) == 2:
+        labels, others = batch[1], {0: batch[0]}
+    else:
+        raise InputError(
+            "Mixup takes a batch as a pair (inputs, labels) or a mapping with 'labels', "
+            f"got {type(batch).__name__}."
+        )
+    floating = {k: v for k, v in others.items() if isinstance(v, Tensor) and v.is_floating_point()}
+    return floating, labels

@@ -1,0 +1,69 @@
+"""What HeadNoise feeds the head: the interface, and the paper's Gaussian."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from calibrant.errors import InputError
+
+if TYPE_CHECKING:
+    from calibrant.training.step import Step
+
+__all__ = ["Gaussian", "Noise", "as_features", "feature_rows"]
+
+
+class Noise(nn.Module, ABC):
+    """A source of head inputs that belong to no class.
+
+    ``like`` returns a tensor of the shape, dtype and device of ``step.features`` and draws all its
+    random numbers from ``generator``. It must not make the host wait for the device.
+    """
+
+    @abstractmethod
+    def like(self, step: Step, generator: torch.Generator) -> Tensor:
+        """Noise in the place of ``step.features``."""
+
+
+class Gaussian(Noise):
+    """N(0, scale²) in every coordinate; the paper's ẑ ~ N(0, I) by default.
+
+    >>> from calibrant.training import Step
+    >>> step = Step(torch.zeros(2, 3), torch.tensor([0, 1]), features=torch.zeros(2, 5))
+    >>> Gaussian().like(step, torch.Generator().manual_seed(0)).shape
+    torch.Size([2, 5])
+    """
+
+    def __init__(self, scale: float = 1.0) -> None:
+        super().__init__()
+        self.scale = scale
+
+    def like(self, step: Step, generator: torch.Generator) -> Tensor:
+        """Independent normal numbers."""
+        assert step.features is not None
+        noise = torch.empty_like(step.features, requires_grad=False)
+        return noise.normal_(0.0, self.scale, generator=generator)
+
+
+def feature_rows(step: Step) -> tuple[Tensor, Tensor]:
+    """The features as float32 (n, d) rows, and which of them belong to a kept example."""
+    assert step.features is not None
+    features = step.features.detach()
+    extra = features.ndim - 1 - step.labels.ndim
+    if extra < 0 or features.shape[: step.labels.ndim] != step.labels.shape:
+        raise InputError(
+            f"Noise that looks at the features takes them as (…, d) for labels (…): got "
+            f"{tuple(features.shape)} and {tuple(step.labels.shape)}."
+        )
+    kept = step.kept[(..., *[None] * extra)].expand(features.shape[:-1])
+    wide = features if features.dtype == torch.float64 else features.float()
+    return wide.reshape(-1, wide.shape[-1]), kept.reshape(-1)
+
+
+def as_features(rows: Tensor, step: Step) -> Tensor:
+    """Rows (n, d) in the shape and dtype of the features."""
+    assert step.features is not None
+    return rows.to(step.features.dtype).view_as(step.features)

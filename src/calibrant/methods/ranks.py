@@ -1,0 +1,46 @@
+"""A batch statistic over the joined batch of all processes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+from torch import distributed as dist
+
+from calibrant.losses.kept import IGNORED
+
+if TYPE_CHECKING:
+    from calibrant.training.step import Step
+
+__all__ = ["join_ranks"]
+
+
+def join_ranks(step: Step) -> tuple[Step, int]:
+    """The step with the logits and labels of all ranks, and the factor of its statistic.
+
+    Only this rank's rows carry a gradient: the sum of the ranks' gradients is then the gradient
+    of the joined batch. Data-parallel wrappers average over ranks, so without ``num_items`` the
+    factor is their number; with it, the trainer multiplies the whole loss by that number.
+    """
+    if not (dist.is_available() and dist.is_initialized()) or dist.get_world_size() == 1:
+        return step, 1
+    logits = step.logits.reshape(-1, step.classes)
+    labels = step.labels.reshape(-1)
+    rows = torch.tensor(len(labels), device=labels.device)
+    dist.all_reduce(rows, op=dist.ReduceOp.MAX)
+    short = int(rows) - len(labels)
+    logits = torch.nn.functional.pad(logits, (0, 0, 0, short))
+    labels = torch.nn.functional.pad(labels, (0, short), value=IGNORED)
+    joined = replace(step, logits=_gather(logits), labels=_gather(labels), examples=None)
+    return joined, dist.get_world_size() if step.num_items is None else 1
+
+
+def _gather(rows: Tensor) -> Tensor:
+    """Rows of all ranks in rank order; this rank's own keep their graph."""
+    own = rows.detach().contiguous()
+    parts = [torch.empty_like(own) for _ in range(dist.get_world_size())]
+    dist.all_gather(parts, own)
+    parts[dist.get_rank()] = rows
+    return torch.cat(parts)

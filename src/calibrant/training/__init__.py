@@ -1,0 +1,21 @@
+"""Using a method in a training loop: find the head, record its input, hand the method a step.
+
+>>> import torch
+>>> from calibrant.methods import CrossEntropy, HeadNoise
+>>> model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 3))
+>>> method = HeadNoise(CrossEntropy(), weight=0.025)
+>>> with attach(model, method) as tap:
+...     logits = model(torch.ones(2, 4))
+...     method.loss(tap.step(logits, torch.tensor([0, 2]))).backward()
+>>> all(weight.grad is not None for weight in model.parameters())
+True
+
+The Hugging Face subclass is in ``calibrant.training.trainer`` and the Lightning callback in
+``calibrant.training.lightning``: each imports its framework, so neither is imported here.
+"""
+
+from calibrant.training.head import find_head
+from calibrant.training.step import Step
+from calibrant.training.tap import HeadTap, attach
+
+__all__ = ["HeadTap", "Step", "attach", "find_head"]

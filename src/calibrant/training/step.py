@@ -1,0 +1,90 @@
+"""What a method sees of one forward pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from calibrant.errors import InputError
+from calibrant.losses.kept import IGNORED
+
+__all__ = ["Step"]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One (micro-)batch after the forward pass.
+
+    ``logits`` (…, K) and ``labels`` (…), where −100 is ignored, are always there; the rest is
+    filled by ``HeadTap.step``. ``features`` is what the head got, and ``head`` runs the head again
+    on other features. ``gradient_scale`` says by how much the tap multiplies the gradient that
+    leaves the head towards the encoder.
+
+    Normalisation. Without ``num_items`` a loss is the mean over this batch's kept examples. With
+    it, a loss is the sum over kept examples divided by ``num_items``, the count of kept examples
+    in all micro-batches of one optimizer step: the losses of the micro-batches then add up to the
+    loss of one large batch. ``last`` marks the micro-batch that completes it.
+
+    ``examples`` holds the index of each example in the data set, for methods that keep a history;
+    ``holdout`` is a step on held-out data, for methods that learn from it, and ``model`` with
+    ``inputs`` let those methods look ahead through the whole model.
+
+    >>> step = Step(torch.zeros(3, 2), torch.tensor([1, -100, 0]))
+    >>> int(step.count), float(step.normalizer), float(step.share)
+    (2, 2.0, 1.0)
+    >>> step = Step(torch.zeros(3, 2), torch.tensor([1, -100, 0]), num_items=8)
+    >>> float(step.normalizer), float(step.share)
+    (8.0, 0.25)
+    """
+
+    logits: Float[Tensor, "*batch classes"]
+    labels: Int[Tensor, "*batch"]
+    features: Float[Tensor, "*batch width"] | None = None
+    head: Callable[..., Tensor] | None = None
+    gradient_scale: int = 1
+    num_items: Tensor | int | None = None
+    last: bool | None = None
+    examples: Int[Tensor, "*batch"] | None = None
+    holdout: Step | None = None
+    model: torch.nn.Module | None = None
+    inputs: Mapping[str, Any] | tuple[Any, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if self.logits.shape[:-1] != self.labels.shape:
+            raise InputError(
+                f"A step takes logits (…, K) and labels (…): got {tuple(self.logits.shape)} "
+                f"and {tuple(self.labels.shape)}; classes come last."
+            )
+
+    @property
+    def classes(self) -> int:
+        """K."""
+        return self.logits.shape[-1]
+
+    @property
+    def kept(self) -> Tensor:
+        """True where the label counts."""
+        return self.labels != IGNORED
+
+    @property
+    def count(self) -> Tensor:
+        """Number of kept examples, left on the device."""
+        return self.kept.sum()
+
+    @property
+    def normalizer(self) -> Tensor | int:
+        """What a sum over kept examples is divided by; at least 1, so an empty batch gives 0."""
+        if isinstance(self.num_items, int):  # A number stays one: no copy to the device.
+            return max(self.num_items, 1)
+        count = self.count if self.num_items is None else self.num_items.to(self.labels.device)
+        return count.clamp(min=1)
+
+    @property
+    def share(self) -> Tensor | float:
+        """The weight of a batch mean in the loss: kept / num_items, or 1 for a batch of its own."""
+        return 1.0 if self.num_items is None else self.count / self.normalizer

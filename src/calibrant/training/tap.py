@@ -1,0 +1,177 @@
+"""Record the input of the head, and put a method in front of it, without touching the model."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from calibrant.errors import InputError
+from calibrant.methods.base import Method
+from calibrant.training.head import find_head, unwrap
+from calibrant.training.step import Step
+
+__all__ = ["HeadPass", "HeadTap", "attach", "logits_of"]
+
+
+def attach(model: nn.Module, method: Method, head: str | None = None) -> HeadTap:
+    """Put ``method`` before the head of ``model``, until ``remove`` or the end of the with-block.
+
+    Nothing of the model changes: the tap is one forward pre-hook. Attach before the first call of a
+    model that ``torch.compile`` has wrapped: compiled code holds the hooks that it was traced with.
+    """
+    return HeadTap(model, method, head)
+
+
+class HeadTap:
+    """One forward pre-hook on the head: it records the input and lets the method change it."""
+
+    def __init__(self, model: nn.Module, method: Method, head: str | None = None) -> None:
+        self.model = unwrap(model)
+        self.method = method
+        self.name, self.head = find_head(model, head)
+        self.paused = False
+        self._features: Tensor | None = None
+        self._call: tuple[tuple[Any, ...], dict[str, Any]] = ((), {})
+        self._autocast: tuple[bool, torch.dtype] | None = None
+        self._handle = self.head.register_forward_pre_hook(self._before_head, with_kwargs=True)
+
+    def step(self, logits: Tensor, labels: Tensor, **more: Any) -> Step:
+        """The step of the last forward pass; ``more`` goes to ``Step`` (num_items, last, …)."""
+        if self._features is None:
+            raise InputError(
+                f"The head '{self.name}' was not called since the last step: run the model first, "
+                "and attach the method before a compiled model is called for the first time."
+            )
+        features, self._features = self._features, None
+        head = HeadPass(self, self._call, self._autocast)
+        scale = self.method.passes
+        more.setdefault("model", self.model)
+        return Step(logits, labels, features, head, gradient_scale=scale, **more)
+
+    def remove(self) -> None:
+        """Take the hook off; the model is as it was."""
+        self._handle.remove()
+        self._features, self._call = None, ((), {})
+
+    def __enter__(self) -> HeadTap:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.remove()
+
+    @contextlib.contextmanager
+    def pause(self) -> Iterator[None]:
+        """Let the head be called without being recorded: the method's own passes."""
+        self.paused = True
+        try:
+            yield
+        finally:
+            self.paused = False
+
+    def _before_head(
+        self, head: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+        if self.paused:
+            return None
+        features = _features_of(args, kwargs, self.name)
+        device = features.device.type
+        self._features, self._call = features, (args, kwargs)
+        self._autocast = (torch.is_autocast_enabled(device), torch.get_autocast_dtype(device))
+        if not (head.training and torch.is_grad_enabled()):
+            return None
+        return _with_features(args, kwargs, self.method.at_head(features))
+
+
+@dataclass(frozen=True)
+class HeadPass:
+    """Run the head once more, as it was called in the forward pass, on other features.
+
+    Under the same autocast state, which a trainer may have left by the time the loss is computed.
+    A head's buffers (running statistics of a batch norm) are copied for the pass: what a method
+    feeds the head must not enter them.
+    """
+
+    tap: HeadTap
+    call: tuple[tuple[Any, ...], dict[str, Any]]
+    autocast: tuple[bool, torch.dtype] | None
+
+    @property
+    def module(self) -> nn.Module:
+        """The head itself."""
+        return self.tap.head
+
+    def __call__(self, features: Tensor, parameters: Mapping[str, Tensor] | None = None) -> Tensor:
+        """The head's logits, under other parameters where given."""
+        args, kwargs = _with_features(*self.call, features)
+        replaced = {name: buffer.clone() for name, buffer in self.module.named_buffers()}
+        replaced.update(parameters or {})
+        with self.tap.pause(), self._as_recorded(features.device.type):
+            if replaced:
+                logits = functional_call(self.module, replaced, args, kwargs)
+            else:
+                logits = self.module(*args, **kwargs)
+        return logits_of(logits)
+
+    def whole_model(
+        self, inputs: Mapping[str, Any] | tuple[Any, ...], parameters: Mapping[str, Tensor]
+    ) -> Tensor:
+        """The logits of the whole model under other parameters, unrecorded."""
+        args, kwargs = ((), dict(inputs)) if isinstance(inputs, Mapping) else (inputs, {})
+        replaced = {name: buffer.clone() for name, buffer in self.tap.model.named_buffers()}
+        replaced.update(parameters)
+        with self.tap.pause():
+            return logits_of(functional_call(self.tap.model, replaced, args, kwargs))
+
+    def _as_recorded(self, device: str) -> contextlib.AbstractContextManager[Any]:
+        now = (torch.is_autocast_enabled(device), torch.get_autocast_dtype(device))
+        if self.autocast is None or self.autocast == now:
+            return contextlib.nullcontext()
+        enabled, dtype = self.autocast
+        return torch.autocast(device, dtype=dtype, enabled=enabled)
+
+
+def _features_of(args: tuple[Any, ...], kwargs: dict[str, Any], name: str) -> Tensor:
+    for value in (*args, *kwargs.values()):
+        if isinstance(value, Tensor):
+            return value
+    raise InputError(f"The head '{name}' was called without a tensor: no features to record.")
+
+
+def _with_features(
+    args: tuple[Any, ...], kwargs: dict[str, Any], features: Tensor
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The call with its first tensor replaced."""
+    for index, value in enumerate(args):
+        if isinstance(value, Tensor):
+            return (*args[:index], features, *args[index + 1 :]), kwargs
+    key = next(key for key, value in kwargs.items() if isinstance(value, Tensor))
+    return args, {**kwargs, key: features}
+
+
+def logits_of(outputs: Any) -> Tensor:
+    """The logits in what a model or head returns: a tensor, ``.logits``, or the first of a tuple.
+
+    >>> logits_of((torch.zeros(2, 3), "other")).shape
+    torch.Size([2, 3])
+    """
+    logits = getattr(outputs, "logits", outputs)
+    if isinstance(logits, tuple) and logits:
+        logits = logits[0]
+    if not isinstance(logits, Tensor):
+        raise InputError(
+            "A model returns its logits as a tensor, as .logits or first in a tuple; "
+            f"got {type(outputs).__name__}."
+        )
+    return logits
