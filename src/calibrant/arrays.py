@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from calibrant.errors import InputError
 
-__all__ = ["Array", "as_array", "is_tensor", "to_numpy"]
+__all__ = [
+    "Array",
+    "as_array",
+    "is_tensor",
+    "join_arrays",
+    "join_columns",
+    "text_array",
+    "to_numpy",
+]
 
 # A NumPy array or a torch tensor; torch is optional, so its type cannot be named here.
 Array: TypeAlias = Any
+
+# NumPy's text has the width of the longest value for all; beyond this, Python strings are smaller.
+_WIDEST_TEXT = 64
 
 _CPU = 1  # DLPack's device type for host memory
 
@@ -55,3 +67,38 @@ def to_numpy(value: Any) -> np.ndarray:
     if array.dtype == object:
         raise InputError("Expected an array of numbers, got one of Python objects (ragged lists?).")
     return array
+
+
+def text_array(values: Sequence[str]) -> np.ndarray:
+    """Text of any length in bounded memory: NumPy text while it is short, Python strings else.
+
+    >>> text_array(["B-PER", "O"])
+    array(['B-PER', 'O'], dtype='<U5')
+    """
+    short = max(map(len, values), default=0) <= _WIDEST_TEXT
+    # NumPy's text also drops NULs at the end.
+    short = short and not any(value.endswith("\0") for value in values)
+    return np.array(values, dtype=str if short else object)
+
+
+def join_arrays(arrays: Sequence[Array]) -> Array:
+    """One after the other along the first axis, in the library that they come from."""
+    if is_tensor(arrays[0]):
+        import torch
+
+        return torch.cat(list(arrays))
+    return np.concatenate(arrays)
+
+
+def join_columns(columns: Sequence[np.ndarray]) -> np.ndarray:
+    """Columns of numbers or text, one after the other; where their kinds differ, all as text.
+
+    So a text file read in chunks gives what it gives when read whole, also where only some
+    chunks of a column look like numbers.
+
+    >>> join_columns([np.array([1, 2]), np.array(["a7"])])
+    array(['1', '2', 'a7'], dtype='<U2')
+    """
+    if len({"U" if c.dtype.kind == "O" else c.dtype.kind for c in columns}) == 1:
+        return np.concatenate(columns)
+    return text_array([str(value) for column in columns for value in column.tolist()])

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeAlias, cast
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 import numpy as np
 
-from calibrant.arrays import Array, as_array, is_tensor, to_numpy
+from calibrant.arrays import (
+    Array,
+    as_array,
+    is_tensor,
+    join_arrays,
+    join_columns,
+    text_array,
+    to_numpy,
+)
 from calibrant.errors import InputError
-from calibrant.validation import check_labels, check_logits, check_probabilities
+from calibrant.validation import RowError, check_labels, check_logits, check_probabilities
+
+if TYPE_CHECKING:
+    from calibrant.files import Columns, Paths
 
 __all__ = ["IGNORED", "Kind", "Predictions", "softmax"]
 
@@ -32,7 +44,8 @@ class Predictions:
 
     ``scores`` has shape (n, K) and keeps its type and device (NumPy array or torch tensor);
     ``labels`` has shape (n,); ``groups`` holds columns of n values each (sentence, position,
-    fold, …), as NumPy arrays; ``label_names`` holds K names.
+    fold, …), as NumPy arrays; ``label_names`` holds K names. The record is frozen, but arrays are
+    not copied: who changes them in place afterwards changes what was checked.
 
     >>> p = Predictions.from_logits([[2.0, 0.0], [0.0, 1.0], [3.0, 0.0]], [0, 0, -100])
     >>> p
@@ -58,7 +71,15 @@ class Predictions:
         label_names: Sequence[str] | None = None,
         groups: Mapping[str, Any] | None = None,
     ) -> Predictions:
-        """Unnormalised scores of shape (…, K), or of shape (n,) for the logit of class 1 of two."""
+        """Unnormalised scores of shape (…, K), or of shape (n,) for the logit of class 1 of two.
+
+        Further axes are flattened: (sentences, words, K) with labels (sentences, words) gets a
+        group ``sentence``, four axes a group ``image``; a group may have the shape of the labels
+        or one value per sentence.
+
+        >>> Predictions.from_logits([[[1, 0], [0, 2]]], [[0, -100]]).groups
+        {'sentence': array([0])}
+        """
         return cls._from("logits", logits, labels, label_names, groups)
 
     @classmethod
@@ -92,19 +113,60 @@ class Predictions:
     def __post_init__(self) -> None:
         _check_shapes(self)
         labels = _beside(self.labels, self.scores)
-        kept = labels != IGNORED
+        groups = {name: _group(name, column) for name, column in self.groups.items()}
+        scores, kept = self.scores, labels != IGNORED
         dropped = int(labels.shape[0]) - int(kept.sum())
-        scores = self.scores
-        groups = {name: to_numpy(column) for name, column in self.groups.items()}
         if dropped:
             scores, labels = scores[kept], labels[kept]
             keep = to_numpy(kept)
             groups = {name: column[keep] for name, column in groups.items()}
-        check_labels(labels, self.classes)
-        (check_logits if self.kind == "logits" else check_probabilities)(scores)
+        try:
+            check_labels(labels, self.classes)
+            (check_logits if self.kind == "logits" else check_probabilities)(scores)
+        except RowError as error:  # Its rows are numbered after the drop, the user's before.
+            raise RowError(error.message, int(to_numpy(kept).nonzero()[0][error.row])) from None
         values = {"scores": scores, "labels": labels, "groups": groups}
         for name, value in {**values, "ignored": self.ignored + dropped}.items():
             object.__setattr__(self, name, value)  # Frozen for everybody but the constructor.
+
+    @classmethod
+    def concatenate(cls, parts: Iterable[Predictions]) -> Predictions:
+        """The rows of all parts, which must agree in kind, classes and names of labels and groups.
+
+        >>> p = Predictions.from_logits([[1.0, 0.0]], [0])
+        >>> Predictions.concatenate([p, p])
+        Predictions(n=2, classes=2, kind='logits', ignored=0)
+        """
+        parts = list(parts)
+        if not parts:
+            raise InputError("Predictions.concatenate expects at least one part, got none.")
+        first = parts[0]
+        if len(parts) == 1:
+            return first
+        for part in parts:
+            _check_same(first, part)
+        groups = {
+            name: join_columns([part.groups[name] for part in parts]) for name in first.groups
+        }
+        scores = join_arrays([part.scores for part in parts])
+        labels = join_arrays([part.labels for part in parts])
+        ignored = sum(part.ignored for part in parts)
+        return _checked(scores, labels, first.kind, first.label_names, groups, ignored)
+
+    @classmethod
+    def read(
+        cls, paths: Paths, columns: Columns | None = None, kind: Kind | None = None
+    ) -> Predictions:
+        """The predictions of a file, a folder of shards or a glob: :func:`calibrant.files.read`."""
+        from calibrant import files
+
+        return files.read(paths, columns or files.Columns(), kind)
+
+    def write(self, path: str | PathLike[str], *, overwrite: bool = False) -> None:
+        """To a file in the format of its suffix: :func:`calibrant.files.write`."""
+        from calibrant import files
+
+        files.write(self, path, overwrite=overwrite)
 
     def __repr__(self) -> str:
         return (
@@ -130,18 +192,17 @@ class Predictions:
 
         ``ignored`` counts what was dropped when the whole was made, so a part starts from 0.
         """
-        if isinstance(rows, int):
-            rows = slice(rows, rows + 1)
-        index = to_numpy(rows) if not isinstance(rows, slice) else rows
+        if isinstance(rows, (int, np.integer)):
+            rows = slice(rows, rows + 1 or None)  # The last row is −1, and −1 + 1 is no end.
+        index = rows if isinstance(rows, slice) else np.asarray(to_numpy(rows))
         groups = {name: column[index] for name, column in self.groups.items()}
-        part = object.__new__(type(self))  # Already validated: a part of what is right is right.
-        values = (self.scores[rows], self.labels[rows], self.kind, self.label_names, groups, 0)
-        for name, value in zip(self.__dataclass_fields__, values, strict=True):
-            object.__setattr__(part, name, value)
-        return part
+        scores, labels = _rows(self.scores, index), _rows(self.labels, index)
+        return _checked(scores, labels, self.kind, self.label_names, groups, 0)
 
     def chunks(self, rows: int) -> Iterator[Predictions]:
         """Consecutive parts of at most ``rows`` rows, without a copy."""
+        if rows < 1:
+            raise InputError(f"chunks expects at least 1 row per part, got {rows}.")
         return (self[start : start + rows] for start in range(0, len(self), rows))
 
     def probabilities(self) -> Array:
@@ -152,10 +213,11 @@ class Predictions:
         """The scores as logits: log-probabilities where probabilities were given (log 0 = −inf)."""
         if self.kind == "logits":
             return self.scores
-        if is_tensor(self.scores):
-            return self.scores.log()
+        wide = _at_least_float32(self.scores)
+        if is_tensor(wide):
+            return wide.clamp(min=0).log()  # −1e-9 is within the tolerance of a probability.
         with np.errstate(divide="ignore"):
-            return np.log(self.scores)
+            return np.log(np.maximum(wide, 0))
 
     def with_scores(self, scores: Any, kind: Kind) -> Predictions:
         """The same examples with other scores, as a calibrator makes them."""
@@ -174,11 +236,41 @@ def softmax(logits: Array) -> Array:
     >>> softmax(np.array([[1000.0, 1000.0]]))
     array([[0.5, 0.5]])
     """
-    if is_tensor(logits):
-        return (logits.float() if logits.itemsize < 4 else logits).softmax(-1)
-    wide = logits.astype(np.float32) if logits.itemsize < 4 else logits
+    wide = _at_least_float32(logits)
+    if is_tensor(wide):
+        return wide.softmax(-1)
     exponentials = np.exp(wide - wide.max(axis=-1, keepdims=True))
     return exponentials / exponentials.sum(axis=-1, keepdims=True)
+
+
+def _at_least_float32(scores: Array) -> Array:
+    if scores.itemsize >= 4:
+        return scores
+    return scores.float() if is_tensor(scores) else scores.astype(np.float32)
+
+
+def _checked(
+    scores: Array,
+    labels: Array,
+    kind: Kind,
+    label_names: tuple[str, ...] | None,
+    groups: Mapping[str, np.ndarray],
+    ignored: int,
+) -> Predictions:
+    """A part, or the sum, of what has been checked: it is not checked again."""
+    made = object.__new__(Predictions)
+    values = (scores, labels, kind, label_names, groups, ignored)
+    for name, value in zip(Predictions.__dataclass_fields__, values, strict=True):
+        object.__setattr__(made, name, value)
+    return made
+
+
+def _rows(array: Array, index: Any) -> Array:
+    if is_tensor(array) and not isinstance(index, slice):
+        import torch
+
+        return array[torch.as_tensor(index, device=array.device)]
+    return array[index]
 
 
 def _floating(scores: Array, kind: str) -> Array:
@@ -195,27 +287,43 @@ def _floating(scores: Array, kind: str) -> Array:
 
 def _two_columns(scores: Array, kind: Kind) -> Array:
     """A binary classifier's single score as two columns: (1 − p, p), or (0, l)."""
-    first = 1 - scores if kind == "probabilities" else 0 * scores
     if is_tensor(scores):
         import torch
 
+        first = 1 - scores if kind == "probabilities" else torch.zeros_like(scores)
         return torch.stack([first, scores], dim=1)
+    first = 1 - scores if kind == "probabilities" else np.zeros_like(scores)
     return np.stack([first, scores], axis=1)
 
 
 def _flattened(
     scores: Array, labels: Array, groups: Mapping[str, Any]
 ) -> tuple[Array, Array, dict[str, Any]]:
-    """(b, t, K) scores with (b, t) labels as rows; without groups, the leading axis becomes one."""
+    """(b, t, K) scores with (b, t) labels as rows, and the leading axis as a group."""
     if scores.ndim < 3 or tuple(labels.shape) != tuple(scores.shape[:-1]):
         return scores, labels, dict(groups)
-    lead = int(scores.shape[0])
-    rows = int(np.prod(scores.shape[:-1]))
-    flat = {name: to_numpy(column).reshape(rows) for name, column in groups.items()}
-    if not groups:
-        name = _LEADING_GROUP.get(scores.ndim, "example")
-        flat[name] = np.repeat(np.arange(lead), rows // lead if lead else 0)
+    lead, rows = int(scores.shape[0]), int(np.prod(scores.shape[:-1]))
+    inner = rows // lead if lead else 0
+    flat = {_LEADING_GROUP.get(scores.ndim, "example"): np.repeat(np.arange(lead), inner)}
+    for name, column in groups.items():
+        column = np.asarray(column if isinstance(column, list) else to_numpy(column))
+        one_each = column.shape == (lead,) and rows != lead
+        flat[name] = np.repeat(column, inner) if one_each else column.reshape(-1)
     return scores.reshape(rows, scores.shape[-1]), labels.reshape(rows), flat
+
+
+def _group(name: str, column: Any) -> np.ndarray:
+    """A group as a NumPy array of one axis; text may be an array of Python strings."""
+    array = column if isinstance(column, np.ndarray) else np.asarray(as_array(column))
+    if is_tensor(column):
+        array = to_numpy(column)
+    if array.dtype == object:
+        if not all(isinstance(value, str) for value in array.flat):
+            raise InputError(f"Group '{name}' must hold numbers or text, got Python objects.")
+        array = text_array(array.tolist())
+    if array.ndim != 1:
+        raise InputError(f"Group '{name}' must have one value per example, got {array.shape}.")
+    return array
 
 
 def _beside(labels: Array, scores: Array) -> Array:
@@ -225,7 +333,9 @@ def _beside(labels: Array, scores: Array) -> Array:
 
         tensor = labels if is_tensor(labels) else torch.as_tensor(to_numpy(labels))
         labels = tensor.to(scores.device)
-        whole = not labels.is_floating_point() or bool((labels == labels.round()).all())
+        whole = not labels.is_floating_point() or bool(
+            (labels.isfinite() & (labels == labels.round())).all()
+        )
     else:
         labels = to_numpy(labels)
         if labels.dtype.kind in "OUS":
@@ -233,9 +343,13 @@ def _beside(labels: Array, scores: Array) -> Array:
                 "Predictions expects labels as class numbers 0..K−1, got text; "
                 "give label_names and map each name to its number."
             )
-        whole = labels.dtype.kind in "iub" or bool((labels == np.rint(labels)).all())
+        whole = labels.dtype.kind in "iub" or bool(
+            (np.isfinite(labels) & (labels == np.rint(labels))).all()
+        )
     if not whole:
-        raise InputError("Predictions expects labels as class numbers 0..K−1, got fractions.")
+        raise InputError(
+            "Predictions expects labels as class numbers 0..K−1, got fractions or NaN."
+        )
     return labels.long() if is_tensor(labels) else labels.astype(np.int64, copy=False)
 
 
@@ -245,7 +359,8 @@ def _check_shapes(p: Predictions) -> None:
         raise InputError(f"kind must be 'logits' or 'probabilities', got {p.kind!r}.")
     if len(shape) != 2 or n != shape[:1]:
         raise InputError(
-            f"Predictions expects scores of shape (n, K) and n labels, got {shape} and {n}."
+            f"Predictions expects scores of shape (n, K), classes last, and n labels, got {shape} "
+            f"and {n}."
         )
     if shape[1] < 2:
         raise InputError(
@@ -263,3 +378,17 @@ def _check_shapes(p: Predictions) -> None:
                 f"Group '{name}' has {len(column)} values for {shape[0]} examples; "
                 "give one value per example."
             )
+
+
+def _check_same(first: Predictions, part: Predictions) -> None:
+    for what in ("kind", "classes", "label_names"):
+        if getattr(first, what) != getattr(part, what):
+            raise InputError(
+                f"Predictions.concatenate expects parts of the same {what}, got "
+                f"{getattr(first, what)} and {getattr(part, what)}."
+            )
+    if set(first.groups) != set(part.groups):
+        raise InputError(
+            "Predictions.concatenate expects parts with the same groups, got "
+            f"{sorted(first.groups)} and {sorted(part.groups)}."
+        )

@@ -9,7 +9,7 @@ import numpy as np
 from calibrant.arrays import Array, is_tensor, to_numpy
 from calibrant.errors import InputError
 
-__all__ = ["check_labels", "check_logits", "check_probabilities"]
+__all__ = ["RowError", "check_labels", "check_logits", "check_probabilities"]
 
 # Rows written with four digits, or kept in half precision, miss 1 by up to this much.
 SUM_TOLERANCE = 1e-2
@@ -17,19 +17,40 @@ SUM_TOLERANCE = 1e-2
 RANGE_TOLERANCE = 1e-3
 
 _CHUNK = 1 << 18  # Values per check: small enough to stay in cache.
+_DEVICE_CHUNK = 1 << 26  # On a device few large kernels beat many small ones.
+
+_UNSIGNED = {np.dtype(f"f{size}"): np.dtype(f"u{size}") for size in (2, 4, 8)}
+
+
+class RowError(InputError):
+    """Something wrong in one row; :meth:`at` says the same where the row is known by another name.
+
+    Checks number the rows that they see. Whoever dropped rows before, or knows the line of the
+    file, catches the error and raises it again with the number that the user knows.
+
+    >>> print(RowError("Label 7 is outside 0..2 at {where}.", 3).at("line 12"))
+    Label 7 is outside 0..2 at line 12.
+    """
+
+    def __init__(self, message: str, row: int, where: str | None = None) -> None:
+        super().__init__(message.replace("{where}", where or f"row {row}"))
+        self.message, self.row = message, row
+
+    def at(self, where: str) -> RowError:
+        """The same error with ``where`` in place of the row number."""
+        return RowError(self.message, self.row, where)
 
 
 def check_labels(labels: Array, classes: int) -> None:
     """Every label is in 0..K−1 (−100 has been dropped before)."""
-    if not len(labels):
+    if not len(labels) or (int(labels.min()) >= 0 and int(labels.max()) < classes):
         return
-    low, high = int(labels.min()), int(labels.max())
-    if low < 0 or high >= classes:
-        wrong = low if low < 0 else high
-        raise InputError(
-            f"Label {wrong} is outside 0..{classes - 1} (K = {classes} columns); "
-            "−100 marks examples to ignore."
-        )
+    row = int(to_numpy((labels < 0) | (labels >= classes)).argmax())
+    raise RowError(
+        f"Label {int(labels[row])} at {{where}} is outside 0..{classes - 1} (K = {classes} "
+        "columns); −100 marks examples to ignore.",
+        row,
+    )
 
 
 def check_logits(logits: Array) -> None:
@@ -42,16 +63,22 @@ def check_logits(logits: Array) -> None:
 def check_probabilities(probabilities: Array) -> None:
     """Every value lies in 0..1 and every row sums to 1."""
     for start, chunk in _chunks(probabilities):
-        if not _finite(chunk):
-            _raise_not_finite("Probabilities", chunk, start)
-        low, high = float(chunk.min()), float(chunk.max())
-        if low < -RANGE_TOLERANCE or high > 1 + RANGE_TOLERANCE:
-            worst = low if low < -RANGE_TOLERANCE else high
-            raise InputError(
-                f"Probabilities must lie in 0..1, got {worst:.6g}; if these are logits, say so "
-                "(Predictions.from_logits, or --kind logits)."
-            )
+        if not _surely_in_range(chunk):
+            if not _finite(chunk):
+                _raise_not_finite("Probabilities", chunk, start)
+            _check_range(chunk, start)
         _check_sums(chunk, start)
+
+
+def _check_range(chunk: Array, start: int) -> None:
+    wrong = (chunk < -RANGE_TOLERANCE) | (chunk > 1 + RANGE_TOLERANCE)
+    if bool(wrong.any()):
+        row, column = divmod(int(to_numpy(wrong).argmax()), int(chunk.shape[1]))
+        raise RowError(
+            f"Probabilities must lie in 0..1, got {float(chunk[row, column]):.6g} at {{where}}; "
+            "if these are logits, say so (Predictions.from_logits, or --kind logits).",
+            start + row,
+        )
 
 
 def _check_sums(chunk: Array, start: int) -> None:
@@ -59,36 +86,63 @@ def _check_sums(chunk: Array, start: int) -> None:
     wrong = abs(sums - 1) > SUM_TOLERANCE
     if bool(wrong.any()):
         row = int(to_numpy(wrong).argmax())
-        raise InputError(
-            f"Probabilities must sum to 1 in each row; row {start + row} sums to "
-            f"{float(sums[row]):.6g}. Are these logits, or one-against-rest scores?"
+        raise RowError(
+            f"Probabilities must sum to 1 in each row; {{where}} sums to {float(sums[row]):.6g}. "
+            "Are these logits, or one-against-rest scores?",
+            start + row,
         )
+
+
+def _surely_in_range(chunk: Array) -> bool:
+    """Whether all values are in 0..1, from one pass; False means: look closer.
+
+    Read as unsigned integers, floats keep their order from +0 to +∞, and NaN and whatever has a
+    sign come after: the largest integer tells that all are finite, not negative and at most 1.
+    """
+    if is_tensor(chunk):
+        low, high = (float(value) for value in chunk.aminmax())
+        return low >= 0 and high <= 1
+    unsigned = _UNSIGNED.get(chunk.dtype)
+    if unsigned is None:
+        return False
+    return bool(chunk.view(unsigned).max() <= chunk.dtype.type(1).view(unsigned))
 
 
 def _row_sums(chunk: Array) -> Array:
     if is_tensor(chunk):
-        return chunk.double().sum(dim=1)
+        import torch
+
+        return chunk.sum(dim=1, dtype=torch.float64)
     # A product with a vector of ones adds short rows several times faster than sum(axis=1).
     wide = chunk if chunk.itemsize >= 4 else chunk.astype(np.float32)
     return wide @ np.ones(wide.shape[1], dtype=wide.dtype)
 
 
 def _chunks(scores: Array) -> Iterator[tuple[int, Array]]:
-    rows = max(1, _CHUNK // int(scores.shape[1]))
-    if is_tensor(scores) and scores.device.type != "cpu":
-        rows = max(1, len(scores))  # On a device few large kernels beat many small ones.
+    values = _CHUNK
+    if is_tensor(scores) and scores.device.type == "cpu" and "bfloat16" not in str(scores.dtype):
+        scores = scores.numpy()  # The same memory.
+    elif is_tensor(scores):
+        values = _DEVICE_CHUNK
+    rows = max(1, values // int(scores.shape[1]))
     return ((i, scores[i : i + rows]) for i in range(0, len(scores), rows))
 
 
 def _finite(chunk: Array) -> bool:
+    """Whether all values are finite: then so is their sum, unless it overflows."""
     if is_tensor(chunk):
-        return bool(chunk.isfinite().all())
-    return bool(np.isfinite(chunk).all())
+        import torch
+
+        return bool(chunk.sum(dtype=torch.float64).isfinite()) or bool(chunk.isfinite().all())
+    with np.errstate(all="ignore"):
+        wide = chunk if chunk.itemsize >= 4 else chunk.astype(np.float32)
+        return bool(np.isfinite(wide.sum())) or bool(np.isfinite(chunk).all())
 
 
 def _raise_not_finite(what: str, chunk: Array, start: int) -> None:
     row, column = divmod(int(np.isfinite(to_numpy(chunk)).argmin()), int(chunk.shape[1]))
-    raise InputError(
-        f"{what} must be finite, got {float(chunk[row, column])} at row {start + row}, column "
-        f"{column}; for a class that is ruled out use a large negative logit such as −1e4."
+    raise RowError(
+        f"{what} must be finite, got {float(chunk[row, column])} at {{where}}, column {column}; "
+        "for a class that is ruled out use a large negative logit such as −1e4.",
+        start + row,
     )

@@ -1,0 +1,23 @@
+"""Predictions in files: parquet, npz, safetensors, csv and jsonl, at once or as a stream.
+
+docs/files.md shows each format with its column names.
+"""
+
+from __future__ import annotations
+
+from calibrant.files.columns import Columns
+from calibrant.files.paths import Fingerprint, Paths, expand, fingerprints
+from calibrant.files.reading import count_rows, read, stream
+from calibrant.files.writing import write
+
+__all__ = [
+    "Columns",
+    "Fingerprint",
+    "Paths",
+    "count_rows",
+    "expand",
+    "fingerprints",
+    "read",
+    "stream",
+    "write",
+]

@@ -1,0 +1,85 @@
+"""From a block of columns to predictions: stack the scores, number the labels, say which row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from calibrant.errors import InputError
+from calibrant.files.columns import Layout
+from calibrant.files.source import Block
+from calibrant.predictions import IGNORED, Predictions
+from calibrant.validation import RowError
+
+__all__ = ["assemble"]
+
+
+def assemble(path: Path, block: Block, found: Layout, names: Sequence[str] | None) -> Predictions:
+    """The predictions of one block; an error names the file and its row or line."""
+    make = Predictions.from_logits if found.kind == "logits" else Predictions.from_probabilities
+    try:
+        scores = _scores(block, found)
+        labels = _labels(block.columns[found.label], names, found.label)
+        groups = {name: block.columns[name] for name in found.groups}
+        return make(scores, labels, label_names=names, groups=groups)
+    except RowError as error:
+        where = f"{block.unit} {block.numbers[error.row]}"
+        raise InputError(f"{path}: {error.at(where)}") from None
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+
+
+def _scores(block: Block, found: Layout) -> np.ndarray:
+    if not found.per_class:
+        return block.columns[found.scores[0]]
+    columns = [block.columns[name] for name in found.scores]
+    for name, column in zip(found.scores, columns, strict=True):
+        if column.dtype.kind not in "fiu" or column.ndim != 1:
+            raise InputError(f"column '{name}' must hold one number per row.")
+    return np.stack(columns, axis=1)
+
+
+def _labels(column: np.ndarray, names: Sequence[str] | None, name: str) -> np.ndarray:
+    """Class numbers as they are; text as the number of the class of that name."""
+    if column.dtype.kind not in "OUS":
+        return column
+    numbers: dict[str, int] = {}
+    for text in dict.fromkeys(column.tolist()):
+        number = _number(_decoded(text), names)
+        if number is None:
+            row = int((column == text).argmax())
+            raise RowError(f"{_not_a_label(_decoded(text), names, name)} at {{where}}.", row)
+        numbers[text] = number
+    return np.fromiter((numbers[text] for text in column.tolist()), np.int64, len(column))
+
+
+def _decoded(text: Any) -> str:
+    return text.decode(errors="replace") if isinstance(text, bytes) else str(text)
+
+
+def _number(text: str, names: Sequence[str] | None) -> int | None:
+    """A name comes first; a number is one only where no name could be meant by it."""
+    if names is not None and text in names:
+        return list(names).index(text)
+    digits = text.strip().removeprefix("-").removesuffix(".0")
+    if not (digits.isascii() and digits.isdecimal()):
+        return None
+    number = int(float(text)) if text.strip().endswith(".0") else int(text)
+    if number != IGNORED and any(known.isdecimal() for known in names or ()):
+        return None
+    return number
+
+
+def _not_a_label(text: str, names: Sequence[str] | None, column: str) -> str:
+    if not text.strip():
+        return f"No label in column '{column}' (−100 marks rows to ignore)"
+    if names is None:
+        return (
+            f"The labels in column '{column}' are text ('{text}') and the label names are not "
+            "known; give them (--labels FILE, or Columns(label_names=…)), first seen"
+        )
+    shown = ", ".join(names[:8]) + (", …" if len(names) > 8 else "")
+    return f"Label '{text}' in column '{column}' is not one of the label names ({shown})"

@@ -1,0 +1,188 @@
+"""Which columns of a file hold the scores, the labels and the groups."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from calibrant.errors import InputError
+from calibrant.files.source import Source
+from calibrant.predictions import Kind
+
+__all__ = ["USUAL", "Columns", "Layout", "layout"]
+
+# Names that say what the scores are; the first is the one that calibrant writes.
+_SCORES: Mapping[Kind, tuple[str, ...]] = {
+    "logits": ("logits", "logit"),
+    "probabilities": ("probabilities", "probability", "probs", "prob"),
+}
+_LABEL = ("label", "labels")
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Column names, where a file does not use the usual ones.
+
+    ``logits`` and ``probabilities`` take the name of a list column, the names of one column per
+    class, or a prefix such as ``"p_*"``; naming one of them also says what the scores are. Left
+    out, columns called ``logits`` or ``probabilities`` are looked for (as a list, as
+    ``logits:NAME`` or as ``logits_0``, ``logits_1``, …).
+    ``groups`` names the columns to keep beside; left out, every other scalar column is kept.
+    ``label_names`` gives the names where the file has none.
+
+    >>> Columns(probabilities="p_*", label="gold", groups=("sentence",))
+    Columns(logits=None, probabilities='p_*', label='gold', groups=('sentence',), label_names=None)
+    """
+
+    logits: str | Sequence[str] | None = None
+    probabilities: str | Sequence[str] | None = None
+    label: str | None = None
+    groups: Sequence[str] | None = None
+    label_names: Sequence[str] | None = None
+
+
+USUAL = Columns()
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The columns of one file, found: scores (one list column, or one per class) and the rest."""
+
+    kind: Kind
+    scores: tuple[str, ...]
+    label: str
+    groups: tuple[str, ...]
+    label_names: tuple[str, ...] | None
+    per_class: bool
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All columns to read."""
+        return tuple(dict.fromkeys((*self.scores, self.label, *self.groups)))
+
+
+def layout(source: Source, columns: Columns, kind: Kind | None) -> Layout:
+    """The columns of ``source`` as ``columns`` and the usual names give them."""
+    kind, scores = _find_scores(source, columns, kind)
+    label = _find_label(source, columns)
+    groups = _find_groups(source, columns, {*scores.columns, label})
+    names = scores.names or source.label_names
+    if columns.label_names is not None:
+        names = tuple(str(name) for name in columns.label_names)
+    return Layout(kind, scores.columns, label, groups, names, scores.per_class)
+
+
+class _Scores(NamedTuple):
+    columns: tuple[str, ...]
+    names: tuple[str, ...] | None = None
+    per_class: bool = False
+
+
+def _find_scores(source: Source, columns: Columns, kind: Kind | None) -> tuple[Kind, _Scores]:
+    wanted: dict[Kind, str | Sequence[str] | None] = {
+        "logits": columns.logits,
+        "probabilities": columns.probabilities,
+    }
+    asked = [k for k in wanted if wanted[k] is not None]
+    if len(asked) == 2:
+        raise InputError("Name the columns of the logits or of the probabilities, not of both.")
+    if asked and kind not in (None, asked[0]):
+        raise InputError(f"Columns of {asked[0]} were named, but kind is '{kind}'.")
+    if asked:
+        return asked[0], _named(source, wanted[asked[0]])
+    found = {k: _usual(source, k) for k in _SCORES if kind in (None, k)}
+    present = {k: scores for k, scores in found.items() if scores is not None}
+    if len(present) == 2:
+        raise InputError(
+            f"{source.path}: has both logits and probabilities; say which to use "
+            "(kind='logits', or --kind logits)."
+        )
+    if not present:
+        raise InputError(
+            f"{source.path}: no column of {kind or 'logits or probabilities'}; "
+            f"{_seen(source)}. Name them (--logits-column or --probabilities-column)."
+        )
+    return next(iter(present.items()))
+
+
+def _usual(source: Source, kind: Kind) -> _Scores | None:
+    for name in _SCORES[kind]:
+        if source.columns.get(name) is not None:
+            return _Scores((name,))
+        found = _prefixed(source, f"{name}:") or _numbered(source, f"{name}_")
+        if found:
+            return found
+    return None
+
+
+def _named(source: Source, wanted: str | Sequence[str] | None) -> _Scores:
+    if isinstance(wanted, str) and wanted.endswith("*"):
+        prefix = wanted[:-1]
+        found = _numbered(source, prefix) or _prefixed(source, prefix)
+        if not found:
+            raise InputError(f"{source.path}: no column starts with '{prefix}'; {_seen(source)}.")
+        return found
+    names = (wanted,) if isinstance(wanted, str) else tuple(wanted or ())
+    for name in names:
+        _require(source, name)
+    return _Scores(names, names, per_class=True) if len(names) > 1 else _Scores(names)
+
+
+def _prefixed(source: Source, prefix: str) -> _Scores | None:
+    """Columns ``prefix + NAME`` in the order of the file; what follows the prefix is the name."""
+    found = tuple(name for name in source.columns if name.startswith(prefix) and name != prefix)
+    names = tuple(name[len(prefix) :] for name in found)
+    return _Scores(found, names, per_class=True) if found else None
+
+
+def _numbered(source: Source, prefix: str) -> _Scores | None:
+    """Columns ``prefix + 0``, ``prefix + 1``, … in the order of their numbers."""
+    numbers = [name[len(prefix) :] for name in source.columns if name.startswith(prefix)]
+    numbers = sorted((n for n in numbers if n.isdecimal()), key=int)
+    if numbers != [str(k) for k in range(len(numbers))]:
+        raise InputError(
+            f"{source.path}: expected the columns {prefix}0, {prefix}1, … without a gap, got "
+            f"{', '.join(prefix + n for n in numbers)}."
+        )
+    return _Scores(tuple(prefix + n for n in numbers), per_class=True) if numbers else None
+
+
+def _find_label(source: Source, columns: Columns) -> str:
+    if columns.label is not None:
+        _require(source, columns.label)
+        return columns.label
+    for name in _LABEL:
+        if name in source.columns:
+            return name
+    raise InputError(
+        f"{source.path}: no column 'label'; {_seen(source)}. Name it (--label-column)."
+    )
+
+
+def _find_groups(source: Source, columns: Columns, taken: set[str]) -> tuple[str, ...]:
+    if columns.groups is None:
+        for kind in _SCORES:  # Scores of the other kind are no groups.
+            other = _usual(source, kind)
+            taken |= set(other.columns if other else ())
+        scalars = (name for name, shape in source.columns.items() if shape == ())
+        return tuple(name for name in scalars if name not in taken)
+    for name in columns.groups:
+        _require(source, name)
+        if source.columns[name] != ():
+            raise InputError(f"{source.path}: group '{name}' must hold one value per row.")
+    return tuple(columns.groups)
+
+
+def _require(source: Source, name: str) -> None:
+    if name not in source.columns:
+        near = difflib.get_close_matches(name, source.columns, n=1)
+        advice = f" Did you mean '{near[0]}'?" if near else ""
+        raise InputError(f"{source.path}: no column '{name}'; {_seen(source)}.{advice}")
+
+
+def _seen(source: Source, most: int = 12) -> str:
+    names = list(source.columns)
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"it has {', '.join(names[:most])}{more}" if names else "it has no columns"

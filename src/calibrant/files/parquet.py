@@ -1,0 +1,164 @@
+"""Parquet: read by batches, so that memory does not grow with the file; written by row groups."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from calibrant.arrays import text_array
+from calibrant.errors import InputError
+from calibrant.extras import require
+from calibrant.files.source import Block, Shape
+from calibrant.predictions import Predictions
+
+__all__ = ["ParquetSource", "write_parquet"]
+
+_NAMES = b"label_names"  # JSON list in the metadata of the schema
+_BUFFER = 1 << 20  # Bytes per column that are read ahead, instead of a whole row group.
+
+
+class ParquetSource:
+    """One parquet file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with _damaged(path), self._open() as file:
+            schema = file.schema_arrow
+            self.rows: int | None = file.metadata.num_rows
+        self.columns: Mapping[str, Shape] = {field.name: _shape(field.type) for field in schema}
+        self.label_names = _label_names(schema.metadata or {})
+
+    def blocks(self, rows: int, names: Sequence[str]) -> Iterator[Block]:
+        """Batches of at most ``rows`` rows, whatever the size of the row groups."""
+        start = 0
+        with _damaged(self.path), self._open() as file:
+            for batch in file.iter_batches(batch_size=rows, columns=list(names)):
+                numbers = range(start, start + batch.num_rows)
+                start = numbers.stop
+                columns = {n: self._column(n, batch.column(n), numbers) for n in names}
+                yield Block(columns, numbers)
+
+    def _open(self) -> Any:
+        parquet = require("pyarrow.parquet", "files", "Reading parquet")
+        return parquet.ParquetFile(self.path, buffer_size=_BUFFER)
+
+    def _column(self, name: str, column: Any, numbers: range) -> np.ndarray:
+        if self.columns[name] == ():
+            return _scalars(column)
+        if column.null_count:
+            row = numbers[int(np.asarray(column.is_null()).argmax())]
+            raise InputError(f"{self.path}: no value in column '{name}' at row {row}.")
+        values = _list_values(column)
+        if values.null_count:
+            nulls = np.asarray(values.is_null())
+            at = int(np.searchsorted(_offsets(column), nulls.argmax(), side="right")) - 1
+            raise InputError(f"{self.path}: a missing value in '{name}' at row {numbers[at]}.")
+        widths = np.diff(_offsets(column))
+        ragged = widths != widths[0] if len(widths) else widths
+        if ragged.any():
+            at = int(ragged.argmax())
+            raise InputError(
+                f"{self.path}: '{name}' has {widths[0]} values at row {numbers[0]} but "
+                f"{widths[at]} at row {numbers[at]}; every row needs one per class."
+            )
+        width = int(widths[0]) if len(widths) else 0
+        return np.asarray(values.to_numpy(zero_copy_only=False)).reshape(len(column), width)
+
+
+@contextmanager
+def _damaged(path: Path) -> Iterator[None]:
+    """Turns what pyarrow says about a broken file into one line."""
+    arrow = require("pyarrow", "files", "Reading parquet")
+    try:
+        yield
+    except PermissionError:
+        raise InputError(f"{path}: no permission to read it.") from None
+    except (arrow.ArrowException, OSError) as error:
+        reason = str(error).splitlines()[0].rstrip(".")
+        raise InputError(
+            f"{path}: not a whole parquet file; it may be truncated ({reason})."
+        ) from None
+
+
+def _shape(kind: Any) -> Shape:
+    types = require("pyarrow.types", "files", "Reading parquet")
+    if hasattr(kind, "storage_type"):
+        kind = kind.storage_type
+    if types.is_fixed_size_list(kind):
+        return (kind.list_size,) if _is_number(kind.value_type) else None
+    if types.is_list(kind) or types.is_large_list(kind):
+        return (None,) if _is_number(kind.value_type) else None
+    return None if types.is_nested(kind) else ()
+
+
+def _is_number(kind: Any) -> bool:
+    types = require("pyarrow.types", "files", "Reading parquet")
+    return bool(types.is_floating(kind) or types.is_integer(kind))
+
+
+def _offsets(column: Any) -> np.ndarray:
+    """Where the list of each row begins among all values of the column, n + 1 numbers."""
+    if hasattr(column, "offsets"):
+        offsets = np.asarray(column.offsets)
+        return np.asarray(offsets - offsets[0])
+    return np.arange(len(column) + 1) * int(column.type.list_size)
+
+
+def _list_values(column: Any) -> Any:
+    return getattr(column, "storage", column).flatten()
+
+
+def _scalars(column: Any) -> np.ndarray:
+    """One value per row as NumPy numbers where it can be, as text otherwise; missing is ''."""
+    types = require("pyarrow.types", "files", "Reading parquet")
+    kind = column.type
+    plain = types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)
+    if not column.null_count and (plain or types.is_temporal(kind)):
+        return np.asarray(column.to_numpy(zero_copy_only=False))
+    if types.is_dictionary(kind):
+        return _scalars(column.dictionary_decode())
+    return text_array(["" if v is None else str(v) for v in column.to_pylist()])
+
+
+def _label_names(metadata: Mapping[bytes, bytes]) -> tuple[str, ...] | None:
+    """Names from our own key, or from the ClassLabel of a file of Hugging Face datasets."""
+    try:
+        if _NAMES in metadata:
+            return tuple(str(name) for name in json.loads(metadata[_NAMES]))
+        features = json.loads(metadata.get(b"huggingface", b"{}"))["info"]["features"]
+    except (ValueError, KeyError, TypeError):
+        return None
+    names = [f["names"] for f in features.values() if isinstance(f, dict) and "names" in f]
+    return tuple(map(str, names[0])) if len(names) == 1 else None
+
+
+def write_parquet(parts: Iterator[Predictions], path: Path) -> None:
+    """One row group per part: the scores as a column of lists, ``label``, and the groups."""
+    arrow = require("pyarrow", "files", "Writing parquet")
+    parquet = require("pyarrow.parquet", "files", "Writing parquet")
+    writer = None
+    try:
+        for part in parts:
+            table = _table(arrow, part.numpy())
+            if writer is None:
+                writer = parquet.ParquetWriter(path, table.schema)
+            writer.write_table(table.cast(writer.schema), row_group_size=max(1, len(table)))
+    finally:
+        if writer is not None:
+            writer.close()
+
+
+def _table(arrow: Any, part: Predictions) -> Any:
+    values = arrow.array(np.ascontiguousarray(part.scores).ravel())
+    columns = {
+        part.kind: arrow.FixedSizeListArray.from_arrays(values, part.classes),
+        "label": arrow.array(part.labels),
+        **{name: arrow.array(column) for name, column in part.groups.items()},
+    }
+    names = {} if part.label_names is None else {_NAMES: json.dumps(part.label_names)}
+    return arrow.table(columns).replace_schema_metadata(names)

@@ -1,0 +1,121 @@
+"""Reading predictions, at once or in chunks of bounded memory, from one file or many shards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from calibrant.errors import InputError
+from calibrant.files.assemble import assemble
+from calibrant.files.columns import USUAL, Columns, Layout, layout
+from calibrant.files.npz import NpzSource
+from calibrant.files.parquet import ParquetSource
+from calibrant.files.paths import Paths, expand, suffix
+from calibrant.files.source import Source
+from calibrant.predictions import Kind, Predictions
+
+__all__ = ["count_rows", "read", "stream"]
+
+_SOURCES: dict[str, Callable[[Path], Source]] = {
+    ".parquet": ParquetSource,
+    ".npz": NpzSource,
+}
+
+_CHUNK = 1 << 21  # Scores per chunk: 8 megabytes in float32.
+
+
+def read(paths: Paths, columns: Columns = USUAL, kind: Kind | None = None) -> Predictions:
+    """All predictions of ``paths``: a file, a folder of parquet shards, a glob, or several.
+
+    Whether the scores are logits or probabilities is said by the name of their column, by
+    ``columns`` or by ``kind``; it is never guessed from the values.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> p = Predictions.from_logits([[2.0, 0.0], [0.0, 1.0]], [0, 1], label_names=["cat", "dog"])
+    >>> with TemporaryDirectory() as folder:
+    ...     p.write(f"{folder}/dev.npz")
+    ...     read(f"{folder}/dev.npz").names
+    ('cat', 'dog')
+    """
+    return Predictions.concatenate(stream(paths, columns, kind))
+
+
+def stream(
+    paths: Paths,
+    columns: Columns = USUAL,
+    kind: Kind | None = None,
+    *,
+    rows: int | None = None,
+) -> Iterator[Predictions]:
+    """The predictions of ``paths`` in chunks of at most ``rows`` rows (about 2 million scores).
+
+    Shards are checked against each other before the first chunk: kind, label names and classes
+    must agree. A chunk in which every row is labelled −100 has no rows, and counts them.
+    """
+    if rows is not None and rows < 1:
+        raise InputError(f"rows must be at least 1, got {rows}.")
+    sources = [_SOURCES[suffix(path)](path) for path in expand(paths)]
+    layouts = [layout(source, columns, kind) for source in sources]
+    names = _agree(sources, layouts)
+    return _chunks(sources, layouts, names, rows)
+
+
+def count_rows(paths: Paths) -> int | None:
+    """The number of rows, ignored ones included, where the files tell it without being read."""
+    counts = [_SOURCES[suffix(path)](path).rows for path in expand(paths)]
+    return None if None in counts else sum(count or 0 for count in counts)
+
+
+def _agree(sources: list[Source], layouts: list[Layout]) -> tuple[str, ...] | None:
+    """Check that the shards hold the same kind of scores; the label names that they share."""
+    first, names, named = layouts[0], None, sources[0]
+    for source, found in zip(sources, layouts, strict=True):
+        if found.kind != first.kind:
+            raise InputError(
+                f"{source.path} holds {found.kind}, but {sources[0].path} {first.kind}; "
+                "say which to use (--kind), or read them apart."
+            )
+        if names is None and found.label_names is not None:
+            names, named = found.label_names, source
+        elif found.label_names not in (None, names):
+            raise InputError(
+                f"{source.path} has other label names than {named.path}: "
+                f"{_difference(found.label_names or (), names or ())}."
+            )
+    return names
+
+
+def _difference(these: tuple[str, ...], those: tuple[str, ...]) -> str:
+    if len(these) != len(those):
+        return f"{len(these)} against {len(those)}"
+    k = next(k for k, (a, b) in enumerate(zip(these, those, strict=True)) if a != b)
+    return f"class {k} is '{these[k]}' against '{those[k]}'"
+
+
+def _chunks(
+    sources: list[Source], layouts: list[Layout], names: tuple[str, ...] | None, rows: int | None
+) -> Iterator[Predictions]:
+    kept = ignored = classes = 0
+    for source, found in zip(sources, layouts, strict=True):
+        size = rows or max(1, _CHUNK // _width(source, found))
+        for block in source.blocks(size, found.names):
+            chunk = assemble(source.path, block, found, names)
+            classes = classes or chunk.classes
+            if chunk.classes != classes:
+                raise InputError(
+                    f"{source.path} has {chunk.classes} classes, but {sources[0].path} {classes}."
+                )
+            kept, ignored = kept + len(chunk), ignored + chunk.ignored
+            yield chunk
+    if not kept:
+        where = sources[0].path if len(sources) == 1 else f"{len(sources)} files"
+        raise InputError(
+            f"{where}: all {ignored} rows are labelled −100, which marks rows to ignore."
+            if ignored
+            else f"{where}: no rows."
+        )
+
+
+def _width(source: Source, found: Layout) -> int:
+    shape = source.columns[found.scores[0]] or ()
+    return max(1, len(found.scores), *(width or 64 for width in shape))
