@@ -6,6 +6,7 @@ docs/files.md shows each format with its column names.
 from __future__ import annotations
 
 from calibrant.files.columns import Columns
+from calibrant.files.label_names import read_label_names
 from calibrant.files.paths import Fingerprint, Paths, expand, fingerprints
 from calibrant.files.reading import count_rows, read, stream
 from calibrant.files.writing import write
@@ -18,6 +19,7 @@ __all__ = [
     "expand",
     "fingerprints",
     "read",
+    "read_label_names",
     "stream",
     "write",
 ]

@@ -1,0 +1,67 @@
+"""The options that every command with files of predictions takes, and what they mean."""
+
+from __future__ import annotations
+
+import argparse
+
+from calibrant.files import Columns, read_label_names
+
+__all__ = ["add_file_options", "columns_from"]
+
+
+def add_file_options(parser: argparse.ArgumentParser, files: str | None = "FILE") -> None:
+    """Add ``files`` (shown under that name; None: the command has its own) and column options."""
+    if files is not None:
+        parser.add_argument(
+            "files",
+            nargs="+",
+            metavar=files,
+            help=".parquet, .npz, .safetensors, .csv, .jsonl (.gz), a folder of parquet shards "
+            "or a glob; several are read as one",
+        )
+    group = parser.add_argument_group("columns")
+    group.add_argument(
+        "--kind",
+        choices=("logits", "probabilities"),
+        help="which scores to use where the file has both; it is never guessed from the values",
+    )
+    for kind in ("logits", "probabilities"):
+        group.add_argument(
+            f"--{kind}-column",
+            metavar="NAME",
+            help=f"column of {kind}: a list column, one column per class separated by commas, or "
+            f"a prefix such as 'p_*' (usually: {kind}, {kind}:NAME or {kind}_0, …)",
+        )
+    group.add_argument("--label-column", metavar="NAME", help="usually: label or labels")
+    group.add_argument(
+        "--group-columns",
+        metavar="NAME[,NAME…]",
+        help="columns to keep beside, such as sentence (usually: all others); '' keeps none",
+    )
+    group.add_argument(
+        "--labels",
+        metavar="FILE",
+        help="label names: one per line, a JSON list, or a model's config.json",
+    )
+
+
+def columns_from(args: argparse.Namespace) -> Columns:
+    """The options as the library takes them.
+
+    >>> parser = argparse.ArgumentParser()
+    >>> add_file_options(parser)
+    >>> columns_from(parser.parse_args(["a.csv", "--logits-column", "x,y"])).logits
+    ('x', 'y')
+    """
+    groups = args.group_columns
+    return Columns(
+        logits=_names(args.logits_column),
+        probabilities=_names(args.probabilities_column),
+        label=args.label_column,
+        groups=None if groups is None else tuple(name for name in groups.split(",") if name),
+        label_names=None if args.labels is None else read_label_names(args.labels),
+    )
+
+
+def _names(value: str | None) -> str | tuple[str, ...] | None:
+    return tuple(value.split(",")) if value and "," in value else value
