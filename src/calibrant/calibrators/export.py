@@ -1,0 +1,135 @@
+"""Fitted maps for production: as a torch module and as an ONNX file.
+
+Both come from the map's own formula (:meth:`~calibrant.calibrators.Calibrator.apply`), traced, so
+that there is one implementation of each map and nothing to keep in step.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from calibrant.calibrators.base import Calibrator
+from calibrant.errors import InputError
+from calibrant.extras import require
+from calibrant.predictions import Kind
+
+if TYPE_CHECKING:
+    import torch
+
+    from calibrant.calibrators.torch_module import CalibrationModule
+
+__all__ = ["to_onnx", "to_torch"]
+
+
+def to_torch(
+    calibrator: Calibrator,
+    *,
+    takes: Kind | None = None,
+    gives: Kind = "probabilities",
+    dtype: torch.dtype | None = None,
+) -> CalibrationModule:
+    """The fitted map as a ``torch.nn.Module`` that works under compile, export and autograd.
+
+    ``takes`` says what the scores are; left out, what the map was fitted on. ``gives="logits"``
+    returns log-probabilities, for what expects to apply a softmax itself. ``dtype`` is float64
+    unless said otherwise; devices without it (MPS) need ``torch.float32``.
+
+    >>> import torch
+    >>> from calibrant import Predictions
+    >>> from calibrant.calibrators import Temperature
+    >>> fitted = Temperature().fit(Predictions.from_logits([[2.0, 0.0]] * 4, [0, 0, 0, 1]))
+    >>> to_torch(fitted)(torch.tensor([[2.0, 0.0]])).round(decimals=4)
+    tensor([[0.7500, 0.2500]])
+    """
+    torch = require("torch", "torch", "Exporting a map to torch")
+    from calibrant.calibrators.torch_module import CalibrationModule
+
+    calibrator.learned()  # Says so where the map is not fitted.
+    takes = takes or calibrator.fitted_on_["kind"]
+    module = CalibrationModule(calibrator, takes, gives, dtype or torch.float64)
+    return module.eval()
+
+
+def to_onnx(
+    calibrator: Calibrator,
+    path: str | Path,
+    *,
+    takes: Kind | None = None,
+    gives: Kind = "probabilities",
+    overwrite: bool = False,
+) -> Path:
+    """Write the fitted map as an ONNX file: (n, K) float32 scores in, (n, K) float32 scores out.
+
+    Input and output are named ``logits`` or ``probabilities`` (a map from logits to logits has
+    the output ``calibrated_logits``); a map that reads groups has one int64 input of shape (n,) for
+    each, of that name. Inside it computes in float64. Method, version, label names and provenance
+    stand in the metadata of the file.
+    """
+    path = Path(path)
+    if path.exists() and not overwrite:
+        raise InputError(f"{path} exists; pass overwrite=True (--overwrite) to replace it.")
+    for needed in ("torch", "onnx", "onnxscript"):
+        require(needed, "onnx", "Exporting a map to ONNX")
+    module = to_torch(calibrator, takes=takes, gives=gives)
+    program = _traced(module)
+    program.model.metadata_props.update(_metadata(calibrator))
+    with _quiet():
+        program.save(path)
+    return path
+
+
+def _traced(module: CalibrationModule) -> Any:
+    """The ONNX program of a module, for any number of rows."""
+    import torch
+
+    from calibrant.calibrators.onnx_operations import translations
+
+    groups = module.calibrator.needs_groups
+    scores = torch.full((3, module.calibrator.classes_), 1 / module.calibrator.classes_)
+    inputs = (scores, *(torch.zeros(3, dtype=torch.int64) for _ in groups))
+    rows = torch.export.Dim("rows")
+    # One entry per parameter of forward: the scores, and all groups together where there are any.
+    shapes = ({0: rows}, tuple({0: rows} for _ in groups))[: 2 if groups else 1]
+    output = module.gives if module.gives != module.takes else f"calibrated_{module.gives}"
+    with _quiet(), torch.no_grad():
+        return torch.onnx.export(
+            module,
+            inputs,
+            dynamo=True,
+            verbose=False,
+            input_names=[module.takes, *groups],
+            output_names=[output],
+            dynamic_shapes=shapes,
+            custom_translation_table=translations(),
+        )
+
+
+def _metadata(calibrator: Calibrator) -> dict[str, str]:
+    from calibrant import __version__
+
+    return {
+        "calibrant.version": __version__,
+        "calibrant.method": calibrator.name,
+        "calibrant.label_names": json.dumps(calibrator.label_names_),
+        "calibrant.fitted_on": json.dumps(calibrator.fitted_on_),
+    }
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Without what the exporter says about itself: its own deprecations, missing torchvision."""
+    logger = logging.getLogger("torch.onnx")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(level)

@@ -1,0 +1,54 @@
+"""The one torch operation of the maps that ONNX lacks: looking a value up in a sorted table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import onnxscript
+import torch
+
+__all__ = ["translations"]
+
+op: Any = onnxscript.opset18  # Its own types are too narrow for values that are being traced.
+_INT64 = 7  # onnx.TensorProto.INT64
+
+
+def translations() -> dict[Any, Callable[..., Any]]:
+    """Torch operation → function that builds its ONNX nodes, for ``torch.onnx.export``."""
+    return {torch.ops.aten.searchsorted.Tensor: searchsorted}
+
+
+def searchsorted(
+    sorted_sequence: Any,
+    values: Any,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
+    sorter: Any = None,
+) -> Any:
+    """How many entries of a sorted table are below each value (``right``: at most the value).
+
+    Binary search, unrolled: log₂ m steps of a few nodes and memory for the values alone, where
+    comparing every value with every entry would take m times that. The table has shape (m,), or
+    (…, m) with the leading axes of the values.
+    """
+    if sorter is not None or out_int32:
+        raise NotImplementedError("searchsorted with sorter or out_int32")
+    size = int(sorted_sequence.shape[-1])
+    shared = len(sorted_sequence.shape) == 1
+    below = op.LessOrEqual if right or side == "right" else op.Less
+    zero = op.Constant(value_int=0)
+    count = op.Mul(op.Cast(op.IsNaN(values), to=_INT64), zero)  # Zeros of the shape of the values.
+    for step in (1 << bit for bit in reversed(range(size.bit_length()))):
+        ahead = op.Add(count, op.Constant(value_int=step))
+        inside = op.LessOrEqual(ahead, op.Constant(value_int=size))
+        last = op.Constant(value_int=size - 1)
+        index = op.Min(op.Sub(ahead, op.Constant(value_int=1)), last)
+        entry = (
+            op.Gather(sorted_sequence, index)
+            if shared
+            else op.GatherElements(sorted_sequence, index, axis=-1)
+        )
+        count = op.Where(op.And(inside, below(entry, values)), ahead, count)
+    return count

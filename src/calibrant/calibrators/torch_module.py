@@ -1,0 +1,76 @@
+"""A fitted map as a torch module: the last layer of a model."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from calibrant.calibrators.backend import log_probabilities, log_softmax, softmax
+from calibrant.calibrators.base import Calibrator
+from calibrant.errors import InputError
+from calibrant.predictions import Kind
+
+__all__ = ["CalibrationModule"]
+
+
+class CalibrationModule(nn.Module):
+    """Scores of shape (…, K) mapped to calibrated ones of the same shape.
+
+    The learned values are buffers, so they follow the model to its device and into its
+    ``state_dict`` but are never trained; gradients flow through to the scores. All arithmetic has
+    the type of the buffers (float64 unless another was asked for, at least float32); the result is
+    as wide as the scores, at least float32.
+
+    A map that reads groups (``needs_groups``, such as the position in the sentence) takes them as
+    further arguments, in that order, each of shape (…).
+    """
+
+    def __init__(
+        self, calibrator: Calibrator, takes: Kind, gives: Kind, dtype: torch.dtype = torch.float64
+    ) -> None:
+        super().__init__()
+        self.calibrator, self.takes, self.gives = calibrator, takes, gives
+        self.learned_names: tuple[str, ...] = tuple(calibrator.learned())
+        for name, value in calibrator.learned().items():
+            buffer = torch.as_tensor(value)
+            self.register_buffer(name, buffer.to(dtype) if buffer.is_floating_point() else buffer)
+
+    def forward(self, scores: Tensor, *groups: Tensor) -> Tensor:
+        """The calibrated scores."""
+        self._check(scores, groups)
+        values = {name: self.get_buffer(name) for name in self.learned_names}
+        rows = scores.reshape(-1, self.calibrator.classes_).to(self._precision(scores))
+        names = self.calibrator.needs_groups
+        columns = {name: g.reshape(-1) for name, g in zip(names, groups, strict=True)}
+        out: Tensor = self.calibrator.apply(rows, self.takes, {**values, **columns})
+        out = self._as_asked(out)
+        return out.reshape(scores.shape).to(torch.promote_types(scores.dtype, torch.float32))
+
+    def extra_repr(self) -> str:
+        """What print(module) shows."""
+        return f"{self.calibrator!r}, {self.takes} -> {self.gives}"
+
+    def _precision(self, scores: Tensor) -> torch.dtype:
+        wide = next((b.dtype for b in self.buffers() if b.is_floating_point()), scores.dtype)
+        return torch.promote_types(wide, torch.float32)
+
+    def _as_asked(self, out: Tensor) -> Tensor:
+        got = self.calibrator.kind_of(self.takes)
+        if self.gives == "logits":
+            out = log_softmax(out) if got == "logits" else log_probabilities(out)
+        elif got == "logits":
+            out = softmax(out)
+        return out
+
+    def _check(self, scores: Tensor, groups: tuple[Tensor, ...]) -> None:
+        if scores.shape[-1] != self.calibrator.classes_:
+            raise InputError(
+                f"This {self.calibrator.name} map was fitted on {self.calibrator.classes_} "
+                f"classes, got scores of shape {tuple(scores.shape)}."
+            )
+        needed = self.calibrator.needs_groups
+        if len(groups) != len(needed):
+            raise InputError(
+                f"This {self.calibrator.name} map takes the scores and {len(needed)} group(s) "
+                f"({', '.join(needed) or 'none'}), got {len(groups)}."
+            )
