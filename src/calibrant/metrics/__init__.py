@@ -1,29 +1,93 @@
 """Calibration metrics: additive states and pure functions of them."""
 
 from calibrant.metrics.accumulate import accumulate
+from calibrant.metrics.adaptive import adaptive_classwise_ece, adaptive_ece
+from calibrant.metrics.apcr import apcr
+from calibrant.metrics.bin_confidences import bin_confidences
 from calibrant.metrics.binned import classwise_ece, debiased_ece, ece, mce, overconfidence_error
 from calibrant.metrics.bins import Bins
+from calibrant.metrics.blocks import assign_blocks
+from calibrant.metrics.bootstrap import interval, replicate
 from calibrant.metrics.chance import chance_ece
 from calibrant.metrics.confidences import Confidences, confidences, top_label
+from calibrant.metrics.entities import (
+    entity_confidences,
+    entity_counts,
+    entity_f1,
+    entity_state,
+    token_counts,
+    token_f1,
+    without_outside,
+)
+from calibrant.metrics.entity_selective import entity_risk_coverage
+from calibrant.metrics.kolmogorov_smirnov import ks_error
+from calibrant.metrics.match_counts import MatchCounts, f1
 from calibrant.metrics.scores import accuracy, brier, error, mean_confidence, nll
+from calibrant.metrics.selective import (
+    RiskCoverage,
+    augrc,
+    aurc,
+    auroc,
+    coverage_at_risk,
+    e_aurc,
+    risk_at_coverage,
+    risk_coverage_curve,
+)
+from calibrant.metrics.smooth import smooth_ece
+from calibrant.metrics.spans import Spans, find_spans
 from calibrant.metrics.state import CalibrationState
+from calibrant.metrics.steps import Steps, steps
+from calibrant.metrics.tags import TagSet, is_bio
 
 __all__ = [
     "Bins",
     "CalibrationState",
     "Confidences",
+    "MatchCounts",
+    "RiskCoverage",
+    "Spans",
+    "Steps",
+    "TagSet",
     "accumulate",
     "accuracy",
+    "adaptive_classwise_ece",
+    "adaptive_ece",
+    "apcr",
+    "assign_blocks",
+    "augrc",
+    "aurc",
+    "auroc",
+    "bin_confidences",
     "brier",
     "chance_ece",
     "classwise_ece",
     "confidences",
+    "coverage_at_risk",
     "debiased_ece",
+    "e_aurc",
     "ece",
+    "entity_confidences",
+    "entity_counts",
+    "entity_f1",
+    "entity_risk_coverage",
+    "entity_state",
     "error",
+    "f1",
+    "find_spans",
+    "interval",
+    "is_bio",
+    "ks_error",
     "mce",
     "mean_confidence",
     "nll",
     "overconfidence_error",
+    "replicate",
+    "risk_at_coverage",
+    "risk_coverage_curve",
+    "smooth_ece",
+    "steps",
+    "token_counts",
+    "token_f1",
     "top_label",
+    "without_outside",
 ]

@@ -36,6 +36,11 @@ class Confidences:
                 "Confidences expects two arrays of shape (n,), got "
                 f"{np.shape(self.confidence)} and {np.shape(self.correct)}."
             )
+        if self.block is not None and np.shape(self.block) != np.shape(self.confidence):
+            raise InputError(
+                f"Confidences expects one block per example, got {np.shape(self.block)} blocks "
+                f"for {len(self.confidence)} examples."
+            )
         object.__setattr__(self, "confidence", np.asarray(self.confidence, np.float64))
         object.__setattr__(self, "correct", np.asarray(self.correct, bool))
 
@@ -69,12 +74,12 @@ class Confidences:
         return Confidences(self.confidence[order], self.correct[order], block)
 
 
-def confidences(source: Predictions | Confidences) -> Confidences:
-    """The state of ``source``; a state is returned as it is."""
+def confidences(source: Predictions | Confidences, block: np.ndarray | None = None) -> Confidences:
+    """The state of ``source``, with bootstrap blocks where given; a state is returned as it is."""
     if isinstance(source, Confidences):
         return source
     confidence, _, correct = top_label(source)
-    return Confidences(confidence, correct)
+    return Confidences(confidence, correct, block)
 
 
 def top_label(predictions: Predictions) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -1,0 +1,85 @@
+"""Which bootstrap block an example belongs to: whole groups, and the same in every shard."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from calibrant.arrays import to_numpy
+from calibrant.errors import InputError, unknown_name
+from calibrant.predictions import Predictions
+
+__all__ = ["assign_blocks", "hash_values"]
+
+# Groups whose examples depend on each other; the first that is there is taken.
+_DEPENDENT = ("sentence", "image", "example")
+_ROWS = 1 << 16
+
+
+def assign_blocks(
+    predictions: Predictions,
+    by: str | None = "auto",
+    blocks: int = 1000,
+    *,
+    start: int = 0,
+) -> np.ndarray:
+    """The block, 0..blocks−1, of each example, for :func:`calibrant.metrics.interval`.
+
+    ``by`` names the group that must stay together, because its examples are not independent: the
+    tokens of one sentence, the pixels of one image. The block is a hash of the group's value,
+    so the same group lands in the same block whichever shard it comes from. ``by=None``: every
+    example stands for itself and the blocks take turns; ``start`` is the row number of the first
+    one, for parts of a whole. ``"auto"``: by sentence or image where there is such a group.
+
+    >>> groups = {"sentence": [4, 4, 7]}
+    >>> p = Predictions.from_probabilities([0.9, 0.8, 0.7], [1, 1, 0], groups=groups)
+    >>> assign_blocks(p)
+    array([978, 978, 487])
+    >>> assign_blocks(p, by=None, blocks=2)
+    array([0, 1, 0])
+    """
+    if isinstance(blocks, bool) or int(blocks) != blocks or blocks < 1:
+        raise InputError(f"assign_blocks expects a whole number of blocks ≥ 1, got {blocks!r}.")
+    if by == "auto" and "auto" not in predictions.groups:
+        by = next((name for name in _DEPENDENT if name in predictions.groups), None)
+    if by is None:
+        return np.arange(start, start + len(predictions)) % blocks
+    if by not in predictions.groups:
+        raise unknown_name("group", by, predictions.groups)
+    return (hash_values(predictions.groups[by]) % np.uint64(blocks)).astype(np.int64)
+
+
+def hash_values(values: np.ndarray) -> np.ndarray:
+    """A 64-bit hash of each number or text; the same on every machine and in every run.
+
+    >>> a, b = hash_values(np.array(["a", "longer"])), hash_values(np.array(["a"]))
+    >>> bool(a[0] == b[0])
+    True
+    """
+    values = to_numpy(values) if np.asarray(values).dtype != object else np.asarray(values, str)
+    if values.dtype.kind in "US":
+        parts = [_hash_text(values[i : i + _ROWS]) for i in range(0, len(values), _ROWS)]
+        return np.concatenate(parts) if parts else np.empty(0, np.uint64)
+    if values.dtype.kind == "f":
+        wide = values.astype(np.float64) + 0.0  # −0 and 0 are one group.
+        return _mix(wide.view(np.uint64))
+    return _mix(values.astype(np.int64).view(np.uint64))
+
+
+def _hash_text(values: np.ndarray) -> np.ndarray:
+    """FNV-1a over the characters; NumPy's padding is skipped, so the width does not matter."""
+    unit = np.uint32 if values.dtype.kind == "U" else np.uint8
+    characters = np.ascontiguousarray(values).view(unit).reshape(len(values), -1)
+    codes = characters.astype(np.uint64)
+    hashed = np.full(len(values), 0xCBF29CE484222325, np.uint64)
+    for column in codes.T:
+        step = (hashed ^ column) * np.uint64(0x100000001B3)
+        hashed = np.where(column != 0, step, hashed)
+    return _mix(hashed)
+
+
+def _mix(bits: np.ndarray) -> np.ndarray:
+    """SplitMix64 (Steele, Lea & Flood 2014): neighbouring numbers fall far apart."""
+    bits = bits + np.uint64(0x9E3779B97F4A7C15)
+    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.asarray(bits ^ (bits >> np.uint64(31)))

@@ -1,0 +1,221 @@
+"""Named entities: F1 of tokens and of spans, and how far a span's confidence can be trusted."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from calibrant.arrays import to_numpy
+from calibrant.errors import unknown_name
+from calibrant.metrics.bin_confidences import bin_confidences
+from calibrant.metrics.bins import Bins, Closed
+from calibrant.metrics.confidences import Confidences, top_label
+from calibrant.metrics.match_counts import MatchCounts, f1
+from calibrant.metrics.spans import Mode, Spans, find_spans, matches, sentence_starts
+from calibrant.metrics.state import CalibrationState
+from calibrant.metrics.tags import TagSet
+from calibrant.predictions import Predictions
+
+__all__ = [
+    "Reduction",
+    "entity_confidences",
+    "entity_counts",
+    "entity_f1",
+    "entity_state",
+    "predicted_and_gold",
+    "span_confidence",
+    "token_counts",
+    "token_f1",
+    "without_outside",
+]
+
+Reduction: TypeAlias = Literal["product", "min", "mean"]
+_REDUCTIONS = {"product": np.multiply, "min": np.minimum, "mean": np.add}
+
+
+def token_f1(source: Predictions | MatchCounts, *, by_type: bool = False) -> Any:
+    """Micro F1 over the tags other than O: 2 · right / (predicted + gold), tags equal exactly.
+
+    >>> names = ["O", "B-PER", "I-PER"]
+    >>> p = Predictions.from_logits(np.eye(3)[[0, 1, 1]], [0, 1, 2], label_names=names)
+    >>> token_f1(p)
+    0.5
+    """
+    counts = source if isinstance(source, MatchCounts) else token_counts(source)
+    return f1(counts, by_type=by_type)
+
+
+def entity_f1(
+    source: Predictions | MatchCounts, mode: Mode = "default", *, by_type: bool = False
+) -> Any:
+    """Micro F1 over entities; one is right if its start, its end and its type all are.
+
+    Equal to seqeval in its default mode, or with ``mode="strict"`` in strict IOB2 (BIOES for such
+    tags); see :func:`~calibrant.metrics.spans.find_spans`. NaN where there is no entity at all,
+    for which seqeval answers 0.
+
+    >>> names = ["O", "B-PER", "I-PER"]
+    >>> p = Predictions.from_logits(np.eye(3)[[0, 1, 0, 1]], [0, 1, 2, 1], label_names=names)
+    >>> entity_f1(p)
+    0.5
+    """
+    counts = source if isinstance(source, MatchCounts) else entity_counts(source, mode)
+    return f1(counts, by_type=by_type)
+
+
+def entity_state(
+    predictions: Predictions,
+    bins: int | Bins = 15,
+    *,
+    closed: Closed = "right",
+    reduction: Reduction = "product",
+    mode: Mode = "default",
+    by_type: bool = False,
+    block: np.ndarray | None = None,
+    blocks: int = 0,
+) -> CalibrationState:
+    """The calibration state of the predicted entities: entity ECE is ``ece(entity_state(p))``.
+
+    The confidence of an entity is the product, the least or the mean of the top-label confidences
+    of its words; it is right if some gold entity has its start, end and type. The product is the
+    probability that all its tags are right if they are independent; the mean is what Hugging Face
+    pipelines show. With ``by_type`` the state has an axis of entity types (alphabetical, see
+    :class:`~calibrant.metrics.tags.TagSet`), with ``block`` a leading axis of blocks.
+
+    >>> from calibrant.metrics import ece
+    >>> p = Predictions.from_probabilities(
+    ...     [[0.1, 0.9, 0], [0.2, 0, 0.8], [1, 0, 0]], [1, 2, 0], label_names=["O", "B-X", "I-X"]
+    ... )
+    >>> round(ece(entity_state(p)), 3), round(ece(entity_state(p, reduction="min")), 3)
+    (0.28, 0.2)
+    """
+    state, kind = _confidences_and_types(predictions, reduction, mode, block)
+    types = len(TagSet.of(predictions.label_names).types)
+    cells = (blocks,) * (block is not None) + (types,) * by_type
+    cell = np.zeros(len(state), np.int64) if state.block is None else state.block
+    cell = cell * types + kind if by_type else cell
+    return bin_confidences(state, bins, closed=closed, cell=cell, cells=cells)
+
+
+def entity_confidences(
+    predictions: Predictions,
+    *,
+    reduction: Reduction = "product",
+    mode: Mode = "default",
+    block: np.ndarray | None = None,
+) -> Confidences:
+    """Confidence and correctness of the predicted entities, for all that is not binned.
+
+    An entity belongs to the block of its first word.
+
+    >>> p = Predictions.from_probabilities([[0.1, 0.9]], [1], label_names=["O", "B-X"])
+    >>> entity_confidences(p).confidence
+    array([0.9])
+    """
+    return _confidences_and_types(predictions, reduction, mode, block)[0]
+
+
+def entity_counts(
+    predictions: Predictions,
+    mode: Mode = "default",
+    *,
+    block: np.ndarray | None = None,
+    blocks: int = 0,
+) -> MatchCounts:
+    """Right, predicted and gold entities per type; with ``block``, per block and type."""
+    tags = TagSet.of(predictions.label_names)
+    predicted, gold = predicted_and_gold(predictions, top_label(predictions)[1], mode)
+    right = matches(predicted, gold)
+    return _counts(
+        tags,
+        (predicted.start[right], predicted.type[right]),
+        (predicted.start, predicted.type),
+        (gold.start, gold.type),
+        block,
+        blocks,
+    )
+
+
+def token_counts(
+    predictions: Predictions, *, block: np.ndarray | None = None, blocks: int = 0
+) -> MatchCounts:
+    """Right, predicted and gold tags other than O per type; with ``block``, per block and type."""
+    tags = TagSet.of(predictions.label_names)
+    _, predicted, correct = top_label(predictions)
+    chosen, true = tags.type[predicted], tags.type[to_numpy(predictions.labels)]
+    rows = [np.flatnonzero(m) for m in (correct & (true >= 0), chosen >= 0, true >= 0)]
+    kinds = [true[rows[0]], chosen[rows[1]], true[rows[2]]]
+    right, made, gold = zip(rows, kinds, strict=True)
+    return _counts(tags, right, made, gold, block, blocks)
+
+
+def without_outside(predictions: Predictions, entity_type: str | None = None) -> Predictions:
+    """The tokens whose gold or predicted tag is not O, for ECE without O and its companions.
+
+    In NER 80 to 95 % of the tokens are O; nearly all are easy, and they hide the rest. With
+    ``entity_type``, those whose gold or predicted tag is of this type.
+
+    >>> p = Predictions.from_probabilities([0.1, 0.9, 0.2], [0, 1, 1], label_names=["O", "B-X"])
+    >>> len(p), len(without_outside(p))
+    (3, 2)
+    """
+    tags = TagSet.of(predictions.label_names)
+    wanted = tags.type >= 0
+    if entity_type is not None:
+        if entity_type not in tags.types:
+            raise unknown_name("entity type", entity_type, tags.types)
+        wanted = tags.type == tags.types.index(entity_type)
+    _, predicted, _ = top_label(predictions)
+    kept = wanted[predicted] | wanted[to_numpy(predictions.labels)]
+    return predictions[np.flatnonzero(kept)]
+
+
+def predicted_and_gold(
+    predictions: Predictions, predicted: np.ndarray, mode: Mode
+) -> tuple[Spans, Spans]:
+    """The spans of the predicted tags and those of the labels."""
+    tags, starts = TagSet.of(predictions.label_names), sentence_starts(predictions)
+    labels = to_numpy(predictions.labels)
+    return find_spans(predicted, tags, starts, mode), find_spans(labels, tags, starts, mode)
+
+
+def span_confidence(spans: Spans, confidence: np.ndarray, reduction: Reduction) -> np.ndarray:
+    """The product, least or mean of ``confidence`` over the rows of each span."""
+    if reduction not in _REDUCTIONS:
+        raise unknown_name("reduction", str(reduction), _REDUCTIONS)
+    if not len(spans):
+        return np.empty(0)
+    # reduceat works on start, end, start, end, …: every second run lies between two spans. The
+    # last end may be the number of rows, for which one more value is needed.
+    runs = np.stack([spans.start, spans.end], axis=1).ravel()
+    values = _REDUCTIONS[reduction].reduceat(np.append(confidence, 1.0), runs)[::2]
+    return np.asarray(values / (spans.end - spans.start) if reduction == "mean" else values)
+
+
+def _confidences_and_types(
+    predictions: Predictions, reduction: Reduction, mode: Mode, block: np.ndarray | None
+) -> tuple[Confidences, np.ndarray]:
+    confidence, predicted, _ = top_label(predictions)
+    spans, gold = predicted_and_gold(predictions, predicted, mode)
+    where = None if block is None else block[spans.start]
+    values = span_confidence(spans, confidence, reduction)
+    return Confidences(values, matches(spans, gold), where), spans.type
+
+
+def _counts(
+    tags: TagSet,
+    right: tuple[np.ndarray, np.ndarray],
+    predicted: tuple[np.ndarray, np.ndarray],
+    gold: tuple[np.ndarray, np.ndarray],
+    block: np.ndarray | None,
+    blocks: int,
+) -> MatchCounts:
+    """Count (row, type) pairs by type, or by block of the row and type."""
+    types = len(tags.types)
+    shape = (types,) if block is None else (blocks, types)
+    tables = []
+    for row, kind in (right, predicted, gold):
+        cell = kind if block is None else block[row] * types + kind
+        tables.append(np.bincount(cell, minlength=int(np.prod(shape))).reshape(shape))
+    return MatchCounts(tags.types, *tables)

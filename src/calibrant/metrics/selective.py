@@ -1,0 +1,163 @@
+"""Selective prediction: what is gained by leaving the least confident examples to somebody else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from calibrant.errors import InputError
+from calibrant.metrics.steps import Steps, StepSource, steps
+
+__all__ = [
+    "RiskCoverage",
+    "augrc",
+    "aurc",
+    "auroc",
+    "coverage_at_risk",
+    "e_aurc",
+    "risk_at_coverage",
+    "risk_coverage_curve",
+]
+
+
+@dataclass(frozen=True, eq=False)
+class RiskCoverage:
+    """The risk–coverage curve: at each threshold, the share accepted and the risk among those.
+
+    Thresholds fall, so coverage rises to 1. Examples of one confidence are accepted together.
+    """
+
+    threshold: np.ndarray
+    coverage: np.ndarray
+    risk: np.ndarray
+
+    def area(self) -> float:
+        """Σ_j (coverage_j − coverage_{j−1}) · risk_j: the mean risk over accepted examples."""
+        if not len(self.risk):
+            return float("nan")
+        return float(np.sum(np.diff(self.coverage, prepend=0.0) * self.risk))
+
+
+def risk_coverage_curve(source: StepSource) -> RiskCoverage:
+    """Accept the examples with confidence ≥ t; risk is the share of wrong ones among them.
+
+    El-Yaniv & Wiener 2010. One point per distinct confidence.
+
+    >>> from calibrant import Predictions
+    >>> p = Predictions.from_probabilities([0.9, 0.8, 0.8, 0.6], [1, 1, 0, 0])
+    >>> curve = risk_coverage_curve(p)
+    >>> curve.coverage, curve.risk.round(3)
+    (array([0.25, 0.75, 1.  ]), array([0.   , 0.333, 0.5  ]))
+    """
+    s = steps(source)
+    count, wrong = _accepted(s)
+    return RiskCoverage(s.confidence[::-1], count / max(1, s.n), wrong / count)
+
+
+def aurc(source: StepSource) -> float:
+    """Area under the risk–coverage curve: (1/n) Σ_i risk of {j: c_j ≥ c_i}.
+
+    Geifman, Uziel & El-Yaniv 2019. Without ties this is the mean of the risks of the 1, 2, …, n
+    most confident; with ties, no threshold parts them and all get the risk of their whole step.
+
+    >>> from calibrant import Predictions
+    >>> round(aurc(Predictions.from_probabilities([0.9, 0.8, 0.7], [1, 0, 1])), 4)
+    0.2778
+    """
+    return risk_coverage_curve(source).area()
+
+
+def e_aurc(source: StepSource) -> float:
+    """Excess AURC: AURC less that of the best ranking, which has all wrong examples last.
+
+    Geifman, Uziel & El-Yaniv 2019, who write the second term as r + (1 − r) log(1 − r), its limit
+    for large n; here it is the finite sum, so a perfect ranking has exactly 0 and none has less.
+
+    >>> from calibrant import Predictions
+    >>> round(e_aurc(Predictions.from_probabilities([0.9, 0.8, 0.7], [1, 0, 1])), 4)
+    0.1667
+    """
+    s = steps(source)
+    if not s.n:
+        return float("nan")
+    right = int(s.correct.sum())
+    # Σ_{i = right + 1}^{n} (i − right) / i, over n
+    best = (s.n - right - right * np.sum(1 / np.arange(right + 1, s.n + 1))) / s.n
+    return max(0.0, aurc(s) - float(best))
+
+
+def augrc(source: StepSource) -> float:
+    """Area under the generalised risk–coverage curve: ∫ P(wrong and accepted) d coverage.
+
+    Traub et al. 2024; the mean risk of undetected mistakes, from 0 to 1/2. Between two steps the
+    curve is straight: the mean over all orders of tied examples. Equal to
+    (1 − AUROC) · acc · (1 − acc) + (1 − acc)² / 2.
+
+    >>> from calibrant import Predictions
+    >>> round(augrc(Predictions.from_probabilities([0.9, 0.8, 0.7], [1, 0, 1])), 4)
+    0.1667
+    """
+    s = steps(source)
+    if not s.n:
+        return float("nan")
+    count, wrong = _accepted(s)
+    width, before = np.diff(count, prepend=0), np.append(0, wrong[:-1])
+    return float(np.sum(width * (wrong + before)) / (2 * s.n**2))
+
+
+def risk_at_coverage(source: StepSource, coverage: float) -> float:
+    """The risk when at least this share of the examples is accepted, the most confident first.
+
+    >>> from calibrant import Predictions
+    >>> p = Predictions.from_probabilities([0.9, 0.8, 0.7], [1, 0, 1])
+    >>> risk_at_coverage(p, 0.5)
+    0.5
+    """
+    if not 0 < coverage <= 1:
+        raise InputError(f"risk_at_coverage expects a coverage in (0, 1], got {coverage}.")
+    curve = risk_coverage_curve(source)
+    if not len(curve.risk):
+        return float("nan")
+    # 3 · 0.1 is a little more than 3/10: do not take one step too many for it.
+    first = int(np.searchsorted(curve.coverage, coverage - 1e-12))
+    return float(curve.risk[min(first, len(curve.risk) - 1)])
+
+
+def coverage_at_risk(source: StepSource, risk: float) -> float:
+    """The largest coverage whose risk is at most this; 0 where even the most confident err more.
+
+    >>> from calibrant import Predictions
+    >>> p = Predictions.from_probabilities([0.9, 0.8, 0.7], [1, 0, 1])
+    >>> round(coverage_at_risk(p, 0.4), 3)
+    1.0
+    """
+    if not 0 <= risk <= 1:
+        raise InputError(f"coverage_at_risk expects a risk in [0, 1], got {risk}.")
+    curve = risk_coverage_curve(source)
+    if not len(curve.risk):
+        return float("nan")
+    return float(np.max(curve.coverage, initial=0.0, where=curve.risk <= risk + 1e-12))
+
+
+def auroc(source: StepSource) -> float:
+    """Chance that a right example is more confident than a wrong one; ties count half.
+
+    NaN where all are right or all are wrong.
+
+    >>> from calibrant import Predictions
+    >>> auroc(Predictions.from_probabilities([0.9, 0.8, 0.8], [1, 1, 0]))
+    0.75
+    """
+    s = steps(source)
+    wrong = s.count - s.correct
+    pairs = int(s.correct.sum()) * int(wrong.sum())
+    if not pairs:
+        return float("nan")
+    below = np.cumsum(wrong) - wrong
+    return float(np.sum(s.correct * (2 * below + wrong)) / (2 * pairs))
+
+
+def _accepted(s: Steps) -> tuple[np.ndarray, np.ndarray]:
+    """How many are accepted, and how many of these are wrong, as the threshold falls."""
+    return np.cumsum(s.count[::-1]), np.cumsum((s.count - s.correct)[::-1])

@@ -1,0 +1,65 @@
+"""Smooth calibration error: the residuals smoothed by a kernel instead of binned."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from calibrant.metrics.steps import Steps, StepSource, steps
+
+__all__ = ["smooth_ece"]
+
+# Intervals of the grid on [0, 1]. Far finer than any bandwidth that data calls for: for honest
+# confidences the bandwidth shrinks as n^(−1/3) and is still 0.001 at n = 10⁹.
+_GRID = 1 << 14
+_BISECTIONS = 30  # The bandwidth to 2⁻³⁰, well below the error of the grid.
+
+
+def smooth_ece(source: StepSource) -> float:
+    """Smooth ECE: the σ with ∫₀¹ abs((1/n) Σ_i (a_i − c_i) K_σ(t, c_i)) dt = σ.
+
+    Błasiok & Nakkiran 2023. K_σ is the Gaussian reflected at 0 and 1. The integral falls as σ
+    grows, so there is one such σ and no bandwidth to choose. Unlike binned errors it is continuous
+    in the confidences.
+
+    The reflected Gaussian is the heat kernel of [0, 1], diagonal in cosines: the residuals are put
+    on a fine grid once, and each trial σ costs two Fourier transforms of the grid, whatever n is.
+
+    >>> from calibrant import Predictions
+    >>> p = Predictions.from_probabilities([[0.9, 0.1]] * 10, [0] * 6 + [1] * 4)
+    >>> round(smooth_ece(p), 3)
+    0.3
+    """
+    s = steps(source)
+    if not s.n:
+        return float("nan")
+    return _fixed_point(_spectrum(s))
+
+
+def _spectrum(s: Steps) -> np.ndarray:
+    """The cosine coefficients of the residuals, each shared between its two grid neighbours."""
+    place = np.clip(s.confidence, 0, 1) * _GRID
+    left = np.minimum(place.astype(np.int64), _GRID - 1)
+    residual = (s.correct - s.count * s.confidence) / s.n
+    share = residual * (place - left)
+    mass = np.bincount(left, residual - share, minlength=_GRID + 1)
+    mass[1:] += np.bincount(left, share, minlength=_GRID)
+    mass[[0, -1]] *= 2  # The mirror image of an end lies on the end itself.
+    return np.asarray(np.fft.rfft(np.concatenate([mass, mass[-2:0:-1]])).real)
+
+
+def _smoothed(spectrum: np.ndarray, sigma: float) -> float:
+    """∫ abs(smoothed residual): the heat kernel damps cosine k by exp(−(π k σ)² / 2)."""
+    damping = np.exp(-0.5 * (np.pi * sigma * np.arange(len(spectrum))) ** 2)
+    density = np.abs(np.fft.irfft(spectrum * damping)[: _GRID + 1])
+    return float(density.sum() - 0.5 * (density[0] + density[-1]))
+
+
+def _fixed_point(spectrum: np.ndarray) -> float:
+    low, high = 0.0, 1.0
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2
+        if _smoothed(spectrum, middle) > middle:
+            low = middle
+        else:
+            high = middle
+    return (low + high) / 2 if low else 0.0

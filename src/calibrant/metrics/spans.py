@@ -1,0 +1,97 @@
+"""Entity spans from tag sequences, vectorised."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from calibrant.errors import InputError
+from calibrant.metrics.tags import BEGIN, END, OUTSIDE, SINGLE, TagSet
+from calibrant.predictions import Predictions
+
+__all__ = ["Mode", "Spans", "find_spans", "matches", "sentence_starts"]
+
+Mode: TypeAlias = Literal["default", "strict"]
+
+
+@dataclass(frozen=True, eq=False)
+class Spans:
+    """Entities as rows start..end−1 of the predictions, with the number of their type."""
+
+    start: np.ndarray
+    end: np.ndarray
+    type: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+
+def find_spans(
+    labels: np.ndarray, tags: TagSet, starts: np.ndarray, mode: Mode = "default"
+) -> Spans:
+    """The spans that a sequence of tags marks; no span crosses a row where ``starts`` is true.
+
+    ``"default"``, as seqeval's default and the conlleval script: a tag other than O opens a span
+    if it is B or S, if the tag before it is O, E or S, or if its type differs from the one before;
+    so ill-formed sequences and IOB1 are read leniently. ``"strict"``: as seqeval's strict IOB2,
+    the span must begin with B; with BIOES tags it must be one S, or B … E.
+
+    >>> tags = TagSet.of(["O", "B-PER", "I-PER"])
+    >>> labels, starts = np.array([0, 2, 2, 1, 0]), np.array([True, False, False, False, False])
+    >>> spans = find_spans(labels, tags, starts)
+    >>> spans.start, spans.end
+    (array([1, 3]), array([3, 4]))
+    >>> find_spans(labels, tags, starts, mode="strict").start
+    array([3])
+    """
+    if mode not in ("default", "strict"):
+        raise InputError(f"mode must be 'default' or 'strict', got {mode!r}.")
+    prefix, kind = tags.prefix[labels], tags.type[labels]
+    before, kind_before = np.roll(prefix, 1), np.roll(kind, 1)
+    inside = prefix != OUTSIDE
+    opens = (prefix == BEGIN) | (prefix == SINGLE) | (kind != kind_before) | starts
+    opens |= (before == OUTSIDE) | (before == END) | (before == SINGLE)
+    opens &= inside
+    # Every row that is not O lies in one span, which ends before the next opening, or O.
+    breaks = np.flatnonzero(opens | ~inside)
+    first = opens[breaks]
+    start, end = breaks[first], np.append(breaks[1:], len(labels))[: len(breaks)][first]
+    if mode == "strict":
+        kept = prefix[start] == BEGIN
+        if tags.bioes:
+            kept &= prefix[end - 1] == END
+            kept |= prefix[start] == SINGLE
+        start, end = start[kept], end[kept]
+    return Spans(start, end, kind[start])
+
+
+def sentence_starts(predictions: Predictions) -> np.ndarray:
+    """Which rows begin a sentence: where the group ``sentence`` changes, rows in reading order.
+
+    Where there is a group ``position`` too, also where it does not increase, so that two
+    sentences of one number that meet at the seam of two shards stay apart. Without a group
+    ``sentence`` nothing is known of sentences and all rows are one sequence.
+    """
+    starts = np.zeros(len(predictions), bool)
+    starts[:1] = True
+    if "sentence" in predictions.groups:
+        sentence = predictions.groups["sentence"]
+        starts[1:] |= sentence[1:] != sentence[:-1]
+        if "position" in predictions.groups:
+            position = predictions.groups["position"]
+            starts[1:] |= position[1:] <= position[:-1]
+    return starts
+
+
+def matches(predicted: Spans, gold: Spans) -> np.ndarray:
+    """Which predicted spans are gold ones too: same start, same end, same type."""
+    if not len(gold):
+        return np.zeros(len(predicted), bool)
+    # Spans of one sequence are disjoint and sorted, so the start alone finds the candidate.
+    candidate = np.searchsorted(gold.start, predicted.start)
+    candidate = np.minimum(candidate, len(gold) - 1)
+    same = gold.start[candidate] == predicted.start
+    same &= gold.end[candidate] == predicted.end
+    return np.asarray(same & (gold.type[candidate] == predicted.type))
