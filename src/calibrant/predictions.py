@@ -24,15 +24,12 @@ from calibrant.validation import RowError, check_labels, check_logits, check_pro
 if TYPE_CHECKING:
     from calibrant.files import Columns, Paths
 
-__all__ = ["IGNORED", "Kind", "Predictions", "softmax"]
+__all__ = ["IGNORED", "Kind", "Predictions", "leading_group", "softmax"]
 
 Kind: TypeAlias = Literal["logits", "probabilities"]
 
 # The label of padding, special tokens and non-first word pieces, as everywhere in PyTorch.
 IGNORED = -100
-
-# What the leading axis of an unflattened array is: tokens of sentences, pixels of images.
-_LEADING_GROUP = {3: "sentence", 4: "image"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -273,6 +270,15 @@ def _rows(array: Array, index: Any) -> Array:
     return array[index]
 
 
+def leading_group(axes: int) -> str | None:
+    """What the first of so many axes stands for: tokens of sentences, pixels of images.
+
+    >>> leading_group(3)
+    'sentence'
+    """
+    return {1: None, 2: None, 3: "sentence", 4: "image"}.get(axes, "example")
+
+
 def _floating(scores: Array, kind: str) -> Array:
     if is_tensor(scores):
         return scores if scores.is_floating_point() else scores.double()
@@ -304,7 +310,7 @@ def _flattened(
         return scores, labels, dict(groups)
     lead, rows = int(scores.shape[0]), int(np.prod(scores.shape[:-1]))
     inner = rows // lead if lead else 0
-    flat = {_LEADING_GROUP.get(scores.ndim, "example"): np.repeat(np.arange(lead), inner)}
+    flat = {str(leading_group(scores.ndim)): np.repeat(np.arange(lead), inner)}
     for name, column in groups.items():
         column = np.asarray(column if isinstance(column, list) else to_numpy(column))
         one_each = column.shape == (lead,) and rows != lead

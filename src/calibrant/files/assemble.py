@@ -3,40 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from calibrant.errors import InputError
-from calibrant.files.columns import Layout
-from calibrant.files.source import Block
-from calibrant.predictions import IGNORED, Predictions
+from calibrant.files.source import Block, Layout
+from calibrant.predictions import IGNORED, Predictions, leading_group
 from calibrant.validation import RowError
 
 __all__ = ["assemble"]
 
 
-def assemble(path: Path, block: Block, found: Layout, names: Sequence[str] | None) -> Predictions:
-    """The predictions of one block; an error names the file and its row or line."""
-    make = Predictions.from_logits if found.kind == "logits" else Predictions.from_probabilities
+def assemble(
+    path: Path, block: Block, layout: Layout, names: Sequence[str] | None, first: int
+) -> Predictions:
+    """The predictions of one block; an error names the file and its row or line.
+
+    ``first`` counts the rows before this block, also of other files: where a row holds a whole
+    sentence (scores of shape (n, words, K)), it numbers the sentences.
+    """
+    make = Predictions.from_logits if layout.kind == "logits" else Predictions.from_probabilities
     try:
-        scores = _scores(block, found)
-        labels = _labels(block.columns[found.label], names, found.label)
-        groups = {name: block.columns[name] for name in found.groups}
+        scores = _scores(block, layout)
+        labels = _labels(block.columns[layout.label], names, layout.label)
+        groups = {name: block.columns[name] for name in layout.groups}
+        if leading := leading_group(scores.ndim):
+            groups.setdefault(leading, np.arange(first, first + len(scores)))
         return make(scores, labels, label_names=names, groups=groups)
     except RowError as error:
-        where = f"{block.unit} {block.numbers[error.row]}"
+        inner = prod(block.columns[layout.label].shape[1:])
+        where = f"{block.unit} {block.numbers[error.row // inner]}"
+        where += f", position {error.row % inner}" if inner > 1 else ""
         raise InputError(f"{path}: {error.at(where)}") from None
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
 
 
-def _scores(block: Block, found: Layout) -> np.ndarray:
-    if not found.per_class:
-        return block.columns[found.scores[0]]
-    columns = [block.columns[name] for name in found.scores]
-    for name, column in zip(found.scores, columns, strict=True):
+def _scores(block: Block, layout: Layout) -> np.ndarray:
+    if not layout.per_class:
+        return block.columns[layout.scores[0]]
+    columns = [block.columns[name] for name in layout.scores]
+    for name, column in zip(layout.scores, columns, strict=True):
         if column.dtype.kind not in "fiu" or column.ndim != 1:
             raise InputError(f"column '{name}' must hold one number per row.")
     return np.stack(columns, axis=1)
@@ -46,6 +56,8 @@ def _labels(column: np.ndarray, names: Sequence[str] | None, name: str) -> np.nd
     """Class numbers as they are; text as the number of the class of that name."""
     if column.dtype.kind not in "OUS":
         return column
+    if column.ndim > 1:
+        return _labels(column.reshape(-1), names, name).reshape(column.shape)
     numbers: dict[str, int] = {}
     for text in dict.fromkeys(column.tolist()):
         number = _number(_decoded(text), names)

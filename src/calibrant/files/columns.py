@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from calibrant.errors import InputError
-from calibrant.files.source import Source
+from calibrant.files.source import Layout, Source
 from calibrant.predictions import Kind
 
-__all__ = ["USUAL", "Columns", "Layout", "layout"]
+__all__ = ["USUAL", "Columns", "find_layout"]
 
 # Names that say what the scores are; the first is the one that calibrant writes.
 _SCORES: Mapping[Kind, tuple[str, ...]] = {
@@ -46,29 +46,12 @@ class Columns:
 USUAL = Columns()
 
 
-@dataclass(frozen=True)
-class Layout:
-    """The columns of one file, found: scores (one list column, or one per class) and the rest."""
-
-    kind: Kind
-    scores: tuple[str, ...]
-    label: str
-    groups: tuple[str, ...]
-    label_names: tuple[str, ...] | None
-    per_class: bool
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """All columns to read."""
-        return tuple(dict.fromkeys((*self.scores, self.label, *self.groups)))
-
-
-def layout(source: Source, columns: Columns, kind: Kind | None) -> Layout:
+def find_layout(source: Source, columns: Columns, kind: Kind | None) -> Layout:
     """The columns of ``source`` as ``columns`` and the usual names give them."""
     kind, scores = _find_scores(source, columns, kind)
     label = _find_label(source, columns)
-    groups = _find_groups(source, columns, {*scores.columns, label})
-    names = scores.names or source.label_names
+    groups = _find_groups(source, columns, label, {*scores.columns, label})
+    names = scores.names or source.label_names(scores.columns[0])
     if columns.label_names is not None:
         names = tuple(str(name) for name in columns.label_names)
     return Layout(kind, scores.columns, label, groups, names, scores.per_class)
@@ -161,16 +144,21 @@ def _find_label(source: Source, columns: Columns) -> str:
     )
 
 
-def _find_groups(source: Source, columns: Columns, taken: set[str]) -> tuple[str, ...]:
+def _find_groups(source: Source, columns: Columns, label: str, taken: set[str]) -> tuple[str, ...]:
+    """The columns with one value per label that are not taken."""
+    fits = [
+        name
+        for name, shape in source.columns.items()
+        if shape in ((), source.columns[label]) and source.length(name) == source.length(label)
+    ]
     if columns.groups is None:
         for kind in _SCORES:  # Scores of the other kind are no groups.
             other = _usual(source, kind)
             taken |= set(other.columns if other else ())
-        scalars = (name for name, shape in source.columns.items() if shape == ())
-        return tuple(name for name in scalars if name not in taken)
+        return tuple(name for name in fits if name not in taken)
     for name in columns.groups:
         _require(source, name)
-        if source.columns[name] != ():
+        if name not in fits:
             raise InputError(f"{source.path}: group '{name}' must hold one value per row.")
     return tuple(columns.groups)
 

@@ -12,54 +12,31 @@ from typing import IO, Any
 import numpy as np
 
 from calibrant.errors import InputError
-from calibrant.files.source import Block, Shape
+from calibrant.files.arrays import ArraySource, Reader
 from calibrant.predictions import Predictions
 
-__all__ = ["NpzSource", "write_npz"]
+__all__ = ["npz_source", "write_npz"]
 
 _NAMES = "label_names"
 
 
-class NpzSource:
+def npz_source(path: Path) -> ArraySource:
     """One npz file: the arrays are the columns, their first axis the rows."""
+    with _damaged(path), zipfile.ZipFile(path) as archive:
+        shapes = {key: _shape(path, archive, key) for key in _keys(archive)}
+        names = None
+        if shapes.pop(_NAMES, None):
+            with archive.open(f"{_NAMES}.npy") as member:
+                found = np.lib.format.read_array(member, allow_pickle=False)
+            names = tuple(str(name) for name in found.tolist())
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        with _damaged(path), zipfile.ZipFile(path) as archive:
-            headers = {key: self._header(archive, key) for key in _keys(archive)}
-            names = np.load(path, allow_pickle=False)[_NAMES] if _NAMES in headers else None
-        headers.pop(_NAMES, None)
-        self.label_names = None if names is None else tuple(map(str, names.tolist()))
-        self.columns: Mapping[str, Shape] = {
-            key: tuple(shape[1:]) for key, (shape, _, _) in headers.items() if shape
-        }
-        self._lengths = {key: shape[0] for key, (shape, _, _) in headers.items() if shape}
-        self.rows: int | None = max(self._lengths.values(), default=0)
+    @contextmanager
+    def opened(keys: Sequence[str]) -> Iterator[Mapping[str, Reader]]:
+        with _damaged(path), ExitStack() as stack:
+            archive = stack.enter_context(zipfile.ZipFile(path))
+            yield {key: _Rows(stack.enter_context(archive.open(f"{key}.npy"))) for key in keys}
 
-    def _header(self, archive: zipfile.ZipFile, key: str) -> tuple[tuple[int, ...], bool, Any]:
-        with archive.open(f"{key}.npy") as member:
-            shape, fortran, dtype = _read_header(member)
-        if dtype.hasobject:
-            raise InputError(
-                f"{self.path}: '{key}' holds Python objects, which are never loaded; "
-                "save it as an array of numbers or text."
-            )
-        return shape, fortran, dtype
-
-    def blocks(self, rows: int, names: Sequence[str]) -> Iterator[Block]:
-        """Slices of the arrays ``names`` along their first axis."""
-        lengths = {name: self._lengths[name] for name in names}
-        total = next(iter(lengths.values()))
-        if len(set(lengths.values())) > 1:
-            told = ", ".join(f"{name} {length}" for name, length in lengths.items())
-            raise InputError(f"{self.path}: arrays of different length: {told}.")
-        with _damaged(self.path), ExitStack() as stack:
-            archive = stack.enter_context(zipfile.ZipFile(self.path))
-            readers = {n: _Rows(stack.enter_context(archive.open(f"{n}.npy"))) for n in names}
-            for start in range(0, total, rows):
-                stop = min(start + rows, total)
-                columns = {name: reader.take(stop - start) for name, reader in readers.items()}
-                yield Block(columns, range(start, stop))
+    return ArraySource(path, shapes, names, opened)
 
 
 class _Rows:
@@ -69,14 +46,15 @@ class _Rows:
         self._member = member
         shape, fortran, self._dtype = _read_header(member)
         self._shape = shape[1:]
-        # Columns come first in Fortran order, so that no row is whole before the end.
-        self._whole = _fortran(member, shape, self._dtype) if fortran else None
+        self._whole: np.ndarray | None = None
+        if fortran:  # Column after column: no row is whole before the end.
+            self._whole = np.frombuffer(member.read(), self._dtype).reshape(shape, order="F")
 
     def take(self, rows: int) -> np.ndarray:
         """The next ``rows`` rows."""
         if self._whole is not None:
             part, self._whole = self._whole[:rows], self._whole[rows:]
-            return part
+            return np.ascontiguousarray(part)
         shape = (rows, *self._shape)
         size = int(np.prod(shape)) * self._dtype.itemsize
         data = self._member.read(size)
@@ -85,8 +63,15 @@ class _Rows:
         return np.frombuffer(data, self._dtype).reshape(shape)
 
 
-def _fortran(member: IO[bytes], shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
-    return np.frombuffer(member.read(), dtype).reshape(shape, order="F")
+def _shape(path: Path, archive: zipfile.ZipFile, key: str) -> tuple[int, ...]:
+    with archive.open(f"{key}.npy") as member:
+        shape, _, dtype = _read_header(member)
+    if dtype.hasobject:
+        raise InputError(
+            f"{path}: '{key}' holds Python objects, which are never loaded; "
+            "save it as an array of numbers or text."
+        )
+    return shape
 
 
 def _read_header(member: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
@@ -109,7 +94,7 @@ def _damaged(path: Path) -> Iterator[None]:
     except PermissionError:
         raise InputError(f"{path}: no permission to read it.") from None
     except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, OSError) as error:
-        reason = str(error).splitlines()[0].rstrip(".") if str(error) else "it ends early"
+        reason = (str(error).splitlines() or ["it ends early"])[0].rstrip(".")
         raise InputError(f"{path}: not a whole npz file ({reason}).") from None
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ import numpy as np
 from calibrant.arrays import text_array
 from calibrant.errors import InputError
 from calibrant.extras import require
-from calibrant.files.source import Block, Shape
+from calibrant.files.source import Block, Layout, Shape
 from calibrant.predictions import Predictions
 
 __all__ = ["ParquetSource", "write_parquet"]
@@ -29,13 +29,21 @@ class ParquetSource:
         self.path = path
         with _damaged(path), self._open() as file:
             schema = file.schema_arrow
-            self.rows: int | None = file.metadata.num_rows
+            self._rows: int = file.metadata.num_rows
         self.columns: Mapping[str, Shape] = {field.name: _shape(field.type) for field in schema}
-        self.label_names = _label_names(schema.metadata or {})
+        self._names = _label_names(schema.metadata or {})
 
-    def blocks(self, rows: int, names: Sequence[str]) -> Iterator[Block]:
+    def length(self, column: str) -> int | None:  # noqa: ARG002 - the same for all
+        """The number of rows."""
+        return self._rows
+
+    def label_names(self, scores: str) -> tuple[str, ...] | None:  # noqa: ARG002 - one for all
+        """The names in the metadata of the schema."""
+        return self._names
+
+    def blocks(self, rows: int, layout: Layout) -> Iterator[Block]:
         """Batches of at most ``rows`` rows, whatever the size of the row groups."""
-        start = 0
+        start, names = 0, layout.names
         with _damaged(self.path), self._open() as file:
             for batch in file.iter_batches(batch_size=rows, columns=list(names)):
                 numbers = range(start, start + batch.num_rows)

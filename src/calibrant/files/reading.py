@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from math import prod
 from pathlib import Path
 
 from calibrant.errors import InputError
 from calibrant.files.assemble import assemble
-from calibrant.files.columns import USUAL, Columns, Layout, layout
-from calibrant.files.npz import NpzSource
+from calibrant.files.columns import USUAL, Columns, find_layout
+from calibrant.files.csv import CsvSource
+from calibrant.files.jsonl import JsonlSource
+from calibrant.files.npz import npz_source
 from calibrant.files.parquet import ParquetSource
 from calibrant.files.paths import Paths, expand, suffix
-from calibrant.files.source import Source
+from calibrant.files.safetensors import safetensors_source
+from calibrant.files.source import Layout, Shape, Source
 from calibrant.predictions import Kind, Predictions
 
 __all__ = ["count_rows", "read", "stream"]
 
 _SOURCES: dict[str, Callable[[Path], Source]] = {
     ".parquet": ParquetSource,
-    ".npz": NpzSource,
+    ".npz": npz_source,
+    ".safetensors": safetensors_source,
+    ".csv": CsvSource,
+    ".csv.gz": CsvSource,
+    ".jsonl": JsonlSource,
+    ".jsonl.gz": JsonlSource,
 }
 
 _CHUNK = 1 << 21  # Scores per chunk: 8 megabytes in float32.
@@ -54,16 +63,29 @@ def stream(
     """
     if rows is not None and rows < 1:
         raise InputError(f"rows must be at least 1, got {rows}.")
+    sources, layouts = _open(paths, columns, kind)
+    return _chunks(sources, layouts, _agree(sources, layouts), rows)
+
+
+def count_rows(paths: Paths, columns: Columns = USUAL, kind: Kind | None = None) -> int | None:
+    """The number of examples, ignored ones included, where files tell it without being read."""
+    sources, layouts = _open(paths, columns, kind)
+    total = 0
+    for source, layout in zip(sources, layouts, strict=True):
+        rows = source.length(layout.label)
+        if rows is None:
+            return None
+        total += rows * _size(source.columns[layout.label])
+    return total
+
+
+def _open(paths: Paths, columns: Columns, kind: Kind | None) -> tuple[list[Source], list[Layout]]:
     sources = [_SOURCES[suffix(path)](path) for path in expand(paths)]
-    layouts = [layout(source, columns, kind) for source in sources]
-    names = _agree(sources, layouts)
-    return _chunks(sources, layouts, names, rows)
+    return sources, [find_layout(source, columns, kind) for source in sources]
 
 
-def count_rows(paths: Paths) -> int | None:
-    """The number of rows, ignored ones included, where the files tell it without being read."""
-    counts = [_SOURCES[suffix(path)](path).rows for path in expand(paths)]
-    return None if None in counts else sum(count or 0 for count in counts)
+def _size(shape: Shape) -> int:
+    return prod(width or 64 for width in shape or ())  # 64: a guess, where a file does not tell.
 
 
 def _agree(sources: list[Source], layouts: list[Layout]) -> tuple[str, ...] | None:
@@ -95,17 +117,19 @@ def _difference(these: tuple[str, ...], those: tuple[str, ...]) -> str:
 def _chunks(
     sources: list[Source], layouts: list[Layout], names: tuple[str, ...] | None, rows: int | None
 ) -> Iterator[Predictions]:
-    kept = ignored = classes = 0
-    for source, found in zip(sources, layouts, strict=True):
-        size = rows or max(1, _CHUNK // _width(source, found))
-        for block in source.blocks(size, found.names):
-            chunk = assemble(source.path, block, found, names)
+    kept = ignored = classes = first = 0
+    for source, layout in zip(sources, layouts, strict=True):
+        width = len(layout.scores) * _size(source.columns[layout.scores[0]])
+        for block in source.blocks(rows or max(1, _CHUNK // width), layout):
+            chunk = assemble(source.path, block, layout, names, first)
             classes = classes or chunk.classes
             if chunk.classes != classes:
                 raise InputError(
-                    f"{source.path} has {chunk.classes} classes, but {sources[0].path} {classes}."
+                    f"{source.path} has {chunk.classes} classes from {block.unit} "
+                    f"{block.numbers[0]} on, but {sources[0].path} {classes}."
                 )
             kept, ignored = kept + len(chunk), ignored + chunk.ignored
+            first += len(block.numbers)
             yield chunk
     if not kept:
         where = sources[0].path if len(sources) == 1 else f"{len(sources)} files"
@@ -114,8 +138,3 @@ def _chunks(
             if ignored
             else f"{where}: no rows."
         )
-
-
-def _width(source: Source, found: Layout) -> int:
-    shape = source.columns[found.scores[0]] or ()
-    return max(1, len(found.scores), *(width or 64 for width in shape))

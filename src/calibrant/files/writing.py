@@ -5,13 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from itertools import chain
 from pathlib import Path
 
 from calibrant.errors import InputError
+from calibrant.files.csv import write_csv
+from calibrant.files.jsonl import write_jsonl
 from calibrant.files.npz import write_npz
 from calibrant.files.parquet import write_parquet
 from calibrant.files.paths import suffix
+from calibrant.files.safetensors import write_safetensors
 from calibrant.predictions import Predictions
 
 __all__ = ["write"]
@@ -19,6 +23,11 @@ __all__ = ["write"]
 _WRITERS: dict[str, Callable[[Iterator[Predictions], Path], None]] = {
     ".parquet": write_parquet,
     ".npz": write_npz,
+    ".safetensors": write_safetensors,
+    ".csv": partial(write_csv, compressed=False),
+    ".csv.gz": partial(write_csv, compressed=True),
+    ".jsonl": partial(write_jsonl, compressed=False),
+    ".jsonl.gz": partial(write_jsonl, compressed=True),
 }
 
 _ROWS = 1 << 20  # Rows per part of predictions that are given whole.

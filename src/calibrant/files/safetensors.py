@@ -1,0 +1,147 @@
+"""safetensors: a JSON header and raw numbers, simple enough to be read with NumPy alone.
+
+The layout: eight bytes with the length of the header, the header (for each tensor its type, shape
+and place; texts under ``__metadata__``), then the values.
+See https://huggingface.co/docs/safetensors.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from calibrant.arrays import text_array
+from calibrant.errors import InputError
+from calibrant.files.arrays import ArraySource, Reader
+from calibrant.predictions import Predictions
+
+__all__ = ["safetensors_source", "write_safetensors"]
+
+_TYPES = {
+    **{f"F{bits}": f"<f{bits // 8}" for bits in (16, 32, 64)},
+    **{f"I{bits}": f"<i{bits // 8}" for bits in (8, 16, 32, 64)},
+    **{f"U{bits}": f"<u{bits // 8}" for bits in (8, 16, 32, 64)},
+    "BOOL": "?",
+    "BF16": "<u2",  # NumPy has no bfloat16: its bits are the upper half of a float32.
+}
+_NAMES = "label_names"
+_TEXTS = "texts"  # JSON object: for each tensor of numbers that stand for texts, the texts
+_LONGEST_HEADER = 100_000_000  # as in the format's own library
+
+
+@dataclass(frozen=True)
+class _Tensor:
+    kind: str
+    shape: tuple[int, ...]
+    begin: int  # in the file
+    texts: list[str] | None
+
+
+def safetensors_source(path: Path) -> ArraySource:
+    """One safetensors file: the tensors are the columns, their first axis the rows."""
+    try:
+        with path.open("rb") as file:
+            tensors, metadata = _read_header(file, path.stat().st_size)
+        names = json.loads(metadata[_NAMES]) if _NAMES in metadata else None
+    except PermissionError:
+        raise InputError(f"{path}: no permission to read it.") from None
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"{path}: not a whole safetensors file ({error}).") from None
+
+    @contextmanager
+    def opened(keys: Sequence[str]) -> Iterator[Mapping[str, Reader]]:
+        with path.open("rb") as file:
+            yield {key: _Rows(file, tensors[key]) for key in keys}
+
+    shapes = {key: tensor.shape for key, tensor in tensors.items()}
+    return ArraySource(path, shapes, None if names is None else tuple(names), opened)
+
+
+class _Rows:
+    """Reads a tensor row by row."""
+
+    def __init__(self, file: IO[bytes], tensor: _Tensor) -> None:
+        self._file, self._tensor, self._place = file, tensor, tensor.begin
+
+    def take(self, rows: int) -> np.ndarray:
+        """The next ``rows`` rows."""
+        shape = (rows, *self._tensor.shape[1:])
+        self._file.seek(self._place)
+        values = np.fromfile(self._file, _TYPES[self._tensor.kind], int(np.prod(shape)))
+        self._place = self._file.tell()
+        values = values.reshape(shape)
+        if self._tensor.kind == "BF16":
+            return (values.astype(np.uint32) << 16).view(np.float32)
+        if self._tensor.texts is not None:
+            return np.asarray(text_array(self._tensor.texts)[values])
+        return values
+
+
+def _read_header(file: IO[bytes], size: int) -> tuple[dict[str, _Tensor], dict[str, str]]:
+    length = int.from_bytes(file.read(8), "little")
+    if length > min(_LONGEST_HEADER, size - 8):
+        raise ValueError("it ends before its header does, or has none")
+    header = json.loads(file.read(length))
+    metadata = header.pop("__metadata__", {})
+    texts = json.loads(metadata.get(_TEXTS, "{}"))
+    return {
+        name: _tensor(name, entry, 8 + length, size, texts.get(name))
+        for name, entry in header.items()
+    }, metadata
+
+
+def _tensor(
+    name: str, entry: Mapping[str, Any], start: int, size: int, texts: list[str] | None
+) -> _Tensor:
+    kind, shape, (begin, end) = entry["dtype"], tuple(entry["shape"]), entry["data_offsets"]
+    if kind not in _TYPES:
+        raise ValueError(f"'{name}' has the type {kind}, which is not read")
+    if end - begin != np.dtype(_TYPES[kind]).itemsize * int(np.prod(shape, dtype=object)):
+        raise ValueError(f"the header gives '{name}' the wrong size")
+    if begin < 0 or start + end > size:
+        raise ValueError(f"it ends before '{name}' does")
+    return _Tensor(kind, shape, start + begin, texts)
+
+
+def write_safetensors(parts: Iterator[Predictions], path: Path) -> None:
+    """``logits`` or ``probabilities``, ``labels`` and groups; texts as numbers with a table."""
+    whole = Predictions.concatenate(part.numpy() for part in parts)
+    arrays, texts = {whole.kind: whole.scores, "labels": whole.labels}, {}
+    for name, column in whole.groups.items():
+        if column.dtype.kind in "OU":
+            known, arrays[name] = np.unique(column, return_inverse=True)
+            texts[name] = known.tolist()
+        else:
+            arrays[name] = column
+    metadata = {_TEXTS: json.dumps(texts)} if texts else {}
+    if whole.label_names is not None:
+        metadata[_NAMES] = json.dumps(whole.label_names)
+    _write(path, arrays, metadata)
+
+
+def _write(path: Path, arrays: Mapping[str, np.ndarray], metadata: Mapping[str, str]) -> None:
+    names = {np.dtype(code): name for name, code in _TYPES.items() if name != "BF16"}
+    header: dict[str, Any] = {"__metadata__": metadata} if metadata else {}
+    end = 0
+    # Wide types first, so that each tensor begins at a multiple of its size, as the format asks.
+    order = sorted(arrays, key=lambda name: -arrays[name].dtype.itemsize)
+    for name in order:
+        array = arrays[name]
+        kind = names.get(array.dtype.newbyteorder("<"))
+        if kind is None:
+            raise InputError(f"{path}: safetensors cannot hold '{name}' of type {array.dtype}.")
+        begin, end = end, end + array.nbytes
+        header[name] = {"dtype": kind, "shape": array.shape, "data_offsets": (begin, end)}
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with path.open("wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        for name in order:
+            little = arrays[name].dtype.newbyteorder("<")
+            np.ascontiguousarray(arrays[name], dtype=little).tofile(file)
