@@ -1,5 +1,6 @@
 """The audit: everything that one look at a file of predictions should tell."""
 
 from calibrant.audit.record import Audit, ClassRow, EntityView, Measure, Mistake
+from calibrant.audit.run import audit
 
-__all__ = ["Audit", "ClassRow", "EntityView", "Measure", "Mistake"]
+__all__ = ["Audit", "ClassRow", "EntityView", "Measure", "Mistake", "audit"]

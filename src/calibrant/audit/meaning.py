@@ -32,7 +32,9 @@ def points(value: float) -> str:
 # Metric → what its value means for the user.
 MEANINGS: dict[str, Callable[[float], str]] = {
     "accuracy": lambda v: f"{percent(v)} of the predictions are right.",
-    "mean_confidence": lambda v: f"On average the model claims to be right {percent(v)} of the time.",
+    "mean_confidence": lambda v: (
+        f"On average the model claims to be right {percent(v)} of the time."
+    ),
     "ece": lambda v: f"Confidence misses accuracy by {points(v)} on average, bin by bin.",
     "debiased_ece": lambda v: (
         f"Root-mean-square gap of {points(v)} once the part that chance explains is taken off."
@@ -45,9 +47,13 @@ MEANINGS: dict[str, Callable[[float], str]] = {
         else f"The part of the gap where confidence exceeds accuracy, weighted: {points(v)}."
     ),
     "classwise_ece": lambda v: f"Averaged over all classes, each against the rest: {points(v)}.",
-    "adaptive_classwise_ece": lambda v: f"The classwise error with bins of equal mass: {points(v)}.",
+    "adaptive_classwise_ece": lambda v: (
+        f"The classwise error with bins of equal mass: {points(v)}."
+    ),
     "smooth_ece": lambda v: f"Free of bins, by a smoothing kernel: {points(v)}.",
-    "ks_error": lambda v: f"Largest gap of the running sums of confidence and accuracy: {points(v)}.",
+    "ks_error": lambda v: (
+        f"Largest gap of the running sums of confidence and accuracy: {points(v)}."
+    ),
     "nll": lambda v: (
         "Infinite: some true class was given probability 0."
         if np.isinf(v)
@@ -70,13 +76,16 @@ MEANINGS: dict[str, Callable[[float], str]] = {
     "entity_ece": lambda v: f"Confidence of whole entities misses their accuracy by {points(v)}.",
     "entity_confidence": lambda v: f"The model claims {percent(v)} of its entities to be right.",
     "entity_accuracy": lambda v: f"{percent(v)} of the predicted entities are right (precision).",
+    "entity_auroc": lambda v: (
+        f"A right entity is more confident than a wrong one {percent(v)} of the time."
+    ),
     "apcr": lambda v: f"F1² / ECE = {v:.1f}; higher is a better trade of performance and trust.",
 }
 
 
 def verdict(state: CalibrationState, classes: Sequence[ClassRow]) -> tuple[str, ...]:
     """Plain sentences, the most important first."""
-    sentences = [_direction(state), _against_chance(state)]
+    sentences = _first_sentences(state)
     worst = next((row for row in classes if row.predicted >= _ENOUGH), None)
     if worst is not None and abs(worst.gap) > _BALANCED and len(classes) > 1:
         sentences.append(
@@ -94,25 +103,23 @@ def verdict(state: CalibrationState, classes: Sequence[ClassRow]) -> tuple[str, 
     return tuple(sentences)
 
 
-def _direction(state: CalibrationState) -> str:
-    right, claimed = accuracy(state), mean_confidence(state)
-    gap = claimed - right
-    said = f"says {percent(claimed)} on average and is right {percent(right)} of the time"
-    if abs(gap) < _BALANCED:
-        return f"Balanced on average: the model {said}."
-    direction = "Overconfident" if gap > 0 else "Underconfident"
-    return f"{direction} by {points(gap)}: the model {said}."
-
-
-def _against_chance(state: CalibrationState) -> str:
-    observed = ece(state)
+def _first_sentences(state: CalibrationState) -> list[str]:
+    right, claimed, observed = accuracy(state), mean_confidence(state), ece(state)
     expected, upper = chance_ece(state)
-    if observed <= upper:
-        return (
-            f"The confidences can be trusted at this sample size: an ECE of {points(observed)} is "
-            f"within what chance alone gives (about {points(expected)} at n = {int(state.n):,})."
-        )
-    return (
-        f"This is more than chance: a perfectly calibrated model of this size would show an ECE "
-        f"of about {points(expected)}, this one shows {points(observed)}."
+    said = (
+        f"the model says {percent(claimed)} on average and is right {percent(right)} of the time."
     )
+    if observed <= upper:
+        return [
+            f"The confidences can be trusted at this sample size: an ECE of {points(observed)} is "
+            f"within what chance alone gives (about {points(expected)} at n = {int(state.n):,}).",
+            f"Taken together, {said}",
+        ]
+    direction = "Overconfident" if claimed > right else "Underconfident"
+    balanced = abs(claimed - right) < _BALANCED
+    lead = "Balanced only on average" if balanced else f"{direction} by {points(claimed - right)}"
+    return [
+        f"{lead}: {said}",
+        f"This is more than chance: a perfectly calibrated model of this size would show an ECE "
+        f"of about {points(expected)}, this one shows {points(observed)}.",
+    ]

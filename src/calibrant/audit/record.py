@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from calibrant.metrics import CalibrationState, Confidences
@@ -73,3 +75,40 @@ class Audit:
     mistakes: tuple[Mistake, ...]  # most confident first
     entities: EntityView | None
     provenance: Mapping[str, Any]  # file names and hashes, n, ignored, bins, edges, dtype, versions
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything but the confidences of single examples, ready for JSON."""
+        entities = None
+        if self.entities is not None:
+            entities = {
+                "measures": _measures(self.entities.measures),
+                "reduction": self.entities.reduction,
+                "types": [asdict(row) for row in self.entities.types],
+                "state": json.loads(self.entities.state.to_json()),
+            }
+        return {
+            "measures": _measures(self.measures),
+            "verdict": list(self.verdict),
+            "classes": [asdict(row) for row in self.classes],
+            "mistakes": [asdict(row) for row in self.mistakes],
+            "entities": entities,
+            "label_names": list(self.label_names),
+            "state": json.loads(self.state.to_json()),
+            "provenance": dict(self.provenance),
+        }
+
+
+def _measures(measures: tuple[Measure, ...]) -> dict[str, dict[str, Any]]:
+    """By name; JSON knows neither NaN nor infinity, so NaN is null and infinity is text."""
+    return {
+        m.name: {
+            key: _plain(value) for key, value in asdict(m).items() if key not in ("name", "title")
+        }
+        for m in measures
+    }
+
+
+def _plain(value: Any) -> Any:
+    if not isinstance(value, float) or math.isfinite(value):
+        return value
+    return None if math.isnan(value) else ("inf" if value > 0 else "-inf")

@@ -76,6 +76,8 @@ class Loop:
         self.optimizer = self._optimizer()
         self.tap = attach(model, method)
         self.stream = torch.cuda.Stream(self.device) if self.device.type == "cuda" else None
+        # Dropout draws from a stream of its own, so that loops side by side stay independent.
+        self.random = torch.Generator(self.device).manual_seed(schedule.seed)
 
     def run(self) -> None:
         """Train to the end and wait for it."""
@@ -93,15 +95,15 @@ class Loop:
     def steps(self) -> Iterator[int]:
         """Queue one optimizer step after another, yielding the number of those queued."""
         self.model.train()
-        with self._on_stream():
-            _seed(self.schedule.seed, self.device)
+        with self._on_stream(), _drawing_from(self.random):
             replays = self._captured() if self.graph else {}
         for number, length in enumerate(self.plan.order.tolist(), start=1):
             with self._on_stream():
-                if self.graph:
+                if self.graph:  # It holds the generator that it was captured with.
                     replays[length].replay()
                 else:
-                    self._step(self.buffers[length])
+                    with _drawing_from(self.random):
+                        self._step(self.buffers[length])
             yield number
 
     def _step(self, bucket: _Bucket) -> None:
@@ -163,7 +165,7 @@ class Loop:
             bucket.position.zero_()
         self.done.zero_()
         self.loss.zero_()
-        _seed(self.schedule.seed, self.device)
+        self.random.manual_seed(self.schedule.seed)
 
     def _autocast(self) -> contextlib.AbstractContextManager[Any]:
         dtype = getattr(torch, self.schedule.dtype)
@@ -222,10 +224,25 @@ def _with_row(values: np.ndarray, filler: int, device: torch.device) -> Tensor:
     return torch.as_tensor(np.concatenate([values, last]).astype(np.int64), device=device)
 
 
-def _seed(seed: int, device: torch.device) -> None:
-    torch.manual_seed(seed)
-    if device.type == "cuda":
-        torch.cuda.manual_seed(seed)
+@contextlib.contextmanager
+def _drawing_from(generator: torch.Generator) -> Iterator[None]:
+    """Let dropout and whatever else takes the default generator draw from this one."""
+    if generator.device.type == "cuda":
+        default: Any = torch.cuda.default_generators[generator.device.index or 0]
+        previous = default.graphsafe_get_state()
+        default.graphsafe_set_state(generator)
+        try:
+            yield
+        finally:
+            default.graphsafe_set_state(previous)
+    else:
+        saved = torch.get_rng_state()
+        torch.set_rng_state(generator.get_state())
+        try:
+            yield
+        finally:
+            generator.set_state(torch.get_rng_state())
+            torch.set_rng_state(saved)
 
 
 def _snapshot(*modules: nn.Module) -> dict[str, Any]:

@@ -1,0 +1,133 @@
+"""One pass over predictions, in chunks, to everything that an audit is computed from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from calibrant.arrays import to_numpy
+from calibrant.audit.entities import EntitySums, Sentences, entity_sums
+from calibrant.audit.record import Mistake
+from calibrant.metrics import (
+    Bins,
+    CalibrationState,
+    Confidences,
+    accumulate,
+    assign_blocks,
+    is_bio,
+    top_label,
+)
+from calibrant.metrics.entities import Reduction
+from calibrant.predictions import Predictions
+
+__all__ = ["Collector"]
+
+# Sums of all blocks together: 4 million float64 are 32 MB, so many classes get fewer blocks.
+_SUMS = 4_000_000
+_MOST_BLOCKS, _FEWEST_BLOCKS = 1000, 50
+# Scores kept for the one metric that needs them all (adaptive classwise): 80 MB in float32.
+_KEPT_SCORES = 20_000_000
+
+
+@dataclass
+class Collector:
+    """Add chunks one after the other; the scores themselves are kept only while they are few."""
+
+    bins: Bins
+    by: str | None = "auto"
+    reduction: Reduction = "product"
+    mistakes_shown: int = 20
+
+    rows: int = 0
+    ignored: int = 0
+    kind: str = ""
+    dtype: str = ""
+    label_names: tuple[str, ...] = ()
+    blocks: int = 0
+    state: CalibrationState | None = None  # with a leading axis of blocks
+    mistakes: list[Mistake] = field(default_factory=list)
+    parts: list[Predictions] | None = field(default_factory=list)  # None: too many to keep
+    entities: EntitySums | None = None
+    _confidences: list[Confidences] = field(default_factory=list)
+    _sentences: Sentences | None = None
+
+    def add(self, chunk: Predictions) -> None:
+        """Add one chunk."""
+        if self.state is None:
+            self._start(chunk)
+        self.ignored += chunk.ignored
+        block = assign_blocks(chunk, self.by, self.blocks, start=self.rows)
+        added = accumulate(chunk, self.bins, block=block, blocks=self.blocks)
+        self.state = added if self.state is None else self.state + added
+        confidence, predicted, correct = top_label(chunk)
+        self._confidences.append(Confidences(confidence, correct, block.astype(np.int16)))
+        self._note_mistakes(chunk, confidence, predicted, correct)
+        self._keep(chunk)
+        if self._sentences is not None:
+            self._add_sentences(self._sentences.whole(chunk))
+        self.rows += len(chunk)
+
+    def finish(self) -> None:
+        """Add what waited for the end of its sentence."""
+        if self._sentences is not None:
+            self._add_sentences(self._sentences.rest())
+
+    @property
+    def confidences(self) -> Confidences:
+        """All confidences with their blocks."""
+        return Confidences.concatenate(self._confidences)
+
+    def _start(self, chunk: Predictions) -> None:
+        self.kind, self.dtype = chunk.kind, str(chunk.scores.dtype).removeprefix("torch.")
+        self.label_names = chunk.names
+        sums = 3 * chunk.classes * self.bins.count
+        self.blocks = max(_FEWEST_BLOCKS, min(_MOST_BLOCKS, _SUMS // sums))
+        if chunk.label_names is not None and is_bio(chunk.label_names):
+            self._sentences = Sentences()
+
+    def _keep(self, chunk: Predictions) -> None:
+        if self.parts is None:
+            return
+        self.parts.append(chunk)
+        if (self.rows + len(chunk)) * chunk.classes > _KEPT_SCORES:
+            self.parts = None
+
+    def _add_sentences(self, part: Predictions | None) -> None:
+        if part is None or not len(part):
+            return
+        block = assign_blocks(part, self.by, self.blocks)
+        sums = entity_sums(part, block, self.blocks, self.bins, self.reduction)
+        self.entities = sums if self.entities is None else self.entities + sums
+
+    def _note_mistakes(
+        self,
+        chunk: Predictions,
+        confidence: np.ndarray,
+        predicted: np.ndarray,
+        correct: np.ndarray,
+    ) -> None:
+        wrong = np.flatnonzero(~correct)
+        worst = wrong[np.argsort(-confidence[wrong], kind="stable")[: self.mistakes_shown]]
+        labels = to_numpy(chunk.labels)
+        self.mistakes += [
+            Mistake(
+                self.rows + int(row),
+                float(confidence[row]),
+                chunk.names[predicted[row]],
+                chunk.names[labels[row]],
+                {name: column[row].item() for name, column in chunk.groups.items()},
+            )
+            for row in worst
+        ]
+        self.mistakes.sort(key=lambda mistake: -mistake.confidence)
+        del self.mistakes[self.mistakes_shown :]
+
+
+def collected(chunks: Iterable[Predictions], collector: Collector) -> Collector:
+    """The collector after all chunks."""
+    for chunk in chunks:
+        collector.add(chunk)
+    collector.finish()
+    return collector

@@ -1,0 +1,173 @@
+"""The audit itself: predictions, whole or as a stream, to an :class:`Audit`."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from calibrant import __version__
+from calibrant.audit.collect import Collector, collected
+from calibrant.audit.entities import entity_view
+from calibrant.audit.estimate import Estimator
+from calibrant.audit.meaning import MEANINGS, verdict
+from calibrant.audit.record import Audit, ClassRow, Measure
+from calibrant.errors import InputError
+from calibrant.metrics import (
+    Bins,
+    CalibrationState,
+    accuracy,
+    adaptive_classwise_ece,
+    adaptive_ece,
+    augrc,
+    aurc,
+    auroc,
+    brier,
+    classwise_ece,
+    coverage_at_risk,
+    debiased_ece,
+    e_aurc,
+    ece,
+    ks_error,
+    mce,
+    mean_confidence,
+    nll,
+    overconfidence_error,
+    risk_at_coverage,
+    smooth_ece,
+)
+from calibrant.metrics.bins import Closed
+from calibrant.metrics.entities import Reduction
+from calibrant.predictions import Predictions
+
+__all__ = ["audit"]
+
+COVERAGE, RISK = 0.8, 0.05
+
+# Name, title and function of the metrics of the additive state, in the order of the table.
+_ADDITIVE = (
+    ("accuracy", "Accuracy", accuracy),
+    ("mean_confidence", "Mean confidence", mean_confidence),
+    ("ece", "ECE", ece),
+    ("debiased_ece", "Debiased ECE (RMS)", debiased_ece),
+    ("mce", "Maximum CE", mce),
+    ("overconfidence_error", "Overconfidence error", overconfidence_error),
+    ("classwise_ece", "Classwise ECE", classwise_ece),
+    ("nll", "NLL", nll),
+    ("brier", "Brier score", brier),
+)
+
+
+def audit(
+    source: Predictions | Iterable[Predictions],
+    *,
+    bins: int = 15,
+    closed: Closed = "right",
+    bootstrap: int = 1000,
+    level: float = 0.95,
+    by: str | None = "auto",
+    reduction: Reduction = "product",
+    mistakes: int = 20,
+    seed: int = 0,
+    provenance: Mapping[str, Any] | None = None,
+) -> Audit:
+    """How far can these confidences be trusted?
+
+    ``source`` is predictions, or a stream of chunks of them (``calibrant.files.stream``), of which
+    no more than a few numbers per example are kept. Intervals come from ``bootstrap`` replicates
+    (0: none) over groups named by ``by`` (sentence or image where there is one, else examples).
+    Labels in BIO, IOB1 or BIOES tags add a view of entities, whose confidence is the ``reduction``
+    of that of their words.
+
+    >>> p = Predictions.from_probabilities([0.9] * 100, [1] * 70 + [0] * 30)
+    >>> print(audit(p, bootstrap=0).verdict[0])
+    Overconfident by 20.0 points: the model says 90.0 % on average and is right 70.0 % of the time.
+    """
+    chunks = [source] if isinstance(source, Predictions) else source
+    found = collected(chunks, Collector(Bins(bins, closed), by, reduction, mistakes))
+    if found.state is None or not found.rows:
+        raise InputError(
+            "Nothing to audit: "
+            + (f"all {found.ignored} rows are labelled −100." if found.ignored else "no rows.")
+        )
+    estimate = Estimator(bootstrap, level, seed)
+    state = found.state.total()
+    classes = _class_rows(state, found.label_names)
+    entities = None
+    if found.entities is not None:
+        entities = entity_view(found.entities, found.state, reduction, estimate)
+    settings = {"bootstrap": bootstrap, "level": level, "by": by, "seed": seed}
+    return Audit(
+        label_names=found.label_names,
+        state=state,
+        confidences=found.confidences,
+        measures=_measures(found, estimate),
+        verdict=verdict(state, classes),
+        classes=classes,
+        mistakes=tuple(found.mistakes),
+        entities=entities,
+        provenance={**(provenance or {}), **_provenance(found), **settings},
+    )
+
+
+def _measures(found: Collector, estimate: Estimator) -> tuple[Measure, ...]:
+    measures = [estimate(*entry, found.state) for entry in _ADDITIVE]
+    confidences = found.confidences
+    bins = found.bins.count
+    sorted_metrics = (
+        ("adaptive_ece", "Adaptive ECE", partial(adaptive_ece, bins=bins)),
+        ("smooth_ece", "Smooth ECE", smooth_ece),
+        ("ks_error", "KS calibration error", ks_error),
+        ("auroc", "AUROC, right against wrong", auroc),
+        ("aurc", "AURC", aurc),
+        ("e_aurc", "Excess AURC", e_aurc),
+        ("augrc", "AUGRC", augrc),
+        ("risk_at_coverage", "Risk at 80 % coverage", partial(risk_at_coverage, coverage=COVERAGE)),
+        ("coverage_at_risk", "Coverage at 5 % risk", partial(coverage_at_risk, risk=RISK)),
+    )
+    measures += [estimate(*entry, confidences) for entry in sorted_metrics]
+    if found.parts:  # It needs every probability, so there is none for a long stream.
+        value = adaptive_classwise_ece(Predictions.concatenate(found.parts), bins)
+        name = "adaptive_classwise_ece"
+        measures.append(
+            Measure(name, "Adaptive classwise ECE", value, meaning=MEANINGS[name](value))
+        )
+    return tuple(measures)
+
+
+def _class_rows(state: CalibrationState, names: tuple[str, ...]) -> tuple[ClassRow, ...]:
+    """Predicted classes, the one that costs most first: gap times the number of predictions."""
+    rows = [
+        ClassRow(
+            name,
+            int(state.label_count[k]),
+            int(state.predicted_count[k]),
+            float(state.predicted_confidence[k] / state.predicted_count[k]),
+            float(state.predicted_correct[k] / state.predicted_count[k]),
+        )
+        for k, name in enumerate(names)
+        if state.predicted_count[k]
+    ]
+    return tuple(sorted(rows, key=lambda row: -abs(row.gap) * row.predicted))
+
+
+def _provenance(found: Collector) -> dict[str, Any]:
+    bins = found.bins
+    return {
+        "n": found.rows,
+        "ignored": found.ignored,
+        "classes": len(found.label_names),
+        "kind": found.kind,
+        "dtype": found.dtype,
+        "bins": bins.count,
+        "closed": bins.closed,
+        "edges": [round(edge, 6) for edge in bins.edges().tolist()],
+        "calibrant": __version__,
+        "numpy": np.__version__,
+        "python": sys.version.split()[0],
+        "platform": platform.platform(),
+    }
