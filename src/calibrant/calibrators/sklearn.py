@@ -1,0 +1,135 @@
+"""Scikit-learn: any classifier with calibrated probabilities, as an estimator."""
+
+from __future__ import annotations
+
+import copy
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+
+from calibrant.calibrators import Calibrator, calibrator_class
+from calibrant.errors import InputError
+from calibrant.extras import require
+from calibrant.predictions import Predictions
+
+require("sklearn", "sklearn", "CalibratedClassifier")
+
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone  # noqa: E402
+from sklearn.linear_model import LogisticRegression  # noqa: E402
+from sklearn.model_selection import check_cv, cross_val_predict  # noqa: E402
+from sklearn.utils import assert_all_finite, column_or_1d, get_tags, indexable  # noqa: E402
+from sklearn.utils.multiclass import check_classification_targets  # noqa: E402
+from sklearn.utils.validation import check_is_fitted  # noqa: E402
+
+__all__ = ["CalibratedClassifier"]
+
+
+class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+    """A classifier followed by a map that makes its probabilities honest.
+
+    ``fit`` predicts every example by a model that did not see it (cross-validation), fits the map
+    on those predictions, and refits the classifier on all examples. A classifier that is fitted
+    already goes into scikit-learn's ``FrozenEstimator``; give it examples that it has not seen.
+
+    ``estimator`` is any classifier with ``decision_function`` (taken as logits) or
+    ``predict_proba`` (logistic regression where left out); ``method`` a name of
+    ``calibrant.calibrators.CALIBRATORS`` or a :class:`~calibrant.calibrators.Calibrator`; ``cv``
+    as everywhere in scikit-learn (left out: 5 folds, fewer where a class has fewer examples).
+    Learned: ``estimator_``, ``calibrator_``, ``classes_``.
+
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> X, y = load_iris(return_X_y=True)
+    >>> honest = CalibratedClassifier(GaussianNB(), method="temperature").fit(X, y)
+    >>> honest.predict_proba(X).shape, honest.calibrator_.temperature_ > 1
+    ((150, 3), True)
+    """
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        method: str | Calibrator = "temperature",
+        cv: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.estimator = estimator
+        self.method = method
+        self.cv = cv
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Any, y: Any) -> CalibratedClassifier:
+        """Fit the map on cross-validated predictions and the classifier on all examples."""
+        X, y = indexable(X, column_or_1d(y, warn=True))
+        assert_all_finite(y, input_name="y")
+        check_classification_targets(y)
+        estimator = self._estimator()
+        self.classes_, labels = np.unique(y, return_inverse=True)
+        folds = check_cv(_folds(self.cv, self.classes_, labels), y, classifier=True)
+        scores = cross_val_predict(
+            clone(estimator), X, y, cv=folds, n_jobs=self.n_jobs, method=_response(estimator)
+        )
+        self.calibrator_ = self._calibrator().fit(_predictions(scores, labels, estimator))
+        self.estimator_ = clone(estimator).fit(X, y)
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(self.estimator_, name):
+                setattr(self, name, getattr(self.estimator_, name))
+        return self
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Calibrated probabilities, of shape (n, K)."""
+        check_is_fitted(self)
+        scores = getattr(self.estimator_, _response(self.estimator_))(X)
+        uncalibrated = _predictions(scores, np.zeros(len(scores), np.int64), self.estimator_)
+        return np.asarray(self.calibrator_.transform(uncalibrated).probabilities())
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The most probable class of each example."""
+        numbers = self.predict_proba(X).argmax(axis=1)
+        return np.asarray(self.classes_[numbers])
+
+    def _estimator(self) -> Any:
+        return LogisticRegression() if self.estimator is None else self.estimator
+
+    def _calibrator(self) -> Calibrator:
+        if isinstance(self.method, Calibrator):
+            return copy.deepcopy(self.method)  # Hyper-parameters are not changed by fit.
+        return calibrator_class(self.method)()
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = get_tags(self._estimator()).input_tags.sparse
+        return tags
+
+
+def _response(estimator: Any) -> str:
+    for name in ("decision_function", "predict_proba"):
+        if hasattr(estimator, name):
+            return name
+    raise InputError(
+        f"CalibratedClassifier needs a classifier with decision_function or predict_proba; "
+        f"{type(estimator).__name__} has neither."
+    )
+
+
+def _predictions(scores: Any, labels: np.ndarray, estimator: Any) -> Predictions:
+    """Decision values are logits (one column: of the second class), the rest probabilities."""
+    logits = _response(estimator) == "decision_function"
+    return (Predictions.from_logits if logits else Predictions.from_probabilities)(scores, labels)
+
+
+def _folds(cv: Any, classes: np.ndarray, labels: np.ndarray) -> Any:
+    """Every class needs an example in each fold; by default there are 5 folds where that fits."""
+    counts = np.bincount(labels, minlength=len(classes))
+    if len(classes) < 2:
+        raise InputError(
+            f"CalibratedClassifier needs at least 2 classes, got {len(classes)} class."
+        )
+    folds = max(2, min(5, counts.min())) if cv is None else cv
+    if isinstance(folds, Integral) and counts.min() < folds:
+        raise InputError(
+            f"CalibratedClassifier: class {classes[counts.argmin()]} has {counts.min()} example(s) "
+            f"for {folds}-fold cross-validation; give fewer folds (cv) or more examples of it."
+        )
+    return folds

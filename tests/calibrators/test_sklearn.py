@@ -1,0 +1,110 @@
+"""The scikit-learn wrapper: scikit-learn's own checks, and what the wrapper is for."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.datasets import make_classification
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
+from sklearn.model_selection import GridSearchCV
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from calibrant import InputError
+from calibrant.calibrators import Temperature
+from calibrant.calibrators.sklearn import CalibratedClassifier
+
+pytestmark = pytest.mark.filterwarnings(
+    # Toy data where every prediction is right; checks that scikit-learn itself skips.
+    "ignore::calibrant.calibrators.CalibrationWarning",
+    "ignore::sklearn.exceptions.SkipTestWarning",
+)
+
+
+@parametrize_with_checks([CalibratedClassifier(), CalibratedClassifier(GaussianNB(), cv=3)])
+def test_scikit_learn_estimator_checks(estimator, check):
+    check(estimator)
+
+
+def data(classes=3, n=600):
+    return make_classification(
+        n, n_features=20, n_informative=8, n_redundant=8, n_classes=classes, random_state=0
+    )
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_overconfident_classifier_becomes_honest(classes):
+    X, y = data(classes, 1200)
+    base = GaussianNB()
+    plain = clone(base).fit(X[:800], y[:800]).predict_proba(X[800:])
+    honest = CalibratedClassifier(base).fit(X[:800], y[:800])
+    assert log_loss(y[800:], honest.predict_proba(X[800:])) < log_loss(y[800:], plain)
+    np.testing.assert_array_equal(honest.predict(X[800:]), plain.argmax(axis=1))
+
+
+def test_equals_scikit_learns_temperature_without_an_ensemble():
+    X, y = data()
+    ours = CalibratedClassifier(LogisticRegression(), cv=3).fit(X, y)
+    theirs = CalibratedClassifierCV(
+        LogisticRegression(), method="temperature", cv=3, ensemble=False
+    ).fit(X, y)
+    np.testing.assert_allclose(ours.predict_proba(X), theirs.predict_proba(X), atol=1e-4)
+
+
+def test_margins_of_a_support_vector_machine_become_probabilities():
+    X, y = data()
+    names = np.array(["cat", "dog", "owl"], dtype=object)[y]
+    honest = CalibratedClassifier(LinearSVC(), method=Temperature()).fit(X, names)
+    probabilities = honest.predict_proba(X)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1)
+    assert set(honest.predict(X)) == {"cat", "dog", "owl"}
+    assert abs(probabilities.max(axis=1).mean() - (honest.predict(X) == names).mean()) < 0.1
+
+
+def test_frozen_classifier_is_not_refitted():
+    X, y = data()
+    base = GaussianNB().fit(X[:300], y[:300])
+    honest = CalibratedClassifier(FrozenEstimator(base)).fit(X[300:], y[300:])
+    logits = np.log(np.maximum(base.predict_proba(X), np.finfo(np.float32).tiny))
+    scaled = np.exp(logits / honest.calibrator_.temperature_)
+    expected = scaled / scaled.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(honest.predict_proba(X), expected, atol=1e-6)
+
+
+def test_works_in_pipelines_and_searches():
+    X, y = data()
+    search = GridSearchCV(
+        make_pipeline(StandardScaler(), CalibratedClassifier(GaussianNB())),
+        {"calibratedclassifier__method": ["identity", "temperature"]},
+        scoring="neg_log_loss",
+        cv=3,
+    ).fit(X, y)
+    assert search.best_params_ == {"calibratedclassifier__method": "temperature"}
+
+
+def test_method_object_is_not_changed():
+    X, y = data()
+    method = Temperature()
+    CalibratedClassifier(GaussianNB(), method=method).fit(X, y)
+    assert not hasattr(method, "temperature_")
+
+
+def test_clear_errors():
+    X, y = data()
+    with pytest.raises(InputError, match="Did you mean 'temperature'"):
+        CalibratedClassifier(method="temperatur").fit(X, y)
+    with pytest.raises(InputError, match="at least 2 classes"):
+        CalibratedClassifier().fit(X, np.zeros_like(y))
+    few = np.r_[np.zeros(10, int), np.ones(7, int), np.full(3, 2)]
+    with pytest.raises(InputError, match=r"class 2 has 3 example\(s\) for 5-fold"):
+        CalibratedClassifier(cv=5).fit(X[:20], few)
+    assert CalibratedClassifier().fit(X[:20], few).calibrator_.fitted_on_["n"] == 20
+    with pytest.raises(InputError, match=r"class 9 has 1 example\(s\) for 2-fold"):
+        CalibratedClassifier().fit(X[:20], np.r_[few[:-1], 9])
+    with pytest.raises(InputError, match="StandardScaler has neither"):
+        CalibratedClassifier(StandardScaler()).fit(X, y)
