@@ -71,7 +71,7 @@ class Regularizer(Around):
         factor = 1
         if self.across_ranks:
             step, factor = join_ranks(step)
-        return self.weight * factor * step.share * self.term(step)
+        return self.weight * factor * step.weigh(self.term(step))
 
     def loss(self, step: Step) -> Tensor:
         """Task loss plus penalty."""

@@ -35,11 +35,11 @@ class Step:
     ``inputs`` let those methods look ahead through the whole model.
 
     >>> step = Step(torch.zeros(3, 2), torch.tensor([1, -100, 0]))
-    >>> int(step.count), float(step.normalizer), float(step.share)
-    (2, 2.0, 1.0)
+    >>> int(step.count), int(step.normalizer), step.weigh(torch.tensor(4.0))
+    (2, 2, tensor(4.))
     >>> step = Step(torch.zeros(3, 2), torch.tensor([1, -100, 0]), num_items=8)
-    >>> float(step.normalizer), float(step.share)
-    (8.0, 0.25)
+    >>> int(step.normalizer), step.weigh(torch.tensor(4.0))
+    (8, tensor(1.))
     """
 
     logits: Float[Tensor, "*batch classes"]
@@ -84,7 +84,7 @@ class Step:
         count = self.count if self.num_items is None else self.num_items.to(self.labels.device)
         return count.clamp(min=1)
 
-    @property
-    def share(self) -> Tensor | float:
-        """The weight of a batch mean in the loss: kept / num_items, or 1 for a batch of its own."""
-        return 1.0 if self.num_items is None else self.count / self.normalizer
+    def weigh(self, mean: Tensor) -> Tensor:
+        """A batch mean's part in the loss: times kept / num_items, or whole for its own batch."""
+        # In this order: the quotient of two integers would be float32 and round.
+        return mean if self.num_items is None else mean * self.count / self.normalizer
