@@ -8,8 +8,9 @@ from scipy.stats import binomtest
 
 from calibrant import InputError, Predictions
 from calibrant.metrics import CalibrationState, Confidences, accumulate, classwise_ece
+from calibrant.metrics.selective import risk_coverage_curve
 from calibrant.plots.curve import class_curve, reliability_curve, wilson_interval, worst_classes
-from calibrant.plots.selective import curve_points
+from calibrant.plots.selective import thinned_curve
 
 
 @given(st.integers(1, 2000), st.floats(0, 1), st.sampled_from([0.5, 0.9, 0.95, 0.99]))
@@ -76,25 +77,17 @@ def test_states_that_cannot_be_drawn_are_refused(overconfident):
         class_curve(accumulate(overconfident, classwise=False), 0)
 
 
-@given(st.lists(st.tuples(st.sampled_from([0.2, 0.5, 0.8, 0.9]), st.booleans()), min_size=1))
-def test_curve_points_equal_a_plain_loop(pairs):
-    confidence, correct = zip(*pairs, strict=True)
-    coverage, risk, threshold = curve_points(Confidences(np.array(confidence), np.array(correct)))
-    expected = []
-    for at in sorted(set(confidence), reverse=True):
-        kept = [right for c, right in pairs if c >= at]
-        expected.append((len(kept) / len(pairs), 1 - sum(kept) / len(kept), at))
-    np.testing.assert_allclose(np.stack([coverage, risk, threshold], axis=1), expected)
-
-
-def test_curve_points_are_thinned_but_keep_both_ends():
+def test_the_risk_coverage_curve_is_thinned_but_keeps_both_ends():
     rng = np.random.default_rng(0)
     state = Confidences(rng.random(100_000), rng.random(100_000) < 0.7)
-    whole, thin = curve_points(state, 10**6), curve_points(state)
-    assert len(thin[0]) <= 500
-    for all_of, some_of in zip(whole, thin, strict=True):
+    whole, thin = risk_coverage_curve(state), thinned_curve(state)
+    assert 450 < len(thin.coverage) <= 500
+    for name in ("coverage", "risk", "threshold"):
+        all_of, some_of = getattr(whole, name), getattr(thin, name)
         assert some_of[0] == all_of[0]
         assert some_of[-1] == all_of[-1]
         assert np.isin(some_of, all_of).all()
-    assert np.diff(thin[0]).max() < 0.003
-    assert [len(column) for column in curve_points(Confidences([], []))] == [0, 0, 0]
+    assert np.diff(thin.coverage).max() < 0.003
+    few = Confidences([0.9, 0.8, 0.8], [True, False, True])
+    np.testing.assert_allclose(thinned_curve(few).coverage, [1 / 3, 1])
+    assert len(thinned_curve(Confidences([], [])).risk) == 0

@@ -34,7 +34,7 @@ class ReliabilityCurve:
     @property
     def gap(self) -> np.ndarray:
         """Confidence − accuracy; positive is overconfident."""
-        return np.subtract(self.confidence, self.accuracy)
+        return np.asarray(self.confidence - self.accuracy)
 
     @property
     def filled(self) -> np.ndarray:

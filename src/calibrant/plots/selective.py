@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from calibrant.metrics import Confidences
-from calibrant.metrics.confidences import confidences as confidences_of
+from calibrant.metrics.selective import RiskCoverage, risk_coverage_curve
 from calibrant.plots.canvas import axes, frame, legend_below, say_empty
 from calibrant.plots.palette import ACCURACY, INK, MUTED
 from calibrant.predictions import Predictions
@@ -15,7 +15,7 @@ from calibrant.predictions import Predictions
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["curve_points", "risk_coverage"]
+__all__ = ["risk_coverage", "thinned_curve"]
 
 
 def risk_coverage(
@@ -30,15 +30,15 @@ def risk_coverage(
     >>> risk_coverage(Confidences([0.9, 0.8], [True, False])).get_xlabel()
     'Coverage (% answered)'
     """
-    state = confidences_of(source)
+    curve = thinned_curve(source)
+    coverage, risk = curve.coverage, curve.risk
     ax = axes(ax, 3.6, 2.6)
     frame(ax, "Coverage (% answered)", "Risk (% of these wrong)", title)
     ax.set_xlim(0, 100)
-    if not len(state):
+    if not len(risk):
         ax.set_ylim(0, 100)
         say_empty(ax)
         return ax
-    coverage, risk, _ = curve_points(state)
     ideal_coverage = np.linspace(0, 1, 201)[1:]
     ideal = np.maximum(0, 1 - (1 - risk[-1]) / ideal_coverage)
     names = ["By confidence", "Perfect ranking", f"No selection: {100 * risk[-1]:.1f} %"]
@@ -51,19 +51,17 @@ def risk_coverage(
     return ax
 
 
-def curve_points(state: Confidences, most: int = 500) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Coverage, risk and confidence threshold at no more than ``most`` steps of the curve.
+def thinned_curve(source: Confidences | Predictions, most: int = 500) -> RiskCoverage:
+    """The risk–coverage curve at no more than ``most`` steps, evenly spread in coverage.
 
-    Tied confidences are one step: no threshold can part them.
+    The first and the last step are always there, and every step is one of the whole curve.
 
-    >>> curve_points(Confidences([0.9, 0.8, 0.8], [True, False, True]))
-    (array([0.33333333, 1.        ]), array([0.        , 0.33333333]), array([0.9, 0.8]))
+    >>> thinned_curve(Confidences([0.9, 0.8, 0.7, 0.6], [True] * 4), most=2).coverage
+    array([0.25, 1.  ])
     """
-    ranked = state.ascending()
-    confidence, wrong = ranked.confidence[::-1], ~ranked.correct[::-1]
-    ends = np.flatnonzero(np.append(confidence[1:] != confidence[:-1], True))[: len(state)]
-    # Evenly spread in coverage, always with the first and the last step.
-    wanted = np.linspace(1, len(state), most) - 1
-    ends = ends[np.unique(np.searchsorted(ends, wanted))] if len(ends) > most else ends
-    kept = ends + 1
-    return kept / len(state), np.cumsum(wrong)[ends] / kept, confidence[ends]
+    curve = risk_coverage_curve(source)
+    if len(curve.risk) <= most:
+        return curve
+    wanted = np.linspace(curve.coverage[0], 1, most)
+    kept = np.unique(np.searchsorted(curve.coverage, wanted - 1e-12))
+    return RiskCoverage(curve.threshold[kept], curve.coverage[kept], curve.risk[kept])

@@ -1,0 +1,61 @@
+"""HTML and SVG that cannot be injected into: text is escaped unless it was made here."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable
+
+__all__ = ["Markup", "join", "tag", "user_text"]
+
+# Longer names than this are cut: a report stays small whatever its labels are.
+_LONGEST = 200
+_EMPTY = ("circle", "line", "path", "rect")
+
+
+class Markup(str):
+    """Text that is HTML already; every other string is escaped by :func:`tag`."""
+
+    __slots__ = ()
+
+
+def tag(name: str, *children: str | None, **attributes: object) -> Markup:
+    """One element. A trailing underscore of an attribute is dropped, others become hyphens.
+
+    >>> tag("td", "a < b", class_="name", data_tip=None)
+    '<td class="name">a &lt; b</td>'
+    >>> tag("p", tag("b", "<script>"))
+    '<p><b>&lt;script&gt;</b></p>'
+    """
+    head = name + "".join(
+        f' {key.rstrip("_").replace("_", "-")}="{html.escape(_text(value))}"'
+        for key, value in attributes.items()
+        if value is not None
+    )
+    if name in _EMPTY:
+        return Markup(f"<{head}/>")
+    return Markup(f"<{head}>{join(children)}</{name}>")
+
+
+def join(parts: Iterable[str | None]) -> Markup:
+    """The parts one after the other; what is not markup is escaped, None is nothing."""
+    return Markup(
+        "".join(
+            part if isinstance(part, Markup) else html.escape(part)
+            for part in parts
+            if part is not None
+        )
+    )
+
+
+def user_text(value: object) -> Markup:
+    """A name that a user gave: cut to a sane length and kept from turning the line around it."""
+    text = str(value)
+    short = text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+    return tag("bdi", short, title=text[:1000] if short != text else None)
+
+
+def _text(value: object) -> str:
+    """Coordinates to a tenth of a unit, which no screen resolves; everything else as it is."""
+    if isinstance(value, float):
+        return f"{value:.1f}".removesuffix(".0")
+    return str(value)

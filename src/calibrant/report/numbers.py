@@ -1,0 +1,81 @@
+"""Numbers as people read them; what is not a number is a dash."""
+
+from __future__ import annotations
+
+import math
+
+__all__ = ["DASH", "count", "counted", "edge", "interval", "number", "percent", "points", "signed"]
+
+DASH = "–"
+
+
+def count(value: float) -> str:
+    """12345 as '12,345'."""
+    return f"{int(value):,}"
+
+
+def counted(value: float, noun: str) -> str:
+    """A count with its noun: '1 example', '1,234 entities'."""
+    plural = {"class": "classes", "entity": "entities"}.get(noun, noun + "s")
+    return f"{count(value)} {noun if value == 1 else plural}"
+
+
+def percent(value: float, digits: int = 1) -> str:
+    """A share; only what is 1 reads 100 %, and only what is 0 reads 0 %.
+
+    >>> percent(0.5), percent(0.99996), percent(1.0), percent(1 - 1e-12), percent(float("nan"))
+    ('50.0 %', '99.996 %', '100 %', '> 99.9999 %', '–')
+    """
+    if math.isnan(value):
+        return DASH
+    if value in (0, 1):
+        return f"{100 * value:.0f} %"
+    for decimals in range(digits, 7):
+        text = f"{100 * value:.{decimals}f}"
+        if float(text) not in (0, 100):
+            return f"{text} %"
+    return "< 0.0001 %" if value < 0.5 else "> 99.9999 %"
+
+
+def points(value: float) -> str:
+    """A signed difference of two shares in percentage points.
+
+    >>> points(0.0345), points(-0.2), points(float("nan"))
+    ('+3.5', '−20.0', '–')
+    """
+    return signed(100 * value, 1)
+
+
+def signed(value: float, digits: int) -> str:
+    """A difference with its sign: a real minus, and no sign where it rounds to zero."""
+    if math.isnan(value):
+        return DASH
+    if math.isinf(value):
+        return "+∞" if value > 0 else "−∞"
+    text = f"{abs(value):.{digits}f}"
+    sign = "" if float(text) == 0 else "+" if value > 0 else "−"
+    return sign + text
+
+
+def number(value: float) -> str:
+    """Four decimals for what is small, fewer for what is large.
+
+    >>> number(0.23468), number(75.13), number(1234.5), number(float("inf"))
+    ('0.2347', '75.13', '1,234.5', '∞')
+    """
+    if math.isnan(value):
+        return DASH
+    if math.isinf(value):
+        return "∞" if value > 0 else "−∞"
+    digits = 4 if abs(value) < 10 else 2 if abs(value) < 1000 else 1
+    return f"{value:,.{digits}f}".replace("-", "−")
+
+
+def interval(low: float | None, high: float | None) -> str | None:
+    """'[0.0412, 0.0533]', or None where there is none."""
+    return None if low is None or high is None else f"[{number(low)}, {number(high)}]"
+
+
+def edge(value: float) -> str:
+    """The edge of a bin: 0, 0.067, 0.2, 1."""
+    return f"{value:.3f}".rstrip("0").rstrip(".")

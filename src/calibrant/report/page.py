@@ -1,0 +1,88 @@
+"""From audits to one HTML file: the page around the sections."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+from collections.abc import Mapping
+from importlib import resources
+from pathlib import Path
+from string import Template
+
+import calibrant
+from calibrant.audit import Audit
+from calibrant.errors import InputError
+from calibrant.report.numbers import count, counted
+from calibrant.report.sections import sections
+
+__all__ = ["render_report", "write_report"]
+
+
+def write_report(
+    path: str | Path, audits: Mapping[str, Audit] | Audit, overwrite: bool = False
+) -> Path:
+    """Write the report of one audit, or of several by name side by side, as before and after.
+
+    The file is complete in itself: no request leaves the page, and a content security policy
+    with the hashes of its own style and script sees to it. Returns the path.
+    """
+    path = Path(path)
+    content = render_report(audits).encode("utf-8", "replace")  # File names may hold half a code.
+    try:
+        with path.open("wb" if overwrite else "xb") as file:
+            file.write(content)
+    except FileExistsError:
+        raise InputError(
+            f"write_report: '{path}' exists; choose another name or allow overwriting it."
+        ) from None
+    except OSError as error:
+        raise InputError(f"write_report cannot write '{path}': {error.strerror}.") from None
+    return path
+
+
+def render_report(audits: Mapping[str, Audit] | Audit) -> str:
+    """The report as text."""
+    named = {"audit": audits} if isinstance(audits, Audit) else dict(audits)
+    if not named:
+        raise InputError("A report needs at least one audit, got none.")
+    style, script = _asset("style.css"), _asset("script.js")
+    policy = (
+        f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
+    return Template(_asset("page.html")).substitute(
+        policy=policy,
+        version=calibrant.__version__,
+        title="Calibration audit" if len(named) == 1 else _title(named),
+        summary=html.escape(_summary(next(iter(named.values())))),
+        style=style,
+        sections=sections(named),
+        script=script,
+    )
+
+
+def _title(audits: Mapping[str, Audit]) -> str:
+    names = [name if len(name) <= 60 else name[:59] + "…" for name in audits]
+    return html.escape("Calibration audit: " + " and ".join(names))
+
+
+def _summary(audit: Audit) -> str:
+    state = audit.state
+    parts = [
+        counted(int(state.n), "example"),
+        counted(state.classes, "class"),
+        counted(state.bins.count, "bin"),
+    ]
+    if state.ignored:
+        parts.append(f"{count(state.ignored)} ignored (label −100)")
+    return " · ".join(parts)
+
+
+def _asset(name: str) -> str:
+    return resources.files(__package__).joinpath(name).read_text("utf-8")
+
+
+def _digest(text: str) -> str:
+    """What a content security policy calls the hash of an inline style or script."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

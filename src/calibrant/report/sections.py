@@ -1,0 +1,202 @@
+"""The sections of the report, each a function of one or more audits by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from calibrant.audit import Audit, EntityView
+from calibrant.metrics import CalibrationState, accuracy, ece, mean_confidence
+from calibrant.plots.curve import worst_classes
+from calibrant.report import diagrams
+from calibrant.report.figures import BAR_KEY, HISTOGRAM_KEY, RISK_KEY, figure
+from calibrant.report.markup import Markup, join, tag, user_text
+from calibrant.report.numbers import number, percent, points
+from calibrant.report.provenance import entries
+from calibrant.report.tables import class_table, measure_table, mistake_table, plain_table
+
+__all__ = ["sections"]
+
+Audits = Mapping[str, Audit]
+
+# Bars in the classwise grid, at most: it bounds the size of the file whatever the bins are.
+_MOST_BARS = 180
+
+
+def sections(audits: Audits) -> Markup:
+    """The body of the report."""
+    return join(
+        [
+            _verdict(audits),
+            _numbers(audits),
+            _diagrams(audits),
+            _classes(audits),
+            _mistakes(audits),
+            _entities(audits),
+            _provenance(audits),
+        ]
+    )
+
+
+def _verdict(audits: Audits) -> Markup:
+    def one(_: str, audit: Audit) -> Markup:
+        first, *others = audit.verdict or ("",)
+        listed = tag("ul", *(tag("li", user_text(s)) for s in others)) if others else None
+        return join([tag("p", user_text(first), class_="lead"), listed])
+
+    return _section("Verdict", _cards(audits), _each(audits, one))
+
+
+def _cards(audits: Audits) -> Markup:
+    states = [audit.state for audit in audits.values()]
+    gaps = [mean_confidence(s) - accuracy(s) for s in states]
+    side = "over" if gaps[-1] > 0 else "under"
+    gap_title, gap_texts = f"{side.title()}confident by", [points(gaps[-1]).lstrip("+−")]
+    if len(gaps) > 1:  # The direction may differ between them, so the sign must say it.
+        gap_title, gap_texts = "Confidence minus accuracy", [points(g) for g in gaps]
+    cards = [
+        _card("Accuracy", [percent(accuracy(s)) for s in states]),
+        _card("Mean confidence", [percent(mean_confidence(s)) for s in states]),
+        _card(gap_title, gap_texts, "points", side),
+        _card("Expected calibration error", [number(ece(s)) for s in states]),
+    ]
+    return tag("dl", *cards, class_="cards")
+
+
+def _card(title: str, values: Sequence[str], unit: str = "", class_: str = "") -> Markup:
+    earlier = [tag("span", value + " →", class_="earlier") for value in values[:-1]]
+    small = tag("small", " " + unit) if unit else None
+    figure = tag("dd", *earlier, tag("span", values[-1]), small, class_=class_ or None)
+    return tag("div", tag("dt", title), figure)
+
+
+def _numbers(audits: Audits) -> Markup:
+    table = measure_table({name: audit.measures for name, audit in audits.items()})
+    bracketed = any(m.low is not None for a in audits.values() for m in a.measures)
+    note = "In brackets: the bootstrap interval." if bracketed else ""
+    if len(audits) > 1:
+        note += f" The sentences speak of “{list(audits)[-1]}”."
+    return _section("Measures", tag("p", note, class_="note") if note else None, table)
+
+
+def _diagrams(audits: Audits) -> Markup:
+    # Side by side, the same height must mean the same number.
+    share = max(float(a.state.top_count.max()) / max(1, int(a.state.n)) for a in audits.values())
+    risk = max(diagrams.largest_risk(audit.confidences) for audit in audits.values())
+
+    def histogram(name: str, audit: Audit) -> Markup:
+        return figure(diagrams.histogram(audit.state, name, share), HISTOGRAM_KEY)
+
+    def risk_coverage(name: str, audit: Audit) -> Markup:
+        return figure(diagrams.risk_coverage(audit.confidences, name, risk), RISK_KEY)
+
+    drawn = [
+        ("Reliability", "How often the model is right, against how sure it is.", _reliability),
+        (
+            "Where the confidences lie",
+            "The distance between the two lines is the average over- or underconfidence.",
+            histogram,
+        ),
+        (
+            "Answering only when sure",
+            "How many of the answers are wrong if only the most confident ones are given.",
+            risk_coverage,
+        ),
+    ]
+    blocks = [
+        tag(
+            "div", tag("h3", head), tag("p", said, class_="note"), _each(audits, draw, "pair", "h4")
+        )
+        for head, said, draw in drawn
+    ]
+    layout = "overview" if len(audits) == 1 else "rows"
+    return _section("Diagrams", tag("div", *blocks, class_=layout))
+
+
+def _reliability(name: str, audit: Audit) -> Markup:
+    return figure(diagrams.reliability(audit.state, name), BAR_KEY, _bins(audit.state))
+
+
+def _bins(state: CalibrationState) -> Markup:
+    heads = ["Confidence", "Count", "Accuracy", "95 % interval", "Mean confidence", "Gap (points)"]
+    table = plain_table("Bins", heads, diagrams.bin_rows(state))
+    return tag("details", tag("summary", "The bins as a table"), table)
+
+
+def _classes(audits: Audits) -> Markup | None:
+    if not any(audit.classes for audit in audits.values()):
+        return None
+
+    def one(_: str, audit: Audit) -> Markup:
+        return join([class_table(audit.classes), _grid(audit)])
+
+    said = "By predicted class: how often the model claims to be right, and how often it is."
+    return _section("Worst classes", tag("p", said, class_="note"), _each(audits, one))
+
+
+def _grid(audit: Audit) -> Markup | None:
+    state = audit.state
+    if not state.classwise:
+        return None
+    worst = worst_classes(state, max(1, min(12, _MOST_BARS // state.bins.count)))
+    figures = [
+        figure(
+            diagrams.class_diagram(state, k, audit.label_names[k]), user_text(audit.label_names[k])
+        )
+        for k in map(int, worst)
+    ]
+    said = (
+        "Each class against the rest: the share labelled so, against the probability given to it; "
+        "largest classwise error first."
+    )
+    return join([tag("p", said, class_="note"), tag("div", *figures, class_="small-multiples")])
+
+
+def _mistakes(audits: Audits) -> Markup | None:
+    if not any(audit.mistakes for audit in audits.values()):
+        return None
+    said = "Wrong although sure: the first place to look for wrong labels and blind spots."
+    tables = _each(audits, lambda _, audit: mistake_table(audit.mistakes))
+    return _section("Most confident mistakes", tag("p", said, class_="note"), tables)
+
+
+def _entities(audits: Audits) -> Markup | None:
+    views = {name: audit.entities for name, audit in audits.items() if audit.entities is not None}
+    if not views:
+        return None
+
+    def one(name: str, view: EntityView) -> Markup:
+        drawing = diagrams.reliability(view.state, f"entities, {name}", "entity")
+        types = class_table(view.types, "Entity type") if view.types else None
+        drawn = tag("div", figure(drawing, BAR_KEY, _bins(view.state)))
+        return tag("div", drawn, tag("div", types), class_="pair")
+
+    reductions = ", ".join(dict.fromkeys(view.reduction for view in views.values()))
+    said = (
+        "Whole entities instead of tokens: right means the exact span and type; the confidence of "
+        f"an entity is the {reductions} over its words."
+    )
+    table = measure_table({name: view.measures for name, view in views.items()})
+    return _section("Entities", tag("p", said, class_="note"), table, _each(views, one))
+
+
+def _provenance(audits: Audits) -> Markup:
+    return _section("Provenance", _each(audits, lambda _, audit: entries(audit.provenance)))
+
+
+def _section(title: str, *content: Markup | None) -> Markup:
+    return tag("section", tag("h2", title), *content)
+
+
+def _each(
+    audits: Mapping[str, Any],
+    draw: Callable[[str, Any], Markup],
+    class_: str = "pair",
+    level: str = "h3",
+) -> Markup:
+    """What ``draw`` makes of each audit, side by side under their names where there are several."""
+    columns = []
+    for name, audit in audits.items():
+        head = tag(level, user_text(name), class_="which") if len(audits) > 1 else None
+        columns.append(tag("div", head, draw(name, audit)))
+    return tag("div", *columns, class_=class_)

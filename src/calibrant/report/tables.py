@@ -1,0 +1,127 @@
+"""The tables of the report: measures, classes, mistakes, bins."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from calibrant.audit import ClassRow, Measure, Mistake
+from calibrant.report.markup import Markup, join, tag, user_text
+from calibrant.report.numbers import DASH, count, interval, number, percent, points, signed
+
+__all__ = ["class_table", "measure_table", "mistake_table", "plain_table"]
+
+# Rows shown of long lists; the rest is counted in words.
+MOST_ROWS = 25
+
+# Lower is better for every other measure.
+_HIGHER_IS_BETTER = frozenset(
+    {"accuracy", "apcr", "auroc", "coverage_at_risk", "entity_accuracy", "entity_f1", "token_f1"}
+)
+_NEITHER = frozenset({"mean_confidence", "entity_confidence"})
+
+
+def measure_table(columns: Mapping[str, Sequence[Measure]]) -> Markup:
+    """One row per measure; with two audits a column for each and one for the change."""
+    found = {name: {m.name: m for m in measures} for name, measures in columns.items()}
+    names = list(dict.fromkeys(key for column in found.values() for key in column))
+    values = [*found, "Change"] if len(found) > 1 else ["Value"]
+    heads = [tag("th", "Measure", scope="col"), *map(_number_head, values)]
+    heads.append(tag("th", "What it means", scope="col", class_="meaning"))
+    rows = [_measure_row(key, found) for key in names]
+    return _table("Measures", heads, rows, f"measures by-{len(values)}")
+
+
+def _measure_row(key: str, found: Mapping[str, Mapping[str, Measure]]) -> Markup:
+    measures = [column.get(key) for column in found.values()]
+    last = next(m for m in reversed(measures) if m is not None)
+    title = tag("span", last.title, class_="title")
+    cells = [tag("th", title, " ", tag("code", key), scope="row")]
+    for name, m in zip(found, measures, strict=True):
+        spread = interval(m.low, m.high) if m else None
+        words = tag("span", name if len(found) > 1 else "", class_="narrow")
+        low_high = tag("span", spread, class_="spread") if spread else None
+        cells.append(tag("td", words, number(m.value) if m else DASH, low_high, class_="number"))
+    if len(measures) > 1:
+        cells.append(_change(key, measures[0], measures[-1]))
+    return tag("tr", *cells, tag("td", last.meaning, class_="meaning"))
+
+
+def _change(key: str, first: Measure | None, last: Measure | None) -> Markup:
+    words = tag("span", "Change", class_="narrow")
+    change = float("nan") if first is None or last is None else last.value - first.value
+    text = signed(change, 4)
+    if key in _NEITHER or not text.startswith(("+", "−")):
+        return tag("td", words, text, class_="number")
+    better = "better" if (change > 0) == (key in _HIGHER_IS_BETTER) else "worse"
+    return tag("td", words, text, tag("span", better, class_="spread"), class_=f"number {better}")
+
+
+def class_table(rows: Sequence[ClassRow], what: str = "Class") -> Markup:
+    """How each predicted class fares, worst first; what matters most is nearest to the name."""
+    numbers = ["Gap (points)", "Confidence", "Accuracy", "Predicted", "Labelled"]
+    heads = [tag("th", what, scope="col"), *map(_number_head, numbers)]
+    body = [
+        tag(
+            "tr",
+            tag("th", user_text(row.name), scope="row"),
+            _gap(row.gap),
+            tag("td", percent(row.confidence), class_="number"),
+            tag("td", percent(row.accuracy), class_="number"),
+            tag("td", count(row.predicted), class_="number"),
+            tag("td", count(row.labelled), class_="number"),
+        )
+        for row in rows[:MOST_ROWS]
+    ]
+    return join([_table(f"{what} by gap", heads, body), _more(len(rows), len(body))])
+
+
+def _gap(gap: float) -> Markup:
+    text = points(gap)
+    side = "over" if text.startswith("+") else "under" if text.startswith("−") else None
+    arrow = {"over": "▲ ", "under": "▼ "}.get(side or "", "")
+    return tag("td", arrow + text, class_=f"number {side or ''}".strip())
+
+
+def mistake_table(mistakes: Sequence[Mistake]) -> Markup:
+    """Wrong predictions, the most confident first, with the columns that say where they stand."""
+    shown = mistakes[:MOST_ROWS]
+    groups = list(dict.fromkeys(key for mistake in shown for key in mistake.groups))
+    words = ["Predicted", "Truth", *map(user_text, groups)]
+    heads = [*(tag("th", word, scope="col") for word in words), _number_head("Row")]
+    body = [
+        tag(
+            "tr",
+            tag("td", percent(mistake.confidence, 2), class_="number"),
+            tag("td", user_text(mistake.predicted)),
+            tag("td", user_text(mistake.label)),
+            *(tag("td", user_text(mistake.groups.get(key, DASH))) for key in groups),
+            tag("td", count(mistake.row), class_="number"),
+        )
+        for mistake in shown
+    ]
+    table = _table("Most confident mistakes", [_number_head("Confidence"), *heads], body)
+    return join([table, _more(len(mistakes), len(body))])
+
+
+def plain_table(label: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Markup:
+    """A table of ready numbers."""
+    body = [tag("tr", *(tag("td", cell, class_="number") for cell in row)) for row in rows]
+    return _table(label, [*map(_number_head, heads)], body)
+
+
+def _number_head(words: str) -> Markup:
+    return tag("th", words, scope="col", class_="number")
+
+
+def _table(label: str, heads: Sequence[str], rows: Sequence[Markup], class_: str = "") -> Markup:
+    """A table in a box of its own, which scrolls where the screen is narrow; the page does not."""
+    table = tag(
+        "table", tag("thead", tag("tr", *heads)), tag("tbody", *rows), class_=class_ or None
+    )
+    return tag("div", table, class_="scroll", role="region", aria_label=label, tabindex=0)
+
+
+def _more(all_rows: int, shown: int) -> Markup | None:
+    if all_rows <= shown:
+        return None
+    return tag("p", f"{count(shown)} of {count(all_rows)} shown.", class_="note")

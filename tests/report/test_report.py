@@ -1,0 +1,170 @@
+"""The report as a file: what it says, what it refuses, how large it is. No browser needed."""
+
+import itertools
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from importlib import resources
+
+import numpy as np
+import pytest
+
+from calibrant import InputError
+from calibrant.metrics import CalibrationState, Confidences, accumulate
+from calibrant.plots import palette
+from calibrant.report import render_report, write_report
+
+
+def test_one_audit_has_every_section(overconfident):
+    text = render_report(overconfident)
+    heads = re.findall(r"<h2>(.*?)</h2>", text)
+    assert heads == [
+        "Verdict",
+        "Measures",
+        "Diagrams",
+        "Worst classes",
+        "Most confident mistakes",
+        "Provenance",
+    ]
+    for said in (*overconfident.verdict, "9f86d081" * 8, "predictions.parquet", "sentence"):
+        assert said in text
+
+
+def test_every_drawing_has_words_instead(overconfident):
+    text = render_report(overconfident)
+    drawings = re.findall(r"<svg[^>]*>", text)
+    assert len(drawings) == 3 + 10
+    for drawing in drawings:
+        assert 'role="img"' in drawing
+        assert re.search(r'aria-label="[^"]{40,}"', drawing)
+    assert "ECE 0.2" in drawings[0]
+
+
+def test_headings_skip_no_level(entities, calibrated):
+    text = render_report({"before": entities, "after": calibrated})
+    levels = [int(n) for n in re.findall(r"<h(\d)", text)]
+    assert levels[0] == 1
+    assert all(after - before <= 1 for before, after in itertools.pairwise(levels))
+
+
+def test_nothing_outside_is_named_and_only_its_own_script_may_run(overconfident):
+    text = render_report(overconfident)
+    assert not re.search(r"https?:|//[a-z]|@import|url\(|src=", text)
+    assert not re.search(r"\son\w+=", text)
+    assert re.findall(r'href="(.*?)"', text) == ["data:,"]
+    policy = re.search(r'Content-Security-Policy" content="(.*?)"', text)[1]
+    assert policy.startswith("default-src 'none'; style-src 'sha256-")
+    assert "unsafe" not in policy
+
+
+def test_two_audits_stand_side_by_side_with_the_change(overconfident, calibrated):
+    text = render_report({"before": overconfident, "after": calibrated})
+    before, after = (a.measures[1].value for a in (overconfident, calibrated))
+    row = re.search(r"<tr><th[^>]*><span[^>]*>Expected.*?</tr>", text)[0]
+    assert f"{before:.4f}" in row
+    assert f"{after:.4f}" in row
+    assert f"−{before - after:.4f}" in row
+    assert "better" in row
+    worse = render_report({"before": calibrated, "after": overconfident})
+    assert "worse" in re.search(r"<tr><th[^>]*><span[^>]*>Expected.*?</tr>", worse)[0]
+    assert text.count("Reliability diagram, ") == 2
+
+
+def test_a_measure_that_only_one_audit_has_shows_a_dash(overconfident, calibrated):
+    fewer = replace(calibrated, measures=calibrated.measures[:1])
+    row = re.search(
+        r"<tr><th[^>]*><span[^>]*>Expected.*?</tr>",
+        render_report({"before": overconfident, "after": fewer}),
+    )[0]
+    assert row.count("–") == 2
+
+
+def test_entities_are_shown_when_there_are_any(entities, overconfident):
+    text = render_report(entities)
+    assert "<h2>Entities</h2>" in text
+    assert "product over its words" in text
+    assert "<bdi>PER</bdi>" in text
+    assert "entities (" in text
+    assert "<h2>Entities</h2>" not in render_report(overconfident)
+
+
+def test_a_thousand_classes_stay_small(make_audit, make_predictions):
+    names = [f"a rather long name of class number {k}" for k in range(1000)]
+    audit = make_audit(make_predictions(classes=1000, n=5000, names=names))
+    text = render_report({"before": audit, "after": audit})
+    assert len(text.encode()) < 500_000
+    assert "25 of 1,000 shown." in text
+
+
+def test_many_bins_and_endless_values_stay_small(make_audit, make_predictions):
+    audit = make_audit(make_predictions(), bins=200, note="x" * 10**6, list=list(range(10**5)))
+    text = render_report(audit)
+    assert len(text.encode()) < 500_000
+    assert "… 100,000 in all" in text
+
+
+def test_no_examples_and_one(overconfident, make_audit, make_predictions):
+    one = make_audit(make_predictions(n=1))
+    assert "1 example ·" in render_report(one)
+    none = replace(
+        overconfident,
+        state=CalibrationState.empty(10),
+        confidences=Confidences([], []),
+        classes=(),
+        mistakes=(),
+        measures=(),
+        verdict=(),
+    )
+    text = render_report(none)
+    assert "no examples" in text
+    assert not re.search(r"\bnan\b", text)
+
+
+def test_a_state_without_classes_leaves_out_the_grid(overconfident, make_predictions):
+    state = accumulate(make_predictions(), classwise=False)
+    assert "Reliability of class" not in render_report(replace(overconfident, state=state))
+
+
+def test_a_class_never_predicted_shows_a_dash(overconfident):
+    row = replace(overconfident.classes[0], predicted=0, confidence=np.nan, accuracy=np.nan)
+    text = render_report(replace(overconfident, classes=(row,)))
+    assert '<td class="number">–</td>' in text
+    assert not re.search(r"\bnan\b", text)
+
+
+def test_files_are_not_written_over(tmp_path, overconfident, calibrated):
+    path = tmp_path / "report.html"
+    assert write_report(str(path), overconfident) == path
+    first = path.read_bytes()
+    with pytest.raises(InputError, match=r"report\.html' exists"):
+        write_report(path, calibrated)
+    assert path.read_bytes() == first
+    write_report(path, calibrated, overwrite=True)
+    assert path.read_bytes() != first
+
+
+def test_places_that_cannot_be_written_are_named(tmp_path, overconfident):
+    with pytest.raises(InputError, match="No such file or directory"):
+        write_report(tmp_path / "missing" / "report.html", overconfident)
+    with pytest.raises(InputError, match="Is a directory"):
+        write_report(tmp_path, overconfident, overwrite=True)
+    with pytest.raises(InputError, match="at least one audit"):
+        render_report({})
+
+
+def test_half_a_code_in_a_name_does_not_stop_the_report(tmp_path, overconfident):
+    odd = replace(overconfident, provenance={"file": "caf\udce9.npz"})
+    assert b"caf?.npz" in write_report(tmp_path / "odd.html", odd).read_bytes()
+
+
+def test_the_light_theme_has_the_colours_of_the_plots():
+    style = resources.files("calibrant.report").joinpath("style.css").read_text("utf-8")
+    light = style.split("@media")[0]
+    for name in palette.__all__:
+        assert getattr(palette, name) in light, name
+
+
+def test_matplotlib_is_not_needed():
+    code = "import sys, calibrant.report; assert 'matplotlib' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
