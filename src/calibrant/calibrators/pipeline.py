@@ -1,0 +1,117 @@
+"""Hugging Face pipelines with honest scores: a fitted map as their last stage."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from calibrant.calibrators.backend import log_probabilities
+from calibrant.calibrators.base import Calibrator
+from calibrant.errors import InputError
+from calibrant.predictions import Predictions
+
+__all__ = ["calibrated"]
+
+# Those that turn logits into scores by a softmax.
+_TASKS = ("token-classification", "text-classification", "image-classification")
+
+
+def calibrated(pipeline: Any, calibrator: Calibrator) -> Any:
+    """A pipeline like ``pipeline`` whose scores have gone through the fitted map.
+
+    Takes pipelines for token classification (with every ``aggregation_strategy``), text and image
+    classification; options, batching, devices and the format of the output are the pipeline's own.
+    The given pipeline and its model are left as they are, and the weights are shared.
+
+    Fit the map on logits of the same model, at the tokens that will be shown: the first word
+    pieces for ``aggregation_strategy="first"``. What the strategies do with several pieces of a
+    word happens after calibration. A map that reads ``position`` gets the number of the word in
+    its text.
+
+    .. code-block:: python
+
+        ner = calibrated(transformers.pipeline("ner", model="my-model"), load("map.json"))
+        ner("Ada Lovelace lived in London.", aggregation_strategy="first")
+    """
+    _check(pipeline, calibrator)
+    own = type(pipeline)
+    stage: Any = object.__new__(type(f"Calibrated{own.__name__}", (_CalibratedStage, own), {}))
+    stage.__dict__.update(vars(pipeline), calibrator=calibrator)  # A shallow copy.
+    return stage
+
+
+class _CalibratedStage:
+    """What is mixed into the class of the pipeline: its logits become calibrated ones."""
+
+    calibrator: Calibrator
+
+    def _sanitize_parameters(self, **parameters: Any) -> Any:
+        _check_function(parameters.get("function_to_apply"))
+        return super()._sanitize_parameters(**parameters)  # type: ignore[misc]
+
+    def _forward(self, model_inputs: Any, **parameters: Any) -> Any:
+        groups = self._groups(model_inputs)
+        outputs = super()._forward(model_inputs, **parameters)  # type: ignore[misc]
+        logits = self.calibrator.transform_scores(outputs["logits"], "logits", groups)
+        if self.calibrator.kind_of("logits") == "probabilities":
+            logits = log_probabilities(logits)  # The pipeline will apply its softmax to them.
+        outputs["logits"] = logits
+        return outputs
+
+    def _groups(self, model_inputs: Any) -> dict[str, np.ndarray]:
+        if not self.calibrator.needs_groups:
+            return {}
+        return {"position": _word_positions(self, model_inputs)}
+
+
+def _word_positions(stage: Any, model_inputs: Any) -> np.ndarray:
+    """The number of each token's word in its text, of shape (texts, tokens), special ones 0."""
+    offsets = model_inputs["offset_mapping"]
+    texts = model_inputs["sentence"]
+    positions = []
+    for row, text in zip(
+        np.asarray(offsets), texts if isinstance(texts, list) else [texts], strict=True
+    ):
+        if text is not None:  # Further pieces of a long text come without it.
+            splitter = stage.tokenizer.backend_tokenizer.pre_tokenizer
+            stage.word_starts = [start for _, (start, _) in splitter.pre_tokenize_str(text)]
+        number = np.searchsorted(stage.word_starts, row[:, 0], side="right") - 1
+        positions.append(np.where(row[:, 1] > row[:, 0], number, 0))
+    return np.stack(positions)
+
+
+def _check(pipeline: Any, calibrator: Calibrator) -> None:
+    task = getattr(pipeline, "task", type(pipeline).__name__)
+    if task not in _TASKS:
+        raise InputError(f"calibrated takes pipelines for {', '.join(_TASKS)}; got {task}.")
+    config = pipeline.model.config
+    if config.num_labels < 2 or config.problem_type in ("multi_label_classification", "regression"):
+        raise InputError(
+            "calibrated takes models with one softmax over at least 2 classes; this one has "
+            f"{config.num_labels} output(s) and problem_type {config.problem_type!r}."
+        )
+    _check_function(pipeline._postprocess_params.get("function_to_apply"))
+    unknown = set(calibrator.needs_groups) - {"position"}
+    if unknown or (calibrator.needs_groups and task != "token-classification"):
+        raise InputError(
+            f"This {calibrator.name} map reads {', '.join(calibrator.needs_groups)}, which a "
+            f"{task} pipeline does not know."
+        )
+    names = [str(config.id2label[k]) for k in range(config.num_labels)]
+    named = names != [f"LABEL_{k}" for k in range(config.num_labels)]  # Else nobody gave names.
+    nothing = Predictions.from_logits(
+        np.zeros((0, len(names))),
+        np.zeros(0, np.int64),
+        label_names=names if named else None,
+        groups={name: np.zeros(0, np.int64) for name in calibrator.needs_groups},
+    )
+    calibrator.transform(nothing)  # Refuses other classes, other names and unfitted maps.
+
+
+def _check_function(chosen: Any) -> None:
+    name = getattr(chosen, "value", chosen)
+    if name not in (None, "default", "softmax"):
+        raise InputError(
+            f"A calibrated pipeline gives probabilities; function_to_apply={name!r} does not fit."
+        )
