@@ -53,7 +53,8 @@ class ParquetSource:
 
     def _open(self) -> Any:
         parquet = require("pyarrow.parquet", "files", "Reading parquet")
-        return parquet.ParquetFile(self.path, buffer_size=_BUFFER)
+        # Reading ahead (pre_buffer) would keep whole row groups in memory.
+        return parquet.ParquetFile(self.path, buffer_size=_BUFFER, pre_buffer=False)
 
     def _column(self, name: str, column: Any, numbers: range) -> np.ndarray:
         if self.columns[name] == ():
@@ -154,7 +155,8 @@ def write_parquet(parts: Iterator[Predictions], path: Path) -> None:
         for part in parts:
             table = _table(arrow, part.numpy())
             if writer is None:
-                writer = parquet.ParquetWriter(path, table.schema)
+                others = [name for name in table.column_names if name != part.kind]
+                writer = parquet.ParquetWriter(path, table.schema, use_dictionary=others)
             writer.write_table(table.cast(writer.schema), row_group_size=max(1, len(table)))
     finally:
         if writer is not None:
