@@ -5,7 +5,7 @@ Separate forward and backward passes, p.grad divided afterwards; no code of cali
 
 import torch
 from torch import nn
-from torch.nn import functional as F
+from torch.nn.functional import cross_entropy
 
 WEIGHT, REGULARIZATION, CLASSES = 0.025, 0.05, 3
 
@@ -51,7 +51,7 @@ def algorithm_one(model, inputs, labels, abstention=False, scale=1.0):
     # 1–3: forward, task loss, backward through all.
     features = model.encoder(inputs)
     logits = model.classifier(features)
-    (scale * F.cross_entropy(wide(logits[kept]), labels[kept])).backward()
+    (scale * cross_entropy(wide(logits[kept]), labels[kept])).backward()
     # 4–6: noise, calibration loss, backward through the head.
     noise = Mirror()(features)
     confidence = wide(model.classifier(noise)).softmax(-1).max(-1).values
@@ -70,7 +70,7 @@ def algorithm_one(model, inputs, labels, abstention=False, scale=1.0):
 def abstention_loss(logits, labels):
     """Mean over pairs with e_i > e_j of max(0, c_i − c_j)²; e the cross-entropy."""
     confidence = logits.softmax(-1).max(-1).values
-    error = F.cross_entropy(logits, labels, reduction="none").detach()
+    error = cross_entropy(logits, labels, reduction="none").detach()
     total, pairs = logits.new_zeros(()), 0
     for i in range(len(labels)):
         for j in range(len(labels)):

@@ -1,4 +1,4 @@
-"""Run by torchrun on 2 processes: the gradients of every way of sharing a batch, written by rank 0."""
+"""Run by torchrun on 2 processes: the gradients of every way of sharing a batch."""
 
 import os
 import sys

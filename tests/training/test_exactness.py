@@ -123,7 +123,7 @@ def test_loss_scaler(abstention):
 @pytest.mark.parametrize("abstention", [False, True])
 @pytest.mark.parametrize("inside", [False, True], ids=["loss outside autocast", "loss inside"])
 def test_autocast_with_loss_scaler(abstention, inside):
-    """Against Algorithm 1 under the same autocast, scaled and unscaled by hand: bfloat16 rounding."""
+    """Against Algorithm 1 under the same autocast, to bfloat16 rounding."""
     model = Classifier().float()
     inputs, labels = token_batch()
     inputs = inputs.float()

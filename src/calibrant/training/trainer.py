@@ -1,0 +1,149 @@
+"""The Hugging Face Trainer with a calibration method."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from calibrant.errors import InputError
+from calibrant.extras import require
+from calibrant.methods import create
+from calibrant.methods.base import Method
+from calibrant.methods.cross_entropy import CrossEntropy
+from calibrant.methods.stream import rank
+from calibrant.training.step import Step
+from calibrant.training.tap import HeadTap, attach, logits_of
+
+require("accelerate", "transformers", "calibrant.training.trainer.Trainer")
+transformers = require("transformers", "transformers", "calibrant.training.trainer.Trainer")
+
+if TYPE_CHECKING:
+    from transformers import Trainer as _Trainer
+    from transformers.trainer_utils import get_last_checkpoint
+else:
+    _Trainer = transformers.Trainer
+    get_last_checkpoint = transformers.trainer_utils.get_last_checkpoint
+
+__all__ = ["Trainer"]
+
+
+class Trainer(_Trainer):
+    """``transformers.Trainer`` that trains with ``method``; every other argument as usual.
+
+    ``method`` is a method or its name. ``head`` names the model's head where it is not found, and
+    ``holdout_dataset`` is the held-out part of the training split for methods that learn from it.
+
+    The method's loss takes the place of the model's, by the Trainer's own ``compute_loss_func``: it
+    is averaged over all kept labels of the accumulated batch and of all processes, and the logged
+    loss is that of the task. Evaluation reports plain cross-entropy. The method's state, noise
+    stream included, is saved in each checkpoint, one file for each process, and restored on resume.
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        method: Method | str = "cross_entropy",
+        head: str | None = None,
+        holdout_dataset: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        if kwargs.get("compute_loss_func") is not None:
+            raise InputError("Trainer: the method computes the loss; leave compute_loss_func out.")
+        self.method = create(method) if isinstance(method, str) else method
+        if self.method.needs_holdout and holdout_dataset is None:
+            raise InputError(
+                f"{type(self.method).__name__} learns from held-out data: split a part off the "
+                "training set and pass it as holdout_dataset=…"
+            )
+        self.head = head
+        self.holdout_dataset = holdout_dataset
+        self._tap: HeadTap | None = None
+        self._step: Step | None = None
+        self._inputs: dict[str, Any] = {}
+        self._holdout: Iterator[Any] = iter(())
+        super().__init__(*args, **{**kwargs, "compute_loss_func": self._method_loss})
+        if self.args.n_gpu > 1:
+            raise InputError(
+                f"Trainer: {self.args.n_gpu} GPUs in one process (DataParallel) copy the model "
+                "and lose the head's input; start one process for each: torchrun --nproc-per-node."
+            )
+
+    def train(  # type: ignore[override]  # What else it takes changes with the version.
+        self, resume_from_checkpoint: str | bool | None = None, **kwargs: Any
+    ) -> Any:
+        """Train, on resume with the method's saved state, and take the method off the model."""
+        self._load_method(resume_from_checkpoint)
+        try:
+            return super().train(resume_from_checkpoint=resume_from_checkpoint, **kwargs)
+        finally:
+            if self._tap is not None:
+                self._tap.remove()
+            self._tap = self._step = None
+
+    def compute_loss(self, model: Any, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+        """As usual, on the batch that the method prepared."""
+        if model.training:
+            if self._tap is None:
+                self._tap = attach(model, self.method, self.head)
+            inputs = self.method.prepare(inputs)
+            self._inputs = {k: v for k, v in inputs.items() if k not in self.label_names}
+        return super().compute_loss(model, inputs, *args, **kwargs)
+
+    def training_step(self, *args: Any, **kwargs: Any) -> Tensor:
+        """As usual; then the method's own update, before the optimizer's step."""
+        loss = super().training_step(*args, **kwargs)
+        if self.method.needs_holdout and self.accelerator.sync_gradients:
+            assert self._step is not None
+            self.method.outer_step(replace(self._step, holdout=self._holdout_step()))
+        self._step = None
+        return loss
+
+    def _method_loss(
+        self, outputs: Any, labels: Tensor, num_items_in_batch: Tensor | int | None = None
+    ) -> Tensor:
+        logits = logits_of(outputs)
+        if self._tap is None or not self._tap.head.training:
+            return CrossEntropy().loss(Step(logits, labels, num_items=num_items_in_batch))
+        self._step = self._tap.step(
+            logits,
+            labels,
+            num_items=num_items_in_batch,
+            last=self.accelerator.sync_gradients,
+            inputs=self._inputs,
+        )
+        return self.method.loss(self._step)
+
+    @torch.no_grad()
+    def _holdout_step(self) -> Step:
+        assert self._tap is not None
+        batch = next(self._holdout, None)
+        if batch is None:
+            self._holdout = iter(self.get_eval_dataloader(self.holdout_dataset))
+            batch = next(self._holdout)
+        inputs = dict(self._prepare_inputs(batch))
+        labels = inputs.pop(self.label_names[0])
+        model = self._tap.model
+        model.eval()
+        logits = logits_of(model(**inputs))
+        model.train()
+        return self._tap.step(logits, labels, inputs=inputs)
+
+    def _save_rng_state(self, output_dir: str) -> None:
+        # The moment at which every process saves what is its own into the checkpoint.
+        super()._save_rng_state(output_dir)
+        torch.save(self.method.state_dict(), _state_file(output_dir))
+
+    def _load_method(self, checkpoint: str | bool | None) -> None:
+        if checkpoint is True:
+            checkpoint = get_last_checkpoint(self.args.output_dir)  # type: ignore[no-untyped-call]
+        if isinstance(checkpoint, str) and _state_file(checkpoint).exists():
+            self.method.load_state_dict(torch.load(_state_file(checkpoint), weights_only=True))
+
+
+def _state_file(folder: str) -> Path:
+    return Path(folder) / f"calibrant_method_{rank()}.pt"

@@ -1,0 +1,227 @@
+"""The Hugging Face Trainer subclass: the same gradients, however the batch is accumulated."""
+
+import copy
+
+import pytest
+import torch
+from algorithm_one import REGULARIZATION, WEIGHT, Mirror, abstention_loss
+
+from calibrant.errors import InputError
+from calibrant.methods import (
+    CrossEntropy,
+    ErrorRegularization,
+    FeatureMixup,
+    HeadNoise,
+    MetaRegularization,
+)
+
+transformers = pytest.importorskip("transformers")
+pytest.importorskip("accelerate")
+from calibrant.training.trainer import Trainer  # noqa: E402
+
+CLASSES, SENTENCES = 3, 16
+
+
+def tiny_bert(dtype=torch.float64):
+    config = transformers.BertConfig(
+        vocab_size=50,
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=16,
+        max_position_embeddings=16,
+        num_labels=CLASSES,
+        hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,
+    )
+    torch.manual_seed(0)
+    return transformers.BertForTokenClassification(config).to(dtype)
+
+
+def sentences(count=SENTENCES, tokens=6, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    rows = []
+    for _ in range(count):
+        labels = torch.randint(CLASSES, (tokens,), generator=generator)
+        labels[int(torch.randint(1, tokens + 1, (), generator=generator)) :] = -100
+        ids = torch.randint(50, (tokens,), generator=generator)
+        rows.append({"input_ids": ids, "attention_mask": torch.ones_like(ids), "labels": labels})
+    return rows
+
+
+def arguments(folder, **changes):
+    defaults = {
+        "output_dir": str(folder),
+        "per_device_train_batch_size": 8,
+        "max_steps": 2,
+        "learning_rate": 0.1,
+        "lr_scheduler_type": "constant",
+        "optim": "sgd",
+        "max_grad_norm": 0.0,
+        "logging_steps": 1,
+        "save_strategy": "no",
+        "report_to": [],
+        "use_cpu": True,
+        "disable_tqdm": True,
+        "dataloader_pin_memory": False,
+    }
+    return transformers.TrainingArguments(**{**defaults, **changes})
+
+
+def train(folder, method, model=None, **changes):
+    model = tiny_bert() if model is None else model
+    trainer = Trainer(
+        model=model, args=arguments(folder, **changes), train_dataset=sentences(), method=method
+    )
+    trainer.train()
+    return model, trainer
+
+
+def head_noise():
+    return HeadNoise(
+        weight=WEIGHT, noise=Mirror(), with_=ErrorRegularization(weight=REGULARIZATION)
+    )
+
+
+def assert_same_weights(model, other, **tolerance):
+    for (name, value), expected in zip(
+        model.state_dict().items(), other.state_dict().values(), strict=True
+    ):
+        torch.testing.assert_close(value, expected, msg=name, **tolerance)
+
+
+@pytest.mark.parametrize("micro_batches", [2, 4])
+def test_accumulation_equals_one_large_batch(tmp_path, micro_batches):
+    """Token-averaged over the accumulated batch, pairs across micro-batches included."""
+    whole, logged = train(tmp_path, head_noise())
+    parts, logged_parts = train(
+        tmp_path,
+        head_noise(),
+        per_device_train_batch_size=8 // micro_batches,
+        gradient_accumulation_steps=micro_batches,
+    )
+    assert_same_weights(parts, whole, rtol=1e-9, atol=1e-12)
+    losses = [entry["loss"] for entry in logged.state.log_history if "loss" in entry]
+    others = [entry["loss"] for entry in logged_parts.state.log_history if "loss" in entry]
+    assert losses == pytest.approx(others, rel=1e-6)
+
+
+def test_one_step_is_algorithm_one_and_logs_the_task_loss(tmp_path):
+    model = tiny_bert()
+    expected = copy.deepcopy(model)
+    batch = {key: torch.stack([row[key] for row in sentences()]) for key in sentences()[0]}
+    labels, kept = batch["labels"], batch["labels"] != -100
+    features = expected.bert(batch["input_ids"], batch["attention_mask"]).last_hidden_state
+    task = torch.nn.functional.cross_entropy(expected.classifier(features)[kept], labels[kept])
+    task.backward()
+    confidence = expected.classifier(Mirror()(features)).softmax(-1).max(-1).values
+    (WEIGHT * ((1 / CLASSES - confidence[kept]) ** 2).mean()).backward()
+    head_logits = expected.classifier(features.detach())[kept]
+    (REGULARIZATION * abstention_loss(head_logits, labels[kept])).backward()
+    for parameter in expected.classifier.parameters():
+        parameter.grad /= 3
+    torch.optim.SGD(expected.parameters(), lr=0.1).step()
+    _, trainer = train(
+        tmp_path, head_noise(), model, max_steps=1, per_device_train_batch_size=SENTENCES
+    )
+    assert_same_weights(model, expected, rtol=1e-9, atol=1e-12)
+    assert trainer.state.log_history[0]["loss"] == pytest.approx(task.item(), rel=1e-4)
+
+
+def test_cross_entropy_trains_as_the_plain_trainer_does(tmp_path):
+    """Without accumulation: there, transformers 5 doubles the loss of BERT's token classifier."""
+    ours, _ = train(tmp_path, "cross_entropy")
+    plain = tiny_bert()
+    transformers.Trainer(
+        model=plain,
+        args=arguments(tmp_path),
+        train_dataset=sentences(),
+    ).train()
+    assert_same_weights(ours, plain, rtol=1e-9, atol=1e-12)
+
+
+def test_resume_continues_the_noise_stream(tmp_path):
+    straight, _ = train(tmp_path / "straight", HeadNoise(weight=10.0, seed=3), max_steps=4)
+    train(
+        tmp_path / "resumed",
+        HeadNoise(weight=10.0, seed=3),
+        max_steps=2,
+        save_strategy="steps",
+        save_steps=2,
+    )
+    model = tiny_bert()
+    Trainer(
+        model=model,
+        args=arguments(tmp_path / "resumed", max_steps=4),
+        train_dataset=sentences(),
+        method=HeadNoise(weight=10.0, seed=3),
+    ).train(resume_from_checkpoint=True)
+    assert_same_weights(model, straight, rtol=0, atol=0)
+    other, _ = train(tmp_path / "other", HeadNoise(weight=10.0, seed=4), max_steps=4)
+    assert not torch.equal(other.classifier.weight, straight.classifier.weight)
+
+
+def test_the_model_is_free_of_the_method_afterwards(tmp_path):
+    model = tiny_bert()
+    keys = list(model.state_dict())
+    train(tmp_path, head_noise(), model)
+    assert list(model.state_dict()) == keys
+    assert not any(module._forward_pre_hooks for module in model.modules())
+
+
+def test_evaluation_reports_cross_entropy(tmp_path):
+    model, trainer = train(tmp_path, head_noise())
+    trainer.args.per_device_eval_batch_size = SENTENCES
+    metrics = trainer.evaluate(sentences(seed=9))
+    batch = {key: torch.stack([row[key] for row in sentences(seed=9)]) for key in sentences()[0]}
+    with torch.no_grad():
+        logits = model(batch["input_ids"], batch["attention_mask"]).logits
+    expected = CrossEntropy().loss(_step(logits, batch["labels"]))
+    assert metrics["eval_loss"] == pytest.approx(expected.item(), rel=1e-5)
+
+
+def _step(logits, labels):
+    from calibrant.training import Step
+
+    return Step(logits, labels)
+
+
+@pytest.mark.parametrize("look_ahead", ["head", "full"])
+def test_meta_regularization_learns_from_the_holdout(tmp_path, look_ahead):
+    method = MetaRegularization(look_ahead=look_ahead)
+    with pytest.raises(InputError, match="holdout_dataset"):
+        Trainer(model=tiny_bert(), args=arguments(tmp_path), method=method)
+    trainer = Trainer(
+        model=tiny_bert(),
+        args=arguments(tmp_path, max_steps=3, gradient_accumulation_steps=2),
+        train_dataset=sentences(),
+        holdout_dataset=sentences(seed=5),
+        method=method,
+    )
+    seen = []
+    method.gamma_net.register_forward_hook(lambda *_: seen.append(method.gamma_net.A.clone()))
+    trainer.train()
+    assert len(method._adam().state) == 2
+    assert not torch.equal(seen[0], method.gamma_net.A)
+
+
+def test_feature_mixup_is_prepared_by_the_trainer(tmp_path):
+    model, _ = train(tmp_path, FeatureMixup(alpha=1.0))
+    plain, _ = train(tmp_path, "cross_entropy")
+    assert not torch.equal(model.classifier.weight, plain.classifier.weight)
+
+
+def test_bfloat16_autocast(tmp_path):
+    """Accelerate leaves autocast before the loss: the head's own passes must re-enter it."""
+    model, _ = train(tmp_path, head_noise(), tiny_bert(torch.float32), bf16=True)
+    assert all(torch.isfinite(value).all() for value in model.state_dict().values())
+
+
+def test_a_loss_function_beside_the_method_is_refused(tmp_path):
+    with pytest.raises(InputError, match="compute_loss_func"):
+        Trainer(
+            model=tiny_bert(),
+            args=arguments(tmp_path),
+            method="focal",
+            compute_loss_func=lambda *_: None,
+        )
