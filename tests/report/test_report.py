@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 from calibrant import InputError
+from calibrant.audit import Measure
+from calibrant.audit.meaning import MEANINGS
 from calibrant.metrics import CalibrationState, Confidences, accumulate
 from calibrant.plots import palette
 from calibrant.report import render_report, write_report
@@ -69,6 +71,21 @@ def test_two_audits_stand_side_by_side_with_the_change(overconfident, calibrated
     worse = render_report({"before": calibrated, "after": overconfident})
     assert "worse" in re.search(r"<tr><th[^>]*><span[^>]*>Expected.*?</tr>", worse)[0]
     assert text.count("Reliability diagram, ") == 2
+
+
+def test_every_measure_knows_which_way_is_better(overconfident):
+    def words(value):
+        measures = tuple(Measure(name, name, value) for name in MEANINGS)
+        return replace(overconfident, measures=measures)
+
+    text = render_report({"before": words(0.1), "after": words(0.2)})
+    rows = dict(re.findall(r"<tr><th[^>]*><span[^>]*>(\w+)</span>(.*?)</tr>", text))
+    assert set(rows) == set(MEANINGS)
+    higher = {name for name, row in rows.items() if "better" in row}
+    neither = {name for name, row in rows.items() if "better" not in row and "worse" not in row}
+    f1_like = {"accuracy", "entity_accuracy", "token_f1", "entity_f1", "apcr"}
+    assert higher == (f1_like | {"auroc", "entity_auroc", "coverage_at_risk"}) & set(rows)
+    assert neither == {"mean_confidence", "entity_confidence"}
 
 
 def test_a_measure_that_only_one_audit_has_shows_a_dash(overconfident, calibrated):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from calibrant.metrics import CalibrationState, Confidences, accuracy, ece, mean_confidence
+from calibrant.metrics import CalibrationState, accuracy, ece, mean_confidence
+from calibrant.metrics.selective import RiskCoverage
 from calibrant.plots.curve import ReliabilityCurve, class_curve, reliability_curve
 from calibrant.plots.reliability import short_count
-from calibrant.plots.selective import thinned_curve
 from calibrant.report.chart import Chart, ticks
 from calibrant.report.markup import Markup, join, tag
 from calibrant.report.numbers import count, counted, edge, number, percent, points
@@ -16,7 +16,6 @@ __all__ = [
     "bin_rows",
     "class_diagram",
     "histogram",
-    "largest_risk",
     "reliability",
     "risk_coverage",
 ]
@@ -65,7 +64,7 @@ def histogram(state: CalibrationState, name: str, most: float) -> Markup:
     """Share of examples per bin, up to ``most``, with mean confidence and accuracy."""
     curve, n = reliability_curve(state), max(int(state.n), 1)
     scale = ticks(most)
-    chart = Chart(420, 250, top=scale[-1] or 1, left=60, right=26)
+    chart = Chart(420, 250, top=scale[-1] or 1, left=64, right=26)
     right, claimed = accuracy(state), mean_confidence(state)
     steps = [(t, f"{100 * t:g} %") for t in scale]
     shapes = [chart.labels("Confidence", "Share of examples"), chart.grid(_FIFTHS, steps)]
@@ -86,18 +85,12 @@ def histogram(state: CalibrationState, name: str, most: float) -> Markup:
     return chart.svg(f"Confidence histogram, {name}", said, *shapes, _nothing(chart, state))
 
 
-def largest_risk(confidences: Confidences) -> float:
-    """The highest point of the risk–coverage curve as drawn; a hundredth where there is no risk."""
-    return float(thinned_curve(confidences).risk.max(initial=0.0)) or 0.01
-
-
-def risk_coverage(confidences: Confidences, name: str, most: float) -> Markup:
-    """Error among the most confident, up to ``most``, against the share that is kept."""
-    curve = thinned_curve(confidences)
+def risk_coverage(curve: RiskCoverage, n: int, name: str, most: float) -> Markup:
+    """Error among the most confident, up to ``most``, against the share of the n that is kept."""
     coverage, risk, threshold = curve.coverage, curve.risk, curve.threshold
-    n, error = len(confidences), float(risk[-1]) if len(risk) else float("nan")
+    error = float(risk[-1]) if n else float("nan")
     scale = ticks(most)
-    chart = Chart(420, 250, top=scale[-1], left=60, right=26)
+    chart = Chart(420, 250, top=scale[-1], left=64, right=26)
     fifths = [(k / 5, f"{20 * k} %") for k in range(6)]
     steps = [(t, f"{100 * t:g} %") for t in scale]
     shapes = [

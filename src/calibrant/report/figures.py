@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from calibrant.report.markup import Markup, join, tag
 
-__all__ = ["BAR_KEY", "HISTOGRAM_KEY", "RISK_KEY", "figure"]
+__all__ = ["BAR_KEY", "HISTOGRAM_KEYS", "RISK_KEY", "figure"]
 
 
 def figure(drawing: Markup, caption: Markup, *more: Markup) -> Markup:
@@ -30,7 +30,10 @@ BAR_KEY = _key(
         "ideal": "Perfect",
     }
 )
-HISTOGRAM_KEY = _key({"mean-accuracy": "Accuracy", "mean-confidence": "Mean confidence"})
+HISTOGRAM_KEYS = {
+    side: _key({"mean-accuracy": "Accuracy", f"mean-confidence {side}": "Mean confidence"})
+    for side in ("over", "under")
+}
 RISK_KEY = _key(
     {"risk": "By confidence", "perfect": "Perfect ranking", "no-selection": "No selection"}
 )

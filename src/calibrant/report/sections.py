@@ -8,8 +8,9 @@ from typing import Any
 from calibrant.audit import Audit, EntityView
 from calibrant.metrics import CalibrationState, accuracy, ece, mean_confidence
 from calibrant.plots.curve import worst_classes
+from calibrant.plots.selective import thinned_curve
 from calibrant.report import diagrams
-from calibrant.report.figures import BAR_KEY, HISTOGRAM_KEY, RISK_KEY, figure
+from calibrant.report.figures import BAR_KEY, HISTOGRAM_KEYS, RISK_KEY, figure
 from calibrant.report.markup import Markup, join, tag, user_text
 from calibrant.report.numbers import number, percent, points
 from calibrant.report.provenance import entries
@@ -73,7 +74,9 @@ def _card(title: str, values: Sequence[str], unit: str = "", class_: str = "") -
 def _numbers(audits: Audits) -> Markup:
     table = measure_table({name: audit.measures for name, audit in audits.items()})
     bracketed = any(m.low is not None for a in audits.values() for m in a.measures)
-    note = "In brackets: the bootstrap interval." if bracketed else ""
+    level = next(iter(audits.values())).provenance.get("level")
+    share = f"{100 * level:g} % " if isinstance(level, float) else ""
+    note = f"In brackets: the {share}bootstrap interval." if bracketed else ""
     if len(audits) > 1:
         note += f" The sentences speak of “{list(audits)[-1]}”."
     return _section("Measures", tag("p", note, class_="note") if note else None, table)
@@ -82,13 +85,17 @@ def _numbers(audits: Audits) -> Markup:
 def _diagrams(audits: Audits) -> Markup:
     # Side by side, the same height must mean the same number.
     share = max(float(a.state.top_count.max()) / max(1, int(a.state.n)) for a in audits.values())
-    risk = max(diagrams.largest_risk(audit.confidences) for audit in audits.values())
+    curves = {name: thinned_curve(audit.confidences) for name, audit in audits.items()}
+    # Without any mistake the axis still needs a length.
+    risk = max(float(curve.risk.max(initial=0)) for curve in curves.values()) or 0.01
 
     def histogram(name: str, audit: Audit) -> Markup:
-        return figure(diagrams.histogram(audit.state, name, share), HISTOGRAM_KEY)
+        side = "over" if mean_confidence(audit.state) > accuracy(audit.state) else "under"
+        return figure(diagrams.histogram(audit.state, name, share), HISTOGRAM_KEYS[side])
 
     def risk_coverage(name: str, audit: Audit) -> Markup:
-        return figure(diagrams.risk_coverage(audit.confidences, name, risk), RISK_KEY)
+        n = len(audit.confidences)
+        return figure(diagrams.risk_coverage(curves[name], n, name, risk), RISK_KEY)
 
     drawn = [
         ("Reliability", "How often the model is right, against how sure it is.", _reliability),

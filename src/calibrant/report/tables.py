@@ -13,11 +13,9 @@ __all__ = ["class_table", "measure_table", "mistake_table", "plain_table"]
 # Rows shown of long lists; the rest is counted in words.
 MOST_ROWS = 25
 
-# Lower is better for every other measure.
-_HIGHER_IS_BETTER = frozenset(
-    {"accuracy", "apcr", "auroc", "coverage_at_risk", "entity_accuracy", "entity_f1", "token_f1"}
-)
-_NEITHER = frozenset({"mean_confidence", "entity_confidence"})
+# How names end of which higher is better, and of which neither is; for all others lower is.
+_HIGHER_IS_BETTER = ("accuracy", "apcr", "auroc", "coverage_at_risk", "f1")
+_NEITHER = ("confidence",)
 
 
 def measure_table(columns: Mapping[str, Sequence[Measure]]) -> Markup:
@@ -50,9 +48,9 @@ def _change(key: str, first: Measure | None, last: Measure | None) -> Markup:
     words = tag("span", "Change", class_="narrow")
     change = float("nan") if first is None or last is None else last.value - first.value
     text = signed(change, 4)
-    if key in _NEITHER or not text.startswith(("+", "−")):
+    if key.endswith(_NEITHER) or not text.startswith(("+", "−")):
         return tag("td", words, text, class_="number")
-    better = "better" if (change > 0) == (key in _HIGHER_IS_BETTER) else "worse"
+    better = "better" if (change > 0) == key.endswith(_HIGHER_IS_BETTER) else "worse"
     return tag("td", words, text, tag("span", better, class_="spread"), class_=f"number {better}")
 
 
