@@ -1,0 +1,98 @@
+"""Comparing maps: fit each on VALID, choose by cross-validation there, look at TEST once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from calibrant.calibrators import CALIBRATORS, calibrator_class
+from calibrant.comparison.candidates import Candidate, evaluate, fit_candidate
+from calibrant.comparison.cross_validation import Folds, make_folds
+from calibrant.comparison.recommendation import Differences, choose
+from calibrant.comparison.record import Comparison, Row, Settings
+from calibrant.errors import CalibrantError, InputError
+from calibrant.predictions import Predictions
+
+__all__ = ["Comparison", "Row", "Settings", "compare"]
+
+_BASELINE = "identity"
+
+
+def compare(
+    valid: Predictions,
+    test: Predictions,
+    methods: Sequence[str] | None = None,
+    *,
+    folds: int = 5,
+    bootstrap: int = 1000,
+    bins: int = 15,
+    seed: int = 0,
+    progress: Callable[[str], None] | None = None,
+) -> Comparison:
+    """Compare the maps called ``methods`` (all of them where left out) and recommend one.
+
+    Each map is scored on VALID by cross-validation, whole sentences or images held out together,
+    so that a flexible map cannot win by overfitting; the recommended one is the simplest that no
+    other beats significantly there (paired bootstrap, 95 %). TEST has no part in the choice: each
+    map, fitted on all of VALID, is evaluated on it once. A map that cannot run is skipped and says
+    why. ``progress`` is called with the name of each map that is done.
+
+    >>> rng = np.random.default_rng(0)
+    >>> labels = rng.integers(0, 3, 3000)
+    >>> logits = 4 * (rng.normal(size=(3000, 3)) + np.eye(3)[labels])  # Four times too large.
+    >>> p = Predictions.from_logits(logits, labels)
+    >>> compare(p[:1500], p[1500:], ["temperature"]).recommended
+    'temperature'
+    """
+    names = _names(methods)
+    _check(valid, test, bootstrap)
+    valid, test = valid.numpy(), test.numpy()
+    split = make_folds(valid, folds, seed)
+    candidates, skipped, rows = {}, {}, []
+    for name in names:
+        try:
+            candidates[name] = fit_candidate(name, valid, split)
+        except CalibrantError as error:
+            skipped[name] = str(error)
+        else:
+            options = {"bins": bins, "bootstrap": bootstrap, "seed": seed}
+            rows.append(evaluate(candidates[name], test, **options))
+        if progress is not None:
+            progress(name)
+    recommended, reason = _recommended(candidates, split, bootstrap, seed)
+    fitted = {name: candidate.calibrator for name, candidate in candidates.items()}
+    sizes = (len(valid), len(test), valid.classes)
+    settings = Settings(*sizes, split.count, bootstrap, seed, bins)
+    return Comparison(tuple(rows), skipped, recommended, reason, settings, fitted)
+
+
+def _names(methods: Sequence[str] | None) -> list[str]:
+    """The names in the order of the table, from simple to flexible; the baseline always."""
+    for name in methods or ():
+        calibrator_class(name)  # Says so where there is none of that name.
+    return [n for n in CALIBRATORS if methods is None or n in methods or n == _BASELINE]
+
+
+def _check(valid: Predictions, test: Predictions, bootstrap: int) -> None:
+    if not len(valid) or not len(test):
+        which = "VALID" if not len(valid) else "TEST"
+        raise InputError(f"{which} has no labelled examples to compare maps on.")
+    if valid.classes != test.classes:
+        raise InputError(f"VALID has {valid.classes} classes, but TEST has {test.classes}.")
+    if None not in (valid.label_names, test.label_names) and valid.label_names != test.label_names:
+        pairs = zip(valid.names, test.names, strict=True)
+        k = next(k for k, (mine, theirs) in enumerate(pairs) if mine != theirs)
+        raise InputError(
+            f"VALID and TEST have different label names: class {k} is '{valid.names[k]}' in VALID "
+            f"and '{test.names[k]}' in TEST."
+        )
+    if isinstance(bootstrap, bool) or int(bootstrap) != bootstrap or bootstrap < 100:
+        raise InputError(f"An interval takes at least 100 bootstrap replicates, got {bootstrap}.")
+
+
+def _recommended(
+    candidates: dict[str, Candidate], split: Folds, bootstrap: int, seed: int
+) -> tuple[str, str]:
+    nll = np.stack([candidate.valid_nll for candidate in candidates.values()])
+    return choose(list(candidates), Differences(nll, split.block, bootstrap, seed))

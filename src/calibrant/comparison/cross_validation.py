@@ -1,0 +1,81 @@
+"""Out-of-fold scores: how well a map does on examples that it was not fitted on."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+
+from calibrant.calibrators import CalibrationWarning, Calibrator
+from calibrant.calibrators.backend import log_probabilities, log_softmax
+from calibrant.errors import InputError
+from calibrant.metrics import assign_blocks
+from calibrant.predictions import Predictions
+
+__all__ = ["Folds", "example_nll", "make_folds", "out_of_fold_nll"]
+
+_CHUNK = 1 << 18
+_BLOCKS = 1000
+
+
+@dataclass(frozen=True, eq=False)
+class Folds:
+    """The fold and the bootstrap block of each example; a block lies in one fold."""
+
+    count: int
+    fold: np.ndarray
+    block: np.ndarray
+
+
+def make_folds(predictions: Predictions, folds: int, seed: int) -> Folds:
+    """Whole groups (sentences, images) are dealt to the folds in random order.
+
+    Tokens of one sentence resemble each other: with some of them in the fitting part, the others
+    would no longer be new to the map.
+    """
+    if isinstance(folds, bool) or int(folds) != folds or folds < 2:
+        raise InputError(f"Cross-validation takes a whole number of folds ≥ 2, got {folds!r}.")
+    block = assign_blocks(predictions, blocks=_BLOCKS)
+    used = np.unique(block)
+    if len(used) < 2:
+        raise InputError(
+            f"Comparing maps takes at least 2 independent examples to fit on, got {len(used)} "
+            "(tokens of one sentence, pixels of one image count as one)."
+        )
+    count = min(folds, len(used))
+    dealt = np.zeros(_BLOCKS, np.int64)
+    dealt[np.random.default_rng(seed).permutation(used)] = np.arange(len(used)) % count
+    return Folds(count, dealt[block], block)
+
+
+def out_of_fold_nll(calibrator: Calibrator, predictions: Predictions, folds: Folds) -> np.ndarray:
+    """The NLL of each example under the map fitted on the other folds."""
+    nll = np.empty(len(predictions))
+    for number in range(folds.count):
+        held_out = folds.fold == number
+        fitted = copy.deepcopy(calibrator)
+        with warnings.catch_warnings():  # The fit on all examples says what there is to say.
+            warnings.simplefilter("ignore", CalibrationWarning)
+            fitted.fit(predictions[~held_out])
+        nll[held_out] = example_nll(fitted.transform(predictions[held_out]))
+    return nll
+
+
+def example_nll(predictions: Predictions) -> np.ndarray:
+    """−log p_y of each example, in float64; p_y = 0 counts as 1.2e-38 (87 nats), as in fitting.
+
+    >>> example_nll(Predictions.from_probabilities([[0.5, 0.5], [1.0, 0.0]], [0, 1])).round(4)
+    array([ 0.6931, 87.3365])
+    """
+    rows = max(1, _CHUNK // predictions.classes)
+    parts = [_nll(part.numpy()) for part in predictions.chunks(rows)]
+    return np.concatenate(parts) if parts else np.empty(0)
+
+
+def _nll(part: Predictions) -> np.ndarray:
+    rows, scores = np.arange(len(part)), part.scores.astype(np.float64)
+    if part.kind == "logits":
+        return np.asarray(-log_softmax(scores)[rows, part.labels])
+    return np.asarray(-log_probabilities(scores[rows, part.labels]))

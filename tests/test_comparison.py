@@ -1,0 +1,194 @@
+"""Comparing maps: honest choice on VALID, honest numbers on TEST."""
+
+import json
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from calibrant import InputError, Predictions
+from calibrant.calibrators import CALIBRATORS, CalibrationWarning, Temperature
+from calibrant.comparison import compare
+from calibrant.comparison.cross_validation import example_nll, make_folds, out_of_fold_nll
+from calibrant.comparison.recommendation import Differences, choose
+from calibrant.metrics import accuracy, adaptive_ece, brier, ece, nll
+
+
+def sample(n=2000, classes=4, scale=3.0, seed=0, bias=None, **options):
+    """Logits that would be honest at scale 1 and without a bias."""
+    rng = np.random.default_rng(seed)
+    honest = 2 * rng.normal(size=(n, classes))
+    noise = rng.gumbel(size=(n, classes))  # argmax of logits + Gumbel noise samples the softmax.
+    logits = scale * honest + (0 if bias is None else np.asarray(bias))
+    return Predictions.from_logits(logits, (honest + noise).argmax(axis=1), **options)
+
+
+def test_overconfident_model_gets_temperature_not_a_flexible_map():
+    found = compare(sample(), sample(seed=1))
+    assert found.recommended == "temperature"
+    assert "temperature lowers the cross-validated NLL by" in found.reason
+    assert found.reason.endswith(".")
+    row = found["temperature"]
+    assert row.ece < 0.03 < found["identity"].ece
+    assert row.accuracy_change == 0
+    assert found.fitted["temperature"].temperature_ == pytest.approx(3, rel=0.1)
+
+
+def test_honest_model_is_left_as_it_is():
+    found = compare(sample(scale=1), sample(scale=1, seed=1))
+    assert found.recommended == "identity"
+    assert "as they are" in found.reason
+
+
+def test_numbers_are_those_of_the_fitted_map_on_test():
+    valid, test = sample(), sample(seed=1)
+    row = compare(valid, test, ["temperature"])["temperature"]
+    mapped = Temperature().fit(valid).transform(test)
+    assert row.nll == pytest.approx(nll(mapped))
+    assert row.brier == pytest.approx(brier(mapped))
+    assert row.ece == pytest.approx(ece(mapped))
+    assert row.adaptive_ece == pytest.approx(adaptive_ece(mapped))
+    assert row.accuracy == accuracy(mapped)
+    assert row.ece_low <= row.ece <= row.ece_high
+    assert row.fit_seconds > 0
+
+
+def test_test_data_have_no_part_in_the_choice():
+    """The labels of TEST, however wrong, change the table but not the recommendation."""
+    valid, test = sample(), sample(seed=1)
+    wrong = Predictions.from_logits(test.scores, test.scores.argmin(axis=1))
+    fair, unfair = compare(valid, test), compare(valid, wrong)
+    assert (fair.recommended, fair.reason) == (unfair.recommended, unfair.reason)
+    assert [r.valid_nll for r in fair.rows] == [r.valid_nll for r in unfair.rows]
+    assert unfair["identity"].accuracy < fair["identity"].accuracy
+
+
+def test_out_of_fold_equals_a_plain_loop():
+    valid = sample(200)
+    folds = make_folds(valid, 5, seed=3)
+    expected = np.empty(len(valid))
+    for number in range(5):
+        inside = folds.fold == number
+        fitted = Temperature().fit(valid[~inside])
+        probabilities = fitted.transform(valid[inside]).probabilities()
+        expected[inside] = -np.log(probabilities[np.arange(inside.sum()), valid.labels[inside]])
+    np.testing.assert_allclose(out_of_fold_nll(Temperature(), valid, folds), expected)
+
+
+def test_sentences_stay_together_and_folds_are_even():
+    sentence = np.repeat(np.arange(300), 7)
+    folds = make_folds(sample(2100, groups={"sentence": sentence}), 5, seed=0)
+    for s in range(300):
+        assert len(set(folds.fold[sentence == s])) == 1
+    sizes = np.bincount(folds.fold)
+    assert len(sizes) == 5
+    assert sizes.min() > 300
+    alone = make_folds(sample(100), 5, seed=0)
+    assert np.bincount(alone.fold).tolist() == [20] * 5
+    assert (make_folds(sample(100), 5, seed=1).fold != alone.fold).any()
+    assert make_folds(sample(3), 5, seed=0).count == 3
+
+
+def test_paired_bootstrap_equals_a_plain_loop():
+    rng = np.random.default_rng(0)
+    block = rng.integers(0, 12, 50)
+    scores = rng.random((2, 50))
+    differences = Differences(scores, block, replicates=4000, seed=0)
+    blocks = [np.flatnonzero(block == b) for b in np.unique(block)]
+    gains = []
+    for _ in range(4000):
+        rows = np.concatenate([blocks[b] for b in rng.integers(0, len(blocks), len(blocks))])
+        gains.append(scores[0, rows].mean() - scores[1, rows].mean())
+    got = differences.gain(over=0, of=1)
+    assert got.value == pytest.approx(scores[0].mean() - scores[1].mean())
+    np.testing.assert_allclose([got.low, got.high], np.quantile(gains, [0.025, 0.975]), atol=0.01)
+
+
+def chosen(*means, noise=0.0):
+    rng = np.random.default_rng(0)
+    scores = np.array(means)[:, None] + noise * rng.normal(size=(len(means), 400))
+    names = ["identity", "one", "two", "three"][: len(means)]
+    return choose(names, Differences(scores, np.arange(400), 500, seed=0))
+
+
+def test_choice_and_reason():
+    assert chosen(1.0, 0.5, 0.5)[0] == "one"  # The simplest wins ties.
+    assert chosen(1.0, 0.5, 0.4)[0] == "two"  # But not over a significant gain.
+    name, reason = chosen(1.0, 0.5, 0.499, noise=0.1)
+    assert name == "one"
+    assert reason.startswith("one lowers the cross-validated NLL by 0.")
+    name, reason = chosen(1.0, 0.99, 1.0, noise=0.5)
+    assert name == "identity"
+    assert "as they are" in reason
+    name, reason = chosen(1.0, 1.2, 1.1)
+    assert (name, "No map" in reason) == ("identity", True)
+    assert "every simpler map is significantly worse" in chosen(1.0, 0.5, 0.4)[1]
+
+
+def test_every_map_has_a_row_or_a_reason():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", CalibrationWarning)  # They are notes, not warnings.
+        found = compare(sample(300), sample(300, seed=1), bootstrap=100)
+    assert {row.name for row in found.rows} | set(found.skipped) == set(CALIBRATORS)
+    assert [row.name for row in found.rows] == [n for n in CALIBRATORS if n not in found.skipped]
+    assert all(reason.strip() for reason in found.skipped.values())
+
+
+def test_methods_are_compared_with_identity_in_the_order_of_the_table():
+    found = compare(sample(300), sample(300, seed=1), ["temperature"], bootstrap=100)
+    assert [row.name for row in found.rows] == ["identity", "temperature"]
+
+
+def test_json_document():
+    seen = []
+    found = compare(
+        sample(300), sample(300, seed=1), ["temperature"], bootstrap=100, progress=seen.append
+    )
+    document = json.loads(json.dumps(found.to_dict(), allow_nan=False))
+    assert document["recommended"] == found.recommended
+    assert document["maps"][1]["name"] == "temperature"
+    assert document["maps"][1]["ece"] == found["temperature"].ece
+    assert document["settings"]["folds"] == 5
+    assert seen == ["identity", "temperature"]
+
+
+def test_probabilities_and_zero_probabilities():
+    valid = sample(500)
+    probabilities = np.eye(4)[valid.scores.argmax(axis=1)]
+    sure = Predictions.from_probabilities(probabilities, valid.labels)
+    assert np.isfinite(example_nll(sure)).all()
+    found = compare(sure, sure, ["temperature"], bootstrap=100)
+    json.dumps(found.to_dict(), allow_nan=False)
+    assert found.recommended != "identity"
+
+
+def test_infinite_numbers_are_null_in_json():
+    found = compare(sample(300), sample(300, seed=1), ["temperature"], bootstrap=100)
+    infinite = replace(found, rows=(replace(found.rows[0], nll=np.inf, ece_low=None),))
+    assert infinite.to_dict()["maps"][0]["nll"] is None
+
+
+def test_same_seed_same_answer():
+    valid, test = sample(400), sample(400, seed=1)
+    first, second = (compare(valid, test, ["temperature"], seed=5, bootstrap=200) for _ in "ab")
+    assert first.reason == second.reason
+    assert first["temperature"].ece_low == second["temperature"].ece_low
+
+
+def test_clear_errors():
+    valid = sample(50)
+    with pytest.raises(InputError, match="Did you mean 'temperature'"):
+        compare(valid, valid, ["temprature"])
+    with pytest.raises(InputError, match="VALID has 4 classes, but TEST has 3"):
+        compare(valid, sample(50, classes=3))
+    with pytest.raises(InputError, match="TEST has no labelled examples"):
+        compare(valid, valid[:0])
+    with pytest.raises(InputError, match="class 1 is 'b' in VALID and 'x' in TEST"):
+        compare(sample(50, label_names="abcd"), sample(50, label_names="axcd"))
+    with pytest.raises(InputError, match="folds ≥ 2, got 1"):
+        compare(valid, valid, folds=1)
+    with pytest.raises(InputError, match="at least 100 bootstrap"):
+        compare(valid, valid, bootstrap=10)
+    with pytest.raises(InputError, match="at least 2 independent examples"):
+        compare(sample(50, groups={"sentence": np.zeros(50, int)}), valid)
