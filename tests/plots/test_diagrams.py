@@ -12,7 +12,7 @@ from matplotlib.container import BarContainer
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 
-from calibrant import InputError, Predictions
+from calibrant import InputError, MissingExtraError, Predictions
 from calibrant.metrics import (
     CalibrationState,
     Confidences,
@@ -186,3 +186,9 @@ def test_drawing_leaves_pyplot_alone_and_importing_leaves_matplotlib_alone():
         "assert 'matplotlib.figure' in sys.modules and 'matplotlib.pyplot' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_without_matplotlib_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'calibrant\[plots\]'"):
+        reliability_diagram(accumulate(one))

@@ -136,13 +136,16 @@ class Browser:
         line = next(line for line in self.driver.stdout if "successfully on port" in line)
         port = re.search(r"port (\d+)", line)[1]
         self.url = f"http://127.0.0.1:{port}/session"
-        chrome = {"args": [*FLAGS, f"--user-data-dir={profile}"]}
-        chrome["binary"] = shutil.which("chromium") or shutil.which("google-chrome")
+        flags = [*FLAGS, f"--user-data-dir={profile}"]
         wanted = {
-            "goog:chromeOptions": chrome,
+            "goog:chromeOptions": {"args": flags, "binary": shutil.which("chromium")},
             "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"},
         }
-        session = self._send("", {"capabilities": {"alwaysMatch": wanted}})
+        try:
+            session = self._send("", {"capabilities": {"alwaysMatch": wanted}})
+        except OSError:
+            self.stop()
+            raise
         self.url += "/" + session["sessionId"]
 
     def _send(self, command, content=None, method="POST"):
@@ -156,6 +159,9 @@ class Browser:
 
     def close(self):
         self._send("", method="DELETE")
+        self.stop()
+
+    def stop(self):
         self.driver.terminate()
         self.driver.wait(10)
         self.driver.stdout.close()

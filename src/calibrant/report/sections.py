@@ -98,7 +98,12 @@ def _diagrams(audits: Audits) -> Markup:
         return figure(diagrams.risk_coverage(curves[name], n, name, risk), RISK_KEY)
 
     drawn = [
-        ("Reliability", "How often the model is right, against how sure it is.", _reliability),
+        (
+            "Reliability",
+            "How often the model is right, against how sure it is. The bands are Wilson intervals "
+            "that take the examples as independent.",
+            _reliability,
+        ),
         (
             "Where the confidences lie",
             "The distance between the two lines is the average over- or underconfidence.",
