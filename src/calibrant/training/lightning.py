@@ -1,0 +1,111 @@
+"""A Lightning callback that puts a method into any LightningModule."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from calibrant.errors import InputError
+from calibrant.extras import require
+from calibrant.methods import create
+from calibrant.methods.base import Method
+from calibrant.training.step import Step
+from calibrant.training.tap import HeadTap, attach
+
+lightning = require("lightning", "lightning", "calibrant.training.lightning.Calibration")
+
+if TYPE_CHECKING:
+    from lightning.pytorch import Callback
+else:
+    Callback = lightning.pytorch.Callback
+
+__all__ = ["Calibration"]
+
+
+class Calibration(Callback):
+    """Attach ``method`` while fitting, and compute its loss in ``training_step``::
+
+        class Classifier(LightningModule):
+            def __init__(self, calibration):
+                super().__init__()
+                self.model, self.calibration = build(), calibration
+
+            def training_step(self, batch, index):
+                inputs, labels = self.calibration.prepare(batch)
+                return self.calibration.loss(self.model(inputs), labels)
+
+        calibration = Calibration("head_noise")
+        Trainer(callbacks=[calibration]).fit(Classifier(calibration), loader)
+
+    ``model`` is the attribute of the LightningModule that holds the network, and ``head`` names its
+    head where it is not found. Lightning divides the loss by ``accumulate_grad_batches``: each
+    micro-batch is a mean of its own. A method that learns from held-out data is given ``holdout``,
+    a callable that returns a pair (inputs, labels); it is asked before each optimizer step. The
+    method's state is part of rank 0's checkpoint; other ranks start a new noise stream from it.
+    """
+
+    def __init__(
+        self,
+        method: Method | str,
+        model: str = "model",
+        head: str | None = None,
+        holdout: Any = None,
+    ) -> None:
+        self.method = create(method) if isinstance(method, str) else method
+        if self.method.needs_holdout and holdout is None:
+            raise InputError(
+                f"{type(self.method).__name__} learns from held-out data: give holdout."
+            )
+        self.model = model
+        self.head = head
+        self.holdout = holdout
+        self._tap: HeadTap | None = None
+        self._step: Step | None = None
+
+    def prepare(self, batch: Any) -> Any:
+        """The batch as the method wants it."""
+        return self.method.prepare(batch)
+
+    def loss(self, logits: Tensor, labels: Tensor, **more: Any) -> Tensor:
+        """The method's loss of the forward pass just made; ``more`` goes to ``Step``."""
+        if self._tap is None:
+            raise InputError("Calibration is not among the Trainer's callbacks, or not in fit().")
+        self._step = self._tap.step(logits, labels, **more)
+        return self.method.loss(self._step)
+
+    def on_fit_start(self, trainer: Any, pl_module: Any) -> None:  # noqa: ARG002
+        """Attach the method."""
+        self._tap = attach(getattr(pl_module, self.model), self.method, self.head)
+
+    def on_before_optimizer_step(self, trainer: Any, pl_module: Any, optimizer: Any) -> None:  # noqa: ARG002
+        """The method's own update."""
+        if self.method.needs_holdout and self._step is not None:
+            self.method.outer_step(replace(self._step, holdout=self._holdout_step()))
+        self._step = None
+
+    def teardown(self, trainer: Any, pl_module: Any, stage: str) -> None:  # noqa: ARG002
+        """Take the method off the model."""
+        if self._tap is not None:
+            self._tap.remove()
+        self._tap = self._step = None
+
+    def state_dict(self) -> dict[str, Any]:
+        """The method's state, for the checkpoint."""
+        return {"method": self.method.state_dict()}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Continue the method."""
+        self.method.load_state_dict(state_dict["method"])
+
+    @torch.no_grad()
+    def _holdout_step(self) -> Step:
+        assert self._tap is not None
+        inputs, labels = self.holdout()
+        network = self._tap.model
+        network.eval()
+        logits = network(inputs)
+        network.train()
+        return self._tap.step(logits, labels, inputs=(inputs,))
