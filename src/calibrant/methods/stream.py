@@ -45,6 +45,11 @@ class Stream(nn.Module):
             self._generators[device.type] = self._make(device)
         return self._generators[device.type]
 
+    def restart(self, seed: int, device: torch.device) -> None:
+        """Begin anew from another seed, in place: a captured CUDA graph holds the generator."""
+        self.seed, self._loaded = seed, {}
+        self.generator(device).manual_seed(_mix(seed, rank()))
+
     def get_extra_state(self) -> dict[str, Any]:
         """The rank and each generator's state."""
         states = {kind: made.get_state() for kind, made in self._generators.items()}

@@ -86,7 +86,8 @@ def normalised(sentences: Sequence[Sentence]) -> list[Sentence]:
     with I- and no B- stands anywhere else is IOB1. In BIO, an I- that starts an entity is left as
     it is: scoring counts it as a start.
 
-    >>> normalised([Sentence(("U.N.", "in", "New", "York"), ("S-ORG", "O", "B-LOC", "E-LOC"))])[0].tags
+    >>> bioes = Sentence(("U.N.", "in", "New", "York"), ("S-ORG", "O", "B-LOC", "E-LOC"))
+    >>> normalised([bioes])[0].tags
     ('B-ORG', 'O', 'B-LOC', 'I-LOC')
     >>> normalised([Sentence(("EU", "rejects"), ("I-ORG", "O"))])[0].tags
     ('B-ORG', 'O')

@@ -98,7 +98,7 @@ def _number(numbers: dict[str, int], tag: str) -> int:
 def _pieces(
     ids: list[int], owners: list[int | None], sentence: Sentence, tokenizer: Any
 ) -> tuple[list[int], np.ndarray]:
-    """The pieces and the word that each belongs to; a word of no piece (odd characters) is [UNK]."""
+    """The pieces and the word of each; a word of no piece (odd characters) becomes [UNK]."""
     missing = sorted(set(range(len(sentence))) - {o for o in owners if o is not None})
     owner = np.asarray(owners, np.int64)
     if missing:
@@ -114,7 +114,7 @@ def _first_piece_labels(owner: np.ndarray, labels: list[int]) -> np.ndarray:
 
 
 def _windows(length: int, size: int) -> Iterator[tuple[int, int, int, int]]:
-    """(start, stop) of each window and (first, last) of the pieces that carry their labels in it."""
+    """(start, stop) of each window and (first, last) of the pieces that are labelled in it."""
     context = size // 4
     start, first = 0, 0
     while True:

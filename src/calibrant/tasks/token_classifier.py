@@ -12,7 +12,7 @@ from torch import nn
 from calibrant.errors import InputError, unknown_name
 from calibrant.extras import require
 
-__all__ = ["build_head", "build_token_classifier"]
+__all__ = ["build_head", "load_encoder", "with_head"]
 
 ACTIVATIONS = {"relu": nn.ReLU, "gelu": nn.GELU, "tanh": nn.Tanh, "none": nn.Identity}
 
@@ -42,27 +42,30 @@ def build_head(
     return nn.Sequential(*layers, nn.Dropout(dropout), nn.Linear(features, classes))
 
 
-def build_token_classifier(
-    encoder: str | Path, labels: Sequence[str], *, seed: int = 0, **head: Any
-) -> nn.Module:
-    """``AutoModelForTokenClassification`` with its classifier replaced by :func:`build_head`.
-
-    ``encoder`` is a folder or a hub name. The head's weights depend on ``seed`` alone.
-    """
+def load_encoder(encoder: str | Path, labels: Sequence[str]) -> nn.Module:
+    """``AutoModelForTokenClassification`` for these labels, from a folder or a hub name."""
     transformers = require("transformers", "transformers", "A pretrained encoder")
     numbers = dict(enumerate(labels))
     names = {"id2label": numbers, "label2id": {name: k for k, name in numbers.items()}}
+    loud = transformers.utils.logging.get_verbosity()
+    transformers.utils.logging.set_verbosity_error()  # A new head is meant, and no news.
     try:
         model = transformers.AutoModelForTokenClassification.from_pretrained(
             str(encoder), num_labels=len(labels), dtype=torch.float32, **names
         )
     except OSError as error:
-        raise InputError(
-            f"Cannot load the encoder '{encoder}': {str(error).splitlines()[0]}"
-        ) from None
+        said = str(error).splitlines()[0]
+        raise InputError(f"Cannot load the encoder '{encoder}': {said}") from None
+    finally:
+        transformers.utils.logging.set_verbosity(loud)
     if not hasattr(model, "classifier"):
         raise InputError(f"{type(model).__name__} has no 'classifier' to put a head in.")
+    return model
+
+
+def with_head(model: nn.Module, classes: int, seed: int = 0, **head: Any) -> nn.Module:
+    """``model`` with its classifier replaced by :func:`build_head`, drawn from ``seed`` alone."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model.classifier = build_head(model.config.hidden_size, len(labels), **head)
+        model.classifier = build_head(model.config.hidden_size, classes, **head)
     return model

@@ -3,14 +3,14 @@
 A step of a small encoder is bound by the launching of its many small kernels. Here batches have
 one of a few padded lengths (:mod:`calibrant.training.buckets`), everything that a step needs lies
 on the device, the learning rate included, and on CUDA the whole step (gather, forward, loss,
-backward, clip, optimizer) is one graph per length. Several loops can run side by side on streams
-of their own: :func:`side_by_side`.
+backward, clip, optimizer) is one graph per length. A loop can be started again with other seeds
+without being captured again, and several can run side by side, each on a stream of its own.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,10 +21,10 @@ from torch import Tensor, nn
 from calibrant.methods.base import Method
 from calibrant.methods.stream import Stream
 from calibrant.predictions import IGNORED
-from calibrant.training.buckets import BatchPlan, bucket_of, plan_batches
+from calibrant.training.buckets import LENGTHS, plan_batches
 from calibrant.training.tap import attach
 
-__all__ = ["Loop", "Schedule", "side_by_side"]
+__all__ = ["Loop", "Schedule", "Windows"]
 
 _WARM_UP = 3  # Eager steps before a capture, so that lazy initialisation is done.
 
@@ -39,14 +39,35 @@ class Schedule:
     weight_decay: float = 0.01
     warm_up: float = 0.0  # share of all steps
     clip: float = 1.0
-    seed: int = 0
     dtype: str = "float32"  # of the forward pass; weights and optimizer stay in float32
 
 
-class Loop:
-    """Train ``model`` with ``method`` on windows of word pieces.
+class Windows:
+    """Windows of word pieces on a device, padded once; any number of loops can share them.
 
-    ``data`` has flat ``ids`` and ``labels`` and ``starts`` (see ``calibrant.tasks.pieces``).
+    ``data`` has flat ``ids`` and ``labels`` and the ``lengths`` of its windows (see
+    ``calibrant.tasks.pieces``). A last, empty row fills the batches that come out short.
+    """
+
+    def __init__(self, data: Any, device: str | torch.device, padding: int = 0) -> None:
+        self.lengths: np.ndarray = data.lengths
+        longest = next(length for length in LENGTHS if length >= self.lengths.max())
+        ids, labels = data.padded(np.arange(len(data)), longest, padding)
+        self.ids = _with_row(ids, padding, torch.int32, device)
+        self.labels = _with_row(labels, IGNORED, torch.int16, device)
+        self.sizes = _with_row(self.lengths, 1, torch.int32, device)
+        self.device = self.ids.device
+
+    def batch(self, rows: Tensor, length: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Ids, labels and mask of some rows, cut to ``length``; row −1 is empty."""
+        ids, labels = self.ids[rows, :length].long(), self.labels[rows, :length].long()
+        places = torch.arange(length, device=self.device)
+        return ids, labels, (places < self.sizes[rows][:, None]).long()
+
+
+class Loop:
+    """Train ``model`` with ``method`` on ``windows``.
+
     :meth:`steps` yields after each step has been queued; nothing waits for the device.
     """
 
@@ -54,61 +75,94 @@ class Loop:
         self,
         model: nn.Module,
         method: Method,
-        data: Any,
+        windows: Windows,
         schedule: Schedule,
         *,
-        device: str | torch.device = "cpu",
-        padding: int = 0,
+        seed: int = 0,
         graph: bool | None = None,
     ) -> None:
-        self.device = torch.device(device)
-        self.graph = self.device.type == "cuda" if graph is None else graph
+        self.device, self.windows, self.schedule = windows.device, windows, schedule
         self.model, self.method = model.to(self.device), method.to(self.device)
-        self.schedule = schedule
-        self.plan = plan_batches(data.lengths, schedule.batch, schedule.epochs, schedule.seed)
-        self.buffers = {
-            length: _Bucket(data, self.plan, length, padding, self.device)
-            for length in self.plan.rows
-        }
-        self.done = torch.zeros((), device=self.device)
-        self.learning_rate = torch.zeros((), device=self.device)
-        self.loss = torch.zeros((), device=self.device)
+        cuda = self.device.type == "cuda"
+        self.stream = torch.cuda.Stream(self.device) if cuda else None
+        # Dropout draws from a stream of its own, so that loops side by side stay independent.
+        self.random = torch.Generator(self.device)
+        self.done, self.learning_rate, self.loss = (
+            torch.zeros((), device=self.device) for _ in range(3)
+        )
         self.optimizer = self._optimizer()
         self.tap = attach(model, method)
-        self.stream = torch.cuda.Stream(self.device) if self.device.type == "cuda" else None
-        # Dropout draws from a stream of its own, so that loops side by side stay independent.
-        self.random = torch.Generator(self.device).manual_seed(schedule.seed)
+        self._method_state = {k: v.clone() for k, v in _tensors(method).items()}
+        self._plan(seed)
+        with self.on_stream(), _drawing_from(self.random):
+            self.replays = self._capture() if (cuda if graph is None else graph) else {}
+
+    def __len__(self) -> int:
+        return len(self.order)
+
+    def restart(self, weights: Mapping[str, Tensor], seed: int) -> None:
+        """Begin a new run from other weights and another seed, with the same captured graphs."""
+        with self.on_stream():
+            self._plan(seed)
+            self._rewind(weights)
 
     def run(self) -> None:
-        """Train to the end and wait for it."""
+        """Train to the end, wait for it, and leave a plain model in evaluation mode."""
         for _ in self.steps():
             pass
-        self.finish()
+        self.wait()
+        self.close()
 
-    def finish(self) -> None:
-        """Wait for the device and leave the model as a plain model in evaluation mode."""
+    def wait(self) -> None:
+        """Until the device has done what is queued."""
         if self.stream is not None:
             self.stream.synchronize()
+
+    def finished(self) -> bool:
+        """Whether the device has done what is queued."""
+        return self.stream is None or self.stream.query()
+
+    def close(self) -> None:
+        """Take the method off the model."""
         self.tap.remove()
         self.model.eval()
+        self.replays = {}
 
     def steps(self) -> Iterator[int]:
         """Queue one optimizer step after another, yielding the number of those queued."""
         self.model.train()
-        with self._on_stream(), _drawing_from(self.random):
-            replays = self._captured() if self.graph else {}
-        for number, length in enumerate(self.plan.order.tolist(), start=1):
-            with self._on_stream():
-                if self.graph:  # It holds the generator that it was captured with.
-                    replays[length].replay()
+        for number, length in enumerate(self.order, start=1):
+            with self.on_stream():
+                if self.replays:  # A graph holds the generators that it was captured with.
+                    self.replays[length].replay()
                 else:
                     with _drawing_from(self.random):
-                        self._step(self.buffers[length])
+                        self._step(length)
             yield number
 
-    def _step(self, bucket: _Bucket) -> None:
+    def _plan(self, seed: int) -> None:
+        """The batches of all epochs; the tables keep their place, for graphs read from there."""
+        plan = plan_batches(self.windows.lengths, self.schedule.batch, self.schedule.epochs, seed)
+        self.order: list[int] = plan.order.tolist()
+        tables = {k: torch.as_tensor(rows, device=self.device) for k, rows in plan.rows.items()}
+        if hasattr(self, "rows"):
+            for length, rows in tables.items():
+                self.rows[length].copy_(rows)
+        else:
+            self.rows = tables
+            self.position = {
+                k: torch.zeros(1, dtype=torch.long, device=self.device) for k in tables
+            }
+        self.random.manual_seed(seed)
+        for stream in self._method_streams():
+            stream.restart(seed, self.device)
+
+    def _step(self, length: int) -> None:
         """One optimizer step; every operation stays on the device."""
-        ids, labels, mask = bucket.next()
+        position = self.position[length]
+        rows = self.rows[length].index_select(0, position)[0]
+        position.add_(1).remainder_(len(self.rows[length]))
+        ids, labels, mask = self.windows.batch(rows, length)
         self._set_learning_rate()
         self.optimizer.zero_grad(set_to_none=True)
         with self._autocast():
@@ -120,7 +174,7 @@ class Loop:
         self.loss.add_(loss.detach())
 
     def _set_learning_rate(self) -> None:
-        total, warm = len(self.plan), self.schedule.warm_up * len(self.plan)
+        total, warm = len(self.order), self.schedule.warm_up * len(self.order)
         rising = (self.done + 1) / warm if warm else torch.ones_like(self.done)
         falling = (total - self.done) / (total - warm)
         share = torch.minimum(rising, falling).clamp(0, 1)
@@ -135,37 +189,44 @@ class Loop:
             {"params": others, "weight_decay": 0.0},
         ]
         fused = self.device.type == "cuda"
-        rate: Any = self.learning_rate
-        return torch.optim.AdamW(groups, lr=rate, fused=fused, capturable=fused)
+        return torch.optim.AdamW(groups, lr=self.learning_rate, fused=fused, capturable=fused)
 
-    def _captured(self) -> dict[int, torch.cuda.CUDAGraph]:
+    def _capture(self) -> dict[int, torch.cuda.CUDAGraph]:
         """One graph per length; the warm-up steps that capturing needs are undone."""
-        before = _snapshot(self.model, self.method)
+        self.model.train()
+        weights = {name: value.clone() for name, value in self.model.state_dict().items()}
         graphs: dict[int, torch.cuda.CUDAGraph] = {}
         pool = torch.cuda.graph_pool_handle()
-        for length, bucket in self.buffers.items():
+        for length in self.rows:
             for _ in range(_WARM_UP):
-                self._step(bucket)
-            graphs[length] = torch.cuda.CUDAGraph()
-            for module in self.method.modules():
-                if isinstance(module, Stream):
-                    graphs[length].register_generator_state(module.generator(self.device))
+                self._step(length)
+            graph = torch.cuda.CUDAGraph()
+            for stream in self._method_streams():
+                graph.register_generator_state(stream.generator(self.device))
             self.optimizer.zero_grad(set_to_none=True)
-            with torch.cuda.graph(graphs[length], pool=pool, stream=self.stream):
-                self._step(bucket)
-        self._rewind(before)
+            # torch.cuda.graph() would wait for the whole device, other loops included.
+            graph.capture_begin(pool=pool, capture_error_mode="thread_local")
+            self._step(length)
+            graph.capture_end()
+            graphs[length] = graph
+        self._rewind(weights)
         return graphs
 
-    def _rewind(self, before: dict[str, Any]) -> None:
-        _restore(self.model, self.method, before)
+    def _rewind(self, weights: Mapping[str, Tensor]) -> None:
+        """Everything as before the first step, in place."""
+        with torch.no_grad():
+            for name, value in self.model.state_dict().items():
+                value.copy_(weights[name])
+            for name, value in _tensors(self.method).items():
+                value.copy_(self._method_state[name])
         for state in self.optimizer.state.values():
             for value in state.values():
                 value.zero_()
-        for bucket in self.buffers.values():
-            bucket.position.zero_()
-        self.done.zero_()
-        self.loss.zero_()
-        self.random.manual_seed(self.schedule.seed)
+        for value in (*self.position.values(), self.done, self.loss):
+            value.zero_()
+
+    def _method_streams(self) -> Iterator[Stream]:
+        return (module for module in self.method.modules() if isinstance(module, Stream))
 
     def _autocast(self) -> contextlib.AbstractContextManager[Any]:
         dtype = getattr(torch, self.schedule.dtype)
@@ -174,54 +235,23 @@ class Loop:
             self.device.type, dtype=dtype, enabled=dtype != torch.float32, cache_enabled=False
         )
 
-    def _on_stream(self) -> contextlib.AbstractContextManager[Any]:
+    def on_stream(self) -> contextlib.AbstractContextManager[Any]:
         return contextlib.nullcontext() if self.stream is None else torch.cuda.stream(self.stream)
 
 
-class _Bucket:
-    """The windows of one padded length on the device, and the plan of their batches."""
-
-    def __init__(
-        self, data: Any, plan: BatchPlan, length: int, padding: int, device: torch.device
-    ) -> None:
-        rows = plan.rows[length]
-        used = np.unique(rows[rows >= 0])
-        ids, labels = data.padded(used, length, padding)
-        sizes = data.lengths[used]
-        # A last, empty row serves the places that a short batch leaves over.
-        self.ids = _with_row(ids, padding, device)
-        self.labels = _with_row(labels, IGNORED, device)
-        self.sizes = _with_row(sizes, 1, device)
-        place = np.where(rows >= 0, np.searchsorted(used, rows), len(used))
-        self.plan = torch.as_tensor(place, device=device)
-        self.places = torch.arange(length, device=device)
-        self.position = torch.zeros((), dtype=torch.long, device=device)
-
-    def next(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Ids, labels and mask of the next planned batch."""
-        rows = self.plan.index_select(0, self.position.reshape(1))[0]
-        self.position.add_(1).remainder_(len(self.plan))
-        mask = self.places < self.sizes[rows][:, None]
-        return self.ids[rows], self.labels[rows], mask.long()
-
-
-def side_by_side(loops: Sequence[Loop]) -> Iterator[int]:
-    """Queue one step of each loop in turn, so that their streams share the device.
-
-    Yields the number of a loop when it has finished.
-    """
-    running = {number: loop.steps() for number, loop in enumerate(loops)}
-    while running:
-        for number in list(running):
-            if next(running[number], None) is None:
-                del running[number]
-                loops[number].finish()
-                yield number
-
-
-def _with_row(values: np.ndarray, filler: int, device: torch.device) -> Tensor:
+def _with_row(
+    values: np.ndarray, filler: int, dtype: torch.dtype, device: str | torch.device
+) -> Tensor:
     last = np.full((1, *values.shape[1:]), filler, values.dtype)
-    return torch.as_tensor(np.concatenate([values, last]).astype(np.int64), device=device)
+    return torch.as_tensor(np.concatenate([values, last]), dtype=dtype, device=device)
+
+
+def _tensors(module: nn.Module) -> dict[str, Tensor]:
+    """Parameters and buffers, by name."""
+    return {
+        name: value.detach()
+        for name, value in [*module.named_parameters(), *module.named_buffers()]
+    }
 
 
 @contextlib.contextmanager
@@ -243,18 +273,3 @@ def _drawing_from(generator: torch.Generator) -> Iterator[None]:
         finally:
             generator.set_state(torch.get_rng_state())
             torch.set_rng_state(saved)
-
-
-def _snapshot(*modules: nn.Module) -> dict[str, Any]:
-    return {
-        f"{i}.{name}": value.detach().clone() if isinstance(value, Tensor) else value
-        for i, module in enumerate(modules)
-        for name, value in module.state_dict().items()
-    }
-
-
-def _restore(model: nn.Module, method: nn.Module, before: dict[str, Any]) -> None:
-    for i, module in enumerate((model, method)):
-        prefix = f"{i}."
-        state = {k[len(prefix) :]: v for k, v in before.items() if k.startswith(prefix)}
-        module.load_state_dict(state)

@@ -1,0 +1,85 @@
+"""Many runs: cells side by side on one device, measured by processes beside it, resumable."""
+
+from __future__ import annotations
+
+import dataclasses
+import multiprocessing
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from pathlib import Path
+
+from calibrant.experiments.cell import Outcome, run_cell
+from calibrant.experiments.measure import measure_run
+from calibrant.experiments.recipe import Recipe
+from calibrant.experiments.record import Record, circumstances
+
+__all__ = ["run_grid"]
+
+
+def run_grid(
+    recipes: Sequence[Recipe],
+    folder: str | Path,
+    *,
+    jobs: int = 1,
+    directory: str | None = None,
+    device: str | None = None,
+    workers: int | None = None,
+) -> Iterator[Path]:
+    """Run what has no record in ``folder`` yet, ``jobs`` cells at a time; yields new records."""
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    waiting = [r for r in recipes if not (folder / f"{r.key}.json").exists()]
+    cells = list(_cells(waiting))
+    where = device or _device()
+    about = circumstances()
+    workers = workers or max(1, (os.cpu_count() or 2) - 2)
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(workers, mp_context=context) as pool:
+        measuring: list[Future[Record]] = []
+        for outcome in _take_turns(cells, jobs, directory, where):
+            measuring.append(pool.submit(_record, outcome, about))
+            done = [future for future in measuring if future.done()]
+            measuring = [future for future in measuring if not future.done()]
+            yield from (future.result().write(folder) for future in done)
+        yield from (future.result().write(folder) for future in measuring)
+
+
+def _cells(recipes: Sequence[Recipe]) -> Iterator[list[Recipe]]:
+    """Recipes that are the same but for the seed; the longest corpora come as they are listed."""
+    cells: dict[str, list[Recipe]] = {}
+    for recipe in recipes:
+        cells.setdefault(dataclasses.replace(recipe, seed=0).key, []).append(recipe)
+    yield from cells.values()
+
+
+def _take_turns(
+    cells: list[list[Recipe]], jobs: int, directory: str | None, device: str
+) -> Iterator[Outcome]:
+    waiting = iter(cells)
+    running: list[Iterator[Outcome | None]] = []
+    while True:
+        while len(running) < jobs and (cell := next(waiting, None)) is not None:
+            running.append(run_cell(cell, directory, device))
+        if not running:
+            return
+        for turn in list(running):
+            try:
+                outcome = next(turn)
+            except StopIteration:
+                running.remove(turn)
+                continue
+            if outcome is not None:
+                yield outcome
+
+
+def _record(outcome: Outcome, about: dict[str, object]) -> Record:
+    return Record(
+        outcome.recipe, measure_run(outcome.valid, outcome.test), outcome.training, dict(about)
+    )
+
+
+def _device() -> str:
+    import torch
+
+    return "cuda" if torch.cuda.is_available() else "cpu"

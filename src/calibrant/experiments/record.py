@@ -1,0 +1,96 @@
+"""A record: what one run was, what it measured, and on what it ran."""
+
+from __future__ import annotations
+
+import json
+import platform
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from calibrant import __version__
+from calibrant.errors import InputError
+from calibrant.experiments.recipe import Recipe
+from calibrant.outputs import new_file
+
+__all__ = ["Record", "circumstances", "read_records"]
+
+
+@dataclass(frozen=True)
+class Record:
+    """One finished run."""
+
+    recipe: Recipe
+    results: dict[str, Any]  # map → split → metric
+    training: dict[str, Any]  # steps, seconds, final loss
+    circumstances: dict[str, Any]
+
+    def write(self, folder: Path) -> Path:
+        """``folder/KEY.json``, whole or not at all."""
+        path = folder / f"{self.recipe.key}.json"
+        content = {
+            "recipe": self.recipe.to_dict(),
+            "results": self.results,
+            "training": self.training,
+            "circumstances": self.circumstances,
+        }
+        with new_file(path, overwrite=True) as unfinished:
+            unfinished.write_text(json.dumps(content, indent=1))
+        return path
+
+
+def read_records(folder: str | Path) -> Iterator[Record]:
+    """The records of a folder (one JSON each), or of ``.jsonl`` files in it (one line each)."""
+    folder = Path(folder)
+    for path in sorted(folder.glob("*.json")):
+        yield _record(path.read_text(), str(path))
+    for path in sorted(folder.glob("*.jsonl")):
+        for number, line in enumerate(path.read_text().splitlines(), start=1):
+            yield _record(line, f"{path}, line {number}")
+
+
+def circumstances() -> dict[str, Any]:
+    """Versions, hardware and the state of the source tree."""
+    found: dict[str, Any] = {
+        "calibrant": __version__,
+        "python": sys.version.split()[0],
+        "platform": platform.platform(),
+        "git": _git(),
+    }
+    for name in ("numpy", "torch", "transformers"):
+        if name in sys.modules:
+            found[name] = sys.modules[name].__version__
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_available():
+        found["device"] = torch.cuda.get_device_name()
+    return found
+
+
+def _git() -> str | None:
+    """The commit of the source tree, with + where there are changes; None outside of one."""
+    here = Path(__file__).parent
+    try:
+        answer = subprocess.run(
+            ["git", "describe", "--always", "--dirty=+", "--abbrev=12"],
+            cwd=here,
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return answer.stdout.strip()
+
+
+def _record(text: str, where: str) -> Record:
+    try:
+        content = json.loads(text)
+        recipe = Recipe.from_dict(content["recipe"])
+        parts = (content[part] for part in ("results", "training", "circumstances"))
+        return Record(recipe, *parts)
+    except (ValueError, KeyError) as error:
+        raise InputError(f"{where} is not a record: {error}.") from None

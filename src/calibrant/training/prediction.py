@@ -1,0 +1,55 @@
+"""From a trained token classifier to Predictions: one row per word, in the order of the text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from calibrant.predictions import IGNORED, Predictions
+from calibrant.training.buckets import bucket_of
+
+__all__ = ["predict_words"]
+
+_PIECES = 1 << 16  # Word pieces per forward pass.
+
+
+@torch.no_grad()
+def predict_words(
+    model: nn.Module, data: Any, label_names: Sequence[str], *, padding: int = 0
+) -> Predictions:
+    """Logits at the first piece of every word of ``data`` (see ``calibrant.tasks.pieces``).
+
+    Windows of similar length are run together; the logits come back in float32. Groups:
+    ``sentence`` and ``position``, the number of the word in it.
+    """
+    device = next(model.parameters()).device
+    buckets = bucket_of(data.lengths)
+    logits: list[np.ndarray] = []
+    rows: list[np.ndarray] = []
+    for length in np.unique(buckets):
+        members = np.flatnonzero(buckets == length)
+        for part in np.array_split(members, -(-len(members) * int(length) // _PIECES)):
+            ids, labels = data.padded(part, int(length), padding)
+            mask = np.arange(length) < data.lengths[part][:, None]
+            kept = labels != IGNORED
+            output = model(
+                input_ids=torch.as_tensor(ids, device=device),
+                attention_mask=torch.as_tensor(mask.astype(np.int64), device=device),
+            ).logits
+            chosen = output[torch.as_tensor(kept, device=device)]
+            logits.append(chosen.float().cpu().numpy())
+            rows.append((data.starts[part][:, None] + np.arange(length))[kept])
+    place = np.concatenate(rows)
+    owner = np.repeat(data.sentences, data.lengths)[place]
+    position = data.words[place]
+    order = np.lexsort((position, owner))
+    return Predictions.from_logits(
+        np.concatenate(logits)[order],
+        data.labels[place][order],
+        label_names=label_names,
+        groups={"sentence": owner[order], "position": position[order]},
+    )
