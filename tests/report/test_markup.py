@@ -26,8 +26,9 @@ class Reader(HTMLParser):
         self.text += data
 
 
-# HTML itself turns these into others; they cannot become markup.
-plain = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\0"), max_size=80)
+# HTML itself turns \r and \0 into others; they cannot become markup.
+anything = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\0"), max_size=80)
+plain = anything | st.text("<>&\"'/;!-= abt", min_size=3, max_size=20)
 
 
 @given(plain, plain)
