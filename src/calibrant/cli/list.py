@@ -1,0 +1,63 @@
+"""``calibrant list``: what there is, by name, in one line each."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+from typing import Any
+
+from calibrant.cli.table import render_table
+
+__all__ = ["add_parser", "run"]
+
+Row = dict[str, str]
+
+
+def _methods() -> list[Row]:
+    from calibrant.methods import METHODS
+
+    return [{"name": k, "about": e.summary, "paper": e.paper} for k, e in METHODS.items()]
+
+
+def _noises() -> list[Row]:
+    from calibrant.methods import NOISES
+
+    return [{"name": k, "about": e.summary, "paper": e.paper} for k, e in NOISES.items()]
+
+
+def _calibrators() -> list[Row]:
+    from calibrant.calibrators import CALIBRATORS
+
+    return [{"name": k, "about": e.about, "paper": e.reference} for k, e in CALIBRATORS.items()]
+
+
+KINDS: dict[str, tuple[str, Callable[[], list[Row]]]] = {
+    "methods": ("training-time methods", _methods),
+    "noises": ("what head_noise can feed the head", _noises),
+    "calibrators": ("maps fitted after training", _calibrators),
+}
+
+
+def add_parser(commands: Any) -> None:
+    """Add the command's options."""
+    about = "; ".join(f"{kind}: {text}" for kind, (text, _) in KINDS.items())
+    parser = commands.add_parser(
+        "list",
+        help="show all methods, noises or calibrators, one line each",
+        description=f"Show what there is, with name, one line and paper. {about}.",
+    )
+    parser.add_argument("kind", choices=list(KINDS), help="what to list")
+    parser.add_argument("--json", action="store_true", help="print JSON in place of a table")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the table of one kind."""
+    rows = KINDS[args.kind][1]()
+    if args.json:
+        print(json.dumps(rows, ensure_ascii=False, indent=2))
+    else:
+        headers = ["name", "about", "paper"]
+        print(render_table(headers, [[row[key] for key in headers] for row in rows]))
+    return 0
