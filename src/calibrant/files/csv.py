@@ -96,7 +96,8 @@ def _is_number(text: str) -> bool:
 def write_csv(parts: Iterator[Predictions], path: Path, *, compressed: bool) -> None:
     """Columns ``logits:NAME`` and labels by name where names are known, ``logits_0`` otherwise."""
     with text_file(path, compressed) as file:
-        writer = csv.writer(file, lineterminator="\n")
+        # All text in quotes: the writer would leave a carriage return in a name bare.
+        writer = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
         for number, part in enumerate(parts):
             part = part.numpy()
             if number == 0:

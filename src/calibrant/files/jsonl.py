@@ -82,7 +82,7 @@ class JsonlSource:
             wanted = set(keys)
             for i, value in enumerate(values):
                 if not isinstance(value, dict) or value.keys() != wanted:
-                    raise self._wrong(name, f"the {len(keys)} names of the first", lines[i])
+                    raise self._wrong(name, f"the {len(keys)} names of the first line", lines[i])
             values = [[value[key] for key in keys] for value in values]
         try:
             numbers = np.array(values)

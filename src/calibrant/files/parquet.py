@@ -48,6 +48,8 @@ class ParquetSource:
             for batch in file.iter_batches(batch_size=rows, columns=list(names)):
                 numbers = range(start, start + batch.num_rows)
                 start = numbers.stop
+                for name in layout.scores:
+                    self._check_missing(name, batch.column(name), numbers)
                 columns = {n: self._column(n, batch.column(n), numbers) for n in names}
                 yield Block(columns, numbers)
 
@@ -59,14 +61,6 @@ class ParquetSource:
     def _column(self, name: str, column: Any, numbers: range) -> np.ndarray:
         if self.columns[name] == ():
             return _scalars(column)
-        if column.null_count:
-            row = numbers[int(np.asarray(column.is_null()).argmax())]
-            raise InputError(f"{self.path}: no value in column '{name}' at row {row}.")
-        values = _list_values(column)
-        if values.null_count:
-            nulls = np.asarray(values.is_null())
-            at = int(np.searchsorted(_offsets(column), nulls.argmax(), side="right")) - 1
-            raise InputError(f"{self.path}: a missing value in '{name}' at row {numbers[at]}.")
         widths = np.diff(_offsets(column))
         ragged = widths != widths[0] if len(widths) else widths
         if ragged.any():
@@ -76,7 +70,19 @@ class ParquetSource:
                 f"{widths[at]} at row {numbers[at]}; every row needs one per class."
             )
         width = int(widths[0]) if len(widths) else 0
-        return np.asarray(values.to_numpy(zero_copy_only=False)).reshape(len(column), width)
+        values = _list_values(column).to_numpy(zero_copy_only=False)
+        return np.asarray(values).reshape(len(column), width)
+
+    def _check_missing(self, name: str, column: Any, numbers: range) -> None:
+        """Scores have no nulls, neither rows nor values within a row."""
+        at = None
+        if column.null_count:
+            at = int(np.asarray(column.is_null()).argmax())
+        elif self.columns[name] != () and _list_values(column).null_count:
+            first = np.asarray(_list_values(column).is_null()).argmax()
+            at = int(np.searchsorted(_offsets(column), first, side="right")) - 1
+        if at is not None:
+            raise InputError(f"{self.path}: a missing value in '{name}' at row {numbers[at]}.")
 
 
 @contextmanager

@@ -1,0 +1,292 @@
+"""Which columns are what: the usual names, one column per class, names of labels, groups."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from calibrant import InputError, Predictions
+from calibrant.cli.options import add_file_options, columns_from
+from calibrant.files import Columns, count_rows, read, read_label_names, stream
+
+P = [[0.75, 0.25], [0.5, 0.5], [0.125, 0.875]]
+P0, P1 = zip(*P, strict=True)
+LABEL = [0, 1, 1]
+
+
+def parquet(path: Path, **columns: Any) -> Path:
+    pq.write_table(pa.table(columns), path)
+    return path
+
+
+def csv(path: Path, text: str) -> Path:
+    path.write_text(text.replace(" ", ""))
+    return path
+
+
+@pytest.mark.parametrize("name", ["probabilities", "probability", "probs", "prob"])
+def test_usual_names_of_probabilities(tmp_path: Path, name: str) -> None:
+    for columns in (
+        {name: P},
+        {f"{name}_1": P1, f"{name}_0": P0},  # in the order of the numbers, not of the file
+        {f"{name}:cat": P0, f"{name}:dog": P1},
+    ):
+        found = read(parquet(tmp_path / "p.parquet", **columns, label=LABEL))
+        assert found.kind == "probabilities"
+        assert found.scores.tolist() == P
+        assert found.names == (("cat", "dog") if f"{name}:cat" in columns else ("0", "1"))
+
+
+@pytest.mark.parametrize("name", ["logits", "logit"])
+def test_usual_names_of_logits(tmp_path: Path, name: str) -> None:
+    for columns in (
+        {name: P},
+        {f"{name}_0": P0, f"{name}_1": P1},
+        {f"{name}:a": P0, f"{name}:b": P1},
+    ):
+        found = read(parquet(tmp_path / "p.parquet", **columns, labels=LABEL))
+        assert found.kind == "logits"
+        assert found.scores.tolist() == P
+
+
+def test_more_than_ten_numbered_columns(tmp_path: Path) -> None:
+    columns = {f"logit_{k}": [float(k)] for k in sorted(range(12), key=str)}
+    found = read(parquet(tmp_path / "p.parquet", **columns, label=[11]))
+    assert found.scores.tolist() == [list(range(12))]
+
+
+def test_columns_named_by_the_user(tmp_path: Path) -> None:
+    path = csv(tmp_path / "p.csv", "cat,dog,gold,fold\n0.75,0.25,cat,1\n0.5,0.5,dog,2\n")
+    found = read(path, Columns(probabilities=("cat", "dog"), label="gold"))
+    assert found.names == ("cat", "dog")
+    assert found.labels.tolist() == [0, 1]
+    assert found.groups["fold"].tolist() == [1, 2]
+    path = csv(tmp_path / "q.csv", "p_cat,p_dog,gold\n0.75,0.25,cat\n0.5,0.5,dog\n")
+    assert read(path, Columns(probabilities="p_*", label="gold")).names == ("cat", "dog")
+    path = csv(tmp_path / "r.csv", "p1,p0,gold\n0.75,0.25,0\n0.5,0.5,1\n")
+    found = read(path, Columns(probabilities="p*", label="gold"))
+    assert found.scores.tolist() == [[0.25, 0.75], [0.5, 0.5]]
+    path = parquet(tmp_path / "s.parquet", scores=P, label=LABEL)
+    assert read(path, Columns(logits="scores")).kind == "logits"
+
+
+def test_one_score_per_row_is_a_binary_classifier(tmp_path: Path) -> None:
+    path = csv(tmp_path / "p.csv", "probability,label\n0.25,1\n0.5,0\n")
+    assert read(path).scores.tolist() == [[0.75, 0.25], [0.5, 0.5]]
+    np.savez(tmp_path / "p.npz", logits=np.array([1.5, -2.0]), labels=[1, 0])
+    assert read(tmp_path / "p.npz").scores.tolist() == [[0, 1.5], [0, -2]]
+
+
+def test_every_other_scalar_column_is_a_group(tmp_path: Path) -> None:
+    columns = {
+        "sentence": [0, 0, 1],
+        "word": ["a", None, "c"],
+        "tokens": [["x"], ["y"], []],
+        "embedding": [[1.0], [2.0], [3.0]],
+        "right": [True, False, True],
+        "fold": pa.array([1, None, 3]),
+        "tag": pa.array(["a", "b", "a"]).dictionary_encode(),
+        "day": pa.array([1, 2, 3], pa.date32()),
+    }
+    path = parquet(tmp_path / "p.parquet", probs=P, label=LABEL, **columns)
+    groups = read(path).groups
+    assert list(groups) == ["sentence", "word", "right", "fold", "tag", "day"]
+    assert groups["word"].tolist() == ["a", "", "c"]
+    assert groups["fold"].tolist() == ["1", "", "3"]
+    assert groups["tag"].tolist() == ["a", "b", "a"]
+    assert groups["right"].dtype == bool
+    assert groups["day"].astype(str).tolist() == ["1970-01-02", "1970-01-03", "1970-01-04"]
+    # A column with missing values is text as a whole, however it is cut.
+    chunked = Predictions.concatenate(stream(path, rows=1))
+    assert {k: v.tolist() for k, v in chunked.groups.items()} == {
+        k: v.tolist() for k, v in groups.items()
+    }
+    assert list(read(path, Columns(groups=["word"])).groups) == ["word"]
+    assert read(path, Columns(groups=())).groups == {}
+    with pytest.raises(InputError, match="'tokens' must hold one value per row"):
+        read(path, Columns(groups=["tokens"]))
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3])
+def test_groups_of_a_csv_are_what_they_look_like_as_a_whole(tmp_path: Path, rows: int) -> None:
+    text = "logits_0,logits_1,label,i,f,mixed,zeros,big\n"
+    text += "1,2,0,1,0.5,1,007,1\n1,2,0,-2,1.0,2.5,8,99999999999999999999\n1,2,0,3,1e+20,a7,9,2\n"
+    path = csv(tmp_path / "p.csv", text)
+    groups = Predictions.concatenate(stream(path, rows=rows)).groups
+    assert groups["i"].tolist() == [1, -2, 3]
+    assert groups["f"].tolist() == [0.5, 1.0, 1e20]
+    assert groups["mixed"].tolist() == ["1", "2.5", "a7"]
+    assert groups["zeros"].tolist() == ["007", "8", "9"]
+    assert groups["big"].tolist() == ["1", "99999999999999999999", "2"]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl"])
+def test_names_that_look_like_numbers_are_names(tmp_path: Path, suffix: str) -> None:
+    """A model of the digits 1 to 3: label "1" is the name of class 0, not the number of class 1."""
+    digits = Predictions.from_logits(np.eye(3), [0, 1, 2], label_names=["1", "2", "3"])
+    digits.write(tmp_path / f"p.{suffix}")
+    found = read(tmp_path / f"p.{suffix}")
+    assert found.labels.tolist() == [0, 1, 2]
+    path = csv(tmp_path / "q.csv", "logits:1,logits:2,label\n1,2,0\n")
+    with pytest.raises(InputError, match=r"Label '0' .* is not one of the label names"):
+        read(path)
+    path = csv(tmp_path / "r.csv", "logits:1,logits:2,label\n1,2,2\n1,2,-100\n")
+    assert read(path).labels.tolist() == [1]
+
+
+def test_numbers_are_class_numbers_where_names_are_words(tmp_path: Path) -> None:
+    path = csv(
+        tmp_path / "p.csv", "logits:cat,logits:dog,label\n1,2,0\n1,2,dog\n1,2,-100\n1,2,1.0\n"
+    )
+    found = read(path)
+    assert found.labels.tolist() == [0, 1, 1]
+    assert found.ignored == 1
+
+
+def test_names_from_hugging_face_metadata(tmp_path: Path) -> None:
+    label = {"names": ["cat", "dog"], "_type": "ClassLabel"}
+    meta = {"info": {"features": {"label": label, "probs": {"_type": "Sequence"}}}}
+    table = pa.table({"probs": P, "label": LABEL})
+    pq.write_table(
+        table.replace_schema_metadata({"huggingface": json.dumps(meta)}), tmp_path / "p.parquet"
+    )
+    assert read(tmp_path / "p.parquet").names == ("cat", "dog")
+    pq.write_table(table.replace_schema_metadata({"huggingface": "{"}), tmp_path / "q.parquet")
+    assert read(tmp_path / "q.parquet").label_names is None
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array(P, pa.list_(pa.float32())),
+        pa.array(P, pa.large_list(pa.float64())),
+        pa.array(P, pa.list_(pa.float32(), 2)),
+        pa.array([[np.float16(v) for v in row] for row in P], pa.list_(pa.float16())),
+    ],
+    ids=str,
+)
+def test_kinds_of_lists_in_parquet_also_sliced(tmp_path: Path, column: pa.Array) -> None:
+    for start in (0, 1):
+        table = pa.table({"probs": column.slice(start), "label": LABEL[start:]})
+        pq.write_table(table, tmp_path / "p.parquet", row_group_size=2)
+        for rows in (1, 2, 3):
+            found = Predictions.concatenate(stream(tmp_path / "p.parquet", rows=rows))
+            assert found.scores.tolist() == P[start:]
+
+
+def test_names_with_dots_in_parquet(tmp_path: Path) -> None:
+    path = parquet(tmp_path / "p.parquet", **{"prob:a.b": P0, "prob:a.c": P1}, label=["a.b"] * 3)
+    assert read(path).names == ("a.b", "a.c")
+    assert read(path).labels.tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("suffix", ["npz", "safetensors"])
+def test_sentences_of_tokens(tmp_path: Path, suffix: str) -> None:
+    rng = np.random.default_rng(0)
+    logits, labels = rng.normal(size=(5, 4, 3)), rng.integers(0, 3, (5, 4))
+    labels[:, 3] = -100
+    position, document = np.tile(np.arange(4), (5, 1)), np.array([7, 7, 8, 8, 8])
+    arrays = {"logits": logits, "labels": labels, "position": position, "document": document}
+    path = tmp_path / f"p.{suffix}"
+    if suffix == "npz":
+        np.savez(path, **arrays, edges=np.linspace(0, 1, 16), seed=np.array(3))
+    else:
+        from safetensors.numpy import save_file
+
+        save_file(arrays, path)
+    found = Predictions.concatenate(stream([path, path], rows=2))
+    assert count_rows([path, path]) == 40
+    assert np.array_equal(found.scores[:15], logits[:, :3].reshape(-1, 3))
+    assert found.groups["sentence"].tolist() == np.repeat(np.arange(10), 3).tolist()
+    assert found.groups["position"].tolist() == [0, 1, 2] * 10
+    assert found.groups["document"].tolist() == np.repeat([7, 7, 8, 8, 8] * 2, 3).tolist()
+    assert set(found.groups) == {"sentence", "position", "document"}
+    assert found.ignored == 10
+    logits[4, 1, 2] = np.nan
+    np.savez(tmp_path / "q.npz", logits=logits, labels=labels)
+    with pytest.raises(InputError, match="got nan at row 4, position 1, column 2"):
+        list(stream(tmp_path / "q.npz", rows=2))
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_npz_in_any_order_of_memory(tmp_path: Path, save: Any) -> None:
+    rng = np.random.default_rng(0)
+    logits = rng.normal(size=(50, 3))
+    for scores in (logits, np.asfortranarray(logits), logits.astype(">f4"), logits[:, ::-1]):
+        save(tmp_path / "p.npz", logits=scores, labels=rng.integers(0, 3, 50))
+        found = Predictions.concatenate(stream(tmp_path / "p.npz", rows=7))
+        assert np.array_equal(found.scores, scores)
+
+
+def test_safetensors_agrees_with_its_own_library(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    from safetensors import safe_open
+    from safetensors.torch import save_file
+
+    logits = torch.randn(9, 4)
+    for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
+        tensors = {"logits": logits.to(dtype), "labels": torch.arange(9) % 4}
+        save_file(tensors, tmp_path / "p.safetensors", {"label_names": '["a", "b", "c", "d"]'})
+        found = Predictions.concatenate(stream(tmp_path / "p.safetensors", rows=4))
+        assert np.array_equal(found.scores, logits.to(dtype).float().numpy())
+        assert found.names == ("a", "b", "c", "d")
+    groups = {"tag": ["x", "y", "x"] * 3, "small": np.arange(9, dtype=np.int8)}
+    Predictions.from_logits(logits, torch.arange(9) % 4, groups=groups).write(
+        tmp_path / "q.safetensors"
+    )
+    with safe_open(tmp_path / "q.safetensors", "numpy") as file:
+        assert np.array_equal(file.get_tensor("logits"), logits.numpy())
+        assert file.get_tensor("small").tolist() == list(range(9))
+        assert json.loads(file.metadata()["texts"]) == {"tag": ["x", "y"]}
+
+
+def test_label_names_from_a_file(tmp_path: Path) -> None:
+    (tmp_path / "names.txt").write_text("O\nB-PER\n\n")
+    (tmp_path / "names.json").write_text('["O", "B-PER"]')
+    (tmp_path / "config.json").write_text('{"id2label": {"1": "B-PER", "0": "O"}, "x": 1}')
+    for name in ("names.txt", "names.json", "config.json"):
+        assert read_label_names(tmp_path / name) == ("O", "B-PER")
+    bad = {
+        "a.txt": ("", "no label names"),
+        "b.txt": ("O\nO\n", "'O' occurs twice"),
+        "c.json": ("{}", "expected a JSON list"),
+        "d.json": ("[1, 2]", "expected a JSON list"),
+        "e.json": ("[", "cannot be read"),
+        "f.json": ('{"id2label": {"1": "a"}}', "expected a JSON list"),
+    }
+    for name, (text, expected) in bad.items():
+        (tmp_path / name).write_text(text)
+        with pytest.raises(InputError, match=expected):
+            read_label_names(tmp_path / name)
+    with pytest.raises(InputError, match="no such file"):
+        read_label_names(tmp_path / "none.txt")
+
+
+def test_options_of_the_command_line(tmp_path: Path) -> None:
+    parser = argparse.ArgumentParser()
+    add_file_options(parser)
+    (tmp_path / "names.txt").write_text("cat\ndog\n")
+    line = ["a.csv", "b.csv", "--label-column", "gold", "--probabilities-column", "p_*"]
+    line += ["--group-columns", "sentence,fold", "--labels", str(tmp_path / "names.txt")]
+    args = parser.parse_args([*line, "--kind", "probabilities"])
+    assert args.files == ["a.csv", "b.csv"]
+    assert args.kind == "probabilities"
+    assert columns_from(args) == Columns(
+        probabilities="p_*",
+        label="gold",
+        groups=("sentence", "fold"),
+        label_names=("cat", "dog"),
+    )
+    assert columns_from(parser.parse_args(["a.csv"])) == Columns()
+    assert columns_from(parser.parse_args(["a.csv", "--group-columns", ""])).groups == ()
+    assert columns_from(parser.parse_args(["a", "--logits-column", "x,y"])).logits == ("x", "y")
+    other = argparse.ArgumentParser()
+    add_file_options(other, files=None)
+    assert not hasattr(other.parse_args([]), "files")
