@@ -5,18 +5,43 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from calibrant.calibrators.base import CalibrationWarning, Calibrator
+from calibrant.calibrators.bbq import BBQ
+from calibrant.calibrators.beta import Beta
+from calibrant.calibrators.ensemble_temperature import EnsembleTemperature
+from calibrant.calibrators.histogram import HistogramBinning, TopLabelHistogramBinning
 from calibrant.calibrators.identity import Identity
+from calibrant.calibrators.isotonic import Isotonic, TopLabelIsotonic
+from calibrant.calibrators.matrix import Dirichlet, Matrix
+from calibrant.calibrators.platt import Platt
+from calibrant.calibrators.position_temperature import PositionTemperature
 from calibrant.calibrators.saving import load
+from calibrant.calibrators.spline import Spline
 from calibrant.calibrators.temperature import Temperature
+from calibrant.calibrators.type_temperature import TypeTemperature
+from calibrant.calibrators.vector import Vector
 from calibrant.errors import unknown_name
 
 __all__ = [
+    "BBQ",
     "CALIBRATORS",
+    "Beta",
     "CalibrationWarning",
     "Calibrator",
+    "Dirichlet",
+    "EnsembleTemperature",
     "Entry",
+    "HistogramBinning",
     "Identity",
+    "Isotonic",
+    "Matrix",
+    "Platt",
+    "PositionTemperature",
+    "Spline",
     "Temperature",
+    "TopLabelHistogramBinning",
+    "TopLabelIsotonic",
+    "TypeTemperature",
+    "Vector",
     "calibrator_class",
     "load",
 ]
@@ -34,6 +59,34 @@ class Entry(NamedTuple):
 CALIBRATORS: dict[str, Entry] = {
     "identity": Entry(Identity, "nothing: the scores as they are", ""),
     "temperature": Entry(Temperature, "one number that divides all logits", "Guo et al. 2017"),
+    "ensemble-temperature": Entry(
+        EnsembleTemperature, "temperature mixed with the original and uniform", "Zhang et al. 2020"
+    ),
+    "type-temperature": Entry(
+        TypeTemperature, "NER: a temperature per entity type", "after Guo et al. 2017"
+    ),
+    "position-temperature": Entry(
+        PositionTemperature, "NER: a temperature per position in the sentence", "after Guo 2017"
+    ),
+    "platt": Entry(Platt, "a sigmoid per class, two numbers each", "Platt 1999"),
+    "beta": Entry(Beta, "a beta map per class, three numbers each", "Kull et al. 2017"),
+    "vector": Entry(Vector, "a weight and an intercept per class", "Guo et al. 2017"),
+    "spline": Entry(Spline, "a smooth map of the confidence", "Gupta et al. 2021"),
+    "histogram-top-label": Entry(
+        TopLabelHistogramBinning, "the accuracy in each confidence bin", "Gupta, Ramdas 2022"
+    ),
+    "isotonic-top-label": Entry(
+        TopLabelIsotonic, "the best non-decreasing map of the confidence", "Zadrozny, Elkan 2002"
+    ),
+    "histogram": Entry(
+        HistogramBinning, "the frequency in each bin, per class", "Zadrozny, Elkan 2001"
+    ),
+    "bbq": Entry(BBQ, "an average of histograms, per class", "Naeini et al. 2015"),
+    "isotonic": Entry(Isotonic, "the best non-decreasing map, per class", "Zadrozny, Elkan 2002"),
+    "dirichlet": Entry(
+        Dirichlet, "a regularised matrix of the log-probabilities", "Kull et al. 2019"
+    ),
+    "matrix": Entry(Matrix, "a regularised matrix of the logits", "Guo et al. 2017"),
 }
 
 

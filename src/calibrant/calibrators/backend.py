@@ -16,6 +16,7 @@ from calibrant.arrays import Array, is_tensor
 __all__ = [
     "FLOOR",
     "constant",
+    "interpolate",
     "log_odds",
     "log_probabilities",
     "log_softmax",
@@ -23,7 +24,9 @@ __all__ = [
     "namespace",
     "normalized",
     "pick",
+    "sigmoid",
     "softmax",
+    "step",
     "wide",
 ]
 
@@ -117,3 +120,58 @@ def normalized(scores: Array) -> Array:
     total = scores.sum(axis=-1, keepdims=True)
     empty = total <= 0
     return xp.where(empty, 1.0 / int(scores.shape[-1]), scores / xp.where(empty, 1.0, total))
+
+
+def sigmoid(x: Array) -> Array:
+    """1 / (1 + exp(−x)), without overflow.
+
+    >>> sigmoid(np.array([-1000.0, 0.0, 1000.0]))
+    array([0. , 0.5, 1. ])
+    """
+    xp = namespace(x)
+    small = xp.exp(-abs(x))
+    return xp.where(x < 0, small, 1.0) / (1 + small)
+
+
+def step(edges: Array, values: Array, x: Array) -> Array:
+    """Piecewise constant functions, one per column: values[c, b] where edge b−1 < x ≤ edge b.
+
+    ``edges`` has shape (C, m), ``values`` (C, m + 1) and ``x`` (n, C).
+
+    >>> step(np.array([[0.5]]), np.array([[0.1, 0.9]]), np.array([[0.2], [0.5], [0.7]]))[:, 0]
+    array([0.1, 0.1, 0.9])
+    """
+    return _take(values, _search(edges, x))
+
+
+def interpolate(nodes: Array, values: Array, x: Array) -> Array:
+    """Piecewise linear functions, one per column, constant beyond the first and the last node.
+
+    ``nodes`` and ``values`` have shape (C, m), m ≥ 2, and ``x`` (n, C).
+
+    >>> nodes, values = np.array([[0.0, 1.0]]), np.array([[0.2, 0.6]])
+    >>> interpolate(nodes, values, np.array([[0.5], [2.0]]))[:, 0]
+    array([0.4, 0.6])
+    """
+    xp = namespace(x)
+    right = xp.clip(_search(nodes, x), 1, int(nodes.shape[1]) - 1)
+    low, high = _take(nodes, right - 1), _take(nodes, right)
+    width = high - low
+    share = xp.clip((x - low) / xp.where(width > 0, width, 1.0), 0.0, 1.0)
+    start = _take(values, right - 1)
+    return start + share * (_take(values, right) - start)
+
+
+def _search(edges: Array, x: Array) -> Array:
+    """How many edges of its column each x exceeds."""
+    if is_tensor(x):
+        return namespace(x).searchsorted(edges.contiguous(), x.T.contiguous()).T
+    columns = zip(edges, x.T, strict=True)
+    return np.stack([np.searchsorted(edge, column) for edge, column in columns], axis=1)
+
+
+def _take(table: Array, index: Array) -> Array:
+    """table[c, index[i, c]] for each i and c."""
+    if is_tensor(table):
+        return table.T.gather(0, index)
+    return np.take_along_axis(table.T, index, axis=0)

@@ -1,14 +1,14 @@
-"""The validation NLL by which maps are fitted and judged, in float64 and in chunks."""
+"""What maps are fitted on and judged by: scores in float64, and the validation NLL in chunks."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from calibrant.arrays import Array
-from calibrant.calibrators.backend import log_probabilities, log_softmax
+from calibrant.calibrators.backend import log_probabilities, log_softmax, softmax
 from calibrant.predictions import Kind, Predictions
 
-__all__ = ["fitting_logits", "mean_nll", "zero_label_count"]
+__all__ = ["fitting_logits", "mean_nll", "scores_as", "zero_label_count"]
 
 _CHUNK = 1 << 17
 
@@ -43,5 +43,12 @@ def fitting_logits(predictions: Predictions) -> Array:
     """The scores as finite logits: log max(p, 1.2e-38) where probabilities were given."""
     if predictions.kind == "logits":
         return predictions.scores
-    wide = predictions.scores.astype(np.result_type(predictions.scores.dtype, np.float32))
-    return log_probabilities(wide)
+    return log_probabilities(predictions.scores.astype(np.float64))
+
+
+def scores_as(kind: Kind, predictions: Predictions) -> Array:
+    """The scores in float64 as ``kind``, by the same operations as when a map is applied."""
+    scores = predictions.scores.astype(np.float64)
+    if kind == predictions.kind:
+        return scores
+    return log_probabilities(scores) if kind == "logits" else softmax(scores)

@@ -26,7 +26,10 @@ _LARGE = 1 << 20  # Scores from which on compiling or loading the numba kernel p
 
 @dataclass(frozen=True)
 class Moments:
-    """f, f', f'', f''' at one β; ``spread`` = max_i max_k |z_ik|, ``wrong`` = rows with z_y < 0."""
+    """f and its derivatives at one β, and f(1).
+
+    ``spread`` is the largest |z|, ``wrong`` the number of rows whose label has z_y < 0.
+    """
 
     nll: float
     first: float
@@ -34,6 +37,7 @@ class Moments:
     third: float
     spread: float
     wrong: int
+    nll_at_one: float
 
 
 class Sweep:
@@ -55,9 +59,9 @@ class Sweep:
     @cached_property
     def _kernel(self) -> Callable[[np.ndarray, np.ndarray, float], Moments]:
         if self.logits.size >= _LARGE and find_spec("numba") is not None:
-            from calibrant.calibrators.moments_numba import moments
+            from calibrant.calibrators import moments_numba
 
-            return moments
+            return moments_numba.moments
         return moments_numpy
 
 
@@ -65,22 +69,22 @@ def moments_numpy(logits: np.ndarray, labels: np.ndarray, beta: float) -> Moment
     """The sweep in plain NumPy."""
     n, classes = logits.shape
     size = max(1, _CHUNK // classes)
-    sums, spread, wrong = np.zeros(4), 0.0, 0
+    sums, spread, wrong = np.zeros(5), 0.0, 0
     for start in range(0, n, size):
-        part, lowest, misses = _chunk(
-            logits[start : start + size], labels[start : start + size], beta
-        )
-        sums += part
+        part = slice(start, start + size)
+        chunk, lowest, misses = _chunk(logits[part], labels[part], beta)
+        sums += chunk
         spread, wrong = max(spread, -lowest), wrong + misses
-    nll, first, second, third = (float(s) for s in sums / n)
-    return Moments(nll, first, second, third, spread, wrong)
+    nll, first, second, third, at_one = (float(s) for s in sums / n)
+    return Moments(nll, first, second, third, spread, wrong, at_one)
 
 
 def _chunk(logits: np.ndarray, labels: np.ndarray, beta: float) -> tuple[np.ndarray, float, int]:
-    """The four sums, the lowest z and the number of z_y < 0 of one chunk."""
+    """The five sums, the lowest z and the number of z_y < 0 of one chunk."""
     z = np.array(logits.T, dtype=np.float64, order="C")  # Classes first: sums run over long rows.
     z -= z.max(axis=0)
-    z_label = z[labels, np.arange(len(labels))]
+    lowest, z_label = float(z.min()), z[labels, np.arange(len(labels))]
+    at_one = np.log(np.exp(z).sum(axis=0)) - z_label
     weights = np.exp(beta * z)
     total = weights.sum(axis=0)
     weights /= total
@@ -90,6 +94,5 @@ def _chunk(logits: np.ndarray, labels: np.ndarray, beta: float) -> tuple[np.ndar
     variance = np.einsum("kn,kn->n", weights, z)
     weights *= z
     skew = np.einsum("kn,kn->n", weights, z)
-    lowest = float((z + mean).min())
-    sums = [np.log(total) - beta * z_label, mean - z_label, variance, skew]
+    sums = [np.log(total) - beta * z_label, mean - z_label, variance, skew, at_one]
     return np.array([s.sum() for s in sums]), lowest, int((z_label < 0).sum())

@@ -20,10 +20,10 @@ import numpy as np
 
 from calibrant.calibrators.moments import Moments, Sweep
 
-__all__ = ["Optimum", "best_inverse_temperature"]
+__all__ = ["Optimum", "best_inverse_temperature", "solve"]
 
 TOLERANCE = 1e-9  # On β |f'(β)|.
-_SAMPLE = 1 << 14  # Rows of the sample that gives the start.
+_SAMPLE = 1 << 12  # Rows of the sample that gives the start.
 _LARGEST_STEP = 2.0  # In log β.
 _MOST_PASSES = 200
 
@@ -52,10 +52,11 @@ def best_inverse_temperature(logits: np.ndarray, labels: np.ndarray, start: floa
             np.ascontiguousarray(logits[::stride]), labels[::stride], start
         )
         start = sample.beta
-    return _solve(Sweep(logits, labels), start)
+    return solve(Sweep(logits, labels), start)
 
 
-def _solve(sweep: Sweep, beta: float) -> Optimum:
+def solve(sweep: Sweep, beta: float) -> Optimum:
+    """Minimise from ``beta`` on."""
     low, high = 0.0, math.inf
     here = sweep(beta)
     while beta * abs(here.first) >= TOLERANCE and sweep.passes < _MOST_PASSES:

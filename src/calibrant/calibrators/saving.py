@@ -85,7 +85,11 @@ def _header(calibrator: Calibrator) -> dict[str, Any]:
 def _rebuilt(header: dict[str, Any], learned: dict[str, np.ndarray]) -> Calibrator:
     from calibrant.calibrators import calibrator_class
 
-    calibrator = calibrator_class(header["method"])(**header["hyperparameters"])
+    arguments = {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in header["hyperparameters"].items()
+    }
+    calibrator = calibrator_class(header["method"])(**arguments)
     names = header["label_names"]
     values = {k: v.item() if v.ndim == 0 else v for k, v in learned.items()}
     calibrator._restore(values, int(header["classes"]), names and tuple(names))

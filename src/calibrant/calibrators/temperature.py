@@ -8,7 +8,7 @@ from typing import Any
 
 from calibrant.arrays import Array
 from calibrant.calibrators.base import CalibrationWarning, Calibrator, Fit
-from calibrant.calibrators.likelihood import fitting_logits, mean_nll
+from calibrant.calibrators.likelihood import fitting_logits
 from calibrant.calibrators.newton import Optimum, best_inverse_temperature
 from calibrant.predictions import Predictions
 
@@ -43,9 +43,9 @@ class Temperature(Calibrator):
         best = best_inverse_temperature(logits, labels)
         warn_if_unbounded(best)
         beta = 1.0 if best.at.spread == 0 else best.beta
-        before = mean_nll(predictions.scores, predictions.kind, labels)
-        details = {"passes": best.passes}
-        return Fit({"temperature_": 1 / beta}, before, best.nll, details)
+        return Fit(
+            {"temperature_": 1 / beta}, best.at.nll_at_one, best.nll, {"passes": best.passes}
+        )
 
     def _apply(self, scores: Array, values: Mapping[str, Any]) -> Array:
         return scores / values["temperature_"]

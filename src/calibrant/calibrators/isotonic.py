@@ -1,0 +1,98 @@
+"""Isotonic regression: the best non-decreasing map."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from calibrant.arrays import Array
+from calibrant.calibrators.backend import interpolate
+from calibrant.calibrators.pool_adjacent import pool_adjacent_violators
+from calibrant.calibrators.scalar import OneVsRest, ScalarMap, TopLabel
+from calibrant.errors import InputError
+
+__all__ = ["Isotonic", "TopLabelIsotonic"]
+
+
+class Isotonic(OneVsRest):
+    """q_k = the non-decreasing function of p_k with the least squared error; one against the rest.
+
+    Zadrozny, Elkan, "Transforming classifier scores into accurate multiclass probability
+    estimates", KDD 2002. Between the blocks of the fit it interpolates linearly, as scikit-learn
+    does. Values are kept within ``floor`` of 0 and 1, so that the NLL of new data stays finite;
+    ``floor=0`` is the published map.
+
+    No shape is assumed, so it needs data: below about 1000 examples per class prefer a parametric
+    map. Scores within a block become ties.
+
+    >>> from calibrant import Predictions
+    >>> p = Predictions.from_probabilities([0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1])
+    >>> Isotonic(floor=0).fit(p).transform(p).scores[:, 1]
+    array([0. , 0.5, 0.5, 1. ])
+    """
+
+    name = "isotonic"
+
+    nodes_: np.ndarray
+    values_: np.ndarray
+
+    def __init__(self, floor: float = 1e-6) -> None:
+        self.floor = floor
+
+    def _scalar(self) -> ScalarMap:
+        return _IsotonicMap(self.floor)
+
+
+class TopLabelIsotonic(TopLabel):
+    """c' = the non-decreasing function of the confidence c nearest to correctness.
+
+    One function for all classes, so it needs K times fewer examples than :class:`Isotonic`.
+
+    >>> from calibrant import Predictions
+    >>> p = Predictions.from_probabilities([0.9, 0.9, 0.9, 0.9], [0, 1, 1, 1])
+    >>> TopLabelIsotonic().fit(p).transform(p).scores[0]
+    array([0.25, 0.75])
+    """
+
+    name = "isotonic-top-label"
+
+    nodes_: np.ndarray
+    values_: np.ndarray
+
+    def __init__(self, floor: float = 1e-6) -> None:
+        self.floor = floor
+
+    def _scalar(self) -> ScalarMap:
+        return _IsotonicMap(self.floor)
+
+
+class _IsotonicMap(ScalarMap):
+    def __init__(self, floor: float) -> None:
+        if not 0 <= floor < 0.5:
+            raise InputError(f"Isotonic regression expects floor in [0, 0.5), got {floor}.")
+        self.floor = floor
+
+    def fit(self, scores: np.ndarray, happened: np.ndarray) -> dict[str, np.ndarray]:
+        distinct, count, hits = _by_score(scores, happened)
+        means, starts = pool_adjacent_violators(hits / count, count)
+        ends = np.append(starts[1:], len(distinct)) - 1
+        # A block is flat from its first to its last score; between blocks lies a line.
+        nodes = np.stack([distinct[starts], distinct[ends]], axis=1).ravel()
+        values = np.repeat(np.clip(means, self.floor, 1 - self.floor), 2)
+        return {"nodes_": nodes, "values_": values}
+
+    def apply(self, scores: Array, values: Mapping[str, Any]) -> Array:
+        return interpolate(values["nodes_"], values["values_"], scores)
+
+
+def _by_score(
+    scores: np.ndarray, happened: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The distinct scores in ascending order, how often each occurs, and with how many events."""
+    order = np.argsort(scores)
+    ordered = scores[order]
+    first = np.flatnonzero(np.append(True, ordered[1:] > ordered[:-1]))
+    count = np.diff(np.append(first, len(ordered)))
+    return ordered[first], count, np.add.reduceat(happened[order].astype(np.int64), first)

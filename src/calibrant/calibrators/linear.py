@@ -1,0 +1,91 @@
+"""The objective of vector, matrix and Dirichlet scaling: multinomial logistic regression."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+
+from calibrant.calibrators.base import CalibrationWarning
+from calibrant.calibrators.minimize import Minimum, minimize
+
+__all__ = ["Penalty", "fit_matrix", "fit_vector"]
+
+# A function of the weights and intercepts, with its gradients.
+Penalty = Callable[[np.ndarray, np.ndarray], tuple[float, np.ndarray, np.ndarray]]
+
+_CHUNK = 1 << 18
+
+
+def fit_matrix(
+    features: np.ndarray, labels: np.ndarray, start: np.ndarray, penalty: Penalty
+) -> tuple[np.ndarray, np.ndarray]:
+    """W (K, K) and b (K,) that minimise the mean NLL of softmax(W x + b), plus the penalty."""
+    classes = features.shape[1]
+
+    def value(theta: np.ndarray) -> tuple[float, np.ndarray]:
+        weights, intercepts = theta[:-classes].reshape(classes, classes), theta[-classes:]
+        loss, w_slope, b_slope = penalty(weights, intercepts)
+        n = len(labels)
+        for part in _parts(n, classes):
+            nll, residual = _residual(features[part] @ weights.T + intercepts, labels[part])
+            loss += nll / n
+            w_slope = w_slope + residual.T @ features[part] / n
+            b_slope = b_slope + residual.sum(axis=0) / n
+        return loss, np.append(w_slope, b_slope)
+
+    best = minimize(value, np.append(start, np.zeros(classes)))
+    _warn_unless_converged(best)
+    return best.x[:-classes].reshape(classes, classes), best.x[-classes:]
+
+
+def fit_vector(
+    features: np.ndarray, labels: np.ndarray, start: np.ndarray, penalty: Penalty
+) -> tuple[np.ndarray, np.ndarray]:
+    """w (K,) and b (K,) that minimise the mean NLL of softmax(w ∘ x + b), plus the penalty."""
+    classes = features.shape[1]
+
+    def value(theta: np.ndarray) -> tuple[float, np.ndarray]:
+        weights, intercepts = theta[:classes], theta[classes:]
+        loss, w_slope, b_slope = penalty(weights, intercepts)
+        n = len(labels)
+        for part in _parts(n, classes):
+            nll, residual = _residual(features[part] * weights + intercepts, labels[part])
+            loss += nll / n
+            w_slope = w_slope + np.einsum("nk,nk->k", residual, features[part]) / n
+            b_slope = b_slope + residual.sum(axis=0) / n
+        return loss, np.append(w_slope, b_slope)
+
+    best = minimize(value, np.append(start, np.zeros(classes)))
+    _warn_unless_converged(best)
+    return best.x[:classes], best.x[classes:]
+
+
+def _parts(n: int, classes: int) -> list[slice]:
+    size = max(1, _CHUNK // classes)
+    return [slice(start, start + size) for start in range(0, n, size)]
+
+
+def _residual(logits: np.ndarray, labels: np.ndarray) -> tuple[float, np.ndarray]:
+    """Σ −log p_y, and p − onehot(y), computed in place of the logits."""
+    rows = np.arange(len(labels))
+    logits -= logits.max(axis=1, keepdims=True)
+    chosen = logits[rows, labels]
+    np.exp(logits, out=logits)
+    total = logits.sum(axis=1, keepdims=True)
+    logits /= total
+    logits[rows, labels] -= 1
+    return float((np.log(total[:, 0]) - chosen).sum()), logits
+
+
+def _warn_unless_converged(best: Minimum) -> None:
+    slope = float(np.abs(best.gradient).max())
+    if not best.converged and slope > 1e-5:
+        warnings.warn(
+            f"The fit stopped after {best.evaluations} evaluations with a gradient of "
+            f"{slope:.1g}; the map is better than its start but not the best. A stronger "
+            "regularisation helps.",
+            CalibrationWarning,
+            stacklevel=5,
+        )

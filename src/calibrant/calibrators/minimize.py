@@ -1,0 +1,107 @@
+"""L-BFGS for smooth convex functions, in float64 and NumPy alone."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+__all__ = ["Minimum", "minimize"]
+
+Function = Callable[[np.ndarray], tuple[float, np.ndarray]]
+
+_DECREASE, _CURVATURE = 1e-4, 0.9  # Wolfe's conditions.
+_MOST_HALVINGS = 50
+
+
+@dataclass(frozen=True)
+class Minimum:
+    """Where the search ended; ``converged``: the largest gradient entry is below the tolerance."""
+
+    x: np.ndarray
+    value: float
+    gradient: np.ndarray
+    evaluations: int
+    converged: bool
+
+
+def minimize(
+    function: Function,
+    start: np.ndarray,
+    *,
+    tolerance: float = 1e-7,
+    most_steps: int = 500,
+    memory: int = 20,
+) -> Minimum:
+    """Minimise a function that returns its value and gradient.
+
+    Nocedal, "Updating quasi-Newton matrices with limited storage", 1980; the line search is that
+    of Lewis and Overton (2013): bisection until the weak Wolfe conditions hold. The value never
+    rises, so the result is at least as good as ``start``.
+
+    >>> def bowl(x):
+    ...     return float(((x - 3) ** 2).sum()), 2 * (x - 3)
+    >>> minimize(bowl, np.zeros(2)).x
+    array([3., 3.])
+    """
+    x, (value, gradient) = start, function(start)
+    pairs: deque[tuple[np.ndarray, np.ndarray]] = deque(maxlen=memory)
+    evaluations = 1
+    for _ in range(most_steps):
+        if np.abs(gradient).max() < tolerance:
+            break
+        direction = -_inverse_hessian_times(gradient, pairs)
+        found, count = _line_search(function, x, value, gradient, direction)
+        evaluations += count
+        if found is None:
+            if not pairs:
+                break  # Even the steepest descent lowers nothing any more: rounding.
+            pairs.clear()
+            continue
+        new_x, value, new_gradient = found
+        step, change = new_x - x, new_gradient - gradient
+        if step @ change > 1e-14 * np.linalg.norm(step) * np.linalg.norm(change):
+            pairs.append((step, change))
+        x, gradient = new_x, new_gradient
+    return Minimum(x, value, gradient, evaluations, bool(np.abs(gradient).max() < tolerance))
+
+
+def _inverse_hessian_times(
+    gradient: np.ndarray, pairs: deque[tuple[np.ndarray, np.ndarray]]
+) -> np.ndarray:
+    """The two loops over the stored steps s and gradient changes y."""
+    q, shares = gradient.copy(), []
+    for s, y in reversed(pairs):
+        shares.append((s @ q) / (s @ y))
+        q -= shares[-1] * y
+    if pairs:
+        s, y = pairs[-1]
+        q *= (s @ y) / (y @ y)
+    else:
+        q /= max(1.0, float(np.linalg.norm(q)))
+    for (s, y), share in zip(pairs, reversed(shares), strict=True):
+        q += (share - (y @ q) / (s @ y)) * s
+    return q
+
+
+def _line_search(
+    function: Function, x: np.ndarray, value: float, gradient: np.ndarray, direction: np.ndarray
+) -> tuple[tuple[np.ndarray, float, np.ndarray] | None, int]:
+    """A point along ``direction`` with the weak Wolfe conditions (or None), and the count."""
+    slope = float(gradient @ direction)
+    low, high, length = 0.0, np.inf, 1.0
+    # Differences of the value below its rounding say nothing; the slope then decides.
+    noise = 1e-15 * abs(value)
+    for count in range(1, _MOST_HALVINGS + 1):
+        new_x = x + length * direction
+        new_value, new_gradient = function(new_x)
+        if not new_value <= value + _DECREASE * length * slope + noise:
+            high = length
+        elif float(new_gradient @ direction) < _CURVATURE * slope:
+            low = length
+        else:
+            return (new_x, new_value, new_gradient), count
+        length = (low + high) / 2 if high < np.inf else 2 * length
+    return None, _MOST_HALVINGS

@@ -1,0 +1,115 @@
+"""Maps of one number, and the two ways to lift them to K classes.
+
+A :class:`ScalarMap` learns how often an event happens given a score. :class:`OneVsRest` learns
+one such map per class (is it class k?) and divides by the sum; :class:`TopLabel` learns a single
+one (is the predicted class right?) and spreads the rest as before.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from calibrant.arrays import Array
+from calibrant.calibrators.backend import constant, log_odds, namespace, normalized, pick
+from calibrant.calibrators.base import Calibrator, Fit
+from calibrant.calibrators.likelihood import scores_as
+from calibrant.predictions import Kind, Predictions
+
+__all__ = ["OneVsRest", "ScalarMap", "TopLabel"]
+
+
+class ScalarMap(ABC):
+    """From a score to the probability of an event, learned from (score, happened?) pairs."""
+
+    @abstractmethod
+    def fit(self, scores: np.ndarray, happened: np.ndarray) -> dict[str, np.ndarray]:
+        """Learn from float64 scores (n,) and booleans (n,): one-dimensional arrays by name."""
+
+    @abstractmethod
+    def apply(self, scores: Array, values: Mapping[str, Any]) -> Array:
+        """Map (n, C) scores, one column per map; ``values`` holds (C, m) arrays."""
+
+
+class OneVsRest(Calibrator):
+    """q_k = map_k(p_k), divided by Σ_j q_j; a row of zeros becomes uniform.
+
+    With two classes there is one map, of class 1, and class 0 has the complement. A map that
+    ``takes`` logits gets log-odds, log p_k / (1 − p_k), in place of p_k.
+    """
+
+    takes: ClassVar[Kind] = "probabilities"
+    gives: ClassVar[Kind] = "probabilities"
+
+    @abstractmethod
+    def _scalar(self) -> ScalarMap:
+        """The map of one number, with this calibrator's hyper-parameters."""
+
+    def _fit(self, predictions: Predictions) -> Fit:
+        scalar, labels = self._scalar(), predictions.labels
+        scores = self._columns(scores_as(self.takes, predictions))
+        first = predictions.classes - scores.shape[1]
+        columns = (np.ascontiguousarray(x) for x in scores.T)
+        return Fit(_stacked([scalar.fit(x, labels == first + c) for c, x in enumerate(columns)]))
+
+    def _apply(self, scores: Array, values: Mapping[str, Any]) -> Array:
+        mapped = self._scalar().apply(self._columns(scores), values)
+        if int(scores.shape[-1]) > 2:
+            return normalized(mapped)
+        return namespace(scores).concatenate((1 - mapped, mapped), axis=-1)
+
+    def _columns(self, scores: Array) -> Array:
+        """One column per map: K of them, or that of class 1 where there are two classes."""
+        columns = log_odds(scores) if self.takes == "logits" else scores
+        return columns[..., 1:] if int(scores.shape[-1]) == 2 else columns
+
+
+class TopLabel(Calibrator):
+    """c' = map(c) for the largest probability c; the others times (1 − c') / (1 − c).
+
+    Where c = 1 the others are all 0: they share 1 − c' equally. The predicted class changes where
+    c' falls below the second largest, so the accuracy may.
+    """
+
+    takes: ClassVar[Kind] = "probabilities"
+    gives: ClassVar[Kind] = "probabilities"
+
+    @abstractmethod
+    def _scalar(self) -> ScalarMap:
+        """The map of one number, with this calibrator's hyper-parameters."""
+
+    def _fit(self, predictions: Predictions) -> Fit:
+        scores = scores_as("probabilities", predictions)
+        predicted = scores.argmax(axis=1)
+        right = predicted == predictions.labels
+        return Fit(_stacked([self._scalar().fit(pick(scores, predicted)[:, 0], right)]))
+
+    def _apply(self, scores: Array, values: Mapping[str, Any]) -> Array:
+        xp = namespace(scores)
+        predicted = xp.argmax(scores, axis=-1)
+        confidence = self._scalar().apply(pick(scores, predicted), values)
+        columns = constant(np.arange(int(scores.shape[-1])), scores)
+        is_top = columns == predicted[..., None]
+        return xp.where(is_top, confidence, (1 - confidence) * _shares(scores, is_top))
+
+
+def _shares(scores: Array, is_top: Array) -> Array:
+    """How the classes other than the top share its remainder: as before, equally if all are 0."""
+    xp = namespace(scores)
+    rest = xp.where(is_top, 0.0, scores)
+    total = rest.sum(axis=-1, keepdims=True)
+    equal = 1.0 / (int(scores.shape[-1]) - 1)
+    return xp.where(total > 0, rest / xp.where(total > 0, total, 1.0), equal)
+
+
+def _stacked(maps: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    """(C, m) arrays; shorter ones are continued with their last value, which changes no map."""
+    result = {}
+    for name in maps[0]:
+        length = max(len(m[name]) for m in maps)
+        rows = [np.pad(m[name], (0, length - len(m[name])), mode="edge") for m in maps]
+        result[name] = np.stack(rows)
+    return result

@@ -1,0 +1,96 @@
+"""Spline calibration: the slope of a smooth curve through the cumulative accuracy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from calibrant.arrays import Array
+from calibrant.calibrators.backend import interpolate
+from calibrant.calibrators.scalar import ScalarMap, TopLabel
+from calibrant.errors import InputError
+
+__all__ = ["Spline"]
+
+_MOST_NODES = 1000  # Nodes of the saved map, at quantiles of the confidences.
+
+
+class Spline(TopLabel):
+    """c' = h'(t), the slope of a cubic spline through the cumulative accuracy at quantile t of c.
+
+    Gupta, Rahimi, Ajanthan, Mensink, Sminchisescu, Hartley, "Calibration of Neural Networks using
+    Splines", ICLR 2021. With confidences in ascending order, h(i/n) = (1/n) Σ_{j≤i} right_j; a
+    natural cubic spline with ``knots`` knots is fitted to it by least squares, and its derivative
+    at t estimates the accuracy there. Tied confidences are one point. The map is kept at up to
+    1000 quantiles and interpolated linearly between them, and within ``floor`` of 0 and 1.
+
+    A smooth binning-free map of the top label; the derivative may oscillate where data are few.
+
+    >>> from calibrant import Predictions
+    >>> confidence = np.linspace(0.5, 0.999, 1001)
+    >>> right = np.arange(1001) % 4 != 0  # Three of four, whatever the confidence.
+    >>> from calibrant import Predictions
+    >>> p = Predictions.from_probabilities(confidence, right.astype(int))
+    >>> Spline().fit(p).transform(p).scores[[100, 900], 1].round(2)
+    array([0.75, 0.75])
+    """
+
+    name = "spline"
+
+    nodes_: np.ndarray
+    values_: np.ndarray
+
+    def __init__(self, knots: int = 6, floor: float = 1e-6) -> None:
+        self.knots = knots
+        self.floor = floor
+
+    def _scalar(self) -> ScalarMap:
+        return _SplineMap(self.knots, self.floor)
+
+
+class _SplineMap(ScalarMap):
+    def __init__(self, knots: int, floor: float) -> None:
+        if knots < 2 or not 0 <= floor < 0.5:
+            raise InputError(
+                f"Spline expects knots ≥ 2 and floor in [0, 0.5), got {knots} and {floor}."
+            )
+        self.knots, self.floor = knots, floor
+
+    def fit(self, scores: np.ndarray, happened: np.ndarray) -> dict[str, np.ndarray]:
+        order = np.argsort(scores)
+        ordered = scores[order]
+        last = np.flatnonzero(np.append(ordered[1:] > ordered[:-1], True))
+        t = (last + 1) / len(scores)
+        h = happened[order].cumsum()[last] / len(scores)
+        knots = np.linspace(0, 1, self.knots)
+        # h(0) = 0 is a point of the curve too.
+        basis, _ = natural_splines(np.append(0, t), knots)
+        coefficients = np.linalg.lstsq(basis, np.append(0, h), rcond=None)[0]
+        kept = np.unique(np.linspace(0, len(t) - 1, _MOST_NODES).round().astype(int))
+        # The slope at the middle of a tied group, which stands for all of it.
+        middle = (np.append(0, t)[:-1] + t)[kept] / 2
+        slope = natural_splines(middle, knots)[1] @ coefficients
+        nodes, values = ordered[last][kept], np.clip(slope, self.floor, 1 - self.floor)
+        if len(nodes) == 1:
+            nodes, values = np.repeat(nodes, 2), np.repeat(values, 2)
+        return {"nodes_": nodes, "values_": values}
+
+    def apply(self, scores: Array, values: Mapping[str, Any]) -> Array:
+        return interpolate(values["nodes_"], values["values_"], scores)
+
+
+def natural_splines(t: np.ndarray, knots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """A basis of the natural cubic splines, and its derivative, at ``t``; both (n, knots).
+
+    1, t, and d_k − d_{m−1} with d_k = ((t − ξ_k)₊³ − (t − ξ_m)₊³) / (ξ_m − ξ_k): cubic between
+    the knots ξ, linear beyond the first and last (Hastie, Tibshirani, Friedman, 2009, 5.2.1).
+    """
+    above = np.maximum(t[:, None] - knots, 0)
+    gaps = knots[-1] - knots[:-1]
+    cubes = (above[:, :-1] ** 3 - above[:, -1:] ** 3) / gaps
+    squares = 3 * (above[:, :-1] ** 2 - above[:, -1:] ** 2) / gaps
+    one = np.ones((len(t), 1))
+    values = np.hstack([one, t[:, None], cubes[:, :-1] - cubes[:, -1:]])
+    return values, np.hstack([0 * one, one, squares[:, :-1] - squares[:, -1:]])

@@ -1,0 +1,58 @@
+"""Piecewise constant maps of one probability: what histogram binning and BBQ both end in."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from calibrant.arrays import Array
+from calibrant.calibrators.backend import step
+from calibrant.calibrators.scalar import ScalarMap
+
+__all__ = ["StepMap", "bin_sums", "equal_mass_edges", "steps"]
+
+
+class StepMap(ScalarMap):
+    """values_[b] where edges_[b − 1] < p ≤ edges_[b]."""
+
+    @abstractmethod
+    def fit(self, scores: np.ndarray, happened: np.ndarray) -> dict[str, np.ndarray]:
+        """Edges and values."""
+
+    def apply(self, scores: Array, values: Mapping[str, Any]) -> Array:
+        """Look each score up."""
+        return step(values["edges_"], values["values_"], scores)
+
+
+def steps(edges: np.ndarray, values: np.ndarray) -> dict[str, np.ndarray]:
+    """The learned arrays; a single bin gets an edge at 1, so that there is always one."""
+    if not len(edges):
+        edges, values = np.ones(1), np.repeat(values, 2)
+    return {"edges_": edges.astype(np.float64), "values_": values}
+
+
+def equal_mass_edges(ordered: np.ndarray, bins: int) -> np.ndarray:
+    """Inner edges that give each bin as near as possible the same number of ``ordered`` scores.
+
+    Each edge is the largest score of its bin, so tied scores stay together; a bin that ties would
+    leave empty is merged, so there may be fewer than ``bins``.
+
+    >>> equal_mass_edges(np.array([0.1, 0.2, 0.3, 0.3, 0.3, 1.0]), 3)
+    array([0.2, 0.3])
+    """
+    positions = np.arange(1, bins) * len(ordered) // bins
+    edges: np.ndarray = np.unique(ordered[np.maximum(positions - 1, 0)])
+    inner: np.ndarray = edges[edges < ordered[-1]]
+    return inner
+
+
+def bin_sums(
+    scores: np.ndarray, happened: np.ndarray, edges: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """How many scores fall into each bin, and for how many of them it happened."""
+    index = np.searchsorted(edges, scores)
+    bins = len(edges) + 1
+    return np.bincount(index, minlength=bins), np.bincount(index[happened], minlength=bins)
