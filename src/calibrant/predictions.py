@@ -236,7 +236,8 @@ def softmax(logits: Array) -> Array:
     wide = _at_least_float32(logits)
     if is_tensor(wide):
         return wide.softmax(-1)
-    exponentials = np.exp(wide - wide.max(axis=-1, keepdims=True))
+    with np.errstate(over="ignore"):  # A class ruled out by the lowest float: −∞, so exp gives 0.
+        exponentials = np.exp(wide - wide.max(axis=-1, keepdims=True))
     return exponentials / exponentials.sum(axis=-1, keepdims=True)
 
 
