@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import ModuleType
 
 import numpy as np
 
+from calibrant.arrays import is_tensor, to_numpy
+from calibrant.errors import InputError
 from calibrant.metrics.bins import Bins, Closed
+from calibrant.metrics.compiled import kernels, plain, spread
 from calibrant.metrics.state import CalibrationState
 from calibrant.predictions import Predictions
 
-__all__ = ["accumulate"]
+__all__ = ["accumulate", "edge_type"]
 
 _CHUNK = 1 << 16  # Scores per chunk: half a megabyte in float64, small enough for L2.
 
@@ -29,35 +33,114 @@ def accumulate(
     With ``block``, an array that puts each example into one of ``blocks`` blocks, the sums have a
     leading axis of that length: one state per block, for :mod:`calibrant.metrics.bootstrap`.
 
+    Tensors are worked on where they are. Large inputs in host memory go through the kernels of the
+    extra ``fast`` where it is installed (:mod:`calibrant.metrics.compiled`), with equal results.
+
     >>> p = Predictions.from_probabilities([[0.9, 0.1], [0.3, 0.7]], [0, 0])
     >>> accumulate(p, bins=5).top_count
     array([0, 0, 0, 1, 1])
     """
     bins = bins if isinstance(bins, Bins) else Bins(bins, closed)
     lead = 1 if block is None else blocks
+    if block is not None:
+        block = _checked(block, len(predictions), blocks)
     state = CalibrationState.empty(predictions.classes, bins, classwise=classwise, blocks=(lead,))
-    rows = max(1, _CHUNK // predictions.classes)
-    for start in range(0, len(predictions), rows):
-        part = predictions[start : start + rows].numpy()
-        where = np.zeros(len(part), np.int64) if block is None else block[start : start + rows]
-        _add_rows(state, part, where)
-    state = replace(state, ignored=predictions.ignored)
+    if is_tensor(predictions.scores) and predictions.scores.device.type != "cpu":
+        from calibrant.metrics.tensors import add_tensors
+
+        add_tensors(state, predictions, block)
+    elif (module := kernels(len(predictions) * predictions.classes)) is not None:
+        _add_compiled(state, predictions, block, module)
+    else:
+        _add_numpy(state, predictions, block)
+    n, correct = state.top_count.sum(axis=-1), state.top_correct.sum(axis=-1)
+    state = replace(state, ignored=predictions.ignored, n=n, correct=correct)
     return state.total() if block is None else state
 
 
-def _add_rows(state: CalibrationState, part: Predictions, block: np.ndarray) -> None:
+def _checked(block: np.ndarray, rows: int, blocks: int) -> np.ndarray:
+    block = np.ascontiguousarray(block, np.int64)
+    if block.shape != (rows,) or (rows and not 0 <= block.min() <= block.max() < blocks):
+        raise InputError(
+            f"accumulate expects a block number in 0..{blocks - 1} for each of {rows} examples, "
+            f"got shape {block.shape}{f', {block.min()}..{block.max()}' if block.size else ''}."
+        )
+    return block
+
+
+def _add_compiled(
+    state: CalibrationState, p: Predictions, block: np.ndarray | None, kernels: ModuleType
+) -> None:
+    """Add all rows by the compiled kernel, on all processors."""
+    dtype = edge_type(p)
+    edges, right = state.bins.edges(dtype).astype(np.float64), state.bins.closed == "right"
+    # Farther than this from a whole number, value · count tells the bin without a look at edges.
+    margin = 4 * state.bins.count * float(np.finfo(dtype).eps)
+    labels = to_numpy(p.labels)
+    where = np.empty(0, np.int64) if block is None else block
+
+    def add(start: int, stop: int) -> CalibrationState:
+        part = CalibrationState.empty(
+            state.classes, state.bins, classwise=state.classwise, blocks=state.n.shape
+        )
+        scores, owned = plain(p.scores[start:stop]), np.ascontiguousarray(labels[start:stop])
+        scored, top, classwise, low = _tables(part)
+        cut = (edges, right, margin)
+        logits = p.kind == "logits"
+        kernels.add_rows(scores, owned, where[start:stop], cut, logits, scored, top, classwise, low)
+        if state.classwise:
+            part.class_count[..., 0] += low[0]
+            part.class_confidence[..., 0] += low[1]
+        return part
+
+    cells = sum(getattr(state, name).size for name in state.SUMS)
+    for part in spread(add, len(p), p.classes, cells):
+        for name in state.SUMS:
+            getattr(state, name)[...] += getattr(part, name)
+
+
+def _tables(state: CalibrationState) -> tuple[tuple[np.ndarray, ...], ...]:
+    """The sums of a state in the groups that the kernel takes, and room for those of bin 0."""
+    shape = (*state.n.shape, state.classes if state.classwise else 0)
+    top = ("top_count", "top_confidence", "top_correct", "label_count")
+    predicted = ("predicted_count", "predicted_confidence", "predicted_correct")
+    return (
+        (state.nll, state.brier),
+        tuple(getattr(state, name).reshape(-1) for name in top + predicted),
+        (state.class_count, state.class_confidence, state.class_correct),
+        (np.zeros(shape, np.int64), np.zeros(shape)),
+    )
+
+
+def edge_type(predictions: Predictions) -> np.dtype:
+    """The type in which confidences meet the edges: that of probabilities as they were given."""
+    logits = predictions.kind == "logits"
+    return np.dtype(np.float64) if logits else to_numpy(predictions.scores[:0]).dtype
+
+
+def _add_numpy(state: CalibrationState, p: Predictions, block: np.ndarray | None) -> None:
+    """Add all rows by NumPy, chunk after chunk."""
+    rows = max(1, _CHUNK // p.classes)
+    for start in range(0, len(p), rows):
+        part = slice(start, start + rows)
+        scores, labels = to_numpy(p.scores[part]), to_numpy(p.labels[part])
+        where = np.zeros(len(labels), np.int64) if block is None else block[part]
+        _add_rows(state, scores, labels, p.kind == "logits", where)
+
+
+def _add_rows(
+    state: CalibrationState, scores: np.ndarray, labels: np.ndarray, logits: bool, block: np.ndarray
+) -> None:
     """Add the rows of one chunk to the sums of their blocks, in place."""
-    rows, labels = np.arange(len(part)), part.labels
-    probabilities, nll = _probabilities_and_nll(part)
-    predicted = part.scores.argmax(axis=1)
+    rows = np.arange(len(labels))
+    probabilities, nll = _probabilities_and_nll(scores, labels, logits)
+    predicted = scores.argmax(axis=1)
     confidence = probabilities[rows, predicted]
     correct = predicted == labels
     wide = probabilities.astype(np.float64, copy=False)
     # Σ_k (p_k − 1[y = k])² = Σ_k p_k² − 2 p_y + 1
     brier = np.einsum("nk,nk->n", wide, wide) - 2 * wide[rows, labels] + 1
 
-    _add(state.n, block)
-    _add(state.correct, block, correct)
     _add(state.nll, block, nll)
     _add(state.brier, block, brier)
     cell = block * state.bins.count + state.bins.index(confidence)
@@ -77,19 +160,23 @@ def _add_rows(state: CalibrationState, part: Predictions, block: np.ndarray) -> 
         _add(state.class_correct, cells[rows, labels])
 
 
-def _probabilities_and_nll(part: Predictions) -> tuple[np.ndarray, np.ndarray]:
+def _probabilities_and_nll(
+    scores: np.ndarray, labels: np.ndarray, logits: bool
+) -> tuple[np.ndarray, np.ndarray]:
     """p of shape (n, K) and −log p_y; from logits in float64, log-sum-exp so that it is finite."""
-    rows = np.arange(len(part))
-    if part.kind == "probabilities":
-        with np.errstate(divide="ignore"):  # p_y = 0: the log-likelihood is −∞, and says so.
-            return part.scores, -np.log(part.scores[rows, part.labels].astype(np.float64))
-    logits = part.scores.astype(np.float64)
-    logits -= logits.max(axis=1, keepdims=True)
-    chosen = logits[rows, part.labels]
-    np.exp(logits, out=logits)
-    sums = logits.sum(axis=1, keepdims=True)
-    logits /= sums
-    return logits, np.log(sums[:, 0]) - chosen
+    rows = np.arange(len(labels))
+    if not logits:
+        # Rounding can put a probability a little below 0. Where p_y = 0 the loss is ∞.
+        chosen = np.maximum(scores[rows, labels].astype(np.float64), 0)
+        with np.errstate(divide="ignore"):
+            return scores, -np.log(chosen)
+    shifted = scores.astype(np.float64)
+    shifted -= shifted.max(axis=1, keepdims=True)
+    chosen = shifted[rows, labels]
+    np.exp(shifted, out=shifted)
+    sums = shifted.sum(axis=1, keepdims=True)
+    shifted /= sums
+    return shifted, np.log(sums[:, 0]) - chosen
 
 
 def _add(total: np.ndarray, cell: np.ndarray, weights: np.ndarray | None = None) -> None:

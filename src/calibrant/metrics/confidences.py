@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from types import ModuleType
 
 import numpy as np
 
 from calibrant.arrays import is_tensor, to_numpy
 from calibrant.errors import InputError
+from calibrant.metrics.compiled import kernels, plain, spread
 from calibrant.predictions import Predictions, softmax
 
 __all__ = ["Confidences", "confidences", "top_label"]
@@ -88,11 +90,29 @@ def top_label(predictions: Predictions) -> tuple[np.ndarray, np.ndarray, np.ndar
     >>> top_label(Predictions.from_probabilities([[0.9, 0.1], [0.5, 0.5]], [1, 0]))
     (array([0.9, 0.5]), array([0, 0]), array([False,  True]))
     """
+    on_host = not is_tensor(predictions.scores) or predictions.scores.device.type == "cpu"
+    module = kernels(len(predictions) * predictions.classes) if on_host else None
+    if module is not None:
+        return _compiled_top_label(predictions, module)
     parts = [_top_label(part) for part in predictions.chunks(_rows(predictions))]
     if not parts:
         return np.empty(0), np.empty(0, np.int64), np.empty(0, bool)
     confidence, predicted, correct = (np.concatenate(column) for column in zip(*parts, strict=True))
     return confidence, predicted, correct
+
+
+def _compiled_top_label(
+    p: Predictions, kernels: ModuleType
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    confidence, predicted = np.empty(len(p)), np.empty(len(p), np.int64)
+
+    def write(start: int, stop: int) -> None:
+        scores, rows = plain(p.scores[start:stop]), slice(start, stop)
+        kernels.top_rows(scores, p.kind == "logits", confidence[rows], predicted[rows])
+
+    for _ in spread(write, len(p), p.classes):
+        pass  # Each part writes its own rows.
+    return confidence, predicted, predicted == to_numpy(p.labels)
 
 
 def _rows(predictions: Predictions) -> int:
@@ -101,8 +121,10 @@ def _rows(predictions: Predictions) -> int:
 
 def _top_label(part: Predictions) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     if is_tensor(part.scores):
+        from calibrant.metrics.tensors import widest
+
         predicted = part.scores.argmax(dim=1)
-        scores = part.scores.double()
+        scores = part.scores.to(widest(part.scores.device))
         scores = scores if part.kind == "probabilities" else scores.softmax(dim=1)
         confidence = scores.gather(1, predicted[:, None])[:, 0]
         return to_numpy(confidence), to_numpy(predicted), to_numpy(predicted == part.labels)

@@ -1,0 +1,83 @@
+"""When to use the compiled kernels, and how to spread rows over threads.
+
+Numba takes part of a second to import and its kernels some seconds to compile, once per machine,
+so small inputs never load it: it is loaded when as many scores have been asked for in this process
+as NumPy needs about that time for. The environment variable ``CALIBRANT_KERNELS`` decides
+otherwise: ``numpy`` never loads it, ``numba`` always uses it and says so where it is missing.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
+from types import ModuleType
+from typing import TypeVar
+
+import numpy as np
+
+from calibrant.arrays import Array, to_numpy
+from calibrant.errors import InputError
+from calibrant.extras import require
+
+__all__ = ["kernels", "plain", "spread"]
+
+Result = TypeVar("Result")
+
+_WORTH_LOADING = 1 << 23  # Scores; NumPy takes about 0.2 s for them.
+_WORTH_CALLING = 1 << 12  # Below, NumPy is done before the threads have started.
+_CHUNK = 1 << 19  # Scores per task: a millisecond of work.
+
+_asked_for = 0  # Scores that this process has seen without the kernels.
+
+
+def kernels(scores: int) -> ModuleType | None:
+    """The compiled kernels where they are worth it for so many scores, else None."""
+    global _asked_for
+    choice = os.environ.get("CALIBRANT_KERNELS", "auto")
+    if choice not in ("auto", "numpy", "numba"):
+        raise InputError(f"CALIBRANT_KERNELS must be auto, numpy or numba, got {choice!r}.")
+    if choice == "numba":
+        require("numba", "fast", "CALIBRANT_KERNELS=numba")
+    elif choice == "numpy" or scores < _WORTH_CALLING:
+        return None
+    elif _asked_for < _WORTH_LOADING:
+        _asked_for += scores
+        if _asked_for < _WORTH_LOADING:
+            return None
+    if find_spec("numba") is None:
+        return None
+    from calibrant.metrics import kernels as module
+
+    return module
+
+
+def spread(
+    task: Callable[[int, int], Result], rows: int, columns: int, cells: int = 0
+) -> Iterator[Result]:
+    """The results of task(start, stop) over consecutive chunks of the rows, in their order.
+
+    The chunks depend on the sizes alone, so sums of results are the same to the last bit for any
+    number of threads. ``cells`` is the size of one result: chunks are long enough to outweigh it.
+    """
+    step = max(1, max(_CHUNK, 16 * cells) // columns)
+    starts = range(0, rows, step)
+    threads = min(_processors(), len(starts))
+    if threads <= 1:
+        yield from (task(start, min(start + step, rows)) for start in starts)
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        yield from pool.map(task, starts, (min(start + step, rows) for start in starts))
+
+
+def plain(scores: Array) -> np.ndarray:
+    """Some scores as the kernels take them: float32 or float64, row after row."""
+    array = to_numpy(scores)
+    return np.ascontiguousarray(array, np.float32 if array.itemsize <= 4 else np.float64)
+
+
+def _processors() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -1,0 +1,418 @@
+"""The compiled pass over the scores (extra ``fast``): what accumulate.py's NumPy code computes.
+
+Rows are taken in tiles that stay in the first-level cache. The loops are written so that LLVM
+turns them into vector instructions: reductions may be reassociated, the maximum is an intrinsic,
+and the exponential is arithmetic alone. No result of a row depends on its neighbours, on the
+number of threads or on where a chunk begins, so counts of parts add up to the counts of the whole.
+
+This module imports numba; only :mod:`calibrant.metrics.compiled` imports this module.
+"""
+
+# Numba infers the types of arguments, so annotations would only repeat what it knows better.
+# mypy: allow-untyped-defs, allow-untyped-calls, allow-untyped-decorators
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numba import extending
+
+__all__ = ["add_rows", "exponential", "top_rows"]
+
+_ROWS = 128  # Rows per tile; a constant, so that loops over rows are whole vectors.
+_NARROW = 24  # Up to so many columns vectors run over rows, beyond over columns.
+
+# Scores are finite, so NaN needs no care, and the sign of zero never matters.
+_FINITE = {"contract", "nnan", "nsz"}
+
+# Numba infers types from calls; to a type checker its decorators and what they return are opaque.
+_njit: Any = numba.njit
+_intrinsic: Any = extending.intrinsic
+
+
+def _compiled(function: Callable[..., Any], *mathematics: str) -> Any:
+    """Compile at the first call, without the GIL; keep the machine code on disk where allowed."""
+    options = {"nogil": True, "fastmath": _FINITE | set(mathematics), "error_model": "numpy"}
+    try:
+        return _njit(cache=True, **options)(function)
+    except RuntimeError:  # Neither the package's folder nor the user's cache can be written.
+        return _njit(**options)(function)
+
+
+def _reordered(function: Callable[..., Any]) -> Any:
+    """Compile with sums that may be reordered, as vector instructions need it."""
+    return _compiled(function, "reassoc")
+
+
+@_intrinsic
+def _maximum(_: Any, left: Any, right: Any) -> Any:
+    """max(left, right) as the LLVM intrinsic: the form of a maximum that becomes a vector one."""
+
+    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        kind = arguments[0].type
+        name = builder.module.declare_intrinsic(
+            "llvm.maxnum", [kind], ir.FunctionType(kind, [kind, kind])
+        )
+        return builder.call(name, arguments, fastmath=("nnan", "nsz", "reassoc"))
+
+    return left(left, right), generate
+
+
+@_intrinsic
+def _bits(_: Any, value: Any) -> Any:
+    """The 64 bits of a float as an integer."""
+
+    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        return builder.bitcast(arguments[0], ir.IntType(64))
+
+    return numba.types.int64(value), generate
+
+
+@_intrinsic
+def _float(_: Any, bits: Any) -> Any:
+    """The float with these 64 bits."""
+
+    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        return builder.bitcast(arguments[0], ir.DoubleType())
+
+    return numba.types.float64(bits), generate
+
+
+_LOG2_E = 1.4426950408889634
+# ln 2 in two parts, the first short enough that its product with the exponent is exact.
+_LN2_HIGH, _LN2_LOW = 6.93145751953125e-1, 1.42860682030941723212e-6
+_ROUND = 1.5 * 2.0**52  # Adding it leaves the nearest whole number in the lowest bits.
+_LOWEST = -700.0  # e^−700 ≈ 1e−304 is still a normal number, and nothing beside e^0 = 1.
+_LN2 = math.log(2)
+_BIAS, _MANTISSA, _SMALLEST_NORMAL = 1023, (1 << 52) - 1, 2.0**-1022
+_C2, _C3, _C4, _C5, _C6, _C7 = (1 / math.factorial(i) for i in range(2, 8))
+_C8, _C9, _C10, _C11, _C12 = (1 / math.factorial(i) for i in range(8, 13))
+
+
+@_compiled
+def exponential(x):
+    """e^x for x ≤ 0, within 2 units in the last place; e^0 is exactly 1.
+
+    x = k ln 2 + r with abs(r) ≤ ln 2 / 2; e^r by its series, and k added to the exponent bits.
+    """
+    x = _maximum(x, _LOWEST)
+    shifted = x * _LOG2_E + _ROUND
+    k = shifted - _ROUND
+    r = (x - k * _LN2_HIGH) - k * _LN2_LOW
+    p = _C11 + r * _C12
+    p = _C9 + r * (_C10 + r * p)
+    p = _C7 + r * (_C8 + r * p)
+    p = _C5 + r * (_C6 + r * p)
+    p = _C3 + r * (_C4 + r * p)
+    p = 1.0 + r * (1.0 + r * (_C2 + r * p))
+    return _float(_bits(p) + (_bits(shifted) << 52))
+
+
+@_reordered
+def _turn(scores, start, rows, tile):
+    """Copy some short rows as columns, so that vectors run over rows."""
+    for r in range(rows):
+        for k in range(scores.shape[1]):
+            tile[k, r] = scores[start + r, k]
+
+
+@_compiled
+def _narrow_top(tile, top, predicted):
+    """The largest score of each column of a turned tile and its first place."""
+    for r in range(_ROWS):
+        top[r], predicted[r] = tile[0, r], 0
+    for k in range(1, len(tile)):
+        for r in range(_ROWS):
+            score = tile[k, r]
+            predicted[r] = k if score > top[r] else predicted[r]
+            top[r] = score if score > top[r] else top[r]
+
+
+@_compiled
+def _narrow_sums(tile, top, logits, total, squares):
+    """Σ_k and Σ_k (…)² of exp(score − top), which replaces the score, or of a probability."""
+    for r in range(_ROWS):
+        total[r] = squares[r] = 0.0
+    for k in range(len(tile)):
+        if logits:
+            for r in range(_ROWS):
+                tile[k, r] = exponential(tile[k, r] - top[r])
+        for r in range(_ROWS):
+            total[r] += tile[k, r]
+            squares[r] += tile[k, r] * tile[k, r]
+
+
+@_reordered
+def _wide_top(row):
+    """The largest score of a long row and its first place, in two passes of vectors."""
+    highest = row[0]
+    for k in range(len(row)):
+        highest = _maximum(highest, row[k])
+    none = np.int32(len(row))
+    place = none
+    for k in range(len(row)):
+        here = np.int32(k) if row[k] == highest else none
+        place = here if here < place else place
+    return np.float64(highest), min(np.int64(place), len(row) - 1)
+
+
+@_reordered
+def _wide_exponentials(row, top, out):
+    """exp(score − top) of a long row; returns their sum and the sum of their squares."""
+    total, square = 0.0, 0.0
+    for k in range(len(row)):
+        e = exponential(np.float64(row[k]) - top)
+        out[k] = e
+        total += e
+        square += e * e
+    return total, square
+
+
+@_reordered
+def _wide_squares(row):
+    square = 0.0
+    for k in range(len(row)):
+        square += np.float64(row[k]) * np.float64(row[k])
+    return square
+
+
+@_compiled
+def _bin_at_edge(value, edges, right):
+    """The bin of a value, compared with the edges on both sides as Bins.index does it."""
+    last = len(edges) - 2
+    guess = min(max(int(value * (last + 1)), 0), last)
+    if right:
+        guess -= value <= edges[guess]
+        guess += value > edges[max(guess, 0) + 1]
+    else:
+        guess -= value < edges[guess]
+        guess += value >= edges[max(guess, 0) + 1]
+    return min(max(guess, 0), last)
+
+
+@_compiled
+def _bin(value, edges, right, margin):
+    """The same, but looks at the edges only where value · bins is within margin of a whole."""
+    bins = len(edges) - 1
+    product = value * bins
+    guess = int(product)
+    rest = product - guess
+    if rest > margin and rest < 1 - margin:
+        return max(0, min(guess, bins - 1))  # Rounding can put a probability a little above 1.
+    return _bin_at_edge(value, edges, right)
+
+
+@_compiled
+def _block(block, row):
+    """The block of a row; without blocks everything belongs to the first."""
+    return block[row] if len(block) else 0
+
+
+@_reordered
+def _log_sum(values, rows):
+    """Σ log v over some rows: the logarithm of the product of mantissas, plus the exponents."""
+    lowest = 1.0
+    for r in range(rows):
+        lowest = -_maximum(-lowest, -values[r])
+    if lowest < _SMALLEST_NORMAL:
+        total = 0.0
+        for r in range(rows):
+            total += math.log(max(values[r], 0.0))
+        return total
+    product, exponents = 1.0, 0
+    for r in range(rows):
+        bits = _bits(values[r])
+        exponents += (bits >> 52) - _BIAS
+        product *= _float((bits & _MANTISSA) | (_BIAS << 52))
+    return math.log(product) + exponents * _LN2
+
+
+@_compiled
+def _add_scores(block, start, rows, likelihood, offset, squares, chosen, scored):
+    """Add −log p_y = offset − log likelihood, and Σ_k (p_k − 1[y = k])² = Σ_k p_k² − 2 p_y + 1."""
+    nll, brier = scored
+    if len(block):
+        for r in range(rows):
+            nll[block[start + r]] += offset[r] - math.log(max(likelihood[r], 0.0))
+            brier[block[start + r]] += squares[r] - 2 * chosen[r] + 1
+        return
+    losses, distances = 0.0, 0.0
+    for r in range(rows):
+        losses += offset[r]
+        distances += squares[r] - 2 * chosen[r] + 1
+    nll[0] += losses - _log_sum(likelihood, rows)
+    brier[0] += distances
+
+
+@_compiled
+def _add_top(labels, block, start, rows, predicted, confidence, where, shape, tables):
+    """Add each row to its bin, its label and its predicted class; tables are flat."""
+    top_count, top_confidence, top_correct, label_count = tables[:4]
+    predicted_count, predicted_confidence, predicted_correct = tables[4:]
+    classes, bins = shape
+    for r in range(rows):
+        g = _block(block, start + r)
+        c, correct = confidence[r], predicted[r] == labels[start + r]
+        cell = g * bins + where[r]
+        top_count[cell] += 1
+        top_confidence[cell] += c
+        top_correct[cell] += correct
+        label_count[g * classes + labels[start + r]] += 1
+        cell = g * classes + predicted[r]
+        predicted_count[cell] += 1
+        predicted_confidence[cell] += c
+        predicted_correct[cell] += correct
+
+
+@_compiled
+def _add_narrow_classes(block, start, rows, tile, scale, cut, tables):
+    """Add each probability of a turned tile to its class and bin.
+
+    Class after class, so that two additions to the same cell do not wait for each other.
+    """
+    edges, right, margin = cut
+    count, confidence = tables[:2]
+    for r in range(rows):
+        g = _block(block, start + r)
+        for k in range(len(tile)):
+            p = tile[k, r] * scale[r]
+            b = _bin(p, edges, right, margin)
+            count[g, k, b] += 1
+            confidence[g, k, b] += p
+
+
+@_reordered
+def _add_wide_classes(row, scale, cut, tables):
+    """Add each probability of a long row to its class and bin.
+
+    Most are small: those of the first bin are added by vectors, class beside class, to ``low``,
+    and only the others are sent to their bins one at a time.
+    """
+    edges, right, margin = cut
+    count, confidence, low_count, low = tables
+    first = edges[1]
+    for k in range(len(row)):
+        p = row[k] * scale
+        inside = p <= first if right else p < first
+        low_count[k] += inside
+        low[k] += p if inside else 0.0
+    for k in range(len(row)):
+        p = row[k] * scale
+        if p > first or (p == first and not right):
+            b = _bin(p, edges, right, margin)
+            count[k, b] += 1
+            confidence[k, b] += p
+
+
+@_compiled
+def _narrow_rows(scores, labels, start, rows, logits, tile, predicted, work):
+    """Confidence, p_y, Σ p², −log p_y = offset − log …, and the factor of the tile, per row."""
+    confidence, chosen, squares, offset, scale = work
+    _turn(scores, start, rows, tile)
+    _narrow_top(tile, confidence, predicted)
+    _narrow_sums(tile, confidence, logits, scale, squares)
+    for r in range(rows):
+        label = labels[start + r]
+        chosen[r] = tile[label, r]
+        offset[r] = confidence[r] - np.float64(scores[start + r, label]) if logits else 0.0
+    for r in range(_ROWS):
+        scale[r] = 1 / scale[r] if logits else 1.0
+        confidence[r] = scale[r] if logits else confidence[r]
+        chosen[r] *= scale[r]
+        squares[r] *= scale[r] * scale[r]
+
+
+@_compiled
+def _wide_rows(
+    scores, labels, block, start, rows, logits, row, predicted, work, cut, class_tables, low
+):
+    """The same for long rows, each added to the class tables while it is in the cache."""
+    confidence, chosen, squares, offset, _ = work
+    for r in range(rows):
+        given, label, g = scores[start + r], labels[start + r], _block(block, start + r)
+        top, predicted[r] = _wide_top(given)
+        if logits:
+            total, square = _wide_exponentials(given, top, row)
+            confidence[r] = 1 / total
+            chosen[r] = row[label] * confidence[r]
+            squares[r] = square * confidence[r] * confidence[r]
+            offset[r] = top - np.float64(given[label])
+        else:
+            confidence[r], chosen[r], offset[r] = top, given[label], 0.0
+            squares[r] = _wide_squares(given)
+        if class_tables[0].shape[1]:
+            tables = class_tables[0][g], class_tables[1][g], low[0][g], low[1][g]
+            if logits:
+                _add_wide_classes(row, confidence[r], cut, tables)
+            else:
+                _add_wide_classes(given, 1.0, cut, tables)
+
+
+@_compiled
+def add_rows(scores, labels, block, cut, logits, scored, top_tables, class_tables, low):
+    """Add the rows of a (n, K) matrix to the tables of their blocks.
+
+    ``block`` is empty where all rows belong to one; ``cut`` is what :func:`_bin` takes. The tables
+    are the fields of a state with one leading axis: ``scored`` is (nll, brier); ``top_tables`` is
+    top_…, label_count and predicted_…, each flat; ``class_tables`` is class_…, of shape (blocks, K
+    or 0, bins). To ``low``, counts and sums of shape (blocks, K or 0), go the first bins of long
+    rows.
+    """
+    n, classes = scores.shape
+    edges, right, margin = cut
+    shape = classes, len(edges) - 1
+    narrow, classwise = classes <= _NARROW, class_tables[0].shape[1] > 0
+    tile = np.zeros((classes, _ROWS) if narrow else (1, classes))
+    floats = np.zeros((5, _ROWS))
+    work = floats[0], floats[1], floats[2], floats[3], floats[4]
+    confidence, chosen, squares, offset, scale = work
+    predicted, where = np.zeros(_ROWS, np.int64), np.zeros(_ROWS, np.int64)
+    for start in range(0, n, _ROWS):
+        rows = min(_ROWS, n - start)
+        if narrow:
+            _narrow_rows(scores, labels, start, rows, logits, tile, predicted, work)
+        else:
+            _wide_rows(
+                scores, labels, block, start, rows, logits, tile[0], predicted, work,
+                cut, class_tables, low,
+            )  # fmt: skip
+        for r in range(rows):
+            where[r] = _bin(confidence[r], edges, right, margin)
+        likelihood = confidence if logits else chosen
+        _add_scores(block, start, rows, likelihood, offset, squares, chosen, scored)
+        _add_top(labels, block, start, rows, predicted, confidence, where, shape, top_tables)
+        if classwise:
+            if narrow:
+                _add_narrow_classes(block, start, rows, tile, scale, cut, class_tables)
+            for r in range(rows):
+                g, b = _block(block, start + r), _bin(chosen[r], edges, right, margin)
+                class_tables[2][g, labels[start + r], b] += 1
+
+
+@_compiled
+def top_rows(scores, logits, confidence, predicted):
+    """Write the confidence and the predicted class of each row."""
+    n, classes = scores.shape
+    narrow = classes <= _NARROW
+    tile = np.zeros((classes, _ROWS) if narrow else (1, classes))
+    top, total, squares = np.zeros(_ROWS), np.ones(_ROWS), np.zeros(_ROWS)
+    place = np.zeros(_ROWS, np.int64)
+    for start in range(0, n, _ROWS):
+        rows = min(_ROWS, n - start)
+        if narrow:
+            _turn(scores, start, rows, tile)
+            _narrow_top(tile, top, place)
+            if logits:
+                _narrow_sums(tile, top, True, total, squares)
+        else:
+            for r in range(rows):
+                top[r], place[r] = _wide_top(scores[start + r])
+                if logits:
+                    total[r] = _wide_exponentials(scores[start + r], top[r], tile[0])[0]
+        for r in range(rows):
+            confidence[start + r] = 1 / total[r] if logits else top[r]
+            predicted[start + r] = place[r]
