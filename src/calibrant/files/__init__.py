@@ -9,6 +9,7 @@ from calibrant.files.columns import Columns
 from calibrant.files.label_names import read_label_names
 from calibrant.files.paths import Fingerprint, Paths, expand, fingerprints
 from calibrant.files.reading import count_rows, read, stream
+from calibrant.files.rewriting import rewrite
 from calibrant.files.writing import write
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "fingerprints",
     "read",
     "read_label_names",
+    "rewrite",
     "stream",
     "write",
 ]

@@ -18,7 +18,7 @@ from calibrant.files.safetensors import safetensors_source
 from calibrant.files.source import Layout, Shape, Source
 from calibrant.predictions import Kind, Predictions
 
-__all__ = ["count_rows", "read", "stream"]
+__all__ = ["count_rows", "open_source", "read", "stream"]
 
 _SOURCES: dict[str, Callable[[Path], Source]] = {
     ".parquet": ParquetSource,
@@ -79,8 +79,13 @@ def count_rows(paths: Paths, columns: Columns = USUAL, kind: Kind | None = None)
     return total
 
 
+def open_source(path: Path) -> Source:
+    """One file, opened far enough to know its columns."""
+    return _SOURCES[suffix(path)](path)
+
+
 def _open(paths: Paths, columns: Columns, kind: Kind | None) -> tuple[list[Source], list[Layout]]:
-    sources = [_SOURCES[suffix(path)](path) for path in expand(paths)]
+    sources = [open_source(path) for path in expand(paths)]
     return sources, [find_layout(source, columns, kind) for source in sources]
 
 

@@ -1,0 +1,92 @@
+"""``calibrant apply``: a file of predictions again, with calibrated probabilities."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from calibrant.cli.options import add_file_options, columns_from
+from calibrant.errors import InputError
+
+__all__ = ["add_parser", "run"]
+
+
+def add_parser(commands: Any) -> None:
+    """Add the command's options."""
+    parser = commands.add_parser(
+        "apply",
+        help="write a file again with calibrated probabilities",
+        description="Apply a fitted map to a file of predictions, chunk by chunk. All rows and all "
+        "other columns are kept, and the format stays; labels are not needed.",
+    )
+    parser.add_argument("map", metavar="MAP", type=Path, help="a map that 'calibrant fit' saved")
+    add_file_options(parser)
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="OUT",
+        type=Path,
+        required=True,
+        help="the file to write; for several files, a folder",
+    )
+    parser.add_argument("--overwrite", action="store_true", help="replace files that exist")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write each file again through the map."""
+    from calibrant.calibrators import load
+    from calibrant.files import expand, rewrite
+    from calibrant.progress import Progress
+
+    calibrator = load(args.map)
+    sources = expand(args.files)
+    targets = _targets(sources, args)
+    columns = columns_from(args)
+    rows = 0
+    with Progress(_total(sources), "rows") as progress:
+        for source, target in zip(sources, targets, strict=True):
+            rewrite(
+                source,
+                target,
+                calibrator.transform,
+                columns,
+                args.kind,
+                groups=calibrator.needs_groups,
+                overwrite=args.overwrite,
+                progress=progress.advance,
+            )
+        rows = progress.done
+    print(f"{calibrator.name} applied to {rows:,} rows.\nWritten: {args.output}")
+    return 0
+
+
+def _targets(sources: list[Path], args: argparse.Namespace) -> list[Path]:
+    """One file for one; for several a folder, with a file of the same name for each."""
+    from calibrant.outputs import check_writable
+
+    output: Path = args.output
+    if len(sources) == 1 and not Path(args.files[0]).is_dir() and not output.is_dir():
+        targets = [output]
+    else:
+        names = [source.name for source in sources]
+        if len(set(names)) < len(names):
+            raise InputError("Two of the files have the same name; apply the map to them apart.")
+        if output.suffix and not output.is_dir():
+            raise InputError(f"{output}: {len(sources)} files go to a folder; name one.")
+        output.mkdir(parents=True, exist_ok=True)
+        targets = [output / name for name in names]
+    for source, target in zip(sources, targets, strict=True):
+        if target.exists() and target.samefile(source):
+            raise InputError(f"{target}: a file is not written over itself; name another.")
+        check_writable(target, overwrite=args.overwrite)
+    return targets
+
+
+def _total(sources: list[Path]) -> int | None:
+    from calibrant.files.reading import open_source
+
+    opened = [open_source(path) for path in sources]
+    counts = [source.length(next(iter(source.columns), "")) for source in opened]
+    return None if None in counts else sum(count or 0 for count in counts)

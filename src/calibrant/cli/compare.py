@@ -1,0 +1,114 @@
+"""``calibrant compare``: which map makes these confidences honest?"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from typing import TYPE_CHECKING, Any
+
+from calibrant.cli.options import add_file_options
+
+if TYPE_CHECKING:
+    from calibrant.comparison import Comparison, Row
+
+__all__ = ["add_parser", "run"]
+
+
+def add_parser(commands: Any) -> None:
+    """Add the command's options."""
+    parser = commands.add_parser(
+        "compare",
+        help="which map makes the confidences honest?",
+        description="Fit every map on VALID, choose one by cross-validation there, and show what "
+        "each does on TEST, which has no part in the choice.",
+    )
+    parser.add_argument("valid", metavar="VALID", help="predictions to fit on: a file or a glob")
+    parser.add_argument("test", metavar="TEST", help="predictions to evaluate on")
+    add_file_options(parser, None)
+    parser.add_argument(
+        "--methods",
+        metavar="NAME[,NAME…]",
+        help="which maps (all); 'calibrant list calibrators' shows them",
+    )
+    parser.add_argument("--folds", type=int, default=5, help="of the cross-validation (5)")
+    parser.add_argument(
+        "--bootstrap", type=int, default=1000, help="replicates for intervals (1000)"
+    )
+    parser.add_argument("--bins", type=int, default=15, help="of the calibration errors (15)")
+    parser.add_argument("--seed", type=int, default=0, help="of folds and bootstrap (0)")
+    parser.add_argument("--json", action="store_true", help="print one JSON document instead")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Compare the maps and print the table."""
+    from calibrant.calibrators import CALIBRATORS
+    from calibrant.cli.fit import read_with_progress
+    from calibrant.comparison import compare
+    from calibrant.progress import Progress
+
+    methods = None if args.methods is None else [m.strip() for m in args.methods.split(",")]
+    valid = read_with_progress([args.valid], args)
+    test = read_with_progress([args.test], args)
+    with Progress(len(CALIBRATORS) if methods is None else len(methods), "maps") as progress:
+        found = compare(
+            valid,
+            test,
+            methods,
+            folds=args.folds,
+            bootstrap=args.bootstrap,
+            bins=args.bins,
+            seed=args.seed,
+            progress=lambda _: progress.advance(),
+        )
+    if args.json:
+        print(json.dumps(found.to_dict()))
+    else:
+        _print(found)
+    return 0
+
+
+def _print(found: Comparison) -> None:
+    from calibrant.cli.table import render_table
+
+    s = found.settings
+    print(
+        f"VALID: {s.valid_examples:,} examples, {s.folds} folds; TEST: {s.test_examples:,} "
+        f"examples; {s.classes} classes\n"
+    )
+    headers = ["", "map", "CV NLL", "NLL", "Brier", "ECE", "interval", "adaptive", "Δaccuracy"]
+    rows = [_cells(row, found.recommended) for row in found.rows]
+    print(render_table([*headers, "fit"], rows, right=range(2, 10)))
+    print(f"\n* Recommended: {found.recommended}. {found.reason}")
+    print("CV NLL is measured on VALID by cross-validation, all else on TEST.")
+    for row in found.rows:
+        for note in row.notes:
+            print(f"- {row.name}: {note}")
+    for name, why in found.skipped.items():
+        print(f"- {name} was skipped: {why}")
+
+
+def _cells(row: Row, recommended: str) -> list[str]:
+    interval = "" if row.ece_low is None else f"[{row.ece_low:.4f}, {row.ece_high:.4f}]"
+    change = f"{row.accuracy_change:+.4f}" if row.accuracy_change else "0"
+    return [
+        "*" if row.name == recommended else "",
+        row.name,
+        _number(row.valid_nll),
+        _number(row.nll),
+        _number(row.brier),
+        _number(row.ece),
+        interval,
+        _number(row.adaptive_ece),
+        change,
+        _seconds(row.fit_seconds),
+    ]
+
+
+def _number(value: float) -> str:
+    return "inf" if math.isinf(value) else f"{value:.4f}"
+
+
+def _seconds(value: float) -> str:
+    return f"{1000 * value:.1f} ms" if value < 1 else f"{value:.1f} s"

@@ -1,0 +1,127 @@
+"""``calibrant fit``: learn a map on validation predictions and save it."""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import json
+import sys
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from calibrant.cli.options import add_file_options, columns_from
+from calibrant.errors import InputError, unknown_name
+
+if TYPE_CHECKING:
+    from calibrant.calibrators import Calibrator
+    from calibrant.predictions import Predictions
+
+__all__ = ["add_parser", "read_with_progress", "run"]
+
+
+def add_parser(commands: Any) -> None:
+    """Add the command's options."""
+    parser = commands.add_parser(
+        "fit",
+        help="learn a map that makes the confidences honest",
+        description="Fit a map on validation predictions and save it: as JSON, as .safetensors "
+        "(for large maps), or as .onnx (to be run elsewhere).",
+    )
+    add_file_options(parser, "VALID")
+    parser.add_argument(
+        "--method",
+        default="temperature",
+        metavar="NAME",
+        help="which map (temperature); 'calibrant list calibrators' shows all, 'calibrant compare' "
+        "helps to choose",
+    )
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="a hyper-parameter of the map, such as --set bins=10; may be repeated",
+    )
+    parser.add_argument(
+        "-o", "--output", metavar="MAP", type=Path, required=True, help="where to save the map"
+    )
+    parser.add_argument("--overwrite", action="store_true", help="replace a map that exists")
+    parser.add_argument("--json", action="store_true", help="print one JSON document instead")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Fit the map, save it, and say what it gained."""
+    from calibrant.calibrators import CalibrationWarning
+    from calibrant.outputs import check_writable
+
+    check_writable(args.output, overwrite=args.overwrite)  # Before the work, not after it.
+    calibrator = _calibrator(args.method, args.set)
+    valid = read_with_progress(args.files, args)
+    with warnings.catch_warnings():  # Told below, and saved with the map.
+        warnings.simplefilter("ignore", CalibrationWarning)
+        calibrator.fit(valid)
+    if args.output.suffix == ".onnx":
+        from calibrant.calibrators.export import to_onnx
+
+        to_onnx(calibrator, args.output, overwrite=args.overwrite)
+    else:
+        calibrator.save(args.output, overwrite=args.overwrite)
+    _tell(calibrator, args)
+    return 0
+
+
+def read_with_progress(files: list[str], args: argparse.Namespace) -> Predictions:
+    """All predictions of the files, with a progress bar where it takes long."""
+    from calibrant.files import count_rows, stream
+    from calibrant.predictions import Predictions
+    from calibrant.progress import Progress
+
+    columns = columns_from(args)
+    parts = []
+    with Progress(count_rows(files, columns, args.kind), "rows") as progress:
+        for part in stream(files, columns, args.kind):
+            parts.append(part)
+            progress.advance(len(part) + part.ignored)
+    return Predictions.concatenate(parts)
+
+
+def _calibrator(method: str, settings: list[str]) -> Calibrator:
+    from calibrant.calibrators import calibrator_class
+
+    made = calibrator_class(method)
+    known = inspect.signature(made).parameters
+    values = {}
+    for setting in settings:
+        name, equals, text = setting.partition("=")
+        if not equals:
+            raise InputError(f"--set takes KEY=VALUE, got '{setting}'.")
+        if name not in known:
+            if not known:
+                raise InputError(f"{method} has no hyper-parameters to set, got '{name}'.")
+            raise unknown_name(f"hyper-parameter of {method}", name, known)
+        values[name] = _value(text)
+    return made(**values)
+
+
+def _value(text: str) -> Any:
+    """Numbers, true, false, null and lists as JSON has them; anything else is text."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _tell(calibrator: Calibrator, args: argparse.Namespace) -> None:
+    fitted = calibrator.fitted_on_
+    if args.json:
+        told = {"method": calibrator.name, "output": str(args.output), **fitted}
+        print(json.dumps({**told, "fell_back": calibrator.fell_back_}))
+        return
+    for warning in fitted["warnings"]:
+        print(f"calibrant fit: {warning}", file=sys.stderr)
+    print(
+        f"{calibrator.name}, fitted on {fitted['n']:,} examples ({fitted['ignored']:,} ignored): "
+        f"NLL {fitted['nll_before']:.4f} -> {fitted['nll_after']:.4f}\nSaved: {args.output}"
+    )

@@ -1,0 +1,60 @@
+"""``calibrant compare``."""
+
+import json
+
+import numpy as np
+import pytest
+
+from calibrant import Predictions
+from calibrant.cli import main
+from calibrant.comparison import compare
+from calibrant.files import read, write
+
+
+@pytest.fixture
+def files(tmp_path):
+    for seed, name in enumerate(("valid", "test")):
+        rng = np.random.default_rng(seed)
+        labels = rng.integers(0, 3, 800)
+        logits = 5 * (rng.normal(size=(800, 3)) + np.eye(3)[labels])
+        write(Predictions.from_logits(logits, labels), tmp_path / f"{name}.npz")
+    return [str(tmp_path / "valid.npz"), str(tmp_path / "test.npz")]
+
+
+def test_table_marks_the_recommended_map_with_a_reason(files, capsys):
+    assert main(["compare", *files, "--methods", "temperature", "--bootstrap", "200"]) == 0
+    out = capsys.readouterr().out
+    (marked,) = [line for line in out.splitlines() if line.startswith("* ") and "ms" in line]
+    assert marked.split()[1] == "temperature"
+    found = compare(read(files[0]), read(files[1]), ["temperature"], bootstrap=200)
+    row = found["temperature"]
+    for value in (row.valid_nll, row.nll, row.brier, row.ece, row.adaptive_ece):
+        assert f"{value:.4f}" in marked
+    assert f"* Recommended: temperature. {found.reason}" in out
+    assert "VALID: 800 examples, 5 folds; TEST: 800 examples; 3 classes" in out
+
+
+def test_json_is_one_document(files, capsys):
+    options = ["--methods", "temperature", "--bootstrap", "200", "--folds", "3", "--seed", "7"]
+    assert main(["compare", *files, *options, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["recommended"] == "temperature"
+    assert [row["name"] for row in document["maps"]] == ["identity", "temperature"]
+    assert document["settings"] | {"folds": 3, "seed": 7, "bootstrap": 200} == document["settings"]
+    found = compare(read(files[0]), read(files[1]), ["temperature"], bootstrap=200, folds=3, seed=7)
+    assert document["maps"][1]["ece_low"] == found["temperature"].ece_low
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--methods", "temperature,plat"], "Unknown calibrator 'plat'"),
+        (["--folds", "1"], "folds ≥ 2, got 1"),
+        (["--bootstrap", "5"], "at least 100 bootstrap replicates, got 5"),
+    ],
+)
+def test_bad_input_is_one_line(files, capsys, options, told):
+    assert main(["compare", *files, *options]) == 2
+    error = capsys.readouterr().err
+    assert told in error
+    assert error.count("\n") == 1
