@@ -155,7 +155,7 @@ def head_noise_error_regularization(
 
 
 def _as_parts(with_: Regularizer | Sequence[Regularizer]) -> list[Regularizer]:
-    parts = [with_] if isinstance(with_, Regularizer) else list(with_)
+    parts = [with_] if isinstance(with_, Method) else list(with_)
     for part in parts:
         if not isinstance(part, Regularizer) or part.has_task:
             raise InputError(

@@ -66,12 +66,12 @@ class MatchedGaussian(Noise):
     @torch.no_grad()
     def _follow(self, rows: Tensor, kept: Tensor) -> None:
         running = {
-            key: value.to(rows.device) if isinstance(value, Tensor) else value
+            key: value.to(rows) if isinstance(value, Tensor) else value
             for key, value in self._running.items()
         }
         weight = kept.to(rows.dtype).unsqueeze(-1)
         count = weight.sum().clamp(min=1)
-        mean = (rows * weight).sum(0) / count
+        mean = rows.sum(0) / count
         centred = (rows - mean) * weight
         spread = (
             centred.square().sum(0) if self.covariance == "diagonal" else centred.T @ centred

@@ -49,7 +49,7 @@ class Gaussian(Noise):
 
 
 def feature_rows(step: Step) -> tuple[Tensor, Tensor]:
-    """The features as float32 (n, d) rows, and which of them belong to a kept example."""
+    """The features as float32 (n, d) rows, 0 where ignored, and which of them are kept."""
     assert step.features is not None
     features = step.features.detach()
     extra = features.ndim - 1 - step.labels.ndim
@@ -60,7 +60,7 @@ def feature_rows(step: Step) -> tuple[Tensor, Tensor]:
         )
     kept = step.kept[(..., *[None] * extra)].expand(features.shape[:-1])
     wide = features if features.dtype == torch.float64 else features.float()
-    return wide.reshape(-1, wide.shape[-1]), kept.reshape(-1)
+    return wide.where(kept.unsqueeze(-1), 0).reshape(-1, wide.shape[-1]), kept.reshape(-1)
 
 
 def as_features(rows: Tensor, step: Step) -> Tensor:

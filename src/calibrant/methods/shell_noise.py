@@ -71,8 +71,8 @@ class Shell(Noise):
         # Σ‖x − m‖² = Σ‖x‖² − n‖m‖² loses digits where the mean is large, so distances are taken.
         distance = (rows - member @ mean).square().sum(-1)
         spread = member.T @ distance / count.clamp(min=1)
-        old = {name: value.to(rows.device) for name, value in self._running.items()}
-        seen = old.get("seen", torch.zeros_like(count, dtype=torch.bool))
+        old = {name: value.to(rows) for name, value in self._running.items()}
+        seen = old.get("seen", torch.zeros_like(count)) > 0
         pull = (count > 0) * torch.where(seen, self.momentum, 1.0).to(rows.dtype)
         self._running = {
             "seen": seen | (count > 0),
