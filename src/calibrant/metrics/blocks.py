@@ -27,25 +27,32 @@ def assign_blocks(
     ``by`` names the group that must stay together, because its examples are not independent: the
     tokens of one sentence, the pixels of one image. The block is a hash of the group's value,
     so the same group lands in the same block whichever shard it comes from. ``by=None``: every
-    example stands for itself and the blocks take turns; ``start`` is the row number of the first
-    one, for parts of a whole. ``"auto"``: by sentence or image where there is such a group.
+    example stands for itself and is put by its row number, each into a block of its own as long
+    as they last; ``start`` is the row number of the first one, for parts of a whole. ``"auto"``:
+    by sentence or image where there is such a group, else by row.
 
     >>> groups = {"sentence": [4, 4, 7]}
     >>> p = Predictions.from_probabilities([0.9, 0.8, 0.7], [1, 1, 0], groups=groups)
     >>> assign_blocks(p)
     array([978, 978, 487])
-    >>> assign_blocks(p, by=None, blocks=2)
-    array([0, 1, 0])
+    >>> assign_blocks(p, by=None)
+    array([0, 1, 2])
     """
     if isinstance(blocks, bool) or int(blocks) != blocks or blocks < 1:
         raise InputError(f"assign_blocks expects a whole number of blocks ≥ 1, got {blocks!r}.")
     if by == "auto" and "auto" not in predictions.groups:
         by = next((name for name in _DEPENDENT if name in predictions.groups), None)
     if by is None:
-        return np.arange(start, start + len(predictions)) % blocks
+        # Rows that take turns would put the copies of a periodic file into the same blocks.
+        row = np.arange(start, start + len(predictions))
+        return np.where(row < blocks, row, _block(row, blocks))
     if by not in predictions.groups:
         raise unknown_name("group", by, predictions.groups)
-    return (hash_values(predictions.groups[by]) % np.uint64(blocks)).astype(np.int64)
+    return _block(predictions.groups[by], blocks)
+
+
+def _block(values: np.ndarray, blocks: int) -> np.ndarray:
+    return (hash_values(values) % np.uint64(blocks)).astype(np.int64)
 
 
 def hash_values(values: np.ndarray) -> np.ndarray:
@@ -55,7 +62,7 @@ def hash_values(values: np.ndarray) -> np.ndarray:
     >>> bool(a[0] == b[0])
     True
     """
-    values = to_numpy(values) if np.asarray(values).dtype != object else np.asarray(values, str)
+    values = to_numpy(values)
     if values.dtype.kind in "US":
         parts = [_hash_text(values[i : i + _ROWS]) for i in range(0, len(values), _ROWS)]
         return np.concatenate(parts) if parts else np.empty(0, np.uint64)

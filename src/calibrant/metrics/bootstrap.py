@@ -72,6 +72,8 @@ def interval(
     """
     if not 0 < level < 1:
         raise InputError(f"interval expects a level between 0 and 1, got {level}.")
+    if method not in ("auto", "percentile", "basic"):
+        raise InputError(f"method must be 'auto', 'percentile' or 'basic', got {method!r}.")
     values = replicate(metric, source, replicates=replicates, seed=seed)
     if values is None:
         return None

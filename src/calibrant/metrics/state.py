@@ -121,10 +121,10 @@ class CalibrationState:
 
     def resampled(self, weights: np.ndarray) -> CalibrationState:
         """States of bootstrap replicates: (R, G) weights times the sums of G blocks."""
-        sums = {}
+        sums: dict[str, Any] = {}
         for name in self.SUMS:
             table = getattr(self, name)
-            flat = weights @ table.reshape(len(table), -1).astype(np.float64)
+            flat = _weighted(weights, table.reshape(len(table), -1).astype(np.float64))
             sums[name] = flat.reshape(len(weights), *table.shape[1:])
         return replace(self, **sums)
 
@@ -148,6 +148,15 @@ class CalibrationState:
             shape = (*sums["n"].shape, 0, bins.count)
             sums |= {s: sums[s].reshape(shape) for s in cls.SUMS if s.startswith("class_")}
         return cls(bins, content["classes"], content["ignored"], **sums)
+
+
+def _weighted(weights: np.ndarray, table: np.ndarray) -> np.ndarray:
+    """weights @ table with 0 · ∞ = 0: a block that is not drawn does not count (nll can be ∞)."""
+    infinite = np.isinf(table)
+    if not infinite.any():
+        return np.asarray(weights @ table)
+    total = weights @ np.where(infinite, 0.0, table)
+    return np.where(weights @ infinite.astype(np.float64) > 0, np.inf, total)
 
 
 CalibrationState.SUMS = tuple(f.name for f in fields(CalibrationState))[3:]

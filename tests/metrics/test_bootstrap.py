@@ -1,0 +1,279 @@
+"""Blocks, replicates and intervals."""
+
+import functools
+import math
+
+import metric_loops as loops
+import numpy as np
+import pytest
+
+from calibrant import Predictions
+from calibrant.errors import InputError
+from calibrant.metrics import (
+    CalibrationState,
+    Confidences,
+    accumulate,
+    accuracy,
+    adaptive_ece,
+    apcr,
+    assign_blocks,
+    augrc,
+    aurc,
+    auroc,
+    brier,
+    classwise_ece,
+    confidences,
+    ece,
+    entity_counts,
+    entity_f1,
+    entity_state,
+    interval,
+    ks_error,
+    mce,
+    nll,
+    replicate,
+    smooth_ece,
+)
+from calibrant.metrics.blocks import hash_values
+from calibrant.metrics.bootstrap import _weights
+
+HASHES = {
+    # The first is the first number of SplitMix64 from seed 0, as its authors print it.
+    "int": [0xE220A8397B1DCDAF, 10451216379200822465, 16490336266968443936],
+    "text": [14087677454934409008, 6857225946766476583, 5037683833681838956],
+}
+SORTED = [adaptive_ece, aurc, auroc, augrc, ks_error, smooth_ece]
+
+
+def grouped(n=200, groups=40):
+    """Predictions in groups, some larger than others, with tags as label names."""
+    p = loops.sample("logits64", n)
+    sentence = np.sort(np.random.default_rng(3).integers(0, groups, n))
+    names = ["O", "B-X", "I-X", "B-Y"]
+    return Predictions.from_logits(
+        p.scores, p.labels, label_names=names, groups={"sentence": sentence}
+    )
+
+
+def drawn(p, block, weights):
+    """The replicate by plain repetition: every row as often as its block was drawn."""
+    return p[np.repeat(np.arange(len(p)), weights[block])]
+
+
+def test_a_replicate_is_the_metric_of_the_drawn_rows():
+    p, blocks = grouped(), 50
+    block = assign_blocks(p, blocks=blocks)
+    state = accumulate(p, block=block, blocks=blocks)
+    weights = _weights(np.bincount(block, minlength=blocks) > 0, 5, seed=7)
+    for metric in (ece, mce, accuracy, nll, brier, classwise_ece):
+        values = replicate(metric, state, replicates=5, seed=7)
+        expected = [metric(drawn(p, block, row)) for row in weights]
+        assert values.tolist() == pytest.approx(expected)
+    for metric in SORTED:
+        values = replicate(metric, confidences(p, block), replicates=5, seed=7)
+        expected = [metric(drawn(p, block, row)) for row in weights]
+        assert values.tolist() == pytest.approx(expected)
+
+
+def test_entity_replicates_draw_whole_sentences():
+    p, blocks = grouped(), 50
+    block = assign_blocks(p, blocks=blocks)
+    weights = _weights(np.bincount(block, minlength=blocks) > 0, 4, seed=1)
+    whole = entity_counts(p, block=block, blocks=blocks)
+    # Blocks without an entity hold nothing to draw: pass the same weights to both by hand.
+    for row in weights:
+        counts = whole.resampled(row[None])
+        parts = [entity_counts(p[block == b]) for b in np.repeat(np.arange(blocks), row)]
+        assert counts.correct[0].tolist() == sum(parts).correct.tolist()
+        assert counts.gold[0].tolist() == sum(parts).gold.tolist()
+
+
+def test_joint_replicates():
+    p, blocks = grouped(), 50
+    block = assign_blocks(p, blocks=blocks)
+    counts, state = (
+        entity_counts(p, block=block, blocks=blocks),
+        accumulate(p, block=block, blocks=blocks),
+    )
+    low, high = interval(lambda c, s: apcr(entity_f1(c), ece(s)), (counts, state))
+    assert 0 <= low < high
+    with pytest.raises(InputError, match="same leading axis"):
+        interval(ece, (counts, accumulate(p, block=block, blocks=60)))
+
+
+def test_intervals_hold_the_estimate_and_widen_with_the_level():
+    p = grouped()
+    block = assign_blocks(p)
+    state, each = accumulate(p, block=block, blocks=1000), confidences(p, block)
+    for metric in (ece, mce, accuracy, nll, brier, classwise_ece, *SORTED):
+        source = each if metric in SORTED else state
+        few = {"replicates": 100} if metric in SORTED else {}
+        low, high = interval(metric, source, **few)
+        assert low <= metric(p) <= high
+        inner = interval(metric, source, level=0.5, **few)
+        assert inner[1] - inner[0] < high - low
+
+
+def test_by_type_there_is_one_interval_each():
+    p = grouped()
+    state = entity_state(p, by_type=True, block=assign_blocks(p), blocks=1000)
+    low, high = interval(ece, state)
+    assert low.shape == high.shape == (2,)
+    assert (low <= ece(entity_state(p, by_type=True))).all()
+
+
+def test_dependence_widens_the_interval():
+    """Copies of each example in one group: as much information as without them, not more."""
+    one = loops.sample("logits64", 150)
+    copies = one[np.repeat(np.arange(150), 20)]
+    together = Predictions.from_logits(
+        copies.scores, copies.labels, groups={"sentence": np.repeat(np.arange(150), 20)}
+    )
+    width = {}
+    for name, by in {"by sentence": "auto", "by row": None}.items():
+        state = accumulate(together, block=assign_blocks(together, by), blocks=1000)
+        width[name] = np.subtract(*interval(accuracy, state)[::-1])
+    state = accumulate(one, block=assign_blocks(one), blocks=1000)
+    alone = np.subtract(*interval(accuracy, state)[::-1])
+    assert width["by sentence"] == pytest.approx(alone, rel=0.15)
+    assert width["by row"] < 0.4 * alone
+
+
+def test_width_of_an_accuracy_is_the_binomial_one():
+    labels = np.arange(2000) % 5 == 0  # 80 % right.
+    p = Predictions.from_probabilities(np.full(2000, 0.1), labels.astype(int))
+    low, high = interval(accuracy, accumulate(p, block=assign_blocks(p), blocks=1000), seed=2)
+    assert high - low == pytest.approx(2 * 1.96 * math.sqrt(0.8 * 0.2 / 2000), rel=0.25)
+    assert (low + high) / 2 == pytest.approx(0.8, abs=0.005)
+
+
+def test_a_calibrated_model_is_not_called_miscalibrated_by_its_own_noise():
+    """The percentiles of the biased ECE lie above the ECE itself; the basic interval does not."""
+    rng = np.random.default_rng(5)
+    confidence = rng.uniform(0.5, 1, 400)
+    p = Predictions.from_probabilities(confidence, (rng.random(400) < confidence).astype(int))
+    state = accumulate(p, block=assign_blocks(p), blocks=1000)
+    percentile, auto = interval(ece, state, method="percentile"), interval(ece, state)
+    assert auto[0] < percentile[0]
+    assert auto[0] <= ece(p) <= auto[1]
+    assert auto == interval(functools.partial(ece), state)
+    assert interval(accuracy, state) == interval(accuracy, state, method="percentile")
+    assert interval(ece, state, method="basic") == auto
+
+
+def test_merged_shards_give_the_same_interval():
+    p = grouped()
+    block = assign_blocks(p)
+    whole = accumulate(p, block=block, blocks=1000)
+    parts = [p[:80], p[80:]]  # The cut splits a sentence; its block is the same in both.
+    merged = sum(accumulate(q, block=assign_blocks(q), blocks=1000) for q in parts)
+    assert interval(ece, merged) == pytest.approx(interval(ece, whole))
+    each = sum(confidences(q, assign_blocks(q)) for q in parts)
+    few = {"replicates": 100}
+    assert interval(ks_error, each, **few) == pytest.approx(
+        interval(ks_error, confidences(p, block), **few)
+    )
+
+
+def test_the_seed_decides():
+    p = grouped()
+    state = accumulate(p, block=assign_blocks(p), blocks=1000)
+    assert interval(ece, state, seed=1) == interval(ece, state, seed=1)
+    assert interval(ece, state, seed=1) != interval(ece, state, seed=2)
+
+
+def test_many_classes_are_resampled_in_parts():
+    """More sums per replicate than fit at once give what they give at once."""
+    rng = np.random.default_rng(0)
+    p = Predictions.from_logits(rng.normal(size=(60, 400)), rng.integers(0, 400, 60))
+    state = accumulate(p, block=np.arange(60), blocks=60)
+    values = replicate(classwise_ece, state, replicates=300)
+    weights = _weights(np.ones(60, bool), 300, seed=0)
+    assert len(values) == 300
+    assert values[-1] == pytest.approx(classwise_ece(drawn(p, np.arange(60), weights[-1])))
+
+
+def test_infinite_losses_count_only_where_they_are_drawn():
+    p = Predictions.from_probabilities([[1.0, 0.0]] + [[0.5, 0.5]] * 9, [1] + [0] * 9)
+    state = accumulate(p, block=np.arange(10), blocks=10)
+    values = replicate(nll, state, replicates=200)
+    assert not np.isnan(values).any()
+    finite = np.isfinite(values)
+    assert 0.2 < finite.mean() < 0.5  # (1 − 1/10)^10 = 0.35 of the draws miss it.
+    assert values[finite] == pytest.approx(math.log(2))
+
+
+@pytest.mark.parametrize("n", [0, 1])
+def test_fewer_than_two_blocks_have_no_interval(n):
+    p = grouped()[:n]
+    state = accumulate(p, block=np.zeros(n, int), blocks=1000)
+    assert interval(ece, state) is None
+    assert interval(ks_error, confidences(p, np.zeros(n, int))) is None
+
+
+def test_a_metric_that_is_never_defined_has_no_interval():
+    right = Confidences(np.linspace(0.5, 1, 20), np.ones(20, bool), np.arange(20))
+    assert interval(auroc, right) is None
+
+
+def test_beyond_a_million_examples_sorted_metrics_have_none():
+    n = 1_000_001
+    huge = Confidences(np.full(n, 0.5), np.zeros(n, bool), np.zeros(n, int))
+    assert interval(ks_error, huge) is None
+
+
+def test_wrong_arguments():
+    p = grouped()
+    with pytest.raises(InputError, match="leading axis of blocks"):
+        interval(ece, accumulate(p))
+    with pytest.raises(InputError, match="needs blocks"):
+        interval(ks_error, confidences(p))
+    state = accumulate(p, block=assign_blocks(p), blocks=1000)
+    with pytest.raises(InputError, match="level"):
+        interval(ece, state, level=95)
+    with pytest.raises(InputError, match="replicate"):
+        interval(ece, state, replicates=0)
+    with pytest.raises(InputError, match="method"):
+        interval(ece, state, method="bca")
+    with pytest.raises(InputError, match="sentence"):
+        assign_blocks(p, by="sentences")
+    with pytest.raises(InputError, match="blocks"):
+        assign_blocks(p, blocks=0)
+
+
+IDS = np.arange(20_000)
+
+
+@pytest.mark.parametrize("values", [IDS, IDS.astype("U"), IDS * 1000, IDS / 7, -IDS])
+def test_blocks_keep_groups_whole_and_spread_evenly(values):
+    groups = {"g": np.repeat(values, 2)}
+    p = Predictions.from_probabilities(np.full(40_000, 0.5), np.zeros(40_000, int), groups=groups)
+    block = assign_blocks(p, "g")
+    assert (block[::2] == block[1::2]).all()
+    count = np.bincount(block[::2], minlength=1000)
+    assert 3.5 < count.std() < 5.5  # As of throwing 20,000 balls into 1000 boxes: √20.
+
+
+def test_rows_have_blocks_of_their_own_as_long_as_they_last():
+    p = Predictions.from_probabilities(np.full(50, 0.5), np.zeros(50, int))
+    block = assign_blocks(p, blocks=30)
+    assert block[:30].tolist() == list(range(30))
+    assert block.max() < 30
+    assert assign_blocks(p[40:], blocks=30, start=40).tolist() == block[40:].tolist()
+
+
+def test_hashes_are_fixed():
+    """The same in every version: shards that were made at different times must fit together."""
+    assert hash_values(np.array([0, 1, -1])).tolist() == HASHES["int"]
+    assert hash_values(np.array(["", "a", "sätze"])).tolist() == HASHES["text"]
+    assert hash_values(np.array(["a"], "U9")).tolist() == HASHES["text"][1:2]
+    assert hash_values(np.array([b"a"])).tolist() == HASHES["text"][1:2]
+    assert hash_values(np.array([0.0, -0.0]))[0] == hash_values(np.array([0.0, -0.0]))[1]
+    assert hash_values(np.array([True])).tolist() == HASHES["int"][1:2]
+    assert len(hash_values(np.array([], "U1"))) == 0
+
+
+def test_resampling_keeps_the_type():
+    p = grouped()
+    state = accumulate(p, block=assign_blocks(p), blocks=1000)
+    assert isinstance(state.resampled(np.ones((2, 1000))), CalibrationState)
