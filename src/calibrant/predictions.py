@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -15,16 +15,22 @@ from calibrant.arrays import (
     is_tensor,
     join_arrays,
     join_columns,
-    text_array,
     to_numpy,
 )
+from calibrant.conversion import flattened, floating, group_column, labels_beside, two_columns
 from calibrant.errors import InputError
-from calibrant.validation import RowError, check_labels, check_logits, check_probabilities
+from calibrant.validation import (
+    RowError,
+    check_labels,
+    check_logits,
+    check_probabilities,
+    check_shapes,
+)
 
 if TYPE_CHECKING:
     from calibrant.files import Columns, Paths
 
-__all__ = ["IGNORED", "Kind", "Predictions", "leading_group", "softmax"]
+__all__ = ["IGNORED", "Kind", "Predictions", "softmax"]
 
 Kind: TypeAlias = Literal["logits", "probabilities"]
 
@@ -100,17 +106,17 @@ class Predictions:
         label_names: Sequence[str] | None,
         groups: Mapping[str, Any] | None,
     ) -> Predictions:
-        scores, labels = _floating(as_array(scores), kind), as_array(labels)
+        scores, labels = floating(as_array(scores), kind), as_array(labels)
         if scores.ndim == 1:
-            scores = _two_columns(scores, kind)
-        scores, labels, groups = _flattened(scores, labels, groups or {})
+            scores = two_columns(scores, kind)
+        scores, labels, groups = flattened(scores, labels, groups or {})
         names = None if label_names is None else tuple(str(name) for name in label_names)
         return cls(scores, labels, kind, names, groups)
 
     def __post_init__(self) -> None:
-        _check_shapes(self)
-        labels = _beside(self.labels, self.scores)
-        groups = {name: _group(name, column) for name, column in self.groups.items()}
+        check_shapes(self.kind, self.scores, self.labels, self.label_names, self.groups)
+        labels = labels_beside(self.labels, self.scores)
+        groups = {name: group_column(name, column) for name, column in self.groups.items()}
         scores, kept = self.scores, labels != IGNORED
         dropped = int(labels.shape[0]) - int(kept.sum())
         if dropped:
@@ -218,7 +224,7 @@ class Predictions:
 
     def with_scores(self, scores: Any, kind: Kind) -> Predictions:
         """The same examples with other scores, as a calibrator makes them."""
-        return replace(self, scores=_floating(as_array(scores), kind), kind=kind)
+        return replace(self, scores=floating(as_array(scores), kind), kind=kind)
 
     def numpy(self) -> Predictions:
         """The same on the host as NumPy arrays."""
@@ -269,122 +275,6 @@ def _rows(array: Array, index: Any) -> Array:
 
         return array[torch.as_tensor(index, device=array.device)]
     return array[index]
-
-
-def leading_group(axes: int) -> str | None:
-    """What the first of so many axes stands for: tokens of sentences, pixels of images.
-
-    >>> leading_group(3)
-    'sentence'
-    """
-    return {1: None, 2: None, 3: "sentence", 4: "image"}.get(axes, "example")
-
-
-def _floating(scores: Array, kind: str) -> Array:
-    if is_tensor(scores):
-        return scores if scores.is_floating_point() else scores.double()
-    if scores.dtype.kind in "iub":
-        return scores.astype(np.float64)
-    if scores.dtype.kind != "f":
-        raise InputError(
-            f"Predictions expects {kind} as an array of numbers, got dtype {scores.dtype}."
-        )
-    return scores
-
-
-def _two_columns(scores: Array, kind: Kind) -> Array:
-    """A binary classifier's single score as two columns: (1 − p, p), or (0, l)."""
-    if is_tensor(scores):
-        import torch
-
-        first = 1 - scores if kind == "probabilities" else torch.zeros_like(scores)
-        return torch.stack([first, scores], dim=1)
-    first = 1 - scores if kind == "probabilities" else np.zeros_like(scores)
-    return np.stack([first, scores], axis=1)
-
-
-def _flattened(
-    scores: Array, labels: Array, groups: Mapping[str, Any]
-) -> tuple[Array, Array, dict[str, Any]]:
-    """(b, t, K) scores with (b, t) labels as rows, and the leading axis as a group."""
-    if scores.ndim < 3 or tuple(labels.shape) != tuple(scores.shape[:-1]):
-        return scores, labels, dict(groups)
-    lead, rows = int(scores.shape[0]), int(np.prod(scores.shape[:-1]))
-    inner = rows // lead if lead else 0
-    flat = {str(leading_group(scores.ndim)): np.repeat(np.arange(lead), inner)}
-    for name, column in groups.items():
-        column = np.asarray(column if isinstance(column, list) else to_numpy(column))
-        one_each = column.shape == (lead,) and rows != lead
-        flat[name] = np.repeat(column, inner) if one_each else column.reshape(-1)
-    return scores.reshape(rows, scores.shape[-1]), labels.reshape(rows), flat
-
-
-def _group(name: str, column: Any) -> np.ndarray:
-    """A group as a NumPy array of one axis; text may be an array of Python strings."""
-    array = column if isinstance(column, np.ndarray) else np.asarray(as_array(column))
-    if is_tensor(column):
-        array = to_numpy(column)
-    if array.dtype == object:
-        if not all(isinstance(value, str) for value in array.flat):
-            raise InputError(f"Group '{name}' must hold numbers or text, got Python objects.")
-        array = text_array(array.tolist())
-    if array.ndim != 1:
-        raise InputError(f"Group '{name}' must have one value per example, got {array.shape}.")
-    return array
-
-
-def _beside(labels: Array, scores: Array) -> Array:
-    """The labels as integers, in the same library and on the same device as the scores."""
-    if is_tensor(scores):
-        import torch
-
-        tensor = labels if is_tensor(labels) else torch.as_tensor(to_numpy(labels))
-        labels = tensor.to(scores.device)
-        whole = not labels.is_floating_point() or bool(
-            (labels.isfinite() & (labels == labels.round())).all()
-        )
-    else:
-        labels = to_numpy(labels)
-        if labels.dtype.kind in "OUS":
-            raise InputError(
-                "Predictions expects labels as class numbers 0..K−1, got text; "
-                "give label_names and map each name to its number."
-            )
-        whole = labels.dtype.kind in "iub" or bool(
-            (np.isfinite(labels) & (labels == np.rint(labels))).all()
-        )
-    if not whole:
-        raise InputError(
-            "Predictions expects labels as class numbers 0..K−1, got fractions or NaN."
-        )
-    return labels.long() if is_tensor(labels) else labels.astype(np.int64, copy=False)
-
-
-def _check_shapes(p: Predictions) -> None:
-    shape, n = tuple(p.scores.shape), tuple(p.labels.shape)
-    if p.kind not in ("logits", "probabilities"):
-        raise InputError(f"kind must be 'logits' or 'probabilities', got {p.kind!r}.")
-    if len(shape) != 2 or n != shape[:1]:
-        raise InputError(
-            f"Predictions expects scores of shape (n, K), classes last, and n labels, got {shape} "
-            f"and {n}."
-        )
-    if shape[1] < 2:
-        raise InputError(
-            f"Predictions expects at least 2 classes, got {shape[1]} column(s); for a binary "
-            "classifier with one score per example pass a one-dimensional array."
-        )
-    if p.label_names is not None and len(p.label_names) != shape[1]:
-        raise InputError(
-            f"Predictions expects one label name per column: {shape[1]} columns, "
-            f"{len(p.label_names)} names."
-        )
-    for name, column in p.groups.items():
-        if len(cast(Sequence[Any], column)) != shape[0]:
-            raise InputError(
-                f"Group '{name}' has {len(column)} values for {shape[0]} examples; "
-                "give one value per example."
-            )
 
 
 def _check_same(first: Predictions, part: Predictions) -> None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from calibrant.arrays import Array, is_tensor, to_numpy
 from calibrant.errors import InputError
 
-__all__ = ["RowError", "check_labels", "check_logits", "check_probabilities"]
+__all__ = ["RowError", "check_labels", "check_logits", "check_probabilities", "check_shapes"]
 
 # Rows written with four digits, or kept in half precision, miss 1 by up to this much.
 SUM_TOLERANCE = 1e-2
@@ -39,6 +40,40 @@ class RowError(InputError):
     def at(self, where: str) -> RowError:
         """The same error with ``where`` in place of the row number."""
         return RowError(self.message, self.row, where)
+
+
+def check_shapes(
+    kind: str,
+    scores: Array,
+    labels: Array,
+    label_names: Sequence[str] | None,
+    groups: Mapping[str, Any],
+) -> None:
+    """Scores (n, K) of a known kind, n labels, K names and groups of n values."""
+    shape, n = tuple(scores.shape), tuple(labels.shape)
+    if kind not in ("logits", "probabilities"):
+        raise InputError(f"kind must be 'logits' or 'probabilities', got {kind!r}.")
+    if len(shape) != 2 or n != shape[:1]:
+        raise InputError(
+            f"Predictions expects scores of shape (n, K), classes last, and n labels, got {shape} "
+            f"and {n}."
+        )
+    if shape[1] < 2:
+        raise InputError(
+            f"Predictions expects at least 2 classes, got {shape[1]} column(s); for a binary "
+            "classifier with one score per example pass a one-dimensional array."
+        )
+    if label_names is not None and len(label_names) != shape[1]:
+        raise InputError(
+            f"Predictions expects one label name per column: {shape[1]} columns, "
+            f"{len(label_names)} names."
+        )
+    for name, column in groups.items():
+        if len(column) != shape[0]:
+            raise InputError(
+                f"Group '{name}' has {len(column)} values for {shape[0]} examples; "
+                "give one value per example."
+            )
 
 
 def check_labels(labels: Array, classes: int) -> None:
@@ -115,7 +150,9 @@ def _row_sums(chunk: Array) -> Array:
         return chunk.sum(dim=1, dtype=torch.float64)
     # A product with a vector of ones adds short rows several times faster than sum(axis=1).
     wide = chunk if chunk.itemsize >= 4 else chunk.astype(np.float32)
-    return wide @ np.ones(wide.shape[1], dtype=wide.dtype)
+    # Some BLAS kernels compute on the junk beside short rows and raise flags that mean nothing.
+    with np.errstate(all="ignore"):
+        return wide @ np.ones(wide.shape[1], dtype=wide.dtype)
 
 
 def _chunks(scores: Array) -> Iterator[tuple[int, Array]]:

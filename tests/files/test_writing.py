@@ -22,7 +22,7 @@ PREDICTIONS = Predictions.from_logits(np.eye(4, 3), [0, 1, 2, 1], groups={"fold"
 def test_nothing_is_written_over_unless_told(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"p{suffix}"
     path.write_text("precious")
-    with pytest.raises(InputError, match=r"exists already; say overwrite"):
+    with pytest.raises(InputError, match="exists; pass overwrite=True"):
         PREDICTIONS.write(path)
     assert path.read_text() == "precious"
     PREDICTIONS.write(path, overwrite=True)
@@ -53,11 +53,13 @@ def test_a_folder_of_shards(tmp_path: Path) -> None:
     assert sorted(p.name for p in folder.iterdir()) == ["part-00000.parquet", "part-00001.parquet"]
     assert np.array_equal(read(folder).scores, PREDICTIONS.scores)
     assert count_rows(folder) == 4
-    with pytest.raises(InputError, match="a folder of that name exists"):
+    with pytest.raises(InputError, match="shards need a folder of their own"):
         write(PREDICTIONS, folder, overwrite=True)
 
 
 def test_where_it_cannot_be_written(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot be written"):
+        PREDICTIONS.write(tmp_path / "none" / "shards")
     with pytest.raises(InputError, match="there is no folder"):
         PREDICTIONS.write(tmp_path / "none" / "p.npz")
     with pytest.raises(InputError, match="no predictions to write"):

@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from calibrant.conversion import leading_group
 from calibrant.errors import InputError
 from calibrant.files.source import Block, Layout
-from calibrant.predictions import IGNORED, Predictions, leading_group
+from calibrant.predictions import IGNORED, Predictions
 from calibrant.validation import RowError
 
 __all__ = ["assemble"]

@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -18,6 +17,7 @@ from calibrant.files.npz import write_npz
 from calibrant.files.parquet import write_parquet
 from calibrant.files.paths import suffix
 from calibrant.files.safetensors import write_safetensors
+from calibrant.outputs import new_file
 from calibrant.predictions import Predictions
 
 __all__ = ["write"]
@@ -53,8 +53,7 @@ def write(
     Rows that were ignored are not written. npz and safetensors hold the whole in memory once.
     """
     target = Path(path)
-    write_parts = _WRITERS[suffix(target)] if target.suffix else _write_shards
-    _check_target(target, overwrite)
+    write_parts = _WRITERS[suffix(target)] if target.suffix else None
     whole = predictions.chunks(_ROWS) if isinstance(predictions, Predictions) else predictions
     parts = iter(whole)
     first = next(parts, None)
@@ -63,33 +62,24 @@ def write(
     for name in first.groups:
         if _TAKEN.fullmatch(name):
             raise InputError(f"{target}: a group may not be called '{name}'; rename it.")
-    with _complete(target) as unfinished:
-        write_parts(chain([first], parts), unfinished)
+    parts = chain([first], parts)
+    if write_parts is None:
+        _write_shards(parts, target)
+        return
+    with new_file(target, overwrite=overwrite) as unfinished:
+        write_parts(parts, unfinished)
 
 
-def _check_target(target: Path, overwrite: bool) -> None:
-    if target.is_dir():
-        raise InputError(f"{target}: a folder of that name exists; shards need a new one.")
-    if target.exists() and not overwrite:
-        raise InputError(f"{target}: exists already; say overwrite (--overwrite) to replace it.")
-    if not target.parent.is_dir():
-        raise InputError(f"{target}: there is no folder {target.parent}.")
-
-
-def _write_shards(parts: Iterator[Predictions], folder: Path) -> None:
-    folder.mkdir()
-    for number, part in enumerate(parts):
-        write_parquet(iter([part]), folder / f"part-{number:05}.parquet")
-
-
-@contextmanager
-def _complete(target: Path) -> Iterator[Path]:
-    """A hidden path beside ``target`` that takes its place once it is written without an error."""
-    unfinished = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+def _write_shards(parts: Iterable[Predictions], folder: Path) -> None:
+    if folder.exists():
+        raise InputError(f"{folder} exists; shards need a folder of their own.")
+    unfinished = folder.with_name(f".{folder.name}.{os.getpid()}.unfinished")
     try:
-        yield unfinished
-        unfinished.replace(target)
+        unfinished.mkdir()
+        for number, part in enumerate(parts):
+            write_parquet(iter([part]), unfinished / f"part-{number:05}.parquet")
+        unfinished.replace(folder)
+    except OSError as error:
+        raise InputError(f"{folder} cannot be written: {error.strerror}.") from None
     finally:
-        if unfinished.is_dir():
-            shutil.rmtree(unfinished)
-        unfinished.unlink(missing_ok=True)
+        shutil.rmtree(unfinished, ignore_errors=True)

@@ -1,0 +1,103 @@
+"""From what users pass (lists, tensors, sentences of tokens) to rows of scores, labels, groups."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from calibrant.arrays import Array, as_array, is_tensor, text_array, to_numpy
+from calibrant.errors import InputError
+
+__all__ = ["flattened", "floating", "group_column", "labels_beside", "leading_group", "two_columns"]
+
+
+def leading_group(axes: int) -> str | None:
+    """What the first of so many axes stands for: tokens of sentences, pixels of images.
+
+    >>> leading_group(3)
+    'sentence'
+    """
+    return {1: None, 2: None, 3: "sentence", 4: "image"}.get(axes, "example")
+
+
+def floating(scores: Array, kind: str) -> Array:
+    """The scores as floats of the type that they have; whole numbers as float64."""
+    if is_tensor(scores):
+        return scores if scores.is_floating_point() else scores.double()
+    if scores.dtype.kind in "iub":
+        return scores.astype(np.float64)
+    if scores.dtype.kind != "f":
+        raise InputError(
+            f"Predictions expects {kind} as an array of numbers, got dtype {scores.dtype}."
+        )
+    return scores
+
+
+def two_columns(scores: Array, kind: str) -> Array:
+    """A binary classifier's single score as two columns: (1 − p, p), or (0, l)."""
+    if is_tensor(scores):
+        import torch
+
+        first = 1 - scores if kind == "probabilities" else torch.zeros_like(scores)
+        return torch.stack([first, scores], dim=1)
+    first = 1 - scores if kind == "probabilities" else np.zeros_like(scores)
+    return np.stack([first, scores], axis=1)
+
+
+def flattened(
+    scores: Array, labels: Array, groups: Mapping[str, Any]
+) -> tuple[Array, Array, dict[str, Any]]:
+    """(b, t, K) scores with (b, t) labels as rows, and the leading axis as a group."""
+    if scores.ndim < 3 or tuple(labels.shape) != tuple(scores.shape[:-1]):
+        return scores, labels, dict(groups)
+    lead, rows = int(scores.shape[0]), int(np.prod(scores.shape[:-1]))
+    inner = rows // lead if lead else 0
+    flat = {str(leading_group(scores.ndim)): np.repeat(np.arange(lead), inner)}
+    for name, column in groups.items():
+        column = np.asarray(column if isinstance(column, list) else to_numpy(column))
+        one_each = column.shape == (lead,) and rows != lead
+        flat[name] = np.repeat(column, inner) if one_each else column.reshape(-1)
+    return scores.reshape(rows, scores.shape[-1]), labels.reshape(rows), flat
+
+
+def group_column(name: str, column: Any) -> np.ndarray:
+    """A group as a NumPy array of one axis; text may be an array of Python strings."""
+    array = column if isinstance(column, np.ndarray) else np.asarray(as_array(column))
+    if is_tensor(column):
+        array = to_numpy(column)
+    if array.dtype == object:
+        if not all(isinstance(value, str) for value in array.flat):
+            raise InputError(f"Group '{name}' must hold numbers or text, got Python objects.")
+        array = text_array(array.tolist())
+    if array.ndim != 1:
+        raise InputError(f"Group '{name}' must have one value per example, got {array.shape}.")
+    return array
+
+
+def labels_beside(labels: Array, scores: Array) -> Array:
+    """The labels as integers, in the same library and on the same device as the scores."""
+    if is_tensor(scores):
+        import torch
+
+        tensor = labels if is_tensor(labels) else torch.as_tensor(to_numpy(labels))
+        labels = tensor.to(scores.device)
+        whole = not labels.is_floating_point() or bool(
+            (labels.isfinite() & (labels == labels.round())).all()
+        )
+    else:
+        labels = to_numpy(labels)
+        if labels.dtype.kind in "OUS":
+            raise InputError(
+                "Predictions expects labels as class numbers 0..K−1, got text; "
+                "give label_names and map each name to its number."
+            )
+        whole = labels.dtype.kind in "iub" or bool(
+            (np.isfinite(labels) & (labels == np.rint(labels))).all()
+        )
+    if not whole:
+        raise InputError(
+            "Predictions expects labels as class numbers 0..K−1, got fractions or NaN."
+        )
+    return labels.long() if is_tensor(labels) else labels.astype(np.int64, copy=False)
