@@ -43,7 +43,9 @@ def constant(value: Any, like: Array) -> Array:
     """``value`` in the library, on the device and (when floating) in the dtype of ``like``."""
     if not is_tensor(like):
         return np.asarray(value)
-    tensor = namespace(like).as_tensor(value, device=like.device)
+    # By way of NumPy: torch would make a Python float a float32.
+    array = np.asarray(value) if not is_tensor(value) else value
+    tensor = namespace(like).as_tensor(array, device=like.device)
     return tensor.to(like.dtype) if tensor.is_floating_point() else tensor
 
 

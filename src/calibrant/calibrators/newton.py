@@ -23,7 +23,7 @@ from calibrant.calibrators.moments import Moments, Sweep
 __all__ = ["Optimum", "best_inverse_temperature", "solve"]
 
 TOLERANCE = 1e-9  # On β |f'(β)|.
-_SAMPLE = 1 << 12  # Rows of the sample that gives the start.
+_SAMPLE = 1 << 15  # Scores of the sample that gives the start, but at least 1024 rows.
 _LARGEST_STEP = 2.0  # In log β.
 _MOST_PASSES = 200
 
@@ -46,12 +46,10 @@ def best_inverse_temperature(logits: np.ndarray, labels: np.ndarray, start: floa
     >>> round(1 / (1 + math.exp(-2 * best.beta)), 6)  # Three of four are right.
     0.75
     """
-    stride = len(labels) // _SAMPLE
+    stride = len(labels) // max(1024, _SAMPLE // logits.shape[1])
     if stride >= 4:
-        sample = best_inverse_temperature(
-            np.ascontiguousarray(logits[::stride]), labels[::stride], start
-        )
-        start = sample.beta
+        sample = np.ascontiguousarray(logits[::stride]), np.ascontiguousarray(labels[::stride])
+        start = best_inverse_temperature(*sample, start).beta
     return solve(Sweep(logits, labels), start)
 
 

@@ -63,7 +63,7 @@ def warn_if_unbounded(best: Optimum, where: str = "") -> None:
     elif best.beta * best.at.spread < 1e-6:
         reason = (
             f"the scores say nothing about the labels, or the opposite, so the NLL falls as T "
-            f"grows; stopped at T = {1 / best.beta:.3g}. Do labels and columns match?"
+            f"grows; stopped at T = {1 / best.beta:.3g}. Check that labels and columns match"
         )
     else:
         return

@@ -1,0 +1,274 @@
+"""What every map of the table promises."""
+
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from calibrator_samples import NAMES, as_probabilities, quiet_fit, tagged
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from calibrant import InputError, NotFittedError, Predictions
+from calibrant.calibrators import CALIBRATORS, CalibrationWarning, calibrator_class
+from calibrant.metrics import nll
+
+NER = ("type-temperature", "position-temperature")
+maps = pytest.mark.parametrize("name", CALIBRATORS)
+kinds = pytest.mark.parametrize("of_kind", [lambda p: p, as_probabilities], ids=["logits", "p"])
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return {name: quiet_fit(row.calibrator(), tagged()) for name, row in CALIBRATORS.items()}
+
+
+def probabilities(predictions):
+    return np.asarray(predictions.numpy().probabilities(), np.float64)
+
+
+def test_table_names_are_the_classes_names():
+    assert [row.calibrator.name for row in CALIBRATORS.values()] == list(CALIBRATORS)
+    assert all(row.about for row in CALIBRATORS.values())
+    assert len({row.calibrator for row in CALIBRATORS.values()}) == len(CALIBRATORS)
+
+
+def test_unknown_name_is_told_the_nearest():
+    with pytest.raises(InputError, match="Did you mean 'temperature'"):
+        calibrator_class("temperatur")
+
+
+@maps
+def test_fit_returns_self_and_learns_attributes(name):
+    calibrator = calibrator_class(name)()
+    before = dict(vars(calibrator))
+    assert quiet_fit(calibrator, tagged()) is calibrator
+    assert {k: v for k, v in vars(calibrator).items() if k in before} == before
+    assert (calibrator.classes_, calibrator.label_names_) == (5, NAMES)
+    where = calibrator.fitted_on_
+    assert where["n"] == 500
+    assert {"ignored", "nll_before", "nll_after", "version", "warnings"} <= where.keys()
+    assert all(key.endswith("_") for key in calibrator.learned())
+    for value in calibrator.learned().values():
+        assert np.isfinite(value).all()
+
+
+@maps
+def test_unfitted_use_raises(name):
+    calibrator, p = calibrator_class(name)(), tagged(n=20)
+    for use in (calibrator.transform, lambda p: calibrator.transform_scores(p.scores, p.kind)):
+        with pytest.raises(NotFittedError, match=type(calibrator).__name__):
+            use(p)
+    with pytest.raises(NotFittedError):
+        calibrator.learned()
+
+
+@maps
+def test_hyperparameters_round_trip(name):
+    calibrator = calibrator_class(name)()
+    again = type(calibrator)(**calibrator.hyperparameters())
+    assert again.hyperparameters() == calibrator.hyperparameters()
+    assert repr(again) == repr(calibrator)
+
+
+@maps
+@kinds
+def test_never_worse_than_identity_on_validation(name, of_kind):
+    for seed in range(3):
+        p = of_kind(tagged(n=120, seed=seed, scale=(0.5, 1.0, 4.0)[seed]))
+        calibrator = quiet_fit(calibrator_class(name)(), p)
+        assert nll(calibrator.transform(p)) <= nll(p) * (1 + 1e-12)
+        where = calibrator.fitted_on_
+        assert where["nll_after"] == pytest.approx(nll(calibrator.transform(p)), rel=1e-9)
+        assert where["nll_before"] == pytest.approx(nll(p), rel=1e-9)
+        if calibrator.fell_back_:
+            assert "fell back" in where["warnings"][-1]
+
+
+@maps
+@kinds
+def test_rows_are_probabilities_and_the_rest_is_kept(fitted, name, of_kind):
+    new = of_kind(tagged(n=300, seed=5))
+    result = fitted[name].transform(new)
+    p = probabilities(result)
+    np.testing.assert_allclose(p.sum(axis=1), 1, atol=1e-12)
+    assert (p >= 0).all()
+    assert result.label_names == new.label_names
+    assert (result.labels == new.labels).all()
+    assert result.groups.keys() == new.groups.keys()
+    assert result.kind == fitted[name].kind_of(new.kind)
+
+
+@maps
+@kinds
+def test_torch_equals_numpy(fitted, name, of_kind):
+    new = of_kind(tagged(n=300, seed=5))
+    tensor = torch.tensor(new.scores)
+    result = fitted[name].transform_scores(tensor, new.kind, new.groups)
+    assert isinstance(result, torch.Tensor)
+    assert (result.dtype, result.device) == (tensor.dtype, tensor.device)
+    expected = fitted[name].transform_scores(new.scores, new.kind, new.groups)
+    # A step function may fall on the other side of an edge for an ulp of difference in p.
+    close = np.isclose(result.numpy(), expected, rtol=1e-12, atol=1e-13).all(axis=1)
+    assert close.mean() > 0.99
+
+
+@maps
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_types(fitted, name, dtype):
+    new = tagged(n=40, seed=6)
+    tensor = torch.tensor(new.scores).to(dtype)
+    result = fitted[name].transform_scores(tensor, "logits", new.groups)
+    narrow = dtype != torch.float64 and not fitted[name].fell_back_
+    assert result.dtype == (torch.float32 if narrow else dtype)
+    expected = fitted[name].transform_scores(tensor.double().numpy(), "logits", new.groups)
+    np.testing.assert_allclose(result.double().numpy(), expected, rtol=1e-6, atol=1e-6)
+    if dtype not in (torch.bfloat16, torch.float64):
+        array = fitted[name].transform_scores(tensor.numpy(), "logits", new.groups)
+        assert array.dtype == (np.float32 if narrow else tensor.numpy().dtype)
+
+
+@maps
+def test_half_precision_can_be_fitted(name):
+    p = tagged(dtype=np.float16)
+    wide = p.with_scores(p.scores.astype(np.float64), "logits")
+    half, full = (quiet_fit(calibrator_class(name)(), q) for q in (p, wide))
+    for key, value in full.learned().items():
+        np.testing.assert_allclose(half.learned()[key], value, rtol=1e-9, atol=1e-12)
+
+
+@maps
+def test_torch_predictions_can_be_fitted(name):
+    p = tagged(n=200)
+    q = Predictions.from_logits(
+        torch.tensor(p.scores), torch.tensor(p.labels), label_names=NAMES, groups=p.groups
+    )
+    a, b = (quiet_fit(calibrator_class(name)(), x) for x in (p, q))
+    for key, value in a.learned().items():
+        assert np.array_equal(b.learned()[key], value)
+    assert isinstance(b.transform(q).scores, torch.Tensor)
+
+
+@maps
+def test_order_of_examples_is_irrelevant(name):
+    p = tagged(n=300)
+    shuffled = p[np.random.default_rng(1).permutation(300)]
+    a, b = (quiet_fit(calibrator_class(name)(), x) for x in (p, shuffled))
+    assert a.fell_back_ == b.fell_back_
+    np.testing.assert_allclose(probabilities(a.transform(p)), probabilities(b.transform(p)), 1e-4)
+
+
+@maps
+def test_chunks_make_no_difference(fitted, name, monkeypatch):
+    new = tagged(n=101, seed=7)
+    expected = fitted[name].transform(new).scores
+    monkeypatch.setattr("calibrant.calibrators.base._CHUNK", 50)
+    assert np.allclose(fitted[name].transform(new).scores, expected, rtol=1e-13, atol=0)
+
+
+@maps
+def test_any_leading_shape(fitted, name):
+    new = tagged(n=60, seed=8)
+    flat = fitted[name].transform_scores(new.scores, "logits", new.groups)
+    shaped = fitted[name].transform_scores(
+        new.scores.reshape(3, 20, 5), "logits", {"position": new.groups["position"].reshape(3, 20)}
+    )
+    assert np.array_equal(shaped.reshape(60, 5), flat)
+    empty = fitted[name].transform_scores(new.scores[:0], "logits", {"position": np.empty(0, int)})
+    assert empty.shape == (0, 5)
+
+
+@maps
+def test_class_count_and_names_are_checked(fitted, name):
+    with pytest.raises(InputError, match=r"fitted on 5 classes, got scores of shape \(2, 4\)"):
+        fitted[name].transform_scores(np.zeros((2, 4)), "logits", {"position": [0, 0]})
+    renamed = tagged(n=20)
+    other = Predictions.from_logits(
+        renamed.scores,
+        renamed.labels,
+        label_names=("O", "B-LOC", "I-PER", "B-PER", "I-LOC"),
+        groups=renamed.groups,
+    )
+    with pytest.raises(InputError, match="class 1 is 'B-PER' in the map and 'B-LOC' in the data"):
+        fitted[name].transform(other)
+
+
+@maps
+def test_no_examples_is_an_error(name):
+    p = tagged(n=5)
+    empty = Predictions.from_logits(
+        p.scores, np.full(5, -100), label_names=NAMES, groups=dict(p.groups)
+    )
+    with pytest.raises(InputError, match=r"at least one labelled example, got none \(5 ignored"):
+        calibrator_class(name)().fit(empty)
+
+
+@pytest.mark.parametrize("name", [n for n, r in CALIBRATORS.items() if r.calibrator.keeps_argmax])
+@given(seed=st.integers(0, 2**31), scale=st.floats(0.1, 30))
+@settings(max_examples=15)
+def test_argmax_is_kept_where_promised(name, seed, scale):
+    p = tagged(n=60, seed=seed, scale=scale)
+    result = quiet_fit(calibrator_class(name)(), p).transform(p)
+    assert (result.scores.argmax(axis=1) == p.scores.argmax(axis=1)).all()
+
+
+@pytest.mark.parametrize("name", [n for n in CALIBRATORS if n not in NER])
+@given(
+    seed=st.integers(0, 2**31),
+    n=st.integers(1, 30),
+    classes=st.integers(2, 4),
+    digits=st.sampled_from([0, 1, 6]),
+    scale=st.sampled_from([0.0, 1.0, 50.0, 1e4]),
+)
+@settings(max_examples=25)
+def test_small_odd_inputs_give_probabilities(name, seed, n, classes, digits, scale):
+    """Ties, saturation, missing classes, single examples, constant rows."""
+    rng = np.random.default_rng(seed)
+    logits = scale * rng.normal(size=(n, classes)).round(digits)
+    p = Predictions.from_logits(logits, rng.integers(0, classes, n))
+    for q in (p, as_probabilities(p)):
+        calibrator = quiet_fit(calibrator_class(name)(), q)
+        result = probabilities(calibrator.transform(q))
+        np.testing.assert_allclose(result.sum(axis=1), 1, atol=1e-9)
+        assert (result >= 0).all()
+        assert calibrator.fitted_on_["nll_after"] <= calibrator.fitted_on_["nll_before"] + 1e-9
+
+
+@pytest.mark.parametrize("name", [n for n in CALIBRATORS if n not in NER])
+def test_fitting_again_forgets(name):
+    first, second = tagged(n=200), tagged(n=150, seed=9, scale=0.5)
+    again = quiet_fit(quiet_fit(calibrator_class(name)(), first), second)
+    fresh = quiet_fit(calibrator_class(name)(), second)
+    assert np.array_equal(again.transform(second).scores, fresh.transform(second).scores)
+    assert again.fell_back_ == fresh.fell_back_
+
+
+def test_fall_back_is_identity_and_said():
+    # One bin for all: the frequencies alone, far worse than the scores, which are right.
+    p = tagged(n=400, scale=1.0)
+    calibrator = calibrator_class("histogram")(bins=1)
+    with pytest.warns(CalibrationWarning, match="fell back to identity"):
+        calibrator.fit(p)
+    assert calibrator.fell_back_
+    assert calibrator.transform(p).scores is p.scores
+    assert calibrator.kind_of("logits") == "logits"
+
+
+def test_warnings_are_heard_once():
+    p = Predictions.from_logits([[3.0, 0.0]], [0])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        calibrator_class("temperature")().fit(p)
+    assert [w.category for w in caught] == [CalibrationWarning]
+    assert caught[0].filename == __file__
+
+
+def test_importing_the_maps_loads_no_torch_and_no_numba():
+    code = (
+        "import sys, calibrant.calibrators; "
+        "print([m for m in ('torch', 'numba', 'scipy', 'safetensors') if m in sys.modules])"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"
