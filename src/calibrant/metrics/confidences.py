@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from types import ModuleType
 
@@ -68,6 +69,17 @@ class Confidences:
             np.concatenate([p.correct for p in parts]),
             np.concatenate(blocks) if len(blocks) == len(parts) else None,
         )
+
+    def to_json(self) -> str:
+        """One line of JSON; :meth:`from_json` gives the same state back, to the last bit."""
+        columns = ("confidence", "correct", "block")
+        present = {c: getattr(self, c).tolist() for c in columns if getattr(self, c) is not None}
+        return json.dumps(present)
+
+    @classmethod
+    def from_json(cls, text: str) -> Confidences:
+        """Read what :meth:`to_json` wrote."""
+        return cls(**{name: np.asarray(column) for name, column in json.loads(text).items()})
 
     def ascending(self) -> Confidences:
         """The same, sorted by confidence."""
