@@ -72,6 +72,23 @@ def test_where_it_cannot_be_written(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_two_classes_of_one_name(tmp_path: Path) -> None:
+    """ImageNet has two cranes and two maillots."""
+    cranes = Predictions.from_logits(np.eye(3), [0, 1, 2], label_names=["crane", "cat", "crane"])
+    for suffix in SUFFIXES:
+        if suffix in (".parquet", ".npz", ".safetensors"):
+            cranes.write(tmp_path / f"p{suffix}")
+            assert read(tmp_path / f"p{suffix}").labels.tolist() == [0, 1, 2]
+        else:
+            with pytest.raises(InputError, match="two classes are called 'crane'"):
+                cranes.write(tmp_path / f"p{suffix}")
+    np.savez(
+        tmp_path / "q.npz", logits=np.eye(2, 3), labels=["cat", "crane"], label_names=cranes.names
+    )
+    with pytest.raises(InputError, match=r"Two classes are called 'crane'.* at row 1"):
+        read(tmp_path / "q.npz")
+
+
 def test_fingerprints(tmp_path: Path) -> None:
     paths = [tmp_path / "a.csv", tmp_path / "b.csv"]
     contents = [b"x" * 3_000_001, b""]

@@ -76,7 +76,7 @@ def _decoded(text: Any) -> str:
 def _number(text: str, names: Sequence[str] | None) -> int | None:
     """A name comes first; a number is one only where no name could be meant by it."""
     if names is not None and text in names:
-        return list(names).index(text)
+        return list(names).index(text) if list(names).count(text) == 1 else None
     digits = text.strip().removeprefix("-").removesuffix(".0")
     if not (digits.isascii() and digits.isdecimal()):
         return None
@@ -94,5 +94,7 @@ def _not_a_label(text: str, names: Sequence[str] | None, column: str) -> str:
             f"The labels in column '{column}' are text ('{text}') and the label names are not "
             "known; give them (--labels FILE, or Columns(label_names=…)), first seen"
         )
+    if text in names:
+        return f"Two classes are called '{text}', the label in column '{column}'; use class numbers"
     shown = ", ".join(names[:8]) + (", …" if len(names) > 8 else "")
     return f"Label '{text}' in column '{column}' is not one of the label names ({shown})"

@@ -41,7 +41,7 @@ def text_file(path: Path, compressed: bool) -> Iterator[IO[str]]:
     with path.open("wb") as raw:
         binary: Any = raw
         if compressed:
-            binary = gzip.GzipFile("", "wb", compresslevel=6, fileobj=raw, mtime=0)
+            binary = gzip.GzipFile("", "wb", compresslevel=3, fileobj=raw, mtime=0)
         with io.TextIOWrapper(binary, encoding="utf-8", newline="") as text:
             yield text
 

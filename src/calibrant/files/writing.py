@@ -59,15 +59,27 @@ def write(
     first = next(parts, None)
     if first is None:
         raise InputError(f"{target}: no predictions to write.")
-    for name in first.groups:
-        if _TAKEN.fullmatch(name):
-            raise InputError(f"{target}: a group may not be called '{name}'; rename it.")
+    _check_names(target, first)
     parts = chain([first], parts)
     if write_parts is None:
         _write_shards(parts, target)
         return
     with new_file(target, overwrite=overwrite) as unfinished:
         write_parts(parts, unfinished)
+
+
+def _check_names(target: Path, part: Predictions) -> None:
+    for name in part.groups:
+        if _TAKEN.fullmatch(name):
+            raise InputError(f"{target}: a group may not be called '{name}'; rename it.")
+    by_name = target.name.lower().endswith((".csv", ".csv.gz", ".jsonl", ".jsonl.gz"))
+    names = part.label_names or ()
+    if by_name and len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InputError(
+            f"{target}: two classes are called '{twice}', but csv and jsonl tell classes by name; "
+            "write another format."
+        )
 
 
 def _write_shards(parts: Iterable[Predictions], folder: Path) -> None:
