@@ -236,6 +236,7 @@ class Loop:
         )
 
     def on_stream(self) -> contextlib.AbstractContextManager[Any]:
+        """What is queued inside runs after the steps queued before it."""
         return contextlib.nullcontext() if self.stream is None else torch.cuda.stream(self.stream)
 
 

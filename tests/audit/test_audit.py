@@ -1,0 +1,177 @@
+"""The audit as a library call: the right numbers, whole or streamed, and plain words."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from calibrant import InputError, Predictions
+from calibrant.audit import audit
+from calibrant.metrics import (
+    accumulate,
+    accuracy,
+    adaptive_classwise_ece,
+    adaptive_ece,
+    aurc,
+    auroc,
+    classwise_ece,
+    ece,
+    entity_f1,
+    entity_state,
+    nll,
+    smooth_ece,
+    token_f1,
+    without_outside,
+)
+
+
+def overconfident(n=600, classes=4, seed=0, **more):
+    random = np.random.default_rng(seed)
+    logits = 2 * random.normal(size=(n, classes))
+    honest = np.exp(logits / 2) / np.exp(logits / 2).sum(axis=1, keepdims=True)
+    labels = (honest.cumsum(axis=1) > random.random((n, 1))).argmax(axis=1)
+    return Predictions.from_logits(logits, labels, **more)
+
+
+def tagged(sentences=80, words=9, seed=0):
+    names = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]
+    groups = {"sentence": np.repeat(np.arange(sentences), words)}
+    return overconfident(sentences * words, 5, seed, label_names=names, groups=groups)
+
+
+def values(found):
+    return {m.name: m.value for m in found.measures}
+
+
+def test_the_measures_are_the_metrics():
+    p = overconfident()
+    measured = values(audit(p, bootstrap=0))
+    for metric in (accuracy, ece, classwise_ece, nll, adaptive_ece, smooth_ece, auroc, aurc):
+        assert measured[metric.__name__] == pytest.approx(metric(p), abs=1e-12), metric
+    assert measured["adaptive_classwise_ece"] == pytest.approx(adaptive_classwise_ece(p))
+
+
+def test_a_stream_gives_what_the_whole_gives():
+    p = tagged()
+    whole = audit(p, bootstrap=50)
+    for rows in (1, 7, 100):
+        streamed = audit(p.chunks(rows), bootstrap=50)
+        for mine, theirs in zip(whole.measures, streamed.measures, strict=True):
+            assert mine.name == theirs.name
+            np.testing.assert_allclose(
+                [mine.value, mine.low or 0, mine.high or 0],
+                [theirs.value, theirs.low or 0, theirs.high or 0],
+                atol=1e-9,
+            )
+        np.testing.assert_allclose(
+            [m.value for m in whole.entities.measures],
+            [m.value for m in streamed.entities.measures],
+            atol=1e-9,
+        )
+        assert [m.row for m in whole.mistakes] == [m.row for m in streamed.mistakes]
+
+
+def test_intervals_hold_their_value_and_follow_the_groups():
+    p = overconfident()
+    doubled = Predictions.from_logits(
+        np.repeat(p.scores, 2, axis=0),
+        np.repeat(p.labels, 2),
+        groups={"sentence": np.repeat(np.arange(len(p)), 2)},
+    )
+    single, twice, blind = (
+        {m.name: m for m in audit(q, bootstrap=300, by=by).measures}["accuracy"]
+        for q, by in ((p, "auto"), (doubled, "auto"), (doubled, None))
+    )
+    assert single.low < single.value < single.high
+    # Copies carry no information: by sentence the interval is as wide as before, blindly narrower.
+    assert twice.high - twice.low == pytest.approx(single.high - single.low, rel=0.25)
+    assert blind.high - blind.low < 0.85 * (single.high - single.low)
+
+
+def test_entities():
+    p = tagged()
+    view = audit(p, bootstrap=0).entities
+    measured = {m.name: m.value for m in view.measures}
+    assert measured["entity_f1"] == pytest.approx(entity_f1(p))
+    assert measured["token_f1"] == pytest.approx(token_f1(p))
+    assert measured["entity_ece"] == pytest.approx(ece(entity_state(p)))
+    assert measured["ece_without_o"] == pytest.approx(ece(without_outside(p)))
+    assert measured["apcr"] == pytest.approx(entity_f1(p) ** 2 / ece(p))
+    assert {row.name for row in view.types} == {"PER", "LOC"}
+    assert sum(row.predicted for row in view.types) == int(view.state.n)
+
+
+def test_no_entities_without_tags():
+    assert audit(overconfident(label_names=list("abcd")), bootstrap=0).entities is None
+
+
+def test_verdict_of_an_overconfident_model():
+    sentences = " ".join(audit(overconfident(2000), bootstrap=0).verdict)
+    assert "Overconfident by" in sentences
+    assert "more than chance" in sentences
+
+
+def test_verdict_of_an_honest_model():
+    p = overconfident(2000)
+    honest = audit(p.with_scores(p.scores / 2, "logits"), bootstrap=0)
+    assert "can be trusted" in honest.verdict[0]
+
+
+def test_verdict_of_an_underconfident_model():
+    p = overconfident(2000)
+    assert "Underconfident" in audit(p.with_scores(p.scores / 8, "logits"), bootstrap=0).verdict[0]
+
+
+def test_ignored_examples_are_counted():
+    p = Predictions.from_probabilities([0.9, 0.8, 0.7], [1, -100, 0])
+    found = audit(p, bootstrap=0)
+    assert found.provenance["ignored"] == 1
+    assert any("1 examples labelled −100" in s for s in found.verdict)
+
+
+def test_mistakes_are_the_most_confident_ones():
+    p = overconfident()
+    state = audit(p, bootstrap=0, mistakes=5)
+    assert len(state.mistakes) == 5
+    given = [m.confidence for m in state.mistakes]
+    assert given == sorted(given, reverse=True)
+    probabilities = p.probabilities()
+    for mistake in state.mistakes:
+        assert probabilities[mistake.row].max() == pytest.approx(mistake.confidence)
+        assert str(p.labels[mistake.row]) == mistake.label != mistake.predicted
+
+
+def test_nothing_to_audit():
+    for p in (Predictions.from_probabilities([0.5], [-100]), Predictions.from_logits([], [])):
+        with pytest.raises(InputError, match="Nothing to audit"):
+            audit(p)
+
+
+def test_one_example():
+    found = audit(Predictions.from_probabilities([0.9], [1]))
+    assert values(found)["ece"] == pytest.approx(0.1)
+    assert math.isnan(values(found)["auroc"])
+    assert all(m.low is None for m in found.measures if m.name == "ece")
+
+
+def test_as_json():
+    p = Predictions.from_probabilities([[1.0, 0.0], [0.5, 0.5]], [1, 0], label_names=["a", "b"])
+    document = json.loads(json.dumps(audit(p, bootstrap=20).to_dict(), allow_nan=False))
+    assert document["measures"]["nll"]["value"] == "inf"
+    assert document["state"]["n"] == 2
+
+
+def test_many_classes_stay_in_bounded_memory():
+    p = overconfident(300, 500)
+    found = audit(p, bootstrap=30)
+    assert values(found)["classwise_ece"] == pytest.approx(classwise_ece(accumulate(p)))
+
+
+def test_torch_tensors():
+    torch = pytest.importorskip("torch")
+    p = overconfident()
+    q = Predictions.from_logits(torch.tensor(p.scores), torch.tensor(p.labels))
+    assert values(audit(q, bootstrap=0))["ece"] == pytest.approx(
+        values(audit(p, bootstrap=0))["ece"]
+    )

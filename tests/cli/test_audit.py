@@ -1,0 +1,112 @@
+"""``calibrant audit`` as a person and as a program uses it."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from calibrant import Predictions
+from calibrant.calibrators import Temperature
+from calibrant.cli import main
+from calibrant.metrics import ece
+
+
+@pytest.fixture
+def predictions():
+    random = np.random.default_rng(0)
+    labels = random.integers(0, 3, 400)
+    logits = 4 * (random.normal(size=(400, 3)) + np.eye(3)[labels])
+    return Predictions.from_logits(logits, labels, label_names=["ant", "bee", "<script>cat"])
+
+
+@pytest.fixture
+def file(predictions, tmp_path):
+    predictions.write(tmp_path / "dev.npz")
+    return str(tmp_path / "dev.npz")
+
+
+def test_prints_a_table(file, capsys):
+    assert main(["audit", file, "--bootstrap", "50"]) == 0
+    told = capsys.readouterr().out
+    assert "400 examples, 3 classes, 0 ignored" in told
+    assert "Overconfident" in told
+    assert "what it means" in told
+
+
+def test_json(file, predictions, capsys):
+    assert main(["audit", file, "--json", "--bootstrap", "50", "--bins", "10"]) == 0
+    document = json.loads(capsys.readouterr().out)["audit"]
+    assert document["measures"]["ece"]["value"] == pytest.approx(ece(predictions, 10))
+    assert document["provenance"]["files"][0]["sha256"]
+    assert document["provenance"]["bins"] == 10
+
+
+def test_report(file, tmp_path, capsys):
+    page = tmp_path / "out.html"
+    assert main(["audit", file, "--report", str(page), "--bootstrap", "0"]) == 0
+    assert "<script>cat" not in page.read_text()
+    assert "&lt;script&gt;cat" in page.read_text()
+    assert main(["audit", file, "--report", str(page), "--bootstrap", "0"]) == 2
+    assert "--overwrite" in capsys.readouterr().err
+    assert main(["audit", file, "--report", str(page), "--bootstrap", "0", "--overwrite"]) == 0
+
+
+def test_before_and_after(file, predictions, tmp_path, capsys):
+    Temperature().fit(predictions).save(tmp_path / "map.json")
+    assert main(["audit", file, "--with", str(tmp_path / "map.json"), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert list(document) == ["before", "after temperature"]
+    before, after = (part["measures"]["nll"]["value"] for part in document.values())
+    assert after < before
+
+
+def test_several_files_are_one(file, predictions, tmp_path, capsys):
+    predictions[:150].write(tmp_path / "a.npz")
+    predictions[150:].write(tmp_path / "b.npz")
+    assert main(["audit", str(tmp_path / "a.npz"), str(tmp_path / "b.npz"), "--json"]) == 0
+    parts = json.loads(capsys.readouterr().out)["audit"]["measures"]
+    assert main(["audit", file, "--json"]) == 0
+    whole = json.loads(capsys.readouterr().out)["audit"]["measures"]
+    for name, measure in whole.items():
+        assert parts[name]["value"] == pytest.approx(measure["value"]), name
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["missing.npz"], "no such file"),
+        (["dev.npz", "--label-column", "gold"], "gold"),
+        (["dev.npz", "--bins", "0"], "bins"),
+        (["dev.npz", "--by", "sentence"], "sentence"),
+        (["dev.npz", "--with", "missing.json"], "missing.json"),
+        (["dev.npz", "--report", "nowhere/x.html"], "nowhere"),
+        (["dev.npz", "--level", "2"], "level"),
+        (["dev.npz", "--bootstrap", "-1"], "replicate"),
+    ],
+)
+def test_bad_input_is_one_line(file, tmp_path, monkeypatch, capsys, arguments, says):
+    monkeypatch.chdir(tmp_path)
+    assert main(["audit", *arguments]) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.startswith("calibrant audit: ")
+    assert told.err.count("\n") == 1
+    assert says in told.err
+
+
+def test_a_map_for_other_classes_is_refused(file, tmp_path, capsys):
+    other = Predictions.from_probabilities([0.9, 0.2, 0.6], [1, 0, 0], label_names=["no", "yes"])
+    Temperature().fit(other).save(tmp_path / "map.json")
+    assert main(["audit", file, "--with", str(tmp_path / "map.json")]) == 2
+    assert "classes" in capsys.readouterr().err
+
+
+def test_folder_of_shards(predictions, tmp_path, capsys):
+    pytest.importorskip("pyarrow")
+    (tmp_path / "shards").mkdir()
+    for i, part in enumerate(predictions.chunks(100)):
+        part.write(tmp_path / "shards" / f"{i}.parquet")
+    assert main(["audit", str(tmp_path / "shards"), "--bootstrap", "0"]) == 0
+    assert "400 examples" in capsys.readouterr().out
+    shutil.rmtree(tmp_path / "shards")

@@ -1,0 +1,74 @@
+"""Imports point one way, as docs/architecture.md draws it."""
+
+import ast
+from pathlib import Path
+
+import calibrant
+
+SOURCE = Path(calibrant.__file__).parent
+
+# What everybody may import.
+FOUNDATION = {
+    "arrays", "conversion", "errors", "extras", "outputs", "predictions", "progress", "validation",
+    "",
+}  # fmt: skip
+# Part → the further parts that it may import.
+ALLOWED = {
+    "predictions": {"files"},
+    "files": set(),
+    "metrics": set(),
+    "calibrators": {"metrics"},
+    "comparison": {"metrics", "calibrators"},
+    "audit": {"metrics"},
+    "plots": {"metrics"},
+    "report": {"metrics", "plots", "audit"},
+    "losses": set(),
+    "methods": {"losses"},
+    "training": {"losses", "methods"},
+    "tasks": {"metrics"},
+    "experiments": {"metrics", "calibrators", "methods", "training", "tasks"},
+    "demo": set(),
+}
+SEES_ALL = {"__init__", "__main__", "cli"}
+
+MODULES = sorted(SOURCE.rglob("*.py"))
+
+
+def part_of(module):
+    return module.removeprefix("calibrant").removeprefix(".").split(".")[0]
+
+
+def imports(node):
+    """The modules imported below ``node``, but for those that only a type checker sees."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.dump(child.test):
+            continue
+        if isinstance(child, ast.Import):
+            yield from (alias.name for alias in child.names)
+        elif isinstance(child, ast.ImportFrom) and child.module:
+            yield child.module
+        yield from imports(child)
+
+
+def test_imports_point_one_way():
+    wrong = []
+    for path in MODULES:
+        part = path.relative_to(SOURCE).parts[0].removesuffix(".py")
+        if part in SEES_ALL:
+            continue
+        allowed = FOUNDATION | ALLOWED.get(part, set()) | {part}
+        for module in imports(ast.parse(path.read_text())):
+            if module.split(".")[0] == "calibrant" and part_of(module) not in allowed:
+                wrong.append(f"{path.relative_to(SOURCE)} imports {module}")
+    assert not wrong
+
+
+def test_every_module_says_what_it_is_for():
+    silent = [path for path in MODULES if not ast.get_docstring(ast.parse(path.read_text()))]
+    assert not silent
+
+
+def test_the_public_names_are_there():
+    assert len(calibrant.__all__) <= 40
+    for name in calibrant.__all__:
+        assert hasattr(calibrant, name)
