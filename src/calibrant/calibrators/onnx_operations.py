@@ -38,8 +38,8 @@ def searchsorted(
     size = int(sorted_sequence.shape[-1])
     shared = len(sorted_sequence.shape) == 1
     below = op.LessOrEqual if right or side == "right" else op.Less
-    zero = op.Constant(value_int=0)
-    count = op.Mul(op.Cast(op.IsNaN(values), to=_INT64), zero)  # Zeros of the shape of the values.
+    same = op.Cast(op.Equal(values, values), to=_INT64)
+    count = op.Mul(same, op.Constant(value_int=0))  # Zeros of the shape of the values.
     for step in (1 << bit for bit in reversed(range(size.bit_length()))):
         ahead = op.Add(count, op.Constant(value_int=step))
         inside = op.LessOrEqual(ahead, op.Constant(value_int=size))

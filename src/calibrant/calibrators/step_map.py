@@ -37,16 +37,20 @@ def steps(edges: np.ndarray, values: np.ndarray) -> dict[str, np.ndarray]:
 def equal_mass_edges(ordered: np.ndarray, bins: int) -> np.ndarray:
     """Inner edges that give each bin as near as possible the same number of ``ordered`` scores.
 
-    Each edge is the largest score of its bin, so tied scores stay together; a bin that ties would
-    leave empty is merged, so there may be fewer than ``bins``.
+    Each edge lies halfway between the largest score of its bin and the next one: on a score itself,
+    a last bit that NumPy, torch and ONNX round differently would put it into another bin. Tied
+    scores stay together; a bin that ties would leave empty is merged, so there may be fewer.
 
     >>> equal_mass_edges(np.array([0.1, 0.2, 0.3, 0.3, 0.3, 1.0]), 3)
-    array([0.2, 0.3])
+    array([0.25, 0.65])
     """
     positions = np.arange(1, bins) * len(ordered) // bins
-    edges: np.ndarray = np.unique(ordered[np.maximum(positions - 1, 0)])
-    inner: np.ndarray = edges[edges < ordered[-1]]
-    return inner
+    ends = np.unique(ordered[np.maximum(positions - 1, 0)])
+    ends = ends[ends < ordered[-1]]
+    following = ordered[np.searchsorted(ordered, ends, side="right")]
+    middle = ends + (following - ends) / 2
+    edges: np.ndarray = np.where(middle < following, middle, ends)  # Neighbours have no middle.
+    return edges
 
 
 def bin_sums(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -32,7 +33,7 @@ class CalibrationModule(nn.Module):
         self.calibrator, self.takes, self.gives = calibrator, takes, gives
         self.learned_names: tuple[str, ...] = tuple(calibrator.learned())
         for name, value in calibrator.learned().items():
-            buffer = torch.as_tensor(value)
+            buffer = torch.as_tensor(np.asarray(value))  # Not by way of float32.
             self.register_buffer(name, buffer.to(dtype) if buffer.is_floating_point() else buffer)
 
     def forward(self, scores: Tensor, *groups: Tensor) -> Tensor:
