@@ -43,8 +43,9 @@ def run(args: argparse.Namespace) -> int:
     audits = {"before": audit(test), "after temperature": audit(temperature.transform(test))}
     print_audits(audits)
     write_report(out / "report.html", audits, overwrite=args.overwrite)
-    figure = reliability_diagram(audits["before"].state).figure
-    figure.savefig(out / "reliability.png", dpi=150)
+    drawn = reliability_diagram(audits["before"].state).get_figure(root=True)
+    assert drawn is not None
+    drawn.savefig(out / "reliability.png", dpi=150)
     print(
         f"\nOpen {out / 'report.html'} in a browser. With predictions of your own:\n"
         f"  calibrant audit {out / 'test.npz'} --report audit.html\n"

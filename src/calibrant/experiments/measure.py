@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.calibrators import calibrator_class
+from calibrant.calibrators import Temperature, calibrator_class
 from calibrant.metrics import (
     accumulate,
     accuracy,
@@ -74,6 +74,6 @@ def measure_run(
             "valid": measure(fitted.transform(valid)),
             "test": measure(fitted.transform(test)),
         }
-        if name == "temperature":
-            results[name]["temperature"] = float(fitted.temperature_)
+        if isinstance(fitted, Temperature):
+            results[name]["temperature"] = fitted.temperature_
     return results

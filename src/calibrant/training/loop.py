@@ -84,7 +84,7 @@ class Loop:
         self.device, self.windows, self.schedule = windows.device, windows, schedule
         self.model, self.method = model.to(self.device), method.to(self.device)
         cuda = self.device.type == "cuda"
-        self.stream = torch.cuda.Stream(self.device) if cuda else None
+        self.stream: Any = torch.cuda.Stream(self.device) if cuda else None  # type: ignore[no-untyped-call]
         # Dropout draws from a stream of its own, so that loops side by side stay independent.
         self.random = torch.Generator(self.device)
         self.done, self.learning_rate, self.loss = (
@@ -92,6 +92,8 @@ class Loop:
         )
         self.optimizer = self._optimizer()
         self.tap = attach(model, method)
+        self.rows: dict[int, Tensor] = {}
+        self.position: dict[int, Tensor] = {}
         self._method_state = {k: v.clone() for k, v in _tensors(method).items()}
         self._plan(seed)
         with self.on_stream(), _drawing_from(self.random):
@@ -120,7 +122,7 @@ class Loop:
 
     def finished(self) -> bool:
         """Whether the device has done what is queued."""
-        return self.stream is None or self.stream.query()
+        return self.stream is None or bool(self.stream.query())
 
     def close(self) -> None:
         """Take the method off the model."""
@@ -144,15 +146,10 @@ class Loop:
         """The batches of all epochs; the tables keep their place, for graphs read from there."""
         plan = plan_batches(self.windows.lengths, self.schedule.batch, self.schedule.epochs, seed)
         self.order: list[int] = plan.order.tolist()
-        tables = {k: torch.as_tensor(rows, device=self.device) for k, rows in plan.rows.items()}
-        if hasattr(self, "rows"):
-            for length, rows in tables.items():
-                self.rows[length].copy_(rows)
-        else:
-            self.rows = tables
-            self.position = {
-                k: torch.zeros(1, dtype=torch.long, device=self.device) for k in tables
-            }
+        for length, rows in plan.rows.items():
+            table = torch.as_tensor(rows, device=self.device)
+            self.rows.setdefault(length, table).copy_(table)
+            self.position.setdefault(length, torch.zeros(1, dtype=torch.long, device=self.device))
         self.random.manual_seed(seed)
         for stream in self._method_streams():
             stream.restart(seed, self.device)
@@ -168,7 +165,7 @@ class Loop:
         with self._autocast():
             logits = self.model(input_ids=ids, attention_mask=mask).logits
         loss = self.method.loss(self.tap.step(logits, labels))
-        loss.backward()
+        torch.autograd.backward(loss)
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.schedule.clip, foreach=True)
         self.optimizer.step()
         self.loss.add_(loss.detach())
