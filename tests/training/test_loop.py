@@ -1,0 +1,144 @@
+"""The lean loop: every window once per epoch, the same result for the same seed."""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from calibrant.methods import create
+from calibrant.tasks.pieces import Pieces
+from calibrant.training.buckets import LENGTHS, bucket_of, plan_batches
+from calibrant.training.loop import Loop, Schedule, Windows
+from calibrant.training.prediction import predict_words
+
+
+class Tagger(nn.Module):
+    """A token classifier in the manner of transformers: .logits of an output."""
+
+    def __init__(self, vocabulary=20, width=8, classes=3):
+        super().__init__()
+        self.embedding = nn.Embedding(vocabulary, width)
+        self.dropout = nn.Dropout(0.1)
+        self.classifier = nn.Linear(width, classes)
+
+    def forward(self, input_ids, attention_mask):
+        features = self.embedding(input_ids) * attention_mask[..., None]
+        features = self.dropout(features + features.mean(dim=1, keepdim=True))
+        return type("Output", (), {"logits": self.classifier(features)})()
+
+
+def pieces(windows=40, seed=0):
+    """Windows of random ids whose label is their id modulo 3; the first and last are special."""
+    random = np.random.default_rng(seed)
+    sizes = random.integers(4, 30, windows)
+    ids = random.integers(2, 20, sizes.sum()).astype(np.int32)
+    labels, words = (ids % 3).astype(np.int32), np.zeros(len(ids), np.int32)
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    for begin, end in itertools.pairwise(starts):
+        labels[[begin, end - 1]] = -100
+        words[begin:end] = np.arange(-1, end - begin - 1)
+    return Pieces(ids, labels, words, starts, np.arange(windows))
+
+
+def trained(method="cross_entropy", seed=0, epochs=3, **options):
+    torch.manual_seed(0)
+    model = Tagger()
+    schedule = Schedule(epochs=epochs, batch=4, learning_rate=1e-2)
+    loop = Loop(model, create(method, **options), Windows(pieces(), "cpu"), schedule, seed=seed)
+    return model, loop
+
+
+def weights(model):
+    return torch.cat([p.detach().flatten() for p in model.parameters()])
+
+
+def test_every_window_once_per_epoch():
+    lengths = np.random.default_rng(0).integers(3, 100, 57)
+    plan = plan_batches(lengths, batch=8, epochs=3, seed=0)
+    seen = np.concatenate([rows[rows >= 0] for rows in plan.rows.values()])
+    assert np.bincount(seen, minlength=57).tolist() == [3] * 57
+    for bucket, rows in plan.rows.items():
+        assert lengths[rows[rows >= 0]].max() <= bucket
+        assert (plan.order == bucket).sum() == len(rows)
+
+
+def test_only_the_last_batch_of_an_epoch_is_short():
+    plan = plan_batches(np.random.default_rng(1).integers(3, 100, 57), batch=8, epochs=1, seed=0)
+    short = [rows for rows in np.concatenate(list(plan.rows.values())) if (rows < 0).any()]
+    assert len(short) == 1
+    assert (short[0] >= 0).sum() == 57 % 8
+
+
+def test_plans_of_all_seeds_have_the_same_shapes():
+    lengths = np.random.default_rng(0).integers(3, 100, 57)
+    shapes = [
+        {k: v.shape for k, v in plan_batches(lengths, 8, 2, seed).rows.items()} for seed in (0, 1)
+    ]
+    assert shapes[0] == shapes[1]
+
+
+def test_buckets_hold_their_windows():
+    lengths = np.arange(1, LENGTHS[-1] + 1)
+    assert (bucket_of(lengths) >= lengths).all()
+
+
+def test_it_learns_and_leaves_a_plain_model():
+    model, loop = trained(epochs=20)
+    loop.run()
+    assert not model.training
+    assert not model.classifier._forward_pre_hooks
+    predictions = predict_words(model, pieces(), ["O", "B-X", "I-X"])
+    assert (predictions.scores.argmax(axis=1) == predictions.labels).mean() > 0.95
+
+
+def test_the_same_seed_gives_the_same_model_whatever_else_draws():
+    first, loop = trained("head_noise")
+    loop.run()
+    second, loop = trained("head_noise")
+    for _ in loop.steps():
+        torch.rand(3)  # Somebody else uses the global generator.
+    loop.close()
+    torch.testing.assert_close(weights(first), weights(second), rtol=0, atol=0)
+    third, loop = trained("head_noise", seed=1)
+    loop.run()
+    assert not torch.equal(weights(first), weights(third))
+
+
+def test_a_restart_is_a_new_run():
+    torch.manual_seed(0)
+    start = {name: value.clone() for name, value in Tagger().state_dict().items()}
+    model, loop = trained("head_noise", seed=1)
+    for _ in loop.steps():
+        pass
+    loop.restart(start, seed=0)
+    for _ in loop.steps():
+        pass
+    loop.close()
+    fresh, loop = trained("head_noise", seed=0)
+    loop.run()
+    torch.testing.assert_close(weights(model), weights(fresh), rtol=0, atol=0)
+
+
+def test_the_learning_rate_rises_and_falls():
+    _, loop = trained()
+    seen = []
+    for _ in loop.steps():
+        seen.append(float(loop.learning_rate))
+    assert seen[0] == pytest.approx(1e-2)
+    assert seen[-1] == pytest.approx(1e-2 / len(loop))
+    loop.close()
+
+
+def test_predictions_come_in_the_order_of_the_text():
+    model, loop = trained()
+    loop.close()
+    data = pieces()
+    predictions = predict_words(model, data, ["O", "B-X", "I-X"])
+    assert len(predictions) == (data.labels >= 0).sum()
+    np.testing.assert_array_equal(predictions.labels, data.labels[data.labels >= 0])
+    sentence = predictions.groups["sentence"]
+    assert (np.diff(sentence) >= 0).all()
+    same = np.diff(sentence) == 0
+    assert (np.diff(predictions.groups["position"])[same] == 1).all()
