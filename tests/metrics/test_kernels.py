@@ -103,6 +103,22 @@ def test_layouts(use, classes):
     both(use, backwards)
 
 
+def test_one_compilation_for_all_layouts(use):
+    """Memory that may not be written, as arrow's, or is not aligned, compiles nothing new."""
+    from calibrant.metrics.kernels import add_rows
+
+    logits, labels = logits_and_labels(100, 3)
+    both(use, Predictions.from_logits(logits, labels))
+    compiled_for = len(add_rows.signatures)
+    bytes_ = np.frombuffer(b"x" + logits.tobytes(), np.uint8)[1:]
+    unaligned = bytes_.view(np.float64).reshape(logits.shape)
+    assert not unaligned.flags.aligned
+    assert not unaligned.flags.writeable
+    both(use, Predictions.from_logits(unaligned, labels.astype(np.int32)))
+    both(use, Predictions.from_logits(logits.T.copy().T, labels)[::2])
+    assert len(add_rows.signatures) == compiled_for
+
+
 def test_empty(use):
     for classes in (2, 50):
         assert both(use, Predictions.from_logits(np.empty((0, classes)), [])).n == 0

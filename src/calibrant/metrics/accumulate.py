@@ -76,18 +76,23 @@ def _add_compiled(
     edges, right = state.bins.edges(dtype).astype(np.float64), state.bins.closed == "right"
     # Farther than this from a whole number, value · count tells the bin without a look at edges.
     margin = 4 * state.bins.count * float(np.finfo(dtype).eps)
-    labels = to_numpy(p.labels)
     where = np.empty(0, np.int64) if block is None else block
 
     def add(start: int, stop: int) -> CalibrationState:
         part = CalibrationState.empty(
             state.classes, state.bins, classwise=state.classwise, blocks=state.n.shape
         )
-        scores, owned = plain(p.scores[start:stop]), np.ascontiguousarray(labels[start:stop])
-        scored, top, classwise, low = _tables(part)
-        cut = (edges, right, margin)
-        logits = p.kind == "logits"
-        kernels.add_rows(scores, owned, where[start:stop], cut, logits, scored, top, classwise, low)
+        rows = slice(start, stop)
+        *tables, low = _tables(part)
+        kernels.add_rows(
+            plain(p.scores[rows]),
+            plain(p.labels[rows], np.int64),
+            plain(where[rows], np.int64),
+            (plain(edges), right, margin),
+            p.kind == "logits",
+            *tables,
+            low,
+        )
         if state.classwise:
             part.class_count[..., 0] += low[0]
             part.class_confidence[..., 0] += low[1]

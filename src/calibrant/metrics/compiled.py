@@ -71,10 +71,16 @@ def spread(
         yield from pool.map(task, starts, (min(start + step, rows) for start in starts))
 
 
-def plain(scores: Array) -> np.ndarray:
-    """Some scores as the kernels take them: float32 or float64, row after row."""
-    array = to_numpy(scores)
-    return np.ascontiguousarray(array, np.float32 if array.itemsize <= 4 else np.float64)
+def plain(array: Array, dtype: type | None = None) -> np.ndarray:
+    """An array as the kernels take it: of ``dtype``, or else float32 or float64; row after row.
+
+    Read-only even where the memory is not, since numba compiles for each of the two.
+    """
+    given = to_numpy(array)
+    dtype = dtype or (np.float32 if given.itemsize <= 4 else np.float64)
+    view = np.require(given, dtype, ["C_CONTIGUOUS", "ALIGNED"]).view()
+    view.flags.writeable = False
+    return view
 
 
 def _processors() -> int:

@@ -1,0 +1,297 @@
+"""ECE and the whole additive suite against torchmetrics, netcal and one plain read of the data.
+
+All contestants run in one process, in turns, on the same float32 inputs; medians and their ratios
+count. Each memory figure, and the audit of a 10,000,000 × 10 parquet, has a process of its own.
+
+    python benchmarks/metrics.py                   # about five minutes on two cores
+    python benchmarks/metrics.py --quick           # a tenth of the rows
+    python benchmarks/metrics.py --json benchmarks/results/metrics.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from calibrant import Predictions
+from calibrant.files import stream, write
+from calibrant.metrics import (
+    accumulate,
+    accuracy,
+    brier,
+    classwise_ece,
+    ece,
+    mce,
+    nll,
+    overconfidence_error,
+    top_label,
+)
+
+BINS = 15
+PACKAGES = ("calibrant", "numpy", "numba", "torch", "torchmetrics", "netcal", "pyarrow")
+SUITE = (accuracy, nll, brier, ece, mce, overconfidence_error, classwise_ece)
+Contest = dict[str, Callable[[], float]]
+
+
+def inputs(n: int, classes: int) -> tuple[np.ndarray, np.ndarray]:
+    """Logits of an overconfident model that is right about three times in four, and labels."""
+    generator = np.random.default_rng(0)
+    logits = generator.standard_normal((n, classes), dtype=np.float32)
+    labels = generator.integers(0, classes, n)
+    logits[np.arange(n), labels] += np.float32(2 + np.log(classes) / 2)
+    logits *= np.float32(1.5)
+    return logits, labels
+
+
+def suite(predictions: Predictions) -> float:
+    """Everything additive from one pass; the ECE, as every contestant returns it."""
+    state = accumulate(predictions, BINS)
+    return {metric: float(metric(state)) for metric in SUITE}[ece]
+
+
+def contest(kind: str, logits: np.ndarray, labels: np.ndarray) -> Contest:
+    """The contestants, each a function that returns the ECE (the plain read a sum)."""
+    import torch
+    from netcal.metrics import ECE
+    from torchmetrics.classification import MulticlassCalibrationError
+    from torchmetrics.functional.classification import multiclass_calibration_error
+
+    classes = logits.shape[1]
+    make = Predictions.from_logits if kind == "logits" else Predictions.from_probabilities
+    scores = logits if kind == "logits" else torch.from_numpy(logits).softmax(1).numpy()
+    made, tensor, targets = make(scores, labels), torch.from_numpy(scores), torch.from_numpy(labels)
+    measure = MulticlassCalibrationError(classes, n_bins=BINS)
+
+    def by_class() -> float:
+        measure.reset()
+        measure.update(tensor, targets)
+        return float(measure.compute())
+
+    def by_netcal() -> float:  # Takes probabilities alone; the softmax counts.
+        given = tensor.softmax(1).numpy() if kind == "logits" else scores
+        return float(ECE(BINS).measure(given, labels))
+
+    return {
+        "calibrant ece": lambda: ece(made),
+        "calibrant ece, with validation": lambda: ece(make(scores, labels)),
+        "calibrant suite": lambda: suite(made),
+        "calibrant suite, with validation": lambda: suite(make(scores, labels)),
+        "torchmetrics function": lambda: float(
+            multiclass_calibration_error(tensor, targets, classes, n_bins=BINS)
+        ),
+        "torchmetrics class": by_class,
+        "netcal": by_netcal,
+        "plain read": lambda: plain_read(scores),
+    }
+
+
+def plain_read(scores: np.ndarray) -> float:
+    """np.add.reduce of equal parts of the data, one per core: the fastest read there is."""
+    with ThreadPoolExecutor(cores()) as pool:
+        return float(sum(pool.map(np.add.reduce, np.array_split(scores.reshape(-1), cores()))))
+
+
+def cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def timed(contestants: Contest, rounds: int) -> dict[str, float]:
+    """Median seconds of each, run in turns so that a busy moment hits all alike."""
+    values = {name: run() for name, run in contestants.items()}  # Also the warm-up.
+    errors = [v for name, v in values.items() if name != "plain read"]
+    # The others work in float32, and torchmetrics has its own bin for 1.0.
+    np.testing.assert_allclose(errors, errors[0], atol=1e-4)
+    times: dict[str, list[float]] = {name: [] for name in contestants}
+    for _ in range(rounds):
+        for name, run in contestants.items():
+            start = time.perf_counter()
+            run()
+            times[name].append(time.perf_counter() - start)
+    return {name: float(np.median(seconds)) for name, seconds in times.items()}
+
+
+def ratios(seconds: dict[str, float]) -> dict[str, float]:
+    """What the targets speak of; above 1 is faster than the other, except for the last two."""
+    rival = min(seconds["torchmetrics function"], seconds["torchmetrics class"])
+    found = {}
+    for name in ("calibrant ece", "calibrant ece, with validation"):
+        found[f"{name}: torchmetrics"] = rival / seconds[name]
+        found[f"{name}: netcal"] = seconds["netcal"] / seconds[name]
+    found["calibrant suite: torchmetrics' ece"] = rival / seconds["calibrant suite"]
+    found["calibrant ece / plain read"] = seconds["calibrant ece"] / seconds["plain read"]
+    found["calibrant suite / plain read"] = seconds["calibrant suite"] / seconds["plain read"]
+    return found
+
+
+def peak_memory(action: Callable[[], object]) -> float | None:
+    """How many MB the process grew at most during ``action`` (Linux)."""
+    reset, status = Path("/proc/self/clear_refs"), Path("/proc/self/status")
+    if not status.exists():
+        return None
+    reset.write_text("5")  # The high-water mark starts again at the present size.
+
+    def kilobytes(field: str) -> int:
+        line = next(row for row in status.read_text().splitlines() if row.startswith(field))
+        return int(line.split()[1])
+
+    before = kilobytes("VmRSS")
+    action()
+    return (kilobytes("VmHWM") - before) / 1024
+
+
+def load_kernels(predictions: Predictions) -> None:
+    """Import and compile, whose time and memory are no matter of n."""
+    os.environ["CALIBRANT_KERNELS"] = "numba"
+    suite(predictions)
+    top_label(predictions)
+    del os.environ["CALIBRANT_KERNELS"]
+
+
+def memory(n: int, kind: str) -> dict[str, Any]:
+    """Peak extra memory of the whole suite on n × 10, validation included, kernels loaded."""
+    logits, labels = inputs(n, 10)
+    make = Predictions.from_logits if kind == "logits" else Predictions.from_probabilities
+    if kind == "probabilities":
+        np.exp(logits, out=logits)
+        logits /= logits.sum(axis=1, keepdims=True)
+    load_kernels(make(logits[:1000], labels[:1000]))
+    return {"n": n, "kind": kind, "MB": peak_memory(lambda: suite(make(logits, labels)))}
+
+
+def first_call() -> dict[str, Any]:
+    """Seconds until the kernels answer in a fresh process, first to compile and then from disk."""
+    code = (
+        "import time, numpy as np; start = time.perf_counter();"
+        "from calibrant import Predictions; from calibrant.metrics import accumulate;"
+        "p = Predictions.from_logits(np.zeros((1000, 10), np.float32), np.zeros(1000, int));"
+        "accumulate(p); print(time.perf_counter() - start)"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {**os.environ, "NUMBA_CACHE_DIR": folder, "CALIBRANT_KERNELS": "numba"}
+        run = [sys.executable, "-c", code]
+        seconds = [float(subprocess.check_output(run, env=environment)) for _ in range(2)]
+        plain = {**environment, "CALIBRANT_KERNELS": "numpy"}
+        without = float(subprocess.check_output(run, env=plain))
+    return {"compiled": seconds[0], "from the cache": seconds[1], "numpy alone": without}
+
+
+def audit_file(path: str) -> dict[str, Any]:
+    """Stream a file through the audit, and through the additive suite alone."""
+    from calibrant.audit import audit
+
+    result: dict[str, Any] = {}
+    load_kernels(next(iter(stream(path)))[:1000])
+    actions: dict[str, Callable[[], object]] = {
+        "additive suite": lambda: sum(accumulate(chunk) for chunk in stream(path)),
+        "audit, 1000 replicates": lambda: audit(stream(path)),
+    }
+    for name, action in actions.items():
+        start = time.perf_counter()
+        grown = peak_memory(action)
+        result[name] = {"seconds": time.perf_counter() - start, "MB": grown}
+    return result
+
+
+def write_parquet(path: str, n: int) -> None:
+    def parts() -> Iterator[Predictions]:
+        for _ in range(0, n, 250_000):
+            yield Predictions.from_logits(*inputs(min(n, 250_000), 10))
+
+    write(parts(), path)
+
+
+def in_own_process(*arguments: object) -> dict[str, Any]:
+    command = [sys.executable, __file__, "--child", *(str(a) for a in arguments)]
+    return dict(json.loads(subprocess.check_output(command, text=True)))
+
+
+def circumstances() -> dict[str, Any]:
+    def git(*words: str) -> str:
+        done = subprocess.run(
+            ["git", *words], capture_output=True, text=True, cwd=Path(__file__).parent, check=False
+        )
+        return done.stdout.strip()
+
+    model = Path("/proc/cpuinfo")
+    names = model.read_text().splitlines() if model.exists() else []
+    return {
+        "versions": {"python": platform.python_version(), **{p: version(p) for p in PACKAGES}},
+        "processor": next((n.split(": ")[1] for n in names if "model name" in n), ""),
+        "cores": cores(),
+        "load": os.getloadavg() if hasattr(os, "getloadavg") else None,
+        "commit": git("rev-parse", "HEAD"),
+        "changed": bool(git("status", "--porcelain", "--", "../src")),
+    }
+
+
+def show_times(title: str, seconds: dict[str, float]) -> None:
+    print(f"\n{title}")
+    for name, value in seconds.items():
+        print(f"  {name:36s}{value * 1e3:10.1f} ms")
+    for name, value in ratios(seconds).items():
+        print(f"  {name:52s}{value:8.1f} ×")
+
+
+def run_all(quick: bool) -> dict[str, Any]:
+    n, rounds = (100_000, 5) if quick else (1_000_000, 9)
+    results: dict[str, Any] = {**circumstances(), "first call, s": first_call(), "times": {}}
+    print("first call, s:", results["first call, s"])
+    os.environ["CALIBRANT_KERNELS"] = "numba"
+    for classes in (10, 100):
+        logits, labels = inputs(n, classes)
+        for kind in ("probabilities", "logits"):
+            title = f"{n:,} × {classes}, {kind}"
+            seconds = timed(contest(kind, logits, labels), rounds)
+            results["times"][title] = {"seconds": seconds, "ratios": ratios(seconds)}
+            show_times(title, seconds)
+    del os.environ["CALIBRANT_KERNELS"]
+    sizes = (100_000, 1_000_000) if quick else (100_000, 1_000_000, 10_000_000)
+    results["memory"] = [
+        in_own_process("memory", size, kind)
+        for size in sizes
+        for kind in ("probabilities", "logits")
+    ]
+    print("\npeak extra memory of the suite:", *results["memory"], sep="\n  ")
+    rows = 10 * n
+    with tempfile.TemporaryDirectory() as folder:
+        path = f"{folder}/predictions.parquet"
+        write_parquet(path, rows)
+        results["audit"] = {"rows": rows, **in_own_process("audit", path)}
+    print(f"\naudit of a {rows:,} × 10 parquet:", json.dumps(results["audit"], indent=2))
+    return results
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a tenth of the rows")
+    parser.add_argument("--json", type=Path, help="write the results to this file")
+    parser.add_argument("--child", nargs="+", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    warnings.filterwarnings("ignore", module="netcal|torchmetrics|pyro")
+    if options.child:
+        task, *rest = options.child
+        result = memory(int(rest[0]), rest[1]) if task == "memory" else audit_file(rest[0])
+        print(json.dumps(result))
+        return
+    results = run_all(options.quick)
+    if options.json:
+        options.json.parent.mkdir(parents=True, exist_ok=True)
+        options.json.write_text(json.dumps(results, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
