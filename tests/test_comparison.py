@@ -58,7 +58,8 @@ def test_test_data_have_no_part_in_the_choice():
     """The labels of TEST, however wrong, change the table but not the recommendation."""
     valid, test = sample(), sample(seed=1)
     wrong = Predictions.from_logits(test.scores, test.scores.argmin(axis=1))
-    fair, unfair = compare(valid, test), compare(valid, wrong)
+    some = ["temperature", "vector", "histogram"]
+    fair, unfair = compare(valid, test, some), compare(valid, wrong, some)
     assert (fair.recommended, fair.reason) == (unfair.recommended, unfair.reason)
     assert [r.valid_nll for r in fair.rows] == [r.valid_nll for r in unfair.rows]
     assert unfair["identity"].accuracy < fair["identity"].accuracy
@@ -132,7 +133,33 @@ def test_every_map_has_a_row_or_a_reason():
         found = compare(sample(300), sample(300, seed=1), bootstrap=100)
     assert {row.name for row in found.rows} | set(found.skipped) == set(CALIBRATORS)
     assert [row.name for row in found.rows] == [n for n in CALIBRATORS if n not in found.skipped]
-    assert all(reason.strip() for reason in found.skipped.values())
+    assert set(found.skipped) == {"type-temperature", "position-temperature"}
+    assert "BIO" in found.skipped["type-temperature"] or "label_names" in str(found.skipped)
+
+
+def test_ner_maps_run_on_tags_in_sentences_and_large_matrices_say_why_not():
+    groups = {"sentence": np.arange(300) // 6, "position": np.arange(300) % 6}
+    options = {"label_names": ("O", "B-PER", "I-PER", "B-LOC"), "groups": groups}
+    found = compare(
+        sample(300, **options),
+        sample(300, seed=1, **options),
+        ["type-temperature", "position-temperature"],
+        bootstrap=100,
+    )
+    assert not found.skipped
+    assert len(found.rows) == 3
+    many = sample(400, classes=300)
+    found = compare(many, many, ["temperature", "matrix"], bootstrap=100)
+    assert "90,300" in found.skipped["matrix"]
+
+
+def test_flexible_map_wins_where_it_helps_significantly():
+    """One class is far too high, which no temperature mends."""
+    bias = [4.0, 0, 0, 0]
+    valid, test = sample(scale=1, bias=bias), sample(scale=1, bias=bias, seed=1)
+    found = compare(valid, test, ["temperature", "vector", "isotonic"], bootstrap=200)
+    assert found.recommended == "vector"
+    assert found["vector"].nll < found["temperature"].nll
 
 
 def test_methods_are_compared_with_identity_in_the_order_of_the_table():

@@ -48,25 +48,33 @@ def groups_of(calibrator, predictions):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", CALIBRATORS)
 def test_torch_module_equals_transform(fitted, name, kind):
-    calibrator, new = fitted[name], of_kind(sample(seed=1), kind)
+    calibrator = fitted[name]
     module = to_torch(calibrator, takes=kind)
-    groups = [torch.as_tensor(g) for g in groups_of(calibrator, new)]
-    got = module(torch.as_tensor(new.scores), *groups)
-    expected = calibrator.transform(new).probabilities()
-    np.testing.assert_allclose(got.numpy(), expected, atol=1e-6)
-    assert got.dtype == torch.float32
     assert not list(module.parameters())
+    for seed in (0, 1):  # What it was fitted on, where bins have their edges, and new examples.
+        given = of_kind(sample(seed=seed), kind)
+        groups = [torch.as_tensor(g) for g in groups_of(calibrator, given)]
+        got = module(torch.as_tensor(given.scores), *groups)
+        expected = calibrator.transform(given).probabilities()
+        np.testing.assert_allclose(got.numpy(), expected, atol=1e-6)
+        assert got.dtype == torch.float32
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("name", CALIBRATORS)
+# A second for each: both kinds for one map that gives logits and one that gives probabilities.
+ONNX = [(name, "logits") for name in CALIBRATORS]
+ONNX += [("temperature", "probabilities"), ("isotonic", "probabilities")]
+
+
+@pytest.mark.parametrize(("name", "kind"), ONNX)
 def test_onnx_equals_transform(fitted, name, kind, tmp_path):
-    calibrator, new = fitted[name], of_kind(sample(seed=1), kind)
+    calibrator = fitted[name]
+    both = (of_kind(sample(seed=seed), kind) for seed in (0, 1))
+    new = Predictions.concatenate(both)  # With what it was fitted on, where bins have their edges.
     path = to_onnx(calibrator, tmp_path / "map.onnx", takes=kind)
     onnx.checker.check_model(str(path), full_check=True)
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     assert [i.name for i in session.get_inputs()] == [kind, *calibrator.needs_groups]
-    for n in (400, 1, 2):  # Any number of rows.
+    for n in (800, 1, 2):  # Any number of rows.
         part = new[:n]
         feed = {kind: part.scores}
         feed.update(zip(calibrator.needs_groups, groups_of(calibrator, part), strict=True))

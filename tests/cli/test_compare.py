@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from calibrant import Predictions
+from calibrant.calibrators import CALIBRATORS
 from calibrant.cli import main
 from calibrant.comparison import compare
 from calibrant.files import read, write
@@ -32,6 +33,15 @@ def test_table_marks_the_recommended_map_with_a_reason(files, capsys):
         assert f"{value:.4f}" in marked
     assert f"* Recommended: temperature. {found.reason}" in out
     assert "VALID: 800 examples, 5 folds; TEST: 800 examples; 3 classes" in out
+
+
+def test_all_maps_or_why_not(files, capsys):
+    assert main(["compare", *files, "--bootstrap", "100"]) == 0
+    out = capsys.readouterr().out
+    for name in CALIBRATORS:
+        assert f" {name} " in out
+    assert "- type-temperature was skipped: TypeTemperature needs label_names" in out
+    assert "- position-temperature was skipped: " in out
 
 
 def test_json_is_one_document(files, capsys):

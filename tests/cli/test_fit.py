@@ -48,6 +48,16 @@ def test_the_suffix_chooses_the_format(valid, tmp_path, name):
     np.testing.assert_allclose(got, expected, atol=1e-6)
 
 
+def test_hyperparameters(valid, tmp_path):
+    path = tmp_path / "map.json"
+    options = ["--method", "histogram", "--set", "bins=5", "--set", "equal=width"]
+    assert main(["fit", str(tmp_path / "valid.parquet"), "-o", str(path), *options]) == 0
+    assert load(path).hyperparameters() | {"bins": 5, "equal": "width"} == (
+        load(path).hyperparameters()
+    )
+    assert load(path).edges_.shape == (3, 4)
+
+
 def test_json(valid, tmp_path, capsys):
     arguments = ["fit", str(tmp_path / "valid.parquet"), "-o", str(tmp_path / "m.json"), "--json"]
     assert main(arguments) == 0
@@ -82,6 +92,9 @@ def test_warnings_of_the_fit_are_told(tmp_path, capsys):
     [
         (["--method", "temprature"], "Did you mean 'temperature'"),
         (["--set", "bins"], "--set takes KEY=VALUE, got 'bins'"),
+        (["--method", "histogram", "--set", "bin=9"], "Did you mean 'bins'"),
+        (["--method", "histogram", "--set", "bins=0"], "expects bins ≥ 1"),
+        (["--method", "position-temperature"], "needs groups['position']"),
         (["--set", "bins=10"], "temperature has no hyper-parameters to set, got 'bins'"),
         (["--label-column", "gold"], "no column 'gold'"),
         (["-o", "missing/map.json"], "there is no folder missing"),

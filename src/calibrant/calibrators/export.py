@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calibrant.calibrators.base import Calibrator
-from calibrant.errors import InputError
 from calibrant.extras import require
+from calibrant.outputs import check_writable, new_file
 from calibrant.predictions import Kind
 
 if TYPE_CHECKING:
@@ -71,16 +71,14 @@ def to_onnx(
     each, of that name. Inside it computes in float64. Method, version, label names and provenance
     stand in the metadata of the file.
     """
-    path = Path(path)
-    if path.exists() and not overwrite:
-        raise InputError(f"{path} exists; pass overwrite=True (--overwrite) to replace it.")
+    path = check_writable(path, overwrite=overwrite)
     for needed in ("torch", "onnx", "onnxscript"):
         require(needed, "onnx", "Exporting a map to ONNX")
     module = to_torch(calibrator, takes=takes, gives=gives)
     program = _traced(module)
     program.model.metadata_props.update(_metadata(calibrator))
-    with _quiet():
-        program.save(path)
+    with _quiet(), new_file(path, overwrite=overwrite) as unfinished:
+        program.save(unfinished)
     return path
 
 

@@ -108,9 +108,10 @@ def _calibrator(method: str, settings: list[str]) -> Calibrator:
 def _value(text: str) -> Any:
     """Numbers, true, false, null and lists as JSON has them; anything else is text."""
     try:
-        return json.loads(text)
+        value = json.loads(text)
     except ValueError:
         return text
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _tell(calibrator: Calibrator, args: argparse.Namespace) -> None:
