@@ -32,7 +32,9 @@ class WeightMatrix(Calibrator):
     ``off_diagonal`` and μ = ``intercept`` (Kull et al. 2019; they leave out T, the temperature,
     which makes λ independent of the size of the logits). Without given values, λ = 50 K (K − 1) /
     n and μ = K / 2n: Gaussian priors with standard deviations 0.1 and 1, so that more data count
-    for more. The diagonal is free. The fit starts from temperature scaling and never ends worse.
+    for more. Their diagonal is free; here (1 / 2n) Σ_k (T w_kk − 1)² is added, which a handful of
+    examples outweighs, so that a class without any stays finite. The fit starts from temperature
+    scaling and never ends worse.
 
     K² + K numbers: more than ``most_classes`` classes are refused.
     """
@@ -81,9 +83,11 @@ class WeightMatrix(Calibrator):
             pull = self.intercept / classes
 
         def penalty(w: np.ndarray, b: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
-            off = w - np.diag(np.diag(w))
+            diagonal = np.diag(np.diag(w))
+            off, away = w - diagonal, diagonal - np.eye(classes)
             loss = strength * float((off**2).sum()) + pull * float((b**2).sum())
-            return loss, 2 * strength * off, 2 * pull * b
+            loss += float((away**2).sum()) / (2 * n)
+            return loss, 2 * strength * off + away / n, 2 * pull * b
 
         return penalty
 
@@ -117,7 +121,7 @@ class Dirichlet(WeightMatrix):
 
     >>> p = Predictions.from_probabilities([[0.9, 0.1]] * 3 + [[0.2, 0.8]] * 3, [0, 0, 1, 1, 1, 0])
     >>> Dirichlet().fit(p).transform(p).scores[[0, 3], 0].round(2)
-    array([0.67, 0.33])
+    array([0.67, 0.35])
     """
 
     name = "dirichlet"

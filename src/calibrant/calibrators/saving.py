@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import tempfile
@@ -90,12 +91,29 @@ def _rebuilt(header: dict[str, Any], learned: dict[str, np.ndarray]) -> Calibrat
         for name, value in header["hyperparameters"].items()
     }
     calibrator = calibrator_class(header["method"])(**arguments)
+    _check_learned(type(calibrator), learned)
     names = header["label_names"]
     values = {k: v.item() if v.ndim == 0 else v for k, v in learned.items()}
     calibrator._restore(values, int(header["classes"]), names and tuple(names))
     calibrator.fell_back_ = bool(header["fell_back"])
     calibrator.fitted_on_ = dict(header["fitted_on"])
     return calibrator
+
+
+def _check_learned(kind: type[Calibrator], learned: dict[str, np.ndarray]) -> None:
+    """Every value that the class declares is there, and all are finite."""
+    declared = {
+        name
+        for parent in kind.__mro__
+        if parent is not Calibrator
+        for name in inspect.get_annotations(parent)
+        if name.endswith("_")
+    }
+    if missing := sorted(declared - learned.keys()):
+        raise InputError(f"The file is damaged: {', '.join(missing)} of {kind.name} is missing.")
+    for name, value in learned.items():
+        if not np.isfinite(value).all():
+            raise InputError(f"The file is damaged: {name} of {kind.name} is not finite.")
 
 
 def _plain(value: np.ndarray) -> dict[str, Any]:
@@ -118,7 +136,7 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
 
 def _safetensors(header: dict[str, Any], learned: dict[str, np.ndarray]) -> bytes:
     library = require("safetensors.numpy", "files", "A map saved as safetensors")
-    arrays = {name: np.ascontiguousarray(value) for name, value in learned.items()}
+    arrays = {name: np.asarray(value, order="C") for name, value in learned.items()}
     content: bytes = library.save(arrays, metadata={"calibrant": json.dumps(header)})
     return content
 

@@ -1,0 +1,135 @@
+"""Maps as files: exact round trips, clear refusals, and files of earlier versions."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from calibrator_samples import NAMES, overconfident, quiet_fit, tagged
+
+import calibrant
+from calibrant import InputError, NotFittedError, Predictions
+from calibrant.calibrators import CALIBRATORS, HistogramBinning, Matrix, Temperature, load
+
+FIXTURES = Path(__file__).parent / "fixtures"
+maps = pytest.mark.parametrize("name", CALIBRATORS)
+
+
+@maps
+@pytest.mark.parametrize("suffix", ["json", "safetensors"])
+def test_round_trip_is_exact(name, suffix, tmp_path):
+    fitted = quiet_fit(CALIBRATORS[name].calibrator(), tagged())
+    path = tmp_path / f"map.{suffix}"
+    fitted.save(path)
+    again = load(path)
+    assert type(again) is type(fitted)
+    assert again.hyperparameters() == fitted.hyperparameters()
+    assert again.fitted_on_ == fitted.fitted_on_
+    assert (again.classes_, again.label_names_) == (fitted.classes_, fitted.label_names_)
+    assert again.fell_back_ == fitted.fell_back_
+    for key, value in fitted.learned().items():
+        assert np.array_equal(again.learned()[key], value)
+        assert np.asarray(again.learned()[key]).dtype == np.asarray(value).dtype
+    new = tagged(n=200, seed=3)
+    assert np.array_equal(again.transform(new).scores, fitted.transform(new).scores)
+
+
+@maps
+def test_files_of_format_1_still_load(name):
+    """The files were written by version 0.1.0; they stay as they are, whatever comes."""
+    fixture = json.loads((FIXTURES / f"{name}.json").read_text())["expected"]
+    calibrator = load(FIXTURES / f"{name}.json")
+    groups = {"position": np.array(fixture["position"])}
+    for kind in ("logits", "probabilities"):
+        scores = np.array(fixture["scores"][kind])
+        got = calibrator.transform_scores(scores, kind, groups)
+        assert calibrator.kind_of(kind) == fixture["kind"][kind]
+        np.testing.assert_allclose(got, fixture["results"][kind], rtol=1e-12, atol=1e-14)
+
+
+def test_unfitted_and_existing(tmp_path):
+    path = tmp_path / "map.json"
+    with pytest.raises(NotFittedError):
+        Temperature().save(path)
+    assert not path.exists()
+    Temperature().fit(tagged()).save(path)
+    with pytest.raises(InputError, match="exists; pass overwrite=True"):
+        Temperature().fit(tagged()).save(path)
+    HistogramBinning().fit(tagged()).save(path, overwrite=True)
+    assert load(path).name == "histogram"
+    assert [p.name for p in tmp_path.iterdir()] == ["map.json"]  # Nothing left beside it.
+
+
+def test_content_is_plain(tmp_path):
+    Temperature().fit(tagged()).save(tmp_path / "map.json")
+    content = json.loads((tmp_path / "map.json").read_text())
+    assert content["method"] == "temperature"
+    assert content["format"] == 1
+    assert content["version"] == calibrant.__version__
+    assert content["label_names"] == list(NAMES)
+    assert content["fitted_on"]["n"] == 500
+    assert content["learned"]["temperature_"]["values"][0] == pytest.approx(3, rel=0.2)
+    assert (tmp_path / "map.json").stat().st_size < 2000
+
+
+def test_large_maps_go_to_safetensors(tmp_path):
+    calibrator = Matrix(most_classes=400)
+    calibrator._restore(
+        {"weights_": np.eye(400), "intercepts_": np.zeros(400)}, classes=400, names=None
+    )
+    calibrator.fitted_on_ = {"n": 1}
+    with pytest.raises(InputError, match=r"too much for JSON; save it as map\.safetensors"):
+        calibrator.save(tmp_path / "map.json")
+    calibrator.save(tmp_path / "map.safetensors")
+    assert np.array_equal(load(tmp_path / "map.safetensors").weights_, np.eye(400))
+
+
+@pytest.mark.parametrize("content", ["", "{}", "[]", "null", "not json", '{"learned": {}}', "\x00"])
+@pytest.mark.parametrize("suffix", ["json", "safetensors"])
+def test_other_files_are_refused(content, suffix, tmp_path):
+    path = tmp_path / f"map.{suffix}"
+    path.write_text(content)
+    with pytest.raises(InputError, match="is no map saved by calibrant"):
+        load(path)
+
+
+def test_missing_newer_and_damaged_files(tmp_path):
+    path = tmp_path / "map.json"
+    with pytest.raises(InputError, match="There is no map at"):
+        load(path)
+    Temperature().fit(tagged()).save(path)
+    content = json.loads(path.read_text())
+    path.write_text(json.dumps({**content, "format": 99, "version": "9.0"}))
+    with pytest.raises(InputError, match=r"format 99, written by calibrant 9\.0.*upgrade"):
+        load(path)
+    path.write_text(json.dumps({**content, "method": "no-such-map"}))
+    with pytest.raises(InputError, match="Unknown calibrator 'no-such-map'"):
+        load(path)
+    path.write_text(json.dumps({**content, "hyperparameters": {"no_such": 1}}))
+    with pytest.raises(InputError, match="is damaged"):
+        load(path)
+    path.write_text(json.dumps({k: v for k, v in content.items() if k != "classes"}))
+    with pytest.raises(InputError, match="is damaged"):
+        load(path)
+
+
+def test_learned_values_are_checked(tmp_path):
+    path = tmp_path / "map.json"
+    Temperature().fit(tagged()).save(path)
+    content = json.loads(path.read_text())
+    content["learned"] = {}
+    path.write_text(json.dumps(content))
+    with pytest.raises(InputError, match=r"temperature_.*missing"):
+        load(path)
+
+
+def test_loaded_map_refuses_other_classes_and_names(tmp_path):
+    Temperature().fit(tagged()).save(tmp_path / "map.json")
+    loaded = load(tmp_path / "map.json")
+    with pytest.raises(InputError, match="fitted on 5 classes"):
+        loaded.transform(overconfident(n=10, classes=4))
+    p = overconfident(n=10, classes=5)
+    assert len(loaded.transform(p)) == 10  # Data without names are taken on trust.
+    swapped = Predictions.from_logits(p.scores, p.labels, label_names=NAMES[::-1])
+    with pytest.raises(InputError, match="the same names in another order"):
+        loaded.transform(swapped)
