@@ -72,10 +72,7 @@ def _add_compiled(
     state: CalibrationState, p: Predictions, block: np.ndarray | None, kernels: ModuleType
 ) -> None:
     """Add all rows by the compiled kernel, on all processors."""
-    dtype = edge_type(p)
-    edges, right = state.bins.edges(dtype).astype(np.float64), state.bins.closed == "right"
-    # Farther than this from a whole number, value · count tells the bin without a look at edges.
-    margin = 4 * state.bins.count * float(np.finfo(dtype).eps)
+    cut = _cut(state.bins, edge_type(p))
     where = np.empty(0, np.int64) if block is None else block
 
     def add(start: int, stop: int) -> CalibrationState:
@@ -88,7 +85,7 @@ def _add_compiled(
             plain(p.scores[rows]),
             plain(p.labels[rows], np.int64),
             plain(where[rows], np.int64),
-            (plain(edges), right, margin),
+            cut,
             p.kind == "logits",
             *tables,
             low,
@@ -102,6 +99,17 @@ def _add_compiled(
     for part in spread(add, len(p), p.classes, cells):
         for name in state.SUMS:
             getattr(state, name)[...] += getattr(part, name)
+
+
+def _cut(bins: Bins, dtype: np.dtype) -> tuple[np.ndarray, bool, float, float]:
+    """The edges, whether bins are closed at the right, and two shortcuts for the kernel.
+
+    Farther than the margin from a whole number, value · count tells the bin without a look at the
+    edges; up to the last number, a value is in the first bin.
+    """
+    edges, right = bins.edges(dtype).astype(np.float64), bins.closed == "right"
+    margin = 4 * bins.count * float(np.finfo(dtype).eps)
+    return plain(edges), right, margin, float(edges[1] if right else np.nextafter(edges[1], 0))
 
 
 def _tables(state: CalibrationState) -> tuple[tuple[np.ndarray, ...], ...]:

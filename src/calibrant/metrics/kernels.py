@@ -5,7 +5,9 @@ turns them into vector instructions: reductions may be reassociated, the maximum
 and the exponential is arithmetic alone. No result of a row depends on its neighbours, on the
 number of threads or on where a chunk begins, so counts of parts add up to the counts of the whole.
 
-This module imports numba; only :mod:`calibrant.metrics.compiled` imports this module.
+This module imports numba; only :mod:`calibrant.metrics.compiled` imports this module. It is one
+file because numba keeps machine code until the file of the compiled function changes, and would
+not see a change in another file.
 """
 
 # Numba infers the types of arguments, so annotations would only repeat what it knows better.
@@ -121,26 +123,26 @@ def _turn(scores, start, rows, tile):
 
 
 @_compiled
-def _narrow_top(tile, top, predicted):
-    """The largest score of each column of a turned tile and its first place."""
+def _narrow_top(tile, top, predicted, squares):
+    """The largest score of each column of a turned tile, its first place, and Σ_k score²."""
     for r in range(_ROWS):
-        top[r], predicted[r] = tile[0, r], 0
+        top[r], predicted[r], squares[r] = tile[0, r], 0, tile[0, r] * tile[0, r]
     for k in range(1, len(tile)):
         for r in range(_ROWS):
             score = tile[k, r]
             predicted[r] = k if score > top[r] else predicted[r]
             top[r] = score if score > top[r] else top[r]
+            squares[r] += score * score
 
 
 @_compiled
-def _narrow_sums(tile, top, logits, total, squares):
-    """Σ_k and Σ_k (…)² of exp(score − top), which replaces the score, or of a probability."""
+def _narrow_exponentials(tile, top, total, squares):
+    """Replace each score by exp(score − top), and find their sum and that of their squares."""
     for r in range(_ROWS):
         total[r] = squares[r] = 0.0
     for k in range(len(tile)):
-        if logits:
-            for r in range(_ROWS):
-                tile[k, r] = exponential(tile[k, r] - top[r])
+        for r in range(_ROWS):
+            tile[k, r] = exponential(tile[k, r] - top[r])
         for r in range(_ROWS):
             total[r] += tile[k, r]
             squares[r] += tile[k, r] * tile[k, r]
@@ -274,7 +276,7 @@ def _add_narrow_classes(block, start, rows, tile, scale, cut, tables):
 
     Class after class, so that two additions to the same cell do not wait for each other.
     """
-    edges, right, margin = cut
+    edges, right, margin, _ = cut
     count, confidence = tables[:2]
     for r in range(rows):
         g = _block(block, start + r)
@@ -292,17 +294,15 @@ def _add_wide_classes(row, scale, cut, tables):
     Most are small: those of the first bin are added by vectors, class beside class, to ``low``,
     and only the others are sent to their bins one at a time.
     """
-    edges, right, margin = cut
+    edges, right, margin, lowest = cut
     count, confidence, low_count, low = tables
-    first = edges[1]
     for k in range(len(row)):
         p = row[k] * scale
-        inside = p <= first if right else p < first
-        low_count[k] += inside
-        low[k] += p if inside else 0.0
+        low_count[k] += p <= lowest
+        low[k] += p if p <= lowest else 0.0
     for k in range(len(row)):
         p = row[k] * scale
-        if p > first or (p == first and not right):
+        if p > lowest:
             b = _bin(p, edges, right, margin)
             count[k, b] += 1
             confidence[k, b] += p
@@ -313,17 +313,16 @@ def _narrow_rows(scores, labels, start, rows, logits, tile, predicted, work):
     """Confidence, p_y, Σ p², −log p_y = offset − log …, and the factor of the tile, per row."""
     confidence, chosen, squares, offset, scale = work
     _turn(scores, start, rows, tile)
-    _narrow_top(tile, confidence, predicted)
-    _narrow_sums(tile, confidence, logits, scale, squares)
+    _narrow_top(tile, confidence, predicted, squares)
+    if logits:
+        for r in range(rows):
+            offset[r] = confidence[r] - tile[labels[start + r], r]
+        _narrow_exponentials(tile, confidence, scale, squares)
+        for r in range(_ROWS):
+            scale[r] = confidence[r] = 1 / scale[r]
+            squares[r] *= scale[r] * scale[r]
     for r in range(rows):
-        label = labels[start + r]
-        chosen[r] = tile[label, r]
-        offset[r] = confidence[r] - np.float64(scores[start + r, label]) if logits else 0.0
-    for r in range(_ROWS):
-        scale[r] = 1 / scale[r] if logits else 1.0
-        confidence[r] = scale[r] if logits else confidence[r]
-        chosen[r] *= scale[r]
-        squares[r] *= scale[r] * scale[r]
+        chosen[r] = tile[labels[start + r], r] * scale[r]
 
 
 @_compiled
@@ -356,19 +355,19 @@ def _wide_rows(
 def add_rows(scores, labels, block, cut, logits, scored, top_tables, class_tables, low):
     """Add the rows of a (n, K) matrix to the tables of their blocks.
 
-    ``block`` is empty where all rows belong to one; ``cut`` is what :func:`_bin` takes. The tables
-    are the fields of a state with one leading axis: ``scored`` is (nll, brier); ``top_tables`` is
-    top_…, label_count and predicted_…, each flat; ``class_tables`` is class_…, of shape (blocks, K
-    or 0, bins). To ``low``, counts and sums of shape (blocks, K or 0), go the first bins of long
-    rows.
+    ``block`` is empty where all rows belong to one; ``cut`` is edges, right and margin as
+    :func:`_bin` takes them, and the largest value of the first bin. The tables are the fields of
+    a state with one leading axis: ``scored`` is (nll, brier); ``top_tables`` is top_…, label_count
+    and predicted_…, each flat; ``class_tables`` is class_…, of shape (blocks, K or 0, bins). To
+    ``low``, counts and sums of shape (blocks, K or 0), go the first bins of long rows.
     """
     n, classes = scores.shape
-    edges, right, margin = cut
+    edges, right, margin, _ = cut
     shape = classes, len(edges) - 1
     narrow, classwise = classes <= _NARROW, class_tables[0].shape[1] > 0
     tile = np.zeros((classes, _ROWS) if narrow else (1, classes))
-    floats = np.zeros((5, _ROWS))
-    work = floats[0], floats[1], floats[2], floats[3], floats[4]
+    floats = np.zeros((4, _ROWS))
+    work = floats[0], floats[1], floats[2], floats[3], np.ones(_ROWS)
     confidence, chosen, squares, offset, scale = work
     predicted, where = np.zeros(_ROWS, np.int64), np.zeros(_ROWS, np.int64)
     for start in range(0, n, _ROWS):
@@ -405,9 +404,9 @@ def top_rows(scores, logits, confidence, predicted):
         rows = min(_ROWS, n - start)
         if narrow:
             _turn(scores, start, rows, tile)
-            _narrow_top(tile, top, place)
+            _narrow_top(tile, top, place, squares)
             if logits:
-                _narrow_sums(tile, top, True, total, squares)
+                _narrow_exponentials(tile, top, total, squares)
         else:
             for r in range(rows):
                 top[r], place[r] = _wide_top(scores[start + r])
