@@ -26,6 +26,9 @@ class Spline(TopLabel):
     at t estimates the accuracy there. Tied confidences are one point. The map is kept at up to
     1000 quantiles and interpolated linearly between them, and within ``floor`` of 0 and 1.
 
+    The authors' code fits the spline to h less the cumulative confidence and adds c to its slope:
+    ``less_confidence=True``.
+
     A smooth binning-free map of the top label; the derivative may oscillate where data are few.
 
     >>> from calibrant import Predictions
@@ -42,28 +45,30 @@ class Spline(TopLabel):
     nodes_: np.ndarray
     values_: np.ndarray
 
-    def __init__(self, knots: int = 6, floor: float = 1e-6) -> None:
+    def __init__(self, knots: int = 6, less_confidence: bool = False, floor: float = 1e-6) -> None:
         self.knots = knots
+        self.less_confidence = less_confidence
         self.floor = floor
 
     def _scalar(self) -> ScalarMap:
-        return _SplineMap(self.knots, self.floor)
+        return _SplineMap(self.knots, self.less_confidence, self.floor)
 
 
 class _SplineMap(ScalarMap):
-    def __init__(self, knots: int, floor: float) -> None:
+    def __init__(self, knots: int, less_confidence: bool, floor: float) -> None:
         if knots < 2 or not 0 <= floor < 0.5:
             raise InputError(
                 f"Spline expects knots ≥ 2 and floor in [0, 0.5), got {knots} and {floor}."
             )
-        self.knots, self.floor = knots, floor
+        self.knots, self.less_confidence, self.floor = knots, less_confidence, floor
 
     def fit(self, scores: np.ndarray, happened: np.ndarray) -> dict[str, np.ndarray]:
         order = np.argsort(scores)
         ordered = scores[order]
         last = np.flatnonzero(np.append(ordered[1:] > ordered[:-1], True))
         t = (last + 1) / len(scores)
-        h = happened[order].cumsum()[last] / len(scores)
+        reference = ordered if self.less_confidence else np.zeros_like(ordered)
+        h = (happened[order] - reference).cumsum()[last] / len(scores)
         knots = np.linspace(0, 1, self.knots)
         # h(0) = 0 is a point of the curve too.
         basis, _ = natural_splines(np.append(0, t), knots)
@@ -71,7 +76,7 @@ class _SplineMap(ScalarMap):
         kept = np.unique(np.linspace(0, len(t) - 1, _MOST_NODES).round().astype(int))
         # The slope at the middle of a tied group, which stands for all of it.
         middle = (np.append(0, t)[:-1] + t)[kept] / 2
-        slope = natural_splines(middle, knots)[1] @ coefficients
+        slope = natural_splines(middle, knots)[1] @ coefficients + reference[last][kept]
         nodes, values = ordered[last][kept], np.clip(slope, self.floor, 1 - self.floor)
         if len(nodes) == 1:
             nodes, values = np.repeat(nodes, 2), np.repeat(values, 2)
