@@ -6,10 +6,24 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from transformers import BertConfig, BertForSequenceClassification, BertForTokenClassification
+from PIL import Image
+from transformers import (
+    BertConfig,
+    BertForSequenceClassification,
+    BertForTokenClassification,
+    ViTConfig,
+    ViTForImageClassification,
+    ViTImageProcessorPil,
+)
 
 from calibrant import InputError, NotFittedError, Predictions
-from calibrant.calibrators import CALIBRATORS, CalibrationWarning, Identity, Temperature
+from calibrant.calibrators import (
+    CALIBRATORS,
+    CalibrationWarning,
+    Identity,
+    PositionTemperature,
+    Temperature,
+)
 from calibrant.calibrators.pipeline import calibrated
 
 NAMES = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
@@ -147,6 +161,52 @@ def test_batches_and_long_texts(ner):
         )
     long = honest(" ".join([TEXT] * 5), stride=8, aggregation_strategy="first", ignore_labels=[])
     assert long[-1]["end"] == len(" ".join([TEXT] * 5))
+
+
+def test_positions_are_those_of_words_in_batches_and_long_texts(ner):
+    calibrator = fit(PositionTemperature())
+    calibrator.temperatures_ = np.arange(1.0, 9.0)  # A different one for every bucket.
+    honest = calibrated(ner, calibrator)
+    texts = ["london", TEXT, "ada lived ."]
+    for text, got in zip(texts, honest(texts, batch_size=3, ignore_labels=[]), strict=True):
+        expected = expected_scores(ner, calibrator, text).max(axis=1)
+        np.testing.assert_allclose([e["score"] for e in got], expected, atol=1e-5)
+    split = honest(TEXT.split(), is_split_into_words=True, ignore_labels=[])
+    split = split[0] if isinstance(split[0], list) else split
+    expected = expected_scores(ner, calibrator, TEXT).max(axis=1)
+    np.testing.assert_allclose([e["score"] for e in split], expected, atol=1e-6)
+
+    seen = []
+    calibrator.transform_scores = lambda scores, kind, groups: (seen.append(groups), scores)[1]
+    long = " ".join([TEXT] * 4)
+    honest(long, stride=4, aggregation_strategy="first")
+    assert max(groups["position"].max() for groups in seen) == len(long.split()) - 1
+    assert len(seen) > 1
+
+
+def test_image_classification():
+    torch.manual_seed(0)
+    vit = ViTForImageClassification(
+        ViTConfig(
+            hidden_size=16,
+            num_hidden_layers=1,
+            num_attention_heads=2,
+            intermediate_size=16,
+            image_size=8,
+            patch_size=4,
+            num_labels=3,
+        )
+    ).eval()
+    vit.classifier.weight.data.mul_(60)
+    processor = ViTImageProcessorPil(size={"height": 8, "width": 8})
+    pipeline = transformers.pipeline("image-classification", model=vit, image_processor=processor)
+    image = Image.fromarray(np.random.default_rng(0).integers(0, 255, (8, 8, 3), np.uint8))
+    with torch.no_grad():
+        logits = vit(**processor(image, return_tensors="pt")).logits
+    calibrator = fit(Temperature(), ("bad", "fair", "good"))
+    expected = sorted((logits / calibrator.temperature_).softmax(-1)[0].tolist(), reverse=True)
+    got = [g["score"] for g in calibrated(pipeline, calibrator)(image)]
+    np.testing.assert_allclose(got, expected, atol=1e-6)
 
 
 def test_original_pipeline_and_model_are_untouched(ner):

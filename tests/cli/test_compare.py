@@ -31,7 +31,8 @@ def test_table_marks_the_recommended_map_with_a_reason(files, capsys):
     row = found["temperature"]
     for value in (row.valid_nll, row.nll, row.brier, row.ece, row.adaptive_ece):
         assert f"{value:.4f}" in marked
-    assert f"* Recommended: temperature. {found.reason}" in out
+    assert f"* Recommended: {found.reason}" in out
+    assert found.reason.startswith("temperature: lowers")
     assert "VALID: 800 examples, 5 folds; TEST: 800 examples; 3 classes" in out
 
 

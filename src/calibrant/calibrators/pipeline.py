@@ -66,18 +66,20 @@ class _CalibratedStage:
 
 
 def _word_positions(stage: Any, model_inputs: Any) -> np.ndarray:
-    """The number of each token's word in its text, of shape (texts, tokens), special ones 0."""
-    offsets = model_inputs["offset_mapping"]
-    texts = model_inputs["sentence"]
-    positions = []
-    for row, text in zip(
-        np.asarray(offsets), texts if isinstance(texts, list) else [texts], strict=True
-    ):
+    """The number of each token's word in its text, of shape (texts, tokens); special tokens: 0."""
+    words = model_inputs.get("word_ids")
+    if words is not None:  # The text came as words.
+        rows = words if isinstance(words[0], list) else [words]
+        longest = max(len(row) for row in rows)
+        return np.array([[w or 0 for w in row] + [0] * (longest - len(row)) for row in rows])
+    texts, positions = model_inputs["sentence"], []
+    texts = texts if isinstance(texts, list) else [texts]
+    for offsets, text in zip(np.asarray(model_inputs["offset_mapping"]), texts, strict=True):
         if text is not None:  # Further pieces of a long text come without it.
             splitter = stage.tokenizer.backend_tokenizer.pre_tokenizer
             stage.word_starts = [start for _, (start, _) in splitter.pre_tokenize_str(text)]
-        number = np.searchsorted(stage.word_starts, row[:, 0], side="right") - 1
-        positions.append(np.where(row[:, 1] > row[:, 0], number, 0))
+        number = np.searchsorted(stage.word_starts, offsets[:, 0], side="right") - 1
+        positions.append(np.where(offsets[:, 1] > offsets[:, 0], number, 0))
     return np.stack(positions)
 
 

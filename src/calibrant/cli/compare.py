@@ -80,7 +80,7 @@ def _print(found: Comparison) -> None:
     headers = ["", "map", "CV NLL", "NLL", "Brier", "ECE", "interval", "adaptive", "Δaccuracy"]
     rows = [_cells(row, found.recommended) for row in found.rows]
     print(render_table([*headers, "fit"], rows, right=range(2, 10)))
-    print(f"\n* Recommended: {found.recommended}. {found.reason}")
+    print(f"\n* Recommended: {found.reason}")
     print("CV NLL is measured on VALID by cross-validation, all else on TEST.")
     for row in found.rows:
         for note in row.notes:

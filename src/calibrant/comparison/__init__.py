@@ -34,9 +34,9 @@ def compare(
 
     Each map is scored on VALID by cross-validation, whole sentences or images held out together,
     so that a flexible map cannot win by overfitting; the recommended one is the simplest that no
-    other beats significantly there (paired bootstrap, 95 %). TEST has no part in the choice: each
-    map, fitted on all of VALID, is evaluated on it once. A map that cannot run is skipped and says
-    why. ``progress`` is called with the name of each map that is done.
+    other beats significantly there (paired bootstrap, 5 % for all maps together). TEST has no part
+    in the choice: each map, fitted on all of VALID, is evaluated on it once. A map that cannot run
+    is skipped and says why. ``progress`` is called with the name of each map that is done.
 
     >>> rng = np.random.default_rng(0)
     >>> labels = rng.integers(0, 3, 3000)

@@ -10,6 +10,7 @@ import numpy as np
 __all__ = ["Differences", "Interval", "choose"]
 
 LEVEL = 0.95
+NEGLIGIBLE = 1e-6  # Nats: what rounding and the tolerance of the solvers can make.
 
 
 @dataclass(frozen=True)
@@ -50,37 +51,50 @@ class Differences:
         low, high = np.quantile(gains, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
         return Interval(float(self.mean[over] - self.mean[of]), float(low), float(high))
 
+    def is_beaten(self, one: int) -> bool:
+        """Whether some map lowers the mean NLL of map ``one`` significantly.
+
+        The largest of all gains, each in units of its bootstrap deviation, against the same largest
+        among the replicates about their means (max-T; Romano & Wolf 2005): 5 % is the risk that
+        any map seems better by chance, however many are compared. A gain below 1e-6 is none.
+        """
+        gain = self.mean[one] - self.mean
+        replicates = self._replicates[:, [one]] - self._replicates
+        deviation = replicates.std(axis=0)
+        real, noisy = gain > NEGLIGIBLE, deviation > NEGLIGIBLE**2
+        if not real.any() or (real & ~noisy).any():
+            return bool(real.any())
+        largest = ((replicates - gain)[:, noisy] / deviation[noisy]).max(axis=1)
+        return bool((gain[noisy] / deviation[noisy]).max() > np.quantile(largest, LEVEL))
+
 
 def choose(names: Sequence[str], differences: Differences) -> tuple[str, str]:
     """The recommended one of ``names``, ordered from simple to flexible, and the reason.
 
-    The first is the map that changes nothing. A map is passed over when some other map lowers the
-    cross-validated NLL significantly, that is, when the whole interval of the gain is above 0. The
-    simplest that is left is taken.
+    The first is the map that changes nothing. A map is passed over when another one beats it
+    significantly (:meth:`Differences.is_beaten`); the simplest that is left is taken.
     """
     best = int(differences.mean.argmin())
-    others = range(len(names))
-    unbeaten = (i for i in others if all(differences.gain(i, j).low <= 0 for j in others if j != i))
+    unbeaten = (i for i in range(len(names)) if not differences.is_beaten(i))
     chosen = next(unbeaten, best)
-    return names[chosen], _reason(names, differences, chosen, best)
+    return names[chosen], f"{names[chosen]}: {_reason(names, differences, chosen, best)}"
 
 
 def _reason(names: Sequence[str], differences: Differences, chosen: int, best: int) -> str:
-    if chosen == 0 and best == 0:
-        return "No map has a lower cross-validated NLL than the scores as they are: leave them."
+    if best == 0:
+        return "no map has a lower cross-validated NLL; leave the scores as they are."
     if chosen == 0:
         gain = differences.gain(0, best)
         return (
-            f"Leave the scores as they are: the best map, {names[best]}, lowers the "
-            f"cross-validated NLL by {gain}, which chance alone can explain."
+            f"leave the scores as they are; the best map, {names[best]}, lowers the "
+            f"cross-validated NLL by {gain}, which the best of {len(names) - 1} can by chance."
         )
-    gain = differences.gain(0, chosen)
-    reason = f"{names[chosen]} lowers the cross-validated NLL by {gain}"
+    reason = f"lowers the cross-validated NLL by {differences.gain(0, chosen)}"
     if chosen == best:
-        simpler = " and every simpler map is significantly worse" if chosen > 1 else ""
-        return f"{reason}; no other map does better{simpler}."
+        simpler = ", and every simpler map is significantly worse" if chosen > 1 else ""
+        return f"{reason}; no map does better{simpler}."
     more = differences.gain(chosen, best)
     return (
-        f"{reason}; {names[best]}, the best, gains only {more.value:.2g} more, which chance alone "
+        f"{reason}; the best map, {names[best]}, gains {more.value:.2g} more, which chance alone "
         "can explain, so the simpler one is taken."
     )
