@@ -161,6 +161,18 @@ def test_a_calibrated_model_is_not_called_miscalibrated_by_its_own_noise():
     assert interval(ece, state, method="basic") == auto
 
 
+def test_an_estimate_below_all_its_replicates_is_still_held():
+    """Many classes, few examples: noise is all there is, and resampling doubles it."""
+    rng = np.random.default_rng(0)
+    scores = rng.dirichlet(np.ones(10), 200)
+    labels = [rng.choice(10, p=row) for row in scores]
+    p = Predictions.from_probabilities(scores, labels)
+    state = accumulate(p, block=assign_blocks(p), blocks=1000)
+    assert interval(classwise_ece, state, method="percentile")[0] > classwise_ece(p)
+    low, high = interval(classwise_ece, state)
+    assert low < classwise_ece(p) == pytest.approx(high)
+
+
 def test_merged_shards_give_the_same_interval():
     p = grouped()
     block = assign_blocks(p)

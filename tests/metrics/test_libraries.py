@@ -181,3 +181,20 @@ def test_scikit_learn_token_f1():
     tagged = Predictions.from_logits(p.scores, p.labels, label_names=names)
     theirs = f1_score(p.labels, p.scores.argmax(1), labels=[1, 2, 3], average="micro")
     assert ours.token_f1(tagged) == pytest.approx(theirs)
+
+
+def test_published_ways_to_integrate_the_risk():
+    """Without ties, torch-uncertainty's and fd-shifts' trapezoids follow from the same curve."""
+    p = loops.sample("logits64")
+    confidence, correct = ours.confidences(p).confidence, ours.confidences(p).correct
+    n = len(p)
+    wrong = ~correct[np.argsort(-confidence)]
+    risks = np.cumsum(wrong) / np.arange(1, n + 1)
+    assert ours.aurc(p) == pytest.approx(risks.mean())  # Geifman et al. 2019.
+    curve = ours.risk_coverage_curve(p)
+    np.testing.assert_allclose(curve.risk, risks)
+    trapezoids = np.sum((risks[1:] + risks[:-1]) / (2 * n)) / (1 - 1 / n)
+    expected = (n * ours.aurc(p) - (risks[0] + risks[-1]) / 2) / (n - 1)
+    assert trapezoids == pytest.approx(expected)
+    generalised = np.append(0, np.cumsum(wrong)) / n  # Traub et al. 2024.
+    assert ours.augrc(p) == pytest.approx(np.sum(generalised[1:] + generalised[:-1]) / (2 * n))
