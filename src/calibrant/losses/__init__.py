@@ -1,14 +1,14 @@
 """Losses: pure functions of logits and labels, the mean over kept examples.
 
-Every one takes logits of shape ``(..., K)`` and integer labels of shape ``(...)``, leaves out label −100,
-computes in float32 or better, and is 0 with a zero gradient when nothing is kept. None looks at values
-on the host, so a step that uses them can be captured in a CUDA graph.
+Every one takes logits of shape ``(..., K)`` and integer labels of shape ``(...)``, leaves out label
+−100, computes in float32 or better, and is 0 with a zero gradient when nothing is kept. None looks
+at values on the host, so a step that uses them can be captured in a CUDA graph.
 
-Task losses: :func:`cross_entropy`, :func:`soft_cross_entropy`, :func:`mse`, :func:`label_smoothing`,
-:func:`focal`, :func:`flsd`, :func:`entropy_penalty`, :func:`margin_smoothing`. They also take
-``reduction="sum"`` and ``"none"``. Regularisers, to be added to a task loss with a weight:
-:func:`mmce`, :func:`weighted_mmce`, :func:`dece`, :func:`sece`, :func:`avuc`,
-:func:`error_regularization`, :func:`mdca`, :func:`dca`.
+Task losses: :func:`cross_entropy`, :func:`soft_cross_entropy`, :func:`mse`,
+:func:`label_smoothing`, :func:`focal`, :func:`flsd`, :func:`entropy_penalty`,
+:func:`margin_smoothing`. They also take ``reduction="sum"`` and ``"none"``. Regularisers, to be
+added to a task loss with a weight: :func:`mmce`, :func:`weighted_mmce`, :func:`dece`, :func:`sece`,
+:func:`avuc`, :func:`error_regularization`, :func:`mdca`, :func:`dca`.
 """
 
 from calibrant.extras import require

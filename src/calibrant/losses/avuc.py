@@ -35,17 +35,18 @@ def avuc(
     n_IU  wrong, u > th          (1 − c) · tanh u
     ====  =====================  ====================
 
-    u is the entropy in nats, or 1 − c (``measure="confidence"``). ``threshold=None`` takes the (lower)
-    median of u in the batch; the paper takes it from a warm-up: :class:`AvucThreshold`. Threshold and
-    comparison are constants for the gradient. In the code of Jouet et al. (IJCNN 2022) positions
-    labelled −100 count as errors; ``count_ignored=True`` exists only to reproduce it.
+    u is the entropy in nats, or 1 − c (``measure="confidence"``). ``threshold=None`` takes the
+    (lower) median of u in the batch; the paper takes it from a warm-up: :class:`AvucThreshold`.
+    Threshold and comparison are constants for the gradient. In the code of Jouet et al. (IJCNN
+    2022) positions labelled −100 count as errors; ``count_ignored=True`` exists only to reproduce
+    it.
 
     Reference: Krishnan & Tickoo, Improving model calibration with accuracy versus uncertainty
     optimization, NeurIPS 2020.
 
     >>> logits = torch.tensor([[4.0, 0.0], [0.5, 0.0]])
     >>> avuc(logits, torch.tensor([0, 0]), threshold=0.3)
-    tensor(0.3341)
+    tensor(0.3394)
     """
     kept = keep(logits, labels, count_ignored=count_ignored)
     confidence, right = top_label(kept)
@@ -65,13 +66,13 @@ def avuc(
 class AvucThreshold:
     """The threshold of :func:`avuc`, collected batch by batch during a warm-up.
 
-    th = (mean u of right examples + mean u of wrong examples) / 2. States of batches, of epochs or of
-    processes add up: the sum equals the state of the joined data.
+    th = (mean u of right examples + mean u of wrong examples) / 2. States of batches, of epochs or
+    of processes add up: the sum equals the state of the joined data.
 
     >>> logits = torch.tensor([[4.0, 0.0], [0.5, 0.0]])
     >>> state = AvucThreshold.of(logits, torch.tensor([0, 1])) + AvucThreshold()
     >>> round(state.value, 4)
-    0.3763
+    0.3765
     """
 
     sum_right: float = 0.0

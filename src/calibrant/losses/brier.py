@@ -19,8 +19,8 @@ def mse(
 
     .. math:: L = \frac1n \sum_i \sum_k (p_{ik} - 1[y_i = k])^2
 
-    Summed over the classes, then the mean over kept examples. The gradient-accumulation paper (Jouet
-    et al., IJCNN 2022) writes its task loss so; its code trains with :func:`cross_entropy`.
+    Summed over the classes, then the mean over kept examples. The gradient-accumulation paper
+    (Jouet et al., IJCNN 2022) writes its task loss so; its code trains with :func:`cross_entropy`.
     ``torch.nn.MSELoss`` on probabilities also divides by K.
 
     Reference: G. Brier, Verification of forecasts expressed in terms of probability, 1950.

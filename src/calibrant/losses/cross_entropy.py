@@ -22,7 +22,8 @@ def cross_entropy(
     .. math:: L = \frac1n \sum_i -\log p_{i,y_i}
 
     with p = softmax(l) and n the number of kept examples (label not −100). Equal to
-    ``torch.nn.functional.cross_entropy``, except that a batch with nothing to keep gives 0, not NaN.
+    ``torch.nn.functional.cross_entropy``, except that a batch with nothing to keep gives 0, not
+    NaN.
 
     >>> cross_entropy(torch.tensor([[0.0, 0.0], [9.0, 0.0]]), torch.tensor([1, -100]))
     tensor(0.6931)

@@ -23,8 +23,8 @@ def dece(
     .. math:: R = \sum_b \frac{n_b}{n} |acc_b - conf_b|
               = \frac1n \sum_b \Bigl| \sum_i o_{ib} (\tilde a_i - c_i) \Bigr|
 
-    - membership o_i = softmax over the bins b = 1 … M of (b·c_i − b(b−1)/2M) / t_b, which turns into
-      equal-width bins as t_b (``bin_temperature``, 0.01) goes to 0;
+    - membership o_i = softmax over the bins b = 1 … M of (b·c_i − b(b−1)/2M) / t_b, which turns
+      into equal-width bins as t_b (``bin_temperature``, 0.01) goes to 0;
     - soft accuracy ã_i = max(0, 2 − r_i) with the soft rank of the label
       r_i = 1 + Σ_{k≠y} σ(t_a (p_ik − p_iy)), t_a (``rank_sharpness``) = 100.
 
@@ -43,7 +43,7 @@ def dece(
     scores = number * confidence.unsqueeze(-1) - number * (number - 1) / (2 * bins)
     membership = (scores / bin_temperature).softmax(-1)
     gap = (_soft_accuracy(kept, rank_sharpness) - confidence) * kept.weight
-    return (membership * gap.unsqueeze(-1)).sum(0).abs().sum() / kept.count
+    return (membership * gap.unsqueeze(-1)).sum(0).abs().sum() / kept.total
 
 
 def _soft_accuracy(kept: Kept, sharpness: float) -> Float[Tensor, " n"]:

@@ -21,7 +21,7 @@ def error_regularization(
     normalize: bool = True,
     count_ignored: bool = False,
 ) -> Float[Tensor, ""]:
-    r"""Penalty for pairs in which the example with the larger error has the larger confidence (ABS).
+    r"""Penalty for pairs whose larger error has the larger confidence (Abstention, ABS).
 
     .. math:: R = \frac1P \sum_{ij} \max(0, c_i - c_j)^2 \, 1[e_i > e_j], \qquad
         P = \sum_{ij} 1[e_i > e_j]
@@ -33,11 +33,12 @@ def error_regularization(
     - a tensor in the shape of the labels: the history variant, 1 − the running share of times that
       the example was right.
 
-    P counts the pairs that enter the sum, so R is a mean squared violation, whatever the size of the
-    batch and the share of errors; without any such pair R = 0. ``normalize=False`` gives the raw sum of
-    the paper. Exact in O(n log n) time and O(n) memory (:mod:`.pairwise`). Added to the task loss with
-    weight λ = 0.05. In the code of Jouet et al. (IJCNN 2022) positions labelled −100 count as
-    errors; ``count_ignored=True`` exists only to reproduce it (under ``"loss"`` they have loss 0).
+    P counts the pairs that enter the sum, so R is a mean squared violation, whatever the size of
+    the batch and the share of errors; without any such pair R = 0. ``normalize=False`` gives the
+    raw sum of the paper. Exact in O(n log n) time and O(n) memory (:mod:`.pairwise`). Added to the
+    task loss with weight λ = 0.05. In the code of Jouet et al. (IJCNN 2022) positions labelled −100
+    count as errors; ``count_ignored=True`` exists only to reproduce it (under ``"loss"`` they have
+    loss 0).
 
     Reference: Xin et al., The Art of Abstention, ACL 2021.
 

@@ -22,8 +22,9 @@ def focal(
 
     .. math:: L = \frac1n \sum_i -(1 - p_{i,y_i})^{\gamma_i} \log p_{i,y_i}
 
-    γ = 3 by default, 0 is cross-entropy. ``gamma`` may be a tensor, one value or one for each label,
-    and receives a gradient: γ-Net (Wang & Golebiowski, TMLR 2024) predicts it for each example.
+    γ = 3 by default, 0 is cross-entropy. ``gamma`` may be a tensor, one value or one for each
+    label, and receives a gradient: γ-Net (Wang & Golebiowski, TMLR 2024) predicts it for each
+    example.
 
     1 − p_y is taken from the logits of the other classes, not by subtraction, so value and gradient
     stay exact and finite when p_y rounds to 1, for any γ ≥ 0. Several public versions sum over the
@@ -38,6 +39,7 @@ def focal(
     if isinstance(gamma, Tensor):
         if gamma.dim() > 0:
             gamma = flatten(gamma, labels, kept, "focal's gamma")
+        gamma = gamma.to(kept.logits.dtype)
     elif gamma < 0:
         raise InputError(f"focal takes gamma of 0 or more; got {gamma}.")
     return reduce(_focal(kept, gamma), kept, labels, reduction)

@@ -1,24 +1,25 @@
 """Sums over all pairs under the Gaussian kernel in one dimension, in O(n): a fast Gauss transform.
 
 Trained classifiers pile their confidences up near 1, so cutting the kernel off at its support still
-leaves n² pairs. Instead [0, 1] is cut into cells of width h/2. The sources of a cell are summed into
-moments about its centre, and the moments of all cells near enough become one Taylor series per cell:
+leaves n² pairs. Instead [0, 1] is cut into cells of width h/2. The sources of a cell are summed
+into moments about its centre, and the moments of all cells near enough become one Taylor series per
+cell:
 
     f(x − y) = Σ_{k+l<p} f^(k+l)(X − Y) · t^k/k! · (−u)^l/l!
 
 with f(z) = exp(−z²/2) in units of h, x = X + t in the cell with centre X, y = Y + u in that with Y.
 
-Error bound. Cramér's inequality gives |f^(m)(z)| ≤ 1.09 √m! exp(−z²/4). As |t − u| ≤ 1/2, the terms left
-out for one pair sum to at most Σ_{m≥p} 1.09 · 2^−m / √m! < 1e-18 at p = 24, and in the derivative to
-Σ_{m≥p} 1.09 · m · 2^{1−m} / √m! < 1e-17. Cells further apart than 9 h are dropped: each such pair is
-below exp(−9²/2) < 3e-18, in the derivative below 9 · 3e-18. So each kernel sum is exact to
-3e-17 · Σ|q_j|, less than the rounding of float64 (2^-53 = 1.1e-16) in adding up its terms.
+Error bound. Cramér's inequality gives |f^(m)(z)| ≤ 1.09 √m! exp(−z²/4). As |t − u| ≤ 1/2, the terms
+left out for one pair sum to at most Σ_{m≥p} 1.09 · 2^−m / √m! < 1e-18 at p = 24, and in the
+derivative to Σ_{m≥p} 1.09 · m · 2^{1−m} / √m! < 1e-17. Cells further apart than 9 h are dropped:
+each such pair is below exp(−9²/2) < 3e-18, in the derivative below 9 · 3e-18. So each kernel sum is
+exact to 3e-17 · Σ|q_j|, less than the rounding of float64 (2^-53 = 1.1e-16) in adding up its terms.
 """
 
 import math
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from calibrant.errors import InputError
@@ -38,55 +39,80 @@ NARROWEST = 1e-5
 """Smallest bandwidth: the cells must fit in memory."""
 
 
+Gap = tuple[Float[Tensor, ""], Float[Tensor, " n"]]
+
+
 def smooth_gap(
     confidence: Float[Tensor, " n"],
     correct: Float[Tensor, " n"],
-    counted: Bool[Tensor, " n"],
+    counted: Bool[Tensor, " n"] | None,
     bandwidth: float,
-) -> tuple[Float[Tensor, ""], Float[Tensor, " n"]]:
-    """mean_i |s_i − c_i| with s_i = Σ_j k_ij a_j / Σ_j k_ij over counted examples; its gradient in c.
-
-    With σ_i = sign(s_i − c_i)/n, D_i = Σ_j k_ij and primes for derivatives of kernel sums by position:
-    ∂/∂c_m = −σ_m + σ_m (N'_m − s_m D'_m)/D_m + a_m Q'_m − R'_m, where Q and R are the kernel sums with
-    weights σ/D and σs/D: c_m moves its own average, and it moves in the averages of the others.
-    """
+) -> Gap:
+    """mean_i |s_i − c_i| with s_i = Σ_j k_ij a_j / Σ_j k_ij over counted examples; its gradient."""
     if not bandwidth >= NARROWEST:
         raise InputError(f"The bandwidth of the kernel is at least {NARROWEST}; got {bandwidth}.")
-    weight = counted.to(confidence.dtype)
-    position = torch.where(counted, confidence, 0.0) / bandwidth
-    matrix = confidence.numel() <= MATRIX_BELOW.get(confidence.device.type, 512)
-    sums = MatrixSums(position) if matrix else CellSums(position, bandwidth)
-    right = torch.where(counted, correct, 0.0)
-    (mass, hits), (mass_slope, hits_slope) = sums(torch.stack([weight, right]))
-    mass = torch.where(counted, mass, 1.0)
+    weight = None
+    if counted is not None:
+        weight = counted.to(confidence.dtype)
+        confidence = torch.where(counted, confidence, 0.0)
+        correct = torch.where(counted, correct, 0.0)
+    if confidence.numel() <= MATRIX_BELOW.get(confidence.device.type, 512):
+        return by_matrix(confidence, correct, weight, bandwidth)
+    weight = torch.ones_like(confidence) if weight is None else weight
+    return by_cells(confidence, correct, weight, bandwidth)
+
+
+def by_matrix(
+    confidence: Float[Tensor, " n"],
+    correct: Float[Tensor, " n"],
+    weight: Float[Tensor, " n"] | None,
+    bandwidth: float,
+) -> Gap:
+    """The formula as it stands, n × n."""
+    distance = (confidence / bandwidth).unsqueeze(1) - confidence / bandwidth
+    kernel = distance.square().mul_(-0.5).exp_()
+    if weight is not None:
+        kernel *= weight
+    mass = kernel.sum(1).clamp(min=torch.finfo(kernel.dtype).tiny)
+    smoothed = torch.mv(kernel, correct) / mass
+    gap = smoothed - confidence
+    count: Tensor | int = max(confidence.numel(), 1)
+    if weight is not None:
+        gap, count = gap * weight, weight.sum().clamp(min=1)
+    sign = gap.sign() / count
+    # How the distance of each pair moves the value, through the average of the first.
+    pull = (correct - smoothed.unsqueeze(1)).mul_(distance.mul_(kernel))
+    pull *= (sign / mass / bandwidth).unsqueeze(1)
+    return gap.abs().sum() / count, pull.sum(0) - pull.sum(1) - sign
+
+
+def by_cells(
+    confidence: Float[Tensor, " n"],
+    correct: Float[Tensor, " n"],
+    weight: Float[Tensor, " n"],
+    bandwidth: float,
+) -> Gap:
+    """The same in O(n).
+
+    With σ_i = sign(s_i − c_i)/n, N and D the kernel sums of a and of 1, and primes for derivatives
+    by position: ∂/∂c_m = −σ_m + σ_m (N'_m − s_m D'_m)/D_m + a_m Q'_m − R'_m, where Q and R are the
+    kernel sums of σ/D and σs/D. c_m moves its own average, and it moves in those of the others.
+    """
+    sums = CellSums(confidence / bandwidth, bandwidth)
+    (mass, hits), (mass_slope, hits_slope) = sums(torch.stack([weight, correct]))
+    mass = mass + (1 - weight)  # Not 0 where ignored, far from all others.
     smoothed = hits / mass
-    count = weight.sum().clamp(min=1)
-    gap = torch.where(counted, smoothed - confidence, 0.0)
+    gap, count = (smoothed - confidence) * weight, weight.sum().clamp(min=1)
     sign = gap.sign() / count
     pull = sign / mass
     _, (pull_slope, target_slope) = sums(torch.stack([pull, pull * smoothed]))
     own = pull * (hits_slope - smoothed * mass_slope)
-    gradient = (own + right * pull_slope - target_slope) / bandwidth - sign
-    return gap.abs().sum() / count, torch.where(counted, gradient, 0.0)
-
-
-class MatrixSums:
-    """Σ_j q_j f(x_i − x_j) and its derivative as they stand, n × n."""
-
-    def __init__(self, position: Float[Tensor, " n"]) -> None:
-        distance = position.unsqueeze(1) - position
-        self.kernel = (distance.square() * -0.5).exp()
-        self.slope = self.kernel * -distance
-
-    def __call__(
-        self, sources: Float[Tensor, "m n"]
-    ) -> tuple[Float[Tensor, "m n"], Float[Tensor, "m n"]]:
-        """Sums and derivatives for each row of ``sources``; both matrices are (anti)symmetric."""
-        return sources @ self.kernel, -(sources @ self.slope)
+    gradient = (own + correct * pull_slope - target_slope) / bandwidth - sign
+    return gap.abs().sum() / count, gradient * weight
 
 
 class CellSums:
-    """The same in O(n), by moments and Taylor series."""
+    """Kernel sums Σ_j q_j f(x_i − x_j) and their derivatives by x_i, from Taylor series."""
 
     def __init__(self, position: Float[Tensor, " n"], bandwidth: float) -> None:
         self.cells = math.ceil(1 / (bandwidth * CELL)) + 1
@@ -103,19 +129,20 @@ class CellSums:
         return torch.stack([pair[0] for pair in pairs]), torch.stack([pair[1] for pair in pairs])
 
     def _moments(self, source: Float[Tensor, " n"]) -> Float[Tensor, "degree cells"]:
-        """Σ_j q_j (−u_j)^l / l! of each cell."""
+        """Σ_j q_j u_j^l of each cell."""
         moments = source.new_zeros(DEGREE, self.cells)
-        term = source
-        for degree in range(DEGREE):
-            moments[degree].scatter_add_(0, self.cell, term)
-            term = term * self.offset / -(degree + 1)
+        term = source.clone()
+        for moment in moments:
+            moment.scatter_add_(0, self.cell, term)
+            term *= self.offset
         return moments
 
     def _series(self, moments: Float[Tensor, "m degree cells"]) -> Float[Tensor, "m degree cells"]:
         """Taylor coefficients of each cell, from the moments of all cells in reach."""
-        padded = torch.nn.functional.pad(moments, (REACH, REACH))
-        windows = padded.unfold(2, 2 * REACH + 1, 1).transpose(1, 2)
-        return torch.einsum("mclw,klw->mkc", windows, self.translation)
+        padded = torch.nn.functional.pad(moments, (REACH, REACH)).transpose(1, 2).contiguous()
+        windows = padded.unfold(1, 2 * REACH + 1, 1).transpose(2, 3).flatten(2)
+        series = torch.mm(windows.flatten(0, 1), self.translation)
+        return series.view(moments.shape[0], -1, DEGREE).transpose(1, 2).contiguous()
 
     def _evaluate(
         self, series: Float[Tensor, "degree cells"]
@@ -129,13 +156,18 @@ class CellSums:
         return value, slope
 
 
-def _translation(like: Tensor) -> Float[Tensor, "degree degree window"]:
-    """f^(k+l)(X − Y) / k! for k + l < p, and each Y from far left to far right of X."""
-    order = torch.arange(DEGREE, dtype=like.dtype, device=like.device)
-    total = order.unsqueeze(1) + order
+def _translation(like: Tensor) -> Float[Tensor, "window*degree degree"]:
+    """f^(k+l)(X − Y) (−1)^l / l! k! for each Y from far left to far right of X, each l, each k.
+
+    0 for k + l ≥ p. As f^(m) = (−1)^m He_m f, the sign that is left is (−1)^k.
+    """
+    order = torch.arange(DEGREE, device=like.device)
     steps = torch.arange(REACH, -REACH - 1, -1, dtype=like.dtype, device=like.device) * CELL
-    degree = torch.where(total < DEGREE, total, 0.0)
-    hermite = torch.special.hermite_polynomial_he(steps, degree.unsqueeze(2))
-    sign = 1 - 2 * (degree % 2)
-    scale = torch.where(total < DEGREE, sign, 0.0) / (order + 1).lgamma().exp().unsqueeze(1)
-    return hermite * (steps.square() * -0.5).exp() * scale.unsqueeze(2)
+    hermite = torch.special.hermite_polynomial_he(steps.unsqueeze(1), order)
+    derivative = hermite * (steps.square() * -0.5).exp().unsqueeze(1)
+    total = order.unsqueeze(1) + order
+    inverse_factorial = (-(order + 1).to(like.dtype).lgamma()).exp()
+    scale = inverse_factorial.unsqueeze(1) * inverse_factorial * (1 - 2 * (order % 2))
+    scale = scale * (total < DEGREE)
+    table: Tensor = derivative[:, total.clamp(max=DEGREE - 1)] * scale
+    return table.flatten(0, 1)

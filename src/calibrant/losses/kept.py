@@ -1,9 +1,9 @@
 """Which examples count: the −100 mask, applied once, as weights.
 
 A loss flattens its logits to ``(n, K)``, blanks what is ignored and gives it weight 0. Weights, not
-boolean indexing: shapes stay fixed, so nothing waits for the GPU and a training step can be captured
-in a CUDA graph or compiled. What stood at an ignored position, even NaN, reaches neither the value
-nor the gradient.
+boolean indexing: shapes stay fixed, so nothing waits for the GPU and a training step can be
+captured in a CUDA graph or compiled. What stood at an ignored position, even NaN, reaches neither
+the value nor the gradient.
 """
 
 from typing import Literal, NamedTuple
@@ -37,13 +37,13 @@ class Kept(NamedTuple):
     """Whether there is a label; differs from ``counted`` only under ``count_ignored``."""
 
     @property
-    def count(self) -> Float[Tensor, ""]:
+    def total(self) -> Float[Tensor, ""]:
         """The number of kept examples, 1 where there is none, as it divides."""
         return self.weight.sum().clamp(min=1)
 
     def mean(self, values: Float[Tensor, " n"]) -> Float[Tensor, ""]:
         """The mean of ``values`` over the kept examples; 0 where there is none."""
-        return (values * self.weight).sum() / self.count
+        return (values * self.weight).sum() / self.total
 
 
 def keep(
@@ -54,8 +54,8 @@ def keep(
 ) -> Kept:
     """Flatten, widen half precision to float32, and mark what is kept.
 
-    ``count_ignored=True`` gives ignored positions weight 1 and keeps their logits: only to reproduce
-    published code that forgot the mask.
+    ``count_ignored=True`` gives ignored positions weight 1 and keeps their logits: only to
+    reproduce published code that forgot the mask.
 
     >>> keep(torch.zeros(2, 3, 5), torch.tensor([[1, 2, -100], [0, -100, -100]])).weight
     tensor([1., 1., 0., 1., 0., 0.])
@@ -84,7 +84,7 @@ def flatten(
             f"{name} takes one value for each label, shape {tuple(like.shape)}; "
             f"got shape {tuple(values.shape)}."
         )
-    return torch.where(kept.counted, values.reshape(-1).to(kept.logits.dtype), 0.0)
+    return torch.where(kept.counted, values.reshape(-1), 0.0)
 
 
 def reduce(

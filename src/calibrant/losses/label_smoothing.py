@@ -24,16 +24,16 @@ def label_smoothing(
 
     - default: t = (1 − α)·onehot + α/K, the label keeps 1 − α + α/K; equal to PyTorch's
       ``cross_entropy(label_smoothing=α)``;
-    - ``others_only=True``: the label keeps 1 − α, each other class gets α/(K − 1) (the variant of the
-      DMQA calibration seminar). With one class there is no other: the label keeps all.
+    - ``others_only=True``: the label keeps 1 − α, each other class gets α/(K − 1) (the variant of
+      the DMQA calibration seminar). With one class there is no other: the label keeps all.
 
     α 0.05 by default. Reference: Szegedy et al., CVPR 2016; Müller et al., NeurIPS 2019.
 
     >>> logits, labels = torch.tensor([[2.0, 0.0, 0.0]]), torch.tensor([0])
     >>> label_smoothing(logits, labels, alpha=0.3)
-    tensor(0.6398)
+    tensor(0.6395)
     >>> label_smoothing(logits, labels, alpha=0.3, others_only=True)
-    tensor(0.8398)
+    tensor(0.8395)
     """
     if not 0 <= alpha <= 1:
         raise InputError(f"label_smoothing takes alpha from 0 to 1; got {alpha}.")

@@ -1,7 +1,7 @@
 """Sums over all pairs under the Laplacian kernel exp(−|c_i − c_j| / h), in one dimension.
 
-Sorted by c, the sum over everything at or before i decays by exp(−(c_i − c_{i−1}) / h) from one example
-to the next: two scans, forward and backward, give every kernel sum in O(n log n).
+Sorted by c, the sum over everything at or before i decays by exp(−(c_i − c_{i−1}) / h) from one
+example to the next: two scans, forward and backward, give every kernel sum in O(n log n).
 """
 
 import torch
@@ -12,7 +12,7 @@ from calibrant.errors import InputError
 
 __all__ = ["quadratic_form"]
 
-MATRIX_BELOW = {"cpu": 256, "cuda": 2048}
+MATRIX_BELOW = {"cpu": 160, "cuda": 2048}
 """Up to this n the n × n matrix is faster, as measured by benchmarks/pairwise.py."""
 
 Form = tuple[Float[Tensor, ""], Float[Tensor, " n"]]
@@ -31,8 +31,8 @@ def quadratic_form(
     """
     if not bandwidth > 0:
         raise InputError(f"The bandwidth of the kernel is above 0; got {bandwidth}.")
-    residual = torch.where(share > 0, share * (correct - confidence), 0.0)
-    matrix = confidence.numel() <= MATRIX_BELOW.get(confidence.device.type, 256)
+    residual = share * (correct - confidence)
+    matrix = confidence.numel() <= MATRIX_BELOW.get(confidence.device.type, 160)
     sums = sums_by_matrix if matrix else sums_by_scans
     smoothed, tilt = sums(confidence, residual, bandwidth)
     gradient = -2 * (share * smoothed + residual * tilt / bandwidth)
@@ -44,18 +44,18 @@ def sums_by_matrix(
 ) -> tuple[Float[Tensor, " n"], Float[Tensor, " n"]]:
     """Σ_j k_ij r_j and Σ_j sign(c_i − c_j) k_ij r_j as they stand, n × n."""
     distance = confidence.unsqueeze(1) - confidence
-    kernel = (distance.abs() / -bandwidth).exp()
-    return kernel @ residual, (kernel * distance.sign()) @ residual
+    kernel = distance.abs().mul_(-1 / bandwidth).exp_()
+    return torch.mv(kernel, residual), torch.mv(distance.sign_().mul_(kernel), residual)
 
 
 def sums_by_scans(
     confidence: Float[Tensor, " n"], residual: Float[Tensor, " n"], bandwidth: float
 ) -> tuple[Float[Tensor, " n"], Float[Tensor, " n"]]:
     """The same in O(n log n)."""
-    position, order = (confidence / bandwidth).sort(stable=True)
+    ordered, order = confidence.sort(stable=True)
     sorted_residual = residual.index_select(0, order)
-    before, strictly_before = _decayed(position, sorted_residual)
-    after, strictly_after = _decayed(-position.flip(0), sorted_residual.flip(0))
+    before, strictly_before = _decayed(ordered, sorted_residual, bandwidth)
+    after, strictly_after = _decayed(-ordered.flip(0), sorted_residual.flip(0), bandwidth)
     smoothed = before + after.flip(0) - sorted_residual
     tilt = strictly_before - strictly_after.flip(0)
     return (
@@ -65,15 +65,17 @@ def sums_by_scans(
 
 
 def _decayed(
-    position: Float[Tensor, " n"], residual: Float[Tensor, " n"]
+    ordered: Float[Tensor, " n"], residual: Float[Tensor, " n"], bandwidth: float
 ) -> tuple[Float[Tensor, " n"], Float[Tensor, " n"]]:
-    """Σ_{j ≤ i} exp(x_j − x_i) r_j for sorted x, and the same over x_j < x_i only.
+    """Σ_{j ≤ i} exp((x_j − x_i) / h) r_j for sorted x, and the same over x_j < x_i only.
 
-    Equal positions have sign 0, so the strict sum starts before the whole run of ties.
+    Equal ones have sign 0, so the strict sum ends before the whole run of ties.
     """
-    inclusive = _scan(position, residual)
+    position = ordered / bandwidth
+    narrow = 1 / bandwidth > (300 if position.dtype == torch.float64 else 40)
+    inclusive = (_scan_by_doubling if narrow else _scan)(position, residual)
     place = torch.arange(position.numel(), device=position.device)
-    changes = torch.cat([place.new_zeros(1).bool(), position[1:] != position[:-1]])
+    changes = torch.cat([place.new_zeros(1).bool(), ordered[1:] != ordered[:-1]])
     run = torch.where(changes, place, 0).cummax(0).values
     last = (run - 1).clamp(min=0)
     decay = (position.index_select(0, last) - position).exp()
@@ -81,11 +83,18 @@ def _decayed(
 
 
 def _scan(position: Float[Tensor, " n"], residual: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
-    """Σ_{j ≤ i} exp(x_j − x_i) r_j, in log₂ n steps that each double the reach.
+    """Σ_{j ≤ i} exp(x_j − x_i) r_j as one prefix sum.
 
-    No exponent is ever positive, so nothing overflows at any bandwidth; a prefix sum of
-    exp(x_j) r_j would at h < 1/700.
+    The terms before i are smaller by what they are scaled up later, so no digits are lost; but
+    exp(x) must not overflow, and x reaches 1/h.
     """
+    return (position.exp() * residual).cumsum(0) * (-position).exp()
+
+
+def _scan_by_doubling(
+    position: Float[Tensor, " n"], residual: Float[Tensor, " n"]
+) -> Float[Tensor, " n"]:
+    """The same in log₂ n steps that each double the reach: no exponent is ever positive."""
     total, reach = residual, 1
     while reach < position.numel():
         decay = (position[:-reach] - position[reach:]).exp()

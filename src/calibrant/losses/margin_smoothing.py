@@ -22,8 +22,8 @@ def margin_smoothing(
     .. math:: L = \frac1n \sum_i \Bigl(-\log p_{i,y_i}
         + \lambda \sum_k \max(0, \max_j l_{ij} - l_{ik} - m)\Bigr)
 
-    λ (``weight``) 0.1; m (``margin``) 10 for images, 6 for text. The text sums over the classes; the
-    reference code takes the mean, which ``class_mean=True`` reproduces.
+    λ (``weight``) 0.1; m (``margin``) 10 for images, 6 for text. The text sums over the classes;
+    the reference code takes the mean, which ``class_mean=True`` reproduces.
 
     Reference: Liu et al., The Devil is in the Margin, CVPR 2022.
 

@@ -27,7 +27,7 @@ def mdca(
     kept = keep(logits, labels)
     occurs = one_hot(kept.labels, kept.logits.shape[-1]).to(kept.logits.dtype)
     gap = (kept.logits.softmax(-1) - occurs) * kept.weight.unsqueeze(-1)
-    return (gap.sum(0) / kept.count).abs().mean()
+    return (gap.sum(0) / kept.total).abs().mean()
 
 
 def dca(

@@ -20,8 +20,8 @@ def mmce(
     .. math:: R = \sqrt{\frac1{n^2} \sum_{ij} (a_i - c_i)(a_j - c_j) \exp(-|c_i - c_j| / h)}
 
     c confidence, a 1 if right (a constant for the gradient), h (``bandwidth``) 0.4. The gradient is
-    finite everywhere, 0 at R = 0. Exact in O(n log n) time and O(n) memory (:mod:`.pairwise`). Added to
-    cross-entropy with weight λ = 2. Widely copied PyTorch code leaves out the square root.
+    finite everywhere, 0 at R = 0. Exact in O(n log n) time and O(n) memory (:mod:`.pairwise`).
+    Added to cross-entropy with weight λ = 2. Widely copied PyTorch code leaves out the square root.
 
     Reference: Kumar et al., Trainable Calibration Measures for Neural Networks from Kernel Mean
     Embeddings, ICML 2018.
@@ -32,7 +32,7 @@ def mmce(
     """
     kept = keep(logits, labels)
     confidence, correct = top_label(kept)
-    return kernel_calibration(confidence, correct, kept.weight / kept.count, bandwidth)
+    return kernel_calibration(confidence, correct, kept.weight / kept.total, bandwidth)
 
 
 def weighted_mmce(
@@ -46,8 +46,8 @@ def weighted_mmce(
         + \sum_{\text{right } i,j} \frac{(1-c_i)(1-c_j) k_{ij}}{(n-m)^2}
         - 2 \sum_{\text{right } i, \text{ wrong } j} \frac{(1-c_i) c_j k_{ij}}{(n-m)\,m}
 
-    with m wrong examples among n and the kernel of :func:`mmce`. If all are right or all are wrong, the
-    one sum that there is.
+    with m wrong examples among n and the kernel of :func:`mmce`. If all are right or all are wrong,
+    the one sum that there is.
 
     Reference: Kumar et al., ICML 2018, section 4.
 

@@ -1,10 +1,10 @@
 """Sums over all pairs of examples in O(n log n) time and O(n) memory, with exact gradients.
 
 Three losses compare every example with every other: error regularisation, MMCE and SECE. Written as
-n × n matrices they need 16 GB at 65,536 tokens. Here each is a function of confidences that computes
-value and analytic gradient at once, in float64, by one module each: :mod:`.dominance`,
-:mod:`.laplace_sums` and :mod:`.gauss_sums`. Below a few hundred examples the matrix is faster and is
-used; both ways agree to rounding.
+n × n matrices they need 16 GB at 65,536 tokens. Here each is a function of confidences that
+computes value and analytic gradient at once, in float64, by one module each: :mod:`.dominance`,
+:mod:`.laplace_sums` and :mod:`.gauss_sums`. Below a few hundred examples the matrix is faster and
+is used; both ways agree to rounding.
 
 These forms take confidences in place of logits, so they also serve as metrics:
 ``smooth_gap(torch.from_numpy(confidence), torch.from_numpy(correct))``. Second derivatives are not
@@ -33,13 +33,12 @@ def order_violation(
 
     .. math:: \sum_{ij} \max(0, c_i - c_j)^2 \, 1[e_i > e_j], \qquad \sum_{ij} 1[e_i > e_j]
 
-    The gradient flows to c alone: e only orders.
+    over the examples ``counted`` (all, by default). The gradient flows to c alone: e only orders.
 
     >>> confidence, error = torch.tensor([0.9, 0.6, 0.8]), torch.tensor([1.0, 0.0, 0.0])
     >>> order_violation(confidence, error)  # 0.3² + 0.1², two pairs
     (tensor(0.1000), tensor(2.))
     """
-    counted = _all(confidence) if counted is None else counted
     with torch.no_grad():
         total, gradient, pairs = dominance.violation(widest(confidence), error, counted)
     return _attach(confidence, total, gradient), pairs.to(confidence.dtype)
@@ -55,8 +54,8 @@ def kernel_calibration(
 
     .. math:: \sqrt{\sum_{ij} r_i r_j \exp(-|c_i - c_j| / h)}, \qquad r_i = s_i (a_i - c_i)
 
-    with ``share`` s_i (1/n for MMCE, 0 for what is ignored). The gradient flows through the residuals
-    and through the kernel; where the value is 0 it is 0.
+    with ``share`` s_i (1/n for MMCE, 0 for what is ignored). The gradient flows through the
+    residuals and through the kernel; where the value is 0 it is 0.
 
     >>> confidence, correct = torch.tensor([0.75, 0.75]), torch.tensor([1.0, 0.0])
     >>> kernel_calibration(confidence, correct, torch.tensor([0.5, 0.5]))
@@ -83,13 +82,12 @@ def smooth_gap(
     .. math:: \frac1n \sum_i \Bigl| \frac{\sum_j k_{ij} a_j}{\sum_j k_{ij}} - c_i \Bigr|, \qquad
         k_{ij} = \exp(-(c_i - c_j)^2 / 2h^2)
 
-    The gradient is that of the whole formula, through c_i as the target and through all kernel
-    weights; a is a constant.
+    over the examples ``counted`` (all, by default). The gradient is that of the whole formula,
+    through c_i as the target and through all kernel weights; a is a constant.
 
     >>> smooth_gap(torch.tensor([0.75, 0.75]), torch.tensor([1.0, 0.0]))
     tensor(0.2500)
     """
-    counted = _all(confidence) if counted is None else counted
     with torch.no_grad():
         value, gradient = gauss_sums.smooth_gap(
             widest(confidence), widest(correct), counted, bandwidth
@@ -97,21 +95,13 @@ def smooth_gap(
     return _attach(confidence, value, gradient)
 
 
-def _all(confidence: Tensor) -> Tensor:
-    return torch.ones_like(confidence, dtype=torch.bool)
-
-
 class _Known(torch.autograd.Function):
     """A value whose gradient with respect to ``confidence`` is already computed."""
 
     @staticmethod
-    def forward(confidence: Tensor, value: Tensor, gradient: Tensor) -> Tensor:  # noqa: ARG004
-        return value.to(confidence.dtype)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor, Tensor], output: Tensor) -> None:  # noqa: ARG004
-        confidence, _, gradient = inputs
+    def forward(ctx: Any, confidence: Tensor, value: Tensor, gradient: Tensor) -> Tensor:
         ctx.save_for_backward(gradient.to(confidence.dtype))
+        return value.to(confidence.dtype)
 
     @staticmethod
     @once_differentiable
@@ -121,5 +111,5 @@ class _Known(torch.autograd.Function):
 
 
 def _attach(confidence: Tensor, value: Tensor, gradient: Tensor) -> Tensor:
-    attached: Tensor = _Known.apply(confidence, value, gradient)
+    attached: Tensor = _Known.apply(confidence, value, gradient)  # type: ignore[no-untyped-call]
     return attached

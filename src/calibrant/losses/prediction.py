@@ -33,7 +33,7 @@ def top_label(kept: Kept) -> TopLabel:
 
 
 def finite_log(log_probabilities: Float[Tensor, "n classes"]) -> Float[Tensor, "n classes"]:
-    """Log-probabilities with −inf (a class masked out by its logit) made finite, so that 0·log 0 = 0."""
+    """Log-probabilities with −inf (a class that its logit masks out) made finite: 0·log 0 = 0."""
     return log_probabilities.clamp(min=torch.finfo(log_probabilities.dtype).min / 2)
 
 

@@ -24,14 +24,15 @@ def sece(
     formula: through c_i as the target and through every weight w. With one example, or one far from
     all others, sACC_i = a_i.
 
-    h (``bandwidth``) is 0.01 by default, about a seventh of one of ECE's 15 bins: the slides give none,
-    and a kernel of ±2h then spans a little over half a bin, fine enough for the crowd near confidence
-    1. It is a choice, not a fit: with few examples per 0.01 of confidence, take it wider. Computed in
-    O(n) time and memory, to float64 rounding (:mod:`.gauss_sums` has the bound).
+    h (``bandwidth``) is 0.01 by default, about a seventh of one of ECE's 15 bins: the slides give
+    none, and a kernel of ±2h then spans a little over half a bin, fine enough for the crowd near
+    confidence 1. It is a choice, not a fit: with few examples per 0.01 of confidence, take it
+    wider. Computed in O(n) time and memory, to float64 rounding (:mod:`.gauss_sums` has the bound).
 
     Not the SmoothECE of Błasiok & Nakkiran (2024), which smooths the residual and picks h itself.
 
-    Reference: Wang & Golebiowski, Towards Unbiased Calibration using Meta-Regularization, TMLR 2024.
+    Reference: Wang & Golebiowski, Towards Unbiased Calibration using Meta-Regularization, TMLR
+    2024.
 
     >>> import torch
     >>> sece(torch.tensor([[0.0, 0.0], [0.0, 0.0]]), torch.tensor([0, 0]))
