@@ -5,28 +5,38 @@ With z = l − max l and β = 1/T, the mean NLL of softmax(β z) is
     f(β)   = mean_i [log Σ_k exp(β z_ik) − β z_iy]
     f'(β)  = mean_i [E_i z − z_iy]          f''(β) = mean_i Var_i z        f'''(β) = mean_i κ₃,i z
 
-where E_i is the expectation under row i's probabilities. Each sweep works on chunks, so memory
-does not grow with n; numba (extra ``fast``) sweeps large arrays on all cores, NumPy otherwise.
+where E_i is the expectation under row i's probabilities. Chunks of rows are summed on all cores,
+so memory does not grow with n; their bounds depend on the size alone, so the result does not
+depend on the number of threads. Large data are swept by compiled code where numba is installed
+(extra ``fast``); ``CALIBRANT_KERNELS=numpy`` or ``numba`` decides otherwise.
 """
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property
+from importlib import import_module
 from importlib.util import find_spec
 
 import numpy as np
 
-__all__ = ["Moments", "Sweep"]
+__all__ = ["Moments", "Sweep", "sums_in_numpy"]
+
+Sums = Callable[[np.ndarray, np.ndarray, float, bool], np.ndarray]
 
 _CHUNK = 1 << 15  # Scores per NumPy chunk: 256 kB in float64.
-_LARGE = 1 << 20  # Scores from which on compiling or loading the numba kernel pays.
+_COMPILED_CHUNK = 1 << 18
+_WORTH_LOADING = 1 << 23  # Scores; NumPy sweeps them in the time that loading numba takes.
+_WORTH_THREADS = 1 << 17
+_COMPILED = "calibrant.calibrators.moments_compiled"
 
 
 @dataclass(frozen=True)
 class Moments:
-    """f and its derivatives at one β, and f(1).
+    """f and its derivatives at one β.
 
     ``spread`` is the largest |z|, ``wrong`` the number of rows whose label has z_y < 0.
     """
@@ -37,54 +47,70 @@ class Moments:
     third: float
     spread: float
     wrong: int
-    nll_at_one: float
 
 
 class Sweep:
-    """Counts its passes over logits (n, K) and labels (n,).
+    """Counts its passes over logits (n, K) and labels (n,); the first also finds f(1).
 
-    >>> at_one = Sweep(np.array([[1.0, 0.0]]), np.array([0]))(1.0)
+    >>> sweep = Sweep(np.array([[1.0, 0.0]]), np.array([0]))
+    >>> at_one = sweep(1.0)
     >>> round(at_one.nll, 6), round(at_one.first, 6), round(at_one.second, 6)
     (0.313262, -0.268941, 0.196612)
+    >>> at_one.nll == sweep.nll_at_one
+    True
     """
+
+    nll_at_one: float
 
     def __init__(self, logits: np.ndarray, labels: np.ndarray) -> None:
         self.logits, self.labels, self.passes = logits, labels, 0
 
     def __call__(self, beta: float) -> Moments:
         """The moments at ``beta``, by one more pass."""
+        table = self._table(beta, also_at_one=self.passes == 0)
+        nll, first, second, third, at_one = (
+            float(s) for s in table[:, :5].sum(axis=0) / len(self.labels)
+        )
+        if self.passes == 0:
+            self.nll_at_one = at_one
         self.passes += 1
-        return self._kernel(self.logits, self.labels, beta)
+        spread, wrong = float(-table[:, 5].min()), int(table[:, 6].sum())
+        return Moments(nll, first, second, third, spread, wrong)
 
-    @cached_property
-    def _kernel(self) -> Callable[[np.ndarray, np.ndarray, float], Moments]:
-        if self.logits.size >= _LARGE and find_spec("numba") is not None:
-            from calibrant.calibrators import moments_numba
+    def _table(self, beta: float, also_at_one: bool) -> np.ndarray:
+        """One row of sums per chunk of the data."""
+        sums, chunk = _sums(self.logits.size)
+        rows = max(1, chunk // self.logits.shape[1])
+        starts = range(0, len(self.labels), rows)
 
-            return moments_numba.moments
-        return moments_numpy
+        def part(start: int) -> np.ndarray:
+            here = slice(start, start + rows)
+            return sums(self.logits[here], self.labels[here], beta, also_at_one)
 
-
-def moments_numpy(logits: np.ndarray, labels: np.ndarray, beta: float) -> Moments:
-    """The sweep in plain NumPy."""
-    n, classes = logits.shape
-    size = max(1, _CHUNK // classes)
-    sums, spread, wrong = np.zeros(5), 0.0, 0
-    for start in range(0, n, size):
-        part = slice(start, start + size)
-        chunk, lowest, misses = _chunk(logits[part], labels[part], beta)
-        sums += chunk
-        spread, wrong = max(spread, -lowest), wrong + misses
-    nll, first, second, third, at_one = (float(s) for s in sums / n)
-    return Moments(nll, first, second, third, spread, wrong, at_one)
+        if self.logits.size < _WORTH_THREADS:
+            return np.array([part(start) for start in starts])
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            return np.array(list(pool.map(part, starts)))
 
 
-def _chunk(logits: np.ndarray, labels: np.ndarray, beta: float) -> tuple[np.ndarray, float, int]:
-    """The five sums, the lowest z and the number of z_y < 0 of one chunk."""
+def _sums(size: int) -> tuple[Sums, int]:
+    """The function that sums a chunk, and how many scores make one."""
+    choice = os.environ.get("CALIBRANT_KERNELS", "auto")
+    worth = choice == "numba" or size >= _WORTH_LOADING or _COMPILED in sys.modules
+    if choice != "numpy" and worth and find_spec("numba") is not None:
+        compiled: Sums = import_module(_COMPILED).sums_compiled
+        return compiled, _COMPILED_CHUNK
+    return sums_in_numpy, _CHUNK
+
+
+def sums_in_numpy(
+    logits: np.ndarray, labels: np.ndarray, beta: float, also_at_one: bool
+) -> np.ndarray:
+    """Sums over rows of f, f', f'', f''' and f(1); the lowest z; how many z_y < 0."""
     z = np.array(logits.T, dtype=np.float64, order="C")  # Classes first: sums run over long rows.
     z -= z.max(axis=0)
     lowest, z_label = float(z.min()), z[labels, np.arange(len(labels))]
-    at_one = np.log(np.exp(z).sum(axis=0)) - z_label
+    at_one = np.log(np.exp(z).sum(axis=0)) - z_label if also_at_one else np.zeros(1)
     weights = np.exp(beta * z)
     total = weights.sum(axis=0)
     weights /= total
@@ -95,4 +121,4 @@ def _chunk(logits: np.ndarray, labels: np.ndarray, beta: float) -> tuple[np.ndar
     weights *= z
     skew = np.einsum("kn,kn->n", weights, z)
     sums = [np.log(total) - beta * z_label, mean - z_label, variance, skew, at_one]
-    return np.array([s.sum() for s in sums]), lowest, int((z_label < 0).sum())
+    return np.array([*(s.sum() for s in sums), lowest, (z_label < 0).sum()])

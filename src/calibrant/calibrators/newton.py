@@ -30,10 +30,11 @@ _MOST_PASSES = 200
 
 @dataclass(frozen=True)
 class Optimum:
-    """β, the moments at the last β swept, the number of sweeps of the whole data."""
+    """β and f there, f(1), the moments at the last β swept, the sweeps of the whole data."""
 
     beta: float
     nll: float
+    nll_at_one: float
     at: Moments
     passes: int
 
@@ -61,10 +62,11 @@ def solve(sweep: Sweep, beta: float) -> Optimum:
         low, high = (beta, high) if here.first < 0 else (low, beta)
         step = _step(here)
         if low < beta + step < high and _is_last(here, beta, step):
-            return Optimum(beta + step, _nll_after(here, step), here, sweep.passes)
+            nll = _nll_after(here, step)
+            return Optimum(beta + step, nll, sweep.nll_at_one, here, sweep.passes)
         beta = _safeguarded(beta, step, low, high, here.wrong == 0)
         here = sweep(beta)
-    return Optimum(beta, here.nll, here, sweep.passes)
+    return Optimum(beta, here.nll, sweep.nll_at_one, here, sweep.passes)
 
 
 def _step(here: Moments) -> float:

@@ -43,9 +43,7 @@ class Temperature(Calibrator):
         best = best_inverse_temperature(logits, labels)
         warn_if_unbounded(best)
         beta = 1.0 if best.at.spread == 0 else best.beta
-        return Fit(
-            {"temperature_": 1 / beta}, best.at.nll_at_one, best.nll, {"passes": best.passes}
-        )
+        return Fit({"temperature_": 1 / beta}, best.nll_at_one, best.nll, {"passes": best.passes})
 
     def _apply(self, scores: Array, values: Mapping[str, Any]) -> Array:
         return scores / values["temperature_"]
