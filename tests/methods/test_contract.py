@@ -100,6 +100,15 @@ def test_all_ignored_gives_zero(name, tokens):
 
 
 @every_method
+@both_shapes
+def test_an_empty_batch_gives_zero(name, tokens):
+    inputs, labels = batch(tokens)
+    model = Classifier()
+    assert run(make(name), model, (inputs[:0], labels[:0]), tokens) == 0
+    assert all((gradient == 0).all() for gradient in gradients(model))
+
+
+@every_method
 def test_the_model_is_as_before(name):
     model = Classifier()
     before = copy.deepcopy(model.state_dict())

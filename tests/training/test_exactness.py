@@ -200,6 +200,21 @@ def test_published_code_quirks():
     torch.testing.assert_close(method.terms["noise"], ((1 / CLASSES - confidence) ** 2).sum())
 
 
+def test_counting_ignored_positions_adds_up_over_micro_batches():
+    inputs, labels = token_batch()
+    labels[:, 0], labels[:, 1:] = 1, -100  # Each micro-batch has the same share.
+    found = []
+    for parts in (1, 4):
+        method, total = head_noise(count_ignored=True), 0.0
+        model = Classifier()
+        with attach(model, method) as tap:
+            for x, y in zip(inputs.chunk(parts), labels.chunk(parts), strict=True):
+                method.loss(tap.step(model(x), y, num_items=len(labels)))
+                total += method.terms["noise"].item()
+        found.append(total)
+    assert found[0] == pytest.approx(found[1], rel=1e-12)
+
+
 def test_training_with_and_without_a_zero_weight_agree():
     """λ = 0 leaves half of the task gradient in the head, and all of it in the encoder."""
     model = Classifier()

@@ -114,7 +114,9 @@ class HeadNoise(Around):
         total = values.where(kept, 0).sum()
         if self.reduction == "sum":
             return total
-        return total / (values.numel() if self.count_ignored else step.normalizer)
+        if self.count_ignored:
+            return step.weigh(total / max(values.numel(), 1))
+        return total / step.normalizer
 
     def _other_passes(self, step: Step) -> Tensor:
         # Without num_items each micro-batch is a batch of its own; without last nothing can wait.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -66,17 +67,17 @@ class Step:
         """K."""
         return self.logits.shape[-1]
 
-    @property
+    @cached_property
     def kept(self) -> Tensor:
         """True where the label counts."""
         return self.labels != IGNORED
 
-    @property
+    @cached_property
     def count(self) -> Tensor:
         """Number of kept examples, left on the device."""
         return self.kept.sum()
 
-    @property
+    @cached_property
     def normalizer(self) -> Tensor | int:
         """What a sum over kept examples is divided by; at least 1, so an empty batch gives 0."""
         if isinstance(self.num_items, int):  # A number stays one: no copy to the device.

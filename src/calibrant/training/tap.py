@@ -25,6 +25,8 @@ def attach(model: nn.Module, method: Method, head: str | None = None) -> HeadTap
 
     Nothing of the model changes: the tap is one forward pre-hook. Attach before the first call of a
     model that ``torch.compile`` has wrapped: compiled code holds the hooks that it was traced with.
+    Under FSDP2 either shard the head on its own, or leave the root gathered after its forward pass
+    (the default): a method that runs the head again needs its parameters.
     """
     return HeadTap(model, method, head)
 
