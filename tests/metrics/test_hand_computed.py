@@ -18,6 +18,7 @@ from calibrant.metrics import (
     augrc,
     aurc,
     auroc,
+    bin_confidences,
     brier,
     chance_ece,
     classwise_ece,
@@ -171,3 +172,28 @@ def test_arguments_out_of_range():
         adaptive_classwise_ece(Confidences(np.array([0.5]), np.array([True])))
     with pytest.raises(InputError, match="classwise=True"):
         classwise_ece(accumulate(FOUR, classwise=False))
+
+
+def test_a_state_of_confidences():
+    """Wrong and right are its two classes; the prediction is always "right"."""
+    each = Confidences(np.array([0.9, 0.4, 1.0]), np.array([True, False, True]))
+    state = bin_confidences(each, 5)
+    assert (int(state.n), int(state.correct), state.classes) == (3, 2, 2)
+    assert state.label_count.tolist() == [1, 2]
+    assert state.predicted_count.tolist() == [0, 3]
+    assert state.predicted_correct.tolist() == [0, 2]
+    assert state.predicted_confidence.tolist() == pytest.approx([0, 2.3])
+    assert state.top_count.tolist() == [0, 1, 0, 0, 2]
+    assert nll(state) == pytest.approx(-math.log(0.9 * 0.6) / 3)
+    assert brier(state) == pytest.approx(2 * (0.1**2 + 0.4**2) / 3)
+    assert not state.classwise
+    sure_and_wrong = Confidences(np.array([1.0]), np.array([False]))
+    assert nll(bin_confidences(sure_and_wrong)) == math.inf
+
+
+def test_a_state_of_confidences_in_cells():
+    each = Confidences(np.array([0.9, 0.4, 1.0]), np.array([True, False, True]))
+    state = bin_confidences(each, 5, cell=np.array([0, 5, 5]), cells=(2, 3))
+    assert state.n.tolist() == [[1, 0, 0], [0, 0, 2]]
+    assert ece(state)[1, 2] == pytest.approx(0.2)
+    assert math.isnan(ece(state)[0, 1])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -95,16 +95,36 @@ def replicate(
     if isinstance(source, Confidences):
         return _replicate_confidences(metric, source, replicates, seed)
     states = source if isinstance(source, tuple) else (source,)
+    parts = [metric(*part) for part in _resampled(states, replicates, seed)]
+    return _checked(np.concatenate(parts)) if parts else None
+
+
+def _resampled(
+    states: tuple[Additive, ...], replicates: int, seed: int
+) -> Iterable[tuple[Additive, ...]]:
+    """The replicates of the states, at once where they are few enough numbers, else in parts."""
+    occupied = _occupied(states)
+    size = sum(getattr(s, name)[:1].size for s in states for name in s.SUMS)
+    if size * replicates <= _NUMBERS:
+        return _resampled_at_once(states, replicates, seed)
+    weights = _weights(occupied, replicates, seed)
+    if weights is None:
+        return []
+    rows = max(1, _NUMBERS // size)
+    parts = (weights[i : i + rows].astype(np.float64) for i in range(0, replicates, rows))
+    return (tuple(s.resampled(part) for s in states) for part in parts)
+
+
+# An audit asks for the intervals of many metrics of one state, one after the other.
+@functools.lru_cache(maxsize=1)
+def _resampled_at_once(
+    states: tuple[Additive, ...], replicates: int, seed: int
+) -> list[tuple[Additive, ...]]:
     weights = _weights(_occupied(states), replicates, seed)
     if weights is None:
-        return None
-    size = sum(getattr(s, name)[0].size for s in states for name in s.SUMS)
-    rows = max(1, _NUMBERS // size)
-    parts = [
-        metric(*(s.resampled(weights[i : i + rows]) for s in states))
-        for i in range(0, replicates, rows)
-    ]
-    return _checked(np.concatenate(parts))
+        return []
+    weights = weights.astype(np.float64)  # Once for all products; the numbers stay whole.
+    return [tuple(s.resampled(weights) for s in states)]
 
 
 def _replicate_confidences(
@@ -127,10 +147,10 @@ def _weights(occupied: np.ndarray, replicates: int, seed: int) -> np.ndarray | N
     count = int(occupied.sum())
     if count < 2:
         return None
-    drawn = np.random.default_rng(seed).multinomial(count, np.full(count, 1 / count), replicates)
-    weights = np.zeros((replicates, len(occupied)), np.int64)
-    weights[:, occupied] = drawn
-    return weights
+    drawn = np.random.default_rng(seed).integers(count, size=(replicates, count))
+    cell = np.flatnonzero(occupied)[drawn] + len(occupied) * np.arange(replicates)[:, None]
+    flat = np.bincount(cell.ravel(), minlength=replicates * len(occupied))
+    return flat.reshape(replicates, len(occupied))
 
 
 def _occupied(states: tuple[Additive, ...]) -> np.ndarray:

@@ -121,11 +121,15 @@ class CalibrationState:
 
     def resampled(self, weights: np.ndarray) -> CalibrationState:
         """States of bootstrap replicates: (R, G) weights times the sums of G blocks."""
+        tables = {s: getattr(self, s) for s in self.SUMS}
+        # One product of all sums side by side: the weights are read once.
+        joined = np.concatenate([t.reshape(len(t), -1) for t in tables.values()], axis=1)
+        drawn, start = _weighted(weights, joined.astype(np.float64, copy=False)), 0
         sums: dict[str, Any] = {}
-        for name in self.SUMS:
-            table = getattr(self, name)
-            flat = _weighted(weights, table.reshape(len(table), -1).astype(np.float64))
-            sums[name] = flat.reshape(len(weights), *table.shape[1:])
+        for name, table in tables.items():
+            part = drawn[:, start : start + table[0].size]
+            sums[name] = part.reshape(len(weights), *table.shape[1:])
+            start += table[0].size
         return replace(self, **sums)
 
     def to_json(self) -> str:
