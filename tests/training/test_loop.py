@@ -7,9 +7,11 @@ import pytest
 import torch
 from torch import nn
 
+from calibrant.errors import InputError
 from calibrant.methods import create
 from calibrant.tasks.pieces import Pieces
 from calibrant.training.buckets import LENGTHS, bucket_of, plan_batches
+from calibrant.training.checkpoint import is_static, read_checkpoint, write_checkpoint
 from calibrant.training.loop import Loop, Schedule, Windows
 from calibrant.training.prediction import predict_words
 
@@ -142,3 +144,106 @@ def test_predictions_come_in_the_order_of_the_text():
     assert (np.diff(sentence) >= 0).all()
     same = np.diff(sentence) == 0
     assert (np.diff(predictions.groups["position"])[same] == 1).all()
+
+
+METHODS = {
+    "cross_entropy": {},
+    "head_noise": {},
+    "head_noise_error_regularization": {},
+    "avuc": {"warm_up": 12},
+    "feature_mixup": {},
+}
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("stop", [3, 17])
+def test_a_loop_goes_on_from_its_state_to_the_bit(tmp_path, method, stop):
+    straight, loop = trained(method, **METHODS[method])
+    loop.run()
+    _, loop = trained(method, **METHODS[method])
+    next(n for n in loop.steps() if n == stop)
+    write_checkpoint(tmp_path / "state.pt", loop.state())
+    loop.close()
+    resumed, loop = trained(method, **METHODS[method])
+    loop.load(read_checkpoint(tmp_path / "state.pt"))
+    loop.run()
+    torch.testing.assert_close(weights(resumed), weights(straight), rtol=0, atol=0)
+
+
+def test_a_restart_forgets_what_a_method_collected():
+    start = {name: value.clone() for name, value in trained()[0].state_dict().items()}
+    model, loop = trained("avuc", warm_up=5)
+    for _ in loop.steps():
+        pass
+    loop.restart(start, seed=0)
+    loop.run()
+    fresh, loop = trained("avuc", warm_up=5)
+    loop.run()
+    torch.testing.assert_close(weights(model), weights(fresh), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize(
+    ("method", "static"),
+    [("focal", True), ("dece", True), ("avuc", False), ("feature_mixup", False)],
+)
+def test_state_on_the_host_is_found(method, static):
+    assert is_static(create(method)) == static
+    assert is_static(create("head_noise", task={"name": method})) == static
+
+
+def test_parts_of_a_batch_add_up_to_it():
+    models = []
+    for accumulate in (1, 2, 4):
+        torch.manual_seed(0)
+        model = Tagger().double().eval()
+        model.dropout.p = 0.0
+        schedule = Schedule(epochs=2, batch=4, learning_rate=1e-2, accumulate=accumulate)
+        Loop(model, create("cross_entropy"), Windows(pieces(), "cpu"), schedule).run()
+        models.append(weights(model))
+    torch.testing.assert_close(models[1], models[0], rtol=1e-9, atol=1e-10)
+    torch.testing.assert_close(models[2], models[0], rtol=1e-9, atol=1e-10)
+
+
+def test_a_method_learns_from_held_out_windows():
+    torch.manual_seed(0)
+    model, method = Tagger(), create("gamma_net_sece")
+    schedule = Schedule(epochs=1, batch=4, learning_rate=1e-2)
+    windows, held = Windows(pieces(), "cpu"), Windows(pieces(12, seed=1), "cpu")
+    loop = Loop(model, method, windows, schedule, holdout=held)
+    steps = loop.steps()
+    next(steps)
+    before = method.gamma_net.W.detach().clone()
+    next(steps)
+    assert not torch.equal(before, method.gamma_net.W)
+    loop.close()
+
+
+@pytest.mark.parametrize(
+    ("method", "schedule", "message"),
+    [
+        ("gamma_net_sece", Schedule(), "learns from held-out data"),
+        ("focal", Schedule(dtype="float16"), "bfloat16"),
+        ("focal", Schedule(batch=8, accumulate=3), "equal parts"),
+    ],
+)
+def test_what_a_loop_cannot_do(method, schedule, message):
+    with pytest.raises(InputError, match=message):
+        Loop(Tagger(), create(method), Windows(pieces(), "cpu"), schedule)
+
+
+def test_a_damaged_checkpoint_is_named(tmp_path):
+    assert read_checkpoint(tmp_path / "none.pt") is None
+    (tmp_path / "half.pt").write_bytes(b"PK\x03\x04 half")
+    with pytest.raises(InputError, match=r"half\.pt cannot be read"):
+        read_checkpoint(tmp_path / "half.pt")
+
+
+def test_evaluation_between_steps_changes_nothing():
+    straight, loop = trained("head_noise")
+    loop.run()
+    watched, loop = trained("head_noise")
+    for _ in loop.steps():
+        with loop.evaluating():
+            predict_words(watched, pieces(), ["O", "B-X", "I-X"])
+    loop.close()
+    torch.testing.assert_close(weights(watched), weights(straight), rtol=0, atol=0)

@@ -10,65 +10,37 @@ without being captured again, and several can run side by side, each on a stream
 from __future__ import annotations
 
 import contextlib
+import copy
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from calibrant.errors import InputError
 from calibrant.methods.base import Method
-from calibrant.methods.stream import Stream
 from calibrant.predictions import IGNORED
-from calibrant.training.buckets import LENGTHS, plan_batches
+from calibrant.training import checkpoint
+from calibrant.training.buckets import plan_batches
+from calibrant.training.generators import drawing_from
+from calibrant.training.schedule import Schedule
+from calibrant.training.step import Step
 from calibrant.training.tap import attach
+from calibrant.training.windows import Windows
 
 __all__ = ["Loop", "Schedule", "Windows"]
 
 _WARM_UP = 3  # Eager steps before a capture, so that lazy initialisation is done.
 
 
-@dataclass(frozen=True)
-class Schedule:
-    """How long and how fast to train; the defaults are the ∇Acc paper's, but for the batch."""
-
-    epochs: int = 10
-    batch: int = 32
-    learning_rate: float = 5e-5
-    weight_decay: float = 0.01
-    warm_up: float = 0.0  # share of all steps
-    clip: float = 1.0
-    dtype: str = "float32"  # of the forward pass; weights and optimizer stay in float32
-
-
-class Windows:
-    """Windows of word pieces on a device, padded once; any number of loops can share them.
-
-    ``data`` has flat ``ids`` and ``labels`` and the ``lengths`` of its windows (see
-    ``calibrant.tasks.pieces``). A last, empty row fills the batches that come out short.
-    """
-
-    def __init__(self, data: Any, device: str | torch.device, padding: int = 0) -> None:
-        self.lengths: np.ndarray = data.lengths
-        longest = next(length for length in LENGTHS if length >= self.lengths.max())
-        ids, labels = data.padded(np.arange(len(data)), longest, padding)
-        self.ids = _with_row(ids, padding, torch.int32, device)
-        self.labels = _with_row(labels, IGNORED, torch.int16, device)
-        self.sizes = _with_row(self.lengths, 1, torch.int32, device)
-        self.device = self.ids.device
-
-    def batch(self, rows: Tensor, length: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Ids, labels and mask of some rows, cut to ``length``; row −1 is empty."""
-        ids, labels = self.ids[rows, :length].long(), self.labels[rows, :length].long()
-        places = torch.arange(length, device=self.device)
-        return ids, labels, (places < self.sizes[rows][:, None]).long()
-
-
 class Loop:
     """Train ``model`` with ``method`` on ``windows``.
 
-    :meth:`steps` yields after each step has been queued; nothing waits for the device.
+    :meth:`steps` yields after each step has been queued; nothing waits for the device. ``holdout``
+    is the held-out part of the training split, for methods that learn from it. A method with state
+    on the host (see :func:`~calibrant.training.checkpoint.is_static`) runs without a graph.
     """
 
     def __init__(
@@ -80,8 +52,14 @@ class Loop:
         *,
         seed: int = 0,
         graph: bool | None = None,
+        holdout: Windows | None = None,
     ) -> None:
+        schedule.check()
+        if method.needs_holdout != (holdout is not None):
+            needs = "learns" if method.needs_holdout else "does not learn"
+            raise InputError(f"{type(method).__name__} {needs} from held-out data: holdout=…")
         self.device, self.windows, self.schedule = windows.device, windows, schedule
+        self.holdout = holdout
         self.model, self.method = model.to(self.device), method.to(self.device)
         cuda = self.device.type == "cuda"
         self.stream: Any = torch.cuda.Stream(self.device) if cuda else None  # type: ignore[no-untyped-call]
@@ -90,23 +68,56 @@ class Loop:
         self.done, self.learning_rate, self.loss = (
             torch.zeros((), device=self.device) for _ in range(3)
         )
-        self.optimizer = self._optimizer()
+        self.optimizer = schedule.optimizer(self.model, self.learning_rate)
         self.tap = attach(model, method)
         self.rows: dict[int, Tensor] = {}
         self.position: dict[int, Tensor] = {}
-        self._method_state = {k: v.clone() for k, v in _tensors(method).items()}
+        self.number = 0  # steps queued
+        self._fresh = copy.deepcopy(method)
         self._plan(seed)
-        with self.on_stream(), _drawing_from(self.random):
-            self.replays = self._capture() if (cuda if graph is None else graph) else {}
+        static = checkpoint.is_static(method)
+        with self.on_stream(), drawing_from(self.random):
+            self.replays = self._capture() if static and (cuda if graph is None else graph) else {}
 
     def __len__(self) -> int:
         return len(self.order)
 
+    @property
+    def epoch_steps(self) -> int:
+        """Steps of one epoch: every epoch has as many."""
+        return len(self.order) // self.schedule.epochs
+
     def restart(self, weights: Mapping[str, Tensor], seed: int) -> None:
         """Begin a new run from other weights and another seed, with the same captured graphs."""
         with self.on_stream():
-            self._plan(seed)
             self._rewind(weights)
+            self._plan(seed)
+
+    def state(self) -> dict[str, Any]:
+        """All that decides the steps to come; waits for the device."""
+        self.wait()
+        return {
+            "number": self.number,
+            "model": self.model.state_dict(),
+            "optimizer": checkpoint.optimizer_state(self.optimizer),
+            "method": checkpoint.method_state(self.method, self.device),
+            "random": self.random.get_state(),
+            "position": self.position,
+            "done": self.done,
+            "loss": self.loss,
+        }
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Go on from a saved state of a loop over the same windows, schedule and seed."""
+        with self.on_stream():
+            checkpoint.restore_tensors(self.model.state_dict(), state["model"])
+            checkpoint.restore_optimizer(self.optimizer, state["optimizer"])
+            checkpoint.restore_method(self.method, state["method"], self.device)
+            checkpoint.restore_tensors({"done": self.done, "loss": self.loss}, state)
+            for length, position in self.position.items():
+                position.copy_(state["position"][length])
+        self.random.set_state(state["random"].cpu())
+        self.number = state["number"]
 
     def run(self) -> None:
         """Train to the end, wait for it, and leave a plain model in evaluation mode."""
@@ -130,17 +141,28 @@ class Loop:
         self.model.eval()
         self.replays = {}
 
+    @contextlib.contextmanager
+    def evaluating(self) -> Iterator[None]:
+        """The model in evaluation mode, after the steps queued so far; between two steps."""
+        self.wait()
+        self.model.eval()
+        with self.on_stream(), self.tap.pause():
+            yield
+        self.model.train()
+
     def steps(self) -> Iterator[int]:
         """Queue one optimizer step after another, yielding the number of those queued."""
         self.model.train()
-        for number, length in enumerate(self.order, start=1):
+        while self.number < len(self.order):
+            length = self.order[self.number]
             with self.on_stream():
                 if self.replays:  # A graph holds the generators that it was captured with.
                     self.replays[length].replay()
                 else:
-                    with _drawing_from(self.random):
+                    with drawing_from(self.random):
                         self._step(length)
-            yield number
+            self.number += 1
+            yield self.number
 
     def _plan(self, seed: int) -> None:
         """The batches of all epochs; the tables keep their place, for graphs read from there."""
@@ -150,8 +172,12 @@ class Loop:
             table = torch.as_tensor(rows, device=self.device)
             self.rows.setdefault(length, table).copy_(table)
             self.position.setdefault(length, torch.zeros(1, dtype=torch.long, device=self.device))
+        if self.holdout is not None:
+            shape = (len(self.order), self.schedule.batch)
+            drawn = np.random.default_rng([seed, 1]).integers(len(self.holdout), size=shape)
+            self.held_rows = torch.as_tensor(drawn, device=self.device)
         self.random.manual_seed(seed)
-        for stream in self._method_streams():
+        for stream in checkpoint.method_streams(self.method):
             stream.restart(seed, self.device)
 
     def _step(self, length: int) -> None:
@@ -159,34 +185,46 @@ class Loop:
         position = self.position[length]
         rows = self.rows[length].index_select(0, position)[0]
         position.add_(1).remainder_(len(self.rows[length]))
-        ids, labels, mask = self.windows.batch(rows, length)
+        parts = [self.windows.batch(r, length) for r in rows.chunk(self.schedule.accumulate)]
         self._set_learning_rate()
         self.optimizer.zero_grad(set_to_none=True)
-        with self._autocast():
-            logits = self.model(input_ids=ids, attention_mask=mask).logits
-        loss = self.method.loss(self.tap.step(logits, labels))
-        torch.autograd.backward(loss)
+        for step in self._forward(parts):
+            loss = self.method.loss(step)
+            torch.autograd.backward(loss)
+            self.loss.add_(loss.detach())
+        if self.holdout is not None:
+            self.method.outer_step(replace(step, holdout=self._holdout_step(self.holdout)))
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.schedule.clip, foreach=True)
         self.optimizer.step()
-        self.loss.add_(loss.detach())
+
+    def _forward(self, parts: list[dict[str, Tensor]]) -> Iterator[Step]:
+        """The step of each part of a batch, whose losses add up to that of the whole batch."""
+        several: dict[str, Any] = {}
+        if len(parts) > 1:
+            several["num_items"] = sum((part["labels"] != IGNORED).sum() for part in parts)
+        for number, part in enumerate(parts, start=1):
+            inputs = dict(self.method.prepare(part))
+            labels = inputs.pop("labels")
+            with self._autocast():
+                logits = self.model(**inputs).logits
+            if several:
+                several["last"] = number == len(parts)
+            yield self.tap.step(logits, labels, inputs=inputs, **several)
+
+    @torch.no_grad()
+    def _holdout_step(self, holdout: Windows) -> Step:
+        inputs = holdout.batch(self.held_rows[self.number], holdout.longest)
+        labels = inputs.pop("labels")
+        self.model.eval()
+        with self._autocast():
+            logits = self.model(**inputs).logits
+        self.model.train()
+        return self.tap.step(logits, labels, inputs=inputs)
 
     def _set_learning_rate(self) -> None:
-        total, warm = len(self.order), self.schedule.warm_up * len(self.order)
-        rising = (self.done + 1) / warm if warm else torch.ones_like(self.done)
-        falling = (total - self.done) / (total - warm)
-        share = torch.minimum(rising, falling).clamp(0, 1)
+        share = self.schedule.share(self.done, len(self.order))
         self.learning_rate.copy_(self.schedule.learning_rate * share)
         self.done.add_(1)
-
-    def _optimizer(self) -> torch.optim.Optimizer:
-        decayed = [p for p in self.model.parameters() if p.ndim > 1]
-        others = [p for p in self.model.parameters() if p.ndim <= 1]
-        groups = [
-            {"params": decayed, "weight_decay": self.schedule.weight_decay},
-            {"params": others, "weight_decay": 0.0},
-        ]
-        fused = self.device.type == "cuda"
-        return torch.optim.AdamW(groups, lr=self.learning_rate, fused=fused, capturable=fused)
 
     def _capture(self) -> dict[int, torch.cuda.CUDAGraph]:
         """One graph per length; the warm-up steps that capturing needs are undone."""
@@ -198,7 +236,7 @@ class Loop:
             for _ in range(_WARM_UP):
                 self._step(length)
             graph = torch.cuda.CUDAGraph()
-            for stream in self._method_streams():
+            for stream in checkpoint.method_streams(self.method):
                 graph.register_generator_state(stream.generator(self.device))
             self.optimizer.zero_grad(set_to_none=True)
             # torch.cuda.graph() would wait for the whole device, other loops included.
@@ -211,19 +249,20 @@ class Loop:
 
     def _rewind(self, weights: Mapping[str, Tensor]) -> None:
         """Everything as before the first step, in place."""
-        with torch.no_grad():
-            for name, value in self.model.state_dict().items():
-                value.copy_(weights[name])
-            for name, value in _tensors(self.method).items():
-                value.copy_(self._method_state[name])
+        checkpoint.restore_tensors(self.model.state_dict(), weights)
+        if checkpoint.is_static(self.method):
+            fresh = checkpoint.method_tensors(self._fresh)
+            checkpoint.restore_tensors(checkpoint.method_tensors(self.method), fresh)
+        else:
+            self.tap.remove()
+            self.method = copy.deepcopy(self._fresh)
+            self.tap = attach(self.model, self.method)
         for state in self.optimizer.state.values():
             for value in state.values():
                 value.zero_()
         for value in (*self.position.values(), self.done, self.loss):
             value.zero_()
-
-    def _method_streams(self) -> Iterator[Stream]:
-        return (module for module in self.method.modules() if isinstance(module, Stream))
+        self.number = 0
 
     def _autocast(self) -> contextlib.AbstractContextManager[Any]:
         dtype = getattr(torch, self.schedule.dtype)
@@ -235,39 +274,3 @@ class Loop:
     def on_stream(self) -> contextlib.AbstractContextManager[Any]:
         """What is queued inside runs after the steps queued before it."""
         return contextlib.nullcontext() if self.stream is None else torch.cuda.stream(self.stream)
-
-
-def _with_row(
-    values: np.ndarray, filler: int, dtype: torch.dtype, device: str | torch.device
-) -> Tensor:
-    last = np.full((1, *values.shape[1:]), filler, values.dtype)
-    return torch.as_tensor(np.concatenate([values, last]), dtype=dtype, device=device)
-
-
-def _tensors(module: nn.Module) -> dict[str, Tensor]:
-    """Parameters and buffers, by name."""
-    return {
-        name: value.detach()
-        for name, value in [*module.named_parameters(), *module.named_buffers()]
-    }
-
-
-@contextlib.contextmanager
-def _drawing_from(generator: torch.Generator) -> Iterator[None]:
-    """Let dropout and whatever else takes the default generator draw from this one."""
-    if generator.device.type == "cuda":
-        default: Any = torch.cuda.default_generators[generator.device.index or 0]
-        previous = default.graphsafe_get_state()
-        default.graphsafe_set_state(generator)
-        try:
-            yield
-        finally:
-            default.graphsafe_set_state(previous)
-    else:
-        saved = torch.get_rng_state()
-        torch.set_rng_state(generator.get_state())
-        try:
-            yield
-        finally:
-            generator.set_state(torch.get_rng_state())
-            torch.set_rng_state(saved)

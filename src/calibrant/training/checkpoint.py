@@ -1,0 +1,131 @@
+"""Checkpoints: all that decides the rest of a training run, in one file, whole or not at all.
+
+States are restored in place where they can be: a captured CUDA graph reads and writes the memory
+that it was captured with.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from calibrant.errors import InputError
+from calibrant.methods.around import Around
+from calibrant.methods.base import Method
+from calibrant.methods.stream import Stream
+from calibrant.outputs import new_file
+
+__all__ = [
+    "is_static",
+    "method_state",
+    "method_streams",
+    "method_tensors",
+    "optimizer_state",
+    "read_checkpoint",
+    "restore_method",
+    "restore_optimizer",
+    "restore_tensors",
+    "write_checkpoint",
+]
+
+
+def write_checkpoint(path: Path, content: Mapping[str, Any]) -> None:
+    """Replace the checkpoint at ``path``; whoever is killed meanwhile leaves the one before."""
+    with new_file(path, overwrite=True) as unfinished:
+        torch.save(dict(content), unfinished)
+
+
+def read_checkpoint(path: Path, device: str | torch.device = "cpu") -> dict[str, Any] | None:
+    """What was saved last, or None where nothing was; tensors come to ``device``."""
+    if not path.exists():
+        return None
+    try:
+        content: dict[str, Any] = torch.load(path, map_location=device, weights_only=True)
+    except Exception as error:  # Whatever torch makes of a file that is not its own.
+        raise InputError(
+            f"{path} cannot be read ({type(error).__name__}): remove it to start again."
+        ) from None
+    return content
+
+
+def is_static(method: Method) -> bool:
+    """Whether all that changes in ``method`` lies in tensors and random streams that stay.
+
+    Counters and averages in Python attributes, and work on the host in ``prepare`` or
+    ``outer_step``, would be frozen by a CUDA graph.
+    """
+    parts = [part for part in method.modules() if not isinstance(part, Stream)]
+    plain = all(type(part).get_extra_state is nn.Module.get_extra_state for part in parts)
+    passive = (Method.prepare, Around.prepare)
+    prepares = any(isinstance(p, Method) and type(p).prepare not in passive for p in parts)
+    return plain and not prepares and not method.needs_holdout
+
+
+def method_streams(method: Method) -> Iterator[Stream]:
+    """The random streams of a method and its parts."""
+    return (part for part in method.modules() if isinstance(part, Stream))
+
+
+def method_tensors(method: nn.Module) -> dict[str, Tensor]:
+    """Parameters and buffers, by name."""
+    return {
+        name: value.detach()
+        for name, value in [*method.named_parameters(), *method.named_buffers()]
+    }
+
+
+def method_state(method: Method, device: torch.device) -> dict[str, Any]:
+    """What :func:`restore_method` takes."""
+    if not is_static(method):
+        return {"whole": copy.deepcopy(method.state_dict())}
+    streams = [stream.generator(device).get_state() for stream in method_streams(method)]
+    return {"tensors": method_tensors(method), "streams": streams}
+
+
+def restore_method(method: Method, state: Mapping[str, Any], device: torch.device) -> None:
+    """In place for a static method; another is loaded as any module."""
+    if "whole" in state:
+        method.load_state_dict(state["whole"])
+        method.to(device)
+        return
+    restore_tensors(method_tensors(method), state["tensors"])
+    for stream, saved in zip(method_streams(method), state["streams"], strict=True):
+        stream.generator(device).set_state(saved.cpu())
+
+
+def restore_tensors(current: Mapping[str, Tensor], saved: Mapping[str, Tensor]) -> None:
+    """Copy the saved values into the tensors of the same names."""
+    with torch.no_grad():
+        for name, value in current.items():
+            value.copy_(saved[name])
+
+
+def optimizer_state(optimizer: torch.optim.Optimizer) -> list[dict[str, Any]]:
+    """The state of each parameter, in order; empty before the first step."""
+    return [dict(optimizer.state.get(p, {})) for p in _parameters(optimizer)]
+
+
+def restore_optimizer(optimizer: torch.optim.Optimizer, saved: list[dict[str, Any]]) -> None:
+    """In place, or as new tensors where no step has made any yet."""
+    for parameter, values in zip(_parameters(optimizer), saved, strict=True):
+        state = optimizer.state[parameter]
+        for name, value in values.items():
+            if name in state:
+                state[name].copy_(value)
+            else:  # A step count that lives on the host must stay there.
+                place = "cpu" if value.ndim == 0 and not _counts_on_device(optimizer) else None
+                state[name] = value.clone().to(place or parameter.device)
+
+
+def _parameters(optimizer: torch.optim.Optimizer) -> list[Tensor]:
+    return [p for group in optimizer.param_groups for p in group["params"]]
+
+
+def _counts_on_device(optimizer: torch.optim.Optimizer) -> bool:
+    group = optimizer.param_groups[0]
+    return bool(group.get("capturable") or group.get("fused"))
