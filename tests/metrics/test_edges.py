@@ -165,5 +165,8 @@ def test_states_with_other_bins_do_not_add():
 def test_confidences_must_fit_together():
     with pytest.raises(InputError, match="shape"):
         Confidences(np.zeros(2), np.zeros(3, bool))
+    for value in (np.nan, np.inf):
+        with pytest.raises(InputError, match="finite"):
+            Confidences(np.array([0.5, value]), np.zeros(2, bool))
     with pytest.raises(InputError, match="one block per example"):
         Confidences(np.zeros(2), np.zeros(2, bool), np.zeros(3, int))

@@ -46,6 +46,8 @@ class Confidences:
             )
         object.__setattr__(self, "confidence", np.asarray(self.confidence, np.float64))
         object.__setattr__(self, "correct", np.asarray(self.correct, bool))
+        if not np.isfinite(self.confidence).all():
+            raise InputError("Confidences must be finite numbers, got NaN or infinity.")
 
     def __len__(self) -> int:
         return len(self.confidence)
