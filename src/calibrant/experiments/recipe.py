@@ -15,6 +15,19 @@ from calibrant.errors import InputError, unknown_name
 
 __all__ = ["Recipe", "expand_grid", "read_recipes"]
 
+CHOICES = {
+    "task": ("ner",),
+    "engine": ("lean", "trainer"),
+    "dtype": ("float32", "tf32", "bfloat16", "float16"),
+}
+LEAST = {
+    "head_width": 1, "head_depth": 0, "seed": 0, "epochs": 1, "batch": 1, "max_length": 16,
+    "accumulate": 1, "patience": 0,
+}  # fmt: skip
+# Settings that came after the first records: left out of a key where they have their default, so
+# that the records of an older version are still found.
+_LATER = ("task", "engine", "accumulate", "patience")
+
 
 @dataclass(frozen=True)
 class Recipe:
@@ -35,6 +48,27 @@ class Recipe:
     warm_up: float = 0.0
     dtype: str = "bfloat16"
     max_length: int = 512
+    task: str = "ner"
+    engine: str = "lean"
+    accumulate: int = 1  # parts that a batch is run in
+    patience: int = 0  # epochs without a better validation F1 before stopping; 0: never
+
+    def __post_init__(self) -> None:
+        for name, known in CHOICES.items():
+            if getattr(self, name) not in known:
+                raise unknown_name(name, str(getattr(self, name)), known)
+        for name, least in LEAST.items():
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise InputError(f"{name} is a whole number from {least} on, got {value!r}.")
+        if not self.learning_rate > 0:
+            raise InputError(f"learning_rate is greater than 0, got {self.learning_rate!r}.")
+        if not 0 <= self.warm_up < 1:
+            raise InputError(f"warm_up is a share of all steps in [0, 1), got {self.warm_up!r}.")
+        if self.batch % self.accumulate:
+            raise InputError(
+                f"A batch of {self.batch} cannot be run in {self.accumulate} equal parts."
+            )
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Recipe:
@@ -62,10 +96,12 @@ class Recipe:
         >>> Recipe(data="gum", seed=3).key
         'gum-cross_entropy-128x1-s3-...'
         """
-        content = json.dumps(self.to_dict(), sort_keys=True)
+        later = {f.name: f.default for f in fields(self) if f.name in _LATER}
+        settings = {k: v for k, v in self.to_dict().items() if k not in later or v != later[k]}
+        content = json.dumps(settings, sort_keys=True)
         digest = hashlib.sha256(content.encode()).hexdigest()[:8]
         head = f"{self.head_width}x{self.head_depth}"
-        return f"{self.data}-{self.method}-{head}-s{self.seed}-{digest}"
+        return f"{Path(self.data).name}-{self.method}-{head}-s{self.seed}-{digest}"
 
 
 def read_recipes(path: str | Path) -> list[Recipe]:

@@ -62,6 +62,8 @@ class Loop:
         self.holdout = holdout
         self.model, self.method = model.to(self.device), method.to(self.device)
         cuda = self.device.type == "cuda"
+        if schedule.dtype == "tf32":  # For the whole process: torch has no narrower switch.
+            torch.set_float32_matmul_precision("high")
         self.stream: Any = torch.cuda.Stream(self.device) if cuda else None  # type: ignore[no-untyped-call]
         # Dropout draws from a stream of its own, so that loops side by side stay independent.
         self.random = torch.Generator(self.device)
@@ -265,10 +267,12 @@ class Loop:
         self.number = 0
 
     def _autocast(self) -> contextlib.AbstractContextManager[Any]:
-        dtype = getattr(torch, self.schedule.dtype)
         # Without the cache: a cast that one graph made would be stale memory to the next.
         return torch.autocast(
-            self.device.type, dtype=dtype, enabled=dtype != torch.float32, cache_enabled=False
+            self.device.type,
+            dtype=torch.bfloat16,
+            enabled=self.schedule.dtype == "bfloat16",
+            cache_enabled=False,
         )
 
     def on_stream(self) -> contextlib.AbstractContextManager[Any]:
