@@ -10,15 +10,7 @@ from calibrant.metrics.blocks import assign_blocks
 from calibrant.metrics.bootstrap import interval, replicate
 from calibrant.metrics.chance import chance_ece
 from calibrant.metrics.confidences import Confidences, confidences, top_label
-from calibrant.metrics.entities import (
-    entity_confidences,
-    entity_counts,
-    entity_f1,
-    entity_state,
-    token_counts,
-    token_f1,
-    without_outside,
-)
+from calibrant.metrics.entities import entity_confidences, entity_state, without_outside
 from calibrant.metrics.entity_selective import entity_risk_coverage
 from calibrant.metrics.kolmogorov_smirnov import ks_error
 from calibrant.metrics.match_counts import MatchCounts, f1
@@ -37,6 +29,7 @@ from calibrant.metrics.smooth import smooth_ece
 from calibrant.metrics.spans import Spans, find_spans
 from calibrant.metrics.state import CalibrationState
 from calibrant.metrics.steps import Steps, steps
+from calibrant.metrics.tag_f1 import entity_counts, entity_f1, token_counts, token_f1
 from calibrant.metrics.tags import TagSet, is_bio
 
 __all__ = [

@@ -1,8 +1,8 @@
-"""Named entities: F1 of tokens and of spans, and how far a span's confidence can be trusted."""
+"""Named entities: how far the confidence of a predicted span can be trusted."""
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 
@@ -11,8 +11,7 @@ from calibrant.errors import unknown_name
 from calibrant.metrics.bin_confidences import bin_confidences
 from calibrant.metrics.bins import Bins, Closed
 from calibrant.metrics.confidences import Confidences, top_label
-from calibrant.metrics.match_counts import MatchCounts, f1
-from calibrant.metrics.spans import Mode, Spans, find_spans, matches, sentence_starts
+from calibrant.metrics.spans import Mode, Spans, matches, predicted_and_gold
 from calibrant.metrics.state import CalibrationState
 from calibrant.metrics.tags import TagSet
 from calibrant.predictions import Predictions
@@ -20,48 +19,13 @@ from calibrant.predictions import Predictions
 __all__ = [
     "Reduction",
     "entity_confidences",
-    "entity_counts",
-    "entity_f1",
     "entity_state",
-    "predicted_and_gold",
     "span_confidence",
-    "token_counts",
-    "token_f1",
     "without_outside",
 ]
 
 Reduction: TypeAlias = Literal["product", "min", "mean"]
 _REDUCTIONS = {"product": np.multiply, "min": np.minimum, "mean": np.add}
-
-
-def token_f1(source: Predictions | MatchCounts, *, by_type: bool = False) -> Any:
-    """Micro F1 over the tags other than O: 2 · right / (predicted + gold), tags equal exactly.
-
-    >>> names = ["O", "B-PER", "I-PER"]
-    >>> p = Predictions.from_logits(np.eye(3)[[0, 1, 1]], [0, 1, 2], label_names=names)
-    >>> token_f1(p)
-    0.5
-    """
-    counts = source if isinstance(source, MatchCounts) else token_counts(source)
-    return f1(counts, by_type=by_type)
-
-
-def entity_f1(
-    source: Predictions | MatchCounts, mode: Mode = "default", *, by_type: bool = False
-) -> Any:
-    """Micro F1 over entities; one is right if its start, its end and its type all are.
-
-    Equal to seqeval in its default mode, or with ``mode="strict"`` in strict IOB2 (BIOES for such
-    tags); see :func:`~calibrant.metrics.spans.find_spans`. NaN where there is no entity at all,
-    for which seqeval answers 0.
-
-    >>> names = ["O", "B-PER", "I-PER"]
-    >>> p = Predictions.from_logits(np.eye(3)[[0, 1, 0, 1]], [0, 1, 2, 1], label_names=names)
-    >>> entity_f1(p)
-    0.5
-    """
-    counts = source if isinstance(source, MatchCounts) else entity_counts(source, mode)
-    return f1(counts, by_type=by_type)
 
 
 def entity_state(
@@ -116,40 +80,6 @@ def entity_confidences(
     return _confidences_and_types(predictions, reduction, mode, block)[0]
 
 
-def entity_counts(
-    predictions: Predictions,
-    mode: Mode = "default",
-    *,
-    block: np.ndarray | None = None,
-    blocks: int = 0,
-) -> MatchCounts:
-    """Right, predicted and gold entities per type; with ``block``, per block and type."""
-    tags = TagSet.of(predictions.label_names)
-    predicted, gold = predicted_and_gold(predictions, top_label(predictions)[1], mode)
-    right = matches(predicted, gold)
-    return _counts(
-        tags,
-        (predicted.start[right], predicted.type[right]),
-        (predicted.start, predicted.type),
-        (gold.start, gold.type),
-        block,
-        blocks,
-    )
-
-
-def token_counts(
-    predictions: Predictions, *, block: np.ndarray | None = None, blocks: int = 0
-) -> MatchCounts:
-    """Right, predicted and gold tags other than O per type; with ``block``, per block and type."""
-    tags = TagSet.of(predictions.label_names)
-    _, predicted, correct = top_label(predictions)
-    chosen, true = tags.type[predicted], tags.type[to_numpy(predictions.labels)]
-    rows = [np.flatnonzero(m) for m in (correct & (true >= 0), chosen >= 0, true >= 0)]
-    kinds = [true[rows[0]], chosen[rows[1]], true[rows[2]]]
-    right, made, gold = zip(rows, kinds, strict=True)
-    return _counts(tags, right, made, gold, block, blocks)
-
-
 def without_outside(predictions: Predictions, entity_type: str | None = None) -> Predictions:
     """The tokens whose gold or predicted tag is not O, for ECE without O and its companions.
 
@@ -169,15 +99,6 @@ def without_outside(predictions: Predictions, entity_type: str | None = None) ->
     _, predicted, _ = top_label(predictions)
     kept = wanted[predicted] | wanted[to_numpy(predictions.labels)]
     return predictions[np.flatnonzero(kept)]
-
-
-def predicted_and_gold(
-    predictions: Predictions, predicted: np.ndarray, mode: Mode
-) -> tuple[Spans, Spans]:
-    """The spans of the predicted tags and those of the labels."""
-    tags, starts = TagSet.of(predictions.label_names), sentence_starts(predictions)
-    labels = to_numpy(predictions.labels)
-    return find_spans(predicted, tags, starts, mode), find_spans(labels, tags, starts, mode)
 
 
 def span_confidence(spans: Spans, confidence: np.ndarray, reduction: Reduction) -> np.ndarray:
@@ -201,21 +122,3 @@ def _confidences_and_types(
     where = None if block is None else block[spans.start]
     values = span_confidence(spans, confidence, reduction)
     return Confidences(values, matches(spans, gold), where), spans.type
-
-
-def _counts(
-    tags: TagSet,
-    right: tuple[np.ndarray, np.ndarray],
-    predicted: tuple[np.ndarray, np.ndarray],
-    gold: tuple[np.ndarray, np.ndarray],
-    block: np.ndarray | None,
-    blocks: int,
-) -> MatchCounts:
-    """Count (row, type) pairs by type, or by block of the row and type."""
-    types = len(tags.types)
-    shape = (types,) if block is None else (blocks, types)
-    tables = []
-    for row, kind in (right, predicted, gold):
-        cell = kind if block is None else block[row] * types + kind
-        tables.append(np.bincount(cell, minlength=int(np.prod(shape))).reshape(shape))
-    return MatchCounts(tags.types, *tables)

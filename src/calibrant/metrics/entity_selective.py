@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from calibrant.metrics.confidences import top_label
-from calibrant.metrics.entities import Reduction, predicted_and_gold, span_confidence
+from calibrant.metrics.entities import Reduction, span_confidence
 from calibrant.metrics.selective import RiskCoverage
-from calibrant.metrics.spans import Mode, Spans, matches
+from calibrant.metrics.spans import Mode, Spans, matches, predicted_and_gold
 from calibrant.predictions import Predictions
 
 __all__ = ["entity_risk_coverage"]

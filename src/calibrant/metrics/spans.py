@@ -7,11 +7,12 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
+from calibrant.arrays import to_numpy
 from calibrant.errors import InputError
 from calibrant.metrics.tags import BEGIN, END, OUTSIDE, SINGLE, TagSet
 from calibrant.predictions import Predictions
 
-__all__ = ["Mode", "Spans", "find_spans", "matches", "sentence_starts"]
+__all__ = ["Mode", "Spans", "find_spans", "matches", "predicted_and_gold", "sentence_starts"]
 
 Mode: TypeAlias = Literal["default", "strict"]
 
@@ -95,3 +96,12 @@ def matches(predicted: Spans, gold: Spans) -> np.ndarray:
     same = gold.start[candidate] == predicted.start
     same &= gold.end[candidate] == predicted.end
     return np.asarray(same & (gold.type[candidate] == predicted.type))
+
+
+def predicted_and_gold(
+    predictions: Predictions, predicted: np.ndarray, mode: Mode
+) -> tuple[Spans, Spans]:
+    """The spans of the predicted tags and those of the labels."""
+    tags, starts = TagSet.of(predictions.label_names), sentence_starts(predictions)
+    labels = to_numpy(predictions.labels)
+    return find_spans(predicted, tags, starts, mode), find_spans(labels, tags, starts, mode)

@@ -1,0 +1,98 @@
+"""F1 of tags and of entities, from additive counts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from calibrant.arrays import to_numpy
+from calibrant.metrics.confidences import top_label
+from calibrant.metrics.match_counts import MatchCounts, f1
+from calibrant.metrics.spans import Mode, matches, predicted_and_gold
+from calibrant.metrics.tags import TagSet
+from calibrant.predictions import Predictions
+
+__all__ = ["entity_counts", "entity_f1", "token_counts", "token_f1"]
+
+
+def token_f1(source: Predictions | MatchCounts, *, by_type: bool = False) -> Any:
+    """Micro F1 over the tags other than O: 2 · right / (predicted + gold), tags equal exactly.
+
+    >>> names = ["O", "B-PER", "I-PER"]
+    >>> p = Predictions.from_logits(np.eye(3)[[0, 1, 1]], [0, 1, 2], label_names=names)
+    >>> token_f1(p)
+    0.5
+    """
+    counts = source if isinstance(source, MatchCounts) else token_counts(source)
+    return f1(counts, by_type=by_type)
+
+
+def entity_f1(
+    source: Predictions | MatchCounts, mode: Mode = "default", *, by_type: bool = False
+) -> Any:
+    """Micro F1 over entities; one is right if its start, its end and its type all are.
+
+    Equal to seqeval in its default mode, or with ``mode="strict"`` in strict IOB2 (BIOES for such
+    tags); see :func:`~calibrant.metrics.spans.find_spans`. NaN where there is no entity at all,
+    for which seqeval answers 0.
+
+    >>> names = ["O", "B-PER", "I-PER"]
+    >>> p = Predictions.from_logits(np.eye(3)[[0, 1, 0, 1]], [0, 1, 2, 1], label_names=names)
+    >>> entity_f1(p)
+    0.5
+    """
+    counts = source if isinstance(source, MatchCounts) else entity_counts(source, mode)
+    return f1(counts, by_type=by_type)
+
+
+def entity_counts(
+    predictions: Predictions,
+    mode: Mode = "default",
+    *,
+    block: np.ndarray | None = None,
+    blocks: int = 0,
+) -> MatchCounts:
+    """Right, predicted and gold entities per type; with ``block``, per block and type."""
+    tags = TagSet.of(predictions.label_names)
+    predicted, gold = predicted_and_gold(predictions, top_label(predictions)[1], mode)
+    right = matches(predicted, gold)
+    return _counts(
+        tags,
+        (predicted.start[right], predicted.type[right]),
+        (predicted.start, predicted.type),
+        (gold.start, gold.type),
+        block,
+        blocks,
+    )
+
+
+def token_counts(
+    predictions: Predictions, *, block: np.ndarray | None = None, blocks: int = 0
+) -> MatchCounts:
+    """Right, predicted and gold tags other than O per type; with ``block``, per block and type."""
+    tags = TagSet.of(predictions.label_names)
+    _, predicted, correct = top_label(predictions)
+    chosen, true = tags.type[predicted], tags.type[to_numpy(predictions.labels)]
+    rows = [np.flatnonzero(m) for m in (correct & (true >= 0), chosen >= 0, true >= 0)]
+    kinds = [true[rows[0]], chosen[rows[1]], true[rows[2]]]
+    right, made, gold = zip(rows, kinds, strict=True)
+    return _counts(tags, right, made, gold, block, blocks)
+
+
+def _counts(
+    tags: TagSet,
+    right: tuple[np.ndarray, np.ndarray],
+    predicted: tuple[np.ndarray, np.ndarray],
+    gold: tuple[np.ndarray, np.ndarray],
+    block: np.ndarray | None,
+    blocks: int,
+) -> MatchCounts:
+    """Count (row, type) pairs by type, or by block of the row and type."""
+    types = len(tags.types)
+    shape = (types,) if block is None else (blocks, types)
+    tables = []
+    for row, kind in (right, predicted, gold):
+        cell = kind if block is None else block[row] * types + kind
+        tables.append(np.bincount(cell, minlength=int(np.prod(shape))).reshape(shape))
+    return MatchCounts(tags.types, *tables)
