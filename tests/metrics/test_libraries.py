@@ -152,6 +152,16 @@ def test_relplot_smooth_ece(n, gamma):
     assert ours.smooth_ece(ours.Confidences(confidence, correct)) == pytest.approx(theirs, abs=2e-3)
 
 
+def test_relplot_with_a_wide_kernel():
+    """Noise labels: the bandwidth is 0.2, where relplot's kernel is cut off at 2.5 σ."""
+    rng = np.random.default_rng(0)
+    confidence, correct = rng.random(2000), rng.random(2000) < 0.5
+    theirs = relplot.smECE(confidence, correct.astype(float))
+    value = ours.smooth_ece(ours.Confidences(confidence, correct))
+    assert value > 0.15
+    assert value == pytest.approx(theirs, abs=4e-3)
+
+
 def test_relplot_counts_certainty_half():
     """Its mirror image of an end is the end itself, once; the definition reflects it onto itself.
 
