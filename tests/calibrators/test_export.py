@@ -97,6 +97,30 @@ def test_module_is_one_graph_for_compile_and_export(fitted, name):
     torch.testing.assert_close(exported(*inputs), expected)
 
 
+@pytest.mark.parametrize("name", [n for n in CALIBRATORS if "-temperature" not in n])
+def test_two_classes(name):
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 2, 300)
+    scores = 4 * (labels - 0.5 + rng.normal(size=300))
+    given = Predictions.from_logits(scores, labels)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CalibrationWarning)
+        calibrator = CALIBRATORS[name].calibrator().fit(given)
+    got = to_torch(calibrator)(torch.as_tensor(given.scores))
+    np.testing.assert_allclose(got, calibrator.transform(given).probabilities(), atol=1e-9)
+
+
+def test_map_that_fell_back_is_exported_as_identity(tmp_path):
+    calibrator, given = Temperature().fit(sample()), sample(seed=1)
+    calibrator.fell_back_ = True
+    got = to_torch(calibrator)(torch.as_tensor(given.scores))
+    np.testing.assert_allclose(got, given.probabilities(), atol=1e-6)
+    path = to_onnx(calibrator, tmp_path / "map.onnx")
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    (got,) = session.run(None, {"logits": given.scores})
+    np.testing.assert_allclose(got, given.probabilities(), atol=1e-6)
+
+
 def test_logits_out_are_log_probabilities(fitted):
     new = torch.as_tensor(sample(seed=1).scores)
     for calibrator in fitted.values():
