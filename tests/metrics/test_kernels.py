@@ -290,3 +290,12 @@ def test_without_numba(use, monkeypatch):
     use("numba")
     with pytest.raises(MissingExtraError, match=r"calibrant\[fast\]"):
         compiled.kernels(1)
+
+
+def test_numba_that_does_not_load_is_said_and_done_without(use, monkeypatch):
+    compiled._load.cache_clear()
+    monkeypatch.setitem(sys.modules, "calibrant.metrics.kernels", None)
+    use("auto")
+    with pytest.warns(UserWarning, match="numba does not load, so metrics use NumPy"):
+        assert compiled.kernels(1 << 40) is None
+    compiled._load.cache_clear()

@@ -9,8 +9,11 @@ otherwise: ``numpy`` never loads it, ``numba`` always uses it and says so where 
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
 from typing import TypeVar
@@ -46,11 +49,16 @@ def kernels(scores: int) -> ModuleType | None:
         _asked_for += scores
         if _asked_for < _WORTH_LOADING:
             return None
-    if find_spec("numba") is None:
-        return None
-    from calibrant.metrics import kernels as module
+    return _load() if find_spec("numba") is not None else None
 
-    return module
+
+@cache
+def _load() -> ModuleType | None:
+    try:
+        return import_module("calibrant.metrics.kernels")
+    except ImportError as error:  # For instance a NumPy newer than this numba knows.
+        warnings.warn(f"numba does not load, so metrics use NumPy: {error}", stacklevel=5)
+        return None
 
 
 def spread(

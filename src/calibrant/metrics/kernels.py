@@ -25,7 +25,7 @@ from numba import extending
 
 __all__ = ["add_rows", "exponential", "top_rows"]
 
-_ROWS = 128  # Rows per tile; a constant, so that loops over rows are whole vectors.
+_ROWS = 64  # Rows per tile; a constant, so that loops over rows are whole vectors.
 _NARROW = 24  # Up to so many columns vectors run over rows, beyond over columns.
 
 # Scores are finite, so NaN needs no care, and the sign of zero never matters.
