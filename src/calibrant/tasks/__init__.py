@@ -1,0 +1,1 @@
+"""Data, label set, collation and model of each task; knows nothing of calibration methods."""

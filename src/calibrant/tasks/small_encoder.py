@@ -1,0 +1,92 @@
+"""A small encoder to train from scratch: a vocabulary from the training text, a tiny transformer.
+
+It needs no download and learns the embedded corpus in seconds on a CPU.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from calibrant.extras import require
+
+__all__ = ["MAX_LENGTH", "build_small_encoder", "build_small_tokenizer", "vocabulary"]
+
+MAX_LENGTH = 512
+_SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+
+
+def vocabulary(
+    words: Iterable[str], least: int = 8, longest: int = 4, shared: int = 4
+) -> list[str]:
+    """Word pieces: all letters, frequent words, and parts that several words share.
+
+    A word is kept from ``least`` occurrences on, a part of 2 to ``longest`` letters where at least
+    ``shared`` different words have it: rare and unknown names then fall into parts that are known.
+    The order is fixed by the counts, then by the alphabet.
+
+    >>> vocabulary(["to", "to", "do"], least=2)[5:]
+    ['##d', '##o', '##t', 'd', 'o', 't', 'to']
+    """
+    counts = Counter(words)
+    letters = {letter for word in counts for letter in word}
+    parts = Counter(part for word in counts for part in _parts(word, longest))
+    pieces = sorted({*letters, *("##" + letter for letter in letters)})
+    common = sorted((-n, word) for word, n in counts.items() if n >= least and len(word) > 1)
+    frequent = sorted((-n, part) for part, n in parts.items() if n >= shared)
+    return list(dict.fromkeys([*_SPECIAL, *pieces, *(p for _, p in common + frequent)]))
+
+
+def _parts(word: str, longest: int) -> set[str]:
+    return {
+        ("##" if start else "") + word[start : start + size]
+        for size in range(2, longest + 1)
+        for start in range(len(word) - size + 1)
+    }
+
+
+def build_small_tokenizer(words: Iterable[str]) -> Any:
+    """A cased WordPiece tokenizer with the :func:`vocabulary` of ``words``."""
+    tokenizers = require("tokenizers", "transformers", "A tokenizer")
+    transformers = require("transformers", "transformers", "A tokenizer")
+    numbers = {piece: number for number, piece in enumerate(vocabulary(words))}
+    core = tokenizers.Tokenizer(tokenizers.models.WordPiece(numbers, unk_token="[UNK]"))
+    core.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
+    core.decoder = tokenizers.decoders.WordPiece()
+    core.post_processor = tokenizers.processors.BertProcessing(
+        ("[SEP]", numbers["[SEP]"]), ("[CLS]", numbers["[CLS]"])
+    )
+    names = {f"{name.strip('[]').lower()}_token": name for name in _SPECIAL}
+    return transformers.PreTrainedTokenizerFast(
+        tokenizer_object=core, model_max_length=MAX_LENGTH, **names
+    )
+
+
+def build_small_encoder(
+    tokenizer: Any, labels: Sequence[str], seed: int = 0, unit: str = "token"
+) -> Any:
+    """A ModernBERT of two layers and width 64, its weights drawn from ``seed`` alone.
+
+    ``unit`` is what gets a label: "token" or "sequence". Rotary positions let it learn from a few
+    hundred sentences what stands next to what, for which learned positions need many more.
+    """
+    torch = require("torch", "torch", "A small encoder")
+    transformers = require("transformers", "transformers", "A small encoder")
+    config = transformers.ModernBertConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=96,
+        max_position_embeddings=MAX_LENGTH,
+        global_attn_every_n_layers=1,
+        id2label=dict(enumerate(labels)),
+        label2id={name: number for number, name in enumerate(labels)},
+        pad_token_id=tokenizer.pad_token_id,
+        **{f"{name}_token_id": tokenizer.cls_token_id for name in ("bos", "cls")},
+        **{f"{name}_token_id": tokenizer.sep_token_id for name in ("eos", "sep")},
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return getattr(transformers, f"ModernBertFor{unit.capitalize()}Classification")(config)
