@@ -15,6 +15,7 @@ from calibrant.arrays import Array, is_tensor
 
 __all__ = [
     "FLOOR",
+    "bin_numbers",
     "constant",
     "interpolate",
     "log_odds",
@@ -32,6 +33,8 @@ __all__ = [
 
 # Logarithms are taken of max(p, FLOOR): the smallest normal float32 number, log FLOOR = −87.3.
 FLOOR = float(np.finfo(np.float32).tiny)
+
+_FEW_EDGES = 64
 
 
 def namespace(array: Array) -> Any:
@@ -143,7 +146,20 @@ def step(edges: Array, values: Array, x: Array) -> Array:
     >>> step(np.array([[0.5]]), np.array([[0.1, 0.9]]), np.array([[0.2], [0.5], [0.7]]))[:, 0]
     array([0.1, 0.1, 0.9])
     """
-    return _take(values, _search(edges, x))
+    if is_tensor(x):
+        return values.T.gather(0, _search(edges, x))
+    columns = zip(np.ascontiguousarray(x.T), edges, values, strict=True)
+    return np.stack([value[bin_numbers(edge, column)] for column, edge, value in columns]).T
+
+
+def bin_numbers(edges: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """How many edges each x exceeds; few edges are compared one by one, ten times faster."""
+    if len(edges) > _FEW_EDGES:
+        return np.searchsorted(edges, x)
+    result = np.zeros(len(x), np.uint8)
+    for edge in edges:
+        result += x > edge
+    return result
 
 
 def interpolate(nodes: Array, values: Array, x: Array) -> Array:
@@ -155,25 +171,17 @@ def interpolate(nodes: Array, values: Array, x: Array) -> Array:
     >>> interpolate(nodes, values, np.array([[0.5], [2.0]]))[:, 0]
     array([0.4, 0.6])
     """
-    xp = namespace(x)
-    right = xp.clip(_search(nodes, x), 1, int(nodes.shape[1]) - 1)
-    low, high = _take(nodes, right - 1), _take(nodes, right)
+    if not is_tensor(x):
+        columns = zip(np.ascontiguousarray(x.T), nodes, values, strict=True)
+        return np.stack([np.interp(column, *map_) for column, *map_ in columns]).T
+    right = _search(nodes, x).clip(1, int(nodes.shape[1]) - 1)
+    low, high = nodes.T.gather(0, right - 1), nodes.T.gather(0, right)
     width = high - low
-    share = xp.clip((x - low) / xp.where(width > 0, width, 1.0), 0.0, 1.0)
-    start = _take(values, right - 1)
-    return start + share * (_take(values, right) - start)
+    share = ((x - low) / width.where(width > 0, 1.0)).clip(0.0, 1.0)
+    start = values.T.gather(0, right - 1)
+    return start + share * (values.T.gather(0, right) - start)
 
 
 def _search(edges: Array, x: Array) -> Array:
-    """How many edges of its column each x exceeds."""
-    if is_tensor(x):
-        return namespace(x).searchsorted(edges.contiguous(), x.T.contiguous()).T
-    columns = zip(edges, x.T, strict=True)
-    return np.stack([np.searchsorted(edge, column) for edge, column in columns], axis=1)
-
-
-def _take(table: Array, index: Array) -> Array:
-    """table[c, index[i, c]] for each i and c."""
-    if is_tensor(table):
-        return table.T.gather(0, index)
-    return np.take_along_axis(table.T, index, axis=0)
+    """How many edges of its column each x of a tensor exceeds."""
+    return namespace(x).searchsorted(edges.contiguous(), x.T.contiguous()).T

@@ -6,7 +6,7 @@ import numpy as np
 
 from calibrant.calibrators.log_gamma import log_gamma
 from calibrant.calibrators.scalar import OneVsRest, ScalarMap
-from calibrant.calibrators.step_map import StepMap, bin_sums, equal_mass_edges, steps
+from calibrant.calibrators.step_map import StepMap, equal_mass_edges, steps
 from calibrant.errors import InputError
 
 __all__ = ["BBQ"]
@@ -32,8 +32,8 @@ class BBQ(OneVsRest):
 
     >>> from calibrant import Predictions
     >>> p = Predictions.from_probabilities([0.2] * 50 + [0.9] * 50, [0] * 35 + [1] * 15 + [1] * 50)
-    >>> BBQ().fit(p).transform(p).scores[[0, 99], 1].round(2)
-    array([0.3 , 0.99])
+    >>> BBQ().fit(p).transform(p).scores[[0, 99], 1].round(3)
+    array([0.3  , 0.996])
     """
 
     name = "bbq"
@@ -55,12 +55,12 @@ class _AveragedHistograms(StepMap):
         self.models = models
 
     def fit(self, scores: np.ndarray, happened: np.ndarray) -> dict[str, np.ndarray]:
-        ordered = np.sort(scores)
+        ordered, events = np.sort(scores), np.sort(scores[happened])
         candidates = {
             tuple(equal_mass_edges(ordered, bins)) for bins in self._bin_counts(len(scores))
         }
         models = [np.array(edges) for edges in sorted(candidates, key=lambda e: (len(e), e))]
-        fits = [_posterior(scores, happened, edges) for edges in models]
+        fits = [_posterior(ordered, events, edges) for edges in models]
         evidence = np.array([score for score, _ in fits])
         weights = np.exp(evidence - evidence.max())
         weights = np.where(weights < _NEGLIGIBLE * weights.sum(), 0, weights)
@@ -73,10 +73,13 @@ class _AveragedHistograms(StepMap):
 
 
 def _posterior(
-    scores: np.ndarray, happened: np.ndarray, edges: np.ndarray
+    ordered: np.ndarray, events: np.ndarray, edges: np.ndarray
 ) -> tuple[float, np.ndarray]:
-    """log P(data | M) and the posterior mean of each bin."""
-    count, hits = bin_sums(scores, happened, edges)
+    """log P(data | M) and the posterior mean of each bin, from all scores and those of events."""
+    count, hits = (
+        np.diff(np.searchsorted(x, edges, side="right"), prepend=0, append=len(x))
+        for x in (ordered, events)
+    )
     middle = (np.append(0, edges) + np.append(edges, 1)) / 2
     prior = _PRIOR / len(count)
     # A bin at the very edge would have a prior of 0, which no example could overrule.

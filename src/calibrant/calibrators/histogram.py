@@ -6,8 +6,9 @@ from typing import Literal
 
 import numpy as np
 
+from calibrant.calibrators.backend import bin_numbers
 from calibrant.calibrators.scalar import OneVsRest, ScalarMap, TopLabel
-from calibrant.calibrators.step_map import StepMap, bin_sums, equal_mass_edges, steps
+from calibrant.calibrators.step_map import StepMap, equal_mass_edges, steps
 from calibrant.errors import InputError
 
 __all__ = ["HistogramBinning", "TopLabelHistogramBinning"]
@@ -85,10 +86,11 @@ class _Histogram(StepMap):
 
     def fit(self, scores: np.ndarray, happened: np.ndarray) -> dict[str, np.ndarray]:
         if self.equal == "mass":
-            edges = equal_mass_edges(np.sort(scores), self.bins)
+            edges = equal_mass_edges(scores, self.bins)
         else:
             edges = np.arange(1, self.bins) / self.bins
-        count, hits = bin_sums(scores, happened, edges)
+        index, bins = bin_numbers(edges, scores), len(edges) + 1
+        count, hits = (np.bincount(i, minlength=bins) for i in (index, index[happened]))
         middle = (np.append(0, edges) + np.append(edges, 1)) / 2
         values = np.where(count, hits / np.maximum(count, 1), middle)
         return steps(edges, np.clip(values, self.floor, 1 - self.floor))

@@ -7,8 +7,10 @@ one (is the predicted class right?) and spreads the rest as before.
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ClassVar
 
 import numpy as np
@@ -52,8 +54,13 @@ class OneVsRest(Calibrator):
         scalar, labels = self._scalar(), predictions.labels
         scores = self._columns(scores_as(self.takes, predictions))
         first = predictions.classes - scores.shape[1]
-        columns = (np.ascontiguousarray(x) for x in scores.T)
-        return Fit(_stacked([scalar.fit(x, labels == first + c) for c, x in enumerate(columns)]))
+
+        def fit_column(c: int) -> dict[str, np.ndarray]:
+            return scalar.fit(np.ascontiguousarray(scores[:, c]), labels == first + c)
+
+        # Sorting, most of the work, lets go of the interpreter's lock.
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            return Fit(_stacked(list(pool.map(fit_column, range(scores.shape[1])))))
 
     def _apply(self, scores: Array, values: Mapping[str, Any]) -> Array:
         mapped = self._scalar().apply(self._columns(scores), values)

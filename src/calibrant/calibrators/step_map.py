@@ -12,7 +12,7 @@ from calibrant.arrays import Array
 from calibrant.calibrators.backend import step
 from calibrant.calibrators.scalar import ScalarMap
 
-__all__ = ["StepMap", "bin_sums", "equal_mass_edges", "steps"]
+__all__ = ["StepMap", "equal_mass_edges", "steps"]
 
 
 class StepMap(ScalarMap):
@@ -34,8 +34,8 @@ def steps(edges: np.ndarray, values: np.ndarray) -> dict[str, np.ndarray]:
     return {"edges_": edges.astype(np.float64), "values_": values}
 
 
-def equal_mass_edges(ordered: np.ndarray, bins: int) -> np.ndarray:
-    """Inner edges that give each bin as near as possible the same number of ``ordered`` scores.
+def equal_mass_edges(scores: np.ndarray, bins: int) -> np.ndarray:
+    """Inner edges that give each bin as near as possible the same number of scores.
 
     Each edge lies halfway between the largest score of its bin and the next one: on a score itself,
     a last bit that NumPy, torch and ONNX round differently would put it into another bin. Tied
@@ -44,19 +44,16 @@ def equal_mass_edges(ordered: np.ndarray, bins: int) -> np.ndarray:
     >>> equal_mass_edges(np.array([0.1, 0.2, 0.3, 0.3, 0.3, 1.0]), 3)
     array([0.25, 0.65])
     """
-    positions = np.arange(1, bins) * len(ordered) // bins
-    ends = np.unique(ordered[np.maximum(positions - 1, 0)])
-    ends = ends[ends < ordered[-1]]
-    following = ordered[np.searchsorted(ordered, ends, side="right")]
+    starts = np.unique(np.arange(1, bins) * len(scores) // bins)
+    starts = starts[starts > 0]
+    # Only the scores beside the edges need to be in their sorted places.
+    ordered = np.partition(scores, np.append(starts - 1, starts)) if len(starts) else scores
+    ends, following = ordered[starts - 1], ordered[starts]
+    if (ends == following).any():
+        ordered = np.sort(scores)
+        ends = np.unique(ends)
+        ends = ends[ends < ordered[-1]]
+        following = ordered[np.searchsorted(ordered, ends, side="right")]
     middle = ends + (following - ends) / 2
     edges: np.ndarray = np.where(middle < following, middle, ends)  # Neighbours have no middle.
     return edges
-
-
-def bin_sums(
-    scores: np.ndarray, happened: np.ndarray, edges: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """How many scores fall into each bin, and for how many of them it happened."""
-    index = np.searchsorted(edges, scores)
-    bins = len(edges) + 1
-    return np.bincount(index, minlength=bins), np.bincount(index[happened], minlength=bins)
