@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -174,8 +175,12 @@ def _estimate(metric: Callable[..., Any], source: Blocked) -> Any:
     if isinstance(source, Confidences):
         return metric(steps(source))
     states = source if isinstance(source, tuple) else (source,)
-    once = (s.resampled(np.ones((1, len(s.n)), np.int64)) for s in states)
-    return np.asarray(metric(*once))[0]
+    return metric(*(_summed(state) for state in states))
+
+
+def _summed(state: Any) -> Any:
+    """The state without its axis of blocks; an axis of entity types stays."""
+    return replace(state, **{name: getattr(state, name).sum(axis=0) for name in state.SUMS})
 
 
 def _biased(metric: Callable[..., Any]) -> bool:
