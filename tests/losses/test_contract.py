@@ -195,6 +195,25 @@ def test_low_precision_is_computed_in_float32(loss, n, dtype):
 
 
 @every_loss
+@both_ways
+def test_autocast_does_not_lower_the_precision(loss, n):
+    logits, labels = batch(n, dtype=torch.float32)
+    expected, expected_gradient = gradient(loss, logits, labels)
+    with torch.autocast("cpu", torch.bfloat16):
+        value, got = gradient(loss, logits, labels)
+    torch.testing.assert_close(value, expected)
+    torch.testing.assert_close(got, expected_gradient)
+
+
+@every_loss
+@both_ways
+def test_nan_in_a_kept_example_is_not_hidden(loss, n):
+    logits, labels = batch(n)
+    logits[n // 2] = torch.nan
+    assert loss(logits, labels).isnan()
+
+
+@every_loss
 @pytest.mark.parametrize("n", [3, 9])
 def test_gradcheck(loss, n):
     logits, labels = batch(n)

@@ -10,7 +10,7 @@ from calibrant.errors import InputError
 from calibrant.losses.kept import Kept, keep
 from calibrant.losses.prediction import Uncertainty, top_label, uncertainty
 
-__all__ = ["AvucThreshold", "avuc"]
+__all__ = ["AvucThreshold", "avuc", "threshold_from", "uncertainty_sums"]
 
 
 def avuc(
@@ -90,13 +90,8 @@ class AvucThreshold:
         measure: Uncertainty = "entropy",
     ) -> "AvucThreshold":
         """The state of one batch. Reads values back from a GPU, so not for a captured step."""
-        kept = keep(logits, labels)
-        doubt = uncertainty(kept, measure).double()
-        right, weight = top_label(kept).correct.double(), kept.weight.double()
-        wrong = weight - right
-        sums = torch.stack([(doubt * right).sum(), (doubt * wrong).sum(), right.sum(), wrong.sum()])
-        sum_right, sum_wrong, count_right, count_wrong = sums.tolist()
-        return cls(sum_right, sum_wrong, int(count_right), int(count_wrong))
+        sums = uncertainty_sums(logits, labels, measure=measure).tolist()
+        return cls(sums[0], sums[1], int(sums[2]), int(sums[3]))
 
     def __add__(self, other: "AvucThreshold") -> "AvucThreshold":
         return AvucThreshold(
@@ -116,6 +111,35 @@ class AvucThreshold:
                 "AvucThreshold has seen no kept example; add the state of a batch first."
             )
         return sum(means) / len(means)
+
+
+@torch.no_grad()
+def uncertainty_sums(
+    logits: Float[Tensor, "*batch classes"],
+    labels: Int[Tensor, "*batch"],
+    *,
+    measure: Uncertainty = "entropy",
+) -> Float[Tensor, " 4"]:
+    """Sum of u over right and over wrong examples, and their counts; stays on the device.
+
+    >>> uncertainty_sums(torch.zeros(2, 2), torch.tensor([0, 1])).tolist()
+    [0.6931471805599453, 0.6931471805599453, 1.0, 1.0]
+    """
+    kept = keep(logits, labels)
+    doubt = uncertainty(kept, measure).double()
+    right, weight = top_label(kept).correct.double(), kept.weight.double()
+    wrong = weight - right
+    return torch.stack([(doubt * right).sum(), (doubt * wrong).sum(), right.sum(), wrong.sum()])
+
+
+def threshold_from(sums: Float[Tensor, " 4"]) -> Float[Tensor, ""]:
+    """The threshold from :func:`uncertainty_sums` added up; the one mean, if there is only one.
+
+    >>> threshold_from(torch.tensor([1.0, 6.0, 10.0, 10.0]))
+    tensor(0.3500)
+    """
+    means, there = sums[:2] / sums[2:].clamp(min=1), sums[2:] > 0
+    return means.sum() / there.sum().clamp(min=1)
 
 
 def _median(values: Float[Tensor, " n"], kept: Kept) -> Float[Tensor, ""]:

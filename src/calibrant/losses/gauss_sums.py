@@ -35,8 +35,8 @@ CELL = 0.5
 """Width of a cell, in bandwidths."""
 REACH = math.ceil(9 / CELL) + 1
 """How many cells to each side are added; the next is more than 9 bandwidths away."""
-NARROWEST = 1e-5
-"""Smallest bandwidth: the cells must fit in memory."""
+NARROWEST = 1e-4
+"""Smallest bandwidth; the work for the cells grows as 1/h."""
 
 
 Gap = tuple[Float[Tensor, ""], Float[Tensor, " n"]]
@@ -56,7 +56,9 @@ def smooth_gap(
         weight = counted.to(confidence.dtype)
         confidence = torch.where(counted, confidence, 0.0)
         correct = torch.where(counted, correct, 0.0)
-    if confidence.numel() <= MATRIX_BELOW.get(confidence.device.type, 512):
+    # The narrower the kernel, the more cells, and the later they pay.
+    matrix_below = MATRIX_BELOW.get(confidence.device.type, 512) * max(1.0, 0.01 / bandwidth) ** 0.5
+    if confidence.numel() <= min(matrix_below, 2048):
         return by_matrix(confidence, correct, weight, bandwidth)
     weight = torch.ones_like(confidence) if weight is None else weight
     return by_cells(confidence, correct, weight, bandwidth)
@@ -116,7 +118,13 @@ class CellSums:
 
     def __init__(self, position: Float[Tensor, " n"], bandwidth: float) -> None:
         self.cells = math.ceil(1 / (bandwidth * CELL)) + 1
-        self.cell = (position / CELL).long()
+        # Clamped, so that NaN stays in the sums and does not become an address.
+        self.cell = (position / CELL).long().clamp(0, self.cells - 1)
+        # Confidences crowd into few cells, where the atomic additions of a GPU would queue up:
+        # neighbours add to copies of the cell.
+        self.copies = 1 if position.device.type == "cpu" else 64
+        copy = torch.arange(position.numel(), device=position.device) % self.copies
+        self.slot = self.cell + self.cells * copy
         self.offset = position - (self.cell + 0.5) * CELL
         self.translation = _translation(position)
 
@@ -130,19 +138,21 @@ class CellSums:
 
     def _moments(self, source: Float[Tensor, " n"]) -> Float[Tensor, "degree cells"]:
         """Σ_j q_j u_j^l of each cell."""
-        moments = source.new_zeros(DEGREE, self.cells)
+        moments = source.new_zeros(DEGREE, self.copies * self.cells)
         term = source.clone()
         for moment in moments:
-            moment.scatter_add_(0, self.cell, term)
+            moment.scatter_add_(0, self.slot, term)
             term *= self.offset
-        return moments
+        return moments.view(DEGREE, self.copies, self.cells).sum(1)
 
     def _series(self, moments: Float[Tensor, "m degree cells"]) -> Float[Tensor, "m degree cells"]:
         """Taylor coefficients of each cell, from the moments of all cells in reach."""
-        padded = torch.nn.functional.pad(moments, (REACH, REACH)).transpose(1, 2).contiguous()
-        windows = padded.unfold(1, 2 * REACH + 1, 1).transpose(2, 3).flatten(2)
-        series = torch.mm(windows.flatten(0, 1), self.translation)
-        return series.view(moments.shape[0], -1, DEGREE).transpose(1, 2).contiguous()
+        padded = torch.nn.functional.pad(moments, (REACH, REACH))
+        series = torch.zeros_like(moments)
+        for start, step in enumerate(self.translation):
+            window = padded[:, :, start : start + self.cells]
+            series = torch.baddbmm(series, step.expand(moments.shape[0], -1, -1), window)
+        return series
 
     def _evaluate(
         self, series: Float[Tensor, "degree cells"]
@@ -156,8 +166,8 @@ class CellSums:
         return value, slope
 
 
-def _translation(like: Tensor) -> Float[Tensor, "window*degree degree"]:
-    """f^(k+l)(X − Y) (−1)^l / l! k! for each Y from far left to far right of X, each l, each k.
+def _translation(like: Tensor) -> Float[Tensor, "window degree degree"]:
+    """f^(k+l)(X − Y) (−1)^l / l! k! for each Y from far left to far right of X, each k, each l.
 
     0 for k + l ≥ p. As f^(m) = (−1)^m He_m f, the sign that is left is (−1)^k.
     """
@@ -167,7 +177,7 @@ def _translation(like: Tensor) -> Float[Tensor, "window*degree degree"]:
     derivative = hermite * (steps.square() * -0.5).exp().unsqueeze(1)
     total = order.unsqueeze(1) + order
     inverse_factorial = (-(order + 1).to(like.dtype).lgamma()).exp()
-    scale = inverse_factorial.unsqueeze(1) * inverse_factorial * (1 - 2 * (order % 2))
+    scale = inverse_factorial * (inverse_factorial * (1 - 2 * (order % 2))).unsqueeze(1)
     scale = scale * (total < DEGREE)
     table: Tensor = derivative[:, total.clamp(max=DEGREE - 1)] * scale
-    return table.flatten(0, 1)
+    return table

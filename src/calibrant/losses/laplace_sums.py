@@ -15,7 +15,7 @@ __all__ = ["quadratic_form"]
 MATRIX_BELOW = {"cpu": 160, "cuda": 2048}
 """Up to this n the n × n matrix is faster, as measured by benchmarks/pairwise.py."""
 
-Form = tuple[Float[Tensor, ""], Float[Tensor, " n"]]
+Form = tuple[Float[Tensor, ""], Float[Tensor, " n"], Float[Tensor, ""]]
 
 
 def quadratic_form(
@@ -24,7 +24,7 @@ def quadratic_form(
     share: Float[Tensor, " n"],
     bandwidth: float,
 ) -> Form:
-    """Σ_ij r_i r_j exp(−|c_i − c_j| / h) with r = s·(a − c), and its gradient in c.
+    """Σ_ij r_i r_j exp(−|c_i − c_j| / h) with r = s·(a − c), its gradient in c, and Σ_i |r_i|.
 
     With k_i = Σ_j k_ij r_j and d_i = Σ_j sign(c_i − c_j) k_ij r_j the gradient is
     −2 s_i k_i − 2 r_i d_i / h: one part from the residual, one from the kernel.
@@ -36,7 +36,7 @@ def quadratic_form(
     sums = sums_by_matrix if matrix else sums_by_scans
     smoothed, tilt = sums(confidence, residual, bandwidth)
     gradient = -2 * (share * smoothed + residual * tilt / bandwidth)
-    return (residual * smoothed).sum(), gradient
+    return torch.dot(residual, smoothed), gradient, residual.abs().sum()
 
 
 def sums_by_matrix(

@@ -6,7 +6,7 @@ computes value and analytic gradient at once, in float64, by one module each: :m
 :mod:`.laplace_sums` and :mod:`.gauss_sums`. Below a few hundred examples the matrix is faster and
 is used; both ways agree to rounding.
 
-These forms take confidences in place of logits, so they also serve as metrics:
+These forms take confidences, in [0, 1], in place of logits, so they also serve as metrics:
 ``smooth_gap(torch.from_numpy(confidence), torch.from_numpy(correct))``. Second derivatives are not
 implemented and raise.
 """
@@ -62,12 +62,12 @@ def kernel_calibration(
     tensor(0.2500)
     """
     with torch.no_grad():
-        square, gradient = laplace_sums.quadratic_form(
+        square, gradient, size = laplace_sums.quadratic_form(
             widest(confidence), widest(correct), widest(share), bandwidth
         )
         value = square.clamp(min=0).sqrt()
-        # Below 1e-8 the square is float64 rounding; dividing by less would blow that up.
-        gradient = gradient / (2 * value.clamp(min=1e-8))
+        # A square below 1e-16 Σ|r|² is float64 rounding; its root must not blow up the gradient.
+        gradient = gradient / (2 * torch.maximum(value, 1e-8 * size).clamp(min=1e-150))
     return _attach(confidence, value, gradient)
 
 
