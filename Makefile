@@ -33,6 +33,7 @@ types: $(VENV)/.dev
 
 unit: $(VENV)/.dev
 	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --import-mode=prepend --doctest-modules src
 
 clean:
 	rm -rf $(VENV) out

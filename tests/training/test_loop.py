@@ -184,7 +184,7 @@ def test_a_restart_forgets_what_a_method_collected():
 
 @pytest.mark.parametrize(
     ("method", "static"),
-    [("focal", True), ("dece", True), ("avuc", False), ("feature_mixup", False)],
+    [("focal", True), ("dece", True), ("avuc", True), ("feature_mixup", False)],
 )
 def test_state_on_the_host_is_found(method, static):
     assert is_static(create(method)) == static

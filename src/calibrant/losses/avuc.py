@@ -1,16 +1,13 @@
 """Accuracy versus uncertainty: be certain where right, uncertain where wrong."""
 
-from dataclasses import dataclass
-
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from calibrant.errors import InputError
 from calibrant.losses.kept import Kept, keep
 from calibrant.losses.prediction import Uncertainty, top_label, uncertainty
 
-__all__ = ["AvucThreshold", "avuc", "threshold_from", "uncertainty_sums"]
+__all__ = ["avuc", "threshold_from", "uncertainty_sums"]
 
 
 def avuc(
@@ -36,7 +33,7 @@ def avuc(
     ====  =====================  ====================
 
     u is the entropy in nats, or 1 − c (``measure="confidence"``). ``threshold=None`` takes the
-    (lower) median of u in the batch; the paper takes it from a warm-up: :class:`AvucThreshold`.
+    (lower) median of u in the batch; the paper takes it from a warm-up: :func:`threshold_from`.
     Threshold and comparison are constants for the gradient. In the code of Jouet et al. (IJCNN
     2022) positions labelled −100 count as errors; ``count_ignored=True`` exists only to reproduce
     it.
@@ -62,57 +59,6 @@ def avuc(
     return torch.log1p(bad / (good + eps))
 
 
-@dataclass(frozen=True)
-class AvucThreshold:
-    """The threshold of :func:`avuc`, collected batch by batch during a warm-up.
-
-    th = (mean u of right examples + mean u of wrong examples) / 2. States of batches, of epochs or
-    of processes add up: the sum equals the state of the joined data.
-
-    >>> logits = torch.tensor([[4.0, 0.0], [0.5, 0.0]])
-    >>> state = AvucThreshold.of(logits, torch.tensor([0, 1])) + AvucThreshold()
-    >>> round(state.value, 4)
-    0.3765
-    """
-
-    sum_right: float = 0.0
-    sum_wrong: float = 0.0
-    count_right: int = 0
-    count_wrong: int = 0
-
-    @classmethod
-    @torch.no_grad()
-    def of(
-        cls,
-        logits: Float[Tensor, "*batch classes"],
-        labels: Int[Tensor, "*batch"],
-        *,
-        measure: Uncertainty = "entropy",
-    ) -> "AvucThreshold":
-        """The state of one batch. Reads values back from a GPU, so not for a captured step."""
-        sums = uncertainty_sums(logits, labels, measure=measure).tolist()
-        return cls(sums[0], sums[1], int(sums[2]), int(sums[3]))
-
-    def __add__(self, other: "AvucThreshold") -> "AvucThreshold":
-        return AvucThreshold(
-            self.sum_right + other.sum_right,
-            self.sum_wrong + other.sum_wrong,
-            self.count_right + other.count_right,
-            self.count_wrong + other.count_wrong,
-        )
-
-    @property
-    def value(self) -> float:
-        """The threshold; the one mean that there is, if all were right or all wrong."""
-        pairs = [(self.sum_right, self.count_right), (self.sum_wrong, self.count_wrong)]
-        means = [total / count for total, count in pairs if count]
-        if not means:
-            raise InputError(
-                "AvucThreshold has seen no kept example; add the state of a batch first."
-            )
-        return sum(means) / len(means)
-
-
 @torch.no_grad()
 def uncertainty_sums(
     logits: Float[Tensor, "*batch classes"],
@@ -122,8 +68,10 @@ def uncertainty_sums(
 ) -> Float[Tensor, " 4"]:
     """Sum of u over right and over wrong examples, and their counts; stays on the device.
 
-    >>> uncertainty_sums(torch.zeros(2, 2), torch.tensor([0, 1])).tolist()
-    [0.6931471805599453, 0.6931471805599453, 1.0, 1.0]
+    Adds up: the sums of batches, of epochs or of processes are the sums of the joined data.
+
+    >>> uncertainty_sums(torch.zeros(2, 2), torch.tensor([0, 1]))
+    tensor([0.6931, 0.6931, 1.0000, 1.0000], dtype=torch.float64)
     """
     kept = keep(logits, labels)
     doubt = uncertainty(kept, measure).double()
@@ -133,7 +81,10 @@ def uncertainty_sums(
 
 
 def threshold_from(sums: Float[Tensor, " 4"]) -> Float[Tensor, ""]:
-    """The threshold from :func:`uncertainty_sums` added up; the one mean, if there is only one.
+    """The threshold of the paper, (mean u of right + mean u of wrong) / 2, from a warm-up.
+
+    ``sums`` are those of :func:`uncertainty_sums`, added up. If all were right or all wrong, the
+    one mean that there is; 0 if nothing was kept.
 
     >>> threshold_from(torch.tensor([1.0, 6.0, 10.0, 10.0]))
     tensor(0.3500)

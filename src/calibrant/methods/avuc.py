@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
+import torch
 from torch import Tensor
 
 from calibrant.errors import InputError
-from calibrant.losses.avuc import AvucThreshold, avuc
+from calibrant.losses.avuc import avuc, threshold_from, uncertainty_sums
 from calibrant.losses.prediction import Uncertainty
 from calibrant.methods.around import Regularizer
 from calibrant.methods.base import Method
@@ -38,6 +38,9 @@ class Avuc(Regularizer):
     tensor(0.3394)
     """
 
+    seen: Tensor
+    sums: Tensor
+
     def __init__(
         self,
         task: Method | None = None,
@@ -57,19 +60,19 @@ class Avuc(Regularizer):
         self.warm_up = warm_up
         self.measure: Uncertainty = measure
         self.count_ignored = count_ignored
-        self._seen = 0
-        self._collected = AvucThreshold()
+        # On the device, so that a captured step can count and collect without the host.
+        self.register_buffer("seen", torch.zeros((), dtype=torch.long))
+        self.register_buffer("sums", torch.zeros(4, dtype=torch.float64))
 
     def term(self, step: Step) -> Tensor:
         """AvUC of the kept examples; 0 during the warm-up."""
-        threshold: float | None
         if self.threshold == "warm-up":
-            if self._seen < self.warm_up:
-                self._collect(step)
-                return step.logits.new_zeros(())
-            threshold = self._collected.value
-        else:
-            threshold = None if isinstance(self.threshold, str) else self.threshold
+            self._collect(step)
+            over = self.seen > self.warm_up
+            return self._term(step, threshold_from(self.sums)).where(over, 0)
+        return self._term(step, None if isinstance(self.threshold, str) else self.threshold)
+
+    def _term(self, step: Step, threshold: float | Tensor | None) -> Tensor:
         return avuc(
             step.logits,
             step.labels,
@@ -78,15 +81,10 @@ class Avuc(Regularizer):
             count_ignored=self.count_ignored,
         )
 
-    def get_extra_state(self) -> dict[str, Any]:
-        """How far the warm-up is, and what it collected."""
-        return {"seen": self._seen, "collected": asdict(self._collected)}
-
-    def set_extra_state(self, state: dict[str, Any]) -> None:
-        """Continue the warm-up."""
-        self._seen = state["seen"]
-        self._collected = AvucThreshold(**state["collected"])
-
+    @torch.no_grad()
     def _collect(self, step: Step) -> None:
-        self._seen += 1
-        self._collected += AvucThreshold.of(step.logits, step.labels, measure=self.measure)
+        """Add the uncertainties of this batch while the warm-up lasts."""
+        self.to(step.logits.device)
+        self.seen += 1
+        now = uncertainty_sums(step.logits, step.labels, measure=self.measure)
+        self.sums += now.where(self.seen <= self.warm_up, 0)
