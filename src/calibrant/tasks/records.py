@@ -1,0 +1,68 @@
+"""Records of text files: jsonl, csv and tsv, plain or gzipped, each with its line number."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from calibrant.errors import InputError
+from calibrant.files.lines import numbered_lines
+
+__all__ = ["SUFFIXES", "field", "read_records"]
+
+SUFFIXES = (".jsonl", ".jsonl.gz", ".csv", ".csv.gz", ".tsv", ".tsv.gz")
+
+
+def read_records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Line number and record of each; blank lines are left out."""
+    if not path.is_file():
+        raise InputError(f"There is no file {path}.")
+    if ".jsonl" in path.name.lower():
+        return _json(path)
+    return _table(path, "\t" if ".tsv" in path.name.lower() else ",")
+
+
+def field(record: dict[str, Any], names: Sequence[str], where: str) -> Any:
+    """The value under the first of ``names`` that the record has.
+
+    >>> field({"sentence": "Hello"}, ("text", "sentence"), "news.jsonl, line 1")
+    'Hello'
+    """
+    name = next((name for name in names if name in record), None)
+    if name is None:
+        has = ", ".join(record) or "nothing"
+        raise InputError(f"{where}: expected '{names[0]}', got {has}.")
+    return record[name]
+
+
+def _json(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    for number, line in numbered_lines(path):
+        if line.strip():
+            try:
+                record = json.loads(line)
+            except (ValueError, RecursionError) as error:
+                raise InputError(f"{path}, line {number}: no JSON ({error}).") from None
+            if not isinstance(record, dict):
+                raise InputError(
+                    f"{path}, line {number}: expected an object in braces, got {line.strip()[:40]}."
+                )
+            yield number, record
+
+
+def _table(path: Path, separator: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    reader = csv.reader((line for _, line in numbered_lines(path)), delimiter=separator)
+    try:
+        header = next(reader, [])
+        for row in reader:
+            if row and len(row) != len(header):
+                raise InputError(
+                    f"{path}, line {reader.line_num}: {len(row)} values, but the header has "
+                    f"{len(header)}; text with a separator in it needs quotes."
+                )
+            if row:
+                yield reader.line_num, dict(zip(header, row, strict=True))
+    except csv.Error as error:
+        raise InputError(f"{path}, line {reader.line_num}: {error}.") from None

@@ -1,0 +1,84 @@
+"""The splits of a data set: their names, their files, and the one that is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from calibrant.errors import InputError
+
+__all__ = ["NAMES", "carve", "complete", "split_files", "split_of"]
+
+T = TypeVar("T")
+
+# Split → the names under which people keep it. Out-of-domain data is read where there is some.
+NAMES = {
+    "train": ("train", "training"),
+    "dev": ("dev", "validation", "valid", "val", "devel"),
+    "test": ("test", "testing", "eval"),
+    "ood": ("ood", "oos-test"),
+}
+CARVED = 0.1  # Share of the training split that stands in for a missing one.
+
+
+def split_of(name: str) -> str | None:
+    """The split that a file, a folder or a data set's part is, by its name.
+
+    >>> split_of("validation"), split_of("notes")
+    ('dev', None)
+    """
+    return next((split for split, names in NAMES.items() if name.lower() in names), None)
+
+
+def split_files(folder: Path, suffixes: Iterable[str]) -> dict[str, Path]:
+    """The file of each split in ``folder``, with one of the suffixes; two for one are an error."""
+    found: dict[str, Path] = {}
+    for path in sorted(folder.iterdir()):
+        suffix = next((s for s in suffixes if path.name.lower().endswith(s)), None)
+        split = None if suffix is None else split_of(path.name[: -len(suffix)])
+        if split is None or not path.is_file():
+            continue
+        if split in found:
+            raise InputError(
+                f"{folder} has two files for one split: {found[split].name} and {path.name}."
+            )
+        found[split] = path
+    return found
+
+
+def complete(
+    parts: dict[str, Sequence[T]], where: str, seed: int, *, test: bool = False
+) -> tuple[dict[str, Sequence[T]], tuple[str, ...]]:
+    """The splits with a validation split carved from training where there is none, and a note.
+
+    With ``test``, a missing test split is carved as well; else it is an error.
+    """
+    parts, notes = dict(parts), []
+    wanted = {"test": "test", "dev": "validation"} if test else {"dev": "validation"}
+    missing = next((s for s in ("train", "test") if s not in parts and s not in wanted), None)
+    if missing is not None:
+        raise InputError(f"{where} has no {missing} split; found: {', '.join(parts) or 'none'}.")
+    for split, name in wanted.items():
+        if split not in parts:
+            parts["train"], parts[split] = carve(parts["train"], seed, where)
+            size = len(parts[split])
+            notes.append(f"No {name} split: {size:,} training examples taken (seed {seed}).")
+    return parts, tuple(notes)
+
+
+def carve(train: Sequence[Any], seed: int, where: str) -> tuple[list[Any], list[Any]]:
+    """What is kept of the training split, and a tenth that is taken from it; both in order.
+
+    >>> carve("abcdefghij", seed=0, where="letters")
+    (['a', 'b', 'c', 'd', 'f', 'g', 'h', 'i', 'j'], ['e'])
+    """
+    if len(train) < 2:
+        raise InputError(f"{where}: {len(train)} training examples are too few to part.")
+    order = np.random.default_rng(seed).permutation(len(train))
+    size = max(1, round(CARVED * len(train)))
+    held = set(order[:size].tolist())
+    kept = [example for i, example in enumerate(train) if i not in held]
+    return kept, [example for i, example in enumerate(train) if i in held]
