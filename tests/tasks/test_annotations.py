@@ -1,0 +1,84 @@
+"""jsonl with tokens and tags, or with text and character spans."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from calibrant.errors import InputError
+from calibrant.tasks.annotations import read_jsonl
+from calibrant.tasks.sentences import Sentence
+from calibrant.tasks.words import find_words, from_spans
+
+
+def written(tmp_path: Path, *records: object) -> Path:
+    path = tmp_path / "a.jsonl"
+    path.write_text("\n".join(map(json.dumps, records)), encoding="utf-8")
+    return path
+
+
+def test_tokens_and_spans_are_the_same(tmp_path: Path) -> None:
+    text = {"text": "Anna Lund sings.", "entities": [{"start": 0, "end": 9, "label": "PER"}]}
+    path = written(
+        tmp_path,
+        {"tokens": ["Anna", "Lund", "sings", "."], "tags": ["B-PER", "I-PER", "O", "O"]},
+        {"words": ["Anna", "Lund", "sings", "."], "ner_tags": ["B-PER", "E-PER", "O", "O"]},
+        text,
+        {"text": text["text"], "spans": [[0, 9, "PER"]]},
+    )
+    assert set(read_jsonl(path)) == {
+        Sentence(("Anna", "Lund", "sings", "."), ("B-PER", "I-PER", "O", "O"))
+    }
+
+
+@pytest.mark.parametrize(
+    ("record", "message"),
+    [
+        ({"tokens": ["a", "b"], "tags": ["O"]}, "line 2: 2 words, but 1 tags"),
+        ({"tokens": ["a"], "tags": ["PER"]}, "line 2: 'PER' is not a tag"),
+        ({"tokens": ["a"], "tags": [3]}, "line 2: expected a list of tags as text, got 3"),
+        ({"tokens": "abc", "tags": ["O"]}, "expected a list of words as text, got 'abc'"),
+        ({"tokens": ["a"]}, "line 2: expected 'ner_tags', got tokens"),
+        ({"txt": "a"}, "line 2: expected 'text', got txt"),
+        ({"text": "a"}, "line 2: expected 'entities'"),
+        ({"text": "a", "spans": [[0, 2, "X"]]}, "span 0:2 .X. holds no word"),
+        ({"text": "a  b", "spans": [[1, 3, "X"]]}, "span 1:3 .X. holds no word"),
+        ({"text": "abc", "spans": [[0, 2, "X"], [1, 3, "Y"]]}, "0:2 and 1:3 overlap"),
+        ({"text": "abc", "spans": [[0, 2]]}, "expected spans with start, end and label"),
+        ({"text": "abc", "spans": [{"start": 0}]}, "expected spans with start, end and label"),
+        ([1], "line 2: expected an object"),
+    ],
+)
+def test_bad_records(record: object, message: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=message) as caught:
+        read_jsonl(written(tmp_path, {"tokens": ["a"], "tags": ["O"]}, record))
+    assert "a.jsonl" in str(caught.value)
+
+
+def test_no_json(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"tokens": [', encoding="utf-8")
+    with pytest.raises(InputError, match=r"a\.jsonl, line 1: no JSON"):
+        read_jsonl(path)
+
+
+def test_a_span_inside_a_word_cuts_it() -> None:
+    sentence = from_spans("pre-Brexit-talks", [(4, 10, "EVENT")])
+    assert sentence.words == ("pre", "-", "Brexit", "-", "talks")
+    assert sentence.tags == ("O", "O", "B-EVENT", "O", "O")
+    assert from_spans("unUSAly", [(2, 5, "LOC")]).words == ("un", "USA", "ly")
+    touching = from_spans("ab", [(0, 1, "X"), (1, 2, "X")])
+    assert touching.tags == ("B-X", "B-X")
+
+
+@given(st.text(max_size=40))
+def test_words_cover_all_but_space(text: str) -> None:
+    spans = find_words(text)
+    assert "".join(text[a:b] for a, b in spans) == "".join(text.split())
+    assert all(before[1] <= after[0] for before, after in pairwise(spans))
+    assert from_spans(text, []).words == tuple(text[a:b] for a, b in spans)

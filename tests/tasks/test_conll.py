@@ -1,0 +1,161 @@
+"""CoNLL files: columns, tag schemes, and what is wrong with a bad one."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from seqeval.metrics.sequence_labeling import get_entities
+
+from calibrant.errors import InputError
+from calibrant.tasks.conll import read_conll
+from calibrant.tasks.sentences import Sentence, to_bio
+
+FOUR = """-DOCSTART- -X- O O
+
+EU NNP I-NP I-ORG
+rejects VBZ I-VP O
+German JJ I-NP I-MISC
+call NN I-NP O
+
+Peter NNP I-NP I-PER
+Blackburn NNP I-NP I-PER
+"""
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_bytes(text.encode())
+    return path
+
+
+def test_four_columns_iob1(tmp_path: Path) -> None:
+    assert read_conll(write(tmp_path / "a.conll", FOUR)) == [
+        Sentence(("EU", "rejects", "German", "call"), ("B-ORG", "O", "B-MISC", "O")),
+        Sentence(("Peter", "Blackburn"), ("B-PER", "I-PER")),
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Anna\tB-PER\nsings\tO\n\nHi\tO\n",
+        "Anna\tB-PER\nsings\tO\n\nHi\tO",  # no newline at the end
+        "Anna B-PER\nsings O\n\nHi O\n",
+        "Anna  B-PER \nsings   O\n\n\n\nHi O\n\n\n",
+        "\n\nAnna\tB-PER\r\nsings\tO\r\n \t \r\nHi\tO\r\n",
+        "\ufeffAnna\tB-PER\nsings\tO\n\nHi\tO\n",  # byte order mark
+        "Anna\tNNP\tx\tB-PER\nsings\tVB\ty\tO\n-DOCSTART-\tX\tX\tO\nHi\tUH\tz\tO\n",
+    ],
+    ids=["tab", "end", "space", "spaces", "crlf", "mark", "docstart"],
+)
+def test_layouts(text: str, tmp_path: Path) -> None:
+    expected = [Sentence(("Anna", "sings"), ("B-PER", "O")), Sentence(("Hi",), ("O",))]
+    assert read_conll(write(tmp_path / "a.conll", text)) == expected
+    (tmp_path / "b.conll.gz").write_bytes(gzip.compress(text.encode()))
+    assert read_conll(tmp_path / "b.conll.gz") == expected
+
+
+def test_odd_words_stay_whole(tmp_path: Path) -> None:
+    text = "New\u00a0York\tB-LOC\n\u00a0\tO\na b\tO\n\u2028\tO\n"
+    assert read_conll(write(tmp_path / "a.conll", text))[0].words == (
+        "New\u00a0York",
+        "\u00a0",
+        "a b",
+        "\u2028",
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("Anna\tB-PER\nsings\n", "line 2: expected a word and its tag, got 'sings'"),
+        ("Anna\tB-PER\n\tO\n", "line 2: expected a word and its tag"),
+        ("Anna\tPER\n", "line 1: 'PER' is not a tag of IOB1, BIO or BIOES"),
+        ("Anna\tB-PER\n\nsings\tX-PER\n", "line 3: 'X-PER' is not a tag"),
+        ("Anna\tb-per\n", "line 1: 'b-per' is not a tag"),
+        ("", "holds no sentence"),
+        ("\n\n\n", "holds no sentence"),
+        ("-DOCSTART- O\n\n", "holds no sentence"),
+    ],
+)
+def test_bad_files(text: str, message: str, tmp_path: Path) -> None:
+    path = write(tmp_path / "bad.conll", text)
+    with pytest.raises(InputError, match=message) as caught:
+        read_conll(path)
+    assert "bad.conll" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_wrong_encoding_and_missing_file(tmp_path: Path) -> None:
+    path = tmp_path / "latin.conll"
+    path.write_bytes("Anna\tO\nMüller\tB-PER\n".encode("latin-1"))
+    with pytest.raises(InputError, match=r"latin\.conll: not UTF-8"):
+        read_conll(path)
+    path.write_bytes("Anna\tO\n".encode("utf-16"))
+    with pytest.raises(InputError, match="not UTF-8"):
+        read_conll(path)
+    with pytest.raises(InputError, match="There is no file"):
+        read_conll(tmp_path / "none.conll")
+    with pytest.raises(InputError, match="There is no file"):
+        read_conll(tmp_path)
+
+
+def tags(spans: list[tuple[int, str]], scheme: str) -> tuple[str, ...]:
+    """The tags of (length, type) spans end to end; type "" is outside."""
+    written: list[str] = []
+    before = ""
+    for length, kind in spans:
+        if not kind:
+            written += ["O"] * length
+        elif scheme == "IOB1":
+            written += ["B-" + kind if before == kind else "I-" + kind] + ["I-" + kind] * (
+                length - 1
+            )
+        elif scheme == "BIO":
+            written += ["B-" + kind] + ["I-" + kind] * (length - 1)
+        else:
+            single, last = ("S-", "E-") if scheme == "BIOES" else ("U-", "L-")
+            inside = ["B-" + kind] + ["I-" + kind] * (length - 2) + [last + kind]
+            written += [single + kind] if length == 1 else inside
+        before = kind
+    return tuple(written)
+
+
+span = st.tuples(st.integers(1, 3), st.sampled_from(["", "PER", "LOC", "B-x"]))
+corpus = st.lists(st.lists(span, max_size=6), max_size=5)
+
+
+@given(corpus, st.sampled_from(["IOB1", "BIO", "BIOES", "BILOU"]))
+def test_every_scheme_becomes_the_same_bio(sentences, scheme: str) -> None:
+    def written(scheme: str) -> list[Sentence]:
+        found = [tags(spans, scheme) for spans in sentences]
+        return [Sentence(tuple("w" * len(t)), t) for t in found]
+
+    assert to_bio(written(scheme)) == written("BIO")
+
+
+@given(st.lists(st.lists(st.sampled_from(["O", "B-A", "I-A", "B-B", "I-B"]), max_size=6)))
+def test_ill_formed_tags_mark_the_same_entities(sequences) -> None:
+    """What seqeval reads from the tags as they came is what it reads from BIO."""
+    sentences = [Sentence(tuple("w" * len(t)), tuple(t)) for t in sequences]
+    for before, after in zip(sentences, to_bio(sentences), strict=True):
+        assert get_entities(list(before.tags)) == get_entities(list(after.tags))
+
+
+def test_bare_tags_and_ill_formed_bioes() -> None:
+    bare = Sentence(("a", "b", "c", "d"), ("O", "B", "I", "O"))
+    assert to_bio([bare]) == [bare]
+    assert to_bio([Sentence(("a", "b", "c"), ("O", "I", "I"))])[0].tags == ("O", "B", "I")
+    # After an end, the next entity begins, whatever its letter.
+    odd = Sentence(tuple("abcd"), ("B-X", "E-X", "I-X", "E-X"))
+    assert to_bio([odd])[0].tags == ("B-X", "I-X", "B-X", "I-X")
+
+
+def test_bio_with_a_stray_inside_is_left_alone() -> None:
+    stray = [Sentence(("a", "b"), ("B-X", "O")), Sentence(("c",), ("I-X",))]
+    assert to_bio(stray) == stray
+    assert to_bio([]) == []
+    assert to_bio([Sentence((), ())]) == [Sentence((), ())]
