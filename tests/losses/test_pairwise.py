@@ -122,8 +122,7 @@ class TestAgainstTheMatrixTwin:
     def test_violation(self, kind, n, device):
         confidence, error, _, counted = example(kind, n, device)
         pairs = ((error[:, None] > error) & counted & counted[:, None]).sum().clamp(min=1)
-        assert order_violation(confidence, error, counted)[1].clamp(min=1) == pairs
-        got = differentiate(lambda c: order_violation(c, error, counted)[0] / pairs, confidence)
+        got = differentiate(lambda c: order_violation(c, error, counted), confidence)
         close(got, differentiate(lambda c: matrix_violation(c, error, counted) / pairs, confidence))
 
     @pytest.mark.parametrize("bandwidth", [0.4, 0.01, 1e-3])
@@ -162,10 +161,12 @@ class TestAgainstTheLoop:
     @given(rows=tied)
     def test_violation(self, rows):
         confidence, error, _, counted = columns(rows)
-        total, pairs = order_violation(*tensors(confidence, error), torch.tensor(counted).bool())
-        expected = loop_violation(confidence, error, counted)
-        assert float(total) == pytest.approx(expected[0], abs=1e-12)
-        assert int(pairs) == expected[1]
+        inputs = (*tensors(confidence, error), torch.tensor(counted).bool())
+        total, pairs = loop_violation(confidence, error, counted)
+        value = order_violation(*inputs, normalize=False)
+        assert float(value) == pytest.approx(total, abs=1e-12)
+        assert float(order_violation(*inputs)) == pytest.approx(total / max(pairs, 1), abs=1e-12)
+        assert dominance.violation(*inputs)[2] == pairs
 
     @given(rows=tied, bandwidth=st.sampled_from([0.4, 0.05, 1e-3]))
     def test_kernel(self, rows, bandwidth):
@@ -200,12 +201,11 @@ def tensors(*columns):
 def test_nothing_counted_is_zero(n):
     confidence = torch.rand(n, dtype=torch.float64, requires_grad=True)
     other, nothing = torch.rand(n, dtype=torch.float64), torch.zeros(n, dtype=torch.bool)
-    total, pairs = order_violation(confidence, other, nothing)
-    value = total + kernel_calibration(confidence, other, nothing.double())
+    value = order_violation(confidence, other, nothing)
+    value = value + kernel_calibration(confidence, other, nothing.double())
     value = value + smooth_gap(confidence, other, nothing)
     value.backward()
     assert value == 0
-    assert pairs == 0
     assert torch.equal(confidence.grad, torch.zeros(n, dtype=torch.float64))
 
 
@@ -213,12 +213,12 @@ def test_nothing_counted_is_zero(n):
 def test_what_does_not_count_may_hold_anything():
     confidence, error, correct, counted = example("spread", 50)
     expected = (
-        order_violation(confidence, error, counted)[0],
+        order_violation(confidence, error, counted),
         smooth_gap(confidence, correct, counted),
     )
     confidence[~counted] = torch.nan
     error[~counted] = torch.inf
-    got = order_violation(confidence, error, counted)[0], smooth_gap(confidence, correct, counted)
+    got = order_violation(confidence, error, counted), smooth_gap(confidence, correct, counted)
     assert torch.equal(torch.stack(got), torch.stack(expected))
 
 
@@ -259,7 +259,7 @@ def test_a_lonely_example_keeps_its_digits_beside_a_crowd():
 
 def test_large_n_agrees_with_sums_in_blocks():
     confidence, error, correct, _ = example("piled up", 5000)
-    total, pairs = order_violation(confidence, error)
+    total, _, pairs = dominance.violation(confidence, error, None)
     blocks = [slice(i, i + 250) for i in range(0, 5000, 250)]
     excess = [
         ((confidence[b, None] - confidence).clamp(min=0) * (error[b, None] > error)).square().sum()

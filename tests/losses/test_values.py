@@ -258,20 +258,17 @@ def test_avuc_threshold_adds_up(batch):
     kept = list(examples(logits, labels))
     right = mean(entropy(p) for p, y, _ in kept if is_right(p, y))
     wrong = mean(entropy(p) for p, y, _ in kept if not is_right(p, y))
-    whole = losses.AvucThreshold.of(logits, labels)
-    parts = losses.AvucThreshold()
-    for i in range(0, 24, 5):
-        parts += losses.AvucThreshold.of(logits[i : i + 5], labels[i : i + 5])
-    assert whole.value == pytest.approx((right + wrong) / 2, rel=1e-12)
-    assert parts.value == pytest.approx(whole.value, rel=1e-12)
-    assert (parts.count_right, parts.count_wrong) == (whole.count_right, whole.count_wrong)
-    only_right = losses.AvucThreshold.of(
-        logits, torch.where(labels == -100, -100, logits.argmax(-1))
+    whole = losses.uncertainty_sums(logits, labels)
+    parts = sum(
+        losses.uncertainty_sums(logits[i : i + 5], labels[i : i + 5]) for i in range(0, 24, 5)
     )
-    assert only_right.count_wrong == 0
-    assert only_right.value == pytest.approx(only_right.sum_right / only_right.count_right)
-    with pytest.raises(InputError, match="no kept example"):
-        _ = losses.AvucThreshold().value
+    torch.testing.assert_close(parts, whole, rtol=1e-13, atol=0)
+    assert float(losses.threshold_from(whole)) == pytest.approx((right + wrong) / 2, rel=1e-12)
+    all_right = torch.where(labels == -100, -100, logits.argmax(-1))
+    only = losses.uncertainty_sums(logits, all_right)
+    assert only[3] == 0
+    assert losses.threshold_from(only) == only[0] / only[2]
+    assert losses.threshold_from(losses.uncertainty_sums(logits, torch.full((24,), -100))) == 0
 
 
 def test_mdca_and_dca_by_loops(batch):

@@ -16,7 +16,7 @@ from calibrant.extras import require
 require("torch", "torch", "Training with a calibration loss")
 require("jaxtyping", "torch", "Training with a calibration loss")
 
-from calibrant.losses.avuc import AvucThreshold, avuc  # noqa: E402
+from calibrant.losses.avuc import avuc, threshold_from, uncertainty_sums  # noqa: E402
 from calibrant.losses.brier import mse  # noqa: E402
 from calibrant.losses.cross_entropy import cross_entropy, soft_cross_entropy  # noqa: E402
 from calibrant.losses.dece import dece  # noqa: E402
@@ -32,7 +32,6 @@ from calibrant.losses.sece import sece  # noqa: E402
 
 __all__ = [
     "IGNORED",
-    "AvucThreshold",
     "avuc",
     "cross_entropy",
     "dca",
@@ -48,5 +47,7 @@ __all__ = [
     "mse",
     "sece",
     "soft_cross_entropy",
+    "threshold_from",
+    "uncertainty_sums",
     "weighted_mmce",
 ]

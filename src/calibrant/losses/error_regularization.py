@@ -55,8 +55,7 @@ def error_regularization(
         errors = flatten(error, labels, kept, "error_regularization's error").detach()
     else:
         errors = _errors(kept, top, error)
-    total, pairs = order_violation(top.confidence, errors, kept.counted)
-    return total / pairs.clamp(min=1) if normalize else total
+    return order_violation(top.confidence, errors, kept.counted, normalize=normalize)
 
 
 def _errors(kept: Kept, top: TopLabel, kind: str) -> Float[Tensor, " n"]:

@@ -28,20 +28,27 @@ def order_violation(
     confidence: Float[Tensor, " n"],
     error: Float[Tensor, " n"],
     counted: Bool[Tensor, " n"] | None = None,
-) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
-    r"""How much examples with the larger error have the larger confidence, and over how many pairs.
+    *,
+    normalize: bool = True,
+) -> Float[Tensor, ""]:
+    r"""How much examples with the larger error have the larger confidence.
 
-    .. math:: \sum_{ij} \max(0, c_i - c_j)^2 \, 1[e_i > e_j], \qquad \sum_{ij} 1[e_i > e_j]
+    .. math:: \frac1P \sum_{ij} \max(0, c_i - c_j)^2 \, 1[e_i > e_j], \qquad
+        P = \sum_{ij} 1[e_i > e_j]
 
-    over the examples ``counted`` (all, by default). The gradient flows to c alone: e only orders.
+    over the examples ``counted`` (all, by default); the sum alone with ``normalize=False``. The
+    gradient flows to c alone: e only orders.
 
     >>> confidence, error = torch.tensor([0.9, 0.6, 0.8]), torch.tensor([1.0, 0.0, 0.0])
-    >>> order_violation(confidence, error)  # 0.3² + 0.1², two pairs
-    (tensor(0.1000), tensor(2.))
+    >>> order_violation(confidence, error)  # 0.3² and 0.1², two pairs
+    tensor(0.0500)
     """
     with torch.no_grad():
-        total, gradient, pairs = dominance.violation(widest(confidence), error, counted)
-    return _attach(confidence, total, gradient), pairs.to(confidence.dtype)
+        value, gradient, pairs = dominance.violation(widest(confidence), error, counted)
+        if normalize:
+            pairs = pairs.clamp(min=1)
+            value, gradient = value / pairs, gradient / pairs
+    return _attach(confidence, value, gradient)
 
 
 def kernel_calibration(
