@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from calibrant.errors import InputError
-from calibrant.tasks import hub
+from calibrant.tasks import network
 from calibrant.tasks.catalogue import CORPORA
 from calibrant.tasks.ner import NerCorpus, label_set, load_corpus
 from calibrant.tasks.sentences import Sentence
@@ -246,7 +246,7 @@ def test_hub_names(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.delenv("CALIBRANT_DATA", raising=False)
     monkeypatch.setattr(datasets, "load_dataset", load)
-    monkeypatch.setattr(hub, "_reachable", lambda _: True)
+    monkeypatch.setattr(network, "reachable", lambda _: True)
     for name in ("conll2003", "wikiann-en", "wnut17", "somebody/corpus:part"):
         assert load_corpus(name).test == SENTENCES
     parquet = {"data_dir": None, "revision": "refs/convert/parquet"}
@@ -278,7 +278,7 @@ def test_without_a_network_one_clear_line(
     name: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv("CALIBRANT_DATA", raising=False)
-    monkeypatch.setattr(hub, "_reachable", lambda _: False)
+    monkeypatch.setattr(network, "reachable", lambda _: False)
     before = datasets.config.HF_HUB_OFFLINE
     with pytest.raises(
         InputError, match=r"Cannot load '.*' from the hub: .*Without a network"
@@ -287,11 +287,3 @@ def test_without_a_network_one_clear_line(
     assert "\n" not in str(e.value)
     assert capfd.readouterr().err == ""
     assert before == datasets.config.HF_HUB_OFFLINE
-
-
-def test_reachable(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY"):
-        monkeypatch.delenv(name, raising=False)
-    assert not hub._reachable("http://localhost:9")  # The discard port: nobody listens.
-    monkeypatch.setenv("HTTPS_PROXY", "http://proxy")
-    assert hub._reachable("http://localhost:9")

