@@ -21,23 +21,29 @@ _CHUNK = 1 << 18
 def fit_matrix(
     features: np.ndarray, labels: np.ndarray, start: np.ndarray, penalty: Penalty
 ) -> tuple[np.ndarray, np.ndarray]:
-    """W (K, K) and b (K,) that minimise the mean NLL of softmax(W x + b), plus the penalty."""
-    classes = features.shape[1]
+    """W (K, K) and b (K,) that minimise the mean NLL of softmax(W x + b), plus the penalty.
+
+    Sought as W and c = b + W m, m the mean of x: log-probabilities are far from 0, which ties the
+    weights to the intercepts, and about their mean it takes several times fewer steps.
+    """
+    n, classes = features.shape
+    middle = features.mean(axis=0)
 
     def value(theta: np.ndarray) -> tuple[float, np.ndarray]:
-        weights, intercepts = theta[:-classes].reshape(classes, classes), theta[-classes:]
+        weights, shifted = theta[:-classes].reshape(classes, classes), theta[-classes:]
+        intercepts = shifted - weights @ middle
         loss, w_slope, b_slope = penalty(weights, intercepts)
-        n = len(labels)
         for part in _parts(n, classes):
             nll, residual = _residual(features[part] @ weights.T + intercepts, labels[part])
             loss += nll / n
             w_slope = w_slope + residual.T @ features[part] / n
             b_slope = b_slope + residual.sum(axis=0) / n
-        return loss, np.append(w_slope, b_slope)
+        return loss, np.append(w_slope - np.outer(b_slope, middle), b_slope)
 
-    best = minimize(value, np.append(start, np.zeros(classes)))
+    best = minimize(value, np.append(start, start @ middle), tolerance=1e-6)
     _warn_unless_converged(best)
-    return best.x[:-classes].reshape(classes, classes), best.x[-classes:]
+    weights, shifted = best.x[:-classes].reshape(classes, classes), best.x[-classes:]
+    return weights, shifted - weights @ middle
 
 
 def fit_vector(
