@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
-from calibrant.errors import InputError
+from calibrant.errors import InputError, unknown_name
 
-__all__ = ["NAMES", "carve", "complete", "split_files", "split_of"]
+__all__ = ["NAMES", "carve", "complete", "part_of", "split_files", "split_of"]
 
 T = TypeVar("T")
 
@@ -31,6 +31,19 @@ def split_of(name: str) -> str | None:
     ('dev', None)
     """
     return next((split for split, names in NAMES.items() if name.lower() in names), None)
+
+
+def part_of(parts: Mapping[str, T], split: str) -> T:
+    """The part of that name.
+
+    >>> part_of({"train": [1], "test": [2]}, "tset")
+    Traceback (most recent call last):
+    ...
+    calibrant.errors.InputError: Unknown split 'tset'. Did you mean 'test'?
+    """
+    if split not in parts:
+        raise unknown_name("split", split, parts)
+    return parts[split]
 
 
 def split_files(folder: Path, suffixes: Iterable[str]) -> dict[str, Path]:

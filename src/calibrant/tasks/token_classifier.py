@@ -43,23 +43,24 @@ def build_head(
     return nn.Sequential(*layers, nn.Dropout(dropout), nn.Linear(features, classes))
 
 
-def load_encoder(encoder: str | Path, labels: Sequence[str]) -> nn.Module:
-    """``AutoModelForTokenClassification`` for these labels, from a folder or a hub name."""
+def load_encoder(encoder: str | Path, labels: Sequence[str], unit: str = "token") -> nn.Module:
+    """A pretrained classifier of each token, or sequence, from a folder or a hub name."""
     transformers = require("transformers", "transformers", "A pretrained encoder")
     numbers = dict(enumerate(labels))
     names = {"id2label": numbers, "label2id": {name: k for k, name in numbers.items()}}
+    auto = getattr(transformers, f"AutoModelFor{unit.capitalize()}Classification")
     loud = transformers.utils.logging.get_verbosity()
     transformers.utils.logging.set_verbosity_error()  # A new head is meant, and no news.
     try:
         with asking_the_hub(str(encoder)):
-            model = transformers.AutoModelForTokenClassification.from_pretrained(
+            model = auto.from_pretrained(
                 str(encoder), num_labels=len(labels), dtype=torch.float32, **names
             )
     except (OSError, ValueError) as error:
         raise InputError(f"Cannot load the encoder '{encoder}': {first_line(error)}") from None
     finally:
         transformers.utils.logging.set_verbosity(loud)
-    if not hasattr(model, "classifier"):
+    if unit == "token" and not hasattr(model, "classifier"):
         raise InputError(f"{type(model).__name__} has no 'classifier' to put a head in.")
     return cast(nn.Module, model)
 

@@ -1,0 +1,176 @@
+"""Images with labels from every kind of source, and what is wrong with some."""
+
+from __future__ import annotations
+
+import sys
+import types
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from calibrant.errors import InputError, MissingExtraError
+from calibrant.tasks.image import ImageTask
+from calibrant.tasks.pictures import load_pictures
+
+IMAGES = np.random.default_rng(0).integers(0, 256, (20, 6, 5, 3), np.uint8)
+LABELS = np.arange(20) % 3
+NAMES = np.array(["ant", "bee", "fly"])
+
+
+def splits(**extra: np.ndarray) -> dict[str, np.ndarray]:
+    parts = {f"{s}_images": IMAGES for s in ("train", "val", "test")}
+    return {**parts, **{f"{s}_labels": LABELS for s in ("train", "val", "test")}, **extra}
+
+
+def test_npz(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", **splits())
+    found = load_pictures(str(tmp_path / "a.npz"))
+    assert found.labels == ("0", "1", "2")
+    np.testing.assert_array_equal(found.images["dev"], IMAGES)
+    np.testing.assert_array_equal(found.classes["test"], LABELS)
+    np.savez(tmp_path / "b.npz", **splits(label_names=NAMES))
+    assert load_pictures(str(tmp_path / "b.npz")).labels == ("ant", "bee", "fly")
+    np.savez(tmp_path / "c.npz", train_images=IMAGES[..., 0], train_labels=LABELS)
+    grey = load_pictures(str(tmp_path / "c.npz"))
+    assert grey.images["train"].shape == (16, 6, 5, 1)
+    assert len(grey.notes) == 2
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"x": IMAGES}, "has no 'train_images'; it has x"),
+        ({"train_images": IMAGES}, r"train_images: expected bytes .* and 0 labels"),
+        ({"train_images": IMAGES / 255, "train_labels": LABELS}, "got float64"),
+        ({"train_images": IMAGES[0, 0], "train_labels": LABELS}, "expected bytes"),
+        (splits(test_labels=LABELS + 1), "test split, example 3: label '3' does not occur"),
+        (splits(train_images=IMAGES[:0], train_labels=LABELS[:0]), "no training images"),
+    ],
+)
+def test_bad_npz(arrays: dict[str, np.ndarray], message: str, tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", **arrays)
+    with pytest.raises(InputError, match=message):
+        load_pictures(str(tmp_path / "a.npz"))
+
+
+def test_damaged_npz(tmp_path: Path) -> None:
+    path = tmp_path / "a.npz"
+    with pytest.raises(InputError, match="Cannot read"):
+        load_pictures(str(path))
+    np.savez(path, **splits())
+    path.write_bytes(path.read_bytes()[:500])
+    with pytest.raises(InputError, match="Cannot read"):
+        load_pictures(str(path))
+    path.write_bytes(b"")
+    with pytest.raises(InputError, match="Cannot read"):
+        load_pictures(str(path))
+
+
+def write_folder(folder: Path, kind: str = "png") -> None:
+    pil = pytest.importorskip("PIL.Image")
+    for i, (image, label) in enumerate(zip(IMAGES, LABELS, strict=True)):
+        place = folder / NAMES[label]
+        place.mkdir(parents=True, exist_ok=True)
+        pil.fromarray(image).save(place / f"{i:02}.{kind}")
+
+
+def test_class_folders(tmp_path: Path) -> None:
+    write_folder(tmp_path / "a")
+    found = load_pictures(str(tmp_path / "a"))
+    assert found.labels == ("ant", "bee", "fly")
+    together = np.concatenate([found.images[split] for split in ("train", "dev", "test")])
+    assert sorted(map(bytes, together)) == sorted(map(bytes, IMAGES))
+    for split in ("train", "test", "valid"):
+        write_folder(tmp_path / "b" / split)
+    found = load_pictures(str(tmp_path / "b"))
+    assert found.notes == ()
+    order = np.argsort(LABELS, kind="stable")
+    np.testing.assert_array_equal(found.images["dev"], IMAGES[order])
+    np.testing.assert_array_equal(found.classes["dev"], LABELS[order])
+
+
+def test_sizes_and_modes(tmp_path: Path) -> None:
+    pil = pytest.importorskip("PIL.Image")
+    write_folder(tmp_path)
+    pil.new("RGBA", (9, 9)).save(tmp_path / "ant" / "odd.png")
+    with pytest.raises(InputError, match=r"images of several shapes.*pass size="):
+        load_pictures(str(tmp_path))
+    assert load_pictures(str(tmp_path), size=4).images["train"].shape[1:] == (4, 4, 3)
+    (tmp_path / "bee" / "broken.png").write_bytes(b"no image")
+    with pytest.raises(InputError, match=r"broken\.png is not an image that can be read"):
+        load_pictures(str(tmp_path), size=4)
+
+
+def test_empty_folder(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"expected a folder for each class with \.png"):
+        load_pictures(str(tmp_path))
+
+
+def test_digits() -> None:
+    pytest.importorskip("sklearn")
+    found = load_pictures("digits")
+    assert sum(len(part) for part in found.images.values()) == 1797
+    assert found.labels == tuple("0123456789")
+    assert found.images["train"].shape[1:] == (8, 8, 1)
+    assert found.images["train"].max() == 255
+    assert len(found.notes) == 2
+
+
+def test_torchvision_names(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The real library is not needed to see that what it returns is understood."""
+    asked: list[dict[str, object]] = []
+
+    class Stand:
+        data, targets, classes = IMAGES, LABELS.tolist(), NAMES.tolist()
+
+        def __init__(self, **options: object) -> None:
+            asked.append(options)
+
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path))
+    monkeypatch.setitem(sys.modules, "torchvision", types.ModuleType("torchvision"))
+    library = types.SimpleNamespace(CIFAR10=Stand)
+    monkeypatch.setitem(sys.modules, "torchvision.datasets", library)
+    found = load_pictures("cifar10")
+    assert found.labels == ("ant", "bee", "fly")
+    np.testing.assert_array_equal(found.images["test"], IMAGES)
+    assert [options["train"] for options in asked] == [True, False]
+    assert asked[0]["root"] == str(tmp_path / "datasets")
+
+
+def test_names_that_lead_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InputError, match=r"Unknown image set 'cifar'\. Did you mean 'cifar10'"):
+        load_pictures("cifar")
+    monkeypatch.setitem(sys.modules, "torchvision", None)
+    monkeypatch.setitem(sys.modules, "torchvision.datasets", None)
+    with pytest.raises(MissingExtraError, match="'mnist' needs torchvision"):
+        load_pictures("mnist")
+
+
+def test_saved_by_the_datasets_library(tmp_path: Path) -> None:
+    datasets = pytest.importorskip("datasets")
+    pil = pytest.importorskip("PIL.Image")
+    features = datasets.Features(
+        {"img": datasets.Image(), "label": datasets.ClassLabel(names=NAMES.tolist())}
+    )
+    rows = {"img": [pil.fromarray(i) for i in IMAGES], "label": LABELS.tolist()}
+    part = datasets.Dataset.from_dict(rows, features=features)
+    datasets.disable_progress_bars()
+    datasets.DatasetDict({"train": part, "test": part}).save_to_disk(tmp_path / "saved")
+    found = load_pictures(str(tmp_path / "saved"))
+    np.testing.assert_array_equal(found.images["test"], IMAGES)
+    np.testing.assert_array_equal(found.classes["test"], LABELS)
+
+
+def test_training_images_have_mean_zero_and_deviation_one(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    np.savez(tmp_path / "a.npz", **splits())
+    task = ImageTask.open(str(tmp_path / "a.npz"))
+    batch = task.collate(task.load("train"))["pixel_values"].numpy()
+    assert batch.shape == (20, 3, 6, 5)
+    np.testing.assert_allclose(batch.mean((0, 2, 3)), 0, atol=1e-5)
+    np.testing.assert_allclose(batch.std((0, 2, 3)), 1, atol=1e-5)
+    black = ImageTask(load_pictures(str(tmp_path / "a.npz")))
+    black.pictures.images["train"][:] = 7
+    same = ImageTask(black.pictures)
+    assert np.isfinite(same.collate(same.load("train"))["pixel_values"].numpy()).all()

@@ -1,0 +1,152 @@
+"""Texts with labels from every kind of source, and what is wrong with some."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from calibrant.errors import InputError
+from calibrant.predictions import IGNORED
+from calibrant.tasks.labelled import label_names
+from calibrant.tasks.text import TextTask, load_texts
+
+PETS = [("It barks.", "dog"), ("It purrs, and\nsleeps.", "cat"), ("", "dog"), ("Miau!", "cat")] * 5
+
+
+def write(folder: Path, split: str, suffix: str, pairs=PETS) -> None:
+    folder.mkdir(exist_ok=True)
+    separator = "\t" if "tsv" in suffix else ","
+    if "jsonl" in suffix:
+        text = "\n".join(json.dumps({"text": t, "label": y}) for t, y in pairs)
+    else:
+        rows = [("text", "label"), *pairs]
+        text = "\n".join(separator.join(f'"{cell}"' for cell in row) for row in rows)
+    path = folder / f"{split}{suffix}"
+    path.write_bytes(gzip.compress(text.encode()) if suffix.endswith("gz") else text.encode())
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".jsonl", ".csv.gz", ".jsonl.gz"])
+def test_files(suffix: str, tmp_path: Path) -> None:
+    for split in ("train", "dev", "test"):
+        write(tmp_path, split, suffix)
+    corpus = load_texts(str(tmp_path))
+    assert corpus.labels == ("cat", "dog")
+    for split in ("train", "dev", "test"):
+        names = [corpus.labels[y] for y in corpus.classes[split]]
+        assert list(zip(corpus.texts[split], names, strict=True)) == PETS
+    assert corpus.notes == ("15 texts are empty.",)
+
+
+def test_class_folders(tmp_path: Path) -> None:
+    for split in ("train", "test"):
+        for label in ("cat", "dog"):
+            (tmp_path / split / label).mkdir(parents=True)
+            for i in range(4):
+                path = tmp_path / split / label / f"{i}.txt"
+                path.write_text(f"{label} {split} {i}", encoding="utf-8")
+    corpus = load_texts(str(tmp_path))
+    assert len(corpus.texts["train"]) == 7
+    assert corpus.texts["test"][4] == "dog test 0"
+    assert corpus.notes == ("No validation split: 1 training examples taken (seed 0).",)
+    whole = load_texts(str(tmp_path / "train"))  # No splits at all.
+    assert [len(whole.texts[split]) for split in ("train", "dev", "test")] == [6, 1, 1]
+    assert len(whole.notes) == 2
+    (tmp_path / "test" / "dog" / "1.txt").write_bytes(b"\xff\xfe\xfa")
+    with pytest.raises(InputError, match=r"1\.txt: not UTF-8"):
+        load_texts(str(tmp_path))
+
+
+def test_saved_by_the_datasets_library(tmp_path: Path) -> None:
+    datasets = pytest.importorskip("datasets")
+    names = ["dog", "cat"]  # The library's order of classes is not ours.
+    features = datasets.Features(
+        {"sentence": datasets.Value("string"), "label": datasets.ClassLabel(names=names)}
+    )
+    rows = {"sentence": [t for t, _ in PETS], "label": [names.index(y) for _, y in PETS]}
+    part = datasets.Dataset.from_dict(rows, features=features)
+    datasets.disable_progress_bars()
+    datasets.DatasetDict({"train": part, "test": part}).save_to_disk(tmp_path / "saved")
+    corpus = load_texts(str(tmp_path / "saved"))
+    found = [corpus.labels[y] for y in corpus.classes["test"]]
+    assert list(zip(corpus.texts["test"], found, strict=True)) == PETS
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("text,label\na,b,c\n", r"train\.csv, line 2: 3 values, but the header has 2"),
+        ("txt,label\na,b\n", r"train\.csv, line 2: expected 'text', got txt, label"),
+        ("text,y\na,b\n", r"line 2: expected 'label', got text, y"),
+        ("text,label\na,\n", "line 2: expected a text and a label"),
+        ("text,label\n", "has no training texts"),
+        ("", "has no training texts"),
+    ],
+)
+def test_bad_csv(text: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "train.csv").write_text(text)
+    with pytest.raises(InputError, match=message) as caught:
+        load_texts(str(tmp_path))
+    assert "\n" not in str(caught.value)
+
+
+def test_bad_jsonl(tmp_path: Path) -> None:
+    path = tmp_path / "train.jsonl"
+    for line, message in (
+        ('{"text": 3, "label": "a"}', "line 1: expected a text and a label, got 3"),
+        ('{"text": "a", "label": null}', "got 'a' and None"),
+        ("nonsense", "line 1: no JSON"),
+    ):
+        path.write_text(line)
+        with pytest.raises(InputError, match=message):
+            load_texts(str(tmp_path))
+    path.write_bytes('{"text": "Größe", "label": "a"}'.encode("latin-1"))
+    with pytest.raises(InputError, match="not UTF-8"):
+        load_texts(str(tmp_path))
+
+
+def test_label_in_test_that_training_lacks(tmp_path: Path) -> None:
+    write(tmp_path, "train", ".csv")
+    write(tmp_path, "test", ".csv", [*PETS, ("Blub.", "fish")])
+    with pytest.raises(InputError, match="test split, example 21: label 'fish' does not occur"):
+        load_texts(str(tmp_path))
+    write(tmp_path, "test", ".csv")
+    write(tmp_path, "ood", ".csv", [("Blub.", "fish"), ("Wow", "dog")])
+    assert load_texts(str(tmp_path)).classes["ood"] == [IGNORED, 1]
+
+
+def test_number_labels_are_sorted_by_value(tmp_path: Path) -> None:
+    assert label_names(["10", "9", "1"]) == ("1", "9", "10")
+    assert label_names(["10", "9", "a"]) == ("10", "9", "a")
+
+
+def test_unknown_name() -> None:
+    with pytest.raises(InputError, match="Unknown text corpus 'pets'"):
+        load_texts("pets")
+
+
+def test_long_texts_are_shortened_and_noted(tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
+    write(tmp_path, "train", ".csv", [("word " * 100, "a"), ("", "b"), ("word", "a")] * 4)
+    task = TextTask.open(str(tmp_path), max_length=16)
+    ids = [example["input_ids"] for example in task.load("train")]
+    cls, sep = task.tokenizer.cls_token_id, task.tokenizer.sep_token_id
+    assert {len(i) for i in ids} == {2, 3, 16}
+    assert all(i[0] == cls and i[-1] == sep for i in ids)
+    assert task.notes[-1].endswith("texts of train shortened to 16 pieces.")
+
+
+def test_counts_of_the_real_corpora(corpora: Path) -> None:
+    news = load_texts("20newsgroups", corpora)
+    assert len(news.texts["train"]) + len(news.texts["dev"]) == 11_314
+    assert len(news.texts["test"]) == 7_532
+    assert len(news.labels) == 20
+    assert "empty" in news.notes[-1]
+    intents = load_texts("clinc150", corpora)
+    sizes = {split: len(texts) for split, texts in intents.texts.items()}
+    assert sizes == {"train": 15_000, "dev": 3_000, "test": 4_500, "ood": 1_000}
+    assert len(intents.labels) == 150
+    assert set(intents.classes["ood"]) == {IGNORED}
+    assert intents.notes == ()
