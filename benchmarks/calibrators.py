@@ -229,22 +229,25 @@ def binning_times(n: int, rounds: int) -> dict[str, Any]:
     part = slice(0, n // 10)
     _, whole = timed(one_vs_rest_contest(probabilities[part], labels[part]), rounds)
 
-    def ratio(table: dict[str, dict[str, float]], theirs: str, ours: str) -> float:
-        return table[theirs]["wall"] / table[ours]["wall"]
+    def ratio(table: dict[str, dict[str, float]], theirs: str, ours: str) -> dict[str, float]:
+        return {clock: table[theirs][clock] / table[ours][clock] for clock in table[ours]}
 
-    histogram = "calibrant histogram, fit and apply"
+    end = ", fit and apply"
     return {
         f"isotonic fit, {n:,} scores": single,
         f"one against the rest, {n // 10:,} × 10": whole,
         "ratios": {
             "isotonic fit: scikit-learn": ratio(single, "scikit-learn", "calibrant"),
-            "isotonic map: scikit-learn": ratio(
-                whole, "scikit-learn isotonic, fit and apply", "calibrant isotonic, fit and apply"
-            ),
-            "histogram: netcal": ratio(whole, "netcal histogram, fit and apply", histogram),
-            "histogram: scikit-learn": ratio(
-                whole, "scikit-learn histogram, fit and apply", histogram
-            ),
+            **{
+                f"{kind} map: {rival}": ratio(
+                    whole, f"{rival} {kind}{end}", f"calibrant {kind}{end}"
+                )
+                for kind, rival in (
+                    ("isotonic", "scikit-learn"),
+                    ("histogram", "scikit-learn"),
+                    ("histogram", "netcal"),
+                )
+            },
         },
     }
 

@@ -12,10 +12,17 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from calibrant.arrays import Array, as_array, is_tensor, to_numpy
+from calibrant.arrays import Array, as_array, is_tensor
 from calibrant.calibrators.backend import constant, log_probabilities, softmax, wide
+from calibrant.calibrators.checks import (
+    check_classes,
+    check_kind,
+    check_names,
+    check_some,
+    needed_columns,
+)
 from calibrant.calibrators.likelihood import mean_nll, zero_label_count
-from calibrant.errors import InputError, NotFittedError
+from calibrant.errors import NotFittedError
 from calibrant.predictions import Kind, Predictions
 
 if TYPE_CHECKING:
@@ -82,12 +89,9 @@ class Calibrator(ABC):
 
     def fit(self, predictions: Predictions) -> Self:
         """Learn the map on validation predictions and return self."""
-        if not len(predictions):
-            raise InputError(
-                f"{type(self).__name__}.fit needs at least one labelled example, got none "
-                f"({predictions.ignored} ignored)."
-            )
-        self._check_groups(predictions.groups)
+        who = type(self).__name__
+        check_some(who, predictions)
+        needed_columns(who, self.needs_groups, predictions.groups, len(predictions))
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", CalibrationWarning)
             self._learn(predictions.numpy())
@@ -103,8 +107,7 @@ class Calibrator(ABC):
         Maps that give logits keep the kind of the input; the others give probabilities.
         """
         self._check_fitted()
-        if None not in (mine := self.label_names_, theirs := predictions.label_names):
-            _check_names(type(self).__name__, mine or (), theirs or ())
+        check_names(type(self).__name__, self.label_names_, predictions.label_names)
         scores = self.transform_scores(predictions.scores, predictions.kind, predictions.groups)
         return predictions.with_scores(scores, self.kind_of(predictions.kind))
 
@@ -117,13 +120,13 @@ class Calibrator(ABC):
         comes out.
         """
         self._check_fitted()
-        scores = as_array(scores)
-        self._check_classes(tuple(scores.shape))
+        who, scores = type(self).__name__, as_array(scores)
+        check_kind(kind)
+        check_classes(who, self.classes_, tuple(scores.shape))
         if not (is_tensor(scores) or scores.dtype.kind == "f"):
             scores = scores.astype(np.float64)
         rows = scores.reshape(-1, self.classes_)
-        columns = {g: _column(c, len(rows)) for g, c in (groups or {}).items()}
-        self._check_groups(columns)
+        columns = needed_columns(who, self.needs_groups, groups or {}, len(rows))
         return self._in_chunks(rows, kind, columns).reshape(scores.shape)
 
     def apply(self, scores: Array, kind: Kind, values: Mapping[str, Any]) -> Array:
@@ -178,8 +181,7 @@ class Calibrator(ABC):
         if before is None:
             before = mean_nll(predictions.scores, predictions.kind, predictions.labels)
         if after is None:
-            scores = self.transform_scores(predictions.scores, predictions.kind, predictions.groups)
-            after = mean_nll(scores, self.kind_of(predictions.kind), predictions.labels)
+            after = self._nll(predictions)
         # Rounding may raise an NLL that has not changed; what is not a number is worse.
         if not after <= before + 1e-12 * max(1.0, abs(before)):
             self._fall_back(before, after)
@@ -193,6 +195,14 @@ class Calibrator(ABC):
             "version": __version__,
             **(fit.details or {}),
         }
+
+    def _nll(self, predictions: Predictions) -> float:
+        """The mean NLL after the map, in chunks and in float64 whatever the type."""
+        total, kind = 0.0, predictions.kind
+        for part in predictions.chunks(max(1, _CHUNK // self.classes_)):
+            scores = self.transform_scores(part.scores.astype(np.float64), kind, part.groups)
+            total += len(part) * mean_nll(scores, self.kind_of(kind), part.labels)
+        return total / len(predictions)
 
     def _restore(
         self, learned: Mapping[str, Any], classes: int, names: tuple[str, ...] | None
@@ -220,7 +230,7 @@ class Calibrator(ABC):
         learned = {k: constant(v, wide(rows[:0])) for k, v in self.learned().items()}
         for start in range(0, len(rows), size):
             part = slice(start, start + size)
-            columns = {name: constant(groups[name][part], rows) for name in self.needs_groups}
+            columns = {name: constant(column[part], rows) for name, column in groups.items()}
             result[part] = self.apply(wide(rows[part]), kind, {**learned, **columns})
         return result
 
@@ -231,49 +241,10 @@ class Calibrator(ABC):
                 "predictions first, or load a saved map."
             )
 
-    def _check_classes(self, shape: tuple[int, ...]) -> None:
-        if not shape or shape[-1] != self.classes_:
-            raise InputError(
-                f"{type(self).__name__} was fitted on {self.classes_} classes, got scores of "
-                f"shape {shape}; give scores of the same model, with {self.classes_} columns."
-            )
-
-    def _check_groups(self, groups: Mapping[str, Any]) -> None:
-        for name in self.needs_groups:
-            if name not in groups:
-                raise InputError(
-                    f"{type(self).__name__} needs groups[{name!r}], one value per example; "
-                    f"got groups {sorted(groups)}."
-                )
-
 
 def _empty_like(rows: Array) -> Array:
     """Memory for the result: float64 for float64, float32 for what is narrower."""
     if is_tensor(rows):
-        return rows.new_empty(
-            rows.shape, dtype=wide(rows[:0]).dtype if rows.itemsize > 4 else rows[:0].float().dtype
-        )
+        narrow = rows[:0].float() if rows.itemsize <= 4 else wide(rows[:0])
+        return narrow.new_empty(rows.shape)
     return np.empty(rows.shape, np.float64 if rows.itemsize > 4 else np.float32)
-
-
-def _column(values: Any, rows: int) -> np.ndarray:
-    column = to_numpy(values).reshape(-1)
-    if len(column) != rows:
-        raise InputError(f"A group column has {len(column)} values for {rows} examples.")
-    return column
-
-
-def _check_names(who: str, mine: tuple[str, ...], theirs: tuple[str, ...]) -> None:
-    if mine == theirs:
-        return
-    if len(mine) != len(theirs):
-        raise InputError(
-            f"{who} was fitted on {len(mine)} classes, got {len(theirs)}: "
-            f"{', '.join(mine[:9])} against {', '.join(theirs[:9])}."
-        )
-    k = next(k for k, pair in enumerate(zip(mine, theirs, strict=True)) if pair[0] != pair[1])
-    order = " (the same names in another order)" if set(mine) == set(theirs) else ""
-    raise InputError(
-        f"{who} was fitted on other label names{order}: class {k} is {mine[k]!r} in the map and "
-        f"{theirs[k]!r} in the data."
-    )

@@ -1,0 +1,69 @@
+"""What a map is given must fit what it was fitted on; errors name both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from calibrant.arrays import to_numpy
+from calibrant.errors import InputError
+from calibrant.predictions import Predictions
+
+__all__ = ["check_classes", "check_kind", "check_names", "check_some", "needed_columns"]
+
+
+def check_some(who: str, predictions: Predictions) -> None:
+    """There is something to learn from."""
+    if not len(predictions):
+        raise InputError(
+            f"{who}.fit needs at least one labelled example, got none "
+            f"({predictions.ignored} ignored)."
+        )
+
+
+def check_kind(kind: str) -> None:
+    """Scores are one of two things, and it is said which."""
+    if kind not in ("logits", "probabilities"):
+        raise InputError(f"kind must be 'logits' or 'probabilities', got {kind!r}.")
+
+
+def check_classes(who: str, classes: int, shape: tuple[int, ...]) -> None:
+    """The last axis has one column per class."""
+    if not shape or shape[-1] != classes:
+        raise InputError(
+            f"{who} was fitted on {classes} classes, got scores of shape {shape}; give scores of "
+            f"the same model, with {classes} columns."
+        )
+
+
+def check_names(who: str, mine: tuple[str, ...] | None, theirs: tuple[str, ...] | None) -> None:
+    """The label names agree, where both sides have them and as many."""
+    if mine is None or theirs is None or mine == theirs or len(mine) != len(theirs):
+        return
+    k = next(k for k, pair in enumerate(zip(mine, theirs, strict=True)) if pair[0] != pair[1])
+    order = " (the same names in another order)" if set(mine) == set(theirs) else ""
+    raise InputError(
+        f"{who} was fitted on other label names{order}: class {k} is {mine[k]!r} in the map and "
+        f"{theirs[k]!r} in the data."
+    )
+
+
+def needed_columns(
+    who: str, names: Iterable[str], groups: Mapping[str, Any], rows: int
+) -> dict[str, np.ndarray]:
+    """The columns of ``groups`` that the map reads, flat, with one value per example."""
+    columns = {}
+    for name in names:
+        if name not in groups:
+            raise InputError(
+                f"{who} needs groups[{name!r}], one value per example; got groups {sorted(groups)}."
+            )
+        columns[name] = to_numpy(groups[name]).reshape(-1)
+        if len(columns[name]) != rows:
+            raise InputError(
+                f"{who} needs one value of groups[{name!r}] per example: {rows} examples, "
+                f"{len(columns[name])} values."
+            )
+    return columns
