@@ -133,6 +133,12 @@ def test_label_in_test_that_training_lacks(folder: Path) -> None:
     assert load_corpus(str(folder), labels=labels).labels == tuple(labels)
 
 
+def test_inside_tag_that_only_test_has_is_known_by_its_type(tmp_path: Path) -> None:
+    write(tmp_path / "train.conll", [Sentence(("Anna",), ("B-PER",))] * 2)
+    write(tmp_path / "test.conll", [Sentence(("Anna", "Lund"), ("B-PER", "I-PER"))])
+    assert load_corpus(str(tmp_path)).labels == ("O", "B-PER", "I-PER")
+
+
 def test_labels_are_sorted_by_type_with_o_first() -> None:
     train = [Sentence(("a", "b", "c"), ("I-B", "B-A", "O"))]
     assert label_set(train) == ("O", "B-A", "I-B")
