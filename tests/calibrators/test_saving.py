@@ -47,6 +47,16 @@ def test_files_of_format_1_still_load(name):
         np.testing.assert_allclose(got, fixture["results"][kind], rtol=1e-12, atol=1e-14)
 
 
+def test_fall_back_survives(tmp_path):
+    p = tagged(n=400, scale=1.0)
+    fitted = quiet_fit(HistogramBinning(bins=1), p)
+    assert fitted.fell_back_
+    fitted.save(tmp_path / "map.json")
+    again = load(tmp_path / "map.json")
+    assert again.fell_back_
+    assert np.array_equal(again.transform(p).scores, p.scores)
+
+
 def test_unfitted_and_existing(tmp_path):
     path = tmp_path / "map.json"
     with pytest.raises(NotFittedError):
