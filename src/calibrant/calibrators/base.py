@@ -88,7 +88,10 @@ class Calibrator(ABC):
         """
 
     def fit(self, predictions: Predictions) -> Self:
-        """Learn the map on validation predictions and return self."""
+        """Learn the map on validation predictions and return self.
+
+        Fitting is done on the host: tensors on a device are copied there once.
+        """
         who = type(self).__name__
         check_some(who, predictions)
         needed_columns(who, self.needs_groups, predictions.groups, len(predictions))
