@@ -17,19 +17,19 @@ MAX_LENGTH = 512
 _SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 
-def vocabulary(
-    words: Iterable[str], least: int = 8, longest: int = 4, shared: int = 4
-) -> list[str]:
+def vocabulary(words: Iterable[str], longest: int = 4, shared: int = 4) -> list[str]:
     """Word pieces: all letters, frequent words, and parts that several words share.
 
-    A word is kept from ``least`` occurrences on, a part of 2 to ``longest`` letters where at least
-    ``shared`` different words have it: rare and unknown names then fall into parts that are known.
-    The order is fixed by the counts, then by the alphabet.
+    A word is kept that makes up one in 2,000, but at least 2 and at most 8 occurrences are asked
+    for; a part of 2 to ``longest`` letters where ``shared`` different words have it: rare and
+    unknown names then fall into parts that are known. The order is fixed by the counts, then by
+    the alphabet.
 
-    >>> vocabulary(["to", "to", "do"], least=2)[5:]
+    >>> vocabulary(["to", "to", "do"])[5:]
     ['##d', '##o', '##t', 'd', 'o', 't', 'to']
     """
     counts = Counter(words)
+    least = min(8, max(2, round(sum(counts.values()) / 2000)))
     letters = {letter for word in counts for letter in word}
     parts = Counter(part for word in counts for part in _parts(word, longest))
     pieces = sorted({*letters, *("##" + letter for letter in letters)})
