@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import inspect
 import json
-import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +12,7 @@ import numpy as np
 from calibrant.calibrators.base import Calibrator
 from calibrant.errors import InputError
 from calibrant.extras import require
+from calibrant.outputs import check_writable, new_file
 
 __all__ = ["FORMAT", "load", "save"]
 
@@ -29,9 +28,7 @@ def save(calibrator: Calibrator, path: str | Path, *, overwrite: bool = False) -
     (extra ``files``); any other path is JSON, for maps of up to 1 MB of arrays. The file appears
     whole or not at all, and one that exists stays unless ``overwrite``.
     """
-    path = Path(path)
-    if path.exists() and not overwrite:
-        raise InputError(f"{path} exists; pass overwrite=True (--overwrite) to replace it.")
+    path = check_writable(path, overwrite=overwrite)
     learned = {name: np.asarray(value) for name, value in calibrator.learned().items()}
     header = _header(calibrator)
     size = sum(value.nbytes for value in learned.values())
@@ -45,7 +42,8 @@ def save(calibrator: Calibrator, path: str | Path, *, overwrite: bool = False) -
     else:
         values = {name: _plain(value) for name, value in learned.items()}
         content = (json.dumps({**header, "learned": values}, indent=1) + "\n").encode()
-    _write_whole(path, content)
+    with new_file(path, overwrite=overwrite) as unfinished:
+        unfinished.write_bytes(content)
 
 
 def load(path: str | Path) -> Calibrator:
@@ -150,16 +148,3 @@ def _read_safetensors(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]
     except library.SafetensorError as error:
         raise InputError(f"{path} is no map saved by calibrant: {error}.") from error
     return json.loads(metadata.get("calibrant", "{}")), learned
-
-
-def _write_whole(path: Path, content: bytes) -> None:
-    """Write beside the target and rename, so that no reader sees half a file."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise

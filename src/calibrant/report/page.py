@@ -13,6 +13,7 @@ from string import Template
 import calibrant
 from calibrant.audit import Audit
 from calibrant.errors import InputError
+from calibrant.outputs import new_file
 from calibrant.report.numbers import count, counted
 from calibrant.report.sections import sections
 
@@ -27,18 +28,10 @@ def write_report(
     The file is complete in itself: no request leaves the page, and a content security policy
     with the hashes of its own style and script sees to it. Returns the path.
     """
-    path = Path(path)
     content = render_report(audits).encode("utf-8", "replace")  # File names may hold half a code.
-    try:
-        with path.open("wb" if overwrite else "xb") as file:
-            file.write(content)
-    except FileExistsError:
-        raise InputError(
-            f"write_report: '{path}' exists; choose another name or allow overwriting it."
-        ) from None
-    except OSError as error:
-        raise InputError(f"write_report cannot write '{path}': {error.strerror}.") from None
-    return path
+    with new_file(path, overwrite=overwrite) as unfinished:
+        unfinished.write_bytes(content)
+    return Path(path)
 
 
 def render_report(audits: Mapping[str, Audit] | Audit) -> str:
