@@ -20,6 +20,7 @@ from calibrant.metrics import (
     smooth_ece,
     token_f1,
 )
+from calibrant.prediction.loading import load
 from calibrant.predictions import Predictions
 
 __all__ = [
@@ -40,6 +41,7 @@ __all__ = [
     "ece",
     "entity_f1",
     "interval",
+    "load",
     "mce",
     "nll",
     "smooth_ece",

@@ -14,7 +14,9 @@ from calibrant.errors import CalibrantError
 __all__ = ["main"]
 
 # Command → module. The modules import what they need when they run, so that --help is quick.
-COMMANDS = ("audit", "compare", "fit", "apply", "list", "demo")
+COMMANDS = (
+    "audit", "compare", "fit", "apply", "train", "predict", "bench", "list", "demo",
+)  # fmt: skip
 
 BAD_INPUT = 2
 INTERRUPTED = 130

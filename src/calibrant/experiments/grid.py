@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from pathlib import Path
 
+from calibrant.errors import InputError
 from calibrant.experiments.cell import Outcome, run_cell
 from calibrant.experiments.measure import measure_run
 from calibrant.experiments.recipe import Recipe
@@ -28,7 +29,12 @@ def run_grid(
 ) -> Iterator[Path]:
     """Run what has no record in ``folder`` yet, ``jobs`` cells at a time; yields new records."""
     folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
+    if jobs < 1:
+        raise InputError(f"jobs is a whole number from 1 on, got {jobs}.")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{folder} cannot be made: {error.strerror}.") from None
     waiting = [r for r in recipes if not (folder / f"{r.key}.json").exists()]
     cells = list(_cells(waiting))
     where = device or _device()

@@ -64,9 +64,15 @@ def measure(p: Predictions) -> dict[str, float]:
 
 
 def measure_run(
-    valid: Predictions, test: Predictions, maps: Sequence[str] = ("identity", "temperature")
+    valid: Predictions,
+    test: Predictions,
+    maps: Sequence[str] = ("identity", "temperature"),
+    ood: Predictions | None = None,
 ) -> dict[str, Any]:
-    """``{map: {"valid": …, "test": …}}``, each map fitted on validation, and what it learned."""
+    """``{map: {"valid": …, "test": …}}``, each map fitted on validation, and what it learned.
+
+    With ``ood``, the same of an out-of-domain part.
+    """
     results: dict[str, Any] = {}
     for name in maps:
         fitted = calibrator_class(name)().fit(valid)
@@ -74,6 +80,8 @@ def measure_run(
             "valid": measure(fitted.transform(valid)),
             "test": measure(fitted.transform(test)),
         }
+        if ood is not None:
+            results[name]["ood"] = measure(fitted.transform(ood))
         if isinstance(fitted, Temperature):
             results[name]["temperature"] = fitted.temperature_
     return results

@@ -16,7 +16,7 @@ from calibrant.errors import InputError
 from calibrant.experiments.recipe import Recipe
 from calibrant.outputs import new_file
 
-__all__ = ["Record", "circumstances", "read_records"]
+__all__ = ["Record", "circumstances", "read_record", "read_records"]
 
 
 @dataclass(frozen=True)
@@ -28,9 +28,9 @@ class Record:
     training: dict[str, Any]  # steps, seconds, final loss
     circumstances: dict[str, Any]
 
-    def write(self, folder: Path) -> Path:
-        """``folder/KEY.json``, whole or not at all."""
-        path = folder / f"{self.recipe.key}.json"
+    def write(self, folder: Path, name: str | None = None) -> Path:
+        """``folder/KEY.json``, or of another name; whole or not at all."""
+        path = folder / (name or f"{self.recipe.key}.json")
         content = {
             "recipe": self.recipe.to_dict(),
             "results": self.results,
@@ -42,12 +42,18 @@ class Record:
         return path
 
 
+def read_record(path: Path) -> Record:
+    """The record in a file."""
+    return _record(path.read_text(), str(path))
+
+
 def read_records(folder: str | Path) -> Iterator[Record]:
     """The records of a folder (one JSON each), or of ``.jsonl`` files in it (one line each)."""
     folder = Path(folder)
-    for path in sorted(folder.glob("*.json")):
+    # Not the hidden ones: those are being written, or were when their writer was killed.
+    for path in sorted(folder.glob("[!.]*.json")):
         yield _record(path.read_text(), str(path))
-    for path in sorted(folder.glob("*.jsonl")):
+    for path in sorted(folder.glob("[!.]*.jsonl")):
         for number, line in enumerate(path.read_text().splitlines(), start=1):
             yield _record(line, f"{path}, line {number}")
 

@@ -1,0 +1,64 @@
+"""``calibrant bench``: many recipes, each a record; what is done is not done again."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+__all__ = ["add_parser", "run"]
+
+
+def add_parser(commands: Any) -> None:
+    """Add the command's options."""
+    parser = commands.add_parser(
+        "bench",
+        help="run a grid of recipes",
+        description="Train every recipe of a TOML file ([defaults], [[grid]] tables of lists) and "
+        "write a record of each to RUNS. A record that is there is not made again, so a grid that "
+        "was killed goes on where it stood.",
+    )
+    parser.add_argument("recipes", metavar="RECIPE.toml", type=Path, help="the grid")
+    parser.add_argument("-o", "--output", metavar="RUNS", type=Path, required=True, help="a folder")
+    parser.add_argument(
+        "--jobs", type=int, default=1, help="recipes side by side on the device (1)"
+    )
+    parser.add_argument("--workers", type=int, help="processes that measure (cores less two)")
+    parser.add_argument("--data-dir", metavar="FOLDER", help="where corpora are (CALIBRANT_DATA)")
+    parser.add_argument("--device", help="cpu, cuda, cuda:1 (cuda where there is one)")
+    parser.add_argument("--dry-run", action="store_true", help="only list what would be run")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run what has no record yet, telling each that is done."""
+    from calibrant.experiments.recipe import read_recipes
+    from calibrant.progress import Progress
+
+    recipes = read_recipes(args.recipes)
+    waiting = [r for r in recipes if not (args.output / f"{r.key}.json").exists()]
+    print(f"{len(recipes):,} recipes, {len(recipes) - len(waiting):,} of them done.")
+    if args.dry_run:
+        print(*(recipe.key for recipe in waiting), sep="\n")
+        return 0
+    if not waiting:
+        return 0
+    from calibrant.experiments.grid import run_grid
+    from calibrant.experiments.record import read_record
+
+    with Progress(len(waiting), "runs") as progress:
+        for path in run_grid(
+            waiting,
+            args.output,
+            jobs=args.jobs,
+            directory=args.data_dir,
+            device=args.device,
+            workers=args.workers,
+        ):
+            progress.advance()
+            found = read_record(path).results["identity"]["test"]
+            told = f"F1 {found['entity_f1']:.4f}   ECE {found['ece']:.4f}"
+            print(f"{progress.done}/{len(waiting)}   {path.stem}   {told}", file=sys.stderr)
+    print(f"Records: {args.output}")
+    return 0

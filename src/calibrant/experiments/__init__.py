@@ -1,0 +1,1 @@
+"""Experiments: a recipe is run, alone or in a grid, and leaves a record."""

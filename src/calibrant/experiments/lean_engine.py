@@ -1,0 +1,110 @@
+"""Train a recipe with the lean loop, from wherever its last checkpoint stands."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from torch import Tensor, nn
+
+from calibrant.errors import InputError
+from calibrant.experiments.history import Epoch, History
+from calibrant.experiments.preparation import Prepared, build_method, schedule_of
+from calibrant.experiments.recipe import Recipe
+from calibrant.experiments.run_folder import RunFolder
+from calibrant.experiments.telling import Telling
+from calibrant.training.checkpoint import read_checkpoint, restore_tensors, write_checkpoint
+from calibrant.training.loop import Loop
+from calibrant.training.prediction import predict_words
+
+__all__ = ["train_lean"]
+
+
+def train_lean(
+    recipe: Recipe,
+    data: Prepared,
+    model: nn.Module,
+    run: RunFolder,
+    device: str,
+    save_every: float,
+    tell: Telling,
+) -> History:
+    """Train ``model``, leave it in evaluation mode, and say how it came about.
+
+    A checkpoint is written after each epoch, and inside of one every ``save_every`` seconds; the
+    device is waited for then, and at no other time.
+    """
+    windows, held = data.windows(device)
+    loop = Loop(
+        model, build_method(recipe), windows, schedule_of(recipe), seed=recipe.seed, holdout=held
+    )
+    course = _Course(recipe, data, run, loop)
+    course.resume(tell)
+    saved = time.monotonic()
+    for number in () if course.history.stops else loop.steps():
+        tell.step(number, loop.epoch_steps)
+        ends = number % loop.epoch_steps == 0
+        if ends:
+            course.end_epoch(tell)
+        if ends or time.monotonic() - saved >= save_every:
+            course.save()
+            saved = time.monotonic()
+        if course.history.stops:
+            break
+    loop.wait()
+    loop.close()
+    if course.best is not None:
+        restore_tensors(model.state_dict(), course.best)
+    return course.history
+
+
+class _Course:
+    """A loop with its history and, where stopping is allowed, the best weights so far."""
+
+    def __init__(self, recipe: Recipe, data: Prepared, run: RunFolder, loop: Loop) -> None:
+        self.data, self.run, self.loop = data, run, loop
+        self.history = History(recipe.patience)
+        self.best: dict[str, Tensor] | None = None
+        self.loss_before = 0.0
+        self.began = time.monotonic()
+
+    def resume(self, tell: Telling) -> None:
+        saved = read_checkpoint(self.run.checkpoint, self.loop.device)
+        if saved is None:
+            return
+        if saved["data"] != self.data.fingerprint:
+            raise InputError(
+                f"{self.run.path} was begun with other data than '{self.data.corpus.name}' holds "
+                "now: restore it, or name a new folder."
+            )
+        self.loop.load(saved["loop"])
+        self.history = History.from_dict(saved["history"])
+        self.best, self.loss_before = saved["best"], saved["loss_before"]
+        self.began -= saved["seconds"]
+        tell.line(f"Going on after step {self.loop.number:,} of {len(self.loop):,}.")
+
+    def save(self) -> None:
+        content: dict[str, Any] = {
+            "data": self.data.fingerprint,
+            "loop": self.loop.state(),
+            "history": self.history.to_dict(),
+            "best": self.best,
+            "loss_before": self.loss_before,
+            "seconds": time.monotonic() - self.began,
+        }
+        write_checkpoint(self.run.checkpoint, content)
+        self.history.write(self.run.log)
+
+    def end_epoch(self, tell: Telling) -> None:
+        """Measure the validation split; the seconds are those of training and measuring."""
+        loop, data = self.loop, self.data
+        with loop.evaluating():
+            valid = predict_words(loop.model, data.dev, data.labels, padding=data.padding)
+        total, steps = float(loop.loss), loop.epoch_steps
+        mean = (total - self.loss_before) / steps
+        seconds, now = time.monotonic() - self.began, loop.number
+        epoch = Epoch.measured(now // steps, now, mean, valid, seconds)
+        self.loss_before, self.began = total, time.monotonic()
+        if self.history.add(epoch) and self.history.patience:
+            self.best = {name: v.clone() for name, v in loop.model.state_dict().items()}
+        tell.epoch(epoch)

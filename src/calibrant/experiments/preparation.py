@@ -1,0 +1,167 @@
+"""What a recipe trains on: the corpus in word pieces, and a model with fresh weights."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from torch import nn
+
+from calibrant.errors import InputError
+from calibrant.experiments.recipe import Recipe
+from calibrant.extras import require
+from calibrant.methods import create
+from calibrant.methods.base import Method
+from calibrant.tasks.encoders import find_encoder
+from calibrant.tasks.ner import NerCorpus, load_corpus
+from calibrant.tasks.pieces import Pieces, encode
+from calibrant.tasks.sentences import Sentence
+from calibrant.tasks.small_encoder import build_small_encoder, build_small_tokenizer
+from calibrant.tasks.token_classifier import load_encoder, with_head
+from calibrant.training.schedule import Schedule
+from calibrant.training.windows import Windows
+
+__all__ = ["TINY", "Prepared", "build_method", "build_model", "prepare", "schedule_of"]
+
+TINY = "tiny"  # A small encoder from scratch, its vocabulary from the training text.
+HELD_OUT = 0.1  # Share of the training sentences for methods that learn from held-out data.
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A corpus in word pieces.
+
+    ``held`` is taken from the training part where a method needs it; ``ood`` is the out-of-domain
+    part of a corpus that has one.
+    """
+
+    corpus: NerCorpus
+    tokenizer: Any
+    train: Pieces
+    dev: Pieces
+    test: Pieces
+    held: Pieces | None = None
+    ood: Pieces | None = None
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The tags, O first."""
+        return self.corpus.labels
+
+    @property
+    def padding(self) -> int:
+        """The id that fills a window."""
+        return int(self.tokenizer.pad_token_id)
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """A hash of all pieces and labels: the same for the same data and tokenizer."""
+        digest = hashlib.sha256("\0".join(self.labels).encode())
+        for part in (self.train, self.dev, self.test, self.held, self.ood):
+            if part is not None:
+                for values in (part.ids, part.labels, part.starts):
+                    digest.update(np.ascontiguousarray(values, np.int64).tobytes())
+        return digest.hexdigest()
+
+    def windows(self, device: str) -> tuple[Windows, Windows | None]:
+        """The training part, and the held-out one, on a device."""
+        return _windows(self, device)
+
+
+def prepare(recipe: Recipe, directory: str | None = None) -> Prepared:
+    """Load the corpus of a recipe and cut it into the pieces of its encoder."""
+    held = build_method(recipe).needs_holdout
+    return _prepare(recipe.data, recipe.model, recipe.max_length, directory, held)
+
+
+def build_method(recipe: Recipe) -> Method:
+    """The recipe's method; an option that it does not take is an error that says so."""
+    try:
+        return create(recipe.method, **recipe.method_options)
+    except TypeError as error:
+        said = str(error).split("() ", 1)[-1]
+        raise InputError(
+            f"Method '{recipe.method}' {said}; 'calibrant list methods' shows all."
+        ) from None
+
+
+def build_model(recipe: Recipe, data: Prepared) -> nn.Module:
+    """A fresh copy of the encoder with a head whose weights come from the recipe's seed."""
+    if recipe.model == TINY:
+        model = build_small_encoder(data.tokenizer, data.labels, recipe.seed)
+    else:
+        model = copy.deepcopy(_encoder(recipe.model, data.labels))
+    return with_head(
+        model,
+        len(data.labels),
+        recipe.seed,
+        width=recipe.head_width,
+        depth=recipe.head_depth,
+        activation=recipe.head_activation,
+    )
+
+
+def schedule_of(recipe: Recipe) -> Schedule:
+    """The settings of a recipe that the lean loop takes."""
+    return Schedule(
+        epochs=recipe.epochs,
+        batch=recipe.batch,
+        learning_rate=recipe.learning_rate,
+        weight_decay=recipe.weight_decay,
+        warm_up=recipe.warm_up,
+        dtype=recipe.dtype,
+        accumulate=recipe.accumulate,
+    )
+
+
+@functools.lru_cache(maxsize=16)
+def _prepare(
+    name: str, encoder: str, max_length: int, directory: str | None, held: bool
+) -> Prepared:
+    corpus = load_corpus(name, directory)
+    tokenizer = _tokenizer(encoder, corpus)
+    parts: dict[str, Sequence[Sentence]] = {
+        split: getattr(corpus, split) for split in ("train", "dev", "test", "ood")
+    }
+    if held:
+        order = np.random.default_rng(0).permutation(len(corpus.train))
+        size = max(1, round(HELD_OUT * len(order)))
+        parts["held"] = [corpus.train[i] for i in sorted(order[:size].tolist())]
+        parts["train"] = [corpus.train[i] for i in sorted(order[size:].tolist())]
+    pieces = {
+        split: encode(sentences, corpus.labels, tokenizer, max_length)
+        for split, sentences in parts.items()
+        if sentences
+    }
+    return Prepared(corpus, tokenizer, **pieces)
+
+
+@functools.lru_cache(maxsize=16)
+def _windows(data: Prepared, device: str) -> tuple[Windows, Windows | None]:
+    held = None if data.held is None else Windows(data.held, device, data.padding)
+    return Windows(data.train, device, data.padding), held
+
+
+def _tokenizer(encoder: str, corpus: NerCorpus) -> Any:
+    if encoder == TINY:
+        return build_small_tokenizer(word for s in corpus.train for word in s.words)
+    transformers = require("transformers", "transformers", "Training on text")
+    where = find_encoder(encoder)
+    try:
+        tokenizer = transformers.AutoTokenizer.from_pretrained(where)
+    except (OSError, ValueError) as error:
+        said = str(error).strip().splitlines()[0]
+        raise InputError(f"Cannot load the tokenizer of '{encoder}': {said}") from None
+    if not tokenizer.is_fast:
+        raise InputError(f"'{encoder}' has no fast tokenizer, which words need.")
+    return tokenizer
+
+
+@functools.lru_cache(maxsize=4)
+def _encoder(name: str, labels: tuple[str, ...]) -> nn.Module:
+    return load_encoder(find_encoder(name), labels)

@@ -1,0 +1,116 @@
+"""Train one recipe into a folder; killed at any moment, the same call goes on from there."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import torch
+
+from calibrant.errors import InputError
+from calibrant.experiments.finishing import finish
+from calibrant.experiments.history import History
+from calibrant.experiments.lean_engine import train_lean
+from calibrant.experiments.preparation import build_model, prepare
+from calibrant.experiments.recipe import Recipe
+from calibrant.experiments.record import Record, read_record
+from calibrant.experiments.run_folder import RunFolder
+from calibrant.experiments.telling import telling
+
+__all__ = ["default_device", "train"]
+
+
+def train(
+    recipe: Recipe,
+    folder: str | Path,
+    *,
+    directory: str | None = None,
+    device: str | None = None,
+    save_every: float = 300.0,
+    bootstrap: int = 1000,
+    tensorboard: bool = False,
+    say: Callable[[str], None] | None = None,
+) -> Record:
+    """Train ``recipe`` into ``folder`` and return its record; a finished run is only read.
+
+    The result does not depend on how often the run was interrupted: a checkpoint holds weights,
+    optimizer, random streams and the place in the data, and is replaced as a whole, after each
+    epoch and every ``save_every`` seconds (with the Trainer engine, after each epoch). On a CPU it
+    is the same to the bit. ``directory`` is where corpora are found by name.
+
+    The lean engine runs in one process on one device, in float32 or bfloat16. The Trainer engine
+    runs on several under torchrun, where ``batch`` is shared by all, and in float16 on CUDA.
+    """
+    run = RunFolder(Path(folder))
+    run.check(recipe)
+    if run.finished:
+        return read_record(run.metrics)
+    device = device or default_device()
+    _check(recipe, device)
+    data = prepare(recipe, directory)
+    model = build_model(recipe, data)
+    with (
+        _one_line_for_memory(recipe),
+        run.begun(recipe) if _first_process() else contextlib.nullcontext(),
+        telling(recipe.epochs, run.path, tensorboard=tensorboard, say=say) as tell,
+    ):
+        for note in data.corpus.notes:
+            tell.line(note)
+        history: History
+        if recipe.engine == "lean":
+            history = train_lean(recipe, data, model, run, device, save_every, tell)
+        else:
+            from calibrant.experiments.trainer_engine import train_with_trainer
+
+            history = train_with_trainer(recipe, data, model, run, device, tell)
+        tell.wipe()
+        record = Record(recipe, {}, {}, {})
+        if _first_process():
+            record = finish(recipe, data, model, history, run, bootstrap)
+        if torch.distributed.is_available() and torch.distributed.is_initialized():
+            torch.distributed.barrier()  # Nobody leaves before the first process is done.
+        return record
+
+
+def default_device() -> str:
+    """CUDA where there is one."""
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def _check(recipe: Recipe, device: str) -> None:
+    if recipe.engine == "lean" and int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise InputError(
+            "The lean engine runs in one process; under torchrun choose engine 'trainer'."
+        )
+    if recipe.dtype == "float16" and (recipe.engine == "lean" or device == "cpu"):
+        raise InputError(
+            "float16 needs its loss scaled: that is engine 'trainer' on CUDA; or take bfloat16."
+        )
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        said = str(error).splitlines()[0]
+        raise InputError(f"Device '{device}' cannot be used: {said}") from None
+
+
+def _first_process() -> bool:
+    return int(os.environ.get("RANK", "0")) == 0
+
+
+@contextlib.contextmanager
+def _one_line_for_memory(recipe: Recipe) -> Iterator[None]:
+    """Say what to do when memory runs out."""
+    try:
+        yield
+    except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
+        said = str(error)
+        telling_words = ("out of memory", "not enough memory", "can't allocate memory")
+        if isinstance(error, RuntimeError) and not any(w in said.lower() for w in telling_words):
+            raise
+        raise InputError(
+            f"Out of memory with a batch of {recipe.batch} in {recipe.accumulate} part(s): run it "
+            f"in more parts (--accumulate {2 * recipe.accumulate}), which gives the same result, "
+            "or take a smaller --batch."
+        ) from None

@@ -1,0 +1,162 @@
+"""The folder of one training run: what lies where, who may write, and whether it is finished."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from calibrant.errors import InputError
+from calibrant.experiments.recipe import Recipe
+from calibrant.outputs import new_file
+
+__all__ = ["RunFolder"]
+
+_LOCK = ".lock"
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """``recipe.json`` is written first and ``metrics.json`` last; a run that has both is finished.
+
+    Every file takes its name when it is complete, so what has a name can be read.
+    """
+
+    path: Path
+
+    @property
+    def checkpoint(self) -> Path:
+        """Where an unfinished run stands (lean engine)."""
+        return self.path / "checkpoint.pt"
+
+    @property
+    def trainer(self) -> Path:
+        """Where an unfinished run stands (Trainer engine)."""
+        return self.path / "trainer"
+
+    @property
+    def model(self) -> Path:
+        """The trained model, for transformers."""
+        return self.path / "model"
+
+    @property
+    def metrics(self) -> Path:
+        """The record of the run."""
+        return self.path / "metrics.json"
+
+    @property
+    def temperature(self) -> Path:
+        """The fitted map."""
+        return self.path / "temperature.json"
+
+    @property
+    def log(self) -> Path:
+        """One line per epoch."""
+        return self.path / "log.jsonl"
+
+    @property
+    def report(self) -> Path:
+        """The audit of the test split, before and after temperature scaling."""
+        return self.path / "report.html"
+
+    def predictions(self, split: str) -> Path:
+        """``valid`` or ``test``: parquet, or npz where it was written without pyarrow."""
+        written = self.path / f"{split}.npz"
+        return written if written.exists() else self.path / f"{split}.parquet"
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run is complete."""
+        return self.metrics.exists()
+
+    def recipe(self) -> Recipe | None:
+        """The recipe of the run, or None where nothing has begun."""
+        path = self.path / "recipe.json"
+        if not path.exists():
+            return None
+        try:
+            return Recipe.from_dict(json.loads(path.read_text()))
+        except (OSError, ValueError) as error:
+            raise InputError(f"{path} is no recipe of this version: {error}") from None
+
+    def check(self, recipe: Recipe) -> None:
+        """Refuse a folder that holds another recipe's run, or something else."""
+        if not self.path.exists():
+            return
+        there = self.recipe() if self.path.is_dir() else None
+        if there is None:
+            if not self.path.is_dir() or any(e.name[0] != "." for e in self.path.iterdir()):
+                raise InputError(f"{self.path} holds something else: name a new folder.")
+        elif self.finished or self.checkpoint.exists() or self.trainer.exists():
+            _check_same(self.path, there, recipe)
+
+    @contextlib.contextmanager
+    def begun(self, recipe: Recipe) -> Iterator[None]:
+        """Make the folder, or take up the run in it, and keep other processes out meanwhile."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            lock = (self.path / _LOCK).open("w")
+        except OSError as error:
+            raise InputError(f"{self.path} cannot be written: {error.strerror}.") from None
+        with lock:
+            self._lock(lock)
+            self._tidy()
+            self.check(recipe)
+            self.write_json("recipe.json", recipe.to_dict())
+            yield
+
+    def write_json(self, name: str, content: Any) -> None:
+        """Write a small file whole."""
+        with new_file(self.path / name, overwrite=True) as unfinished:
+            unfinished.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+
+    @contextlib.contextmanager
+    def new_folder(self, target: Path) -> Iterator[Path]:
+        """A hidden folder that takes the place of ``target`` when it is complete."""
+        unfinished = target.with_name(f".{os.getpid()}.unfinished.{target.name}")
+        unfinished.mkdir()
+        try:
+            yield unfinished
+            shutil.rmtree(target, ignore_errors=True)
+            unfinished.replace(target)
+        finally:
+            shutil.rmtree(unfinished, ignore_errors=True)
+
+    def _lock(self, file: IO[str]) -> None:
+        """The lock of a process that was killed is open again."""
+        try:
+            import fcntl
+
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except ImportError:  # Not on Windows.
+            pass
+        except OSError:
+            raise InputError(f"{self.path} is being trained by another process.") from None
+
+    def _tidy(self) -> None:
+        """Remove what a process left half-written when it was killed."""
+        for left in self.path.glob(".*.unfinished.*"):
+            if left.is_dir():
+                shutil.rmtree(left)
+            else:
+                left.unlink()
+
+    def forget_checkpoints(self) -> None:
+        """A finished run needs none."""
+        self.checkpoint.unlink(missing_ok=True)
+        shutil.rmtree(self.trainer, ignore_errors=True)
+
+
+def _check_same(path: Path, there: Recipe, recipe: Recipe) -> None:
+    old, new = there.to_dict(), recipe.to_dict()
+    other = [f"{key} {old[key]!r} (now {new[key]!r})" for key in new if old[key] != new[key]]
+    if other:
+        raise InputError(
+            f"{path} is a run of another recipe: {', '.join(other)}. Name a new folder, or remove "
+            "this one."
+        )

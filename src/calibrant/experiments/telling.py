@@ -1,0 +1,79 @@
+"""What a training run tells while it runs: a bar for the steps, a line per epoch, TensorBoard."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from calibrant.errors import CalibrantError
+from calibrant.experiments.history import Epoch
+from calibrant.extras import require
+from calibrant.progress import Progress
+
+__all__ = ["Telling", "telling"]
+
+
+class Telling:
+    """Lines go to ``say``; the bar to standard error, where that is a terminal."""
+
+    def __init__(self, epochs: int, say: Callable[[str], None], board: Any = None) -> None:
+        self.epochs, self.line, self.board = epochs, say, board
+        self._bar: Progress | None = None
+
+    def step(self, number: int, epoch_steps: int) -> None:
+        """A step is queued: the bar of its epoch moves on."""
+        if self._bar is None:
+            epoch = (number - 1) // epoch_steps + 1
+            self._bar = Progress(epoch_steps, f"steps of epoch {epoch}/{self.epochs}")
+            self._bar.advance((number - 1) % epoch_steps)
+        self._bar.advance()
+
+    def epoch(self, epoch: Epoch) -> None:
+        """An epoch has ended: its numbers take the place of the bar."""
+        self.wipe()
+        self.line(f"Epoch {epoch.epoch:>{len(str(self.epochs))}}/{self.epochs}   {epoch}")
+        if self.board is not None:
+            values = asdict(epoch)
+            for name in ("loss", "f1", "ece", "nll"):
+                self.board.add_scalar(name, values[name], epoch.step)
+
+    def wipe(self) -> None:
+        """Take the bar away."""
+        if self._bar is not None:
+            self._bar.__exit__(None, None, None)
+            self._bar = None
+
+
+@contextlib.contextmanager
+def telling(
+    epochs: int,
+    folder: Path,
+    *,
+    tensorboard: bool = False,
+    say: Callable[[str], None] | None = None,
+) -> Iterator[Telling]:
+    """Tell the course of a run; TensorBoard, where asked for, gets it too."""
+    say = say or (lambda text: print(text, file=sys.stderr))
+    board = _board(folder / "tensorboard", say) if tensorboard else None
+    tell = Telling(epochs, say, board)
+    try:
+        yield tell
+    finally:
+        tell.wipe()
+        if board is not None:
+            board.close()
+
+
+def _board(folder: Path, say: Callable[[str], None]) -> Any:
+    try:
+        require("tensorboard", "all", "Writing to TensorBoard")
+    except CalibrantError:
+        say("TensorBoard is not installed (pip install tensorboard): going on without it.")
+        return None
+    from torch.utils.tensorboard import SummaryWriter
+
+    return SummaryWriter(str(folder))

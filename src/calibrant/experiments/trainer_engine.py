@@ -1,0 +1,199 @@
+"""Train a recipe with the Hugging Face Trainer, on one device or, under torchrun, on several."""
+
+from __future__ import annotations
+
+import math
+import shutil
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from calibrant.errors import InputError
+from calibrant.experiments.history import Epoch, History
+from calibrant.experiments.preparation import Prepared, build_method
+from calibrant.experiments.recipe import Recipe
+from calibrant.experiments.run_folder import RunFolder
+from calibrant.experiments.telling import Telling
+from calibrant.extras import require
+from calibrant.prediction.model_folder import quiet
+from calibrant.tasks.pieces import Pieces
+from calibrant.training.buckets import bucket_of
+from calibrant.training.checkpoint import read_checkpoint, write_checkpoint
+from calibrant.training.prediction import predict_words
+from calibrant.training.trainer import Trainer
+
+if TYPE_CHECKING:
+    from transformers import PrinterCallback, TrainerCallback
+else:
+    _library = require("transformers", "transformers", "The Trainer engine")
+    PrinterCallback, TrainerCallback = _library.PrinterCallback, _library.TrainerCallback
+
+__all__ = ["train_with_trainer"]
+
+_STATE = "calibrant.pt"  # Written last into a checkpoint: one that has it is complete.
+
+
+def train_with_trainer(
+    recipe: Recipe, data: Prepared, model: nn.Module, run: RunFolder, device: str, tell: Telling
+) -> History:
+    """Train ``model``, leave it in evaluation mode, and say how it came about.
+
+    A checkpoint is written after each epoch.
+    """
+    arguments = _arguments(recipe, data, run, device)
+    course = _Course(recipe, data, tell)
+    trainer = Trainer(
+        model=model,
+        args=arguments,
+        train_dataset=_Rows(data.train),
+        holdout_dataset=None if data.held is None else _Rows(data.held),
+        data_collator=_Collate(data.padding),
+        method=build_method(recipe),
+        callbacks=[course],
+    )
+    trainer.remove_callback(PrinterCallback)  # We tell the course ourselves.
+    last = _last_complete(run.trainer, remove=trainer.is_world_process_zero())
+    trainer.accelerator.wait_for_everyone()
+    if last is not None:
+        course.resume(last)
+    if not course.history.stops:
+        with quiet():
+            trainer.train(resume_from_checkpoint=None if last is None else str(last))
+    if course.best is not None:
+        model.load_state_dict(course.best)
+    model.eval()
+    return course.history
+
+
+def _arguments(recipe: Recipe, data: Prepared, run: RunFolder, device: str) -> Any:
+    transformers = require("transformers", "transformers", "The Trainer engine")
+    cpu = device == "cpu"
+    common = {"output_dir": str(run.trainer), "use_cpu": cpu}
+    world = transformers.TrainingArguments(**common, report_to=[]).world_size
+    share, rest = divmod(recipe.batch, recipe.accumulate * world)
+    if rest:
+        raise InputError(
+            f"A batch of {recipe.batch} cannot be shared by {world} processes in "
+            f"{recipe.accumulate} parts each."
+        )
+    steps = math.ceil(len(data.train) / recipe.batch) * recipe.epochs
+    return transformers.TrainingArguments(
+        **common,
+        num_train_epochs=recipe.epochs,
+        per_device_train_batch_size=share,
+        per_device_eval_batch_size=share,
+        gradient_accumulation_steps=recipe.accumulate,
+        learning_rate=recipe.learning_rate,
+        weight_decay=recipe.weight_decay,
+        warmup_steps=math.ceil(recipe.warm_up * steps),
+        lr_scheduler_type="linear",
+        max_grad_norm=1.0,
+        seed=recipe.seed,
+        bf16=recipe.dtype == "bfloat16",
+        fp16=recipe.dtype == "float16",
+        save_strategy="epoch",
+        logging_strategy="epoch",
+        report_to=[],
+        disable_tqdm=True,
+        remove_unused_columns=False,
+        dataloader_pin_memory=not cpu,
+    )
+
+
+class _Rows(torch.utils.data.Dataset[dict[str, np.ndarray]]):
+    """The windows of a split, one by one."""
+
+    def __init__(self, pieces: Pieces) -> None:
+        self.pieces = pieces
+
+    def __len__(self) -> int:
+        return len(self.pieces)
+
+    def __getitem__(self, row: int) -> dict[str, np.ndarray]:
+        part = slice(self.pieces.starts[row], self.pieces.starts[row + 1])
+        return {"input_ids": self.pieces.ids[part], "labels": self.pieces.labels[part]}
+
+
+class _Collate:
+    """Pad to the bucket of the longest window, so that there are few shapes."""
+
+    def __init__(self, padding: int) -> None:
+        self.padding = padding
+
+    def __call__(self, rows: list[dict[str, np.ndarray]]) -> dict[str, Tensor]:
+        sizes = np.array([len(row["input_ids"]) for row in rows])
+        shape = (len(rows), int(bucket_of(sizes).max()))
+        filled = {"input_ids": np.full(shape, self.padding), "labels": np.full(shape, -100)}
+        for number, row in enumerate(rows):
+            for name, values in filled.items():
+                values[number, : sizes[number]] = row[name]
+        mask = np.arange(shape[1]) < sizes[:, None]
+        tensors = {name: torch.as_tensor(values).long() for name, values in filled.items()}
+        return {**tensors, "attention_mask": torch.as_tensor(mask).long()}
+
+
+class _Course(TrainerCallback):
+    """Follows the Trainer: measures each epoch, stops in time, and makes checkpoints complete."""
+
+    def __init__(self, recipe: Recipe, data: Prepared, tell: Telling) -> None:
+        self.data, self.tell = data, tell
+        self.history = History(recipe.patience)
+        self.best: dict[str, Tensor] | None = None
+        self.began = time.monotonic()
+
+    def resume(self, checkpoint: Path) -> None:
+        saved = read_checkpoint(checkpoint / _STATE)
+        assert saved is not None
+        if saved["data"] != self.data.fingerprint:
+            raise InputError(
+                f"{checkpoint.parent.parent} was begun with other data than "
+                f"'{self.data.corpus.name}' holds now: restore it, or name a new folder."
+            )
+        self.history, self.best = History.from_dict(saved["history"]), saved["best"]
+        self.tell.line(f"Going on after epoch {len(self.history.epochs)}.")
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ARG002
+        self.tell.step(state.global_step, state.max_steps // math.ceil(args.num_train_epochs))
+
+    def on_log(self, args: Any, state: Any, control: Any, **more: Any) -> None:  # noqa: ARG002
+        """Once per epoch, when its mean loss is known, and before the checkpoint."""
+        logs, model, data = more["logs"], more["model"], self.data
+        if "loss" not in logs:
+            return
+        model.eval()
+        valid = predict_words(model, data.dev, data.labels, padding=data.padding)
+        model.train()
+        seconds, self.began = time.monotonic() - self.began, time.monotonic()
+        number = round(state.epoch)
+        epoch = Epoch.measured(number, state.global_step, float(logs["loss"]), valid, seconds)
+        if self.history.add(epoch) and self.history.patience:
+            self.best = {name: v.detach().cpu().clone() for name, v in model.state_dict().items()}
+        control.should_training_stop |= self.history.stops
+        if state.is_world_process_zero:
+            self.tell.epoch(epoch)
+
+    def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ARG002
+        if not state.is_world_process_zero:
+            return
+        folder = Path(args.output_dir)
+        now = folder / f"checkpoint-{state.global_step}"
+        content = {"history": self.history.to_dict(), "best": self.best}
+        write_checkpoint(now / _STATE, {**content, "data": self.data.fingerprint})
+        self.history.write(folder.parent / "log.jsonl")
+        for other in folder.glob("checkpoint-*"):
+            if other != now:
+                shutil.rmtree(other)
+
+
+def _last_complete(folder: Path, remove: bool) -> Path | None:
+    """The newest checkpoint that was written to its end; ``remove`` those that were not."""
+    found = sorted(folder.glob("checkpoint-*"), key=lambda path: int(path.name.split("-")[1]))
+    complete = [path for path in found if (path / _STATE).exists()]
+    for path in found if remove else ():
+        if path not in complete:
+            shutil.rmtree(path)
+    return complete[-1] if complete else None

@@ -1,0 +1,51 @@
+"""``calibrant.load``: the predictor that a training run left."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from calibrant.errors import InputError
+from calibrant.extras import require
+
+if TYPE_CHECKING:
+    from calibrant.prediction.predictor import Predictor
+
+__all__ = ["load"]
+
+
+def load(run: str | Path, device: str | None = None) -> Predictor:
+    """The predictor in the folder of a finished ``calibrant train``, on CUDA where there is one.
+
+    ``calibrant.load("RUN").predict(["Anna lives in Paris."])``
+    """
+    torch = require("torch", "torch", "A trained model")
+    from calibrant.calibrators import load as load_calibrator
+    from calibrant.prediction.model_folder import load_model
+    from calibrant.prediction.predictor import Predictor
+    from calibrant.predictions import Predictions
+
+    folder = Path(run)
+    recipe = _recipe(folder)
+    model, tokenizer = load_model(folder / "model")
+    split = next(p for p in (folder / "valid.parquet", folder / "valid.npz") if p.exists())
+    return Predictor(
+        model.to(device or ("cuda" if torch.cuda.is_available() else "cpu")),
+        tokenizer,
+        json.loads((folder / "labels.json").read_text()),
+        load_calibrator(folder / "temperature.json"),
+        Predictions.read(split),
+        recipe["max_length"],
+    )
+
+
+def _recipe(folder: Path) -> dict[str, int]:
+    if not (folder / "recipe.json").exists():
+        raise InputError(f"{folder} is not the folder of a training run: it has no recipe.json.")
+    if not (folder / "metrics.json").exists():
+        raise InputError(
+            f"{folder} is not finished: give its 'calibrant train' command again, and it goes on."
+        )
+    recipe: dict[str, int] = json.loads((folder / "recipe.json").read_text())
+    return recipe

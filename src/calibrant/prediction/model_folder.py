@@ -1,0 +1,111 @@
+"""A trained token classifier as a folder that plain transformers loads.
+
+With a linear head it is the encoder's own class, as any other model. With an MLP head it brings
+its code along (:mod:`~calibrant.prediction.modeling_encoder_with_head`), which transformers runs
+when it is told to trust it; calibrant has the same code itself and runs none from a folder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from calibrant.errors import InputError
+from calibrant.extras import require
+
+__all__ = ["load_model", "quiet", "write_model"]
+
+_MODULE = "modeling_encoder_with_head"
+
+
+def write_model(
+    model: Any, tokenizer: Any, folder: Path, *, width: int, depth: int, activation: str
+) -> None:
+    """Write config, weights (safetensors) and tokenizer; ``model`` stays as it is.
+
+    ``model`` is a token classifier whose ``classifier`` is a stack of ``depth`` hidden layers and
+    a linear one, as ``calibrant.tasks.token_classifier`` builds it.
+    """
+    if depth == 0:
+        linear = next(layer for layer in model.classifier.modules() if isinstance(layer, nn.Linear))
+        plain = copy.copy(model)  # Shares all but the table of its children.
+        plain._modules = {**model._modules, "classifier": linear}
+        whole: Any = plain
+    else:
+        dropout = next(layer.p for layer in model.classifier if isinstance(layer, nn.Dropout))
+        head = {"width": width, "depth": depth, "activation": activation, "dropout": dropout}
+        whole = _with_code(model, head)
+        shutil.copyfile(Path(__file__).with_name(f"{_MODULE}.py"), folder / f"{_MODULE}.py")
+    with quiet():
+        whole.save_pretrained(str(folder))
+        tokenizer.save_pretrained(str(folder))
+
+
+def load_model(folder: Path) -> tuple[Any, Any]:
+    """The model, in evaluation mode, and its tokenizer; no code of the folder is run."""
+    transformers = require("transformers", "transformers", "A trained model")
+    try:
+        config = json.loads((folder / "config.json").read_text())
+        kind = transformers.AutoModelForTokenClassification
+        if config["model_type"] == "encoder_with_head":
+            from calibrant.prediction.modeling_encoder_with_head import EncoderWithHead
+
+            kind = EncoderWithHead
+        with quiet():
+            model = kind.from_pretrained(str(folder))
+            tokenizer = _tokenizer(folder, transformers)
+    except (OSError, ValueError, KeyError) as error:
+        said = str(error).strip().splitlines()[0]
+        raise InputError(f"{folder} is no model that can be loaded: {said}") from None
+    return model.eval(), tokenizer
+
+
+def _with_code(model: Any, head: dict[str, Any]) -> Any:
+    from calibrant.prediction.modeling_encoder_with_head import (
+        EncoderWithHead,
+        EncoderWithHeadConfig,
+    )
+
+    config = EncoderWithHeadConfig(
+        encoder=model.config.to_dict(),
+        head=head,
+        id2label=model.config.id2label,
+        label2id=model.config.label2id,
+        pad_token_id=model.config.pad_token_id,
+        auto_map={
+            "AutoConfig": f"{_MODULE}.EncoderWithHeadConfig",
+            "AutoModelForTokenClassification": f"{_MODULE}.EncoderWithHead",
+        },
+    )
+    whole = EncoderWithHead(config)
+    whole.model = model
+    return whole
+
+
+def _tokenizer(folder: Path, transformers: Any) -> Any:
+    """By its own file: the tables of transformers do not know our model type."""
+    named = json.loads((folder / "tokenizer_config.json").read_text()).get("tokenizer_class")
+    kind = getattr(transformers, str(named), transformers.PreTrainedTokenizerFast)
+    return kind.from_pretrained(str(folder))
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Without the progress bars and advice of transformers."""
+    logging = require("transformers", "transformers", "A trained model").utils.logging
+    loud, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(loud)
+        if bars:
+            logging.enable_progress_bar()

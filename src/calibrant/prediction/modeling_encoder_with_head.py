@@ -1,0 +1,77 @@
+# mypy: allow-untyped-calls, disable-error-code="arg-type"
+"""A token classifier of any encoder of transformers with an MLP as its head.
+
+This file stands beside the weights, so that a model with such a head loads where calibrant is not
+installed: ``AutoModelForTokenClassification.from_pretrained(folder, trust_remote_code=True)``.
+It needs torch and transformers alone.
+"""
+
+from typing import Any
+
+from torch import Tensor, nn
+from transformers import (
+    AutoConfig,
+    AutoModelForTokenClassification,
+    PretrainedConfig,
+    PreTrainedModel,
+)
+
+__all__ = ["EncoderWithHead", "EncoderWithHeadConfig"]
+
+_ACTIVATIONS = {"relu": nn.ReLU, "gelu": nn.GELU, "tanh": nn.Tanh, "none": nn.Identity}
+
+
+class EncoderWithHeadConfig(PretrainedConfig):
+    """``encoder`` is the config of the encoder's own token classifier, with its ``model_type``.
+
+    ``head`` has ``width``, ``depth``, ``activation`` and ``dropout``.
+    """
+
+    model_type = "encoder_with_head"
+
+    def __init__(
+        self,
+        encoder: dict[str, Any] | None = None,
+        head: dict[str, Any] | None = None,
+        **others: Any,
+    ) -> None:
+        self.encoder = encoder or {}
+        self.head = head or {}
+        super().__init__(**others)
+
+
+class EncoderWithHead(PreTrainedModel):
+    """The encoder's own token classifier, its last layer replaced by ``depth`` layers and one."""
+
+    config_class = EncoderWithHeadConfig
+    base_model_prefix = "model"
+    _supports_sdpa = True
+
+    def __init__(self, config: EncoderWithHeadConfig) -> None:
+        super().__init__(config)
+        own = AutoConfig.for_model(**config.encoder)
+        self.model = AutoModelForTokenClassification.from_config(own)
+        self.model.classifier = _head(own.hidden_size, config.num_labels, **config.head)
+        self.post_init()
+
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        labels: Tensor | None = None,
+        **others: Any,
+    ) -> Any:
+        """As the encoder's own token classifier."""
+        return self.model(
+            input_ids=input_ids, attention_mask=attention_mask, labels=labels, **others
+        )
+
+
+def _head(
+    features: int, classes: int, width: int, depth: int, activation: str, dropout: float = 0.1
+) -> nn.Module:
+    layers: list[nn.Module] = []
+    for _ in range(depth):
+        layers += [nn.Dropout(dropout), nn.Linear(features, width), _ACTIVATIONS[activation]()]
+        features = width
+    return nn.Sequential(*layers, nn.Dropout(dropout), nn.Linear(features, classes))
