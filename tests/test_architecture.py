@@ -28,7 +28,14 @@ ALLOWED = {
     "tasks": {"files", "metrics"},
     "prediction": {"metrics", "calibrators", "training", "tasks"},
     "experiments": {
-        "metrics", "calibrators", "audit", "report", "methods", "training", "tasks", "prediction",
+        "metrics",
+        "calibrators",
+        "audit",
+        "report",
+        "methods",
+        "training",
+        "tasks",
+        "prediction",
     },
     "demo": set(),
 }
