@@ -21,7 +21,7 @@ def log(run):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs fork and SIGKILL")
-@pytest.mark.parametrize(("engine", "kills"), [("lean", 8), ("trainer", 4)])
+@pytest.mark.parametrize(("engine", "kills"), [("lean", 6), ("trainer", 3)])
 def test_a_killed_run_goes_on_to_the_same_bits(corpus, tmp_path, engine, kills):
     settings = {
         "data": str(corpus), "model": "tiny", "method": "head_noise", "engine": engine,

@@ -247,3 +247,25 @@ def test_evaluation_between_steps_changes_nothing():
             predict_words(watched, pieces(), ["O", "B-X", "I-X"])
     loop.close()
     torch.testing.assert_close(weights(watched), weights(straight), rtol=0, atol=0)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("method", ["cross_entropy", "head_noise", "avuc"])
+def test_a_graph_goes_on_from_its_state(tmp_path, method):
+    def looped():
+        torch.manual_seed(0)
+        schedule = Schedule(epochs=3, batch=4, learning_rate=1e-2, accumulate=2)
+        model = Tagger()
+        return model, Loop(model, create(method), Windows(pieces(), "cuda"), schedule)
+
+    straight, loop = looped()
+    assert loop.replays
+    loop.run()
+    _, loop = looped()
+    next(n for n in loop.steps() if n == 17)
+    write_checkpoint(tmp_path / "state.pt", loop.state())
+    loop.close()
+    resumed, loop = looped()
+    loop.load(read_checkpoint(tmp_path / "state.pt", "cuda"))
+    loop.run()
+    torch.testing.assert_close(weights(resumed), weights(straight), rtol=1e-5, atol=1e-6)

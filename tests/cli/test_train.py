@@ -1,0 +1,110 @@
+"""``calibrant train`` and ``calibrant bench``: what they print, and bad input in one line."""
+
+import json
+
+import pytest
+
+from calibrant.cli import main
+from calibrant.experiments.record import read_records
+
+pytest.importorskip("transformers")
+
+
+def command(corpus, output, *more):
+    return [
+        "train", "--data", str(corpus), "--model", "tiny", "--epochs", "1", "--device", "cpu",
+        "--bootstrap", "0", "-o", str(output), *more,
+    ]  # fmt: skip
+
+
+def test_it_tells_every_epoch_and_the_test_numbers(trained):
+    folder, out, err = trained
+    assert "Epoch 12/12" in err
+    assert all(word in err for word in ("loss", "F1", "ECE"))
+    assert "with temperature" in out
+    assert str(folder / "report.html") in out
+    recipe = json.loads((folder / "recipe.json").read_text())
+    assert recipe["method"] == "head_noise"
+    assert recipe["method_options"] == {"weight": 0.05}
+    assert recipe["dtype"] == "float32"
+
+
+def test_a_finished_run_says_so(trained, small_corpus, capsys, request):
+    folder, _, _ = trained
+    arguments = json.loads((folder / "recipe.json").read_text())
+    again = [
+        "train", "--data", arguments["data"], "--model", "tiny", "--method", "head_noise", "--set",
+        "weight=0.05", "--epochs", "12", "--batch", "16", "--learning-rate", "5e-3", "--head-width",
+        "16", "--device", "cpu", "-o", str(folder),
+    ]  # fmt: skip
+    assert main(again) == 0
+    assert "is finished; it is not trained again" in capsys.readouterr().out
+    assert main([*again, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["finished_before"] is True
+    assert main([*again, "--seed", "1"]) == 2
+    assert "run of another recipe: seed 0 (now 1)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--method", "focall"], "Unknown method 'focall'. Did you mean 'focal'?"),
+        (["--method", "focal", "--set", "gamma"], "--set takes KEY=VALUE"),
+        (["--method", "focal", "--set", "gama=2"], "'gama'"),
+        (["--data", "conll203"], "Did you mean 'conll2003'?"),
+        (["--task", "nre"], "Unknown task 'nre'"),
+        (["--engine", "trainr"], "Did you mean 'trainer'?"),
+        (["--dtype", "float16"], "bfloat16"),
+        (["--dtype", "half"], "Unknown dtype 'half'"),
+        (["--epochs", "0"], "epochs is a whole number from 1 on"),
+        (["--batch", "8", "--accumulate", "3"], "equal parts"),
+        (["--device", "cuda:99"], "cannot be used"),
+        (["--head-activation", "swish"], "Unknown activation"),
+        (["-o", "/dev/null/run"], "cannot be written"),
+    ],
+)
+def test_bad_input_is_one_line_and_leaves_nothing(small_corpus, tmp_path, capsys, more, message):
+    assert main(command(small_corpus, tmp_path / "run", *more)) == 2
+    err = capsys.readouterr().err
+    assert message in err
+    assert err.count("\n") == 1
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_tag_that_is_none_is_named_with_its_line(tmp_path, capsys):
+    for split in ("train", "test"):
+        (tmp_path / f"{split}.conll").write_text("Anna\tB-PER\nsings\tO\n\nRome\tPLACE\n")
+    assert main(command(tmp_path, tmp_path / "run")) == 2
+    assert "line 4" in capsys.readouterr().err
+
+
+def test_bench_runs_a_grid_and_skips_what_is_done(small_corpus, tmp_path, capsys):
+    grid = tmp_path / "grid.toml"
+    grid.write_text(
+        f'[defaults]\ndata = "{small_corpus}"\nmodel = "tiny"\nepochs = 1\ndtype = "float32"\n'
+        'batch = 16\n[[grid]]\nmethod = ["cross_entropy", "focal"]\n'
+    )
+    arguments = ["bench", str(grid), "-o", str(tmp_path / "runs"), "--device", "cpu"]
+    assert main([*arguments, "--dry-run"]) == 0
+    out = capsys.readouterr().out
+    assert "2 recipes, 0 of them done" in out
+    assert not (tmp_path / "runs").exists()
+    assert main([*arguments, "--jobs", "2", "--workers", "1"]) == 0
+    records = {record.recipe.method: record for record in read_records(tmp_path / "runs")}
+    assert set(records) == {"cross_entropy", "focal"}
+    assert records["focal"].results["temperature"]["temperature"] > 0
+    left = next((tmp_path / "runs").glob("*focal*"))
+    left.with_name(f".1.unfinished.{left.name}").write_text("half")
+    capsys.readouterr()
+    assert main(arguments) == 0
+    assert "2 recipes, 2 of them done" in capsys.readouterr().out
+    assert len(list(read_records(tmp_path / "runs"))) == 2
+
+
+def test_bench_refuses_what_a_grid_cannot_do(small_corpus, tmp_path, capsys):
+    grid = tmp_path / "grid.toml"
+    grid.write_text(f'[defaults]\ndata = "{small_corpus}"\nmodel = "tiny"\npatience = 2\n')
+    assert main(["bench", str(grid), "-o", str(tmp_path / "runs"), "--device", "cpu"]) == 2
+    assert "patience" in capsys.readouterr().err
+    assert main(["bench", str(tmp_path / "none.toml"), "-o", str(tmp_path / "runs")]) == 2
+    assert "Cannot read" in capsys.readouterr().err

@@ -1,0 +1,80 @@
+"""Recipes: what they check, and names that last."""
+
+import dataclasses
+import hashlib
+import json
+
+import pytest
+
+from calibrant.errors import InputError
+from calibrant.experiments.history import Epoch, History
+from calibrant.experiments.recipe import Recipe, expand_grid, read_recipes
+
+
+def test_a_key_is_that_of_the_first_version_until_a_new_setting_is_used():
+    recipe = Recipe(data="gum", seed=3)
+    new = ("task", "engine", "accumulate", "patience")
+    first = {k: v for k, v in recipe.to_dict().items() if k not in new}
+    digest = hashlib.sha256(json.dumps(first, sort_keys=True).encode()).hexdigest()[:8]
+    assert recipe.key == f"gum-cross_entropy-128x1-s3-{digest}"
+    for changed in ({"engine": "trainer"}, {"accumulate": 2}, {"patience": 1}):
+        assert dataclasses.replace(recipe, **changed).key != recipe.key
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ({"sede": 1}, "Did you mean 'seed'"),
+        ({"engine": "leen"}, "Did you mean 'lean'"),
+        ({"epochs": 0}, "epochs is a whole number from 1 on, got 0"),
+        ({"epochs": 2.5}, "got 2.5"),
+        ({"seed": True}, "got True"),
+        ({"learning_rate": 0.0}, "learning_rate is greater than 0"),
+        ({"warm_up": 1.0}, "warm_up is a share"),
+        ({"batch": 8, "accumulate": 5}, "equal parts"),
+    ],
+)
+def test_bad_settings(content, message):
+    with pytest.raises(InputError, match=message):
+        Recipe.from_dict(content)
+
+
+def test_grids(tmp_path):
+    recipes = expand_grid({"data": "gum"}, [{"seed": [0, 1], "method": ["focal", "mse"]}, {}])
+    assert len(recipes) == 5
+    path = tmp_path / "grid.toml"
+    path.write_text("[[grid]]\nseed = [1, 2]\n")
+    assert [recipe.seed for recipe in read_recipes(path)] == [1, 2]
+    path.write_text("[[grid")
+    with pytest.raises(InputError, match="is not TOML"):
+        read_recipes(path)
+    path.write_text("[grids]\n")
+    with pytest.raises(InputError, match="Did you mean 'grid'"):
+        read_recipes(path)
+
+
+def epochs(*scores):
+    return [Epoch(n, 10 * n, 0.5, f1, 0.1, 0.2, 1.0) for n, f1 in enumerate(scores, start=1)]
+
+
+@pytest.mark.parametrize(
+    ("patience", "scores", "best", "stops"),
+    [
+        (0, (0.5, 0.4, 0.3), 1, False),
+        (2, (0.5, 0.4), 1, False),
+        (2, (0.5, 0.4, 0.5), 1, True),
+        (1, (float("nan"), 0.0), 2, False),
+        (1, (0.3, float("nan")), 1, True),
+    ],
+)
+def test_when_to_stop(patience, scores, best, stops, tmp_path):
+    history = History(patience)
+    for epoch in epochs(*scores):
+        history.add(epoch)
+    assert history.best == best
+    assert history.stops == stops
+    again = History.from_dict(history.to_dict())
+    assert again.stops == stops
+    history.write(tmp_path / "log.jsonl")
+    assert len((tmp_path / "log.jsonl").read_text().splitlines()) == len(scores)
+    assert "NaN" not in (tmp_path / "log.jsonl").read_text()
