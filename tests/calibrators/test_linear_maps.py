@@ -10,6 +10,7 @@ from scipy.optimize import minimize as scipy_minimize
 
 from calibrant import InputError, Predictions
 from calibrant.calibrators import Dirichlet, EnsembleTemperature, Matrix, Temperature, Vector
+from calibrant.calibrators.curvature import inverse_curvature
 from calibrant.calibrators.ensemble_temperature import _mixture_weights
 from calibrant.calibrators.logistic import logistic_regression
 from calibrant.calibrators.minimize import minimize
@@ -206,3 +207,52 @@ def test_ensemble_mixes_in_uniform_where_labels_are_noisy():
     assert 0.05 < fitted.weights_[2] < 0.4
     worse = Temperature().fit(Predictions.from_logits(4 * p.scores, noisy))
     assert fitted.fitted_on_["nll_after"] < worse.fitted_on_["nll_after"]
+
+
+@pytest.mark.parametrize("classes", [3, 12, 40])
+def test_the_inverse_curvature_takes_most_steps_away(classes, monkeypatch):
+    rng = np.random.default_rng(classes)
+    labels = rng.choice(classes, 2000, p=rng.dirichlet(np.ones(classes)))
+    logits = 4 * (rng.normal(size=(2000, classes)) + 2 * np.eye(classes)[labels])
+    p = Predictions.from_logits(logits, labels)
+    found = []
+
+    def spy(*arguments, **options):
+        found.append(minimize(*arguments, **options))
+        return found[-1]
+
+    def without(*arguments, **options):
+        return spy(*arguments, **{**options, "inverse": None})
+
+    for search in (spy, without):
+        monkeypatch.setattr("calibrant.calibrators.linear.minimize", search)
+        quiet_fit(Dirichlet(), p)
+    assert found[0].converged
+    assert found[0].value <= found[1].value + 1e-7
+    assert found[0].evaluations < found[1].evaluations / 2
+
+
+def test_the_whole_curvature_is_the_second_derivative():
+    rng = np.random.default_rng(0)
+    x, pull = rng.normal(size=(50, 3)), rng.random((3, 3))
+    inverse = inverse_curvature(x, np.eye(3), pull, 0.7)
+    weights, centred = torch.eye(3).double(), torch.tensor(x - x.mean(axis=0))
+
+    def value(theta):
+        logits = centred @ theta[:9].view(3, 3).T + theta[9:]
+        nll = torch.logsumexp(logits, 1).mean()  # Less what is linear in the weights.
+        square = (torch.tensor(pull) * theta[:9].view(3, 3) ** 2).sum() + 0.7 * (
+            theta[9:] ** 2
+        ).sum()
+        return nll + square / 2
+
+    at = torch.cat([weights.ravel(), torch.tensor(x.mean(axis=0))])
+    second = torch.autograd.functional.hessian(value, at).numpy()
+    vector = rng.normal(size=12)
+    np.testing.assert_allclose(inverse(second @ vector), vector, rtol=1e-6)
+
+
+def test_no_regularisation_at_all_still_ends():
+    p = skewed()
+    free = quiet_fit(Matrix(off_diagonal=0.0, intercept=0.0), p)
+    assert free.fitted_on_["nll_after"] <= Matrix().fit(p).fitted_on_["nll_after"] + 1e-9

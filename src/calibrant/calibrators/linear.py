@@ -3,28 +3,47 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
 from calibrant.calibrators.base import CalibrationWarning
+from calibrant.calibrators.curvature import inverse_curvature
 from calibrant.calibrators.minimize import Minimum, minimize
 
 __all__ = ["Penalty", "fit_matrix", "fit_vector"]
 
-# A function of the weights and intercepts, with its gradients.
-Penalty = Callable[[np.ndarray, np.ndarray], tuple[float, np.ndarray, np.ndarray]]
-
 _CHUNK = 1 << 18
 
 
+@dataclass(frozen=True)
+class Penalty:
+    """½ Σ pull · (w − centre)² + ½ intercept_pull Σ b²: Gaussian priors of weights and intercepts.
+
+    ``centre`` and ``pull`` have the shape of the weights.
+    """
+
+    centre: np.ndarray
+    pull: np.ndarray
+    intercept_pull: float
+
+    def __call__(
+        self, weights: np.ndarray, intercepts: np.ndarray
+    ) -> tuple[float, np.ndarray, np.ndarray]:
+        """The value and both gradients."""
+        w_slope = self.pull * (weights - self.centre)
+        b_slope = self.intercept_pull * intercepts
+        value = float((w_slope * (weights - self.centre)).sum() + b_slope @ intercepts) / 2
+        return value, w_slope, b_slope
+
+
 def fit_matrix(
-    features: np.ndarray, labels: np.ndarray, start: np.ndarray, penalty: Penalty
+    features: np.ndarray, labels: np.ndarray, penalty: Penalty
 ) -> tuple[np.ndarray, np.ndarray]:
     """W (K, K) and b (K,) that minimise the mean NLL of softmax(W x + b), plus the penalty.
 
-    Sought as W and c = b + W m, m the mean of x: log-probabilities are far from 0, which ties the
-    weights to the intercepts, and about their mean it takes several times fewer steps.
+    Sought from the penalty's centre on, as W and c = b + W m, m the mean of x: log-probabilities
+    are far from 0, which ties the weights to the intercepts.
     """
     n, classes = features.shape
     middle = features.mean(axis=0)
@@ -40,14 +59,16 @@ def fit_matrix(
             b_slope = b_slope + residual.sum(axis=0) / n
         return loss, np.append(w_slope - np.outer(b_slope, middle), b_slope)
 
-    best = minimize(value, np.append(start, start @ middle), tolerance=1e-6)
+    start = np.append(penalty.centre, penalty.centre @ middle)
+    inverse = inverse_curvature(features, penalty.centre, penalty.pull, penalty.intercept_pull)
+    best = minimize(value, start, tolerance=1e-6, inverse=inverse)
     _warn_unless_converged(best)
     weights, shifted = best.x[:-classes].reshape(classes, classes), best.x[-classes:]
     return weights, shifted - weights @ middle
 
 
 def fit_vector(
-    features: np.ndarray, labels: np.ndarray, start: np.ndarray, penalty: Penalty
+    features: np.ndarray, labels: np.ndarray, penalty: Penalty
 ) -> tuple[np.ndarray, np.ndarray]:
     """w (K,) and b (K,) that minimise the mean NLL of softmax(w ∘ x + b), plus the penalty."""
     classes = features.shape[1]
@@ -63,7 +84,7 @@ def fit_vector(
             b_slope = b_slope + residual.sum(axis=0) / n
         return loss, np.append(w_slope, b_slope)
 
-    best = minimize(value, np.append(start, np.zeros(classes)))
+    best = minimize(value, np.append(penalty.centre, np.zeros(classes)))
     _warn_unless_converged(best)
     return best.x[:classes], best.x[classes:]
 

@@ -69,11 +69,11 @@ class WeightMatrix(Calibrator):
         beta = best_inverse_temperature(x, predictions.labels).beta
         x *= beta
         penalty = self._penalty(len(predictions), classes)
-        weights, intercepts = fit_matrix(x, predictions.labels, np.eye(classes), penalty)
+        weights, intercepts = fit_matrix(x, predictions.labels, penalty)
         return Fit({"weights_": beta * weights, "intercepts_": intercepts})
 
     def _penalty(self, n: int, classes: int) -> Penalty:
-        """λ and μ divided by what they average over, as a function of weights and intercepts."""
+        """λ and μ divided by what they average over, around identity."""
         pairs = classes * (classes - 1)
         strength = 1 / (2 * n * _OFF_DIAGONAL_SCALE**2)
         if self.off_diagonal is not None:
@@ -81,15 +81,8 @@ class WeightMatrix(Calibrator):
         pull = 1 / (2 * n * _INTERCEPT_SCALE**2)
         if self.intercept is not None:
             pull = self.intercept / classes
-
-        def penalty(w: np.ndarray, b: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
-            diagonal = np.diag(np.diag(w))
-            off, away = w - diagonal, diagonal - np.eye(classes)
-            loss = strength * float((off**2).sum()) + pull * float((b**2).sum())
-            loss += float((away**2).sum()) / (2 * n)
-            return loss, 2 * strength * off + away / n, 2 * pull * b
-
-        return penalty
+        free = np.eye(classes)
+        return Penalty(free, 2 * strength * (1 - free) + free / n, 2 * pull)
 
     def _apply(self, scores: Array, values: Mapping[str, Any]) -> Array:
         return self._features(scores) @ values["weights_"].T + values["intercepts_"]

@@ -34,12 +34,14 @@ def minimize(
     tolerance: float = 1e-7,
     most_steps: int = 500,
     memory: int = 20,
+    inverse: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> Minimum:
     """Minimise a function that returns its value and gradient.
 
     Nocedal, "Updating quasi-Newton matrices with limited storage", 1980; the line search is that
     of Lewis and Overton (2013): bisection until the weak Wolfe conditions hold. The value never
-    rises, so the result is at least as good as ``start``.
+    rises, so the result is at least as good as ``start``. ``inverse`` multiplies by an approximate
+    inverse of the second derivatives, from which the search sets out; without it, by a number.
 
     >>> def bowl(x):
     ...     return float(((x - 3) ** 2).sum()), 2 * (x - 3)
@@ -52,12 +54,13 @@ def minimize(
     for _ in range(most_steps):
         if np.abs(gradient).max() < tolerance:
             break
-        direction = -_inverse_hessian_times(gradient, pairs)
+        direction = -_inverse_hessian_times(gradient, pairs, inverse)
         found, count = _line_search(function, x, value, gradient, direction)
         evaluations += count
         if found is None:
-            if not pairs:
+            if not pairs and inverse is None:
                 break  # Even the steepest descent lowers nothing any more: rounding.
+            inverse = inverse if pairs else None
             pairs.clear()
             continue
         new_x, value, new_gradient = found
@@ -69,14 +72,18 @@ def minimize(
 
 
 def _inverse_hessian_times(
-    gradient: np.ndarray, pairs: deque[tuple[np.ndarray, np.ndarray]]
+    gradient: np.ndarray,
+    pairs: deque[tuple[np.ndarray, np.ndarray]],
+    inverse: Callable[[np.ndarray], np.ndarray] | None,
 ) -> np.ndarray:
     """The two loops over the stored steps s and gradient changes y."""
     q, shares = gradient.copy(), []
     for s, y in reversed(pairs):
         shares.append((s @ q) / (s @ y))
         q -= shares[-1] * y
-    if pairs:
+    if inverse is not None:
+        q = inverse(q)
+    elif pairs:
         s, y = pairs[-1]
         q *= (s @ y) / (y @ y)
     else:

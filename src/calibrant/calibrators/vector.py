@@ -10,7 +10,7 @@ import numpy as np
 from calibrant.arrays import Array
 from calibrant.calibrators.base import Calibrator, Fit
 from calibrant.calibrators.likelihood import fitting_logits
-from calibrant.calibrators.linear import fit_vector
+from calibrant.calibrators.linear import Penalty, fit_vector
 from calibrant.calibrators.newton import best_inverse_temperature
 from calibrant.errors import InputError
 from calibrant.predictions import Predictions
@@ -49,16 +49,11 @@ class Vector(Calibrator):
             raise InputError(f"Vector expects shrinkage ≥ 0, got {self.shrinkage}.")
         x = centred(fitting_logits(predictions).astype(np.float64))
         beta = best_inverse_temperature(x, predictions.labels).beta
-        strength = self.shrinkage / len(predictions)
-
-        def penalty(w: np.ndarray, b: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
-            away = w - 1
-            loss = strength / 2 * float((away**2).sum() + (b**2).sum())
-            return loss, strength * away, strength * b
-
+        strength, ones = self.shrinkage / len(predictions), np.ones(predictions.classes)
+        penalty = Penalty(ones, strength * ones, strength)
         # In units of the temperature the weights are near 1, whatever the size of the logits.
         x *= beta
-        weights, intercepts = fit_vector(x, predictions.labels, np.ones(x.shape[1]), penalty)
+        weights, intercepts = fit_vector(x, predictions.labels, penalty)
         return Fit({"weights_": beta * weights, "intercepts_": intercepts})
 
     def _apply(self, scores: Array, values: Mapping[str, Any]) -> Array:
