@@ -56,15 +56,14 @@ class _AveragedHistograms(StepMap):
 
     def fit(self, scores: np.ndarray, happened: np.ndarray) -> dict[str, np.ndarray]:
         ordered, events = np.sort(scores), np.sort(scores[happened])
-        candidates = {
-            tuple(equal_mass_edges(ordered, bins)) for bins in self._bin_counts(len(scores))
-        }
-        models = [np.array(edges) for edges in sorted(candidates, key=lambda e: (len(e), e))]
-        fits = [_posterior(ordered, events, edges) for edges in models]
-        evidence = np.array([score for score, _ in fits])
+        every = [
+            equal_mass_edges(ordered, b, ascending=True) for b in self._bin_counts(len(scores))
+        ]
+        models = list({edges.tobytes(): edges for edges in every}.values())  # Ties leave fewer.
+        evidence, values = _posteriors(ordered, events, models)
         weights = np.exp(evidence - evidence.max())
         weights = np.where(weights < _NEGLIGIBLE * weights.sum(), 0, weights)
-        return _average(models, [values for _, values in fits], weights / weights.sum())
+        return _average(models, values, weights / weights.sum())
 
     def _bin_counts(self, n: int) -> list[int]:
         root = n ** (1 / 3)
@@ -72,28 +71,43 @@ class _AveragedHistograms(StepMap):
         return sorted({int(b) for b in np.geomspace(low, high, self.models).round()})
 
 
-def _posterior(
-    ordered: np.ndarray, events: np.ndarray, edges: np.ndarray
-) -> tuple[float, np.ndarray]:
-    """log P(data | M) and the posterior mean of each bin, from all scores and those of events."""
+def _posteriors(
+    ordered: np.ndarray, events: np.ndarray, models: list[np.ndarray]
+) -> tuple[np.ndarray, list[np.ndarray]]:
+    """log P(data | M) and the posterior mean of each bin, for all models at once.
+
+    From all scores and those of the events; the bins of all models lie end to end, as with many
+    classes a call for each model would take longer than its sums.
+    """
+    bins = np.array([len(edges) + 1 for edges in models])
+    first = np.cumsum(bins) - bins
+    right = np.concatenate([np.append(edges, np.inf) for edges in models])
     count, hits = (
-        np.diff(np.searchsorted(x, edges, side="right"), prepend=0, append=len(x))
-        for x in (ordered, events)
+        _steps_of(np.searchsorted(x, right, side="right"), first) for x in (ordered, events)
     )
-    middle = (np.append(0, edges) + np.append(edges, 1)) / 2
-    prior = _PRIOR / len(count)
+    right = right.clip(max=1)
+    middle = right - _steps_of(right, first) / 2
+    prior = np.repeat(_PRIOR / bins, bins)
     # A bin at the very edge would have a prior of 0, which no example could overrule.
     alpha = prior * np.clip(middle, 1e-6, 1 - 1e-6)
     beta = prior - alpha
     evidence = (
-        log_gamma(np.full(len(count), prior))
+        log_gamma(prior)
         - log_gamma(count + prior)
         + log_gamma(hits + alpha)
         - log_gamma(alpha)
         + log_gamma(count - hits + beta)
         - log_gamma(beta)
     )
-    return float(evidence.sum()), (hits + alpha) / (count + prior)
+    values = np.split((hits + alpha) / (count + prior), first[1:])
+    return np.add.reduceat(evidence, first), values
+
+
+def _steps_of(values: np.ndarray, first: np.ndarray) -> np.ndarray:
+    """Each value less the one before; less 0 at the ``first`` of a model."""
+    steps_up = np.diff(values, prepend=values[:1])
+    steps_up[first] = values[first]
+    return steps_up
 
 
 def _average(

@@ -34,23 +34,26 @@ def steps(edges: np.ndarray, values: np.ndarray) -> dict[str, np.ndarray]:
     return {"edges_": edges.astype(np.float64), "values_": values}
 
 
-def equal_mass_edges(scores: np.ndarray, bins: int) -> np.ndarray:
+def equal_mass_edges(scores: np.ndarray, bins: int, *, ascending: bool = False) -> np.ndarray:
     """Inner edges that give each bin as near as possible the same number of scores.
 
     Each edge lies halfway between the largest score of its bin and the next one: on a score itself,
     a last bit that NumPy, torch and ONNX round differently would put it into another bin. Tied
     scores stay together; a bin that ties would leave empty is merged, so there may be fewer.
+    ``ascending`` scores need not be sorted again.
 
     >>> equal_mass_edges(np.array([0.1, 0.2, 0.3, 0.3, 0.3, 1.0]), 3)
     array([0.25, 0.65])
     """
     starts = np.unique(np.arange(1, bins) * len(scores) // bins)
     starts = starts[starts > 0]
-    # Only the scores beside the edges need to be in their sorted places.
-    ordered = np.partition(scores, np.append(starts - 1, starts)) if len(starts) else scores
+    ordered = scores
+    if len(starts) and not ascending:
+        # Only the scores beside the edges need to be in their sorted places.
+        ordered = np.partition(scores, np.append(starts - 1, starts))
     ends, following = ordered[starts - 1], ordered[starts]
     if (ends == following).any():
-        ordered = np.sort(scores)
+        ordered = scores if ascending else np.sort(scores)
         ends = np.unique(ends)
         ends = ends[ends < ordered[-1]]
         following = ordered[np.searchsorted(ordered, ends, side="right")]
