@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 
+from calibrant.errors import InputError
 from calibrant.extras import require
 from calibrant.predictions import Predictions
 
@@ -22,6 +23,8 @@ def digit_predictions(seed: int = 0) -> tuple[Predictions, Predictions]:
     without regularisation on 600 of them until it knows them by heart, which is what makes
     networks overconfident.
     """
+    if not 0 <= seed < 2**32:
+        raise InputError(f"The demo expects a seed from 0 to 2³² − 1, got {seed}.")
     datasets = require("sklearn.datasets", "demo", "The demo")
     networks = require("sklearn.neural_network", "demo", "The demo")
     pixels, labels = datasets.load_digits(return_X_y=True)

@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from calibrant.errors import InputError
 
-__all__ = ["check_writable", "new_file"]
+__all__ = ["check_writable", "make_folder", "new_file"]
 
 
-def check_writable(path: str | os.PathLike[str], *, overwrite: bool) -> Path:
-    """The path, if a file may be written there; long work asks before it starts."""
+def check_writable(
+    path: str | os.PathLike[str], *, overwrite: bool, inputs: Iterable[Path] = ()
+) -> Path:
+    """The path, if a file may be written there; long work asks before it starts.
+
+    It is refused where it names one of the ``inputs``, overwrite or not: what the work is made
+    from is never what it replaces.
+    """
     target = Path(path)
     if target.is_dir():
         raise InputError(f"{target} is a folder; name a file in it.")
+    if target.exists() and not target.is_file():
+        raise InputError(f"{target} is a device or a pipe, which a file cannot replace.")
+    if target.exists() and any(source.exists() and target.samefile(source) for source in inputs):
+        raise InputError(
+            f"{target}: it is read here, and a file is not written over itself; name another."
+        )
     if target.exists() and not overwrite:
         raise InputError(f"{target} exists; pass overwrite=True (--overwrite) to replace it.")
     if not target.parent.is_dir():
@@ -24,6 +36,15 @@ def check_writable(path: str | os.PathLike[str], *, overwrite: bool) -> Path:
     if not os.access(target.parent, os.W_OK):
         raise InputError(f"{target}: the folder {target.parent} is not writable.")
     return target
+
+
+def make_folder(path: str | os.PathLike[str]) -> Path:
+    """The folder, made with those above it where it is not there yet."""
+    try:
+        Path(path).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{path}: the folder cannot be made ({error.strerror}).") from None
+    return Path(path)
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """``calibrant audit`` as a person and as a program uses it."""
 
 import json
+import os
 import shutil
 
 import numpy as np
@@ -50,6 +51,31 @@ def test_report(file, tmp_path, capsys):
     assert main(["audit", file, "--report", str(page), "--bootstrap", "0"]) == 2
     assert "--overwrite" in capsys.readouterr().err
     assert main(["audit", file, "--report", str(page), "--bootstrap", "0", "--overwrite"]) == 0
+
+
+def test_what_is_read_is_never_written_over(file, tmp_path, capsys):
+    before = (tmp_path / "dev.npz").read_bytes()
+    for command in (["audit", file, "--report", file], ["fit", file, "-o", file]):
+        assert main([*command, "--overwrite"]) == 2
+        assert "not written over itself" in capsys.readouterr().err
+    assert (tmp_path / "dev.npz").read_bytes() == before
+
+
+def test_a_device_is_not_replaced(file, tmp_path, capsys):
+    os.mkfifo(tmp_path / "pipe")
+    assert main(["audit", file, "--report", str(tmp_path / "pipe"), "--overwrite"]) == 2
+    assert "device or a pipe" in capsys.readouterr().err
+    assert (tmp_path / "pipe").is_fifo()
+
+
+def test_json_has_no_constants_that_json_lacks(tmp_path, capsys):
+    p = Predictions.from_probabilities(
+        [[1.0, 0.0], [0.4, 0.6]], [1, 1], groups={"x": [np.inf, np.nan]}
+    )
+    p.write(tmp_path / "p.npz")
+    assert main(["audit", str(tmp_path / "p.npz"), "--json", "--bootstrap", "5"]) == 0
+    document = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)["audit"]
+    assert document["mistakes"][0]["groups"] == {"x": "inf"}
 
 
 def test_before_and_after(file, predictions, tmp_path, capsys):

@@ -90,7 +90,7 @@ class Audit:
             "measures": _measures(self.measures),
             "verdict": list(self.verdict),
             "classes": [asdict(row) for row in self.classes],
-            "mistakes": [asdict(row) for row in self.mistakes],
+            "mistakes": [_mistake(row) for row in self.mistakes],
             "entities": entities,
             "label_names": list(self.label_names),
             "state": json.loads(self.state.to_json()),
@@ -106,6 +106,11 @@ def _measures(measures: tuple[Measure, ...]) -> dict[str, dict[str, Any]]:
         }
         for m in measures
     }
+
+
+def _mistake(mistake: Mistake) -> dict[str, Any]:
+    groups = {name: _plain(value) for name, value in mistake.groups.items()}
+    return {**asdict(mistake), "groups": groups}
 
 
 def _plain(value: Any) -> Any:

@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _targets(sources: list[Path], args: argparse.Namespace) -> list[Path]:
     """One file for one; for several a folder, with a file of the same name for each."""
-    from calibrant.outputs import check_writable
+    from calibrant.outputs import check_writable, make_folder
 
     output: Path = args.output
     if len(sources) == 1 and not Path(args.files[0]).is_dir() and not output.is_dir():
@@ -75,12 +75,10 @@ def _targets(sources: list[Path], args: argparse.Namespace) -> list[Path]:
             raise InputError("Two of the files have the same name; apply the map to them apart.")
         if output.suffix and not output.is_dir():
             raise InputError(f"{output}: {len(sources)} files go to a folder; name one.")
-        output.mkdir(parents=True, exist_ok=True)
+        make_folder(output)
         targets = [output / name for name in names]
-    for source, target in zip(sources, targets, strict=True):
-        if target.exists() and target.samefile(source):
-            raise InputError(f"{target}: a file is not written over itself; name another.")
-        check_writable(target, overwrite=args.overwrite)
+    for target in targets:
+        check_writable(target, overwrite=args.overwrite, inputs=[*sources, args.map])
     return targets
 
 

@@ -63,14 +63,17 @@ def add_parser(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Audit the files, print, and write the report."""
+    from calibrant.files import expand
     from calibrant.outputs import check_writable
     from calibrant.report import write_report
 
-    if args.report is not None:
-        check_writable(args.report, overwrite=args.overwrite)  # Before the work, not after it.
+    if args.report is not None:  # Before the work, not after it.
+        inputs = [*expand(args.files), *([args.map] if args.map else [])]
+        check_writable(args.report, overwrite=args.overwrite, inputs=inputs)
     audits = _audits(args)
     if args.json:
-        print(json.dumps({name: audit.to_dict() for name, audit in audits.items()}))
+        told = {name: audit.to_dict() for name, audit in audits.items()}
+        print(json.dumps(told, allow_nan=False))
     else:
         print_audits(audits)
     if args.report is not None:
@@ -111,8 +114,9 @@ def _stream(
     from calibrant.files import count_rows, stream
     from calibrant.progress import Progress
 
-    with Progress(count_rows(args.files), "rows") as progress:
-        for chunk in stream(args.files, columns_from(args), args.kind):
+    columns = columns_from(args)
+    with Progress(count_rows(args.files, columns, args.kind), "rows") as progress:
+        for chunk in stream(args.files, columns, args.kind):
             yield chunk if calibrator is None else calibrator.transform(chunk)
             progress.advance(len(chunk) + chunk.ignored)
 
@@ -123,7 +127,8 @@ def print_audits(audits: dict[str, Audit]) -> None:
 
     first = next(iter(audits.values()))
     n, ignored = first.provenance["n"], first.provenance["ignored"]
-    print(f"{n:,} examples, {len(first.label_names)} classes, {ignored:,} ignored\n")
+    examples = "1 example" if n == 1 else f"{n:,} examples"
+    print(f"{examples}, {len(first.label_names)} classes, {ignored:,} ignored\n")
     for name, audit in audits.items():
         if len(audits) > 1:
             print(f"{name[0].upper()}{name[1:]}:")

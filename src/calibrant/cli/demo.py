@@ -29,11 +29,17 @@ def run(args: argparse.Namespace) -> int:
     from calibrant.calibrators import Temperature
     from calibrant.cli.audit import print_audits
     from calibrant.demo import digit_predictions
+    from calibrant.extras import require
+    from calibrant.outputs import check_writable, make_folder
     from calibrant.plots import reliability_diagram
     from calibrant.report import write_report
 
     out: Path = args.output
-    out.mkdir(parents=True, exist_ok=True)
+    for name in ("sklearn", "matplotlib"):
+        require(name, "demo", "The demo")  # Before anything is written.
+    make_folder(out)
+    for file in ("valid.npz", "test.npz", "temperature.json", "report.html", "reliability.png"):
+        check_writable(out / file, overwrite=args.overwrite)
     print("A small network learns 600 noisy handwritten digits by heart …\n")
     valid, test = digit_predictions(args.seed)
     valid.write(out / "valid.npz", overwrite=args.overwrite)

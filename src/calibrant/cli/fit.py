@@ -54,9 +54,11 @@ def add_parser(commands: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Fit the map, save it, and say what it gained."""
     from calibrant.calibrators import CalibrationWarning
+    from calibrant.files import expand
     from calibrant.outputs import check_writable
 
-    check_writable(args.output, overwrite=args.overwrite)  # Before the work, not after it.
+    # Before the work, not after it.
+    check_writable(args.output, overwrite=args.overwrite, inputs=expand(args.files))
     calibrator = _calibrator(args.method, args.set)
     valid = read_with_progress(args.files, args)
     with warnings.catch_warnings():  # Told below, and saved with the map.
