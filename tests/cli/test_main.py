@@ -1,5 +1,6 @@
 """The command line as a whole: quick, quiet, and clear about what it lacks."""
 
+import os
 import subprocess
 import sys
 
@@ -47,6 +48,50 @@ def test_no_command_is_an_error(capsys):
     with pytest.raises(SystemExit) as end:
         main([])
     assert end.value.code == 2
+
+
+def test_wrong_options_are_one_line(capsys):
+    for arguments in (["audit"], ["audit", "x.csv", "--bins", "many"], ["audti"]):
+        with pytest.raises(SystemExit) as end:
+            main(arguments)
+        assert end.value.code == 2
+        told = capsys.readouterr().err
+        assert told.count("\n") == 1
+        assert "--help" in told
+
+
+def test_a_lack_of_memory_is_one_line(monkeypatch, capsys):
+    def run(_):
+        raise MemoryError("Unable to allocate 745. GiB for an array")
+
+    monkeypatch.setattr("calibrant.cli.list.run", run)
+    assert main(["list", "methods"]) == 2
+    assert capsys.readouterr().err.startswith("calibrant list: out of memory (Unable to allocate")
+
+
+def test_a_poor_terminal_gets_what_it_can_show(tmp_path):
+    (tmp_path / "p.jsonl").write_text('{"logits": {"\\ud800": 1.0, "b": 2.0}, "label": "b"}\n' * 30)
+    for encoding in ("ascii", "utf-8"):
+        done = subprocess.run(
+            [sys.executable, "-m", "calibrant", "audit", str(tmp_path / "p.jsonl")],
+            capture_output=True,
+            env={**os.environ, "PYTHONIOENCODING": encoding},
+        )
+        assert done.returncode == 0, done.stderr
+        assert b"30 examples" in done.stdout
+
+
+@pytest.mark.parametrize("taken", ["a file", "nothing"])
+def test_the_demo_writes_nothing_where_it_cannot_end(tmp_path, monkeypatch, capsys, taken):
+    if taken == "a file":
+        (tmp_path / "out").write_text("mine")
+        assert main(["demo", "-o", str(tmp_path / "out")]) == 2
+        assert "cannot be made" in capsys.readouterr().err
+    else:
+        monkeypatch.setitem(sys.modules, "sklearn", None)
+        assert main(["demo", "-o", str(tmp_path / "out")]) == 2
+        assert "pip install 'calibrant[demo]'" in capsys.readouterr().err
+        assert not (tmp_path / "out").exists()
 
 
 def test_a_missing_extra_is_named(tmp_path):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import io
 import os
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 from calibrant import __version__
 from calibrant.errors import CalibrantError
@@ -24,11 +26,22 @@ INTERRUPTED = 130
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; bad input ends with one line on standard error and exit code 2."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # A terminal that lacks "−" still gets the rest.
+            stream.reconfigure(errors="backslashreplace")
     args = _parser().parse_args(argv)
     try:
         return int(args.run(args))
     except CalibrantError as error:
         print(f"calibrant {args.command}: {error}", file=sys.stderr)
+        return BAD_INPUT
+    except MemoryError as error:
+        told = str(error).rstrip(".") or "the work does not fit"
+        print(
+            f"calibrant {args.command}: out of memory ({told}); ask for fewer bins or replicates, "
+            "or take fewer rows at a time.",
+            file=sys.stderr,
+        )
         return BAD_INPUT
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -37,8 +50,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
 
 
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line, as every other error does, instead of all options."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(BAD_INPUT, f"{self.prog}: {message}; '{self.prog} --help' shows the options.\n")
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="calibrant",
         description="Honest confidence for neural classifiers: audit it, fix it, train for it.",
         epilog="'calibrant COMMAND --help' explains one command.",
