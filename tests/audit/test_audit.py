@@ -115,7 +115,63 @@ def test_verdict_of_an_overconfident_model():
 def test_verdict_of_an_honest_model():
     p = overconfident(2000)
     honest = audit(p.with_scores(p.scores / 2, "logits"), bootstrap=0)
-    assert "can be trusted" in honest.verdict[0]
+    assert "No reason to doubt" in honest.verdict[0]
+
+
+def test_few_examples_are_not_called_trustworthy():
+    p = Predictions.from_probabilities([0.6] * 3, [0] * 3)  # Claims 60 %, is never right.
+    first = audit(p, bootstrap=0).verdict[0]
+    assert first.startswith("Too few examples to tell: an ECE of 60.0 points")
+
+
+def test_furthest_off_is_the_class_with_the_largest_gap():
+    # 'a' is a little off very often, 'b' far off in fewer predictions.
+    p = Predictions.from_probabilities(
+        [[0.9, 0.1]] * 1000 + [[0.1, 0.9]] * 100,
+        [0] * 970 + [1] * 30 + [1] * 40 + [0] * 60,
+        label_names=["a", "b"],
+    )
+    found = audit(p, bootstrap=0)
+    assert "Furthest off: 'b', claimed 90.0 % and right 40.0 %" in " ".join(found.verdict)
+    assert found.classes[0].name == "a"  # The table is by what a class costs in all.
+
+
+def test_names_are_told_on_one_line_of_a_sane_length():
+    scores = [[0.9, 0.1]] * 50
+    for name in ("two\nlines\x1b[31m", "x" * 10_000):
+        p = Predictions.from_probabilities([*scores, [0.1, 0.9]], [1] * 51, label_names=[name, "b"])
+        told = next(s for s in audit(p, bootstrap=0).verdict if "Furthest" in s)
+        assert told.isprintable()
+        assert len(told) < 160
+
+
+def test_long_text_in_a_group():
+    texts = ["w" * 5000 if row % 7 else "short" for row in range(60)]
+    labels = [0, 1] * 30
+    p = Predictions.from_probabilities(
+        [0.9] * 60, labels, groups={"sentence": np.array(texts, object)}
+    )
+    assert p.groups["sentence"].dtype == object
+    found = audit(p, bootstrap=20)
+    assert {m.groups["sentence"] for m in found.mistakes} <= set(texts)
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"seed": -1}, "seed of at least 0, got -1"),
+        ({"bootstrap": -1}, "at least 1 replicate, got -1"),
+        ({"level": 95}, "between 0 and 1, got 95"),
+        ({"bins": 10**9}, "at most 10,000 bins"),
+    ],
+)
+def test_settings_are_checked_before_the_data_are_read(settings, says):
+    def unread():
+        raise AssertionError("read too early")
+        yield
+
+    with pytest.raises(InputError, match=says):
+        audit(unread(), **settings)
 
 
 def test_verdict_of_an_underconfident_model():
@@ -127,7 +183,7 @@ def test_ignored_examples_are_counted():
     p = Predictions.from_probabilities([0.9, 0.8, 0.7], [1, -100, 0])
     found = audit(p, bootstrap=0)
     assert found.provenance["ignored"] == 1
-    assert any("1 examples labelled −100" in s for s in found.verdict)
+    assert any("1 example labelled −100 was" in s for s in found.verdict)
 
 
 def test_mistakes_are_the_most_confident_ones():

@@ -289,3 +289,10 @@ def test_resampling_keeps_the_type():
     p = grouped()
     state = accumulate(p, block=assign_blocks(p), blocks=1000)
     assert isinstance(state.resampled(np.ones((2, 1000))), CalibrationState)
+
+
+def test_text_of_any_width_and_kind_has_the_same_hash():
+    texts = ["", "a", "ab", "w" * 40, "ä" * 300, "z" * 5000, "a"]
+    long = hash_values(np.array(texts, dtype=object))
+    assert (long == hash_values(np.array(texts, dtype=str))).all()
+    assert len(set(long.tolist())) == 6

@@ -22,7 +22,7 @@ from calibrant.metrics import (
 from calibrant.metrics.entities import Reduction
 from calibrant.predictions import Predictions
 
-__all__ = ["Collector"]
+__all__ = ["Collector", "collected"]
 
 # Sums of all blocks together: 4 million float64 are 32 MB, so many classes get fewer blocks.
 _SUMS = 4_000_000
@@ -117,7 +117,7 @@ class Collector:
                 float(confidence[row]),
                 chunk.names[predicted[row]],
                 chunk.names[labels[row]],
-                {name: column[row].item() for name, column in chunk.groups.items()},
+                {name: column[[row]].tolist()[0] for name, column in chunk.groups.items()},
             )
             for row in worst
         ]

@@ -11,6 +11,7 @@ import numpy as np
 from calibrant.audit.meaning import MEANINGS
 from calibrant.audit.record import Measure
 from calibrant.metrics import CalibrationState, Confidences, MatchCounts, interval
+from calibrant.metrics.bootstrap import check_bootstrap
 
 __all__ = ["Estimator"]
 
@@ -22,6 +23,9 @@ class Estimator:
     replicates: int = 1000
     level: float = 0.95
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_bootstrap(self.replicates or 1, self.level, self.seed)
 
     def __call__(self, name: str, title: str, metric: Callable[..., Any], *source: Any) -> Measure:
         """``metric`` of the whole of each source, with the interval over their blocks."""

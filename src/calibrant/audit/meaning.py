@@ -9,10 +9,14 @@ import numpy as np
 from calibrant.audit.record import ClassRow
 from calibrant.metrics import CalibrationState, accuracy, chance_ece, ece, mean_confidence
 
-__all__ = ["MEANINGS", "percent", "points", "verdict"]
+__all__ = ["MEANINGS", "percent", "points", "short_name", "verdict"]
 
 # A gap between mean confidence and accuracy below this is not worth calling a direction.
 _BALANCED = 0.005
+# Where even a calibrated model may show a larger ECE than this, none says little about another.
+_TELLING = 0.1
+# Longer class names than this are cut in a sentence.
+_LONGEST = 60
 # Classes predicted fewer times than this are too few to be blamed in the verdict.
 _ENOUGH = 20
 
@@ -23,10 +27,20 @@ def percent(value: float, digits: int = 1) -> str:
 
 
 def points(value: float) -> str:
-    """A difference of two shares: 0.052 as '5.2 points', finer below one tenth."""
+    """A difference of two shares: 0.052 as '5.2 points', finer below one point."""
     size = abs(100 * value)
     text = f"{size:.1f}" if size >= 0.95 else f"{size:.2f}"
     return f"{text} point" + ("" if text in ("1.0", "1.00") else "s")
+
+
+def short_name(name: str) -> str:
+    """The name of a class as it stands in a sentence: on one line and of a sane length.
+
+    >>> short_name("two\\nlines")
+    'two\\\\nlines'
+    """
+    printed = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in name)
+    return printed if len(printed) <= _LONGEST else printed[: _LONGEST - 1] + "…"
 
 
 # Metric → what its value means for the user.
@@ -86,11 +100,12 @@ MEANINGS: dict[str, Callable[[float], str]] = {
 def verdict(state: CalibrationState, classes: Sequence[ClassRow]) -> tuple[str, ...]:
     """Plain sentences, the most important first."""
     sentences = _first_sentences(state)
-    worst = next((row for row in classes if row.predicted >= _ENOUGH), None)
-    if worst is not None and abs(worst.gap) > _BALANCED and len(classes) > 1:
+    many = [row for row in classes if row.predicted >= _ENOUGH]
+    worst = max(many, key=_surely_off, default=None)
+    if worst is not None and _surely_off(worst) > _BALANCED and len(classes) > 1:
         sentences.append(
-            f"Furthest off: '{worst.name}', claimed {percent(worst.confidence)} and right "
-            f"{percent(worst.accuracy)} in {worst.predicted:,} predictions."
+            f"Furthest off: '{short_name(worst.name)}', claimed {percent(worst.confidence)} and "
+            f"right {percent(worst.accuracy)} in {worst.predicted:,} predictions."
         )
     empty = int((state.top_count == 0).sum())
     top = state.top_count[-1] / state.n
@@ -99,8 +114,15 @@ def verdict(state: CalibrationState, classes: Sequence[ClassRow]) -> tuple[str, 
         "lie in the most confident one."
     )
     if state.ignored:
-        sentences.append(f"{state.ignored:,} examples labelled −100 were ignored.")
+        were = "example labelled −100 was" if state.ignored == 1 else "examples labelled −100 were"
+        sentences.append(f"{state.ignored:,} {were} ignored.")
     return tuple(sentences)
+
+
+def _surely_off(row: ClassRow) -> float:
+    """The gap less two standard deviations of what a calibrated model would show."""
+    claimed = min(max(row.confidence, 0.0), 1.0)
+    return abs(row.gap) - 2 * float(np.sqrt(claimed * (1 - claimed) / row.predicted))
 
 
 def _first_sentences(state: CalibrationState) -> list[str]:
@@ -110,9 +132,11 @@ def _first_sentences(state: CalibrationState) -> list[str]:
         f"the model says {percent(claimed)} on average and is right {percent(right)} of the time."
     )
     if observed <= upper:
+        few = upper > _TELLING
+        lead = "Too few examples to tell" if few else "No reason to doubt the confidences"
         return [
-            f"The confidences can be trusted at this sample size: an ECE of {points(observed)} is "
-            f"within what chance alone gives (about {points(expected)} at n = {int(state.n):,}).",
+            f"{lead}: an ECE of {points(observed)} is within what chance alone gives a calibrated "
+            f"model at n = {int(state.n):,} (about {points(expected)}, up to {points(upper)}).",
             f"Taken together, {said}",
         ]
     direction = "Overconfident" if claimed > right else "Underconfident"

@@ -47,6 +47,8 @@ from calibrant.predictions import Predictions
 __all__ = ["audit"]
 
 COVERAGE, RISK = 0.8, 0.05
+# More would hold single examples, and cost gigabytes: each bin has sums per class and block.
+MOST_BINS = 10_000
 
 # Name, title and function of the metrics of the additive state, in the order of the table.
 _ADDITIVE = (
@@ -87,6 +89,9 @@ def audit(
     >>> print(audit(p, bootstrap=0).verdict[0])
     Overconfident by 20.0 points: the model says 90.0 % on average and is right 70.0 % of the time.
     """
+    estimate = Estimator(bootstrap, level, seed)  # Its settings are checked before the long part.
+    if bins > MOST_BINS:
+        raise InputError(f"audit expects at most {MOST_BINS:,} bins, got {bins:,}.")
     chunks = [source] if isinstance(source, Predictions) else source
     found = collected(chunks, Collector(Bins(bins, closed), by, reduction, mistakes))
     if found.state is None or not found.rows:
@@ -94,7 +99,6 @@ def audit(
             "Nothing to audit: "
             + (f"all {found.ignored} rows are labelled −100." if found.ignored else "no rows.")
         )
-    estimate = Estimator(bootstrap, level, seed)
     state = found.state.total()
     classes = _class_rows(state, found.label_names)
     entities = None

@@ -12,6 +12,7 @@ from calibrant.comparison.cross_validation import Folds, make_folds
 from calibrant.comparison.recommendation import Differences, choose
 from calibrant.comparison.record import Comparison, Row, Settings
 from calibrant.errors import CalibrantError, InputError
+from calibrant.metrics.bootstrap import check_bootstrap
 from calibrant.predictions import Predictions
 
 __all__ = ["Comparison", "Row", "Settings", "compare"]
@@ -48,6 +49,7 @@ def compare(
     names = _names(methods)
     _check(valid, test, bootstrap)
     valid, test = valid.numpy(), test.numpy()
+    check_bootstrap(bootstrap, seed=seed)
     split = make_folds(valid, folds, seed)
     candidates, skipped, rows = {}, {}, []
     for name in names:

@@ -13,6 +13,7 @@ __all__ = ["assign_blocks", "hash_values"]
 # Groups whose examples depend on each other; the first that is there is taken.
 _DEPENDENT = ("sentence", "image", "example")
 _ROWS = 1 << 16
+_CHARACTERS = 1 << 22  # Of long texts, hashed at once.
 
 
 def assign_blocks(
@@ -62,6 +63,8 @@ def hash_values(values: np.ndarray) -> np.ndarray:
     >>> bool(a[0] == b[0])
     True
     """
+    if isinstance(values, np.ndarray) and values.dtype == object:  # Text too long for NumPy's.
+        return _hash_long_text(values)
     values = to_numpy(values)
     if values.dtype.kind in "US":
         parts = [_hash_text(values[i : i + _ROWS]) for i in range(0, len(values), _ROWS)]
@@ -82,6 +85,21 @@ def _hash_text(values: np.ndarray) -> np.ndarray:
         step = (hashed ^ column) * np.uint64(0x100000001B3)
         hashed = np.where(column != 0, step, hashed)
     return _mix(hashed)
+
+
+def _hash_long_text(values: np.ndarray) -> np.ndarray:
+    """Python strings of any length: each distinct one once, those of like length together."""
+    distinct = sorted(set(values.tolist()), key=len)
+    hashes: list[int] = []
+    while len(hashes) < len(distinct):
+        start = len(hashes)
+        rows = max(1, _CHARACTERS // max(1, len(distinct[start])))
+        part = distinct[start : start + rows]
+        # One long string among short ones would make all of them wide.
+        part = [text for text in part if len(text) <= 2 * len(part[0]) + 16]
+        hashes += _hash_text(np.array(part, dtype=str)).tolist()
+    table = dict(zip(distinct, hashes, strict=True))
+    return np.array([table[text] for text in values.tolist()], dtype=np.uint64)
 
 
 def _mix(bits: np.ndarray) -> np.ndarray:

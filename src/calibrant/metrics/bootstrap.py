@@ -19,7 +19,7 @@ from calibrant.metrics.smooth import smooth_ece
 from calibrant.metrics.state import CalibrationState
 from calibrant.metrics.steps import resampled_steps, steps
 
-__all__ = ["Blocked", "interval", "replicate"]
+__all__ = ["Blocked", "check_bootstrap", "interval", "replicate"]
 
 Additive: TypeAlias = CalibrationState | MatchCounts
 Blocked: TypeAlias = Additive | tuple[Additive, ...] | Confidences
@@ -71,8 +71,7 @@ def interval(
     >>> 0.70 < low < 0.75 and 0.85 < high < 0.90
     True
     """
-    if not 0 < level < 1:
-        raise InputError(f"interval expects a level between 0 and 1, got {level}.")
+    check_bootstrap(replicates, level, seed)
     if method not in ("auto", "percentile", "basic"):
         raise InputError(f"method must be 'auto', 'percentile' or 'basic', got {method!r}.")
     values = replicate(metric, source, replicates=replicates, seed=seed)
@@ -87,12 +86,21 @@ def interval(
     return (float(low), float(high)) if np.ndim(low) == 0 else (low, high)
 
 
+def check_bootstrap(replicates: int, level: float = 0.95, seed: int = 0) -> None:
+    """What can be asked of a bootstrap; long work asks before it starts."""
+    if replicates < 1:
+        raise InputError(f"A bootstrap expects at least 1 replicate, got {replicates}.")
+    if not 0 < level < 1:
+        raise InputError(f"interval expects a level between 0 and 1, got {level}.")
+    if seed < 0:
+        raise InputError(f"A bootstrap expects a seed of at least 0, got {seed}.")
+
+
 def replicate(
     metric: Callable[..., Any], source: Blocked, *, replicates: int = 1000, seed: int = 0
 ) -> np.ndarray | None:
     """The values of ``metric`` on bootstrap replicates, of shape (replicates, …), or None."""
-    if replicates < 1:
-        raise InputError(f"Expected at least one replicate, got {replicates}.")
+    check_bootstrap(replicates, seed=seed)
     if isinstance(source, Confidences):
         return _replicate_confidences(metric, source, replicates, seed)
     states = source if isinstance(source, tuple) else (source,)
