@@ -359,3 +359,17 @@ def test_checking_needs_bounded_memory() -> None:
             [sys.executable, "-c", program, make], capture_output=True, text=True, check=True
         )
         assert float(done.stdout) < 24  # megabytes; the labels' mask takes some
+
+
+def test_a_loop_over_the_rows_ends():
+    p = Predictions.from_probabilities([0.9, 0.2, 0.4], [1, 0, 1])
+    assert [int(row.labels[0]) for row in p] == [1, 0, 1]
+    assert len(p[-3]) == 1
+    for row in (3, -4):
+        with pytest.raises(IndexError, match="3 rows"):
+            p[row]
+
+
+def test_a_huge_label_is_named_without_a_warning():
+    with pytest.raises(InputError, match="at row 1 is outside"):
+        Predictions.from_probabilities([0.9, 0.2], [1.0, 1e30])

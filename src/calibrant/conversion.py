@@ -100,4 +100,7 @@ def labels_beside(labels: Array, scores: Array) -> Array:
         raise InputError(
             "Predictions expects labels as class numbers 0..K−1, got fractions or NaN."
         )
-    return labels.long() if is_tensor(labels) else labels.astype(np.int64, copy=False)
+    if is_tensor(labels):
+        return labels.long()
+    with np.errstate(invalid="ignore"):  # A label of 1e30 is no class: the check names its row.
+        return labels.astype(np.int64, copy=False)

@@ -32,5 +32,5 @@ def unknown_name(what: str, name: str, known: Iterable[str], hint: str = "") -> 
     """
     known = sorted(known)
     near = difflib.get_close_matches(name, known, n=1)
-    advice = f"Did you mean '{near[0]}'?" if near else f"Known: {', '.join(known)}."
+    advice = f"Did you mean '{near[0]}'?" if near else f"Known: {', '.join(known) or 'none'}."
     return InputError(f"Unknown {what} '{name}'. {advice} {hint}".strip())

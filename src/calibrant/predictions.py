@@ -196,6 +196,8 @@ class Predictions:
         ``ignored`` counts what was dropped when the whole was made, so a part starts from 0.
         """
         if isinstance(rows, (int, np.integer)):
+            if not -len(self) <= rows < len(self):  # Also what ends a loop over the rows.
+                raise IndexError(f"Row {rows} of predictions with {len(self)} rows.")
             rows = slice(rows, rows + 1 or None)  # The last row is −1, and −1 + 1 is no end.
         index = rows if isinstance(rows, slice) else np.asarray(to_numpy(rows))
         groups = {name: column[index] for name, column in self.groups.items()}

@@ -52,6 +52,8 @@ def expand(paths: Paths) -> list[Path]:
 
 
 def _expand(name: str) -> Iterator[Path]:
+    if not name:
+        raise InputError("An empty file name was given; name a file.")
     path = Path(name)
     if path.is_dir():
         shards = sorted(p for p in path.glob("*.parquet") if p.name[0] not in "._")
