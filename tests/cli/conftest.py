@@ -11,7 +11,7 @@ from calibrant.cli import main
 def train_arguments(corpus, output):
     return [
         "train", "--data", str(corpus), "--model", "tiny", "--method", "head-noise", "--set",
-        "weight=0.05", "--epochs", "12", "--batch", "16", "--learning-rate", "5e-3", "--head-width",
+        "weight=0.05", "--epochs", "6", "--batch", "16", "--learning-rate", "5e-3", "--head-width",
         "16", "--bootstrap", "0", "--device", "cpu", "-o", str(output),
     ]  # fmt: skip
 

@@ -19,7 +19,7 @@ def command(corpus, output, *more):
 
 def test_it_tells_every_epoch_and_the_test_numbers(trained):
     folder, out, err = trained
-    assert "Epoch 12/12" in err
+    assert "Epoch 6/6" in err
     assert all(word in err for word in ("loss", "F1", "ECE"))
     assert "with temperature" in out
     assert str(folder / "report.html") in out
@@ -34,7 +34,7 @@ def test_a_finished_run_says_so(trained, small_corpus, capsys, request):
     arguments = json.loads((folder / "recipe.json").read_text())
     again = [
         "train", "--data", arguments["data"], "--model", "tiny", "--method", "head_noise", "--set",
-        "weight=0.05", "--epochs", "12", "--batch", "16", "--learning-rate", "5e-3", "--head-width",
+        "weight=0.05", "--epochs", "6", "--batch", "16", "--learning-rate", "5e-3", "--head-width",
         "16", "--device", "cpu", "-o", str(folder),
     ]  # fmt: skip
     assert main(again) == 0

@@ -3,12 +3,14 @@
 import dataclasses
 import hashlib
 import json
+import math
 
 import pytest
 
 from calibrant.errors import InputError
 from calibrant.experiments.history import Epoch, History
 from calibrant.experiments.recipe import Recipe, expand_grid, read_recipes
+from calibrant.experiments.record import Record, read_record
 
 
 def test_a_key_is_that_of_the_first_version_until_a_new_setting_is_used():
@@ -78,3 +80,12 @@ def test_when_to_stop(patience, scores, best, stops, tmp_path):
     history.write(tmp_path / "log.jsonl")
     assert len((tmp_path / "log.jsonl").read_text().splitlines()) == len(scores)
     assert "NaN" not in (tmp_path / "log.jsonl").read_text()
+
+
+def test_a_number_that_is_none_is_null_in_json(tmp_path):
+    results = {"identity": {"test": {"entity_ece": float("nan"), "ece": 0.25}}}
+    path = Record(Recipe(), results, {}, {}).write(tmp_path)
+    assert "NaN" not in path.read_text()
+    numbers = read_record(path).results["identity"]["test"]
+    assert math.isnan(numbers["entity_ece"])
+    assert numbers["ece"] == 0.25

@@ -9,6 +9,7 @@ import sys
 import numpy as np
 import pytest
 import torch
+from people_corpus import write_corpus
 
 from calibrant.calibrators import load as load_map
 from calibrant.errors import InputError
@@ -22,7 +23,6 @@ from calibrant.experiments.telling import telling
 from calibrant.predictions import Predictions
 from calibrant.tasks.pieces import encode
 from calibrant.tasks.sentences import Sentence
-from conftest import write_corpus
 
 transformers = pytest.importorskip("transformers")
 

@@ -170,10 +170,12 @@ def _recipe(args: argparse.Namespace, device: str) -> Recipe:
 
 def _print(record: Record, args: argparse.Namespace, there: bool) -> None:
     from calibrant.cli.table import render_table
+    from calibrant.experiments.record import without_nan
 
     if args.json:
         content = {"results": record.results, "training": record.training}
-        print(json.dumps({"run": str(args.output), "finished_before": there, **content}))
+        told = {"run": str(args.output), "finished_before": there, **without_nan(content)}
+        print(json.dumps(told))
         return
     if there:
         print(f"{args.output} is finished; it is not trained again.")

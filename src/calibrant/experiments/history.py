@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from calibrant.experiments.record import without_nan
 from calibrant.metrics import accumulate, ece, entity_f1, nll
 from calibrant.outputs import new_file
 from calibrant.predictions import Predictions
@@ -84,10 +85,7 @@ class History:
 
     def write(self, path: Path) -> None:
         """One JSON line per epoch; NaN as null."""
-        rows = [
-            {k: None if isinstance(v, float) and math.isnan(v) else v for k, v in asdict(e).items()}
-            for e in self.epochs
-        ]
+        rows = [without_nan(asdict(epoch)) for epoch in self.epochs]
         with new_file(path, overwrite=True) as unfinished:
             unfinished.write_text("".join(json.dumps(row) + "\n" for row in rows))
 

@@ -106,5 +106,6 @@ class _Course:
         epoch = Epoch.measured(now // steps, now, mean, valid, seconds)
         self.loss_before, self.began = total, time.monotonic()
         if self.history.add(epoch) and self.history.patience:
-            self.best = {name: v.clone() for name, v in loop.model.state_dict().items()}
+            with loop.on_stream():  # Before the steps to come change the weights.
+                self.best = {name: v.clone() for name, v in loop.model.state_dict().items()}
         tell.epoch(epoch)

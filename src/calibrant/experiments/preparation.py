@@ -17,6 +17,7 @@ from calibrant.experiments.recipe import Recipe
 from calibrant.extras import require
 from calibrant.methods import create
 from calibrant.methods.base import Method
+from calibrant.prediction.model_folder import quiet
 from calibrant.tasks.encoders import find_encoder
 from calibrant.tasks.ner import NerCorpus, load_corpus
 from calibrant.tasks.pieces import Pieces, encode
@@ -164,4 +165,5 @@ def _tokenizer(encoder: str, corpus: NerCorpus) -> Any:
 
 @functools.lru_cache(maxsize=4)
 def _encoder(name: str, labels: tuple[str, ...]) -> nn.Module:
-    return load_encoder(find_encoder(name), labels)
+    with quiet():
+        return load_encoder(find_encoder(name), labels)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import platform
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from calibrant.errors import InputError
 from calibrant.experiments.recipe import Recipe
 from calibrant.outputs import new_file
 
-__all__ = ["Record", "circumstances", "read_record", "read_records"]
+__all__ = ["Record", "circumstances", "read_record", "read_records", "without_nan"]
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class Record:
             "circumstances": self.circumstances,
         }
         with new_file(path, overwrite=True) as unfinished:
-            unfinished.write_text(json.dumps(content, indent=1))
+            unfinished.write_text(json.dumps(without_nan(content), indent=1))
         return path
 
 
@@ -75,6 +76,25 @@ def circumstances() -> dict[str, Any]:
     return found
 
 
+def without_nan(content: Any) -> Any:
+    """The same with null for NaN, which JSON does not know.
+
+    >>> without_nan({"f1": [0.5, float("nan")]})
+    {'f1': [0.5, None]}
+    """
+    if isinstance(content, dict):
+        return {key: without_nan(value) for key, value in content.items()}
+    if isinstance(content, (list, tuple)):
+        return [without_nan(value) for value in content]
+    return None if isinstance(content, float) and math.isnan(content) else content
+
+
+def _with_nan(content: Any) -> Any:
+    if isinstance(content, dict):
+        return {key: _with_nan(value) for key, value in content.items()}
+    return math.nan if content is None else content
+
+
 def _git() -> str | None:
     """The commit of the source tree, with + where there are changes; None outside of one."""
     here = Path(__file__).parent
@@ -96,7 +116,7 @@ def _record(text: str, where: str) -> Record:
     try:
         content = json.loads(text)
         recipe = Recipe.from_dict(content["recipe"])
-        parts = (content[part] for part in ("results", "training", "circumstances"))
-        return Record(recipe, *parts)
+        results = _with_nan(content["results"])
+        return Record(recipe, results, content["training"], content["circumstances"])
     except (ValueError, KeyError) as error:
         raise InputError(f"{where} is not a record: {error}.") from None
