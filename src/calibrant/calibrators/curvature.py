@@ -44,10 +44,9 @@ def _whole(x: np.ndarray, p: np.ndarray, pull: np.ndarray, intercept_pull: float
     extended = np.hstack([x, np.ones((n, 1))])
     table = np.empty((classes, classes + 1, classes, classes + 1))
     for k in range(classes):
-        for j in range(k + 1):
-            weight = p[:, k] * ((k == j) - p[:, j]) / n
-            table[k, :, j] = (extended * weight[:, None]).T @ extended
-            table[j, :, k] = table[k, :, j]
+        weight = p[:, [k]] * ((np.arange(classes) == k) - p) / n
+        columns = (weight[:, :, None] * extended[:, None]).reshape(n, -1)
+        table[k] = (extended.T @ columns).reshape(classes + 1, classes, classes + 1)
     matrix = table.reshape(classes * (classes + 1), -1)
     matrix += np.diag(np.hstack([pull, np.full((classes, 1), intercept_pull)]).ravel())
     # Without a pull, the same added to all classes changes nothing: no inverse without this.
