@@ -19,9 +19,9 @@ class Bins:
     """``count`` bins of equal width over [0, 1].
 
     ``closed="right"`` (the default, as Guo et al. 2017 and scikit-learn): bins (lo, hi], the first
-    closed at 0, so confidence 1.0, which float32 softmax reaches at a logit gap of 17 of two classes,
-    lies in the last bin. ``closed="left"``: bins [lo, hi), the last closed at 1, as NumPy's histogram and
-    netcal do it.
+    closed at 0, so confidence 1.0, which float32 softmax reaches at a gap of 17 between two logits,
+    lies in the last bin. ``closed="left"``: bins [lo, hi), the last closed at 1, as NumPy's
+    histogram and netcal do it.
 
     >>> Bins(5).index(np.array([0.0, 0.2, 0.5, 1.0]))
     array([0, 0, 2, 4])
