@@ -14,6 +14,8 @@ from hypothesis.extra import numpy as hnp
 
 from calibrant import InputError, MissingExtraError, Predictions
 from calibrant.metrics import Bins, CalibrationState, accumulate, compiled, top_label
+from calibrant.metrics.top_bins import TopBins, top_bins
+from calibrant.validation import RANGE_TOLERANCE, SUM_TOLERANCE
 
 pytest.importorskip("numba")
 
@@ -47,7 +49,17 @@ def both(use, predictions, *args, **options) -> CalibrationState:
     use("numba")
     ours = accumulate(predictions, *args, **options)
     assert_equal(ours, reference)
+    if "block" not in options:
+        bins = {name: value for name, value in options.items() if name != "classwise"}
+        assert_equal_tops(top_bins(predictions, *args, **bins), reference)
     return ours
+
+
+def assert_equal_tops(ours: TopBins, reference: CalibrationState) -> None:
+    """What ECE needs is found in another way."""
+    for name in ("n", "correct", "top_count", "top_correct"):
+        np.testing.assert_array_equal(getattr(ours, name), getattr(reference, name), name)
+    np.testing.assert_allclose(ours.top_confidence, reference.top_confidence, 1e-12, 1e-12)
 
 
 def logits_and_labels(n, classes, seed=0, spread=3.0):
@@ -164,6 +176,17 @@ def test_zero_negative_and_tiny_probability_of_the_label(use):
     assert both(use, Predictions.from_probabilities([[1.0, 5e-324]], [1])).nll == pytest.approx(
         744.4400719213812
     )
+
+
+@pytest.mark.parametrize("classes", [2, 10, 40, 600])
+def test_two_equal_maxima_as_high_as_validation_allows(use, classes):
+    """Sums may miss 1 and values go below 0 by a tolerance, so both maxima can exceed one half."""
+    scores = np.full((2, classes), -0.99 * RANGE_TOLERANCE)
+    scores[:, [0, classes - 1]] = (1 + 0.99 * (SUM_TOLERANCE + RANGE_TOLERANCE * (classes - 2))) / 2
+    p = Predictions.from_probabilities(scores, [0, classes - 1])
+    assert both(use, p).correct == 1
+    logits = Predictions.from_logits(np.where(scores > 0, 50.0, 0.0), [0, classes - 1])
+    assert both(use, logits).correct == 1
 
 
 @settings(deadline=None, max_examples=60)

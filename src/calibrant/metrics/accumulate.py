@@ -10,11 +10,11 @@ import numpy as np
 from calibrant.arrays import is_tensor, to_numpy
 from calibrant.errors import InputError
 from calibrant.metrics.bins import Bins, Closed
-from calibrant.metrics.compiled import kernels, plain, spread
+from calibrant.metrics.compiled import kernels_for, plain, spread
 from calibrant.metrics.state import CalibrationState
 from calibrant.predictions import Predictions
 
-__all__ = ["accumulate", "edge_type"]
+__all__ = ["accumulate", "accumulate_by", "edge_type", "kernel_edges"]
 
 _CHUNK = 1 << 16  # Scores per chunk: half a megabyte in float64, small enough for L2.
 
@@ -41,6 +41,18 @@ def accumulate(
     array([0, 0, 0, 1, 1])
     """
     bins = bins if isinstance(bins, Bins) else Bins(bins, closed)
+    return accumulate_by(kernels_for(predictions), predictions, bins, classwise, block, blocks)
+
+
+def accumulate_by(
+    module: ModuleType | None,
+    predictions: Predictions,
+    bins: Bins,
+    classwise: bool,
+    block: np.ndarray | None = None,
+    blocks: int = 0,
+) -> CalibrationState:
+    """The same by these kernels, or where there are none by NumPy or on the tensors' device."""
     lead = 1 if block is None else blocks
     if block is not None:
         block = _checked(block, len(predictions), blocks)
@@ -49,7 +61,7 @@ def accumulate(
         from calibrant.metrics.tensors import add_tensors
 
         add_tensors(state, predictions, block)
-    elif (module := kernels(len(predictions) * predictions.classes)) is not None:
+    elif module is not None:
         _add_compiled(state, predictions, block, module)
     else:
         _add_numpy(state, predictions, block)
@@ -72,7 +84,7 @@ def _add_compiled(
     state: CalibrationState, p: Predictions, block: np.ndarray | None, kernels: ModuleType
 ) -> None:
     """Add all rows by the compiled kernel, on all processors."""
-    cut = _cut(state.bins, edge_type(p))
+    cut = kernel_edges(state.bins, edge_type(p))
     where = np.empty(0, np.int64) if block is None else block
 
     def add(start: int, stop: int) -> CalibrationState:
@@ -101,7 +113,7 @@ def _add_compiled(
             getattr(state, name)[...] += getattr(part, name)
 
 
-def _cut(bins: Bins, dtype: np.dtype) -> tuple[np.ndarray, bool, float, float]:
+def kernel_edges(bins: Bins, dtype: np.dtype) -> tuple[np.ndarray, bool, float, float]:
     """The edges, whether bins are closed at the right, and two shortcuts for the kernel.
 
     Farther than the margin from a whole number, value · count tells the bin without a look at the

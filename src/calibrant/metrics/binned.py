@@ -15,6 +15,7 @@ from calibrant.errors import InputError
 from calibrant.metrics.accumulate import accumulate
 from calibrant.metrics.bins import Bins, Closed
 from calibrant.metrics.state import CalibrationState
+from calibrant.metrics.top_bins import TopBins, top_bins
 from calibrant.predictions import Predictions
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "mean",
     "overconfidence_error",
     "state_of",
+    "top_bins_of",
 ]
 
 Source: TypeAlias = CalibrationState | Predictions
@@ -39,7 +41,7 @@ def ece(source: Source, bins: int | Bins = 15, *, closed: Closed = "right") -> A
     >>> round(ece(Predictions.from_probabilities([[0.9, 0.1], [0.3, 0.7]], [0, 0])), 3)
     0.4
     """
-    state = state_of(source, bins, closed)
+    state = top_bins_of(source, bins, closed)
     gaps = np.abs(state.top_correct - state.top_confidence)
     return mean(gaps.sum(axis=-1), state.n)
 
@@ -50,7 +52,7 @@ def mce(source: Source, bins: int | Bins = 15, *, closed: Closed = "right") -> A
     >>> mce(Predictions.from_probabilities([[0.9, 0.1], [0.3, 0.7]], [0, 0]))
     0.7
     """
-    state = state_of(source, bins, closed)
+    state = top_bins_of(source, bins, closed)
     gaps = np.abs(state.top_correct - state.top_confidence)
     gaps = np.where(state.top_count > 0, _ratio(gaps, state.top_count), 0.0).max(axis=-1)
     return _number(np.where(state.n > 0, gaps, np.nan))
@@ -65,7 +67,7 @@ def overconfidence_error(source: Source, bins: int | Bins = 15, *, closed: Close
     >>> round(overconfidence_error(p), 3)
     0.245
     """
-    state = state_of(source, bins, closed)
+    state = top_bins_of(source, bins, closed)
     confidence = np.nan_to_num(_ratio(state.top_confidence, state.top_count))
     excess = np.maximum(state.top_confidence - state.top_correct, 0)
     return mean((confidence * excess).sum(axis=-1), state.n)
@@ -96,7 +98,7 @@ def debiased_ece(source: Source, bins: int | Bins = 15, *, closed: Closed = "rig
     >>> debiased_ece(Predictions.from_probabilities([[0.9, 0.1]] * 10, [0] * 9 + [1]))
     0.0
     """
-    state = state_of(source, bins, closed)
+    state = top_bins_of(source, bins, closed)
     count = state.top_count
     accuracy, confidence = _ratio(state.top_correct, count), _ratio(state.top_confidence, count)
     noise = accuracy * (1 - accuracy) / np.maximum(count - 1, 1e-300)
@@ -112,6 +114,15 @@ def state_of(
     if isinstance(source, CalibrationState):
         return source
     return accumulate(source, bins, closed=closed, classwise=classwise)
+
+
+def top_bins_of(
+    source: Source, bins: int | Bins = 15, closed: Closed = "right"
+) -> CalibrationState | TopBins:
+    """The state of ``source`` as far as its top-label confidences go."""
+    if isinstance(source, CalibrationState):
+        return source
+    return top_bins(source, bins, closed=closed)
 
 
 def mean(total: np.ndarray, count: np.ndarray) -> Any:

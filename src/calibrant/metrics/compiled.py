@@ -20,17 +20,18 @@ from typing import TypeVar
 
 import numpy as np
 
-from calibrant.arrays import Array, to_numpy
+from calibrant.arrays import Array, is_tensor, to_numpy
 from calibrant.errors import InputError
 from calibrant.extras import require
+from calibrant.predictions import Predictions
 
-__all__ = ["kernels", "plain", "spread"]
+__all__ = ["kernels", "kernels_for", "plain", "spread"]
 
 Result = TypeVar("Result")
 
 _WORTH_LOADING = 1 << 23  # Scores; NumPy takes about 0.2 s for them.
 _WORTH_CALLING = 1 << 12  # Below, NumPy is done before the threads have started.
-_CHUNK = 1 << 19  # Scores per task: a millisecond of work.
+_CHUNK = 1 << 20  # Scores per task: a millisecond of work.
 
 _asked_for = 0  # Scores that this process has seen without the kernels.
 
@@ -50,6 +51,14 @@ def kernels(scores: int) -> ModuleType | None:
         if _asked_for < _WORTH_LOADING:
             return None
     return _load() if find_spec("numba") is not None else None
+
+
+def kernels_for(predictions: Predictions) -> ModuleType | None:
+    """The same for predictions; None also where they are not in host memory."""
+    scores = predictions.scores
+    if is_tensor(scores) and scores.device.type != "cpu":
+        return None
+    return kernels(len(predictions) * predictions.classes)
 
 
 @cache

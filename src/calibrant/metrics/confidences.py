@@ -10,7 +10,7 @@ import numpy as np
 
 from calibrant.arrays import is_tensor, to_numpy
 from calibrant.errors import InputError
-from calibrant.metrics.compiled import kernels, plain, spread
+from calibrant.metrics.compiled import kernels_for, plain, spread
 from calibrant.predictions import Predictions, softmax
 
 __all__ = ["Confidences", "confidences", "top_label"]
@@ -104,9 +104,7 @@ def top_label(predictions: Predictions) -> tuple[np.ndarray, np.ndarray, np.ndar
     >>> top_label(Predictions.from_probabilities([[0.9, 0.1], [0.5, 0.5]], [1, 0]))
     (array([0.9, 0.5]), array([0, 0]), array([False,  True]))
     """
-    on_host = not is_tensor(predictions.scores) or predictions.scores.device.type == "cpu"
-    module = kernels(len(predictions) * predictions.classes) if on_host else None
-    if module is not None:
+    if (module := kernels_for(predictions)) is not None:
         return _compiled_top_label(predictions, module)
     parts = [_top_label(part) for part in predictions.chunks(_rows(predictions))]
     if not parts:

@@ -23,7 +23,7 @@ import numpy as np
 from llvmlite import ir
 from numba import extending
 
-__all__ = ["add_rows", "exponential", "top_rows"]
+__all__ = ["add_rows", "add_tops", "exponential", "top_rows"]
 
 _ROWS = 64  # Rows per tile; a constant, so that loops over rows are whole vectors.
 _NARROW = 24  # Up to so many columns vectors run over rows, beyond over columns.
@@ -38,7 +38,12 @@ _intrinsic: Any = extending.intrinsic
 
 def _compiled(function: Callable[..., Any], *mathematics: str) -> Any:
     """Compile at the first call, without the GIL; keep the machine code on disk where allowed."""
-    options = {"nogil": True, "fastmath": _FINITE | set(mathematics), "error_model": "numpy"}
+    options = {
+        "nogil": True,
+        "fastmath": _FINITE | set(mathematics),
+        "error_model": "numpy",
+        "forceinline": True,  # A call per row costs as much as a short row.
+    }
     try:
         return _njit(cache=True, **options)(function)
     except RuntimeError:  # Neither the package's folder nor the user's cache can be written.
@@ -91,22 +96,25 @@ _ROUND = 1.5 * 2.0**52  # Adding it leaves the nearest whole number in the lowes
 _LOWEST = -700.0  # e^−700 ≈ 1e−304 is still a normal number, and nothing beside e^0 = 1.
 _LN2 = math.log(2)
 _BIAS, _MANTISSA, _SMALLEST_NORMAL = 1023, (1 << 52) - 1, 2.0**-1022
-_C2, _C3, _C4, _C5, _C6, _C7 = (1 / math.factorial(i) for i in range(2, 8))
-_C8, _C9, _C10, _C11, _C12 = (1 / math.factorial(i) for i in range(8, 13))
+# e^r ≈ 1 + r + Σ_i c_i r^i with the least maximum of the relative error (Remez): 4e−18 for
+# abs(r) ≤ ln 2 / 2.
+_C2, _C3, _C4 = 0.5000000000000011, 0.16666666666666413, 0.041666666666530155
+_C5, _C6, _C7 = 0.008333333333494461, 0.0013888888943630114, 1.9841269506578688e-4
+_C8, _C9 = 2.480149309890655e-5, 2.7557586373840165e-6
+_C10, _C11 = 2.763024837921144e-7, 2.5000061602835666e-8
 
 
 @_compiled
 def exponential(x):
     """e^x for x ≤ 0, within 2 units in the last place; e^0 is exactly 1.
 
-    x = k ln 2 + r with abs(r) ≤ ln 2 / 2; e^r by its series, and k added to the exponent bits.
+    x = k ln 2 + r with abs(r) ≤ ln 2 / 2; e^r by a polynomial, and k added to the exponent bits.
     """
     x = _maximum(x, _LOWEST)
     shifted = x * _LOG2_E + _ROUND
     k = shifted - _ROUND
     r = (x - k * _LN2_HIGH) - k * _LN2_LOW
-    p = _C11 + r * _C12
-    p = _C9 + r * (_C10 + r * p)
+    p = _C9 + r * (_C10 + r * _C11)
     p = _C7 + r * (_C8 + r * p)
     p = _C5 + r * (_C6 + r * p)
     p = _C3 + r * (_C4 + r * p)
@@ -149,17 +157,23 @@ def _narrow_exponentials(tile, top, total, squares):
 
 
 @_reordered
-def _wide_top(row):
-    """The largest score of a long row and its first place, in two passes of vectors."""
-    highest = row[0]
-    for k in range(len(row)):
-        highest = _maximum(highest, row[k])
-    none = np.int32(len(row))
+def _highest(scores, i):
+    """The largest score of a long row."""
+    highest = scores[i, 0]
+    for k in range(scores.shape[1]):
+        highest = _maximum(highest, scores[i, k])
+    return highest
+
+
+@_reordered
+def _first_place(scores, i, highest):
+    """The first place of the largest score of a long row."""
+    none = np.int32(scores.shape[1])
     place = none
-    for k in range(len(row)):
-        here = np.int32(k) if row[k] == highest else none
+    for k in range(scores.shape[1]):
+        here = np.int32(k) if scores[i, k] == highest else none
         place = here if here < place else place
-    return np.float64(highest), min(np.int64(place), len(row) - 1)
+    return min(np.int64(place), scores.shape[1] - 1)
 
 
 @_reordered
@@ -333,7 +347,8 @@ def _wide_rows(
     confidence, chosen, squares, offset, _ = work
     for r in range(rows):
         given, label, g = scores[start + r], labels[start + r], _block(block, start + r)
-        top, predicted[r] = _wide_top(given)
+        highest = _highest(scores, start + r)
+        top, predicted[r] = np.float64(highest), _first_place(scores, start + r, highest)
         if logits:
             total, square = _wide_exponentials(given, top, row)
             confidence[r] = 1 / total
@@ -392,26 +407,107 @@ def add_rows(scores, labels, block, cut, logits, scored, top_tables, class_table
                 class_tables[2][g, labels[start + r], b] += 1
 
 
+@_reordered
+def _short_top(scores, i):
+    """The largest score of a short row and its first place, in one pass."""
+    top, place = scores[i, 0], 0
+    for k in range(1, scores.shape[1]):
+        place = k if scores[i, k] > top else place
+        top = _maximum(top, scores[i, k])
+    return top, place
+
+
+@_compiled
+def _narrow_sums(tile, top, total):
+    """Σ_k exp(score − top) of each column of a turned tile."""
+    for r in range(_ROWS):
+        total[r] = 0.0
+    for k in range(len(tile)):
+        for r in range(_ROWS):
+            total[r] += exponential(np.float64(tile[k, r]) - np.float64(top[r]))
+
+
+@_reordered
+def _wide_sum(scores, i, top):
+    """Σ_k exp(score − top) of a long row."""
+    total = 0.0
+    for k in range(scores.shape[1]):
+        total += exponential(np.float64(scores[i, k]) - np.float64(top))
+    return total
+
+
+@_compiled
+def _confidences(scores, start, rows, logits, tile, top, place, confidence):
+    """The largest score and the confidence of some rows; of short ones also the first place."""
+    for r in range(rows):
+        i = start + r
+        if len(tile):
+            top[r], place[r] = _short_top(scores, i)
+        else:
+            top[r] = _highest(scores, i)
+        confidence[r] = 1 / _wide_sum(scores, i, top[r]) if logits and not len(tile) else top[r]
+    if logits and len(tile):
+        _turn(scores, start, rows, tile)
+        _narrow_sums(tile, top, confidence)
+        for r in range(_ROWS):
+            confidence[r] = 1 / confidence[r]
+
+
+@_compiled
+def _room(scores):
+    """Room for a turned tile (none for long rows) and for four numbers of each of its rows."""
+    columns = scores.shape[1] if scores.shape[1] <= _NARROW else 0
+    tile, top = np.zeros((columns, _ROWS), scores.dtype), np.zeros(_ROWS, scores.dtype)
+    return tile, top, np.zeros(_ROWS), np.zeros(_ROWS, np.int64), np.zeros(_ROWS, np.int64)
+
+
 @_compiled
 def top_rows(scores, logits, confidence, predicted):
     """Write the confidence and the predicted class of each row."""
-    n, classes = scores.shape
-    narrow = classes <= _NARROW
-    tile = np.zeros((classes, _ROWS) if narrow else (1, classes))
-    top, total, squares = np.zeros(_ROWS), np.ones(_ROWS), np.zeros(_ROWS)
-    place = np.zeros(_ROWS, np.int64)
-    for start in range(0, n, _ROWS):
-        rows = min(_ROWS, n - start)
-        if narrow:
-            _turn(scores, start, rows, tile)
-            _narrow_top(tile, top, place, squares)
-            if logits:
-                _narrow_exponentials(tile, top, total, squares)
-        else:
-            for r in range(rows):
-                top[r], place[r] = _wide_top(scores[start + r])
-                if logits:
-                    total[r] = _wide_exponentials(scores[start + r], top[r], tile[0])[0]
+    tile, top, given, place, _ = _room(scores)
+    for start in range(0, len(scores), _ROWS):
+        rows = min(_ROWS, len(scores) - start)
+        _confidences(scores, start, rows, logits, tile, top, place, given)
         for r in range(rows):
-            confidence[start + r] = 1 / total[r] if logits else top[r]
-            predicted[start + r] = place[r]
+            confidence[start + r] = given[r]
+            first = place[r] if len(tile) else _first_place(scores, start + r, top[r])
+            predicted[start + r] = first
+
+
+@_compiled
+def _find_doubtful(scores, labels, start, rows, alone, top, confidence, place, doubtful):
+    """The place of the largest score of long rows, or −1 where it is not the label.
+
+    An earlier column with the same score is looked for only where the confidence allows for two,
+    and then in a loop of its own: whether it does is a coin toss to the processor.
+    """
+    doubts = 0
+    for r in range(rows):
+        label = labels[start + r]
+        highest = scores[start + r, label] == top[r]
+        place[r] = label if highest else -1
+        doubtful[doubts] = r
+        doubts += highest and confidence[r] <= alone
+    for d in range(doubts):
+        r = doubtful[d]
+        place[r] = _first_place(scores, start + r, top[r])
+
+
+@_compiled
+def add_tops(scores, labels, cut, logits, alone, count, confidence, correct):
+    """Add each row to the bin of its confidence: what ECE needs and no more.
+
+    ``cut`` as in :func:`add_rows`; above the confidence ``alone`` no row has two equal maxima.
+    """
+    edges, right, margin, _ = cut
+    tile, top, given, place, doubtful = _room(scores)
+    for start in range(0, len(scores), _ROWS):
+        rows = min(_ROWS, len(scores) - start)
+        _confidences(scores, start, rows, logits, tile, top, place, given)
+        if not len(tile):
+            _find_doubtful(scores, labels, start, rows, alone, top, given, place, doubtful)
+        for r in range(rows):
+            b = _bin(given[r], edges, right, margin)
+            count[b] += 1
+            confidence[b] += given[r]
+            correct[b] += place[r] == labels[start + r]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.metrics.binned import Source, mean, state_of
+from calibrant.metrics.binned import Source, mean, state_of, top_bins_of
 
 __all__ = ["accuracy", "brier", "error", "mean_confidence", "nll"]
 
@@ -18,7 +18,7 @@ def accuracy(source: Source) -> Any:
     >>> accuracy(Predictions.from_logits([[2.0, 0.0], [0.0, 1.0]], [0, 0]))
     0.5
     """
-    state = state_of(source)
+    state = top_bins_of(source)
     return mean(state.correct, state.n)
 
 
@@ -29,7 +29,7 @@ def error(source: Source) -> Any:
 
 def mean_confidence(source: Source) -> Any:
     """Mean of the top-label confidence; above the accuracy, the model is overconfident."""
-    state = state_of(source)
+    state = top_bins_of(source)
     return mean(state.top_confidence.sum(axis=-1), state.n)
 
 
