@@ -12,6 +12,8 @@ from calibrant.calibrators import Temperature
 from calibrant.cli import main
 from calibrant.metrics import ece
 
+QUICK = ["--bootstrap", "20"]
+
 
 @pytest.fixture
 def predictions():
@@ -80,7 +82,7 @@ def test_json_has_no_constants_that_json_lacks(tmp_path, capsys):
 
 def test_before_and_after(file, predictions, tmp_path, capsys):
     Temperature().fit(predictions).save(tmp_path / "map.json")
-    assert main(["audit", file, "--with", str(tmp_path / "map.json"), "--json"]) == 0
+    assert main(["audit", file, "--with", str(tmp_path / "map.json"), "--json", *QUICK]) == 0
     document = json.loads(capsys.readouterr().out)
     assert list(document) == ["before", "after temperature"]
     before, after = (part["measures"]["nll"]["value"] for part in document.values())
@@ -90,9 +92,9 @@ def test_before_and_after(file, predictions, tmp_path, capsys):
 def test_several_files_are_one(file, predictions, tmp_path, capsys):
     predictions[:150].write(tmp_path / "a.npz")
     predictions[150:].write(tmp_path / "b.npz")
-    assert main(["audit", str(tmp_path / "a.npz"), str(tmp_path / "b.npz"), "--json"]) == 0
+    assert main(["audit", str(tmp_path / "a.npz"), str(tmp_path / "b.npz"), "--json", *QUICK]) == 0
     parts = json.loads(capsys.readouterr().out)["audit"]["measures"]
-    assert main(["audit", file, "--json"]) == 0
+    assert main(["audit", file, "--json", *QUICK]) == 0
     whole = json.loads(capsys.readouterr().out)["audit"]["measures"]
     for name, measure in whole.items():
         assert parts[name]["value"] == pytest.approx(measure["value"]), name

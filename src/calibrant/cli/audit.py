@@ -102,6 +102,7 @@ def _audits(args: argparse.Namespace) -> dict[str, Audit]:
     from calibrant.calibrators import load
 
     calibrator = load(args.map)
+    calibrator.transform(next(_stream(args)))  # A map of other classes is refused before the work.
     return {
         "before": audit(_stream(args), **options),
         f"after {calibrator.name}": audit(_stream(args, calibrator), **options),
