@@ -283,3 +283,14 @@ def test_other_data_are_refused(fitted, logits, tmp_path, capsys):
     assert "no column of logits or probabilities" in one_line(capsys)
     assert main(["apply", "none.json", str(tmp_path / "in.npz"), "-o", "x.npz"]) == 2
     assert "no map at none.json" in one_line(capsys)
+
+
+def test_a_broken_shard_leaves_none_of_the_others(fitted, logits, tmp_path, capsys):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "out").mkdir()
+    for name, scores in (("a", logits), ("b", logits), ("c", logits[:, :2])):
+        pq.write_table(pa.table({"logits": scores.tolist()}), tmp_path / "in" / f"{name}.parquet")
+    (tmp_path / "out" / "b.parquet").write_bytes(b"mine")
+    assert apply(tmp_path, "in", "out", "--overwrite") == 2
+    assert "fitted on 3 classes" in one_line(capsys)
+    assert [p.name for p in (tmp_path / "out").iterdir()] == ["b.parquet"]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -44,8 +46,7 @@ def run(args: argparse.Namespace) -> int:
     sources = expand(args.files)
     targets = _targets(sources, args)
     columns = columns_from(args)
-    rows = 0
-    with Progress(_total(sources), "rows") as progress:
+    with Progress(_total(sources), "rows") as progress, _all_or_none(targets):
         for source, target in zip(sources, targets, strict=True):
             rewrite(
                 source,
@@ -57,9 +58,20 @@ def run(args: argparse.Namespace) -> int:
                 overwrite=args.overwrite,
                 progress=progress.advance,
             )
-        rows = progress.done
-    print(f"{calibrator.name} applied to {rows:,} rows.\nWritten: {args.output}")
+    print(f"{calibrator.name} applied to {progress.done:,} rows.\nWritten: {args.output}")
     return 0
+
+
+@contextmanager
+def _all_or_none(targets: list[Path]) -> Iterator[None]:
+    """Some shards of a folder would look like all of them: after an error the new ones go."""
+    new = [target for target in targets if not target.exists()]
+    try:
+        yield
+    except BaseException:
+        for target in new:
+            target.unlink(missing_ok=True)
+        raise
 
 
 def _targets(sources: list[Path], args: argparse.Namespace) -> list[Path]:
