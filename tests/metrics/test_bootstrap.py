@@ -296,3 +296,19 @@ def test_text_of_any_width_and_kind_has_the_same_hash():
     long = hash_values(np.array(texts, dtype=object))
     assert (long == hash_values(np.array(texts, dtype=str))).all()
     assert len(set(long.tolist())) == 6
+
+
+def test_no_estimate_lies_outside_its_own_interval():
+    # 200 honest examples: the maximum over bins grows so much with each draw that most replicates,
+    # and often the lower quantile too, lie above the estimate.
+    outside = 0
+    for seed in range(20):
+        random = np.random.default_rng(seed)
+        claimed = random.uniform(0.5, 1, 200)
+        p = Predictions.from_probabilities(claimed, random.random(200) < claimed)
+        state = accumulate(p, block=assign_blocks(p), blocks=1000)
+        low, high = interval(mce, state, replicates=200)
+        assert low <= mce(state.total()) <= high
+        plain = interval(mce, state, replicates=200, method="percentile")
+        outside += not plain[0] <= mce(state.total()) <= plain[1]
+    assert outside  # Else this test shows nothing.

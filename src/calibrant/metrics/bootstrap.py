@@ -61,7 +61,7 @@ def interval(
     ``"percentile"`` takes the quantiles θ* of the replicates. ``"basic"`` takes 2 θ − θ*, never
     below 0 and never without θ: calibration errors are biased upwards, their replicates twice,
     so that percentiles can miss both the truth and θ (Efron & Tibshirani 1993, ch. 13). ``"auto"``
-    is basic for those errors and percentile for all else.
+    is basic for those errors and percentile for all else, stretched to hold θ where it does not.
 
     >>> from calibrant import Predictions
     >>> from calibrant.metrics import accumulate, accuracy, assign_blocks
@@ -79,10 +79,11 @@ def interval(
         return None
     tail = (1 - level) / 2
     low, high = np.nanquantile(values, [tail, 1 - tail], axis=0)
-    if method == "basic" or (method == "auto" and _biased(metric)):
+    if method != "percentile":
         estimate = _estimate(metric, source)
-        low, high = np.maximum(2 * estimate - high, 0), np.maximum(2 * estimate - low, estimate)
-        low = np.minimum(low, estimate)
+        if method == "basic" or _biased(metric):
+            low, high = np.maximum(2 * estimate - high, 0), 2 * estimate - low
+        low, high = np.fmin(low, estimate), np.fmax(high, estimate)
     return (float(low), float(high)) if np.ndim(low) == 0 else (low, high)
 
 
