@@ -53,7 +53,7 @@ MEANINGS: dict[str, Callable[[float], str]] = {
     "debiased_ece": lambda v: (
         f"Root-mean-square gap of {points(v)} once the part that chance explains is taken off."
     ),
-    "adaptive_ece": lambda v: f"The same with bins of equal mass: {points(v)}.",
+    "adaptive_ece": lambda v: f"As ECE, with bins of equal mass: {points(v)}.",
     "mce": lambda v: f"In the worst bin the gap is {points(v)}; small bins exaggerate.",
     "overconfidence_error": lambda v: (
         "Nowhere more confident than right."

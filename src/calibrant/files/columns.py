@@ -48,6 +48,8 @@ USUAL = Columns()
 
 def find_layout(source: Source, columns: Columns, kind: Kind | None) -> Layout:
     """The columns of ``source`` as ``columns`` and the usual names give them."""
+    if not source.columns:
+        raise InputError(f"{source.path}: no rows; the file is empty.")
     kind, scores = _find_scores(source, columns, kind)
     label = _find_label(source, columns)
     groups = _find_groups(source, columns, label, {*scores.columns, label})
@@ -173,4 +175,4 @@ def _require(source: Source, name: str) -> None:
 def _seen(source: Source, most: int = 12) -> str:
     names = list(source.columns)
     more = f" and {len(names) - most} more" if len(names) > most else ""
-    return f"it has {', '.join(names[:most])}{more}" if names else "it has no columns"
+    return f"it has {', '.join(names[:most])}{more}"

@@ -30,7 +30,7 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
     except PermissionError:
         raise InputError(f"{path}: no permission to read it.") from None
     except UnicodeDecodeError:
-        raise InputError(f"{path}: not UTF-8 text after line {number}.") from None
+        raise InputError(f"{path}: not UTF-8 text after line {number}; save it as UTF-8.") from None
     except (EOFError, zlib.error, OSError) as error:
         raise InputError(f"{path}: damaged after line {number} ({error}).") from None
 

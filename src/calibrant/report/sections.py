@@ -142,7 +142,10 @@ def _classes(audits: Audits) -> Markup | None:
     def one(_: str, audit: Audit) -> Markup:
         return join([class_table(audit.classes), _grid(audit)])
 
-    said = "By predicted class: how often the model claims to be right, and how often it is."
+    said = (
+        "By predicted class: how often the model claims to be right, and how often it is. The "
+        "order is by gap times predictions, so the class that costs most comes first."
+    )
     return _section("Worst classes", tag("p", said, class_="note"), _each(audits, one))
 
 
@@ -168,6 +171,8 @@ def _mistakes(audits: Audits) -> Markup | None:
     if not any(audit.mistakes for audit in audits.values()):
         return None
     said = "Wrong although sure: the first place to look for wrong labels and blind spots."
+    if any(audit.state.ignored for audit in audits.values()):
+        said += " Rows are counted from 0, without those that are ignored."
     tables = _each(audits, lambda _, audit: mistake_table(audit.mistakes))
     return _section("Most confident mistakes", tag("p", said, class_="note"), tables)
 
