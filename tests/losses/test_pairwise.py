@@ -295,3 +295,41 @@ def test_a_bandwidth_of_nothing_is_an_error():
         kernel_calibration(one, one, one, bandwidth=0.0)
     with pytest.raises(InputError, match=r"at least 0\.0001; got 1e-09"):
         smooth_gap(one, one, bandwidth=1e-9)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("row", [1, 8, 256, 4096])
+def test_levels_that_stop_at_any_row_length(kind, row, monkeypatch):
+    monkeypatch.setattr(dominance, "DENSE_ROW", {"cpu": row})
+    monkeypatch.setattr(dominance, "MOST_DENSE_PAIRS", 1 << 20)
+    confidence, error, _, counted = example(kind, 700)
+    got = dominance.by_levels(confidence, error, counted)
+    expected = dominance.by_matrix(confidence, error, counted)
+    for mine, theirs in zip(got, expected, strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-10, atol=1e-10)
+
+
+def test_dense_rows_are_bounded_in_memory(monkeypatch):
+    monkeypatch.setattr(dominance, "DENSE_ROW", {"cpu": 256})
+    monkeypatch.setattr(dominance, "MOST_DENSE_PAIRS", 1 << 14)
+    assert [dominance._dense_levels(torch.empty(1 << k)) for k in (2, 6, 8, 10, 13, 20)] == [
+        2,
+        6,
+        6,
+        4,
+        1,
+        0,
+    ]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("bandwidth", [0.01, 0.3, 1e-3])
+def test_all_powers_at_once_give_the_same_gap(kind, bandwidth, monkeypatch):
+    monkeypatch.setattr(gauss_sums, "AT_ONCE", {"cpu": 1 << 18})
+    confidence, _, correct, counted = example(kind, 700)
+    confidence, correct = confidence.where(counted, 0), correct.where(counted, 0)
+    arguments = (confidence, correct, counted.double(), bandwidth)
+    for mine, theirs in zip(
+        gauss_sums.by_cells(*arguments), gauss_sums.by_matrix(*arguments), strict=True
+    ):
+        torch.testing.assert_close(mine, theirs, rtol=1e-10, atol=1e-10)

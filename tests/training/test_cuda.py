@@ -34,6 +34,8 @@ def test_equal_to_algorithm_one():
         )
 
 
+# torch says so when the mode is switched on; the mode itself is what is tested with.
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode is a prototype feature")
 @pytest.mark.parametrize("noise", [None, Shell(), FeatureMixture()])
 def test_a_step_does_not_wait_for_the_device(noise):
     model, inputs, labels = on_gpu()
@@ -47,6 +49,9 @@ def test_a_step_does_not_wait_for_the_device(noise):
             torch.cuda.set_sync_debug_mode("default")
 
 
+# The gradients are made once on the side stream, where torch wants a graph to be warmed up, and then
+# on the capturing one; the wait between the two is there.
+@pytest.mark.filterwarnings("ignore:The AccumulateGrad node's stream does not match")
 def test_a_step_in_a_cuda_graph_draws_new_noise_each_time():
     model, inputs, labels = on_gpu()
     method = HeadNoise(weight=10.0)
