@@ -2,6 +2,8 @@
 
 __version__ = "0.1.0"
 
+from typing import TYPE_CHECKING, Any
+
 from calibrant.errors import CalibrantError, InputError, MissingExtraError, NotFittedError
 from calibrant.metrics import (
     CalibrationState,
@@ -23,6 +25,9 @@ from calibrant.metrics import (
 from calibrant.prediction.loading import load
 from calibrant.predictions import Predictions
 
+if TYPE_CHECKING:
+    from calibrant.training.trainer import Trainer
+
 __all__ = [
     "CalibrantError",
     "CalibrationState",
@@ -31,6 +36,7 @@ __all__ = [
     "MissingExtraError",
     "NotFittedError",
     "Predictions",
+    "Trainer",
     "__version__",
     "accumulate",
     "accuracy",
@@ -47,3 +53,11 @@ __all__ = [
     "smooth_ece",
     "token_f1",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Trainer":  # Loads torch and transformers, so only when it is asked for.
+        from calibrant.training.trainer import Trainer
+
+        return Trainer
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

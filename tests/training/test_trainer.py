@@ -1,6 +1,8 @@
 """The Hugging Face Trainer subclass: the same gradients, however the batch is accumulated."""
 
 import copy
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -225,3 +227,14 @@ def test_a_loss_function_beside_the_method_is_refused(tmp_path):
             method="focal",
             compute_loss_func=lambda *_: None,
         )
+
+
+def test_the_package_has_it_without_loading_torch():
+    code = (
+        "import sys, calibrant\n"
+        "assert 'Trainer' in calibrant.__all__ and not {'torch', 'transformers'} & set(sys.modules)\n"
+        "from calibrant.training.trainer import Trainer\n"
+        "assert calibrant.Trainer is Trainer\n"
+        "assert not hasattr(calibrant, 'Trainner')"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
