@@ -69,6 +69,15 @@ def test_a_lack_of_memory_is_one_line(monkeypatch, capsys):
     assert capsys.readouterr().err.startswith("calibrant list: out of memory (Unable to allocate")
 
 
+def test_a_refusal_of_the_system_is_one_line(monkeypatch, capsys):
+    def run(_):
+        raise PermissionError(13, "Permission denied", "secret.npz")
+
+    monkeypatch.setattr("calibrant.cli.list.run", run)
+    assert main(["list", "methods"]) == 2
+    assert capsys.readouterr().err == "calibrant list: secret.npz: Permission denied.\n"
+
+
 def test_a_poor_terminal_gets_what_it_can_show(tmp_path):
     (tmp_path / "p.jsonl").write_text('{"logits": {"\\ud800": 1.0, "b": 2.0}, "label": "b"}\n' * 30)
     for encoding in ("ascii", "utf-8"):

@@ -48,6 +48,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # `calibrant … | head`: the reader has seen enough.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:  # No permission, a disk that fails: the system's own words.
+        where = f"{error.filename}: " if error.filename else ""
+        print(f"calibrant {args.command}: {where}{error.strerror or error}.", file=sys.stderr)
+        return BAD_INPUT
 
 
 class _Parser(argparse.ArgumentParser):
