@@ -168,3 +168,21 @@ def test_separable_classes_stay_finite(calibrator):
     fitted = quiet_fit(calibrator, p)
     for value in fitted.learned().values():
         assert np.isfinite(value).all()
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1e-6, 1e6, 1e30, 1e90])
+def test_scores_of_any_size_have_the_same_fit(scale):
+    p = overconfident(n=400, classes=4)
+    expected = Temperature().fit(p)
+    scaled = Temperature().fit(Predictions.from_logits(scale * p.scores, p.labels))
+    assert scaled.temperature_ == pytest.approx(scale * expected.temperature_, rel=1e-7)
+    assert scaled.fitted_on_["warnings"] == []
+    assert scaled.fitted_on_["passes"] < 30
+
+
+def test_one_enormous_mistake_is_told():
+    p = overconfident(n=400, classes=4)
+    scores = np.vstack([p.scores, [[1e7, 0, 0, 0]]])
+    with pytest.warns(CalibrationWarning, match="say nothing about the labels, or the opposite"):
+        fitted = Temperature().fit(Predictions.from_logits(scores, np.append(p.labels, 1)))
+    assert np.isfinite(fitted.temperature_)

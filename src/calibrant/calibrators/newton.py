@@ -24,7 +24,8 @@ __all__ = ["Optimum", "best_inverse_temperature", "solve"]
 
 TOLERANCE = 1e-9  # On β |f'(β)|.
 _SAMPLE = 1 << 15  # Scores of the sample that gives the start, but at least 1024 rows.
-_LARGEST_STEP = 2.0  # In log β.
+_LARGEST_STEP = 2.0  # In log β; doubled from the fourth pass on: the optimum is far away.
+_FLAT = 1e-3  # Where β times the range of the scores is below this, all probabilities are equal.
 _MOST_PASSES = 200
 
 
@@ -56,27 +57,36 @@ def best_inverse_temperature(logits: np.ndarray, labels: np.ndarray, start: floa
 
 def solve(sweep: Sweep, beta: float) -> Optimum:
     """Minimise from ``beta`` on."""
-    low, high = 0.0, math.inf
+    low, high, reach = 0.0, math.inf, _LARGEST_STEP
     here = sweep(beta)
-    while beta * abs(here.first) >= TOLERANCE and sweep.passes < _MOST_PASSES:
+    while not _is_stationary(here, beta) and sweep.passes < _MOST_PASSES:
         low, high = (beta, high) if here.first < 0 else (low, beta)
         step = _step(here)
         if low < beta + step < high and _is_last(here, beta, step):
             nll = _nll_after(here, step)
             return Optimum(beta + step, nll, sweep.nll_at_one, here, sweep.passes)
-        beta = _safeguarded(beta, step, low, high, here.wrong == 0)
+        beta = _safeguarded(beta, step, low, high, reach, here.wrong == 0)
+        reach *= 2 if sweep.passes > 3 else 1
         here = sweep(beta)
     return Optimum(beta, here.nll, sweep.nll_at_one, here, sweep.passes)
+
+
+def _is_stationary(here: Moments, beta: float) -> bool:
+    """Whether |df/d log β| is below the tolerance, and not only because β is far too small.
+
+    Tiny scores have tiny slopes at β = 1: there the step, many times β, says how far it is.
+    """
+    far = here.first < 0 and beta * here.spread < _FLAT and _step(here) > beta
+    return beta * abs(here.first) < TOLERANCE and not far
 
 
 def _step(here: Moments) -> float:
     """δ with f' + f'' δ + ½ f''' δ² = 0, the root nearest 0; infinite where f'' vanishes."""
     if here.second <= 0:
         return -math.copysign(math.inf, here.first)
-    root = here.second**2 - 2 * here.first * here.third
-    if root <= 0:
-        return -here.first / here.second
-    return -2 * here.first / (here.second + math.sqrt(root))
+    newton = -here.first / here.second
+    root = 1 + 2 * newton * (here.third / here.second)  # As a ratio, it cannot overflow.
+    return newton if root <= 0 else 2 * newton / (1 + math.sqrt(root))
 
 
 def _is_last(here: Moments, beta: float, step: float) -> bool:
@@ -97,11 +107,14 @@ def _nll_after(here: Moments, step: float) -> float:
     return here.nll + taylor
 
 
-def _safeguarded(beta: float, step: float, low: float, high: float, all_right: bool) -> float:
-    """The next β: the proposed one where it is inside the bracket and not too far, in log β."""
+def _safeguarded(
+    beta: float, step: float, low: float, high: float, reach: float, all_right: bool
+) -> float:
+    """The next β: the proposed one where it is inside the bracket and within reach, in log β."""
     if all_right:
         return 2 * beta  # No optimum to find: go on until the gradient is below the tolerance.
-    near, far = math.exp(-_LARGEST_STEP), math.exp(_LARGEST_STEP)
+    reach = min(reach, 600)  # exp stays finite.
+    near, far = math.exp(-reach), math.exp(reach)
     proposed = min(max(beta + step, near * beta), far * beta)
     if low < proposed < high:
         return proposed

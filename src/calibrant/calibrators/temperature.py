@@ -58,7 +58,7 @@ def warn_if_unbounded(best: Optimum, where: str = "") -> None:
             f"every prediction is right, so the NLL falls as T goes to 0; stopped at "
             f"T = {1 / best.beta:.3g}. Fit on more or harder examples"
         )
-    elif best.beta * best.at.spread < 1e-6:
+    elif best.at.first > 0 and best.beta * best.at.spread < 1e-3:
         reason = (
             f"the scores say nothing about the labels, or the opposite, so the NLL falls as T "
             f"grows; stopped at T = {1 / best.beta:.3g}. Check that labels and columns match"
