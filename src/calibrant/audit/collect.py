@@ -19,6 +19,7 @@ from calibrant.metrics import (
     is_bio,
     top_label,
 )
+from calibrant.metrics.blocks import dependent_group
 from calibrant.metrics.entities import Reduction
 from calibrant.predictions import Predictions
 
@@ -82,6 +83,7 @@ class Collector:
     def _start(self, chunk: Predictions) -> None:
         self.kind, self.dtype = chunk.kind, str(chunk.scores.dtype).removeprefix("torch.")
         self.label_names = chunk.names
+        self.by = dependent_group(chunk, self.by)
         sums = 3 * chunk.classes * self.bins.count
         self.blocks = max(_FEWEST_BLOCKS, min(_MOST_BLOCKS, _SUMS // sums))
         if chunk.label_names is not None and is_bio(chunk.label_names):

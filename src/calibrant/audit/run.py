@@ -104,7 +104,7 @@ def audit(
     entities = None
     if found.entities is not None:
         entities = entity_view(found.entities, found.state, reduction, estimate)
-    settings = {"bootstrap": bootstrap, "level": level, "by": by, "seed": seed}
+    settings = {"bootstrap": bootstrap, "level": level, "by": found.by, "seed": seed}
     return Audit(
         label_names=found.label_names,
         state=state,

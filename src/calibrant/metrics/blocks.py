@@ -8,7 +8,7 @@ from calibrant.arrays import to_numpy
 from calibrant.errors import InputError, unknown_name
 from calibrant.predictions import Predictions
 
-__all__ = ["assign_blocks", "hash_values"]
+__all__ = ["assign_blocks", "dependent_group", "hash_values"]
 
 # Groups whose examples depend on each other; the first that is there is taken.
 _DEPENDENT = ("sentence", "image", "example")
@@ -41,8 +41,7 @@ def assign_blocks(
     """
     if isinstance(blocks, bool) or int(blocks) != blocks or blocks < 1:
         raise InputError(f"assign_blocks expects a whole number of blocks ≥ 1, got {blocks!r}.")
-    if by == "auto" and "auto" not in predictions.groups:
-        by = next((name for name in _DEPENDENT if name in predictions.groups), None)
+    by = dependent_group(predictions, by)
     if by is None:
         # Rows that take turns would put the copies of a periodic file into the same blocks.
         row = np.arange(start, start + len(predictions))
@@ -54,6 +53,13 @@ def assign_blocks(
 
 def _block(values: np.ndarray, blocks: int) -> np.ndarray:
     return (hash_values(values) % np.uint64(blocks)).astype(np.int64)
+
+
+def dependent_group(predictions: Predictions, by: str | None = "auto") -> str | None:
+    """The group that ``by`` means: ``"auto"`` is sentence or image where there is such a group."""
+    if by != "auto" or "auto" in predictions.groups:
+        return by
+    return next((name for name in _DEPENDENT if name in predictions.groups), None)
 
 
 def hash_values(values: np.ndarray) -> np.ndarray:

@@ -14,8 +14,12 @@ The Hugging Face subclass is in ``calibrant.training.trainer`` and the Lightning
 ``calibrant.training.lightning``: each imports its framework, so neither is imported here.
 """
 
-from calibrant.training.head import find_head
-from calibrant.training.step import Step
-from calibrant.training.tap import HeadTap, attach
+from calibrant.extras import require
+
+require("torch", "torch", "Training with a method")
+
+from calibrant.training.head import find_head  # noqa: E402
+from calibrant.training.step import Step  # noqa: E402
+from calibrant.training.tap import HeadTap, attach  # noqa: E402
 
 __all__ = ["HeadTap", "Step", "attach", "find_head"]
