@@ -229,3 +229,16 @@ def test_clear_errors():
         compare(valid, valid, bootstrap=10)
     with pytest.raises(InputError, match="at least 2 independent examples"):
         compare(sample(50, groups={"sentence": np.zeros(50, int)}), valid)
+
+
+def test_the_row_of_identity_says_what_an_audit_says():
+    rng = np.random.default_rng(0)
+    p = np.tile([[1.0, 0.0], [0.0, 1.0], [0.4, 0.6]], (100, 1))
+    labels = np.where(rng.random(300) < 0.8, p.argmax(axis=1), p.argmin(axis=1))
+    given = Predictions.from_probabilities(p, labels)
+    with np.errstate(divide="ignore"):
+        found = compare(given, given, ["temperature"])
+        assert found["identity"].nll == nll(given) == np.inf
+    assert found["identity"].brier == pytest.approx(brier(given))
+    assert np.isfinite([found["temperature"].nll, found["identity"].valid_nll]).all()
+    assert found.to_dict()["maps"][0]["nll"] is None

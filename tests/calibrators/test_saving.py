@@ -9,7 +9,7 @@ from calibrator_samples import NAMES, overconfident, quiet_fit, tagged
 
 import calibrant
 from calibrant import InputError, NotFittedError, Predictions
-from calibrant.calibrators import CALIBRATORS, HistogramBinning, Matrix, Temperature, load
+from calibrant.calibrators import CALIBRATORS, HistogramBinning, Matrix, Temperature, Vector, load
 
 FIXTURES = Path(__file__).parent / "fixtures"
 maps = pytest.mark.parametrize("name", CALIBRATORS)
@@ -143,3 +143,32 @@ def test_loaded_map_refuses_other_classes_and_names(tmp_path):
     swapped = Predictions.from_logits(p.scores, p.labels, label_names=NAMES[::-1])
     with pytest.raises(InputError, match="the same names in another order"):
         loaded.transform(swapped)
+
+
+@pytest.mark.parametrize(
+    ("method", "key", "value"),
+    [
+        (Temperature, ("format",), None),
+        (Temperature, ("format",), "one"),
+        (Temperature, ("classes",), "five"),
+        (Temperature, ("hyperparameters",), []),
+        (Temperature, ("learned", "temperature_", "values"), [-2.0]),
+        (Vector, ("learned", "intercepts_"), {"dtype": "float64", "shape": [2], "values": [1, 2]}),
+        (
+            HistogramBinning,
+            ("learned", "values_"),
+            {"dtype": "float64", "shape": [0], "values": []},
+        ),
+    ],
+)
+def test_whatever_is_damaged_is_said_to_be(method, key, value, tmp_path):
+    path = tmp_path / "map.json"
+    method().fit(tagged()).save(path)
+    content = json.loads(path.read_text())
+    place = content
+    for name in key[:-1]:
+        place = place[name]
+    place[key[-1]] = value
+    path.write_text(json.dumps(content))
+    with pytest.raises(InputError, match="is damaged"):
+        load(path)

@@ -67,6 +67,7 @@ class Calibrator(ABC):
     takes: ClassVar[Kind] = "logits"
     gives: ClassVar[Kind] = "logits"
     keeps_argmax: ClassVar[bool] = False  # Whether predicted class and accuracy never change.
+    changes_scores: ClassVar[bool] = True  # Without, a probability of 0 stays 0, unfloored.
     needs_groups: ClassVar[tuple[str, ...]] = ()  # Columns of Predictions.groups that it reads.
 
     classes_: int
@@ -138,7 +139,7 @@ class Calibrator(ABC):
         ``values`` are :meth:`learned` and the columns of ``needs_groups``. Differentiable and
         traceable by torch: exports wrap it, with the learned values as buffers.
         """
-        if self.fell_back_:
+        if self.fell_back_ or not self.changes_scores:
             return scores
         if kind != self.takes:
             scores = log_probabilities(scores) if self.takes == "logits" else softmax(scores)

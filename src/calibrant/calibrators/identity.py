@@ -13,7 +13,7 @@ __all__ = ["Identity"]
 
 
 class Identity(Calibrator):
-    """The scores as they are.
+    """The scores as they are, probabilities of 0 among them: an NLL that is infinite stays so.
 
     >>> p = Predictions.from_logits([[2.0, 0.0]], [0])
     >>> Identity().fit(p).transform(p).scores
@@ -22,6 +22,7 @@ class Identity(Calibrator):
 
     name = "identity"
     keeps_argmax = True
+    changes_scores = False
 
     def _fit(self, predictions: Predictions) -> Fit:  # noqa: ARG002 - nothing to learn
         return Fit({})

@@ -54,14 +54,16 @@ def load(path: str | Path) -> Calibrator:
     header, learned = _read(path)
     if header.get("signature") != _SIGNATURE:
         raise InputError(f"{path} is no map saved by calibrant.")
-    if not 1 <= int(header["format"]) <= FORMAT:
-        raise InputError(
-            f"{path} has format {header['format']}, written by calibrant {header['version']}; this "
-            f"version reads up to format {FORMAT}: upgrade calibrant."
-        )
     try:
+        if not 1 <= int(header["format"]) <= FORMAT:
+            raise InputError(
+                f"{path} has format {header['format']}, written by calibrant {header['version']}; "
+                f"this version reads up to format {FORMAT}: upgrade calibrant."
+            )
         return _rebuilt(header, learned)
-    except (KeyError, TypeError) as error:
+    except InputError:
+        raise
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
         raise InputError(f"{path} is damaged: {type(error).__name__} {error}.") from error
 
 
@@ -95,11 +97,14 @@ def _rebuilt(header: dict[str, Any], learned: dict[str, np.ndarray]) -> Calibrat
     calibrator._restore(values, int(header["classes"]), names and tuple(names))
     calibrator.fell_back_ = bool(header["fell_back"])
     calibrator.fitted_on_ = dict(header["fitted_on"])
+    # Arrays of the wrong shape are found now, not in the middle of somebody's data.
+    position = {name: np.zeros(1, np.int64) for name in calibrator.needs_groups}
+    calibrator.transform_scores(np.zeros((1, calibrator.classes_)), "logits", position)
     return calibrator
 
 
 def _check_learned(kind: type[Calibrator], learned: dict[str, np.ndarray]) -> None:
-    """Every value that the class declares is there, and all are finite."""
+    """Every value that the class declares is there, finite, and above 0 if a temperature."""
     declared = {
         name
         for parent in kind.__mro__
@@ -112,6 +117,8 @@ def _check_learned(kind: type[Calibrator], learned: dict[str, np.ndarray]) -> No
     for name, value in learned.items():
         if not np.isfinite(value).all():
             raise InputError(f"The file is damaged: {name} of {kind.name} is not finite.")
+        if name.startswith("temperature") and not (value > 0).all():
+            raise InputError(f"The file is damaged: {name} of {kind.name} is not above 0.")
 
 
 def _plain(value: np.ndarray) -> dict[str, Any]:
