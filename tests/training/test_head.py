@@ -247,3 +247,32 @@ def test_shapes_that_do_not_fit():
 
     with pytest.raises(InputError, match=r"\(2, 3\) and \(3,\)"):
         Step(torch.zeros(2, 3), torch.zeros(3, dtype=torch.long))
+
+
+def test_two_methods_at_once_are_refused_and_one_after_the_other_are_not():
+    model = mlp()
+    with attach(model, HeadNoise()):
+        with pytest.raises(InputError, match="already has HeadNoise attached"):
+            attach(model, CrossEntropy())
+    with attach(model, CrossEntropy()):
+        pass
+
+
+def test_head_noise_in_evaluation_mode():
+    """The tap scales no gradient there, so the division would halve the encoder's."""
+    model, method = mlp().eval(), HeadNoise()
+    inputs, labels = torch.ones(2, 4), torch.tensor([0, 1])
+    with attach(model, method) as tap:
+        with pytest.raises(InputError, match="in training mode"):
+            method.loss(tap.step(model(inputs), labels))
+        with torch.no_grad():  # To look at the value does no harm.
+            task = CrossEntropy().loss(tap.step(model(inputs), labels))
+            assert method.loss(tap.step(model(inputs), labels)) == task
+
+
+def test_a_head_called_for_half_the_batch_at_a_time():
+    model, method = mlp(), HeadNoise()
+    with attach(model, method) as tap:
+        logits = torch.cat([model(torch.ones(2, 4)), model(torch.zeros(2, 4))])
+        with pytest.raises(InputError, match="for a part of the batch at a time"):
+            method.loss(tap.step(logits, torch.tensor([0, 1, 2, 0])))

@@ -131,11 +131,13 @@ class HeadNoise(Around):
         return torch.stack([part.penalty(step) for part in parts]).sum()
 
     def _check(self, step: Step) -> None:
-        if step.features is None or step.gradient_scale != self.passes:
+        wrong = step.gradient_scale != self.passes and step.logits.requires_grad
+        if step.features is None or wrong:
             raise InputError(
                 f"HeadNoise divides the head's gradient by {self.passes}, but this step comes from "
                 f"a head whose tap multiplies by {step.gradient_scale}: make it with "
-                "attach(model, method).step(logits, labels), with this same method."
+                "attach(model, method).step(logits, labels), with this same method, from a forward "
+                "pass in training mode (model.train())."
             )
 
 
@@ -202,4 +204,11 @@ def _joined(steps: list[Step]) -> Step:
 
 def _per_label(values: Tensor, labels: Tensor) -> Tensor:
     """One value for each label: a head that is pooled afterwards has several positions for it."""
-    return values.flatten(labels.ndim).mean(-1) if values.ndim > labels.ndim else values
+    values = values.flatten(labels.ndim).mean(-1) if values.ndim > labels.ndim else values
+    if values.shape != labels.shape:
+        raise InputError(
+            f"HeadNoise: the last call of the head was for examples {tuple(values.shape)}, the "
+            f"labels are {tuple(labels.shape)}; a head that is called for a part of the batch at "
+            "a time cannot be recorded."
+        )
+    return values

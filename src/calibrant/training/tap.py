@@ -38,7 +38,9 @@ class HeadTap:
         self.model = unwrap(model)
         self.method = method
         self.name, self.head = find_head(model, head)
+        self._check_free()
         self.paused = False
+        self._scale = 1
         self._features: Tensor | None = None
         self._call: tuple[tuple[Any, ...], dict[str, Any]] = ((), {})
         self._autocast: tuple[bool, torch.dtype] | None = None
@@ -53,9 +55,8 @@ class HeadTap:
             )
         features, self._features = self._features, None
         head = HeadPass(self, self._call, self._autocast)
-        scale = self.method.passes
         more.setdefault("model", self.model)
-        return Step(logits, labels, features, head, gradient_scale=scale, **more)
+        return Step(logits, labels, features, head, gradient_scale=self._scale, **more)
 
     def remove(self) -> None:
         """Take the hook off; the model is as it was."""
@@ -82,6 +83,16 @@ class HeadTap:
         finally:
             self.paused = False
 
+    def _check_free(self) -> None:
+        """Two methods before one head would both change its input and its gradient."""
+        for hook in self.head._forward_pre_hooks.values():
+            other = getattr(hook, "__self__", None)
+            if isinstance(other, HeadTap):
+                raise InputError(
+                    f"The head '{self.name}' already has {type(other.method).__name__} attached: "
+                    "remove() that tap first, or compose the two, as in HeadNoise(Focal())."
+                )
+
     def _before_head(
         self, head: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
@@ -91,7 +102,9 @@ class HeadTap:
         device = features.device.type
         self._features, self._call = features, (args, kwargs)
         self._autocast = (torch.is_autocast_enabled(device), torch.get_autocast_dtype(device))
-        if not (head.training and torch.is_grad_enabled()):
+        trains = head.training and torch.is_grad_enabled()
+        self._scale = self.method.passes if trains else 1
+        if not trains:
             return None
         return _with_features(args, kwargs, self.method.at_head(features))
 
