@@ -251,9 +251,10 @@ def test_shapes_that_do_not_fit():
 
 def test_two_methods_at_once_are_refused_and_one_after_the_other_are_not():
     model = mlp()
-    with attach(model, HeadNoise()):
-        with pytest.raises(InputError, match="already has HeadNoise attached"):
-            attach(model, CrossEntropy())
+    first = attach(model, HeadNoise())
+    with pytest.raises(InputError, match="already has HeadNoise attached"):
+        attach(model, CrossEntropy())
+    first.remove()
     with attach(model, CrossEntropy()):
         pass
 
