@@ -1,7 +1,7 @@
-"""Draw the picture of the README: the demo's network before and after temperature scaling.
+"""Draw the picture of the README: a small network before and after temperature scaling.
 
 Run it from the root of the repository: ``python examples/readme_picture.py docs/images/demo.png``.
-It needs ``pip install '.[demo]'``.
+It needs ``pip install '.[plots,sklearn]'``.
 """
 
 import sys

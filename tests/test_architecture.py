@@ -37,7 +37,17 @@ ALLOWED = {
         "tasks",
         "prediction",
     },
-    "demo": set(),
+    "demo": {
+        "metrics",
+        "calibrators",
+        "audit",
+        "plots",
+        "report",
+        "methods",
+        "training",
+        "tasks",
+        "experiments",
+    },
 }
 SEES_ALL = {"__init__", "__main__", "cli"}
 

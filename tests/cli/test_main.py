@@ -97,7 +97,7 @@ def test_the_demo_writes_nothing_where_it_cannot_end(tmp_path, monkeypatch, caps
         assert main(["demo", "-o", str(tmp_path / "out")]) == 2
         assert "cannot be made" in capsys.readouterr().err
     else:
-        monkeypatch.setitem(sys.modules, "sklearn", None)
+        monkeypatch.setitem(sys.modules, "matplotlib", None)
         assert main(["demo", "-o", str(tmp_path / "out")]) == 2
         assert "pip install 'calibrant[demo]'" in capsys.readouterr().err
         assert not (tmp_path / "out").exists()

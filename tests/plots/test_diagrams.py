@@ -22,12 +22,15 @@ from calibrant.metrics import (
     mean_confidence,
 )
 from calibrant.plots import (
+    Point,
     classwise_grid,
     confidence_histogram,
     reliability_diagram,
     risk_coverage,
+    trade_off,
 )
 from calibrant.plots.curve import class_curve, reliability_curve
+from calibrant.plots.trade_off import spaced
 
 DIAGRAMS = {
     "reliability": lambda p, **kw: reliability_diagram(accumulate(p), **kw),
@@ -192,3 +195,34 @@ def test_without_matplotlib_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'calibrant\[plots\]'"):
         reliability_diagram(accumulate(one))
+
+
+def test_trade_off_draws_every_point_with_its_label_and_interval():
+    points = [
+        Point("one", 0.02, 0.8, 0.01, 0.05),
+        Point("$two", 0.03, 0.8),
+        Point("three", 0.0, 0.9),
+    ]
+    ax = trade_off(points, title="Trade-off")
+    dots = [line.get_xydata()[0].tolist() for line in ax.lines if line.get_marker() == "o"]
+    np.testing.assert_allclose(dots, [[2, 80], [3, 80], [0, 90]])
+    labels = {text.get_text(): text for text in ax.texts}
+    assert set(labels) == {"one", "$two", "three"}
+    np.testing.assert_allclose(labels["$two"].xy, (3, 80))
+    heights = sorted(text.get_position()[1] for text in ax.texts)
+    assert np.diff(heights).min() > 0.03
+    np.testing.assert_allclose(ax.containers[0].lines[2][0].get_segments(), [[[1, 80], [3, 80]]])
+    assert ax.get_xlim()[0] >= 0
+    assert image_of(ax.get_figure()).std() > 0
+
+
+def test_trade_off_of_nothing_and_of_no_number():
+    assert trade_off([]).texts[0].get_text() == "no examples"
+    with pytest.raises(InputError, match=r"cannot draw 'bad': ECE nan, F1 0\.8"):
+        trade_off([Point("bad", float("nan"), 0.8)])
+
+
+def test_labels_are_spaced_and_stay_inside():
+    assert spaced([], 0.1) == []
+    np.testing.assert_allclose(spaced([0.5, 0.5, 0.5], 0.1), [0.5, 0.6, 0.7])
+    np.testing.assert_allclose(spaced([0.9, 0.95, 1.0], 0.2), [0.6, 0.8, 1.0])

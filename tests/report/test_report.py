@@ -16,6 +16,7 @@ from calibrant.audit.meaning import MEANINGS
 from calibrant.metrics import CalibrationState, Confidences, accumulate
 from calibrant.plots import palette
 from calibrant.report import render_report, write_report
+from calibrant.report.markup import tag
 
 
 def test_one_audit_has_every_section(overconfident):
@@ -31,6 +32,14 @@ def test_one_audit_has_every_section(overconfident):
     ]
     for said in (*overconfident.verdict, "9f86d081" * 8, "predictions.parquet", "sentence"):
         assert said in text
+
+
+def test_a_section_of_ones_own_comes_first(overconfident, tmp_path):
+    opening = tag("section", tag("h2", "Mine <1>"), tag("img", src="data:,", alt="none"))
+    path = write_report(tmp_path / "report.html", overconfident, opening=opening)
+    text = path.read_text()
+    assert re.findall(r"<h2>(.*?)</h2>", text)[:2] == ["Mine &lt;1&gt;", "Verdict"]
+    assert '<img src="data:," alt="none"/>' in text
 
 
 def test_every_drawing_has_words_instead(overconfident):

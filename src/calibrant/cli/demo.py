@@ -1,62 +1,142 @@
-"""``calibrant demo``: the main job on embedded data, in seconds and without a network."""
+"""``calibrant demo``: eight training methods on embedded data, compared over seeds."""
 
 from __future__ import annotations
 
 import argparse
+import os
+import textwrap
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from calibrant.errors import InputError
+
+if TYPE_CHECKING:
+    from calibrant.experiments.recipe import Recipe
+    from calibrant.experiments.record import Record
 
 __all__ = ["add_parser", "run"]
+
+_WIDTH = 100  # Longer lines are hard to read, however wide the terminal is.
 
 
 def add_parser(commands: Any) -> None:
     """Add the command's options."""
     parser = commands.add_parser(
         "demo",
-        help="audit and fix an overconfident network on embedded data",
-        description="Train a small network on handwritten digits until it is overconfident, audit "
-        "its confidences, fix them with temperature scaling, and write the report.",
+        help="compare eight training methods on embedded data, in minutes on a CPU",
+        description="Train a small tagger of entities on an embedded corpus with eight methods and "
+        "several seeds, with and without temperature scaling; print the table of F1, ECE and APCR "
+        "and what confidences are worth out of domain; write the report. Interrupted, the same "
+        "command goes on; finished runs are not trained again.",
     )
     parser.add_argument("-o", "--output", type=Path, default=Path("out/demo"), help="(out/demo)")
-    parser.add_argument("--overwrite", action="store_true", help="replace what is there")
-    parser.add_argument("--seed", type=int, default=0, help="of the network and its data (0)")
+    parser.add_argument(
+        "--overwrite",
+        action="store_true",
+        help="replace report and pictures, and runs of other settings; finished runs are kept",
+    )
+    parser.add_argument("--seeds", type=int, help="runs of each method, 1 to 10 (3)")
+    parser.add_argument("--jobs", type=int, help="trainings side by side (one per CPU, at most 8)")
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="three methods, one seed, barely trained: shows that it works, and no result",
+    )
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Make predictions, audit them, fit a temperature, audit again."""
-    from calibrant.audit import audit
-    from calibrant.calibrators import Temperature
-    from calibrant.cli.audit import print_audits
-    from calibrant.demo import digit_predictions
+    """Train, print, write."""
+    from calibrant.demo.spread import MOST_SEEDS
     from calibrant.extras import require
-    from calibrant.outputs import check_writable, make_folder
-    from calibrant.plots import reliability_diagram
-    from calibrant.report import write_report
 
-    out: Path = args.output
-    for name in ("sklearn", "matplotlib"):
-        require(name, "demo", "The demo")  # Before anything is written.
-    make_folder(out)
-    for file in ("valid.npz", "test.npz", "temperature.json", "report.html", "reliability.png"):
-        check_writable(out / file, overwrite=args.overwrite)
-    print("A small network learns 600 noisy handwritten digits by heart …\n")
-    valid, test = digit_predictions(args.seed)
-    valid.write(out / "valid.npz", overwrite=args.overwrite)
-    test.write(out / "test.npz", overwrite=args.overwrite)
-    temperature = Temperature().fit(valid)
-    temperature.save(out / "temperature.json", overwrite=args.overwrite)
-    audits = {"before": audit(test), "after temperature": audit(temperature.transform(test))}
-    print_audits(audits)
-    write_report(out / "report.html", audits, overwrite=args.overwrite)
-    drawn = reliability_diagram(audits["before"].state).get_figure(root=True)
-    assert drawn is not None
-    drawn.savefig(out / "reliability.png", dpi=150)
-    print(
-        f"\nOpen {out / 'report.html'} in a browser. With predictions of your own:\n"
-        f"  calibrant audit {out / 'test.npz'} --report audit.html\n"
-        f"  calibrant compare {out / 'valid.npz'} {out / 'test.npz'}\n"
-        f"  calibrant fit {out / 'valid.npz'} --method temperature -o map.json\n"
-        f"  calibrant apply map.json {out / 'test.npz'} -o calibrated.npz"
-    )
+    seeds = args.seeds if args.seeds is not None else 1 if args.quick else 3
+    jobs = args.jobs if args.jobs is not None else min(8, os.cpu_count() or 1)
+    if not 1 <= seeds <= MOST_SEEDS:
+        raise InputError(f"--seeds is from 1 to {MOST_SEEDS}, got {seeds}.")
+    if jobs < 1:
+        raise InputError(f"--jobs is at least 1, got {jobs}.")
+    for module in ("torch", "transformers", "matplotlib"):
+        require(module, "demo", "The demo")
+    _prepare(args.output, args.overwrite)
+    from calibrant.demo.report import write_demo_report
+    from calibrant.demo.runs import demo_recipes, read_runs, run_path
+    from calibrant.demo.telling import best
+
+    recipes = demo_recipes(seeds, args.quick)
+    folder = args.output / "runs"
+    _train(recipes, folder, jobs, args.overwrite)
+    records = read_runs(recipes, folder)
+    _tell(records)
+    write_demo_report(args.output, records, folder)
+    runs = {name: run_path(folder, each[0]) for name, each in recipes.items()}
+    _say_what_next(args.output, runs, best(records))
     return 0
+
+
+def _prepare(out: Path, overwrite: bool) -> None:
+    from calibrant.demo.report import FILES
+    from calibrant.outputs import check_writable, make_folder
+
+    make_folder(out)
+    for name in FILES:
+        check_writable(out / name, overwrite=overwrite)  # Before the work, not after it.
+
+
+def _train(
+    recipes: Mapping[str, Sequence[Recipe]], folder: Path, jobs: int, overwrite: bool
+) -> None:
+    from calibrant.demo.runs import train_runs
+    from calibrant.progress import Progress
+
+    total = sum(map(len, recipes.values()))
+    seeds = total // len(recipes)
+    print(
+        f"The embedded corpus has 1,500 sentences of news to learn from, and posts as another "
+        f"domain.\n{len(recipes)} methods × {seeds} seed{'s' * (seeds > 1)}: {total} small "
+        "encoders are trained from scratch, or read where they are finished …\n",
+        flush=True,
+    )
+    with Progress(total, "trainings") as progress:
+        left = total
+        for _ in train_runs(recipes, folder, jobs=jobs, overwrite=overwrite):
+            progress.advance()
+            left -= 1
+    if left:
+        print(f"{left} of {total} were finished before.\n")
+
+
+def _tell(records: Mapping[str, Sequence[Record]]) -> None:
+    from calibrant.cli.table import render_table
+    from calibrant.demo.telling import LEGEND, domain_table, findings, method_table
+
+    heads, rows = method_table(records)
+    print(render_table(heads, rows, right=range(1, len(heads))))
+    print(f"\n{textwrap.fill(LEGEND, _WIDTH)}\n")
+    print("How often right and how sure on average, in-domain and out of domain (ood)")
+    heads, rows = domain_table(records)
+    print(render_table(heads, rows, right=range(1, len(heads))), end="\n\n")
+    for sentence in findings(records):
+        print(textwrap.fill(sentence, _WIDTH, initial_indent="- ", subsequent_indent="  "))
+
+
+def _say_what_next(out: Path, runs: Mapping[str, Path], best: str) -> None:
+    """Commands that work as they stand, then those for data of one's own."""
+    from calibrant.demo.runs import BASELINE, VARIANTS
+    from calibrant.experiments.run_folder import RunFolder
+
+    run, method = RunFolder(runs[BASELINE]), VARIANTS[best][0].replace("_", "-")
+    print(f"""
+Open {out / "report.html"} in a browser. Look closer:
+  calibrant audit {run.predictions("ood")} --with {run.temperature}
+  calibrant predict {runs[best]} "The mayor of Port Tim , Rosa Lind , joined Ford ."
+With predictions of your own model (parquet, npz, safetensors, csv or jsonl):
+  calibrant audit test.parquet --report audit.html
+  calibrant compare valid.parquet test.parquet
+  calibrant fit valid.parquet --method temperature -o map.json
+  calibrant apply map.json test.parquet -o calibrated.parquet
+With a corpus of your own (a folder with train.conll, dev.conll and test.conll):
+  calibrant train --data FOLDER --model tiny --learning-rate 3e-3 --method {method} -o RUN
+  calibrant predict RUN "A sentence of yours ."
+'calibrant train --help' tells of pretrained encoders, 'calibrant list methods' of all methods.""")

@@ -9,5 +9,13 @@ from calibrant.plots.classwise import classwise_grid
 from calibrant.plots.histogram import confidence_histogram
 from calibrant.plots.reliability import reliability_diagram
 from calibrant.plots.selective import risk_coverage
+from calibrant.plots.trade_off import Point, trade_off
 
-__all__ = ["classwise_grid", "confidence_histogram", "reliability_diagram", "risk_coverage"]
+__all__ = [
+    "Point",
+    "classwise_grid",
+    "confidence_histogram",
+    "reliability_diagram",
+    "risk_coverage",
+    "trade_off",
+]

@@ -9,7 +9,7 @@ __all__ = ["Markup", "join", "tag", "user_text"]
 
 # Longer names than this are cut: a report stays small whatever its labels are.
 _LONGEST = 200
-_EMPTY = ("circle", "line", "path", "rect")
+_EMPTY = ("circle", "img", "line", "path", "rect")
 
 
 class Markup(str):

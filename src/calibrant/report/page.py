@@ -14,6 +14,7 @@ import calibrant
 from calibrant.audit import Audit
 from calibrant.errors import InputError
 from calibrant.outputs import new_file
+from calibrant.report.markup import Markup, join
 from calibrant.report.numbers import count, counted
 from calibrant.report.sections import sections
 
@@ -21,20 +22,25 @@ __all__ = ["render_report", "write_report"]
 
 
 def write_report(
-    path: str | Path, audits: Mapping[str, Audit] | Audit, overwrite: bool = False
+    path: str | Path,
+    audits: Mapping[str, Audit] | Audit,
+    overwrite: bool = False,
+    opening: Markup | None = None,
 ) -> Path:
     """Write the report of one audit, or of several by name side by side, as before and after.
 
-    The file is complete in itself: no request leaves the page, and a content security policy
-    with the hashes of its own style and script sees to it. Returns the path.
+    ``opening`` is a section of one's own that comes first. The file is complete in itself: no
+    request leaves the page, and a content security policy with the hashes of its own style and
+    script sees to it. Returns the path.
     """
-    content = render_report(audits).encode("utf-8", "replace")  # File names may hold half a code.
+    # File names may hold half a code.
+    content = render_report(audits, opening).encode("utf-8", "replace")
     with new_file(path, overwrite=overwrite) as unfinished:
         unfinished.write_bytes(content)
     return Path(path)
 
 
-def render_report(audits: Mapping[str, Audit] | Audit) -> str:
+def render_report(audits: Mapping[str, Audit] | Audit, opening: Markup | None = None) -> str:
     """The report as text."""
     named = {"audit": audits} if isinstance(audits, Audit) else dict(audits)
     if not named:
@@ -50,7 +56,7 @@ def render_report(audits: Mapping[str, Audit] | Audit) -> str:
         title="Calibration audit" if len(named) == 1 else _title(named),
         summary=html.escape(_summary(next(iter(named.values())))),
         style=style,
-        sections=sections(named),
+        sections=join([opening, sections(named)]),
         script=script,
     )
 

@@ -1,4 +1,4 @@
-"""The embedded default: an overconfident small network on noisy handwritten digits, in seconds."""
+"""An overconfident small network on noisy handwritten digits, in seconds."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def digit_predictions(seed: int = 0) -> tuple[Predictions, Predictions]:
     networks overconfident.
     """
     if not 0 <= seed < 2**32:
-        raise InputError(f"The demo expects a seed from 0 to 2³² − 1, got {seed}.")
-    datasets = require("sklearn.datasets", "demo", "The demo")
-    networks = require("sklearn.neural_network", "demo", "The demo")
+        raise InputError(f"digit_predictions expects a seed from 0 to 2³² − 1, got {seed}.")
+    datasets = require("sklearn.datasets", "sklearn", "A network for digits")
+    networks = require("sklearn.neural_network", "sklearn", "A network for digits")
     pixels, labels = datasets.load_digits(return_X_y=True)
     random = np.random.default_rng(seed)
     pixels = pixels / 16 + NOISE * random.normal(size=pixels.shape)
