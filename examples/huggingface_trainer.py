@@ -8,8 +8,8 @@ import tempfile
 import torch
 from transformers import BertConfig, BertForTokenClassification, TrainingArguments
 
+from calibrant import Trainer
 from calibrant.methods import CrossEntropy, ErrorRegularization, HeadNoise
-from calibrant.training.trainer import Trainer
 
 
 def sentences(count: int = 64, tokens: int = 12) -> list[dict[str, torch.Tensor]]:

@@ -17,7 +17,7 @@ __all__ = ["Inverse", "inverse_curvature"]
 Inverse = Callable[[np.ndarray], np.ndarray]
 
 _FEW_CLASSES = 32  # Up to here the whole matrix is made, of (K² + K)² ≤ 1.1 million numbers.
-_ROWS, _ROWS_PER_CLASS = 1 << 12, 200  # Enough for a start; the search corrects the rest.
+_ROWS, _ROWS_PER_CLASS = 1 << 11, 100  # Enough for a start; the search corrects the rest.
 
 
 def inverse_curvature(
