@@ -87,7 +87,8 @@ def _prepare(out: Path, overwrite: bool) -> None:
 def _train(
     recipes: Mapping[str, Sequence[Recipe]], folder: Path, jobs: int, overwrite: bool
 ) -> None:
-    from calibrant.demo.runs import train_runs
+    from calibrant.demo.runs import run_path, train_runs
+    from calibrant.experiments.run_folder import RunFolder
     from calibrant.progress import Progress
 
     total = sum(map(len, recipes.values()))
@@ -98,13 +99,14 @@ def _train(
         "encoders are trained from scratch, or read where they are finished …\n",
         flush=True,
     )
-    with Progress(total, "trainings") as progress:
-        left = total
+    done = sum(
+        RunFolder(run_path(folder, recipe)).finished for each in recipes.values() for recipe in each
+    )
+    with Progress(total - done, "trainings") as progress:
         for _ in train_runs(recipes, folder, jobs=jobs, overwrite=overwrite):
             progress.advance()
-            left -= 1
-    if left:
-        print(f"{left} of {total} were finished before.\n")
+    if progress.done < total:
+        print(f"{total - progress.done} of {total} were finished before.\n")
 
 
 def _tell(records: Mapping[str, Sequence[Record]]) -> None:
