@@ -31,9 +31,10 @@ lint: $(VENV)/.dev
 types: $(VENV)/.dev
 	$(BIN)/mypy
 
+# One thread per worker: the workers already fill the cores.
 unit: $(VENV)/.dev
-	$(BIN)/python -m pytest -n auto
-	$(BIN)/python -m pytest -n auto --import-mode=prepend --doctest-modules src
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --import-mode=prepend --doctest-modules src
 
 clean:
 	rm -rf $(VENV) out
