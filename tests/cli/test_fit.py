@@ -107,3 +107,12 @@ def test_bad_input_is_one_line(valid, tmp_path, capsys, options, told):
     assert told in error
     assert error.count("\n") == 1
     assert not (tmp_path / "map.json").exists()
+
+
+def test_a_setting_of_the_wrong_kind_is_one_line(valid, tmp_path, capsys):
+    arguments = ["fit", str(tmp_path / "valid.parquet"), "--method", "histogram"]
+    arguments += ["--set", "bins=abc", "-o", str(tmp_path / "m.json")]
+    assert main(arguments) == 2
+    told = capsys.readouterr().err
+    assert told == "calibrant fit: histogram expects a number for bins, got 'abc'.\n"
+    assert not (tmp_path / "m.json").exists()

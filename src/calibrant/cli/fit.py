@@ -104,7 +104,17 @@ def _calibrator(method: str, settings: list[str]) -> Calibrator:
                 raise InputError(f"{method} has no hyper-parameters to set, got '{name}'.")
             raise unknown_name(f"hyper-parameter of {method}", name, known)
         values[name] = _value(text)
+        _check_kind(method, name, values[name], known[name].default)
     return made(**values)
+
+
+def _check_kind(method: str, name: str, value: Any, default: Any) -> None:
+    """A number takes the place of a number, a yes or no that of a yes or no."""
+    for kind, said in ((bool, "true or false"), (int | float, "a number")):
+        if isinstance(default, kind):
+            if not isinstance(value, kind) or isinstance(value, bool) != (kind is bool):
+                raise InputError(f"{method} expects {said} for {name}, got '{value}'.")
+            return
 
 
 def _value(text: str) -> Any:

@@ -83,12 +83,6 @@ class Confidences:
         """Read what :meth:`to_json` wrote."""
         return cls(**{name: np.asarray(column) for name, column in json.loads(text).items()})
 
-    def ascending(self) -> Confidences:
-        """The same, sorted by confidence."""
-        order = np.argsort(self.confidence, kind="stable")
-        block = None if self.block is None else self.block[order]
-        return Confidences(self.confidence[order], self.correct[order], block)
-
 
 def confidences(source: Predictions | Confidences, block: np.ndarray | None = None) -> Confidences:
     """The state of ``source``, with bootstrap blocks where given; a state is returned as it is."""
