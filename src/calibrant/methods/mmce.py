@@ -16,7 +16,21 @@ if TYPE_CHECKING:
 __all__ = ["Mmce", "WeightedMmce"]
 
 
-class Mmce(Regularizer):
+class _KernelRegularizer(Regularizer):
+    """A regulariser with the bandwidth of a Laplacian kernel."""
+
+    def __init__(
+        self,
+        task: Method | None = None,
+        weight: float = 2.0,
+        bandwidth: float = 0.4,
+        across_ranks: bool = False,
+    ) -> None:
+        super().__init__(task, weight, across_ranks)
+        self.bandwidth = bandwidth
+
+
+class Mmce(_KernelRegularizer):
     """Task loss + λ · MMCE, a kernel distance between confidence and correctness; λ 2.
 
     >>> import torch
@@ -25,22 +39,12 @@ class Mmce(Regularizer):
     tensor(0.5000)
     """
 
-    def __init__(
-        self,
-        task: Method | None = None,
-        weight: float = 2.0,
-        bandwidth: float = 0.4,
-        across_ranks: bool = False,
-    ) -> None:
-        super().__init__(task, weight, across_ranks)
-        self.bandwidth = bandwidth
-
     def term(self, step: Step) -> Tensor:
         """MMCE of the kept examples."""
         return mmce(step.logits, step.labels, self.bandwidth)
 
 
-class WeightedMmce(Regularizer):
+class WeightedMmce(_KernelRegularizer):
     """Task loss + λ · MMCE in which right and wrong examples weigh the same; λ 2.
 
     >>> import torch
@@ -48,16 +52,6 @@ class WeightedMmce(Regularizer):
     >>> WeightedMmce().term(Step(torch.zeros(3, 2), torch.tensor([0, 0, 1])))
     tensor(0.)
     """
-
-    def __init__(
-        self,
-        task: Method | None = None,
-        weight: float = 2.0,
-        bandwidth: float = 0.4,
-        across_ranks: bool = False,
-    ) -> None:
-        super().__init__(task, weight, across_ranks)
-        self.bandwidth = bandwidth
 
     def term(self, step: Step) -> Tensor:
         """Weighted MMCE of the kept examples."""
