@@ -1,6 +1,7 @@
 """``calibrant train`` and ``calibrant bench``: what they print, and bad input in one line."""
 
 import json
+import time
 
 import pytest
 
@@ -76,6 +77,19 @@ def test_a_tag_that_is_none_is_named_with_its_line(tmp_path, capsys):
         (tmp_path / f"{split}.conll").write_text("Anna\tB-PER\nsings\tO\n\nRome\tPLACE\n")
     assert main(command(tmp_path, tmp_path / "run")) == 2
     assert "line 4" in capsys.readouterr().err
+
+
+def test_an_encoder_of_a_hub_out_of_reach_is_one_line_at_once(
+    small_corpus, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setattr("calibrant.tasks.network.reachable", lambda _: False)
+    began = time.monotonic()
+    assert main(command(small_corpus, tmp_path / "run", "--model", "bert-base-cased")) == 2
+    assert time.monotonic() - began < 10  # The hub's own library would try for most of a minute.
+    err = capsys.readouterr().err
+    assert "Cannot load the tokenizer of 'bert-base-cased'" in err
+    assert err.count("\n") == 1
+    assert not (tmp_path / "run").exists()
 
 
 def test_bench_runs_a_grid_and_skips_what_is_done(small_corpus, tmp_path, capsys):

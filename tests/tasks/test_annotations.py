@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from calibrant.errors import InputError
 from calibrant.tasks.annotations import read_jsonl
 from calibrant.tasks.sentences import Sentence
-from calibrant.tasks.words import find_words, from_spans
+from calibrant.tasks.words import from_spans, split_words
 
 
 def written(tmp_path: Path, *records: object) -> Path:
@@ -78,7 +78,15 @@ def test_a_span_inside_a_word_cuts_it() -> None:
 
 @given(st.text(max_size=40))
 def test_words_cover_all_but_space(text: str) -> None:
-    spans = find_words(text)
-    assert "".join(text[a:b] for a, b in spans) == "".join(text.split())
-    assert all(before[1] <= after[0] for before, after in pairwise(spans))
-    assert from_spans(text, []).words == tuple(text[a:b] for a, b in spans)
+    words = split_words(text)
+    assert "".join(word.text for word in words) == "".join(text.split())
+    assert all(before.end <= after.start for before, after in pairwise(words))
+    assert from_spans(text, []).words == tuple(word.text for word in words)
+
+
+def test_training_cuts_words_as_prediction_does() -> None:
+    text = "The U.S. firm paid J. Doe-Lund 1,000.5 dollars, didn't it?"
+    sentence = from_spans(text, [(4, 8, "LOC"), (19, 30, "PER")])
+    assert sentence.words == tuple(word.text for word in split_words(text))
+    assert sentence.words[5:7] == ("Doe-Lund", "1,000.5")
+    assert sentence.tags[1:6] == ("B-LOC", "O", "O", "B-PER", "I-PER")

@@ -14,11 +14,10 @@ from torch import nn
 
 from calibrant.errors import InputError
 from calibrant.experiments.recipe import Recipe
-from calibrant.extras import require
 from calibrant.methods import create
 from calibrant.methods.base import Method
 from calibrant.prediction.model_folder import quiet
-from calibrant.tasks.encoders import find_encoder
+from calibrant.tasks.encoders import find_encoder, load_tokenizer
 from calibrant.tasks.ner import NerCorpus, load_corpus
 from calibrant.tasks.pieces import Pieces, encode
 from calibrant.tasks.sentences import Sentence
@@ -151,16 +150,7 @@ def _windows(data: Prepared, device: str) -> tuple[Windows, Windows | None]:
 def _tokenizer(encoder: str, corpus: NerCorpus) -> Any:
     if encoder == TINY:
         return build_small_tokenizer(word for s in corpus.train for word in s.words)
-    transformers = require("transformers", "transformers", "Training on text")
-    where = find_encoder(encoder)
-    try:
-        tokenizer = transformers.AutoTokenizer.from_pretrained(where)
-    except (OSError, ValueError) as error:
-        said = str(error).strip().splitlines()[0]
-        raise InputError(f"Cannot load the tokenizer of '{encoder}': {said}") from None
-    if not tokenizer.is_fast:
-        raise InputError(f"'{encoder}' has no fast tokenizer, which words need.")
-    return tokenizer
+    return load_tokenizer(encoder)
 
 
 @functools.lru_cache(maxsize=4)

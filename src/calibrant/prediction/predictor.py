@@ -17,10 +17,10 @@ from calibrant.metrics.entities import Reduction, entity_confidences, span_confi
 from calibrant.metrics.spans import Spans, find_spans, sentence_starts
 from calibrant.metrics.tags import TagSet
 from calibrant.prediction.risk_control import Guarantee, guaranteed_threshold
-from calibrant.prediction.words import Word, split_words
 from calibrant.predictions import Predictions
 from calibrant.tasks.pieces import encode
 from calibrant.tasks.sentences import Sentence
+from calibrant.tasks.words import Word, split_words
 from calibrant.training.prediction import predict_words
 
 __all__ = ["Entity", "Prediction", "Predictor", "Token"]

@@ -17,7 +17,7 @@ from calibrant.tasks.records import SUFFIXES, field, read_records
 from calibrant.tasks.small_encoder import MAX_LENGTH, build_small_encoder, build_small_tokenizer
 from calibrant.tasks.splits import complete, part_of, split_files
 from calibrant.tasks.synthetic import generate_splits
-from calibrant.tasks.words import find_words
+from calibrant.tasks.words import split_words
 
 __all__ = ["TextCorpus", "TextTask", "load_texts"]
 
@@ -132,7 +132,7 @@ class TextTask:
         self.corpus, self.model, self.max_length = corpus, model, max_length
         self.name, self.labels, self.notes = corpus.name, corpus.labels, corpus.notes
         train = corpus.texts["train"]
-        words = (text[a:b] for text in train for a, b in find_words(text))
+        words = (word.text for text in train for word in split_words(text))
         self.tokenizer = load_tokenizer(model) if model else build_small_tokenizer(words)
 
     @classmethod

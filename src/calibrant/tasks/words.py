@@ -1,26 +1,42 @@
-"""Where the words of a text are, and the tags of its words from annotated spans."""
+"""The words of a raw text with their places, and their tags from annotated spans."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 from calibrant.errors import InputError
 from calibrant.tasks.sentences import Sentence
 
-__all__ = ["find_words", "from_spans"]
+__all__ = ["Word", "from_spans", "split_words"]
 
-_WORD = re.compile(r"\w+|[^\w\s]")
+_WORD = re.compile(
+    r"(?:[A-Z]\.)+(?!\w)"  # initials and abbreviations: J. or U.S.
+    r"|\d+(?:[.,]\d+)+(?!\w)"  # numbers: 1,000.5
+    r"|\w+(?:['’\-]\w+)*"  # words, with apostrophes and hyphens inside: don't, twenty-one
+    r"|\S"  # every other sign by itself
+)
 
 
-def find_words(text: str) -> list[tuple[int, int]]:
-    """Start and end of each word: runs of letters and digits, and every other sign by itself.
+class Word(NamedTuple):
+    """A word and where it stands: ``text[start:end]``."""
 
-    >>> [("U.N. in Łódź!"[a:b]) for a, b in find_words("U.N. in Łódź!")]
-    ['U', '.', 'N', '.', 'in', 'Łódź', '!']
+    text: str
+    start: int
+    end: int
+
+
+def split_words(text: str) -> list[Word]:
+    """The words of ``text``: abbreviations, numbers, words, and every other sign by itself.
+
+    One splitter for training and for prediction, in the manner of the CoNLL corpora.
+
+    >>> [tuple(word) for word in split_words("J. Doe's dog")]
+    [('J.', 0, 2), ("Doe's", 3, 8), ('dog', 9, 12)]
     """
-    return [match.span() for match in _WORD.finditer(text)]
+    return [Word(found.group(), found.start(), found.end()) for found in _WORD.finditer(text)]
 
 
 def from_spans(text: str, spans: Sequence[tuple[int, int, str]], where: str = "text") -> Sentence:
@@ -42,7 +58,7 @@ def from_spans(text: str, spans: Sequence[tuple[int, int, str]], where: str = "t
     words: list[str] = []
     tags: list[str] = []
     for edge, after in pairwise(edges):
-        for number, (start, end) in enumerate(find_words(text[edge:after])):
-            words.append(text[edge + start : edge + end])
+        for number, word in enumerate(split_words(text[edge:after])):
+            words.append(word.text)
             tags.append(f"{'I' if number else 'B'}-{types[edge]}" if edge in types else "O")
     return Sentence(tuple(words), tuple(tags))

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrant.prediction import split_words
+from calibrant.tasks.words import split_words
 
 
 @pytest.mark.parametrize(
