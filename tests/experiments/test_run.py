@@ -12,7 +12,7 @@ import torch
 from people_corpus import write_corpus
 
 from calibrant.calibrators import load as load_map
-from calibrant.errors import InputError
+from calibrant.errors import InputError, MissingExtraError
 from calibrant.experiments import lean_engine
 from calibrant.experiments.history import Epoch
 from calibrant.experiments.preparation import build_model, prepare
@@ -258,16 +258,32 @@ def test_tensorboard_gets_every_epoch(tmp_path):
     ]
 
 
-def test_a_linear_head_without_pyarrow_or_tensorboard(corpus, tmp_path, monkeypatch):
-    """The model is the encoder's own class; predictions are npz; a missing board is said."""
+def test_a_run_writes_to_tensorboard_what_it_logs(corpus, tmp_path):
+    events = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    quietly(recipe(corpus, epochs=2), tmp_path / "run", tensorboard=True)
+    rows = [json.loads(line) for line in (tmp_path / "run/log.jsonl").read_text().splitlines()]
+    found = events.EventAccumulator(str(tmp_path / "run" / "tensorboard")).Reload()
+    assert found.Tags()["scalars"] == ["loss", "f1", "ece", "nll"]
+    for name in found.Tags()["scalars"]:
+        told = [(event.step, event.value) for event in found.Scalars(name)]
+        assert told == [(row["step"], pytest.approx(row[name], rel=1e-6)) for row in rows]
+
+
+def test_without_tensorboard_its_extra_is_named_before_the_work(corpus, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "tensorboard", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'calibrant\[tensorboard\]'"):
+        quietly(recipe(corpus, epochs=1), tmp_path / "run", tensorboard=True)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_linear_head_without_pyarrow(corpus, tmp_path, monkeypatch):
+    """The model is the encoder's own class; predictions are npz."""
     find = importlib.util.find_spec
     monkeypatch.setattr(
         "importlib.util.find_spec", lambda name, *a: None if name == "pyarrow" else find(name, *a)
     )
-    monkeypatch.setitem(sys.modules, "tensorboard", None)
     made = recipe(corpus, head_depth=0, epochs=1)
-    _, said = quietly(made, tmp_path / "run", tensorboard=True)
-    assert "TensorBoard is not installed" in said[0]
+    quietly(made, tmp_path / "run")
     path = RunFolder(tmp_path / "run").predictions("valid")
     assert path.suffix == ".npz"
     assert len(Predictions.read(path)) > 0

@@ -112,7 +112,11 @@ def _add_where(group: Any) -> None:
         metavar="SECONDS",
         help="checkpoints inside an epoch, beside that at its end (300; lean engine)",
     )
-    group.add_argument("--tensorboard", action="store_true", help="write RUN/tensorboard too")
+    group.add_argument(
+        "--tensorboard",
+        action="store_true",
+        help="write each epoch's numbers to RUN/tensorboard too, for 'tensorboard --logdir'",
+    )
     group.add_argument(
         "--bootstrap", type=int, default=1000, help="replicates for the report's intervals (1000)"
     )

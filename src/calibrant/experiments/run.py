@@ -17,7 +17,7 @@ from calibrant.experiments.preparation import build_model, prepare
 from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.record import Record, read_record
 from calibrant.experiments.run_folder import RunFolder
-from calibrant.experiments.telling import telling
+from calibrant.experiments.telling import check_tensorboard, telling
 
 __all__ = ["default_device", "train"]
 
@@ -38,7 +38,8 @@ def train(
     The result does not depend on how often the run was interrupted: a checkpoint holds weights,
     optimizer, random streams and the place in the data, and is replaced as a whole, after each
     epoch and every ``save_every`` seconds (with the Trainer engine, after each epoch). On a CPU it
-    is the same to the bit. ``directory`` is where corpora are found by name.
+    is the same to the bit. ``directory`` is where corpora are found by name. With ``tensorboard``
+    loss, F1, ECE and NLL of every epoch are written to ``folder/tensorboard`` too.
 
     The lean engine runs in one process on one device, in float32 or bfloat16. The Trainer engine
     runs on several under torchrun, where ``batch`` is shared by all, and in float16 on CUDA.
@@ -49,12 +50,16 @@ def train(
         return read_record(run.metrics)
     device = device or default_device()
     _check(recipe, device)
+    if tensorboard:
+        check_tensorboard()  # Before the work, not after it.
     data = prepare(recipe, directory)
     model = build_model(recipe, data)
     with (
         _one_line_for_memory(recipe),
         run.begun(recipe) if _first_process() else contextlib.nullcontext(),
-        telling(recipe.epochs, run.path, tensorboard=tensorboard, say=say) as tell,
+        telling(
+            recipe.epochs, run.path, tensorboard=tensorboard and _first_process(), say=say
+        ) as tell,
     ):
         for note in data.corpus.notes:
             tell.line(note)

@@ -9,12 +9,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from calibrant.errors import CalibrantError
 from calibrant.experiments.history import Epoch
 from calibrant.extras import require
 from calibrant.progress import Progress
 
-__all__ = ["Telling", "telling"]
+__all__ = ["Telling", "check_tensorboard", "telling"]
 
 
 class Telling:
@@ -58,7 +57,7 @@ def telling(
 ) -> Iterator[Telling]:
     """Tell the course of a run; TensorBoard, where asked for, gets it too."""
     say = say or (lambda text: print(text, file=sys.stderr))
-    board = _board(folder / "tensorboard", say) if tensorboard else None
+    board = _board(folder / "tensorboard") if tensorboard else None
     tell = Telling(epochs, say, board)
     try:
         yield tell
@@ -68,12 +67,13 @@ def telling(
             board.close()
 
 
-def _board(folder: Path, say: Callable[[str], None]) -> Any:
-    try:
-        require("tensorboard", "all", "Writing to TensorBoard")
-    except CalibrantError:
-        say("TensorBoard is not installed (pip install tensorboard): going on without it.")
-        return None
+def check_tensorboard() -> None:
+    """Raise an error that names the extra where TensorBoard is not installed."""
+    require("tensorboard", "tensorboard", "Writing to TensorBoard")
+
+
+def _board(folder: Path) -> Any:
+    check_tensorboard()
     from torch.utils.tensorboard import SummaryWriter
 
     return SummaryWriter(str(folder))
