@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -23,8 +23,8 @@ from calibrant.errors import InputError
 from calibrant.methods.base import Method
 from calibrant.predictions import IGNORED
 from calibrant.training import checkpoint
-from calibrant.training.buckets import plan_batches
 from calibrant.training.generators import drawing_from
+from calibrant.training.planned import Planned, rewind_optimizer
 from calibrant.training.schedule import Schedule
 from calibrant.training.step import Step
 from calibrant.training.tap import attach
@@ -32,10 +32,8 @@ from calibrant.training.windows import Windows
 
 __all__ = ["Loop", "Schedule", "Windows"]
 
-_WARM_UP = 3  # Eager steps before a capture, so that lazy initialisation is done.
 
-
-class Loop:
+class Loop(Planned):
     """Train ``model`` with ``method`` on ``windows``.
 
     :meth:`steps` yields after each step has been queued; nothing waits for the device. ``holdout``
@@ -54,40 +52,36 @@ class Loop:
         graph: bool | None = None,
         holdout: Windows | None = None,
     ) -> None:
-        schedule.check()
+        super().__init__(windows, schedule)
         if method.needs_holdout != (holdout is not None):
             needs = "learns" if method.needs_holdout else "does not learn"
             raise InputError(f"{type(method).__name__} {needs} from held-out data: holdout=…")
-        self.device, self.windows, self.schedule = windows.device, windows, schedule
         self.holdout = holdout
         self.model, self.method = model.to(self.device), method.to(self.device)
-        cuda = self.device.type == "cuda"
-        if schedule.dtype == "tf32":  # For the whole process: torch has no narrower switch.
-            torch.set_float32_matmul_precision("high")
-        self.stream: Any = torch.cuda.Stream(self.device) if cuda else None  # type: ignore[no-untyped-call]
-        # Dropout draws from a stream of its own, so that loops side by side stay independent.
-        self.random = torch.Generator(self.device)
-        self.done, self.learning_rate, self.loss = (
-            torch.zeros((), device=self.device) for _ in range(3)
-        )
+        self.loss = torch.zeros((), device=self.device)
         self.optimizer = schedule.optimizer(self.model, self.learning_rate)
         self.tap = attach(model, method)
-        self.rows: dict[int, Tensor] = {}
-        self.position: dict[int, Tensor] = {}
-        self.number = 0  # steps queued
         self._fresh = copy.deepcopy(method)
         self._plan(seed)
-        static = checkpoint.is_static(method)
-        with self.on_stream(), drawing_from(self.random):
-            self.replays = self._capture() if static and (cuda if graph is None else graph) else {}
-
-    def __len__(self) -> int:
-        return len(self.order)
+        cuda = self.device.type == "cuda"
+        if checkpoint.is_static(method) and (cuda if graph is None else graph):
+            with self.on_stream(), drawing_from(self.random):
+                self._capture()
 
     @property
-    def epoch_steps(self) -> int:
-        """Steps of one epoch: every epoch has as many."""
-        return len(self.order) // self.schedule.epochs
+    def methods(self) -> Sequence[Method]:
+        """The one method."""
+        return (self.method,)
+
+    @property
+    def modules(self) -> Sequence[nn.Module]:
+        """The one model."""
+        return (self.model,)
+
+    def weights(self) -> dict[str, Tensor]:
+        """The model's state."""
+        state: dict[str, Tensor] = self.model.state_dict()
+        return state
 
     def restart(self, weights: Mapping[str, Tensor], seed: int) -> None:
         """Begin a new run from other weights and another seed, with the same captured graphs."""
@@ -128,15 +122,6 @@ class Loop:
         self.wait()
         self.close()
 
-    def wait(self) -> None:
-        """Until the device has done what is queued."""
-        if self.stream is not None:
-            self.stream.synchronize()
-
-    def finished(self) -> bool:
-        """Whether the device has done what is queued."""
-        return self.stream is None or bool(self.stream.query())
-
     def close(self) -> None:
         """Take the method off the model."""
         self.tap.remove()
@@ -152,44 +137,18 @@ class Loop:
             yield
         self.model.train()
 
-    def steps(self) -> Iterator[int]:
-        """Queue one optimizer step after another, yielding the number of those queued."""
-        self.model.train()
-        while self.number < len(self.order):
-            length = self.order[self.number]
-            with self.on_stream():
-                if self.replays:  # A graph holds the generators that it was captured with.
-                    self.replays[length].replay()
-                else:
-                    with drawing_from(self.random):
-                        self._step(length)
-            self.number += 1
-            yield self.number
-
     def _plan(self, seed: int) -> None:
-        """The batches of all epochs; the tables keep their place, for graphs read from there."""
-        plan = plan_batches(self.windows.lengths, self.schedule.batch, self.schedule.epochs, seed)
-        self.order: list[int] = plan.order.tolist()
-        for length, rows in plan.rows.items():
-            table = torch.as_tensor(rows, device=self.device)
-            self.rows.setdefault(length, table).copy_(table)
-            self.position.setdefault(length, torch.zeros(1, dtype=torch.long, device=self.device))
+        super()._plan(seed)
         if self.holdout is not None:
             shape = (len(self.order), self.schedule.batch)
             drawn = np.random.default_rng([seed, 1]).integers(len(self.holdout), size=shape)
             self.held_rows = torch.as_tensor(drawn, device=self.device)
-        self.random.manual_seed(seed)
-        for stream in checkpoint.method_streams(self.method):
-            stream.restart(seed, self.device)
 
     def _step(self, length: int) -> None:
-        """One optimizer step; every operation stays on the device."""
-        position = self.position[length]
-        rows = self.rows[length].index_select(0, position)[0]
-        position.add_(1).remainder_(len(self.rows[length]))
+        rows = self._next_rows(length)
         parts = [self.windows.batch(r, length) for r in rows.chunk(self.schedule.accumulate)]
         self._set_learning_rate()
-        self.optimizer.zero_grad(set_to_none=True)
+        self._zero_grad()
         for step in self._forward(parts):
             loss = self.method.loss(step)
             torch.autograd.backward(loss)
@@ -199,6 +158,9 @@ class Loop:
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.schedule.clip, foreach=True)
         self.optimizer.step()
 
+    def _zero_grad(self) -> None:
+        self.optimizer.zero_grad(set_to_none=True)
+
     def _forward(self, parts: list[dict[str, Tensor]]) -> Iterator[Step]:
         """The step of each part of a batch, whose losses add up to that of the whole batch."""
         several: dict[str, Any] = {}
@@ -207,7 +169,7 @@ class Loop:
         for number, part in enumerate(parts, start=1):
             inputs = dict(self.method.prepare(part))
             labels = inputs.pop("labels")
-            with self._autocast():
+            with self.autocast():
                 logits = self.model(**inputs).logits
             if several:
                 several["last"] = number == len(parts)
@@ -218,39 +180,12 @@ class Loop:
         inputs = holdout.batch(self.held_rows[self.number], holdout.longest)
         labels = inputs.pop("labels")
         self.model.eval()
-        with self._autocast():
+        with self.autocast():
             logits = self.model(**inputs).logits
         self.model.train()
         return self.tap.step(logits, labels, inputs=inputs)
 
-    def _set_learning_rate(self) -> None:
-        share = self.schedule.share(self.done, len(self.order))
-        self.learning_rate.copy_(self.schedule.learning_rate * share)
-        self.done.add_(1)
-
-    def _capture(self) -> dict[int, torch.cuda.CUDAGraph]:
-        """One graph per length; the warm-up steps that capturing needs are undone."""
-        self.model.train()
-        weights = {name: value.clone() for name, value in self.model.state_dict().items()}
-        graphs: dict[int, torch.cuda.CUDAGraph] = {}
-        pool = torch.cuda.graph_pool_handle()
-        for length in self.rows:
-            for _ in range(_WARM_UP):
-                self._step(length)
-            graph = torch.cuda.CUDAGraph()
-            for stream in checkpoint.method_streams(self.method):
-                graph.register_generator_state(stream.generator(self.device))
-            self.optimizer.zero_grad(set_to_none=True)
-            # torch.cuda.graph() would wait for the whole device, other loops included.
-            graph.capture_begin(pool=pool, capture_error_mode="thread_local")
-            self._step(length)
-            graph.capture_end()
-            graphs[length] = graph
-        self._rewind(weights)
-        return graphs
-
     def _rewind(self, weights: Mapping[str, Tensor]) -> None:
-        """Everything as before the first step, in place."""
         checkpoint.restore_tensors(self.model.state_dict(), weights)
         if checkpoint.is_static(self.method):
             fresh = checkpoint.method_tensors(self._fresh)
@@ -259,22 +194,6 @@ class Loop:
             self.tap.remove()
             self.method = copy.deepcopy(self._fresh)
             self.tap = attach(self.model, self.method)
-        for state in self.optimizer.state.values():
-            for value in state.values():
-                value.zero_()
-        for value in (*self.position.values(), self.done, self.loss):
-            value.zero_()
-        self.number = 0
-
-    def _autocast(self) -> contextlib.AbstractContextManager[Any]:
-        # Without the cache: a cast that one graph made would be stale memory to the next.
-        return torch.autocast(
-            self.device.type,
-            dtype=torch.bfloat16,
-            enabled=self.schedule.dtype == "bfloat16",
-            cache_enabled=False,
-        )
-
-    def on_stream(self) -> contextlib.AbstractContextManager[Any]:
-        """What is queued inside runs after the steps queued before it."""
-        return contextlib.nullcontext() if self.stream is None else torch.cuda.stream(self.stream)
+        rewind_optimizer(self.optimizer)
+        self.loss.zero_()
+        self._rewind_clock()

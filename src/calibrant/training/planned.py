@@ -1,0 +1,179 @@
+"""Optimizer steps over batches planned beforehand, on one device, where it pays as CUDA graphs."""
+
+from __future__ import annotations
+
+import contextlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from calibrant.methods.base import Method
+from calibrant.training import checkpoint
+from calibrant.training.buckets import plan_batches
+from calibrant.training.generators import drawing_from
+from calibrant.training.schedule import Schedule
+from calibrant.training.windows import Windows
+
+__all__ = ["Planned", "rewind_optimizer"]
+
+_WARM_UP = 3  # Eager steps before a capture, so that lazy initialisation is done.
+
+
+class Planned(ABC):
+    """What every loop over ``windows`` shares: the plan, the clock, the stream and the graphs.
+
+    A subclass says what one step does (:meth:`_step`), what it trains (:attr:`modules`,
+    :attr:`methods`, :meth:`weights`) and how everything goes back to the start (:meth:`_rewind`).
+    """
+
+    def __init__(self, windows: Windows, schedule: Schedule) -> None:
+        schedule.check()
+        self.device, self.windows, self.schedule = windows.device, windows, schedule
+        if schedule.dtype == "tf32":  # For the whole process: torch has no narrower switch.
+            torch.set_float32_matmul_precision("high")
+        cuda = self.device.type == "cuda"
+        self.stream: Any = torch.cuda.Stream(self.device) if cuda else None  # type: ignore[no-untyped-call]
+        # Dropout draws from a stream of its own, so that loops side by side stay independent.
+        self.random = torch.Generator(self.device)
+        self.done, self.learning_rate = (torch.zeros((), device=self.device) for _ in range(2))
+        self.rows: dict[int, Tensor] = {}
+        self.position: dict[int, Tensor] = {}
+        self.order: list[int] = []
+        self.number = 0  # steps queued
+        self.replays: dict[int, torch.cuda.CUDAGraph] = {}
+
+    @property
+    @abstractmethod
+    def methods(self) -> Sequence[Method]:
+        """The methods whose random streams the loop restarts."""
+
+    @property
+    @abstractmethod
+    def modules(self) -> Sequence[nn.Module]:
+        """What is put in training and evaluation mode."""
+
+    @abstractmethod
+    def weights(self) -> dict[str, Tensor]:
+        """Everything that is trained, by name; the tensors themselves."""
+
+    @abstractmethod
+    def _step(self, length: int) -> None:
+        """One optimizer step on the next batch of this length; every operation on the device."""
+
+    @abstractmethod
+    def _zero_grad(self) -> None:
+        """Drop the gradients."""
+
+    @abstractmethod
+    def _rewind(self, weights: Mapping[str, Tensor]) -> None:
+        """Everything as before the first step, in place."""
+
+    def __len__(self) -> int:
+        return len(self.order)
+
+    @property
+    def epoch_steps(self) -> int:
+        """Steps of one epoch: every epoch has as many."""
+        return len(self.order) // self.schedule.epochs
+
+    def steps(self) -> Iterator[int]:
+        """Queue one optimizer step after another, yielding the number of those queued."""
+        self.train()
+        while self.number < len(self.order):
+            length = self.order[self.number]
+            with self.on_stream():
+                if self.replays:  # A graph holds the generators that it was captured with.
+                    self.replays[length].replay()
+                else:
+                    with drawing_from(self.random):
+                        self._step(length)
+            self.number += 1
+            yield self.number
+
+    def wait(self) -> None:
+        """Until the device has done what is queued."""
+        if self.stream is not None:
+            self.stream.synchronize()
+
+    def finished(self) -> bool:
+        """Whether the device has done what is queued."""
+        return self.stream is None or bool(self.stream.query())
+
+    def train(self, mode: bool = True) -> None:
+        """Put what is trained in training mode, or in evaluation mode."""
+        for module in self.modules:
+            module.train(mode)
+
+    def on_stream(self) -> contextlib.AbstractContextManager[Any]:
+        """What is queued inside runs after the steps queued before it."""
+        return contextlib.nullcontext() if self.stream is None else torch.cuda.stream(self.stream)
+
+    def autocast(self) -> contextlib.AbstractContextManager[Any]:
+        """The schedule's number format for a forward pass."""
+        # Without the cache: a cast that one graph made would be stale memory to the next.
+        return torch.autocast(
+            self.device.type,
+            dtype=torch.bfloat16,
+            enabled=self.schedule.dtype == "bfloat16",
+            cache_enabled=False,
+        )
+
+    def _plan(self, seed: int) -> None:
+        """The batches of all epochs; the tables keep their place, for graphs read from there."""
+        plan = plan_batches(self.windows.lengths, self.schedule.batch, self.schedule.epochs, seed)
+        self.order = plan.order.tolist()
+        for length, rows in plan.rows.items():
+            table = torch.as_tensor(rows, device=self.device)
+            self.rows.setdefault(length, table).copy_(table)
+            self.position.setdefault(length, torch.zeros(1, dtype=torch.long, device=self.device))
+        self.random.manual_seed(seed)
+        for method in self.methods:
+            for stream in checkpoint.method_streams(method):
+                stream.restart(seed, self.device)
+
+    def _next_rows(self, length: int) -> Tensor:
+        """The windows of the next batch of this length."""
+        position = self.position[length]
+        rows = self.rows[length].index_select(0, position)[0]
+        position.add_(1).remainder_(len(self.rows[length]))
+        return rows
+
+    def _set_learning_rate(self) -> None:
+        share = self.schedule.share(self.done, len(self.order))
+        self.learning_rate.copy_(self.schedule.learning_rate * share)
+        self.done.add_(1)
+
+    def _capture(self) -> None:
+        """One graph per length; the warm-up steps that capturing needs are undone."""
+        self.train()
+        weights = {name: value.clone() for name, value in self.weights().items()}
+        pool = torch.cuda.graph_pool_handle()
+        for length in self.rows:
+            for _ in range(_WARM_UP):
+                self._step(length)
+            graph = torch.cuda.CUDAGraph()
+            for method in self.methods:
+                for stream in checkpoint.method_streams(method):
+                    graph.register_generator_state(stream.generator(self.device))
+            self._zero_grad()
+            # torch.cuda.graph() would wait for the whole device, other loops included.
+            graph.capture_begin(pool=pool, capture_error_mode="thread_local")
+            self._step(length)
+            graph.capture_end()
+            self.replays[length] = graph
+        self._rewind(weights)
+
+    def _rewind_clock(self) -> None:
+        for value in (*self.position.values(), self.done):
+            value.zero_()
+        self.number = 0
+
+
+def rewind_optimizer(optimizer: torch.optim.Optimizer) -> None:
+    """Moments and step counts to zero, in place."""
+    for state in optimizer.state.values():
+        for value in state.values():
+            value.zero_()
