@@ -3,10 +3,11 @@
 import json
 import time
 
+import numpy as np
 import pytest
 
 from calibrant.cli import main
-from calibrant.experiments.record import read_records
+from calibrant.experiments.record import read_record, read_records
 
 pytest.importorskip("transformers")
 
@@ -44,6 +45,30 @@ def test_a_finished_run_says_so(trained, small_corpus, capsys, request):
     assert json.loads(capsys.readouterr().out)["finished_before"] is True
     assert main([*again, "--seed", "1"]) == 2
     assert "run of another recipe: seed 0 (now 1)" in capsys.readouterr().err
+
+
+def test_several_seeds_are_runs_side_by_side_and_a_table_of_means(small_corpus, tmp_path, capsys):
+    several = command(small_corpus, tmp_path / "run", "--seed", "0", "2")
+    assert main(several) == 0
+    told = capsys.readouterr()
+    assert "Seed 2: " in told.err
+    assert "±" in told.out
+    assert "over 2 seeds" in told.out
+    records = [read_record(tmp_path / f"run/seed-{seed}/metrics.json") for seed in (0, 2)]
+    assert [record.recipe.seed for record in records] == [0, 2]
+    values = [record.results["temperature"]["test"]["ece"] for record in records]
+    assert f"{np.mean(values):.4f} ± {12.706 * abs(values[0] - values[1]) / 2:.4f}" in told.out
+    assert main([*several, "--json"]) == 0
+    content = json.loads(capsys.readouterr().out)
+    assert content["test"]["temperature"]["ece"]["mean"] == pytest.approx(np.mean(values))
+    assert [run["finished_before"] for run in content["runs"]] == [True, True]
+
+
+def test_several_seeds_that_cannot_be(small_corpus, trained, tmp_path, capsys):
+    assert main(command(small_corpus, tmp_path / "run", "--seed", "1", "1")) == 2
+    assert "up to 10 different seeds, got [1, 1]" in capsys.readouterr().err
+    assert main(command(small_corpus, trained[0], "--seed", "0", "1")) == 2
+    assert "run of one seed" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

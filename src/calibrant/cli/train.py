@@ -5,10 +5,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calibrant.cli.settings import parse_settings
+from calibrant.errors import InputError
 
 if TYPE_CHECKING:
     from calibrant.experiments.recipe import Recipe
@@ -76,7 +79,14 @@ def _add_how(group: Any) -> None:
         help="lean: one process, fast, float32 or bfloat16; trainer: the Hugging Face Trainer, "
         "also under torchrun, also float16 (lean)",
     )
-    group.add_argument("--seed", type=int, default=0, help="of head, batches, dropout, noise (0)")
+    group.add_argument(
+        "--seed",
+        type=int,
+        nargs="+",
+        default=[0],
+        help="of head, batches, dropout, noise; several, as in --seed 0 1 2, train RUN/seed-0 and "
+        "so on, and print means with intervals (0)",
+    )
     group.add_argument("--epochs", type=int, default=10, help="(10)")
     group.add_argument(
         "--batch", type=int, default=32, help="windows of one optimizer step, over all devices (32)"
@@ -132,27 +142,58 @@ def run(args: argparse.Namespace) -> int:
     from calibrant.experiments.run_folder import RunFolder
 
     device = args.device or default_device()
-    there = RunFolder(args.output).finished
-    record = train(
-        _recipe(args, device),
-        args.output,
-        directory=args.data_dir,
-        device=device,
-        save_every=args.save_every,
-        bootstrap=args.bootstrap,
-        tensorboard=args.tensorboard,
-    )
-    if int(os.environ.get("RANK", "0")) == 0:
-        _print(record, args, there)
+    recipes = {folder: _recipe(args, seed, device) for seed, folder in _folders(args)}
+    there = {}
+    for folder, recipe in recipes.items():  # Before the work, not after it.
+        RunFolder(folder).check(recipe)
+        there[folder] = RunFolder(folder).finished
+    records = {}
+    for folder, recipe in recipes.items():
+        if len(recipes) > 1 and _is_first():
+            print(f"Seed {recipe.seed}: {folder}", file=sys.stderr)
+        records[folder] = train(
+            recipe,
+            folder,
+            directory=args.data_dir,
+            device=device,
+            save_every=args.save_every,
+            bootstrap=args.bootstrap,
+            tensorboard=args.tensorboard,
+        )
+    if _is_first():
+        _print(records, there, args.json)
+    _leave_the_group()
+    return 0
+
+
+def _folders(args: argparse.Namespace) -> list[tuple[int, Path]]:
+    """Each seed with its folder: RUN itself for one, RUN/seed-N for several."""
+    from calibrant.demo.spread import MOST_SEEDS
+    from calibrant.experiments.run_folder import RunFolder
+
+    seeds: list[int] = args.seed
+    if len(seeds) == 1:
+        return [(seeds[0], args.output)]
+    if len(set(seeds)) < len(seeds) or len(seeds) > MOST_SEEDS:
+        raise InputError(f"--seed takes up to {MOST_SEEDS} different seeds, got {seeds}.")
+    if RunFolder(args.output).recipe() is not None:
+        raise InputError(f"{args.output} is the run of one seed: name a new folder for several.")
+    return [(seed, args.output / f"seed-{seed}") for seed in seeds]
+
+
+def _is_first() -> bool:
+    return int(os.environ.get("RANK", "0")) == 0
+
+
+def _leave_the_group() -> None:
     if "RANK" in os.environ:
         from torch import distributed
 
         if distributed.is_initialized():
             distributed.destroy_process_group()
-    return 0
 
 
-def _recipe(args: argparse.Namespace, device: str) -> Recipe:
+def _recipe(args: argparse.Namespace, seed: int, device: str) -> Recipe:
     from calibrant.experiments.recipe import Recipe
 
     # A folder is the same from wherever the command is given.
@@ -160,41 +201,27 @@ def _recipe(args: argparse.Namespace, device: str) -> Recipe:
         k: str(Path(v).resolve()) for k in ("data", "model") if Path(v := getattr(args, k)).is_dir()
     }
     names = (
-        "task", "data", "model", "head_width", "head_depth", "head_activation", "engine", "seed",
-        "epochs", "batch", "accumulate", "learning_rate", "weight_decay", "warm_up", "patience",
-        "max_length",
+        "task", "data", "model", "head_width", "head_depth", "head_activation", "engine", "epochs",
+        "batch", "accumulate", "learning_rate", "weight_decay", "warm_up", "patience", "max_length",
     )  # fmt: skip
     return Recipe(
         **{**{name: getattr(args, name) for name in names}, **folders},
+        seed=seed,
         method=args.method.replace("-", "_"),
         method_options=parse_settings(args.settings),
         dtype=args.dtype or ("float32" if device == "cpu" else "bfloat16"),
     )
 
 
-def _print(record: Record, args: argparse.Namespace, there: bool) -> None:
-    from calibrant.cli.table import render_table
-    from calibrant.experiments.record import without_nan
+def _print(records: Mapping[Path, Record], there: Mapping[Path, bool], as_json: bool) -> None:
+    from calibrant.cli.run_numbers import content, content_over_seeds, show, show_over_seeds
 
-    if args.json:
-        content = {"results": record.results, "training": record.training}
-        told = {"run": str(args.output), "finished_before": there, **without_nan(content)}
-        print(json.dumps(told))
+    folder, record = next(iter(records.items()))
+    several = len(records) > 1
+    if as_json:
+        one = content(record, folder, there[folder])
+        print(json.dumps(content_over_seeds(records, there) if several else one))
         return
-    if there:
-        print(f"{args.output} is finished; it is not trained again.")
-    names = {
-        "entity_f1": "F1",
-        "ece": "ECE",
-        "nll": "NLL",
-        "entity_ece": "entity ECE",
-        "apcr": "APCR",
-    }
-    rows = []
-    for kind, title in (("identity", "as trained"), ("temperature", "with temperature")):
-        numbers = record.results[kind]["test"]
-        rows.append([title, *(f"{numbers[name]:.4f}" for name in names)])
-    print(render_table(["test", *names.values()], rows, right=range(1, 1 + len(names))))
-    print(f"\nTemperature {record.results['temperature']['temperature']:.4f}")
-    print(f"Report: {args.output / 'report.html'}")
-    print(f'Try: calibrant predict {args.output} "Anna Lind lives in Paris ."')
+    for finished in (path for path in records if there[path]):
+        print(f"{finished} is finished; it is not trained again.")
+    print(show_over_seeds(records) if several else show(record, folder))

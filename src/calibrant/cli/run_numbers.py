@@ -1,0 +1,81 @@
+"""The numbers of training runs, as people and as programs read them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from calibrant.cli.table import render_table
+
+if TYPE_CHECKING:
+    from calibrant.experiments.record import Record
+
+__all__ = ["content", "content_over_seeds", "show", "show_over_seeds"]
+
+_NAMES = {
+    "entity_f1": "F1",
+    "ece": "ECE",
+    "nll": "NLL",
+    "entity_ece": "entity ECE",
+    "apcr": "APCR",
+}
+_MAPS = {"identity": "as trained", "temperature": "with temperature"}
+
+
+def show(record: Record, folder: Path) -> str:
+    """The test numbers of one run, and what to look at next."""
+    numbers = {kind: record.results[kind]["test"] for kind in _MAPS}
+    table = _table({kind: [f"{numbers[kind][name]:.4f}" for name in _NAMES] for kind in _MAPS})
+    return (
+        f"{table}\n\nTemperature {record.results['temperature']['temperature']:.4f}\n"
+        f"Report: {folder / 'report.html'}\n"
+        f'Try: calibrant predict {folder} "Anna Lind lives in Paris ."'
+    )
+
+
+def show_over_seeds(records: Mapping[Path, Record]) -> str:
+    """The test numbers of runs that differ in the seed alone: mean ± half of a 95 % interval."""
+    from calibrant.demo.telling import over_seeds
+
+    runs = list(records.values())
+    table = _table(
+        {kind: [over_seeds(runs, name, kind).show(1, 4) for name in _NAMES] for kind in _MAPS}
+    )
+    folders = "\n".join(f"  {folder}" for folder in records)
+    return (
+        f"{table}\n\nMean ± half of a 95 % t-interval over {len(runs)} seeds. Each is a run of its "
+        f"own:\n{folders}"
+    )
+
+
+def content(record: Record, folder: Path, there: bool) -> dict[str, Any]:
+    """One run, for JSON."""
+    from calibrant.experiments.record import without_nan
+
+    numbers = {"results": record.results, "training": record.training}
+    return {"run": str(folder), "finished_before": there, **without_nan(numbers)}
+
+
+def content_over_seeds(
+    records: Mapping[Path, Record], there: Mapping[Path, bool]
+) -> dict[str, Any]:
+    """Runs that differ in the seed alone, for JSON: each, and over all of them."""
+    from calibrant.demo.telling import over_seeds
+    from calibrant.experiments.record import without_nan
+
+    runs = list(records.values())
+    over = {
+        kind: {
+            name: dict(zip(("mean", "half"), over_seeds(runs, name, kind), strict=True))
+            for name in _NAMES
+        }
+        for kind in _MAPS
+    }
+    each = [content(record, folder, there[folder]) for folder, record in records.items()]
+    return {"seeds": [r.recipe.seed for r in runs], "test": without_nan(over), "runs": each}
+
+
+def _table(numbers: Mapping[str, Sequence[str]]) -> str:
+    rows = [[title, *numbers[kind]] for kind, title in _MAPS.items()]
+    return render_table(["test", *_NAMES.values()], rows, right=range(1, 1 + len(_NAMES)))
