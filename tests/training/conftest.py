@@ -1,4 +1,4 @@
-"""Lets the tests of this folder share ``algorithm_one``, the paper's algorithm in plain steps."""
+"""Lets the tests of this folder share ``algorithm_one`` and ``tagger``."""
 
 import sys
 from pathlib import Path

@@ -27,8 +27,8 @@ from calibrant.training.generators import drawing_from
 from calibrant.training.planned import Planned, rewind_optimizer
 from calibrant.training.schedule import Schedule
 from calibrant.training.step import Step
-from calibrant.training.tap import attach
-from calibrant.training.windows import Windows
+from calibrant.training.tap import attach, logits_of
+from calibrant.training.windows import Rows, Windows
 
 __all__ = ["Loop", "Schedule", "Windows"]
 
@@ -45,12 +45,12 @@ class Loop(Planned):
         self,
         model: nn.Module,
         method: Method,
-        windows: Windows,
+        windows: Rows,
         schedule: Schedule,
         *,
         seed: int = 0,
         graph: bool | None = None,
-        holdout: Windows | None = None,
+        holdout: Rows | None = None,
     ) -> None:
         super().__init__(windows, schedule)
         if method.needs_holdout != (holdout is not None):
@@ -155,7 +155,7 @@ class Loop(Planned):
             self.loss.add_(loss.detach())
         if self.holdout is not None:
             self.method.outer_step(replace(step, holdout=self._holdout_step(self.holdout)))
-        torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.schedule.clip, foreach=True)
+        self.schedule.clip_gradient(self.model.parameters())
         self.optimizer.step()
 
     def _zero_grad(self) -> None:
@@ -170,18 +170,18 @@ class Loop(Planned):
             inputs = dict(self.method.prepare(part))
             labels = inputs.pop("labels")
             with self.autocast():
-                logits = self.model(**inputs).logits
+                logits = logits_of(self.model(**inputs))
             if several:
                 several["last"] = number == len(parts)
             yield self.tap.step(logits, labels, inputs=inputs, **several)
 
     @torch.no_grad()
-    def _holdout_step(self, holdout: Windows) -> Step:
+    def _holdout_step(self, holdout: Rows) -> Step:
         inputs = holdout.batch(self.held_rows[self.number], holdout.longest)
         labels = inputs.pop("labels")
         self.model.eval()
         with self.autocast():
-            logits = self.model(**inputs).logits
+            logits = logits_of(self.model(**inputs))
         self.model.train()
         return self.tap.step(logits, labels, inputs=inputs)
 

@@ -12,10 +12,9 @@ from torch import Tensor, nn
 
 from calibrant.methods.base import Method
 from calibrant.training import checkpoint
-from calibrant.training.buckets import plan_batches
 from calibrant.training.generators import drawing_from
 from calibrant.training.schedule import Schedule
-from calibrant.training.windows import Windows
+from calibrant.training.windows import Rows
 
 __all__ = ["Planned", "rewind_optimizer"]
 
@@ -29,7 +28,7 @@ class Planned(ABC):
     :attr:`methods`, :meth:`weights`) and how everything goes back to the start (:meth:`_rewind`).
     """
 
-    def __init__(self, windows: Windows, schedule: Schedule) -> None:
+    def __init__(self, windows: Rows, schedule: Schedule) -> None:
         schedule.check()
         self.device, self.windows, self.schedule = windows.device, windows, schedule
         if schedule.dtype == "tf32":  # For the whole process: torch has no narrower switch.
@@ -123,7 +122,7 @@ class Planned(ABC):
 
     def _plan(self, seed: int) -> None:
         """The batches of all epochs; the tables keep their place, for graphs read from there."""
-        plan = plan_batches(self.windows.lengths, self.schedule.batch, self.schedule.epochs, seed)
+        plan = self.windows.plan(self.schedule.batch, self.schedule.epochs, seed)
         self.order = plan.order.tolist()
         for length, rows in plan.rows.items():
             table = torch.as_tensor(rows, device=self.device)

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from calibrant.predictions import IGNORED, Predictions
 from calibrant.training.buckets import bucket_of
 
-__all__ = ["predict_words"]
+__all__ = ["predict_runs", "predict_words"]
 
 _PIECES = 1 << 16  # Word pieces per forward pass.
 
 
-@torch.no_grad()
 def predict_words(
     model: nn.Module, data: Any, label_names: Sequence[str], *, padding: int = 0
 ) -> Predictions:
@@ -27,29 +26,50 @@ def predict_words(
     ``sentence`` and ``position``, the number of the word in it.
     """
     device = next(model.parameters()).device
+
+    def forward(**inputs: Tensor) -> list[Tensor]:
+        return [model(**inputs).logits]
+
+    return predict_runs(forward, device, data, label_names, padding=padding)[0]
+
+
+@torch.no_grad()
+def predict_runs(
+    forward: Callable[..., Sequence[Tensor]],
+    device: torch.device,
+    data: Any,
+    label_names: Sequence[str],
+    *,
+    padding: int = 0,
+    pieces: int = _PIECES,
+) -> list[Predictions]:
+    """The same of several models that run together: ``forward`` gives the logits of each."""
     buckets = bucket_of(data.lengths)
-    logits: list[np.ndarray] = []
+    logits: list[list[np.ndarray]] = []
     rows: list[np.ndarray] = []
     for length in np.unique(buckets):
         members = np.flatnonzero(buckets == length)
-        for part in np.array_split(members, -(-len(members) * int(length) // _PIECES)):
+        for part in np.array_split(members, -(-len(members) * int(length) // pieces)):
             ids, labels = data.padded(part, int(length), padding)
             mask = np.arange(length) < data.lengths[part][:, None]
             kept = labels != IGNORED
-            output = model(
+            outputs = forward(
                 input_ids=torch.as_tensor(ids, device=device),
                 attention_mask=torch.as_tensor(mask.astype(np.int64), device=device),
-            ).logits
-            chosen = output[torch.as_tensor(kept, device=device)]
-            logits.append(chosen.float().cpu().numpy())
+            )
+            chosen = torch.as_tensor(kept, device=device)
+            logits.append([output[chosen].float().cpu().numpy() for output in outputs])
             rows.append((data.starts[part][:, None] + np.arange(length))[kept])
     place = np.concatenate(rows)
     owner = np.repeat(data.sentences, data.lengths)[place]
     position = data.words[place]
     order = np.lexsort((position, owner))
-    return Predictions.from_logits(
-        np.concatenate(logits)[order],
-        data.labels[place][order],
-        label_names=label_names,
-        groups={"sentence": owner[order], "position": position[order]},
-    )
+    return [
+        Predictions.from_logits(
+            np.concatenate(run)[order],
+            data.labels[place][order],
+            label_names=label_names,
+            groups={"sentence": owner[order], "position": position[order]},
+        )
+        for run in zip(*logits, strict=True)
+    ]

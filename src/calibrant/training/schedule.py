@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from calibrant.errors import InputError
+from calibrant.errors import InputError, unknown_name
 
-__all__ = ["Schedule"]
+__all__ = ["DECAYS", "OPTIMIZERS", "Schedule"]
+
+OPTIMIZERS = ("adamw", "sgd")
+DECAYS = ("linear", "cosine", "step")
+_DROPS = (0.5, 0.75)  # Where "step" divides the learning rate by ten, as shares of all steps.
 
 
 @dataclass(frozen=True)
@@ -21,14 +27,21 @@ class Schedule:
     learning_rate: float = 5e-5
     weight_decay: float = 0.01
     warm_up: float = 0.0  # share of all steps
-    clip: float = 1.0
+    clip: float = 1.0  # largest norm of the gradient; 0: any
     # Of the forward pass; weights and optimizer stay in float32. For small encoders "tf32" is the
     # quickest: a third of all kernels of a bfloat16 step only cast, and launching them is the cost.
     dtype: str = "float32"
     accumulate: int = 1  # parts that a batch is run in, for less memory
+    optimizer_name: str = "adamw"
+    momentum: float = 0.9  # Nesterov's, of "sgd"
+    decay: str = "linear"
 
     def check(self) -> None:
         """Raise an error for what the lean loop cannot do."""
+        if self.optimizer_name not in OPTIMIZERS:
+            raise unknown_name("optimizer", self.optimizer_name, OPTIMIZERS)
+        if self.decay not in DECAYS:
+            raise unknown_name("decay", self.decay, DECAYS)
         if self.dtype == "float16":
             raise InputError(
                 "float16 needs its loss scaled, which the lean loop does not do: take bfloat16, "
@@ -40,18 +53,34 @@ class Schedule:
             )
 
     def share(self, done: Tensor, total: int) -> Tensor:
-        """The share of the learning rate after ``done`` steps: up in the warm-up, then down to 0.
+        """The share of the learning rate after ``done`` steps: up in the warm-up, then down.
+
+        Down to 0 in a straight line or along a cosine; or in steps, to a tenth after half of all
+        steps and to a hundredth after three quarters.
 
         >>> Schedule(warm_up=0.5).share(torch.arange(4), 4)
         tensor([0.5000, 1.0000, 1.0000, 0.5000])
+        >>> Schedule(decay="cosine").share(torch.arange(4), 4)
+        tensor([1.0000, 0.8536, 0.5000, 0.1464])
+        >>> Schedule(decay="step").share(torch.arange(4), 4)
+        tensor([1.0000, 1.0000, 0.1000, 0.0100])
         """
         warm = self.warm_up * total
         rising = (done + 1) / warm if warm else torch.ones_like(done)
-        falling = (total - done) / (total - warm)
-        return torch.minimum(rising, falling).clamp(0, 1)
+        left = ((total - done) / (total - warm)).clamp(0, 1)
+        if self.decay == "cosine":
+            left = (1 - torch.cos(math.pi * left)) / 2
+        elif self.decay == "step":
+            left = torch.ones_like(left)
+            for drop in _DROPS:
+                left = torch.where(done < drop * total, left, left / 10)
+        return torch.minimum(rising, left).clamp(0, 1)
 
     def optimizer(self, model: nn.Module, learning_rate: Tensor) -> torch.optim.Optimizer:
-        """AdamW with a learning rate on the device; biases and norms do not decay."""
+        """AdamW, or SGD with Nesterov's momentum; biases and norms do not decay.
+
+        The learning rate lies on the device, where on CUDA fused kernels read it.
+        """
         groups = [
             {
                 "params": [p for p in model.parameters() if p.ndim > 1],
@@ -60,4 +89,13 @@ class Schedule:
             {"params": [p for p in model.parameters() if p.ndim <= 1], "weight_decay": 0.0},
         ]
         fused = learning_rate.device.type == "cuda"
-        return torch.optim.AdamW(groups, lr=learning_rate, fused=fused, capturable=fused)
+        common: dict[str, Any] = {"lr": learning_rate, "fused": fused}
+        if self.optimizer_name == "sgd":
+            nesterov = self.momentum > 0
+            return torch.optim.SGD(groups, momentum=self.momentum, nesterov=nesterov, **common)
+        return torch.optim.AdamW(groups, capturable=fused, **common)
+
+    def clip_gradient(self, parameters: Any) -> None:
+        """Scale the gradient down to the largest norm that is allowed."""
+        if self.clip:
+            nn.utils.clip_grad_norm_(parameters, self.clip, foreach=True)

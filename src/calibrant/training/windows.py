@@ -2,23 +2,40 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from calibrant.predictions import IGNORED
-from calibrant.training.buckets import LENGTHS
+from calibrant.training.buckets import LENGTHS, BatchPlan, plan_batches
 
-__all__ = ["Windows"]
+__all__ = ["Rows", "Windows"]
+
+
+class Rows(Protocol):
+    """Examples on a device, from which a loop takes batches without the host."""
+
+    device: torch.device
+    longest: int
+    """The largest of the sizes that batches come in."""
+
+    def __len__(self) -> int: ...
+
+    def plan(self, batch: int, epochs: int, seed: int) -> BatchPlan:
+        """Which rows make which batch; plans of all seeds have the same shapes."""
+
+    def batch(self, rows: Tensor, length: int) -> dict[str, Tensor]:
+        """What the model takes, and ``labels``, of some rows, in a batch of this size."""
 
 
 class Windows:
     """Windows of word pieces on a device, padded once; any number of loops can share them.
 
-    ``data`` has flat ``ids`` and ``labels`` and the ``lengths`` of its windows (see
-    ``calibrant.tasks.pieces``). A last, empty row fills the batches that come out short.
+    ``data`` has flat ``ids``, the ``lengths`` of its windows and ``labels`` of each piece (see
+    ``calibrant.tasks.pieces``) or of each window (``calibrant.tasks.encoded_texts``). A last, empty
+    row fills the batches that come out short.
     """
 
     def __init__(self, data: Any, device: str | torch.device, padding: int = 0) -> None:
@@ -33,13 +50,18 @@ class Windows:
     def __len__(self) -> int:
         return len(self.lengths)
 
+    def plan(self, batch: int, epochs: int, seed: int) -> BatchPlan:
+        """Batches of windows of similar length."""
+        return plan_batches(self.lengths, batch, epochs, seed)
+
     def batch(self, rows: Tensor, length: int) -> dict[str, Tensor]:
         """Ids, mask and labels of some rows, cut to ``length``; row −1 is empty."""
         places = torch.arange(length, device=self.device)
+        labels = self.labels[rows]
         return {
             "input_ids": self.ids[rows, :length].long(),
             "attention_mask": (places < self.sizes[rows][:, None]).long(),
-            "labels": self.labels[rows, :length].long(),
+            "labels": (labels[:, :length] if labels.ndim > 1 else labels).long(),
         }
 
 

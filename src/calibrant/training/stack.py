@@ -1,0 +1,214 @@
+"""Several runs as one model: encoders stacked along a new first axis, over the same batches.
+
+Runs of one seed see the same batches, whatever their method and head. Their encoders have the same
+shape, so one batched matrix product does the work of many small ones: a step of twenty runs
+launches hardly more kernels than a step of one. Each run keeps its own head, method, loss,
+clipping and optimizer; nothing passes between them.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, stack_module_state, vmap
+
+from calibrant.errors import InputError
+from calibrant.methods.base import Method
+from calibrant.training import checkpoint
+from calibrant.training.generators import drawing_from
+from calibrant.training.head import find_head
+from calibrant.training.planned import Planned, rewind_optimizer
+from calibrant.training.schedule import Schedule
+from calibrant.training.tap import attach
+from calibrant.training.windows import Windows
+
+__all__ = ["Stack"]
+
+
+class Stack(Planned):
+    """Train ``models`` with ``methods``, one each, on the same batches of ``windows``.
+
+    The models are alike but for the head and the numbers in it. Dropout differs between runs.
+    Methods must be static (:func:`~calibrant.training.checkpoint.is_static`).
+    """
+
+    def __init__(
+        self,
+        models: Sequence[nn.Module],
+        methods: Sequence[Method],
+        windows: Windows,
+        schedule: Schedule,
+        *,
+        seed: int = 0,
+        graph: bool | None = None,
+    ) -> None:
+        super().__init__(windows, schedule)
+        if not models or len(models) != len(methods):
+            raise InputError(f"{len(models)} models and {len(methods)} methods do not make pairs.")
+        for method in methods:
+            if not checkpoint.is_static(method):
+                raise InputError(f"{type(method).__name__} keeps state on the host: use Loop.")
+        bodies = [_without_head(model) for model in models]
+        self.body = copy.deepcopy(bodies[0]).to(self.device)
+        self.stacked, self.buffers = _stacked(bodies, self.device)
+        self.runs = [
+            _Run(model, method, [v[i] for v in self.stacked.values()], schedule, self)
+            for i, (model, method) in enumerate(zip(models, methods, strict=True))
+        ]
+        self._plan(seed)
+        if (self.device.type == "cuda") if graph is None else graph:
+            with self.on_stream(), drawing_from(self.random):
+                self._capture()
+
+    @property
+    def methods(self) -> Sequence[Method]:
+        """One per run."""
+        return [run.method for run in self.runs]
+
+    @property
+    def modules(self) -> Sequence[nn.Module]:
+        """The encoder that stands for all, and each run's head."""
+        return [self.body, *(run.head for run in self.runs)]
+
+    def weights(self) -> dict[str, Tensor]:
+        """The stacked encoders, and each run's head under its number."""
+        found = {f"body.{name}": value.detach() for name, value in self.stacked.items()}
+        for number, run in enumerate(self.runs):
+            found.update({f"{number}.{name}": v for name, v in run.head.state_dict().items()})
+        return found
+
+    def restart(self, models: Sequence[nn.Module], seed: int) -> None:
+        """Begin the same runs again from other weights and another seed."""
+        bodies = [_without_head(model) for model in models]
+        stacked, _ = _stacked(bodies, self.device)
+        weights = {f"body.{name}": value for name, value in stacked.items()}
+        for number, model in enumerate(models):
+            head = find_head(model)[1].state_dict()
+            weights.update({f"{number}.{name}": value for name, value in head.items()})
+        with self.on_stream():
+            self._rewind(weights)
+            self._plan(seed)
+
+    def losses(self) -> list[float]:
+        """The mean loss of each run so far; waits for the device."""
+        self.wait()
+        return [float(run.loss) / max(self.number, 1) for run in self.runs]
+
+    @torch.no_grad()
+    def logits(self, **inputs: Tensor) -> list[Tensor]:
+        """Each run's logits, in evaluation mode."""
+        self.train(False)
+        with self.on_stream(), self.autocast():
+            features = self._features(inputs)
+            return [run.evaluate(f) for run, f in zip(self.runs, features, strict=True)]
+
+    def _features(self, inputs: Mapping[str, Tensor]) -> Sequence[Tensor]:
+        def encode(stacked: dict[str, Tensor]) -> Tensor:
+            output: Any = functional_call(self.body, (stacked, self.buffers), (), dict(inputs))
+            logits: Tensor = output.logits
+            return logits
+
+        return vmap(encode, randomness="different")(self.stacked).unbind()
+
+    def _step(self, length: int) -> None:
+        inputs = self.windows.batch(self._next_rows(length), length)
+        labels = inputs.pop("labels")
+        self._set_learning_rate()
+        self._zero_grad()
+        with self.autocast():
+            features = self._features(inputs)
+        losses = [run.measure(f, labels, self) for run, f in zip(self.runs, features, strict=True)]
+        torch.autograd.backward(losses)
+        for number, run in enumerate(self.runs):
+            run.update([value.grad for value in self.stacked.values()], number)
+
+    def _zero_grad(self) -> None:
+        for value in self.stacked.values():
+            value.grad = None
+        for run in self.runs:
+            run.optimizer.zero_grad(set_to_none=True)
+
+    def _rewind(self, weights: Mapping[str, Tensor]) -> None:
+        checkpoint.restore_tensors(self.weights(), weights)
+        for run in self.runs:
+            run.rewind()
+        self._rewind_clock()
+
+
+class _Run(nn.Module):
+    """What one run has of its own: head, method, loss and optimizer.
+
+    ``encoder`` holds its slices of the stacked weights, so that an optimizer of this run's own
+    updates them in place.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        method: Method,
+        encoder: Sequence[Tensor],
+        schedule: Schedule,
+        stack: Planned,
+    ) -> None:
+        super().__init__()
+        self.head = find_head(model)[1].to(stack.device)
+        self.encoder = nn.ParameterList([nn.Parameter(v.detach()) for v in encoder])
+        self.method = method.to(stack.device)
+        self.fresh = copy.deepcopy(method)
+        self.tap = attach(nn.ModuleDict({"head": self.head}), method, "head")
+        self.loss = torch.zeros((), device=stack.device)
+        self.schedule, self.clipped = (
+            schedule,
+            [*self.encoder.parameters(), *self.head.parameters()],
+        )
+        self.optimizer = schedule.optimizer(nn.ParameterList(self.clipped), stack.learning_rate)
+
+    def measure(self, features: Tensor, labels: Tensor, stack: Planned) -> Tensor:
+        with stack.autocast():
+            logits = self.head(features)
+        loss = self.method.loss(self.tap.step(logits, labels))
+        self.loss.add_(loss.detach())
+        return loss
+
+    def update(self, gradients: Sequence[Tensor | None], number: int) -> None:
+        """Clip this run's gradients by their own norm and take a step."""
+        for parameter, gradient in zip(self.encoder, gradients, strict=True):
+            parameter.grad = None if gradient is None else gradient[number]
+        nn.utils.clip_grad_norm_(self.clipped, self.schedule.clip, foreach=True)
+        self.optimizer.step()
+
+    def evaluate(self, features: Tensor) -> Tensor:
+        with self.tap.pause():
+            logits: Tensor = self.head(features)
+        return logits
+
+    def rewind(self) -> None:
+        fresh = checkpoint.method_tensors(self.fresh)
+        checkpoint.restore_tensors(checkpoint.method_tensors(self.method), fresh)
+        rewind_optimizer(self.optimizer)
+        self.loss.zero_()
+
+
+def _without_head(model: nn.Module) -> nn.Module:
+    """The same model with nothing where its head was: its logits are the head's input."""
+    name, _ = find_head(model)
+    body = copy.copy(model)
+    if "." in name:
+        raise InputError(f"A stack takes models whose head is an attribute, not '{name}'.")
+    body._modules = {**body._modules, name: nn.Identity()}
+    return body
+
+
+def _stacked(
+    bodies: Sequence[nn.Module], device: torch.device
+) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """Parameters on a new first axis, and the buffers of the first: they must not be trained."""
+    shapes = [{n: p.shape for n, p in body.named_parameters()} for body in bodies]
+    if any(found != shapes[0] for found in shapes):
+        raise InputError("The models of a stack must be alike but for the head.")
+    parameters, _ = stack_module_state([body.to(device) for body in bodies])
+    return parameters, {name: value.to(device) for name, value in bodies[0].named_buffers()}

@@ -1,0 +1,128 @@
+"""A stack of runs: each is the run that it would have been alone."""
+
+import copy
+
+import pytest
+import torch
+from test_loop import Tagger, pieces, weights
+from torch import nn
+
+from calibrant.errors import InputError
+from calibrant.methods import create
+from calibrant.training.loop import Loop, Schedule, Windows
+from calibrant.training.stack import Stack
+
+METHODS = [
+    ("cross_entropy", {}),
+    ("focal", {"gamma": 3.0}),
+    ("head_noise", {}),
+    ("avuc", {}),
+    ("error_regularization", {}),
+    ("head_noise_error_regularization", {}),
+    ("mmce", {}),
+]
+
+
+def parts(dropout=0.0, methods=METHODS):
+    """Models whose encoders are alike at the start and whose heads are not, with their methods."""
+    torch.manual_seed(0)
+    first = Tagger()
+    first.dropout.p = dropout
+    models = [copy.deepcopy(first) for _ in methods]
+    for number, model in enumerate(models):
+        torch.manual_seed(number)
+        width = 4 + number  # Heads may differ in width.
+        model.classifier = nn.Sequential(nn.Linear(8, width), nn.ReLU(), nn.Linear(width, 3))
+    return models, [create(name, **options) for name, options in methods]
+
+
+def stack(models, methods, seed=0, schedule=None, **more):
+    schedule = schedule or Schedule(epochs=3, batch=4, learning_rate=1e-2)
+    return Stack(models, methods, Windows(pieces(), "cpu"), schedule, seed=seed, **more)
+
+
+def train(made):
+    for _ in made.steps():
+        pass
+    return made
+
+
+def run_weights(made, number):
+    run = made.runs[number]
+    return torch.cat([p.detach().flatten() for p in (*run.encoder, *run.head.parameters())])
+
+
+def test_each_run_is_what_it_would_be_alone():
+    models, methods = parts()
+    alone = copy.deepcopy(models)
+    made = train(stack(models, methods))
+    for number, (name, options) in enumerate(METHODS):
+        schedule = Schedule(epochs=3, batch=4, learning_rate=1e-2)
+        loop = Loop(alone[number], create(name, **options), Windows(pieces(), "cpu"), schedule)
+        loop.run()
+        torch.testing.assert_close(
+            run_weights(made, number), weights(alone[number]), rtol=1e-4, atol=1e-5, msg=name
+        )
+        assert made.losses()[number] == pytest.approx(float(loop.loss) / len(loop), rel=1e-4)
+
+
+def test_logits_are_those_of_the_trained_models():
+    models, methods = parts()
+    alone = copy.deepcopy(models[2])
+    made = train(stack(models, methods))
+    names = [name for name, _ in alone.named_parameters()]
+    split = run_weights(made, 2).split([p.numel() for p in alone.parameters()])
+    state = {n: v.view_as(p) for n, v, p in zip(names, split, alone.parameters(), strict=True)}
+    alone.load_state_dict(state)
+    inputs = {"input_ids": torch.arange(12).view(2, 6), "attention_mask": torch.ones(2, 6).long()}
+    torch.testing.assert_close(made.logits(**inputs)[2], alone.eval()(**inputs).logits)
+
+
+def test_a_run_does_not_depend_on_its_neighbours():
+    models, methods = parts()
+    whole = train(stack(models, methods))
+    models, methods = parts(methods=METHODS[:3])
+    part = train(stack(models, methods))
+    torch.testing.assert_close(run_weights(part, 2), run_weights(whole, 2), rtol=1e-4, atol=1e-5)
+
+
+def test_dropout_differs_between_runs_of_one_stack():
+    models, methods = parts(dropout=0.5, methods=[("cross_entropy", {})] * 2)
+    models[1] = copy.deepcopy(models[0])
+    made = train(stack(models, methods))
+    assert not torch.allclose(run_weights(made, 0), run_weights(made, 1))
+
+
+def test_a_restart_is_a_new_stack():
+    made = train(stack(*parts(dropout=0.2), seed=1))
+    made.restart(parts()[0], seed=0)
+    train(made)
+    fresh = train(stack(*parts(dropout=0.2), seed=0))
+    for number in range(len(METHODS)):
+        torch.testing.assert_close(
+            run_weights(made, number), run_weights(fresh, number), rtol=0, atol=0
+        )
+
+
+def test_what_cannot_be_stacked_is_said():
+    models, methods = parts()
+    with pytest.raises(InputError, match="7 models and 6 methods"):
+        stack(models, methods[:-1])
+    with pytest.raises(InputError, match="state on the host"):
+        stack(models[:1], [create("input_mixup")])
+    other = Tagger(width=6)
+    with pytest.raises(InputError, match="alike but for the head"):
+        stack([models[0], other], methods[:2])
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_captured_it_trains_as_it_does_eagerly():
+    results = []
+    for graph in (False, True):
+        models, methods = parts()
+        schedule = Schedule(epochs=3, batch=4, learning_rate=1e-2)
+        made = Stack(models, methods, Windows(pieces(), "cuda"), schedule, graph=graph)
+        train(made).wait()
+        results.append([run_weights(made, n).cpu() for n in range(len(METHODS))])
+    for eager, captured in zip(*results, strict=True):
+        torch.testing.assert_close(eager, captured, rtol=1e-4, atol=1e-5)
