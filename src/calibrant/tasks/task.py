@@ -9,6 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 from calibrant.errors import unknown_name
 from calibrant.tasks.image import ImageTask
 from calibrant.tasks.ner_task import NerTask
+from calibrant.tasks.segmentation import SegmentationTask
 from calibrant.tasks.text import TextTask
 
 __all__ = ["TASKS", "Examples", "Task", "open_task"]
@@ -43,10 +44,11 @@ class Task(Protocol):
         """A new model with a head for the label set."""
 
 
-TASKS: dict[str, type[NerTask] | type[TextTask] | type[ImageTask]] = {
+TASKS: dict[str, type[NerTask] | type[TextTask] | type[ImageTask] | type[SegmentationTask]] = {
     "ner": NerTask,
     "text": TextTask,
     "image": ImageTask,
+    "segmentation": SegmentationTask,
 }
 
 
