@@ -8,7 +8,7 @@ from pathlib import Path
 
 from calibrant.errors import InputError
 
-__all__ = ["CORPORA", "Corpus", "data_directory", "find_folder"]
+__all__ = ["CORPORA", "Corpus", "data_directory", "find_file", "find_folder"]
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,18 @@ def find_folder(name: str, kind: str, directory: str | Path | None = None) -> Pa
     >>> find_folder("no-such-corpus", "ner") is None
     True
     """
+    return next((place for place in _places(name, kind, directory) if place.is_dir()), None)
+
+
+def find_file(name: str, kind: str, directory: str | Path | None = None) -> Path | None:
+    """The file ``name``, in the same places.
+
+    >>> find_file("no-such-file.npz", "image") is None
+    True
+    """
+    return next((place for place in _places(name, kind, directory) if place.is_file()), None)
+
+
+def _places(name: str, kind: str, directory: str | Path | None) -> list[Path]:
     root = data_directory(directory)
-    places = [Path(name)] if root is None else [Path(name), root / kind / name, root / name]
-    return next((place for place in places if place.is_dir()), None)
+    return [Path(name)] if root is None else [Path(name), root / kind / name, root / name]

@@ -12,7 +12,7 @@ import numpy as np
 
 from calibrant.errors import InputError, unknown_name
 from calibrant.extras import require
-from calibrant.tasks.catalogue import data_directory, find_folder
+from calibrant.tasks.catalogue import data_directory, find_file, find_folder
 from calibrant.tasks.hub import column, is_saved, load_hub, load_saved, names_of
 from calibrant.tasks.labelled import class_folders, label_names, number_labels
 from calibrant.tasks.splits import complete, split_of
@@ -50,10 +50,11 @@ def load_pictures(
 ) -> Pictures:
     """Images by name: ``digits``, an npz file, a folder, a name of torchvision or of the hub.
 
-    An npz holds ``train_images``, ``train_labels``, the same of other splits, and if you like
-    ``label_names``. A folder holds a folder for each class, if you like within one for each split.
-    Images of several sizes need ``size``, to which all are then brought. Missing splits are carved
-    from the training split, seeded, and noted.
+    A name is looked for in the data directory first, as a folder or as ``NAME.npz``. An npz holds
+    ``train_images``, ``train_labels``, the same of other splits, and if you like ``label_names``. A
+    folder holds a folder for each class, if you like within one for each split. Images of several
+    sizes need ``size``, to which all are then brought. Missing splits are carved from the training
+    split, seeded, and noted.
     """
     parts, where = _parts(name, directory, size)
     if not parts.get("train"):
@@ -72,8 +73,11 @@ def _parts(
     if name == DIGITS:
         return {"train": _digits()}, name
     if name.endswith(".npz"):
-        return _read_npz(Path(name)), name
+        return _read_npz(find_file(name, "image", directory) or Path(name)), name
     folder = find_folder(name, "image", directory)
+    packed = None if folder else find_file(f"{name}.npz", "image", directory)
+    if packed is not None:
+        return _read_npz(packed), str(packed)
     if folder is not None and is_saved(folder):
         return {s: _from_table(t, s, size) for s, t in load_saved(folder).items()}, str(folder)
     if folder is not None:

@@ -10,6 +10,7 @@ from typing import Any
 from calibrant.errors import InputError, unknown_name
 from calibrant.tasks.catalogue import find_folder
 from calibrant.tasks.collation import pad
+from calibrant.tasks.encoded_texts import EncodedTexts, encode_texts
 from calibrant.tasks.encoders import find_encoder, load_tokenizer
 from calibrant.tasks.hub import column, is_saved, load_hub, load_saved, names_of
 from calibrant.tasks.labelled import class_folders, label_names, number_labels
@@ -22,6 +23,8 @@ from calibrant.tasks.words import split_words
 __all__ = ["TextCorpus", "TextTask", "load_texts"]
 
 SYNTHETIC = "synthetic"
+# What findings are told of; found under the data directory.
+CORPORA = ("20newsgroups", "clinc150")
 _TEXT, _LABEL = ("text", "sentence", "content"), ("label", "labels", "category")
 Example = tuple[str, str]  # text and label
 
@@ -38,11 +41,12 @@ class TextCorpus:
 
 
 def load_texts(name: str, directory: str | Path | None = None, seed: int = 0) -> TextCorpus:
-    """A corpus by name: a folder, ``synthetic``, or a name on the hub.
+    """A corpus by name: a folder, a file, ``synthetic``, or a name on the hub.
 
     A folder holds train, (dev), (test) files as csv, tsv or jsonl with ``text`` and ``label``, or
-    a folder for each class with a .txt file for each text. Missing splits are carved from the
-    training split, seeded, and noted. Empty texts stay, and are noted.
+    a folder for each class with a .txt file for each text. One such file is all training split.
+    Missing splits are carved from the training split, seeded, and noted. Empty texts stay, and are
+    noted.
     """
     return _corpus(name, *_parts(name, directory, seed), seed)
 
@@ -65,10 +69,17 @@ def _parts(
 ) -> tuple[dict[str, Sequence[Example]], str]:
     if name == SYNTHETIC:
         return _synthetic(seed), name
+    if name.lower().endswith(SUFFIXES):
+        return {"train": _read_file(Path(name))}, name
     folder = find_folder(name, "text", directory)
+    if folder is None and name in CORPORA:
+        raise InputError(
+            f"'{name}' is not under the data directory (--data-dir, CALIBRANT_DATA): put its "
+            f"train and test .jsonl files into text/{name} there."
+        )
     if folder is None and "/" not in name:
         hint = "A folder with train.csv or train.jsonl, or owner/name on the hub, works too."
-        raise unknown_name("text corpus", name, [SYNTHETIC], hint)
+        raise unknown_name("text corpus", name, (SYNTHETIC, *CORPORA), hint)
     if folder is None:
         return {s: _from_table(table, s) for s, table in load_hub(name).items()}, name
     return _read_folder(folder), str(folder)
@@ -77,14 +88,15 @@ def _parts(
 def _read_folder(folder: Path) -> dict[str, Sequence[Example]]:
     files = split_files(folder, SUFFIXES)
     if files:
-        return {
-            split: [_example(record, f"{path}, line {line}") for line, record in read_records(path)]
-            for split, path in files.items()
-        }
+        return {split: _read_file(path) for split, path in files.items()}
     if is_saved(folder):
         return {s: _from_table(table, s) for s, table in load_saved(folder).items()}
     parts = class_folders(folder, (".txt",))
     return {s: [(_read(path), label) for path, label in part] for s, part in parts.items()}
+
+
+def _read_file(path: Path) -> list[Example]:
+    return [_example(record, f"{path}, line {line}") for line, record in read_records(path)]
 
 
 def _example(record: dict[str, Any], where: str) -> Example:
@@ -148,21 +160,15 @@ class TextTask:
         parts = _synthetic(seed, train=80, dev=20, test=20, ood=20)
         return cls(_corpus(SYNTHETIC, parts, SYNTHETIC, seed), **options)
 
-    def load(self, split: str) -> list[dict[str, Any]]:
+    def load(self, split: str) -> EncodedTexts:
         """The encoded texts of a split; how many were shortened is noted."""
-        texts = part_of(self.corpus.texts, split)
-        encoded = self.tokenizer(list(texts), verbose=False)["input_ids"] if texts else []
-        long = sum(len(ids) > self.max_length for ids in encoded)
-        if long:
-            note = f"{long:,} texts of {split} shortened to {self.max_length} pieces."
+        texts, classes = part_of(self.corpus.texts, split), self.corpus.classes[split]
+        encoded = encode_texts(texts, classes, self.tokenizer, self.max_length)
+        if encoded.shortened:
+            many = f"{encoded.shortened:,} texts of {split}"
+            note = f"{many} shortened to {self.max_length} pieces."
             self.notes = tuple(dict.fromkeys((*self.notes, note)))
-            # The last piece closes a text, so it stays.
-            encoded = [
-                i if len(i) <= self.max_length else [*i[: self.max_length - 1], i[-1]]
-                for i in encoded
-            ]
-        pairs = zip(encoded, self.corpus.classes[split], strict=True)
-        return [{"input_ids": ids, "labels": label} for ids, label in pairs]
+        return encoded
 
     def collate(self, examples: Sequence[dict[str, Any]]) -> dict[str, Any]:
         """Texts of one length."""

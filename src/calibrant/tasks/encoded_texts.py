@@ -1,0 +1,63 @@
+"""Texts in word pieces, end to end in flat arrays, with one class each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+__all__ = ["EncodedTexts", "encode_texts"]
+
+
+@dataclass(frozen=True, eq=False)
+class EncodedTexts:
+    """``ids`` of all texts, special tokens included; ``starts`` has one entry more than texts.
+
+    ``labels`` is the class of each text, or −100; ``shortened`` says how many were too long.
+    """
+
+    ids: np.ndarray
+    labels: np.ndarray
+    starts: np.ndarray
+    shortened: int = 0
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Pieces of each text."""
+        return np.diff(self.starts)
+
+    def __getitem__(self, row: int) -> dict[str, Any]:
+        """One text as transformers names it, so that this is a data set for its Trainer."""
+        if not 0 <= row < len(self):
+            raise IndexError(row)
+        ids = self.ids[self.starts[row] : self.starts[row + 1]]
+        return {"input_ids": ids, "labels": int(self.labels[row])}
+
+    def padded(self, rows: np.ndarray, length: int, padding: int) -> tuple[np.ndarray, np.ndarray]:
+        """``ids`` of some texts, of shape (rows, length), and their classes, of shape (rows,)."""
+        ids = np.full((len(rows), length), padding, np.int64)
+        for i, row in enumerate(rows):
+            part = self.ids[self.starts[row] : self.starts[row + 1]]
+            ids[i, : len(part)] = part
+        return ids, self.labels[rows].astype(np.int64)
+
+
+def encode_texts(
+    texts: Sequence[str], classes: Sequence[int], tokenizer: Any, max_length: int = 512
+) -> EncodedTexts:
+    """Encode whole texts; of one that is too long the beginning and the last piece stay."""
+    encoded = tokenizer(list(texts), verbose=False)["input_ids"] if texts else []
+    # The last piece closes a text, so it stays.
+    short = [i if len(i) <= max_length else [*i[: max_length - 1], i[-1]] for i in encoded]
+    flat = [np.empty(0, np.int32), *(np.asarray(ids, np.int32) for ids in short)]
+    return EncodedTexts(
+        np.concatenate(flat),
+        np.asarray(classes, np.int64),
+        np.cumsum([0, *(len(ids) for ids in short)]),
+        sum(len(ids) > max_length for ids in encoded),
+    )

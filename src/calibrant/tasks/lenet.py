@@ -1,0 +1,43 @@
+"""LeNet-5, for images of any small size."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+__all__ = ["LeNet"]
+
+
+class LeNet(nn.Module):
+    """Two convolutions of 5×5 with pooling and two hidden layers, as features of width 84.
+
+    With rectified units and max-pooling in place of the tanh and mean of the paper, and padded, so
+    that images of 8×8 have something left. Reference: LeCun et al., Gradient-Based Learning Applied
+    to Document Recognition, 1998.
+
+    >>> import torch
+    >>> LeNet(channels=1, size=8)(torch.zeros(2, 1, 8, 8)).shape
+    torch.Size([2, 84])
+    """
+
+    width = 84
+
+    def __init__(self, channels: int, size: int) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.Conv2d(channels, 6, 5, padding=2),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Conv2d(6, 16, 5, padding=2),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Flatten(),
+            nn.Linear(16 * (size // 4) ** 2, 120),
+            nn.ReLU(),
+            nn.Linear(120, self.width),
+            nn.ReLU(),
+        )
+
+    def forward(self, pixel_values: Tensor) -> Tensor:
+        """Features of shape (images, 84)."""
+        features: Tensor = self.layers(pixel_values)
+        return features
