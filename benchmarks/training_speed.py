@@ -1,8 +1,12 @@
-"""Steps per second of the lean loop: eager, as captured CUDA graphs, and several side by side.
+"""Steps per second on a GPU: the Hugging Face Trainer, the lean loop, and stacks of runs.
 
     CALIBRANT_DATA=… python benchmarks/training_speed.py --data conll2003 --model minilm
 
-The data are a corpus of the catalogue, so that lengths of sentences are real.
+One run on one machine: a corpus of the catalogue, so that lengths of sentences are real; the same
+encoder, head and batch size for all. A row counts optimizer steps of one run: a stack of ten runs
+that does 100 steps a second counts 1,000. The share of the chip's limit takes 6 floating-point
+operations for each weight of the encoder and each real word piece, forward and backward, over the
+dense peak of the number format, so padding and everything that is no matrix product counts as loss.
 """
 
 import argparse
@@ -11,7 +15,13 @@ import time
 from pathlib import Path
 
 import torch
-from transformers import AutoTokenizer
+from transformers import (
+    AutoTokenizer,
+    DataCollatorForTokenClassification,
+    Trainer,
+    TrainerCallback,
+    TrainingArguments,
+)
 
 from calibrant.methods import create
 from calibrant.tasks.encoders import find_encoder
@@ -19,65 +29,137 @@ from calibrant.tasks.ner import load_corpus
 from calibrant.tasks.pieces import encode
 from calibrant.tasks.token_classifier import load_encoder, with_head
 from calibrant.training.loop import Loop, Schedule, Windows
+from calibrant.training.stack import Stack
 
-JOBS, DTYPES = (1, 4, 8, 12), ("float32", "tf32", "bfloat16")
-BATCH, WARM_UP = 32, 10
-
-
-def loops(count, args, labels, data, **more):
-    made = []
-    for seed in range(count):
-        model = with_head(load_encoder(find_encoder(args.model), labels), len(labels), seed)
-        schedule = Schedule(epochs=3, batch=BATCH, dtype=more.pop("dtype", "tf32"))
-        made.append(Loop(model, create("cross_entropy"), data, schedule, seed=seed, **more))
-        more["dtype"] = schedule.dtype
-    return made
+METHODS = (
+    "cross_entropy",
+    "avuc",
+    "error_regularization",
+    "head_noise",
+    "head_noise_error_regularization",
+)
+PEAK = {"tf32": 494.7e12, "bfloat16": 989.4e12}  # H100 and H200 SXM, dense
+WARM_UP = 10
 
 
-def steps_per_second(made, steps):
-    running = [loop.steps() for loop in made]
-    for turn in range(WARM_UP + steps):
-        if turn == WARM_UP:
+class Clock(TrainerCallback):
+    """The time of the steps after the warm-up, the device waited for at both ends."""
+
+    def on_step_end(self, args, state, _control, **_more):
+        if state.global_step in (WARM_UP, args.max_steps):
             torch.cuda.synchronize()
-            began = time.perf_counter()
-        for each in running:
-            next(each)
-    torch.cuda.synchronize()
-    rate = len(made) * steps / (time.perf_counter() - began)
-    for loop in made:
-        loop.close()
-    return rate
+            setattr(self, "began" if state.global_step == WARM_UP else "ended", time.perf_counter())
+
+
+class Bench:
+    def __init__(self, args):
+        self.corpus = load_corpus(args.data)
+        self.where = find_encoder(args.model)
+        self.tokenizer = AutoTokenizer.from_pretrained(self.where)
+        self.pieces = encode(self.corpus.train, self.corpus.labels, self.tokenizer)
+        self.windows = Windows(self.pieces, "cuda", self.tokenizer.pad_token_id)
+        self.steps, self.rows = args.steps, []
+        encoder = self.model().base_model
+        embedded = sum(p.numel() for p in encoder.embeddings.parameters())
+        self.matrices = sum(p.numel() for p in encoder.parameters()) - embedded
+
+    def model(self, seed=0):
+        labels = self.corpus.labels
+        return with_head(load_encoder(self.where, labels), len(labels), seed)
+
+    def trainer(self, dtype, batch=32):
+        clock = Clock()
+        arguments = TrainingArguments(
+            "/tmp/trainer",
+            max_steps=WARM_UP + self.steps,
+            per_device_train_batch_size=batch,
+            bf16=dtype == "bfloat16",
+            tf32=True,
+            dataloader_num_workers=4,
+            train_sampling_strategy="group_by_length",
+            report_to=[],
+            save_strategy="no",
+            disable_tqdm=True,
+            logging_strategy="no",
+        )
+        collator = DataCollatorForTokenClassification(self.tokenizer)
+        Trainer(
+            self.model(), arguments, collator, train_dataset=self.pieces, callbacks=[clock]
+        ).train()
+        self.add("Trainer", dtype, batch, 1, self.steps / (clock.ended - clock.began))
+
+    def loops(self, dtype, batch=32, jobs=1, graph=True):
+        schedule = Schedule(epochs=5, batch=batch, dtype=dtype)
+        made = [
+            Loop(
+                self.model(s), create("cross_entropy"), self.windows, schedule, seed=s, graph=graph
+            )
+            for s in range(jobs)
+        ]
+        what = "lean loop" if graph else "lean loop, eager"
+        self.add(what, dtype, batch, jobs, jobs * self.rate(made))
+
+    def stack(self, dtype, batch, size):
+        schedule = Schedule(epochs=5, batch=batch, dtype=dtype)
+        methods = [create(METHODS[i % len(METHODS)]) for i in range(size)]
+        models = [self.model(s) for s in range(size)]
+        made = Stack(models, methods, self.windows, schedule)
+        self.add("stack", dtype, batch, size, size * self.rate([made]))
+
+    def rate(self, made):
+        running = [loop.steps() for loop in made]
+        for turn in range(WARM_UP + self.steps):
+            if turn == WARM_UP:
+                torch.cuda.synchronize()
+                began = time.perf_counter()
+            for each in running:
+                next(each)
+        torch.cuda.synchronize()
+        return self.steps / (time.perf_counter() - began)
+
+    def add(self, what, dtype, batch, runs, rate):
+        pieces = rate * batch * self.pieces.lengths.mean()
+        row = {
+            "what": what,
+            "dtype": dtype,
+            "batch": batch,
+            "runs": runs,
+            "steps_per_second": rate,
+            "sentences_per_second": rate * batch,
+            "share_of_peak": 6 * self.matrices * pieces / PEAK[dtype],
+            "gigabytes": torch.cuda.max_memory_allocated() / 2**30,
+        }
+        self.rows.append(row)
+        print(
+            f"{what:18s} {dtype:9s} batch {batch:<4d} × {runs:<3d} {rate:7.0f} steps/s "
+            f"{rate * batch:9.0f} sentences/s {row['share_of_peak']:6.1%} of peak "
+            f"{row['gigabytes']:5.1f} GB",
+            flush=True,
+        )
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", default="conll2003")
     parser.add_argument("--model", default="minilm")
+    parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
-    corpus = load_corpus(args.data)
-    tokenizer = AutoTokenizer.from_pretrained(find_encoder(args.model))
-    data = Windows(encode(corpus.train, corpus.labels, tokenizer), "cuda", tokenizer.pad_token_id)
-    rows = []
-    for dtype in DTYPES:
-        for graph in (False, True):
-            made = loops(1, args, corpus.labels, data, dtype=dtype, graph=graph)
-            rows.append(
-                {"dtype": dtype, "graph": graph, "jobs": 1, "rate": steps_per_second(made, 60)}
-            )
-    for jobs in JOBS[1:]:
-        made = loops(jobs, args, corpus.labels, data, dtype="tf32")
-        rate = steps_per_second(made, 200)
-        rows.append({"dtype": "tf32", "graph": True, "jobs": jobs, "rate": rate})
-    for row in rows:
-        how = "graph" if row["graph"] else "eager"
-        print(
-            f"{row['dtype']:9s} {how} × {row['jobs']:<3d} {row['rate']:8.0f} steps/s "
-            f"{BATCH * row['rate']:10.0f} sentences/s"
-        )
+    torch.set_float32_matmul_precision("high")
+    bench = Bench(args)
+    for dtype in PEAK:
+        bench.trainer(dtype)
+        bench.loops(dtype, graph=False)
+        bench.loops(dtype)
+    bench.loops("tf32", jobs=8)
+    for dtype in PEAK:
+        for batch, size in ((32, 10), (32, 20), (64, 10)):
+            bench.stack(dtype, batch, size)
     if args.json:
         about = {"torch": torch.__version__, "device": torch.cuda.get_device_name()}
-        args.json.write_text(json.dumps({"rows": rows, "batch": BATCH, **about}, indent=1))
+        args.json.write_text(json.dumps({"rows": bench.rows, "data": args.data, **about}, indent=1))
 
 
 if __name__ == "__main__":

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from calibrant.errors import InputError
 from calibrant.experiments.preparation import build_method, build_model, prepare, schedule_of
 from calibrant.experiments.recipe import Recipe
+from calibrant.experiments.shift import shifted_tests
 from calibrant.predictions import Predictions
 from calibrant.training.loop import Loop
 from calibrant.training.prediction import predict_words
 
-__all__ = ["Outcome", "run_cell"]
+__all__ = ["Outcome", "check_cell", "run_cell"]
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,7 @@ class Outcome:
     valid: Predictions
     test: Predictions
     training: dict[str, Any]
+    shift: dict[str, Predictions] = field(default_factory=dict)
 
 
 def run_cell(
@@ -35,8 +37,9 @@ def run_cell(
     The caller takes turns between cells, so their streams share the device.
     """
     first = recipes[0]
-    _check(first)
+    check_cell(first)
     data = prepare(first, directory)
+    others = shifted_tests(first, data, directory)
     model = build_model(first, data)
     windows, held = data.windows(device)
     loop = Loop(
@@ -55,17 +58,22 @@ def run_cell(
         with loop.on_stream():
             valid = predict_words(model, data.dev, data.labels, padding=data.padding)
             test = predict_words(model, data.test, data.labels, padding=data.padding)
+            shift = {
+                name: predict_words(model, part, data.labels, padding=data.padding)
+                for name, part in others.items()
+            }
         training = {
             "steps": len(loop),
             "seconds": round(seconds, 2),
             "mean_loss": float(loop.loss) / len(loop),
             "notes": list(data.corpus.notes),
         }
-        yield Outcome(recipe, valid, test, training)
+        yield Outcome(recipe, valid, test, training, shift)
     loop.close()
 
 
-def _check(recipe: Recipe) -> None:
+def check_cell(recipe: Recipe) -> None:
+    """Raise an error for what a grid does not run."""
     if recipe.engine != "lean" or recipe.patience:
         raise InputError(
             "A grid runs the lean engine to the last epoch: leave engine and patience out, or "

@@ -8,6 +8,7 @@ clipping and optimizer; nothing passes between them.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from calibrant.errors import InputError
 from calibrant.methods.base import Method
@@ -102,7 +104,7 @@ class Stack(Planned):
     def logits(self, **inputs: Tensor) -> list[Tensor]:
         """Each run's logits, in evaluation mode."""
         self.train(False)
-        with self.on_stream(), self.autocast():
+        with self.on_stream():
             features = self._features(inputs)
             return [run.evaluate(f) for run, f in zip(self.runs, features, strict=True)]
 
@@ -112,7 +114,13 @@ class Stack(Planned):
             logits: Tensor = output.logits
             return logits
 
-        return vmap(encode, randomness="different")(self.stacked).unbind()
+        with self._attention():
+            return vmap(encode, randomness="different")(self.stacked).unbind()
+
+    def _attention(self) -> contextlib.AbstractContextManager[Any]:
+        """Kernels that can be stacked: the one for CPUs cannot."""
+        cuda = self.device.type == "cuda"
+        return contextlib.nullcontext() if cuda else sdpa_kernel(SDPBackend.MATH)
 
     def _step(self, length: int) -> None:
         inputs = self.windows.batch(self._next_rows(length), length)

@@ -1,0 +1,128 @@
+"""Cells of a grid that share their batches, trained as one stack of models."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Iterator, Mapping, Sequence
+
+from calibrant.experiments.cell import Outcome, check_cell
+from calibrant.experiments.preparation import (
+    Prepared,
+    build_method,
+    build_model,
+    prepare,
+    schedule_of,
+)
+from calibrant.experiments.recipe import Recipe
+from calibrant.experiments.shift import shifted_tests
+from calibrant.experiments.vocabulary import occurring, renumber, trim_embeddings
+from calibrant.predictions import Predictions
+from calibrant.tasks.pieces import Pieces
+from calibrant.training.checkpoint import is_static
+from calibrant.training.prediction import predict_runs
+from calibrant.training.stack import Stack
+from calibrant.training.windows import Windows
+
+__all__ = ["run_stack", "stacks"]
+
+_PIECES = 1 << 18  # Word pieces of all runs together in one forward pass.
+
+
+def stacks(cells: Sequence[Sequence[Recipe]], size: int) -> Iterator[list[Sequence[Recipe]]]:
+    """Cells that can be trained together, at most ``size`` at once; the others by themselves.
+
+    Together go cells of the same data, encoder, schedule and seeds, whatever their head and method.
+    """
+    alike: dict[tuple[object, ...], list[Sequence[Recipe]]] = {}
+    for number, cell in enumerate(cells):
+        seeds = tuple(recipe.seed for recipe in cell)
+        alone = number if size == 1 or not _can_stack(cell[0]) else None
+        alike.setdefault((_body(cell[0]), seeds, alone), []).append(cell)
+    for group in alike.values():
+        rounds = -(-len(group) // size)
+        for first in range(rounds):  # Of about the same size each.
+            yield group[first::rounds]
+
+
+def run_stack(
+    cells: Sequence[Sequence[Recipe]], directory: str | None, device: str
+) -> Iterator[Outcome | None]:
+    """Train one seed of all cells after the other; yields None after each step, then outcomes."""
+    first = cells[0][0]
+    for cell in cells:
+        check_cell(cell[0])
+    data = _Trimmed(prepare(first, directory), first, directory)
+    windows = Windows(data.train, device, data.padding)
+    methods = [build_method(cell[0]) for cell in cells]
+    stack: Stack | None = None
+    for recipes in zip(*cells, strict=True):
+        began = time.perf_counter()
+        models = [trim_embeddings(build_model(recipe, data.whole), data.kept) for recipe in recipes]
+        if stack is None:
+            stack = Stack(models, methods, windows, schedule_of(first), seed=recipes[0].seed)
+        else:
+            stack.restart(models, recipes[0].seed)
+        for _ in stack.steps():
+            yield None
+        while not stack.finished():
+            yield None
+        seconds = time.perf_counter() - began
+        yield from _outcomes(stack, recipes, data, seconds)
+
+
+def _outcomes(
+    stack: Stack, recipes: Sequence[Recipe], data: _Trimmed, seconds: float
+) -> Iterator[Outcome]:
+    found = {name: _predict(stack, data, part) for name, part in data.evaluated.items()}
+    losses = stack.losses()
+    for number, recipe in enumerate(recipes):
+        made = {name: runs[number] for name, runs in found.items()}
+        training = {
+            "steps": len(stack),
+            # Its share: all runs of the stack were trained in the same time.
+            "seconds": round(seconds / len(recipes), 3),
+            "stack": len(recipes),
+            "mean_loss": losses[number],
+            "notes": list(data.whole.corpus.notes),
+        }
+        yield Outcome(recipe, made.pop("valid"), made.pop("test"), training, made)
+
+
+def _predict(stack: Stack, data: _Trimmed, part: Pieces) -> list[Predictions]:
+    with stack.on_stream():
+        return predict_runs(
+            stack.logits,
+            stack.device,
+            part,
+            data.whole.labels,
+            padding=data.padding,
+            pieces=_PIECES // len(stack.runs),
+        )
+
+
+class _Trimmed:
+    """Prepared data whose ids count only the pieces that occur."""
+
+    def __init__(self, whole: Prepared, recipe: Recipe, directory: str | None) -> None:
+        self.whole = whole
+        parts: Mapping[str, Pieces] = {
+            "valid": whole.dev,
+            "test": whole.test,
+            **shifted_tests(recipe, whole, directory),
+        }
+        self.kept = occurring([whole.train, *parts.values()], whole.padding)
+        self.padding = int(self.kept.searchsorted(whole.padding))
+        self.train = renumber(whole.train, self.kept)
+        self.evaluated = {name: renumber(part, self.kept) for name, part in parts.items()}
+
+
+def _can_stack(recipe: Recipe) -> bool:
+    return recipe.accumulate == 1 and is_static(build_method(recipe))
+
+
+def _body(recipe: Recipe) -> str:
+    """What is the same in all runs of a stack, as one word."""
+    head = {"head_width": 1, "head_depth": 0, "head_activation": "relu"}
+    same = {"method": "cross_entropy", "method_options": {}, "seed": 0, **head}
+    return dataclasses.replace(recipe, **same).key  # type: ignore[arg-type]

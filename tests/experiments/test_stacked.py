@@ -1,0 +1,73 @@
+"""A grid of stacks: the same records as cell by cell."""
+
+import numpy as np
+import pytest
+
+from calibrant.experiments.grid import run_grid
+from calibrant.experiments.preparation import build_model, prepare
+from calibrant.experiments.recipe import Recipe, expand_grid
+from calibrant.experiments.record import read_records
+from calibrant.experiments.stacked import stacks
+from calibrant.experiments.vocabulary import occurring, renumber, trim_embeddings
+from calibrant.training.prediction import predict_words
+
+METHODS = ["cross_entropy", "focal", "head_noise"]
+
+
+def recipes(corpus, **more):
+    defaults = {"data": str(corpus), "model": "tiny", "epochs": 3, "batch": 8, "dtype": "float32"}
+    defaults |= {"learning_rate": 3e-3, **more}
+    return expand_grid(defaults, [{"method": METHODS, "head_width": [8, 16], "seed": [0, 1]}])
+
+
+def test_every_recipe_has_its_record(corpus, tmp_path):
+    wanted = recipes(corpus, shift=["typos-3"])
+    made = list(run_grid(wanted, tmp_path, device="cpu", workers=1, stack=4))
+    assert len(made) == len(set(made)) == len(wanted)
+    records = {record.recipe.key: record for record in read_records(tmp_path)}
+    assert set(records) == {recipe.key for recipe in wanted}
+    for record in records.values():
+        assert record.training["stack"] == 3  # Six cells in two stacks.
+        assert 0 <= record.results["temperature"]["test"]["ece"] <= 1
+        assert "typos-3" in record.results["identity"]["shift"]
+    assert not list(run_grid(wanted, tmp_path, device="cpu", workers=1, stack=4))
+    learned = [r.results["identity"]["test"]["entity_f1"] for r in records.values()]
+    assert np.mean(learned) > 0.5
+
+
+def test_only_cells_that_share_their_batches_go_together():
+    cells = [
+        [Recipe(method="focal", seed=0)],
+        [Recipe(head_width=64, seed=0)],
+        [Recipe(seed=1)],
+        [Recipe(batch=16, seed=0)],
+        [Recipe(method="input_mixup", seed=0)],
+        [Recipe(seed=0, accumulate=2)],
+    ]
+    sizes = sorted(len(group) for group in stacks(cells, 10))
+    assert sizes == [1, 1, 1, 1, 2]
+    assert all(len(group) == 1 for group in stacks(cells, 1))
+    assert sorted(len(g) for g in stacks([[Recipe(head_width=w)] for w in range(1, 8)], 3)) == [
+        2,
+        2,
+        3,
+    ]
+
+
+def test_trimming_the_vocabulary_changes_no_prediction(corpus):
+    recipe = Recipe(data=str(corpus), model="tiny", seed=0)
+    data = prepare(recipe)
+    whole = predict_words(build_model(recipe, data).eval(), data.test, data.labels)
+    kept = occurring([data.test], data.padding)
+    model = trim_embeddings(build_model(recipe, data), kept).eval()
+    assert model.get_input_embeddings().weight.shape[0] == len(kept)
+    padding = int(np.searchsorted(kept, data.padding))
+    part = predict_words(model, renumber(data.test, kept), data.labels, padding=padding)
+    np.testing.assert_allclose(part.scores, whole.scores, rtol=1e-5, atol=1e-6)
+
+
+def test_a_size_below_one_is_an_error(corpus, tmp_path):
+    from calibrant.errors import InputError
+
+    with pytest.raises(InputError, match="stack is a whole number from 1 on"):
+        list(run_grid(recipes(corpus), tmp_path, device="cpu", stack=0))
