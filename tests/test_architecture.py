@@ -25,10 +25,12 @@ ALLOWED = {
     "losses": set(),
     "methods": {"losses"},
     "training": {"losses", "methods"},
-    "tasks": {"files", "metrics"},
+    "corruptions": set(),
+    "tasks": {"corruptions", "files", "metrics"},
     "prediction": {"metrics", "calibrators", "training", "tasks"},
     "experiments": {
         "metrics",
+        "corruptions",
         "calibrators",
         "audit",
         "report",

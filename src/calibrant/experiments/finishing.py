@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import warnings
+from collections.abc import Mapping
 from typing import Any
 
 from torch import nn
@@ -20,6 +21,7 @@ from calibrant.outputs import new_file
 from calibrant.prediction.model_folder import write_model
 from calibrant.predictions import Predictions
 from calibrant.report import write_report
+from calibrant.tasks.pieces import Pieces
 from calibrant.training.prediction import predict_words
 
 __all__ = ["finish"]
@@ -32,14 +34,22 @@ def finish(
     history: History,
     run: RunFolder,
     bootstrap: int,
+    shift: Mapping[str, Pieces],
 ) -> Record:
-    """Write everything, the record last: a run that has it is finished."""
+    """Write everything, the record last: a run that has it is finished.
+
+    Of ``shift`` (see :func:`~calibrant.experiments.shift.shifted_tests`) only the numbers are kept.
+    """
     suffix = "parquet" if importlib.util.find_spec("pyarrow") else "npz"
     made = {}
     for split, part in (("valid", data.dev), ("test", data.test), ("ood", data.ood)):
         if part is not None:
             made[split] = predict_words(model, part, data.labels, padding=data.padding)
             made[split].write(run.path / f"{split}.{suffix}", overwrite=True)
+    shifted = {
+        name: predict_words(model, part, data.labels, padding=data.padding)
+        for name, part in shift.items()
+    }
     run.write_json("labels.json", list(data.labels))
     with run.new_folder(run.model) as folder:
         write_model(
@@ -56,7 +66,7 @@ def finish(
         temperature = Temperature().fit(made["valid"])
         temperature.save(run.temperature, overwrite=True)
         _write_report(run, recipe, made["test"], temperature, bootstrap)
-        results = measure_run(made["valid"], made["test"], ood=made.get("ood"))
+        results = measure_run(made["valid"], made["test"], ood=made.get("ood"), shift=shifted)
     notes += sorted({str(w.message) for w in said if w.category is CalibrationWarning})
     history.write(run.log)
     record = Record(recipe, results, _training(history, notes), circumstances())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -68,10 +68,11 @@ def measure_run(
     test: Predictions,
     maps: Sequence[str] = ("identity", "temperature"),
     ood: Predictions | None = None,
+    shift: Mapping[str, Predictions] | None = None,
 ) -> dict[str, Any]:
     """``{map: {"valid": …, "test": …}}``, each map fitted on validation, and what it learned.
 
-    With ``ood``, the same of an out-of-domain part.
+    With ``ood``, the same of an out-of-domain part; with ``shift``, ``"shift": {name: …}`` of each.
     """
     results: dict[str, Any] = {}
     for name in maps:
@@ -82,6 +83,10 @@ def measure_run(
         }
         if ood is not None:
             results[name]["ood"] = measure(fitted.transform(ood))
+        if shift:
+            results[name]["shift"] = {
+                other: measure(fitted.transform(part)) for other, part in shift.items()
+            }
         if isinstance(fitted, Temperature):
             results[name]["temperature"] = fitted.temperature_
     return results

@@ -26,7 +26,7 @@ LEAST = {
 }  # fmt: skip
 # Settings that came after the first records: left out of a key where they have their default, so
 # that the records of an older version are still found.
-_LATER = ("task", "engine", "accumulate", "patience")
+_LATER = ("task", "engine", "accumulate", "patience", "shift")
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,7 @@ class Recipe:
     engine: str = "lean"
     accumulate: int = 1  # parts that a batch is run in
     patience: int = 0  # epochs without a better validation F1 before stopping; 0: never
+    shift: tuple[str, ...] = ()  # what to test on besides: corruptions (typos-3), other corpora
 
     def __post_init__(self) -> None:
         for name, known in CHOICES.items():
@@ -69,6 +70,7 @@ class Recipe:
             raise InputError(
                 f"A batch of {self.batch} cannot be run in {self.accumulate} equal parts."
             )
+        object.__setattr__(self, "shift", _shift(self.shift))  # A list, where it comes from a file.
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Recipe:
@@ -87,7 +89,8 @@ class Recipe:
 
     def to_dict(self) -> dict[str, Any]:
         """Every key, defaults included."""
-        return {**asdict(self), "method_options": dict(self.method_options)}
+        given = {"method_options": dict(self.method_options), "shift": list(self.shift)}
+        return {**asdict(self), **given}
 
     @property
     def key(self) -> str:
@@ -97,7 +100,8 @@ class Recipe:
         'gum-cross_entropy-128x1-s3-...'
         """
         later = {f.name: f.default for f in fields(self) if f.name in _LATER}
-        settings = {k: v for k, v in self.to_dict().items() if k not in later or v != later[k]}
+        old = {name for name, default in later.items() if getattr(self, name) == default}
+        settings = {k: v for k, v in self.to_dict().items() if k not in old}
         content = json.dumps(settings, sort_keys=True)
         digest = hashlib.sha256(content.encode()).hexdigest()[:8]
         head = f"{self.head_width}x{self.head_depth}"
@@ -123,7 +127,7 @@ def expand_grid(defaults: Mapping[str, Any], grids: list[Mapping[str, Any]]) -> 
     """Every combination of the lists of each grid, over the defaults, each run once.
 
     A list of tables may stand where one key decides others: ``variant = [{method = "focal",
-    method_options = {gamma = 3}}, …]``.
+    method_options = {gamma = 3}}, …]``. The names of ``shift`` are one setting, not several.
 
     >>> [r.key[:20] for r in expand_grid({"data": "gum"}, [{"seed": [0, 1], "epochs": 2}])]
     ['gum-cross_entropy-12', 'gum-cross_entropy-12']
@@ -131,7 +135,7 @@ def expand_grid(defaults: Mapping[str, Any], grids: list[Mapping[str, Any]]) -> 
     recipes: dict[str, Recipe] = {}
     for grid in grids:
         axes = [
-            [_setting(key, value) for value in (values if isinstance(values, list) else [values])]
+            [_setting(key, value) for value in _choices(key, values)]
             for key, values in grid.items()
         ]
         for combination in itertools.product(*axes):
@@ -141,6 +145,22 @@ def expand_grid(defaults: Mapping[str, Any], grids: list[Mapping[str, Any]]) -> 
             recipe = Recipe.from_dict(merged)
             recipes.setdefault(recipe.key, recipe)
     return list(recipes.values())
+
+
+def _choices(key: str, values: Any) -> list[Any]:
+    if not isinstance(values, list):
+        return [values]
+    several = key != "shift" or any(isinstance(value, list) for value in values)
+    return values if several else [values]
+
+
+def _shift(names: Any) -> tuple[str, ...]:
+    listed = isinstance(names, (list, tuple))
+    if not listed or not all(isinstance(name, str) and name for name in names):
+        raise InputError(f"shift is a list of names, such as ['typos-3', 'wnut17'], got {names!r}.")
+    if len(set(names)) < len(names):
+        raise InputError(f"shift names something twice: {', '.join(names)}.")
+    return tuple(names)
 
 
 def _setting(key: str, value: Any) -> dict[str, Any]:

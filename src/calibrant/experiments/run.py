@@ -17,6 +17,7 @@ from calibrant.experiments.preparation import build_model, prepare
 from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.record import Record, read_record
 from calibrant.experiments.run_folder import RunFolder
+from calibrant.experiments.shift import shifted_tests
 from calibrant.experiments.telling import check_tensorboard, telling
 
 __all__ = ["default_device", "train"]
@@ -53,6 +54,7 @@ def train(
     if tensorboard:
         check_tensorboard()  # Before the work, not after it.
     data = prepare(recipe, directory)
+    shift = shifted_tests(recipe, data, directory)  # Now, and not after hours of training.
     model = build_model(recipe, data)
     with (
         _one_line_for_memory(recipe),
@@ -73,7 +75,7 @@ def train(
         tell.wipe()
         record = Record(recipe, {}, {}, {})
         if _first_process():
-            record = finish(recipe, data, model, history, run, bootstrap)
+            record = finish(recipe, data, model, history, run, bootstrap, shift)
         if torch.distributed.is_available() and torch.distributed.is_initialized():
             torch.distributed.barrier()  # Nobody leaves before the first process is done.
         return record

@@ -17,7 +17,7 @@ from calibrant.tasks.sentences import Sentence, to_bio
 from calibrant.tasks.splits import complete, split_files
 from calibrant.tasks.synthetic import generate_splits
 
-__all__ = ["SYNTHETIC", "NerCorpus", "label_set", "load_corpus"]
+__all__ = ["SYNTHETIC", "NerCorpus", "label_set", "load_corpus", "load_test"]
 
 SYNTHETIC = "synthetic"  # The embedded corpus.
 _READERS: dict[str, Callable[[Path], list[Sentence]]] = {
@@ -100,6 +100,19 @@ def load_corpus(
     return corpus
 
 
+def load_test(name: str, directory: str | Path | None = None) -> list[Sentence]:
+    """The test split alone of a corpus, whatever its tags, or the sentences of one file."""
+    path = Path(name)
+    if path.is_file():
+        sentences: Sequence[Sentence] = _read_file(path)
+    else:
+        parts, where = _parts(name, directory, 0)
+        if "test" not in parts:
+            raise InputError(f"{where} has no test split; found: {', '.join(parts) or 'none'}.")
+        sentences = parts["test"]
+    return [sentence for sentence in sentences if len(sentence)]
+
+
 def _parts(
     name: str, directory: str | Path | None, seed: int
 ) -> tuple[dict[str, Sequence[Sentence]], str]:
@@ -125,15 +138,17 @@ def _parts(
     return _from_tables(load_hub(name if entry is None or entry.hub is None else entry.hub)), name
 
 
+def _read_file(path: Path) -> list[Sentence]:
+    for suffix, read in _READERS.items():
+        if path.name.lower().endswith(suffix):
+            return read(path)
+    raise InputError(f"{path} is no file of sentences: expected {', '.join(_READERS)}.")
+
+
 def _read_folder(folder: Path) -> dict[str, Sequence[Sentence]]:
     files = split_files(folder, _READERS)
     if files:
-        return {
-            split: next(
-                read for suffix, read in _READERS.items() if path.name.lower().endswith(suffix)
-            )(path)
-            for split, path in files.items()
-        }
+        return {split: _read_file(path) for split, path in files.items()}
     if is_saved(folder):
         return _from_tables(load_saved(folder))
     raise InputError(

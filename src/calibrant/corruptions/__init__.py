@@ -1,0 +1,7 @@
+"""Data as it comes outside of a corpus: text and images corrupted at five strengths, seeded."""
+
+from __future__ import annotations
+
+from calibrant.corruptions.text import STRENGTHS, TEXT, corrupt_text, corrupt_words, kept_words
+
+__all__ = ["STRENGTHS", "TEXT", "corrupt_text", "corrupt_words", "kept_words"]

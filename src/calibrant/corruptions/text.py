@@ -1,0 +1,145 @@
+"""Corrupted text at five strengths: what a tagger or a classifier meets outside of its corpus."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from calibrant.corruptions import misspelling
+from calibrant.errors import InputError, unknown_name
+
+__all__ = ["STRENGTHS", "TEXT", "TextCorruption", "corrupt_text", "corrupt_words", "kept_words"]
+
+STRENGTHS = (1, 2, 3, 4, 5)
+_CHARACTERS = (0.01, 0.02, 0.05, 0.1, 0.2)
+_WORDS = (0.1, 0.25, 0.5, 0.75, 1.0)
+
+Change = Callable[[str, np.ndarray, np.ndarray], str]
+
+
+@dataclass(frozen=True)
+class TextCorruption:
+    """One kind: the share of its ``unit`` that each strength hits, and what happens to a word.
+
+    Without a ``change``, the words that are hit are dropped.
+    """
+
+    name: str
+    about: str
+    unit: str  # "character" or "word"
+    rates: tuple[float, ...]
+    change: Change | None
+
+
+TEXT = {
+    kind.name: kind
+    for kind in (
+        TextCorruption(
+            "typos", "a neighbouring key of the keyboard", "character", _CHARACTERS,
+            misspelling.mistype,
+        ),
+        TextCorruption(
+            "ocr", "characters that a scanner takes for others: 0 and O, rn and m", "character",
+            _CHARACTERS, misspelling.misread,
+        ),
+        TextCorruption(
+            "casing", "words in small, capital or mixed letters", "word", _WORDS, misspelling.case
+        ),
+        TextCorruption("lower-case", "words in small letters", "word", _WORDS, misspelling.lower),
+        TextCorruption("upper-case", "words in capitals", "word", _WORDS, misspelling.upper),
+        TextCorruption(
+            "dropped-characters", "characters left out", "character", _CHARACTERS, misspelling.drop
+        ),
+        TextCorruption(
+            "swapped-characters", "two neighbouring characters in the wrong order", "character",
+            _CHARACTERS, misspelling.swap,
+        ),
+        TextCorruption(
+            "dropped-words", "words left out, and their tags with them", "word",
+            (0.05, 0.1, 0.2, 0.3, 0.5), None,
+        ),
+    )
+}  # fmt: skip
+
+
+def corrupt_words(
+    words: Sequence[str], kind: str, strength: int, *, seed: int = 0, number: int = 0
+) -> list[str]:
+    """The words of a sentence, as many as before, none of them empty.
+
+    The draws depend on ``seed``, ``kind`` and ``number`` (of the sentence in its file) alone: any
+    part of a corpus is corrupted as it is within the whole, and what a strength hits, a greater
+    one hits too. Words cannot be dropped here: see :func:`kept_words`.
+
+    >>> corrupt_words(["Anna", "lives", "in", "Paris", "."], "typos", 5)
+    ['Anna', 'liges', 'in', 'Paris', '.']
+    """
+    corruption, rate = _chosen(kind, strength)
+    if corruption.change is None:
+        raise InputError(f"'{kind}' changes how many words there are; take kept_words.")
+    random = _random(seed, kind, number)
+    made = []
+    for word in words:
+        hit, draws = random.random((2, len(word)))
+        hit = hit < rate if corruption.unit == "character" else np.full(len(word), hit[:1] < rate)
+        new = corruption.change(word, hit, draws) if hit.any() else word
+        made.append(new if new.strip() else word)
+    return made
+
+
+def kept_words(
+    words: Sequence[str], kind: str, strength: int, *, seed: int = 0, number: int = 0
+) -> np.ndarray:
+    """Which words a corruption leaves; one at least, and all where it changes but letters.
+
+    >>> kept_words(["Anna", "lives", "in", "Paris", "."], "dropped-words", 4).tolist()
+    [False, True, True, True, True]
+    """
+    corruption, rate = _chosen(kind, strength)
+    if corruption.change is not None:
+        return np.ones(len(words), bool)
+    draws = _random(seed, kind, number).random(len(words))
+    kept = draws >= rate
+    if len(words) and not kept.any():
+        kept[draws.argmax()] = True
+    return kept
+
+
+def corrupt_text(text: str, kind: str, strength: int, *, seed: int = 0, number: int = 0) -> str:
+    """A running text, whose words are what white space parts; the white space stays.
+
+    >>> corrupt_text("Anna lives in  Paris.", "swapped-characters", 5)
+    'Anna lives in  Pairs.'
+    >>> corrupt_text("Anna lives in  Paris.", "dropped-words", 4)
+    'lives in  Paris.'
+    """
+    corruption, _ = _chosen(kind, strength)
+    parts = re.split(r"(\s+)", text)  # Word, space, word, …; the first and last may be empty.
+    words, spaces = parts[::2], [*parts[1::2], ""]
+    places = [place for place, word in enumerate(words) if word]
+    whole = [words[place] for place in places]
+    if corruption.change is not None:
+        new = corrupt_words(whole, kind, strength, seed=seed, number=number)
+        for place, word in zip(places, new, strict=True):
+            words[place] = word
+    else:
+        kept = kept_words(whole, kind, strength, seed=seed, number=number)
+        for place in np.array(places, int)[~kept].tolist():  # The space behind a word goes with it.
+            words[place] = spaces[place] = ""
+    return "".join(word + space for word, space in zip(words, spaces, strict=True))
+
+
+def _chosen(kind: str, strength: int) -> tuple[TextCorruption, float]:
+    if kind not in TEXT:
+        raise unknown_name("text corruption", kind, TEXT)
+    if strength not in STRENGTHS:
+        raise InputError(f"The strength of a corruption is 1, 2, 3, 4 or 5, got {strength!r}.")
+    return TEXT[kind], TEXT[kind].rates[strength - 1]
+
+
+def _random(seed: int, kind: str, number: int) -> np.random.Generator:
+    return np.random.default_rng([seed, zlib.crc32(kind.encode()), number])

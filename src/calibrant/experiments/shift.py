@@ -1,0 +1,79 @@
+"""What a run is tested on besides its own test split: corrupted text, and other corpora."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+from calibrant.corruptions import STRENGTHS, TEXT
+from calibrant.errors import InputError, unknown_name
+from calibrant.experiments.preparation import Prepared
+from calibrant.experiments.recipe import Recipe
+from calibrant.predictions import IGNORED
+from calibrant.tasks.catalogue import CORPORA
+from calibrant.tasks.corrupted import corrupt_sentences
+from calibrant.tasks.ner import SYNTHETIC, load_test
+from calibrant.tasks.pieces import Pieces, encode
+from calibrant.tasks.shared_types import in_types_of
+
+__all__ = ["shifted_tests"]
+
+_SEED = 0  # Of the corruptions: every run is tested on the same ones.
+
+
+def shifted_tests(
+    recipe: Recipe, data: Prepared, directory: str | None = None
+) -> dict[str, Pieces]:
+    """The word pieces of everything that ``recipe.shift`` names, by name.
+
+    ``typos-3`` is the test split with typos of strength 3, the same in every run. Any other name is
+    a corpus, a folder or a file, whose test split is judged on the entity types that it shares with
+    the training corpus (:func:`~calibrant.tasks.shared_types.shared_types`). Its words of other
+    types are ignored; a prediction of a type that it does not have (MISC) counts as what it is: an
+    entity too many.
+    """
+    return {name: _shifted(name, data, recipe.max_length, directory) for name in recipe.shift}
+
+
+@functools.lru_cache(maxsize=256)
+def _shifted(name: str, data: Prepared, max_length: int, directory: str | None) -> Pieces:
+    asked = _corruption(name)
+    if asked is not None:
+        sentences = list(corrupt_sentences(data.corpus.test, *asked, seed=_SEED))
+        return encode(sentences, data.labels, data.tokenizer, max_length)
+    try:
+        found = load_test(name, directory)
+    except InputError as error:
+        if not str(error).startswith("Unknown corpus"):
+            raise
+        known = (*(f"{kind}-{s}" for kind in TEXT for s in STRENGTHS), *CORPORA, SYNTHETIC)
+        hint = "Expected KIND-STRENGTH ('calibrant list corruptions' shows all), or a corpus."
+        raise unknown_name("shift", name, known, hint) from None
+    mapped, judged = in_types_of(data.labels, found, name)
+    return _without(encode(mapped, data.labels, data.tokenizer, max_length), judged)
+
+
+def _corruption(name: str) -> tuple[str, int] | None:
+    """Kind and strength of a corruption, or None where the name is of something else."""
+    parts = re.fullmatch(r"(.+)-(\d+)", name)
+    if parts is None or parts[1] not in TEXT:
+        return None
+    if int(parts[2]) not in STRENGTHS:
+        raise InputError(f"The strength of a corruption is 1, 2, 3, 4 or 5, got '{name}'.")
+    return parts[1], int(parts[2])
+
+
+def _without(pieces: Pieces, judged: Sequence[Sequence[bool]]) -> Pieces:
+    """The same windows, in which words that are not judged have no label."""
+    flat = np.array([keep for sentence in judged for keep in sentence], bool)
+    first = np.cumsum([0, *(len(sentence) for sentence in judged)])
+    owner = np.repeat(pieces.sentences, pieces.lengths)
+    labels = pieces.labels.copy()
+    labelled = np.flatnonzero(labels != IGNORED)
+    kept = flat[first[owner[labelled]] + pieces.words[labelled]]
+    labels[labelled[~kept]] = IGNORED
+    return dataclasses.replace(pieces, labels=labels)
