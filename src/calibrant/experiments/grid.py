@@ -11,9 +11,11 @@ from pathlib import Path
 
 from calibrant.errors import InputError
 from calibrant.experiments.cell import Outcome, run_cell
+from calibrant.experiments.child_process import follow_parent
 from calibrant.experiments.measure import measure_run
 from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.record import Record, circumstances
+from calibrant.experiments.stacked import run_stack, stacks
 
 __all__ = ["run_grid"]
 
@@ -26,24 +28,30 @@ def run_grid(
     directory: str | None = None,
     device: str | None = None,
     workers: int | None = None,
+    stack: int | None = None,
 ) -> Iterator[Path]:
-    """Run what has no record in ``folder`` yet, ``jobs`` cells at a time; yields new records."""
+    """Run what has no record in ``folder`` yet, ``jobs`` cells at a time; yields new records.
+
+    With ``stack`` > 1 a job trains up to that many cells as one model (see
+    :mod:`calibrant.training.stack`): the default is 10 on CUDA, 1 elsewhere.
+    """
     folder = Path(folder)
-    if jobs < 1:
-        raise InputError(f"jobs is a whole number from 1 on, got {jobs}.")
+    for name, value in {"jobs": jobs, "stack": 1 if stack is None else stack}.items():
+        if value < 1:
+            raise InputError(f"{name} is a whole number from 1 on, got {value}.")
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"{folder} cannot be made: {error.strerror}.") from None
     waiting = [r for r in recipes if not (folder / f"{r.key}.json").exists()]
-    cells = list(_cells(waiting))
     where = device or _device()
+    together = list(stacks(list(_cells(waiting)), stack or (10 if where == "cuda" else 1)))
     about = circumstances()
     workers = workers or max(1, (os.cpu_count() or 2) - 2)
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, mp_context=context) as pool:
+    with ProcessPoolExecutor(workers, mp_context=context, initializer=follow_parent) as pool:
         measuring: list[Future[Record]] = []
-        for outcome in _take_turns(cells, jobs, directory, where):
+        for outcome in _take_turns(together, jobs, directory, where):
             measuring.append(pool.submit(_record, outcome, about))
             done = [future for future in measuring if future.done()]
             measuring = [future for future in measuring if not future.done()]
@@ -60,13 +68,19 @@ def _cells(recipes: Sequence[Recipe]) -> Iterator[list[Recipe]]:
 
 
 def _take_turns(
-    cells: list[list[Recipe]], jobs: int, directory: str | None, device: str
+    together: Sequence[Sequence[Sequence[Recipe]]],
+    jobs: int,
+    directory: str | None,
+    device: str,
 ) -> Iterator[Outcome]:
-    waiting = iter(cells)
+    waiting = iter(together)
     running: list[Iterator[Outcome | None]] = []
     while True:
-        while len(running) < jobs and (cell := next(waiting, None)) is not None:
-            running.append(run_cell(cell, directory, device))
+        while len(running) < jobs and (cells := next(waiting, None)) is not None:
+            if len(cells) == 1:
+                running.append(run_cell(cells[0], directory, device))
+            else:
+                running.append(run_stack(cells, directory, device))
         if not running:
             return
         for turn in list(running):
