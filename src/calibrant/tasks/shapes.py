@@ -21,6 +21,10 @@ __all__ = ["CLASSES", "SIZES", "Style", "generate_scenes", "generate_shapes"]
 
 CLASSES = ("background", "circle", "rectangle", "triangle", "ring")
 SIZES = {"train": 160, "dev": 60, "test": 120, "ood": 80}
+# Red, green and blue of each class, about which its shapes differ so much that classes overlap.
+_COLOURS = np.array(
+    [(0, 0, 0), (200, 80, 70), (70, 110, 210), (80, 180, 80), (205, 180, 70)], np.float64
+)
 Example = tuple[np.ndarray, np.ndarray]  # (height, width, 3) of bytes, (height, width) of classes
 
 
@@ -28,27 +32,29 @@ Example = tuple[np.ndarray, np.ndarray]  # (height, width, 3) of bytes, (height,
 class Style:
     """How the scenes of a domain look; lengths are shares of the image's side, or pixels."""
 
-    objects: tuple[int, int] = (2, 5)  # at least, and less than
+    objects: tuple[int, int] = (2, 6)  # at least, and less than
     radius: tuple[float, float] = (0.1, 0.24)
-    ambiguous: float = 0.25  # share of shapes between circle and rectangle, named by a coin
-    hidden: float = 0.2  # share of shapes with nearly the colour of the background
-    noise: float = 22.0  # deviation, of 255
+    ambiguous: float = 0.25  # share of circles and rectangles that are between the two
+    hidden: float = 0.15  # share of shapes with nearly the colour of the background
+    spread: float = 45.0  # deviation of a shape's colour from that of its class
+    ground: tuple[float, float] = (60.0, 170.0)
+    noise: float = 18.0  # deviation, of 255
     blur: tuple[float, float] = (0.6, 2.0)  # pixels over which a border fades
-    texture: float = 18.0
+    texture: float = 14.0
     waves: tuple[float, float] = (1.0, 4.0)  # of the texture, across the image
-    colours: tuple[float, float] = (40.0, 215.0)
 
 
 _FAMILIAR = Style()
 _FOREIGN = Style(
-    objects=(3, 7),
+    objects=(3, 8),
     radius=(0.06, 0.3),
-    hidden=0.4,
-    noise=36.0,
+    hidden=0.3,
+    spread=80.0,
+    ground=(20.0, 220.0),
+    noise=30.0,
     blur=(1.0, 3.0),
-    texture=34.0,
+    texture=28.0,
     waves=(4.0, 9.0),
-    colours=(0.0, 255.0),
 )
 _STYLES = {"train": _FAMILIAR, "dev": _FAMILIAR, "test": _FAMILIAR, "ood": _FOREIGN}
 
@@ -97,12 +103,12 @@ def generate_scenes(
 
 def _scene(side: int, style: Style, random: np.random.Generator, void: float) -> Example:
     y, x = np.mgrid[:side, :side].astype(np.float64)
-    ground = random.uniform(*style.colours, 3)
+    ground = random.uniform(*style.ground) + random.uniform(-25, 25, 3)
     image = ground + _texture(x / side, y / side, style, random)[..., None]
     mask = np.zeros((side, side), np.int16)
     for _ in range(random.integers(*style.objects)):
         distance, label = _shape(x, y, side, style, random)
-        colour = random.uniform(*style.colours, 3)
+        colour = _COLOURS[label] + random.normal(0, style.spread, 3)
         if random.random() < style.hidden:
             colour = ground + random.uniform(-25, 25, 3)
         pattern = 0.5 * _texture(x / side, y / side, style, random)[..., None]
