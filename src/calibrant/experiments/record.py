@@ -17,7 +17,14 @@ from calibrant.errors import InputError
 from calibrant.experiments.recipe import Recipe
 from calibrant.outputs import new_file
 
-__all__ = ["Record", "circumstances", "read_record", "read_records", "without_nan"]
+__all__ = [
+    "Record",
+    "circumstances",
+    "located_records",
+    "read_record",
+    "read_records",
+    "without_nan",
+]
 
 
 @dataclass(frozen=True)
@@ -48,15 +55,37 @@ def read_record(path: Path) -> Record:
     return _record(path.read_text(), str(path))
 
 
-def read_records(folder: str | Path) -> Iterator[Record]:
-    """The records of a folder (one JSON each), or of ``.jsonl`` files in it (one line each)."""
-    folder = Path(folder)
+def read_records(path: str | Path) -> Iterator[Record]:
+    """The records of a folder (one JSON each, or ``.jsonl`` files in it), or of one such file."""
+    yield from (record for _, record in located_records(path))
+
+
+def located_records(path: str | Path) -> Iterator[tuple[str, Record]]:
+    """The same, each with the file and the line that it stands in."""
+    path = Path(path)
+    if not path.is_dir():
+        yield from _in_file(path)
+        return
     # Not the hidden ones: those are being written, or were when their writer was killed.
-    for path in sorted(folder.glob("[!.]*.json")):
-        yield _record(path.read_text(), str(path))
-    for path in sorted(folder.glob("[!.]*.jsonl")):
-        for number, line in enumerate(path.read_text().splitlines(), start=1):
-            yield _record(line, f"{path}, line {number}")
+    for pattern in ("[!.]*.json", "[!.]*.jsonl"):
+        for found in sorted(path.glob(pattern)):
+            yield from _in_file(found)
+
+
+def _in_file(path: Path) -> Iterator[tuple[str, Record]]:
+    try:
+        text = path.read_text("utf-8")
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}.") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{path} is not a file of records: it holds no text.") from None
+    if path.suffix != ".jsonl":
+        yield str(path), _record(text, str(path))
+        return
+    for number, line in enumerate(text.splitlines(), start=1):
+        where = f"{path}, line {number}"
+        if line.strip():
+            yield where, _record(line, where)
 
 
 def circumstances() -> dict[str, Any]:
@@ -118,5 +147,8 @@ def _record(text: str, where: str) -> Record:
         recipe = Recipe.from_dict(content["recipe"])
         results = _with_nan(content["results"])
         return Record(recipe, results, content["training"], content["circumstances"])
-    except (ValueError, KeyError) as error:
-        raise InputError(f"{where} is not a record: {error}.") from None
+    except KeyError as error:
+        raise InputError(f"{where} is not a record: it has no {error}.") from None
+    except (ValueError, TypeError, AttributeError) as error:
+        told = str(error).rstrip(".")
+        raise InputError(f"{where} is not a record: {told}.") from None

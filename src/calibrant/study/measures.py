@@ -1,0 +1,113 @@
+"""Which numbers a study shows: metrics, each as trained and after the post-hoc maps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from calibrant.errors import unknown_name
+from calibrant.study.runs import Run
+
+__all__ = ["METRICS", "SHIFT_METRICS", "Measure", "maps_of", "measures_of"]
+
+METRICS = ("entity_f1", "ece", "apcr")
+SHIFT_METRICS = ("accuracy", "ece", "aurc", "auroc")
+
+# Name → what a table calls it, and its decimals; all others have their own name and four.
+_TITLES = {
+    "entity_f1": ("F1", 3),
+    "token_f1": ("token F1", 3),
+    "apcr": ("APCR", 1),
+    "ece": ("ECE", 4),
+    "accuracy": ("accuracy", 4),
+    "aurc": ("AURC", 4),
+    "auroc": ("AUROC", 3),
+    "nll": ("NLL", 4),
+    "brier": ("Brier", 4),
+    "ece_without_o": ("ECE without O", 4),
+    "adaptive_ece": ("adaptive ECE", 4),
+    "classwise_ece": ("classwise ECE", 4),
+    "debiased_ece": ("debiased ECE", 4),
+    "entity_ece": ("entity ECE", 4),
+    "mce": ("MCE", 4),
+    "ks_error": ("KS error", 4),
+}
+_HIGHER_IS_BETTER = (
+    "entity_f1", "token_f1", "apcr", "accuracy", "auroc", "entity_precision",
+)  # fmt: skip
+# Claims, not merits: no value of them is the best.
+_NEITHER = ("mean_confidence", "entity_confidence")
+
+
+@dataclass(frozen=True)
+class Measure:
+    """One column: a metric after a map, on a part ("test", "shift/typos-1")."""
+
+    metric: str
+    map: str = "identity"
+    part: str = "test"
+
+    @property
+    def title(self) -> str:
+        """What a table calls it.
+
+        >>> Measure("ece").title, Measure("apcr", "temperature").title
+        ('ECE', 'APCR with temperature')
+        """
+        name = _TITLES.get(self.metric, (self.metric.replace("_", " "), 4))[0]
+        return name if self.map == "identity" else f"{name} with {self.map.replace('_', ' ')}"
+
+    @property
+    def digits(self) -> int:
+        """Decimals that a table shows."""
+        return _TITLES.get(self.metric, ("", 4))[1]
+
+    @property
+    def sign(self) -> int:
+        """1 where more is better, −1 where less is, 0 where neither is."""
+        if self.metric in _NEITHER:
+            return 0
+        return 1 if self.metric in _HIGHER_IS_BETTER else -1
+
+    def of(self, run: Run) -> float:
+        """The value of a run; NaN where it has none."""
+        return run.value(self.metric, self.map, self.part)
+
+    def to_dict(self) -> dict[str, str]:
+        """As data."""
+        return {"metric": self.metric, "map": self.map, "part": self.part}
+
+
+def maps_of(runs: Iterable[Run]) -> list[str]:
+    """The post-hoc maps in the records: identity, temperature, then by name."""
+    found = {name for run in runs for name in run.record.results}
+    first = ("identity", "temperature")
+    return [*(name for name in first if name in found), *sorted(found - set(first))]
+
+
+def measures_of(
+    runs: Sequence[Run], metrics: Sequence[str] = METRICS, part: str = "test"
+) -> list[Measure]:
+    """The columns that the runs have values for; a metric that a map never changes comes once."""
+    found = []
+    for map_ in maps_of(runs):
+        for metric in metrics:
+            measure, plain = Measure(metric, map_, part), Measure(metric, "identity", part)
+            values = [measure.of(run) for run in runs]
+            if all(map(math.isnan, values)):
+                continue
+            if map_ == "identity" or not _same(values, [plain.of(run) for run in runs]):
+                found.append(measure)
+    known = {name for run in runs for m in run.record.results.values() for name in m.get(part, {})}
+    for metric in metrics:
+        if part == "test" and metric not in known:
+            raise unknown_name("metric", metric, known)
+    return found
+
+
+def _same(ones: Sequence[float], others: Sequence[float]) -> bool:
+    return all(
+        a == b or (math.isnan(a) and math.isnan(b)) or abs(a - b) < 1e-12
+        for a, b in zip(ones, others, strict=True)
+    )

@@ -1,0 +1,108 @@
+"""Where the numbers of a study come from, and what of it is missing."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from calibrant.study.measures import Measure
+from calibrant.study.runs import Run, cells
+
+__all__ = ["missing", "origins"]
+
+
+def origins(runs: Sequence[Run]) -> dict[str, Any]:
+    """Records, versions, hardware, states of the source, time and speed of training, notes."""
+    found: dict[str, Any] = {
+        "records": len(runs),
+        "corpora": sorted({run.corpus for run in runs}),
+        "models": _counted(run.record.recipe.model for run in runs),
+        "seeds": sorted({run.seed for run in runs}),
+        "training": _training(runs),
+        "circumstances": _circumstances(runs),
+    }
+    notes = {
+        corpus: sorted(
+            {n for run in runs if run.corpus == corpus for n in run.record.training.get("notes", [])}
+        )
+        for corpus in found["corpora"]
+    }
+    if any(notes.values()):
+        found["notes"] = {corpus: said for corpus, said in notes.items() if said}
+    return found
+
+
+def _circumstances(runs: Sequence[Run]) -> dict[str, dict[str, int]]:
+    """Each value that a version, a machine or a commit had, with its number of records."""
+    names = sorted({name for run in runs for name in run.record.circumstances})
+    return {
+        name: _counted(
+            "unknown" if (value := run.record.circumstances.get(name)) is None else str(value)
+            for run in runs
+        )
+        for name in names
+    }
+
+
+def _counted(values: Iterable[str]) -> dict[str, int]:
+    return dict(sorted(Counter(values).items()))
+
+
+def _training(runs: Sequence[Run]) -> dict[str, Any]:
+    """Steps and seconds, and sentences a second of one run as long as others ran beside it."""
+    timed = [
+        run
+        for run in runs
+        if run.record.training.get("seconds") and run.record.training.get("steps")
+    ]
+    if not timed:
+        return {"steps and seconds": "not recorded"}
+    seconds = sum(float(run.record.training["seconds"]) for run in timed)
+    steps = sum(int(run.record.training["steps"]) for run in timed)
+    sentences = sum(
+        int(run.record.training["steps"]) * run.record.recipe.batch for run in timed
+    )
+    return {
+        "records with times": len(timed),
+        "steps": steps,
+        "hours, summed over runs": round(seconds / 3600, 3),
+        "sentences, at most": sentences,
+        "sentences a second within one run": round(sentences / seconds, 1),
+        "read this as": "steps × batch / seconds; runs side by side on one device each count the "
+        "time that they shared, so the device did more",
+    }
+
+
+def missing(runs: Sequence[Run], measures: Sequence[Measure]) -> list[str]:
+    """Seeds that other cells of the same corpus have, and numbers that records lack."""
+    said = []
+    units: dict[str, list[Run]] = {}
+    for run in runs:
+        units.setdefault(run.unit, []).append(run)
+    for unit, members in units.items():
+        seeds = {run.seed for run in members}
+        lacking: dict[tuple[int, ...], list[str]] = {}
+        for cell in cells(members).values():
+            gone = tuple(sorted(seeds - {run.seed for run in cell}))
+            if gone:
+                lacking.setdefault(gone, []).append(_cell_name(cell[0]))
+        for gone, names in sorted(lacking.items()):
+            word = "seed" if len(gone) == 1 else "seeds"
+            said.append(f"{unit}: {word} {', '.join(map(str, gone))} of {_listed(names)}.")
+        for measure in measures:
+            names = [run.key for run in members if math.isnan(measure.of(run))]
+            if names:
+                said.append(f"{unit}: {measure.title} in {_listed(names)}.")
+    return said
+
+
+def _cell_name(run: Run) -> str:
+    extra = f" {' '.join(run.extra)}" if run.extra else ""
+    return f"{run.method} {run.width}×{run.depth}{extra}"
+
+
+def _listed(names: Sequence[str], most: int = 6) -> str:
+    shown = ", ".join(names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"

@@ -1,0 +1,181 @@
+"""The records of a study as runs: each with its corpus, its method, and what it is paired by."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from calibrant.errors import InputError, unknown_name
+from calibrant.experiments.recipe import Recipe
+from calibrant.experiments.record import Record, located_records, without_nan
+from calibrant.study.labels import method_label, settings_label, value_label
+
+__all__ = ["BASELINE", "Run", "arrange", "cells", "method_order", "read_all"]
+
+BASELINE = "cross_entropy"
+# The paper's rows in its order come first.
+_FIRST = (
+    "cross_entropy", "avuc", "error_regularization", "head_noise",
+    "head_noise_error_regularization",
+)  # fmt: skip
+# What the tables have places for; every other key that differs makes a setting of its own.
+_AXES = ("data", "method", "method_options", "head_width", "head_depth", "seed")
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """One record in its place."""
+
+    record: Record
+    key: str
+    corpus: str
+    setting: str  # Other keys that differ between records: "batch 3, dtype float32"
+    method: str  # With all options
+    shown: str  # The method without the options that stand in a column of their own
+    by: tuple[Any, ...]  # The values of the keys that were asked for
+    extra: tuple[str, ...]  # Those of them that are keys of the recipe, not options of a method
+    width: int
+    depth: int
+    seed: int
+
+    @property
+    def unit(self) -> str:
+        """Corpus and setting: runs of one unit may be compared."""
+        return f"{self.corpus} ({self.setting})" if self.setting else self.corpus
+
+    @property
+    def pair(self) -> tuple[Any, ...]:
+        """Runs of two methods with the same of this belong together."""
+        return (self.width, self.depth, self.extra, self.seed)
+
+    def value(self, metric: str, map_: str = "identity", part: str = "test") -> float:
+        """A number of the record; NaN where it has none. ``part`` may be "shift/NAME"."""
+        found: Any = self.record.results.get(map_, {})
+        for name in part.split("/", 1):
+            found = found.get(name, {})
+        return float(found.get(metric, math.nan))
+
+
+def read_all(paths: Iterable[str | Path]) -> list[Record]:
+    """The records of folders and files, each once; the same run with other numbers is an error."""
+    found: dict[str, tuple[str, Record]] = {}
+    paths = list(map(Path, paths))
+    for path in paths:
+        if not path.exists():
+            raise InputError(f"{path}: there is no such file or folder.")
+        for where, record in located_records(path):
+            earlier, other = found.setdefault(record.recipe.key, (where, record))
+            if other is not record and _content(other) != _content(record):
+                raise InputError(
+                    f"{record.recipe.key} is there twice with different contents: {earlier} and "
+                    f"{where}; keep one."
+                )
+    if not found:
+        raise InputError(
+            f"No records in {', '.join(map(str, paths)) or 'nothing'}: 'calibrant bench' makes "
+            "them (KEY.json in a folder, or lines of a .jsonl file)."
+        )
+    return [found[key][1] for key in sorted(found)]
+
+
+def _content(record: Record) -> str:
+    return json.dumps(without_nan(dataclasses.asdict(record)), sort_keys=True, default=str)
+
+
+def arrange(records: Iterable[Record], by: Sequence[str] = ()) -> list[Run]:
+    """Every record in its place, in an order that does not depend on theirs."""
+    unique = {record.recipe.key: record for record in records}
+    if not unique:
+        raise InputError("A study needs at least one record, got none.")
+    recipes = [record.recipe for record in unique.values()]
+    _check_keys(by, recipes)
+    differing = _differing(recipes, by)
+    runs = [_run(record, by, differing) for record in unique.values()]
+    order = {label: place for place, label in enumerate(method_order({r.shown for r in runs}))}
+
+    def place(run: Run) -> tuple[Any, ...]:
+        asked = [_place(value) for value in run.by]
+        where = (run.unit, order[run.shown], run.width, asked, run.method)
+        return (*where, run.depth, run.seed, run.key)
+
+    return sorted(runs, key=place)
+
+
+def cells(runs: Iterable[Run]) -> dict[tuple[Any, ...], list[Run]]:
+    """Runs that are the same but for the seed, by what they share."""
+    found: dict[tuple[Any, ...], list[Run]] = {}
+    for run in runs:
+        found.setdefault((run.method, *run.pair[:-1]), []).append(run)
+    return found
+
+
+def method_order(labels: Iterable[str]) -> list[str]:
+    """The baseline and the paper's methods first, then by name."""
+    places = {name: place for place, name in enumerate(_FIRST)}
+    return sorted(labels, key=lambda label: (places.get(label.split(" ")[0], len(places)), label))
+
+
+def _place(value: Any) -> tuple[int, float, str]:
+    """Numbers by size before words by letter; what has no value comes first."""
+    if value is None:
+        return (0, 0.0, "")
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return (1, float(value), "")
+    return (2, 0.0, value_label(value))
+
+
+def _run(record: Record, by: Sequence[str], differing: Sequence[str]) -> Run:
+    recipe, settings = record.recipe, _settings(record.recipe)
+    options = [key for key in by if key not in settings]
+    return Run(
+        record=record,
+        key=recipe.key,
+        corpus=Path(recipe.data).name,
+        setting=settings_label({key: settings[key] for key in differing}),
+        method=method_label(recipe.method, recipe.method_options),
+        shown=method_label(recipe.method, recipe.method_options, options),
+        by=tuple(_asked(recipe, key) for key in by),
+        extra=tuple(value_label(settings[key]) for key in by if key in settings),
+        width=recipe.head_width,
+        depth=recipe.head_depth,
+        seed=recipe.seed,
+    )
+
+
+def _settings(recipe: Recipe) -> dict[str, Any]:
+    return recipe.to_dict()
+
+
+def _asked(recipe: Recipe, key: str) -> Any:
+    """The value of a key of the recipe or of an option; None where the method has none such."""
+    settings = _settings(recipe)
+    return settings[key] if key in settings else recipe.method_options.get(key)
+
+
+def _check_keys(by: Sequence[str], recipes: Sequence[Recipe]) -> None:
+    settings = _settings(recipes[0])
+    options = {key for recipe in recipes for key in recipe.method_options}
+    for key, count in Counter(by).items():
+        if key in _AXES:
+            raise InputError(f"--by {key}: the tables have a place for {key} already.")
+        if key not in settings and key not in options:
+            raise unknown_name("key to show results by", key, {*settings, *options} - {*_AXES})
+        if count > 1:
+            raise InputError(f"--by names {key} {count} times.")
+
+
+def _differing(recipes: Sequence[Recipe], by: Sequence[str]) -> list[str]:
+    contents: list[Mapping[str, Any]] = [_settings(recipe) for recipe in recipes]
+    return [
+        key
+        for key in contents[0]
+        if key not in _AXES
+        and key not in by
+        and len({json.dumps(content[key], sort_keys=True) for content in contents}) > 1
+    ]

@@ -1,0 +1,123 @@
+"""What confidences are worth on other data: corrupted text by strength, and other corpora."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from calibrant.study.best import best_alike
+from calibrant.study.estimate import estimate
+from calibrant.study.labels import value_label
+from calibrant.study.measures import SHIFT_METRICS, Measure, measures_of
+from calibrant.study.runs import Run
+from calibrant.study.table import Entry, Row, Table, as_entry, grouped
+
+__all__ = ["Shift", "measured_on", "shift_measures", "shift_tables", "shifts_of"]
+
+_GRADED = re.compile(r"(?P<kind>.+)-(?P<strength>\d+)")
+
+
+class Shift(dict[str, str]):
+    """Strength, or the name of the data → the part of the results that holds it."""
+
+
+def shifts_of(runs: Sequence[Run]) -> dict[str, Shift]:
+    """Kinds of other data in the records: graded ones ("typos") by strength, 0 being the test.
+
+    What has no strength ("wnut17") comes together under "other data".
+    """
+    names = sorted(
+        {name for run in runs for found in run.record.results.values()
+         for name in found.get("shift", {})}
+    )  # fmt: skip
+    kinds: dict[str, Shift] = {}
+    for name in names:
+        graded = _GRADED.fullmatch(name)
+        if graded:
+            kinds.setdefault(graded["kind"], Shift())[graded["strength"]] = f"shift/{name}"
+        else:
+            kinds.setdefault("other data", Shift())[name] = f"shift/{name}"
+    if any("ood" in found for run in runs for found in run.record.results.values()):
+        kinds.setdefault("other data", Shift())["ood"] = "ood"
+    return {kind: _with_test(kind, parts) for kind, parts in kinds.items()}
+
+
+def _with_test(kind: str, parts: Shift) -> Shift:
+    if kind == "other data":
+        return Shift({"test": "test", **parts})
+    return Shift({"0": "test", **dict(sorted(parts.items(), key=lambda item: int(item[0])))})
+
+
+def shift_measures(runs: Sequence[Run], shift: Shift) -> list[Measure]:
+    """The columns: every metric and map that differs on any of the parts."""
+    found: dict[Measure, None] = {}
+    for part in shift.values():
+        for measure in measures_of(runs, SHIFT_METRICS, part):
+            found.setdefault(replace(measure, part="test"))
+    order = {metric: place for place, metric in enumerate(SHIFT_METRICS)}
+    maps = list(dict.fromkeys(measure.map for measure in found))
+    return sorted(found, key=lambda m: (maps.index(m.map), order[m.metric]))
+
+
+def shift_tables(runs: Sequence[Run], by: Sequence[str]) -> list[Table]:
+    """One table per kind of other data of one unit."""
+    return [
+        _table(measured_on(runs, shift), kind, shift, by)
+        for kind, shift in shifts_of(runs).items()
+    ]
+
+
+def measured_on(runs: Sequence[Run], shift: Shift) -> list[Run]:
+    """The runs that were measured on other data of that kind."""
+    parts = [part for part in shift.values() if part != "test"]
+    return [
+        run for run in runs if any(not math.isnan(run.value("ece", part=part)) for part in parts)
+    ]
+
+
+def _table(runs: Sequence[Run], kind: str, shift: Shift, by: Sequence[str]) -> Table:
+    measures = shift_measures(runs, shift)
+    groups: dict[tuple[str, ...], list[Run]] = {}
+    for run in runs:
+        asked = tuple("default" if v is None else value_label(v) for v in run.by)
+        groups.setdefault((run.shown, *asked, str(run.width)), []).append(run)
+    marked = {
+        (name, measure): _marks(list(groups.values()), replace(measure, part=part))
+        for name, part in shift.items()
+        for measure in measures
+    }
+    rows = []
+    for place, (labels, cell) in enumerate(groups.items()):
+        for name, part in shift.items():
+            entries = [
+                as_entry(
+                    estimate([replace(measure, part=part).of(run) for run in cell]),
+                    measure.digits,
+                    marked[name, measure][place],
+                )
+                for measure in measures
+            ]
+            keys = tuple(sorted(run.key for run in cell))
+            rows.append(Row((*labels, name), (Entry(str(len(cell))), *entries), keys))
+    graded = kind != "other data"
+    return Table(
+        f"shift-{kind.replace(' ', '-')}",
+        f"{kind[0].upper()}{kind[1:]}: trained on {runs[0].unit}",
+        ("method", *(key.replace("_", " ") for key in by), "width", "strength" if graded else "on"),
+        ("seeds", *(measure.title for measure in measures)),
+        grouped(rows),
+        "Mean ± half of a 95 % t-interval over seeds; maps are fitted on the validation split of "
+        "the training corpus. "
+        + ("Strength 0 is the test split as it is. " if graded else "")
+        + "Bold: the best mean at that place, and what the paired t-test over seeds cannot tell "
+        "from it (5 %, Holm-corrected).",
+        runs[0].unit,
+        tuple(measure.to_dict() for measure in measures),
+    )
+
+
+def _marks(groups: Sequence[Sequence[Run]], measure: Measure) -> list[bool]:
+    columns = [{run.seed: measure.of(run) for run in cell} for cell in groups]
+    return best_alike(columns, measure.sign) if len(groups) > 1 else [False]

@@ -1,0 +1,92 @@
+"""A table as data: every entry with its number, its words, and the records that it came from."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from calibrant.study.estimate import Estimate, show
+
+__all__ = ["Entry", "Row", "Table", "as_entry", "grouped", "number_entry"]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What stands in one place: words, and the numbers behind them where there are any."""
+
+    text: str
+    value: float = math.nan
+    half: float = math.nan
+    n: int = 0
+    bold: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """As data, null for what is not a number."""
+        numbers = {"value": self.value, "half": self.half}
+        content: dict[str, Any] = {"text": self.text, "bold": self.bold, "n": self.n}
+        return content | {k: v if math.isfinite(v) else None for k, v in numbers.items()}
+
+
+@dataclass(frozen=True)
+class Row:
+    """Labels on the left, entries on the right, and the keys of the records behind them."""
+
+    labels: tuple[str, ...]
+    entries: tuple[Entry, ...]
+    keys: tuple[str, ...] = ()
+    first: bool = False  # Starts a group: a rule above it
+
+
+@dataclass(frozen=True)
+class Table:
+    """A named table of a unit (corpus and setting), or of several."""
+
+    name: str
+    title: str
+    label_heads: tuple[str, ...]
+    heads: tuple[str, ...]
+    rows: tuple[Row, ...]
+    note: str = ""
+    unit: str = ""
+    measures: tuple[dict[str, str], ...] = field(default=())
+
+    def to_dict(self) -> dict[str, Any]:
+        """As data; the entries of a row carry the keys of the records that they came from."""
+        return {
+            "name": self.name,
+            "title": self.title,
+            "unit": self.unit,
+            "note": self.note,
+            "label_heads": list(self.label_heads),
+            "heads": list(self.heads),
+            "measures": list(self.measures),
+            "rows": [
+                {
+                    "labels": list(row.labels),
+                    "entries": [entry.to_dict() for entry in row.entries],
+                    "records": list(row.keys),
+                }
+                for row in self.rows
+            ],
+        }
+
+
+def as_entry(found: Estimate, digits: int, bold: bool = False, signed: bool = False) -> Entry:
+    """An estimate in its place."""
+    return Entry(found.show(digits, signed=signed), found.mean, found.half, found.n, bold)
+
+
+def number_entry(value: float, digits: int) -> Entry:
+    """A plain number in its place."""
+    return Entry(show(value, digits), value, math.nan, 1)
+
+
+def grouped(rows: Iterable[Row], place: int = 0) -> tuple[Row, ...]:
+    """Rows with a mark where the label at ``place`` changes."""
+    found: list[Row] = []
+    for row in rows:
+        starts = not found or found[-1].labels[place] != row.labels[place]
+        found.append(Row(row.labels, row.entries, row.keys, starts))
+    return tuple(found)
