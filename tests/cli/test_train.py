@@ -147,3 +147,19 @@ def test_bench_refuses_what_a_grid_cannot_do(small_corpus, tmp_path, capsys):
     assert "patience" in capsys.readouterr().err
     assert main(["bench", str(tmp_path / "none.toml"), "-o", str(tmp_path / "runs")]) == 2
     assert "Cannot read" in capsys.readouterr().err
+
+
+def test_shift_is_measured_and_shown(small_corpus, tmp_path, capsys, monkeypatch):
+    (tmp_path / "posts.conll").write_text("Anna\tB-person\nsings\tO\n")
+    monkeypatch.chdir(tmp_path)
+    asked = command(small_corpus, tmp_path / "run", "--shift", "typos-1", "typos-5", "posts.conll")
+    assert main(asked) == 0
+    out = capsys.readouterr().out
+    record = read_record(tmp_path / "run" / "metrics.json")
+    posts = str(tmp_path / "posts.conll")  # The same file from wherever the command is given.
+    assert record.recipe.shift == ("typos-1", "typos-5", posts)
+    numbers = record.results["identity"]["shift"]["typos-5"]
+    told = [numbers[name] for name in ("entity_f1", "accuracy", "ece", "aurc")]
+    assert ["typos-5", *(f"{value:.4f}" for value in told)] in map(str.split, out.splitlines())
+    assert main(command(small_corpus, tmp_path / "other", "--shift", "typos-7")) == 2
+    assert "1, 2, 3, 4 or 5, got 'typos-7'" in capsys.readouterr().err

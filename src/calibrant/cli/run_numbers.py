@@ -27,8 +27,9 @@ def show(record: Record, folder: Path) -> str:
     """The test numbers of one run, and what to look at next."""
     numbers = {kind: record.results[kind]["test"] for kind in _MAPS}
     table = _table({kind: [f"{numbers[kind][name]:.4f}" for name in _NAMES] for kind in _MAPS})
+    shifted = "".join(f"\n\n{_shift_table(record, kind)}" for kind in _MAPS if record.recipe.shift)
     return (
-        f"{table}\n\nTemperature {record.results['temperature']['temperature']:.4f}\n"
+        f"{table}{shifted}\n\nTemperature {record.results['temperature']['temperature']:.4f}\n"
         f"Report: {folder / 'report.html'}\n"
         f'Try: calibrant predict {folder} "Anna Lind lives in Paris ."'
     )
@@ -74,6 +75,14 @@ def content_over_seeds(
     }
     each = [content(record, folder, there[folder]) for folder, record in records.items()]
     return {"seeds": [r.recipe.seed for r in runs], "test": without_nan(over), "runs": each}
+
+
+def _shift_table(record: Record, kind: str) -> str:
+    found = {"test": record.results[kind]["test"], **record.results[kind]["shift"]}
+    names = {"entity_f1": "F1", "accuracy": "accuracy", "ece": "ECE", "aurc": "AURC"}
+    names = {name: title for name, title in names.items() if name in found["test"]}
+    rows = [[part, *(f"{numbers[name]:.4f}" for name in names)] for part, numbers in found.items()]
+    return render_table([_MAPS[kind], *names.values()], rows, right=range(1, 1 + len(names)))
 
 
 def _table(numbers: Mapping[str, Sequence[str]]) -> str:

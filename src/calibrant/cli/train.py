@@ -70,6 +70,14 @@ def _add_what(group: Any) -> None:
     group.add_argument(
         "--head-activation", default="relu", help="relu, gelu, tanh or none between them (relu)"
     )
+    group.add_argument(
+        "--shift",
+        nargs="+",
+        default=[],
+        metavar="NAME",
+        help="what to test on besides: corruptions such as typos-3 ('calibrant list corruptions' "
+        "shows all), other corpora, folders or files",
+    )
 
 
 def _add_how(group: Any) -> None:
@@ -207,6 +215,7 @@ def _recipe(args: argparse.Namespace, seed: int, device: str) -> Recipe:
     return Recipe(
         **{**{name: getattr(args, name) for name in names}, **folders},
         seed=seed,
+        shift=tuple(str(Path(n).resolve()) if Path(n).exists() else n for n in args.shift),
         method=args.method.replace("-", "_"),
         method_options=parse_settings(args.settings),
         dtype=args.dtype or ("float32" if device == "cpu" else "bfloat16"),

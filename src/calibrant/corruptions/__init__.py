@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from calibrant.corruptions.text import STRENGTHS, TEXT, corrupt_text, corrupt_words, kept_words
+from calibrant.corruptions.names import STRENGTHS, parse_corruption
+from calibrant.corruptions.text import TEXT, corrupt_text, corrupt_words, kept_words
 
-__all__ = ["STRENGTHS", "TEXT", "corrupt_text", "corrupt_words", "kept_words"]
+__all__ = ["STRENGTHS", "TEXT", "corrupt_text", "corrupt_words", "kept_words", "parse_corruption"]

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from calibrant.corruptions import misspelling
+from calibrant.corruptions.names import check_strength
 from calibrant.errors import InputError, unknown_name
 
-__all__ = ["STRENGTHS", "TEXT", "TextCorruption", "corrupt_text", "corrupt_words", "kept_words"]
+__all__ = ["TEXT", "TextCorruption", "corrupt_text", "corrupt_words", "kept_words"]
 
-STRENGTHS = (1, 2, 3, 4, 5)
 _CHARACTERS = (0.01, 0.02, 0.05, 0.1, 0.2)
 _WORDS = (0.1, 0.25, 0.5, 0.75, 1.0)
 
@@ -136,9 +136,7 @@ def corrupt_text(text: str, kind: str, strength: int, *, seed: int = 0, number: 
 def _chosen(kind: str, strength: int) -> tuple[TextCorruption, float]:
     if kind not in TEXT:
         raise unknown_name("text corruption", kind, TEXT)
-    if strength not in STRENGTHS:
-        raise InputError(f"The strength of a corruption is 1, 2, 3, 4 or 5, got {strength!r}.")
-    return TEXT[kind], TEXT[kind].rates[strength - 1]
+    return TEXT[kind], TEXT[kind].rates[check_strength(strength) - 1]
 
 
 def _random(seed: int, kind: str, number: int) -> np.random.Generator:

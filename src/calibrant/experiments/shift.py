@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import re
 from collections.abc import Sequence
 
 import numpy as np
 
-from calibrant.corruptions import STRENGTHS, TEXT
+from calibrant.corruptions import STRENGTHS, TEXT, parse_corruption
 from calibrant.errors import InputError, unknown_name
 from calibrant.experiments.preparation import Prepared
 from calibrant.experiments.recipe import Recipe
@@ -41,7 +40,7 @@ def shifted_tests(
 
 @functools.lru_cache(maxsize=256)
 def _shifted(name: str, data: Prepared, max_length: int, directory: str | None) -> Pieces:
-    asked = _corruption(name)
+    asked = parse_corruption(name, TEXT)
     if asked is not None:
         sentences = list(corrupt_sentences(data.corpus.test, *asked, seed=_SEED))
         return encode(sentences, data.labels, data.tokenizer, max_length)
@@ -55,16 +54,6 @@ def _shifted(name: str, data: Prepared, max_length: int, directory: str | None) 
         raise unknown_name("shift", name, known, hint) from None
     mapped, judged = in_types_of(data.labels, found, name)
     return _without(encode(mapped, data.labels, data.tokenizer, max_length), judged)
-
-
-def _corruption(name: str) -> tuple[str, int] | None:
-    """Kind and strength of a corruption, or None where the name is of something else."""
-    parts = re.fullmatch(r"(.+)-(\d+)", name)
-    if parts is None or parts[1] not in TEXT:
-        return None
-    if int(parts[2]) not in STRENGTHS:
-        raise InputError(f"The strength of a corruption is 1, 2, 3, 4 or 5, got '{name}'.")
-    return parts[1], int(parts[2])
 
 
 def _without(pieces: Pieces, judged: Sequence[Sequence[bool]]) -> Pieces:

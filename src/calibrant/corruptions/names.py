@@ -1,0 +1,34 @@
+"""``typos-3``: a corruption and its strength in one name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+
+from calibrant.errors import InputError
+
+__all__ = ["STRENGTHS", "check_strength", "parse_corruption"]
+
+STRENGTHS = (1, 2, 3, 4, 5)
+
+
+def parse_corruption(name: str, kinds: Collection[str]) -> tuple[str, int] | None:
+    """Kind and strength, or None where the name is of something else than one of ``kinds``.
+
+    >>> parse_corruption("dropped-words-3", ["typos", "dropped-words"])
+    ('dropped-words', 3)
+    >>> parse_corruption("wnut17", ["typos"]) is None
+    True
+    """
+    parts = re.fullmatch(r"(.+)-(\d+)", name)
+    if parts is None or parts[1] not in kinds:
+        return None
+    return parts[1], check_strength(int(parts[2]), name)
+
+
+def check_strength(strength: int, told: object = None) -> int:
+    """The strength, if it is one; ``told`` is what the error quotes in its place."""
+    if strength not in STRENGTHS or isinstance(strength, bool):
+        got = strength if told is None else told
+        raise InputError(f"The strength of a corruption is 1, 2, 3, 4 or 5, got {got!r}.")
+    return strength
