@@ -1,6 +1,23 @@
 """The audit: everything that one look at a file of predictions should tell."""
 
-from calibrant.audit.record import Audit, ClassRow, EntityView, Measure, Mistake
+from calibrant.audit.record import (
+    Audit,
+    ClassRow,
+    EntityView,
+    ImageRow,
+    Measure,
+    Mistake,
+    PixelView,
+)
 from calibrant.audit.run import audit
 
-__all__ = ["Audit", "ClassRow", "EntityView", "Measure", "Mistake", "audit"]
+__all__ = [
+    "Audit",
+    "ClassRow",
+    "EntityView",
+    "ImageRow",
+    "Measure",
+    "Mistake",
+    "PixelView",
+    "audit",
+]

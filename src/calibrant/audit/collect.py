@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from calibrant.arrays import to_numpy
 from calibrant.audit.entities import EntitySums, Sentences, entity_sums
+from calibrant.audit.pixels import PixelSums
 from calibrant.audit.record import Mistake
+from calibrant.audit.sample import Sample
 from calibrant.metrics import (
     Bins,
     CalibrationState,
@@ -40,6 +42,7 @@ class Collector:
     by: str | None = "auto"
     reduction: Reduction = "product"
     mistakes_shown: int = 20
+    sample: Sample = field(default_factory=lambda: Sample(10_000_000))
 
     rows: int = 0
     ignored: int = 0
@@ -51,7 +54,7 @@ class Collector:
     mistakes: list[Mistake] = field(default_factory=list)
     parts: list[Predictions] | None = field(default_factory=list)  # None: too many to keep
     entities: EntitySums | None = None
-    _confidences: list[Confidences] = field(default_factory=list)
+    pixels: PixelSums | None = None
     _sentences: Sentences | None = None
 
     def add(self, chunk: Predictions) -> None:
@@ -60,14 +63,15 @@ class Collector:
             self._start(chunk)
         self.ignored += chunk.ignored
         block = assign_blocks(chunk, self.by, self.blocks, start=self.rows)
-        added = accumulate(chunk, self.bins, block=block, blocks=self.blocks)
-        self.state = added if self.state is None else self.state + added
+        self._add_state(chunk, block)
         confidence, predicted, correct = top_label(chunk)
-        self._confidences.append(Confidences(confidence, correct, block.astype(np.int16)))
+        self.sample.add(Confidences(confidence, correct, block.astype(np.int16)), self.rows)
         self._note_mistakes(chunk, confidence, predicted, correct)
         self._keep(chunk)
         if self._sentences is not None:
             self._add_sentences(self._sentences.whole(chunk))
+        if self.pixels is not None:
+            self.pixels.add(chunk, block)
         self.rows += len(chunk)
 
     def finish(self) -> None:
@@ -77,8 +81,8 @@ class Collector:
 
     @property
     def confidences(self) -> Confidences:
-        """All confidences with their blocks."""
-        return Confidences.concatenate(self._confidences)
+        """The confidences with their blocks: all, or of a long stream a sample."""
+        return self.sample.confidences
 
     def _start(self, chunk: Predictions) -> None:
         self.kind, self.dtype = chunk.kind, str(chunk.scores.dtype).removeprefix("torch.")
@@ -88,6 +92,19 @@ class Collector:
         self.blocks = max(_FEWEST_BLOCKS, min(_MOST_BLOCKS, _SUMS // sums))
         if chunk.label_names is not None and is_bio(chunk.label_names):
             self._sentences = Sentences()
+        if "image" in chunk.groups:
+            self.pixels = PixelSums(self.blocks, self.bins)
+
+    def _add_state(self, chunk: Predictions, block: np.ndarray) -> None:
+        if self.state is None or not len(chunk) or (block != block[0]).any():
+            added = accumulate(chunk, self.bins, block=block, blocks=self.blocks)
+            self.state = added if self.state is None else self.state + added
+            return
+        # One image: sums of its own block alone, not a table of all blocks for each.
+        part = accumulate(chunk, self.bins)
+        for name in CalibrationState.SUMS:
+            getattr(self.state, name)[block[0]] += getattr(part, name)
+        self.state = replace(self.state, ignored=self.state.ignored + part.ignored)
 
     def _keep(self, chunk: Predictions) -> None:
         if self.parts is None:

@@ -93,6 +93,17 @@ MEANINGS: dict[str, Callable[[float], str]] = {
     "entity_auroc": lambda v: (
         f"A right entity is more confident than a wrong one {percent(v)} of the time."
     ),
+    "mean_iou": lambda v: (
+        f"Regions found and true ones share {percent(v)} of their pixels, averaged over classes."
+    ),
+    "accuracy_inside": lambda v: f"{percent(v)} of the pixels away from borders are right.",
+    "accuracy_border": lambda v: f"{percent(v)} of the pixels near borders are right.",
+    "ece_inside": lambda v: f"Away from borders, confidence misses accuracy by {points(v)}.",
+    "ece_border": lambda v: f"Near borders, confidence misses accuracy by {points(v)}.",
+    "image_ece_median": lambda v: (
+        f"Half of the images, each by itself, are further off than {points(v)}."
+    ),
+    "image_ece_high": lambda v: f"One image in ten is further off than {points(v)}.",
     "apcr": lambda v: f"F1² / ECE = {v:.1f}; higher is a better trade of performance and trust.",
 }
 

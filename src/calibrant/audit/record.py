@@ -9,8 +9,9 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from calibrant.metrics import CalibrationState, Confidences
+from calibrant.metrics.scene import Scene
 
-__all__ = ["Audit", "ClassRow", "EntityView", "Measure", "Mistake"]
+__all__ = ["Audit", "ClassRow", "EntityView", "ImageRow", "Measure", "Mistake", "PixelView"]
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,31 @@ class EntityView:
 
 
 @dataclass(frozen=True)
+class ImageRow:
+    """How the pixels of one image fare, ignored ones not counted."""
+
+    name: str
+    pixels: int
+    confidence: float
+    accuracy: float
+    ece: float
+
+    @property
+    def gap(self) -> float:
+        """Confidence − accuracy; positive is overconfident."""
+        return self.confidence - self.accuracy
+
+
+@dataclass(frozen=True, eq=False)
+class PixelView:
+    """The view of predictions that are the pixels of images."""
+
+    measures: tuple[Measure, ...]
+    images: tuple[ImageRow, ...]  # worst first
+    scenes: tuple[Scene, ...] = ()  # to be looked at
+
+
+@dataclass(frozen=True)
 class Audit:
     """What :func:`audit` found."""
 
@@ -75,6 +101,7 @@ class Audit:
     mistakes: tuple[Mistake, ...]  # most confident first
     entities: EntityView | None
     provenance: Mapping[str, Any]  # file names and hashes, n, ignored, bins, edges, dtype, versions
+    pixels: PixelView | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the confidences of single examples, ready for JSON."""
@@ -86,12 +113,19 @@ class Audit:
                 "types": [asdict(row) for row in self.entities.types],
                 "state": json.loads(self.entities.state.to_json()),
             }
+        pixels = None
+        if self.pixels is not None:
+            pixels = {
+                "measures": _measures(self.pixels.measures),
+                "images": [asdict(row) for row in self.pixels.images],
+            }
         return {
             "measures": _measures(self.measures),
             "verdict": list(self.verdict),
             "classes": [asdict(row) for row in self.classes],
             "mistakes": [_mistake(row) for row in self.mistakes],
             "entities": entities,
+            "pixels": pixels,
             "label_names": list(self.label_names),
             "state": json.loads(self.state.to_json()),
             "provenance": dict(self.provenance),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import platform
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -15,7 +16,9 @@ from calibrant.audit.collect import Collector, collected
 from calibrant.audit.entities import entity_view
 from calibrant.audit.estimate import Estimator
 from calibrant.audit.meaning import MEANINGS, verdict
+from calibrant.audit.pixels import pixel_view
 from calibrant.audit.record import Audit, ClassRow, Measure
+from calibrant.audit.sample import Sample
 from calibrant.errors import InputError
 from calibrant.metrics import (
     Bins,
@@ -42,6 +45,7 @@ from calibrant.metrics import (
 )
 from calibrant.metrics.bins import Closed
 from calibrant.metrics.entities import Reduction
+from calibrant.metrics.scene import Scene
 from calibrant.predictions import Predictions
 
 __all__ = ["audit"]
@@ -75,6 +79,8 @@ def audit(
     reduction: Reduction = "product",
     mistakes: int = 20,
     seed: int = 0,
+    sample: int = 10_000_000,
+    scenes: Sequence[Scene] = (),
     provenance: Mapping[str, Any] | None = None,
 ) -> Audit:
     """How far can these confidences be trusted?
@@ -83,7 +89,11 @@ def audit(
     no more than a few numbers per example are kept. Intervals come from ``bootstrap`` replicates
     (0: none) over groups named by ``by`` (sentence or image where there is one, else examples).
     Labels in BIO, IOB1 or BIOES tags add a view of entities, whose confidence is the ``reduction``
-    of that of their words.
+    of that of their words. Predictions with a group ``image`` are pixels: they add a view of
+    images, with ``scenes`` to be looked at, and where there is a group ``border`` one of borders.
+
+    Metrics that sort (adaptive ECE, AURC, …) need every confidence: of more than ``sample``
+    examples they are those of a seeded sample of at most so many, and say so.
 
     >>> p = Predictions.from_probabilities([0.9] * 100, [1] * 70 + [0] * 30)
     >>> print(audit(p, bootstrap=0).verdict[0])
@@ -92,8 +102,9 @@ def audit(
     estimate = Estimator(bootstrap, level, seed)  # Its settings are checked before the long part.
     if bins > MOST_BINS:
         raise InputError(f"audit expects at most {MOST_BINS:,} bins, got {bins:,}.")
+    kept = Sample(sample, seed)
     chunks = [source] if isinstance(source, Predictions) else source
-    found = collected(chunks, Collector(Bins(bins, closed), by, reduction, mistakes))
+    found = collected(chunks, Collector(Bins(bins, closed), by, reduction, mistakes, kept))
     if found.state is None or not found.rows:
         raise InputError(
             "Nothing to audit: "
@@ -104,6 +115,9 @@ def audit(
     entities = None
     if found.entities is not None:
         entities = entity_view(found.entities, found.state, reduction, estimate)
+    pixels = None
+    if found.pixels is not None:
+        pixels = pixel_view(found.pixels, found.state, estimate, scenes)
     settings = {"bootstrap": bootstrap, "level": level, "by": found.by, "seed": seed}
     return Audit(
         label_names=found.label_names,
@@ -115,6 +129,7 @@ def audit(
         mistakes=tuple(found.mistakes),
         entities=entities,
         provenance={**(provenance or {}), **_provenance(found), **settings},
+        pixels=pixels,
     )
 
 
@@ -133,7 +148,11 @@ def _measures(found: Collector, estimate: Estimator) -> tuple[Measure, ...]:
         ("risk_at_coverage", "Risk at 80 % coverage", partial(risk_at_coverage, coverage=COVERAGE)),
         ("coverage_at_risk", "Coverage at 5 % risk", partial(coverage_at_risk, risk=RISK)),
     )
-    measures += [estimate(*entry, confidences) for entry in sorted_metrics]
+    sampled = [estimate(*entry, confidences) for entry in sorted_metrics]
+    if not found.sample.whole:
+        said = f" From a sample of {len(confidences):,} of {found.rows:,} examples."
+        sampled = [replace(measure, meaning=measure.meaning + said) for measure in sampled]
+    measures += sampled
     if found.parts:  # It needs every probability, so there is none for a long stream.
         value = adaptive_classwise_ece(Predictions.concatenate(found.parts), bins)
         name = "adaptive_classwise_ece"
@@ -164,6 +183,7 @@ def _provenance(found: Collector) -> dict[str, Any]:
     return {
         "n": found.rows,
         "ignored": found.ignored,
+        **({} if found.sample.whole else {"sampled": len(found.sample.confidences)}),
         "classes": len(found.label_names),
         "kind": found.kind,
         "dtype": found.dtype,

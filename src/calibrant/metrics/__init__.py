@@ -8,12 +8,15 @@ from calibrant.metrics.binned import classwise_ece, debiased_ece, ece, mce, over
 from calibrant.metrics.bins import Bins
 from calibrant.metrics.blocks import assign_blocks
 from calibrant.metrics.bootstrap import interval, replicate
+from calibrant.metrics.borders import near_border
 from calibrant.metrics.chance import chance_ece
 from calibrant.metrics.confidences import Confidences, confidences, top_label
 from calibrant.metrics.entities import entity_confidences, entity_state, without_outside
 from calibrant.metrics.entity_selective import entity_risk_coverage
 from calibrant.metrics.kolmogorov_smirnov import ks_error
 from calibrant.metrics.match_counts import MatchCounts, f1
+from calibrant.metrics.overlap import class_iou, mean_iou
+from calibrant.metrics.scene import Scene, pixel_predictions
 from calibrant.metrics.scores import accuracy, brier, error, mean_confidence, nll
 from calibrant.metrics.selective import (
     RiskCoverage,
@@ -38,6 +41,7 @@ __all__ = [
     "Confidences",
     "MatchCounts",
     "RiskCoverage",
+    "Scene",
     "Spans",
     "Steps",
     "TagSet",
@@ -53,6 +57,7 @@ __all__ = [
     "bin_confidences",
     "brier",
     "chance_ece",
+    "class_iou",
     "classwise_ece",
     "confidences",
     "coverage_at_risk",
@@ -72,8 +77,11 @@ __all__ = [
     "ks_error",
     "mce",
     "mean_confidence",
+    "mean_iou",
+    "near_border",
     "nll",
     "overconfidence_error",
+    "pixel_predictions",
     "replicate",
     "risk_at_coverage",
     "risk_coverage_curve",

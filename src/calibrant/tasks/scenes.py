@@ -11,7 +11,7 @@ import numpy as np
 from calibrant.errors import InputError, unknown_name
 from calibrant.tasks.catalogue import find_folder
 from calibrant.tasks.mask_folder import read_mask_folder
-from calibrant.tasks.shapes import CLASSES, generate_shapes
+from calibrant.tasks.shapes import CLASSES, SIDE, generate_shapes
 
 __all__ = ["SHAPES", "Example", "Scenes", "load_scenes"]
 
@@ -41,14 +41,14 @@ def load_scenes(
 ) -> Scenes:
     """Scenes by name: ``shapes`` (:mod:`.shapes`), or a folder of masks (:mod:`.mask_folder`).
 
-    ``size`` is the side to which all images are brought; that of the shapes is 64 without it. The
+    ``size`` is the side to which all images are brought; that of the shapes is 48 without it. The
     number of shapes in a split may be given too: ``load_scenes("shapes", train=1000)``. Missing
     splits of a folder are carved from its training split, seeded, and noted.
     """
     if size is not None and size < 8:
         raise InputError(f"Images to segment have at least 8 pixels a side, got size {size}.")
     if name == SHAPES:
-        return Scenes(name, generate_shapes(seed, size or 64, **sizes), CLASSES)
+        return Scenes(name, generate_shapes(seed, size or SIDE, **sizes), CLASSES)
     if sizes:
         raise InputError(f"'{name}' has the splits that it has: only '{SHAPES}' takes their sizes.")
     folder = find_folder(name, "segmentation", directory)

@@ -17,10 +17,11 @@ import numpy as np
 from calibrant.errors import InputError
 from calibrant.predictions import IGNORED
 
-__all__ = ["CLASSES", "SIZES", "Style", "generate_scenes", "generate_shapes"]
+__all__ = ["CLASSES", "SIDE", "SIZES", "Style", "generate_scenes", "generate_shapes"]
 
 CLASSES = ("background", "circle", "rectangle", "triangle", "ring")
-SIZES = {"train": 160, "dev": 60, "test": 120, "ood": 80}
+SIZES = {"train": 96, "dev": 48, "test": 120, "ood": 80}
+SIDE = 48
 # Red, green and blue of each class, about which its shapes differ so much that classes overlap.
 _COLOURS = np.array(
     [(0, 0, 0), (200, 80, 70), (70, 110, 210), (80, 180, 80), (205, 180, 70)], np.float64
@@ -60,7 +61,7 @@ _STYLES = {"train": _FAMILIAR, "dev": _FAMILIAR, "test": _FAMILIAR, "ood": _FORE
 
 
 def generate_shapes(
-    seed: int = 0, side: int = 64, void: float = 0.75, **sizes: int
+    seed: int = 0, side: int = SIDE, void: float = 0.75, **sizes: int
 ) -> dict[str, list[Example]]:
     """Train, dev, test and ood scenes of ``side`` × ``side`` pixels.
 
@@ -86,7 +87,7 @@ def generate_shapes(
 
 def generate_scenes(
     count: int,
-    side: int = 64,
+    side: int = SIDE,
     style: Style = _FAMILIAR,
     seed: int | Sequence[int] = 0,
     void: float = 0.75,

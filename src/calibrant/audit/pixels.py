@@ -1,0 +1,94 @@
+"""The part of an audit that looks at images: overlap, borders, and each image by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from calibrant.audit.estimate import Estimator
+from calibrant.audit.meaning import MEANINGS
+from calibrant.audit.record import ImageRow, Measure, PixelView
+from calibrant.metrics import Bins, CalibrationState, accumulate, accuracy, ece, mean_iou
+from calibrant.metrics.scene import Scene
+from calibrant.predictions import Predictions
+
+__all__ = ["PixelSums", "pixel_view"]
+
+
+class PixelSums:
+    """Sums per bootstrap block inside and near borders, and per image over bins of confidence.
+
+    Memory grows with the number of images, 3 numbers per bin of each, and not with their pixels.
+    """
+
+    def __init__(self, blocks: int, bins: Bins) -> None:
+        self.blocks, self.bins = blocks, bins
+        self.regions: CalibrationState | None = None  # (blocks, 2): inside, near a border
+        self.images: dict[str | int | float, np.ndarray] = {}  # (3, bins): count, claimed, right
+
+    def add(self, chunk: Predictions, block: np.ndarray) -> None:
+        """Add a chunk with the groups ``image`` and, where there is one, ``border``."""
+        if not len(chunk):
+            return
+        names, first, image = np.unique(
+            chunk.groups["image"], return_index=True, return_inverse=True
+        )
+        near = chunk.groups.get("border", np.zeros(len(chunk))).astype(bool)
+        part = accumulate(
+            chunk, self.bins, classwise=False, block=2 * image + near, blocks=2 * len(names)
+        )
+        if self.regions is None and "border" in chunk.groups:
+            shape = (self.blocks, 2)
+            self.regions = CalibrationState.empty(
+                chunk.classes, self.bins, classwise=False, blocks=shape
+            )
+        for number, name in enumerate(names.tolist()):
+            rows = slice(2 * number, 2 * number + 2)
+            if self.regions is not None:
+                for field in CalibrationState.SUMS:
+                    sums = getattr(self.regions, field)
+                    sums[block[first[number]]] += getattr(part, field)[rows]
+            tables = (part.top_count, part.top_confidence, part.top_correct)
+            added = np.stack([table[rows].sum(axis=0) for table in tables])
+            self.images[name] = self.images.get(name, 0) + added
+
+
+def pixel_view(
+    sums: PixelSums, state: CalibrationState, estimate: Estimator, scenes: Sequence[Scene]
+) -> PixelView:
+    """The measures of images; ``state`` is the blocked state of all pixels."""
+    measures = [estimate("mean_iou", "Mean IoU", mean_iou, state)]
+    if sums.regions is not None:
+        for side, name in enumerate(("inside", "border")):
+            part = replace(
+                sums.regions,
+                **{f: getattr(sums.regions, f)[:, side] for f in CalibrationState.SUMS},
+            )
+            where = "near borders" if side else "away from borders"
+            measures += [
+                estimate(f"accuracy_{name}", f"Accuracy {where}", accuracy, part),
+                estimate(f"ece_{name}", f"ECE {where}", ece, part),
+            ]
+    rows = _image_rows(sums)
+    errors = np.array([row.ece for row in rows])
+    for share, name in ((0.5, "image_ece_median"), (0.9, "image_ece_high")):
+        title = "Median ECE of an image" if share == 0.5 else "ECE of an image, 90th percentile"
+        value = float(np.quantile(errors, share))
+        measures.append(Measure(name, title, value, meaning=MEANINGS[name](value)))
+    return PixelView(tuple(measures), rows, tuple(scenes))
+
+
+def _image_rows(sums: PixelSums) -> tuple[ImageRow, ...]:
+    """The images, the furthest off first."""
+    rows = []
+    for name, (count, claimed, right) in sums.images.items():
+        n = count.sum()
+        error = np.abs(right - claimed).sum() / n
+        rows.append(
+            ImageRow(
+                str(name), int(n), float(claimed.sum() / n), float(right.sum() / n), float(error)
+            )
+        )
+    return tuple(sorted(rows, key=lambda row: -row.ece))

@@ -1,0 +1,42 @@
+"""Which pixels lie near a border of their mask: there models err, and there calibration is hard."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from calibrant.errors import InputError
+
+__all__ = ["near_border"]
+
+
+def near_border(mask: np.ndarray, width: int = 3) -> np.ndarray:
+    """True where another label lies within ``width`` pixels, across, along or diagonally.
+
+    ``mask`` has shape (…, height, width). Ignored pixels (−100) are a label too: the void band
+    along an object is where its border is. The edge of the image is no border.
+
+    >>> near_border(np.array([[0, 0, 0, 0, 1, 1]]), width=1)
+    array([[False, False, False,  True,  True, False]])
+    """
+    mask = np.asarray(mask)
+    if mask.ndim < 2 or mask.dtype.kind not in "iu":
+        raise InputError(
+            "near_border expects a mask (…, height, width) of class numbers, got "
+            f"{mask.dtype} {mask.shape}."
+        )
+    if isinstance(width, bool) or int(width) != width or width < 0:
+        raise InputError(f"near_border expects a whole number of pixels ≥ 0, got {width!r}.")
+    low, high = mask, mask
+    for axis in (-2, -1):
+        low, high = _extreme(np.minimum, low, width, axis), _extreme(np.maximum, high, width, axis)
+    return np.asarray(low != high)
+
+
+def _extreme(choose: np.ufunc, values: np.ndarray, width: int, axis: int) -> np.ndarray:
+    """The least or largest value within ``width`` places along an axis."""
+    values = np.moveaxis(values, axis, -1)
+    found = values.copy()
+    for shift in range(1, min(width, values.shape[-1] - 1) + 1):
+        choose(found[..., shift:], values[..., :-shift], out=found[..., shift:])
+        choose(found[..., :-shift], values[..., shift:], out=found[..., :-shift])
+    return np.moveaxis(found, -1, axis)
