@@ -173,7 +173,11 @@ def test_ranks_are_scipys(found):
 
 
 @given(
-    arrays(float, st.tuples(st.integers(3, 6), st.integers(3, 6)), elements=st.integers(0, 9).map(float))
+    arrays(
+        float,
+        st.tuples(st.integers(3, 6), st.integers(3, 6)),
+        elements=st.integers(0, 9).map(float),
+    )
 )
 def test_friedman_is_scipys(costs):
     n, k = costs.shape

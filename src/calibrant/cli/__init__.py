@@ -17,7 +17,7 @@ __all__ = ["main"]
 
 # Command → module. The modules import what they need when they run, so that --help is quick.
 COMMANDS = (
-    "audit", "compare", "fit", "apply", "train", "predict", "bench", "list", "demo",
+    "audit", "compare", "fit", "apply", "train", "predict", "bench", "report", "list", "demo",
 )  # fmt: skip
 
 BAD_INPUT = 2

@@ -13,9 +13,9 @@ from calibrant.plots.palette import ACCURACY, INK, MUTED
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["Point", "spaced", "trade_off"]
+__all__ = ["LINE", "Point", "spaced", "trade_off"]
 
-_LINE = 10 / 72  # Inches from one label to the next.
+LINE = 10 / 72  # Inches from one label to the next.
 
 
 class Point(NamedTuple):
@@ -59,7 +59,7 @@ def trade_off(points: Iterable[Point], ax: Axes | None = None, *, title: str | N
 def _label(ax: Axes, points: Sequence[Point]) -> None:
     points = sorted(points, key=lambda p: p.f1)
     low, high = ax.get_ylim()
-    gap = _LINE / (ax.bbox.height / ax.figure.dpi)
+    gap = LINE / (ax.bbox.height / ax.figure.dpi)
     heights = spaced([(100 * p.f1 - low) / (high - low) for p in points], gap)
     for p, height in zip(points, heights, strict=True):
         ax.annotate(

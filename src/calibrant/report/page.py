@@ -18,7 +18,7 @@ from calibrant.report.markup import Markup, join
 from calibrant.report.numbers import count, counted
 from calibrant.report.sections import sections
 
-__all__ = ["render_report", "write_report"]
+__all__ = ["render_page", "render_report", "write_report"]
 
 
 def write_report(
@@ -45,7 +45,16 @@ def render_report(audits: Mapping[str, Audit] | Audit, opening: Markup | None = 
     named = {"audit": audits} if isinstance(audits, Audit) else dict(audits)
     if not named:
         raise InputError("A report needs at least one audit, got none.")
-    style, script = _asset("style.css"), _asset("script.js")
+    return render_page(
+        "Calibration audit" if len(named) == 1 else _title(named),
+        _summary(next(iter(named.values()))),
+        join([opening, sections(named)]),
+    )
+
+
+def render_page(title: str, summary: str, body: Markup, style: str = "") -> str:
+    """A whole page around ``body``; ``style`` comes after the style that all reports share."""
+    style, script = _asset("style.css") + style, _asset("script.js")
     policy = (
         f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; "
         "img-src data:; base-uri 'none'; form-action 'none'"
@@ -53,17 +62,17 @@ def render_report(audits: Mapping[str, Audit] | Audit, opening: Markup | None = 
     return Template(_asset("page.html")).substitute(
         policy=policy,
         version=calibrant.__version__,
-        title="Calibration audit" if len(named) == 1 else _title(named),
-        summary=html.escape(_summary(next(iter(named.values())))),
+        title=html.escape(title),
+        summary=html.escape(summary),
         style=style,
-        sections=join([opening, sections(named)]),
+        sections=body,
         script=script,
     )
 
 
 def _title(audits: Mapping[str, Audit]) -> str:
     names = [name if len(name) <= 60 else name[:59] + "…" for name in audits]
-    return html.escape("Calibration audit: " + " and ".join(names))
+    return "Calibration audit: " + " and ".join(names)
 
 
 def _summary(audit: Audit) -> str:

@@ -8,13 +8,13 @@ from calibrant.audit import ClassRow, Measure, Mistake
 from calibrant.report.markup import Markup, join, tag, user_text
 from calibrant.report.numbers import DASH, count, interval, number, percent, points, signed
 
-__all__ = ["class_table", "measure_table", "mistake_table", "plain_table"]
+__all__ = ["MOST_ROWS", "class_table", "measure_table", "mistake_table", "plain_table", "table_box"]
 
 # Rows shown of long lists; the rest is counted in words.
 MOST_ROWS = 25
 
 # How names end of which higher is better, and of which neither is; for all others lower is.
-_HIGHER_IS_BETTER = ("accuracy", "apcr", "auroc", "coverage_at_risk", "f1")
+_HIGHER_IS_BETTER = ("accuracy", "apcr", "auroc", "coverage_at_risk", "f1", "iou")
 _NEITHER = ("confidence",)
 
 
@@ -26,7 +26,7 @@ def measure_table(columns: Mapping[str, Sequence[Measure]]) -> Markup:
     heads = [tag("th", "Measure", scope="col"), *map(_number_head, values)]
     heads.append(tag("th", "What it means", scope="col", class_="meaning"))
     rows = [_measure_row(key, found) for key in names]
-    return _table("Measures", heads, rows, f"measures by-{len(values)}")
+    return table_box("Measures", heads, rows, f"measures by-{len(values)}")
 
 
 def _measure_row(key: str, found: Mapping[str, Mapping[str, Measure]]) -> Markup:
@@ -70,7 +70,7 @@ def class_table(rows: Sequence[ClassRow], what: str = "Class") -> Markup:
         )
         for row in rows[:MOST_ROWS]
     ]
-    return join([_table(f"{what} by gap", heads, body), _more(len(rows), len(body))])
+    return join([table_box(f"{what} by gap", heads, body), _more(len(rows), len(body))])
 
 
 def _gap(gap: float) -> Markup:
@@ -97,21 +97,21 @@ def mistake_table(mistakes: Sequence[Mistake]) -> Markup:
         )
         for mistake in shown
     ]
-    table = _table("Most confident mistakes", [_number_head("Confidence"), *heads], body)
+    table = table_box("Most confident mistakes", [_number_head("Confidence"), *heads], body)
     return join([table, _more(len(mistakes), len(body))])
 
 
 def plain_table(label: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Markup:
     """A table of ready numbers."""
     body = [tag("tr", *(tag("td", cell, class_="number") for cell in row)) for row in rows]
-    return _table(label, [*map(_number_head, heads)], body)
+    return table_box(label, [*map(_number_head, heads)], body)
 
 
 def _number_head(words: str) -> Markup:
     return tag("th", words, scope="col", class_="number")
 
 
-def _table(label: str, heads: Sequence[str], rows: Sequence[Markup], class_: str = "") -> Markup:
+def table_box(label: str, heads: Sequence[str], rows: Sequence[Markup], class_: str = "") -> Markup:
     """A table in a box of its own, which scrolls where the screen is narrow; the page does not."""
     table = tag(
         "table", tag("thead", tag("tr", *heads)), tag("tbody", *rows), class_=class_ or None

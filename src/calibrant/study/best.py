@@ -45,9 +45,7 @@ def _p(ones: Values, others: Values, itself: bool) -> float:
     return t_p([x - y for x, y in zip(a, b, strict=True)]) if a else math.nan
 
 
-def paired_values(
-    ones: Values, others: Values
-) -> tuple[list[float], list[float], list[Hashable]]:
+def paired_values(ones: Values, others: Values) -> tuple[list[float], list[float], list[Hashable]]:
     """The values of the keys that both have, and these keys.
 
     >>> paired_values({"a": 1.0, "b": 2.0}, {"b": 3.0, "c": 4.0})

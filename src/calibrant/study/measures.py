@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from calibrant.errors import unknown_name
 from calibrant.study.runs import Run
 
-__all__ = ["METRICS", "SHIFT_METRICS", "Measure", "maps_of", "measures_of"]
+__all__ = ["METRICS", "SHIFT_METRICS", "Measure", "check_metrics", "maps_of", "measures_of"]
 
-METRICS = ("entity_f1", "ece", "apcr")
+# Those of the tables where nothing else is asked for; accuracy stands in for a missing F1.
+METRICS = ("entity_f1", "accuracy", "ece", "apcr")
 SHIFT_METRICS = ("accuracy", "ece", "aurc", "auroc")
 
 # Name → what a table calls it, and its decimals; all others have their own name and four.
@@ -87,23 +88,35 @@ def maps_of(runs: Iterable[Run]) -> list[str]:
 
 
 def measures_of(
-    runs: Sequence[Run], metrics: Sequence[str] = METRICS, part: str = "test"
+    runs: Sequence[Run], metrics: Sequence[str] | None = None, part: str = "test"
 ) -> list[Measure]:
     """The columns that the runs have values for; a metric that a map never changes comes once."""
+    known = {name for run in runs for map_ in maps_of([run]) for name in run.part(map_, part)}
     found = []
     for map_ in maps_of(runs):
-        for metric in metrics:
+        for metric in _chosen(metrics, known):
             measure, plain = Measure(metric, map_, part), Measure(metric, "identity", part)
             values = [measure.of(run) for run in runs]
             if all(map(math.isnan, values)):
                 continue
             if map_ == "identity" or not _same(values, [plain.of(run) for run in runs]):
                 found.append(measure)
-    known = {name for run in runs for m in run.record.results.values() for name in m.get(part, {})}
-    for metric in metrics:
-        if part == "test" and metric not in known:
-            raise unknown_name("metric", metric, known)
     return found
+
+
+def check_metrics(runs: Iterable[Run], metrics: Iterable[str]) -> None:
+    """Refuse a metric that no record has."""
+    known = {name for run in runs for map_ in maps_of([run]) for name in run.part(map_)}
+    for metric in metrics:
+        if metric not in known:
+            raise unknown_name("metric", metric, known)
+
+
+def _chosen(metrics: Sequence[str] | None, known: Collection[str]) -> list[str]:
+    if metrics is not None:
+        return [metric for metric in metrics if metric in known]
+    without = "accuracy" if "entity_f1" in known else ""
+    return [metric for metric in METRICS if metric in known and metric != without]
 
 
 def _same(ones: Sequence[float], others: Sequence[float]) -> bool:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from calibrant.study.measures import Measure
+from calibrant.study.measures import measures_of
 from calibrant.study.runs import Run, cells
 
 __all__ = ["missing", "origins"]
@@ -25,7 +25,12 @@ def origins(runs: Sequence[Run]) -> dict[str, Any]:
     }
     notes = {
         corpus: sorted(
-            {n for run in runs if run.corpus == corpus for n in run.record.training.get("notes", [])}
+            {
+                n
+                for run in runs
+                if run.corpus == corpus
+                for n in run.record.training.get("notes", [])
+            }
         )
         for corpus in found["corpora"]
     }
@@ -61,9 +66,7 @@ def _training(runs: Sequence[Run]) -> dict[str, Any]:
         return {"steps and seconds": "not recorded"}
     seconds = sum(float(run.record.training["seconds"]) for run in timed)
     steps = sum(int(run.record.training["steps"]) for run in timed)
-    sentences = sum(
-        int(run.record.training["steps"]) * run.record.recipe.batch for run in timed
-    )
+    sentences = sum(int(run.record.training["steps"]) * run.record.recipe.batch for run in timed)
     return {
         "records with times": len(timed),
         "steps": steps,
@@ -75,7 +78,7 @@ def _training(runs: Sequence[Run]) -> dict[str, Any]:
     }
 
 
-def missing(runs: Sequence[Run], measures: Sequence[Measure]) -> list[str]:
+def missing(runs: Sequence[Run], metrics: Sequence[str] | None = None) -> list[str]:
     """Seeds that other cells of the same corpus have, and numbers that records lack."""
     said = []
     units: dict[str, list[Run]] = {}
@@ -91,7 +94,7 @@ def missing(runs: Sequence[Run], measures: Sequence[Measure]) -> list[str]:
         for gone, names in sorted(lacking.items()):
             word = "seed" if len(gone) == 1 else "seeds"
             said.append(f"{unit}: {word} {', '.join(map(str, gone))} of {_listed(names)}.")
-        for measure in measures:
+        for measure in measures_of(members, metrics):
             names = [run.key for run in members if math.isnan(measure.of(run))]
             if names:
                 said.append(f"{unit}: {measure.title} in {_listed(names)}.")

@@ -62,9 +62,7 @@ def pooled_table(
     """The same averaged over head widths; None where there is one, or no method has them all."""
     widths = sorted({run.width for run in runs})
     found = _gather(runs, lambda run: (run.shown, *_asked(run), run.method, run.extra))
-    found = {
-        key: cell for key, cell in found.items() if {run.width for run in cell} == set(widths)
-    }
+    found = {key: cell for key, cell in found.items() if {run.width for run in cell} == set(widths)}
     if len(widths) < 2 or not found:
         return None
     bold = _bold(found, measures, dict.fromkeys(found, 0), lambda run: (run.width, run.seed))
@@ -147,9 +145,7 @@ def with_several_depths(runs: Sequence[Run]) -> list[Run]:
     return [run for run in runs if len(depths[run.width]) > 1]
 
 
-def _gather(
-    runs: Iterable[Run], identity: Callable[[Run], Identity]
-) -> dict[Identity, list[Run]]:
+def _gather(runs: Iterable[Run], identity: Callable[[Run], Identity]) -> dict[Identity, list[Run]]:
     found: dict[Identity, list[Run]] = {}
     for run in runs:
         found.setdefault(identity(run), []).append(run)

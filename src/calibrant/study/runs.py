@@ -26,6 +26,8 @@ _FIRST = (
 )  # fmt: skip
 # What the tables have places for; every other key that differs makes a setting of its own.
 _AXES = ("data", "method", "method_options", "head_width", "head_depth", "seed")
+# What a run was tested on besides does not change the run.
+_BESIDES = "shift"
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,12 +56,16 @@ class Run:
         """Runs of two methods with the same of this belong together."""
         return (self.width, self.depth, self.extra, self.seed)
 
-    def value(self, metric: str, map_: str = "identity", part: str = "test") -> float:
-        """A number of the record; NaN where it has none. ``part`` may be "shift/NAME"."""
+    def part(self, map_: str, part: str = "test") -> Mapping[str, Any]:
+        """The numbers of a part, which may be "shift/NAME", after a map; none where it has none."""
         found: Any = self.record.results.get(map_, {})
         for name in part.split("/", 1):
             found = found.get(name, {})
-        return float(found.get(metric, math.nan))
+        return found if isinstance(found, Mapping) else {}
+
+    def value(self, metric: str, map_: str = "identity", part: str = "test") -> float:
+        """A number of the record; NaN where it has none."""
+        return float(self.part(map_, part).get(metric, math.nan))
 
 
 def read_all(paths: Iterable[str | Path]) -> list[Record]:
@@ -90,13 +96,13 @@ def _content(record: Record) -> str:
 
 def arrange(records: Iterable[Record], by: Sequence[str] = ()) -> list[Run]:
     """Every record in its place, in an order that does not depend on theirs."""
-    unique = {record.recipe.key: record for record in records}
+    unique = list(_trainings(records).values())
     if not unique:
         raise InputError("A study needs at least one record, got none.")
-    recipes = [record.recipe for record in unique.values()]
+    recipes = [record.recipe for record in unique]
     _check_keys(by, recipes)
     differing = _differing(recipes, by)
-    runs = [_run(record, by, differing) for record in unique.values()]
+    runs = [_run(record, by, differing) for record in unique]
     order = {label: place for place, label in enumerate(method_order({r.shown for r in runs}))}
 
     def place(run: Run) -> tuple[Any, ...]:
@@ -119,6 +125,15 @@ def method_order(labels: Iterable[str]) -> list[str]:
     """The baseline and the paper's methods first, then by name."""
     places = {name: place for place, name in enumerate(_FIRST)}
     return sorted(labels, key=lambda label: (places.get(label.split(" ")[0], len(places)), label))
+
+
+def _trainings(records: Iterable[Record]) -> dict[str, Record]:
+    """Each training once: of two records that differ in what they were tested on besides, the
+    one that was tested on more."""
+    found: dict[str, Record] = {}
+    for record in sorted(records, key=lambda r: (-len(r.recipe.shift), r.recipe.key)):
+        found.setdefault(dataclasses.replace(record.recipe, shift=()).key, record)
+    return found
 
 
 def _place(value: Any) -> tuple[int, float, str]:
@@ -162,10 +177,12 @@ def _check_keys(by: Sequence[str], recipes: Sequence[Recipe]) -> None:
     settings = _settings(recipes[0])
     options = {key for recipe in recipes for key in recipe.method_options}
     for key, count in Counter(by).items():
-        if key in _AXES:
+        if key in (*_AXES, _BESIDES):
             raise InputError(f"--by {key}: the tables have a place for {key} already.")
         if key not in settings and key not in options:
-            raise unknown_name("key to show results by", key, {*settings, *options} - {*_AXES})
+            raise unknown_name(
+                "key to show results by", key, {*settings, *options} - {*_AXES, _BESIDES}
+            )
         if count > 1:
             raise InputError(f"--by names {key} {count} times.")
 
@@ -175,7 +192,6 @@ def _differing(recipes: Sequence[Recipe], by: Sequence[str]) -> list[str]:
     return [
         key
         for key in contents[0]
-        if key not in _AXES
-        and key not in by
+        if key not in (*_AXES, *by, _BESIDES)
         and len({json.dumps(content[key], sort_keys=True) for content in contents}) > 1
     ]

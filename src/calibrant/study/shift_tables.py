@@ -64,8 +64,7 @@ def shift_measures(runs: Sequence[Run], shift: Shift) -> list[Measure]:
 def shift_tables(runs: Sequence[Run], by: Sequence[str]) -> list[Table]:
     """One table per kind of other data of one unit."""
     return [
-        _table(measured_on(runs, shift), kind, shift, by)
-        for kind, shift in shifts_of(runs).items()
+        _table(measured_on(runs, shift), kind, shift, by) for kind, shift in shifts_of(runs).items()
     ]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from calibrant.errors import unknown_name
 from calibrant.experiments.record import Record
 from calibrant.study.comparison_table import comparison_table
-from calibrant.study.measures import METRICS, Measure, measures_of
+from calibrant.study.measures import check_metrics, measures_of
 from calibrant.study.origins import missing, origins
 from calibrant.study.result_tables import at_main_depth, depth_table, pooled_table, width_table
 from calibrant.study.runs import BASELINE, Run, arrange
@@ -27,7 +27,7 @@ class Study:
     runs: tuple[Run, ...]
     by: tuple[str, ...]
     baseline: str
-    measures: tuple[Measure, ...]
+    metrics: tuple[str, ...] | None
     tables: tuple[Table, ...]
     missing: tuple[str, ...]
     origins: dict[str, Any]
@@ -56,7 +56,7 @@ def build_study(
     *,
     by: Sequence[str] = (),
     baseline: str | None = None,
-    metrics: Sequence[str] = METRICS,
+    metrics: Sequence[str] | None = None,
 ) -> Study:
     """What records say, whatever their order.
 
@@ -70,26 +70,26 @@ def build_study(
     if baseline is not None and baseline not in methods:
         raise unknown_name("baseline", baseline, methods)
     base = baseline or BASELINE
-    measures = measures_of(runs, metrics)
-    tables = [*_summaries(runs, measures), *_by_unit(runs, measures, by, base)]
+    check_metrics(runs, metrics or ())
+    tables = [*_summaries(runs, metrics), *_by_unit(runs, metrics, by, base)]
     return Study(
         tuple(runs),
         tuple(by),
         base,
-        tuple(measures),
+        None if metrics is None else tuple(metrics),
         tuple(_named(tables)),
-        tuple(missing(runs, measures)),
+        tuple(missing(runs, metrics)),
         origins(runs),
     )
 
 
 def _by_unit(
-    runs: Sequence[Run], measures: Sequence[Measure], by: Sequence[str], baseline: str
+    runs: Sequence[Run], metrics: Sequence[str] | None, by: Sequence[str], baseline: str
 ) -> list[Table]:
     tables: list[Table | None] = []
     for unit in dict.fromkeys(run.unit for run in runs):
         members = [run for run in runs if run.unit == unit]
-        main = at_main_depth(members)
+        main, measures = at_main_depth(members), measures_of(members, metrics)
         tables += [
             pooled_table(main, measures, by),
             width_table(main, measures, by),
@@ -100,11 +100,12 @@ def _by_unit(
     return [table for table in tables if table is not None]
 
 
-def _summaries(runs: Sequence[Run], measures: Sequence[Measure]) -> list[Table]:
+def _summaries(runs: Sequence[Run], metrics: Sequence[str] | None) -> list[Table]:
     """The tables over corpora, one set per setting that has more than one corpus."""
     found: list[Table] = []
     for setting in dict.fromkeys(run.setting for run in runs):
         members = [run for run in runs if run.setting == setting]
+        measures = measures_of(members, metrics)
         units = {
             corpus: at_main_depth([run for run in members if run.corpus == corpus])
             for corpus in sorted({run.corpus for run in members})

@@ -38,7 +38,9 @@ def win_table(units: Units, measure: Measure) -> Table | None:
         return Entry("/".join(map(str, found)) if any(found) else "")
 
     keys = tuple(sorted(run.key for runs in units.values() for run in runs))
-    rows = tuple(Row((one,), tuple(entry(one, other) for other in methods), keys) for one in methods)
+    rows = tuple(
+        Row((one,), tuple(entry(one, other) for other in methods), keys) for one in methods
+    )
     return Table(
         f"wins-{measure.map}-{measure.metric}",
         f"Wins/ties/losses in {measure.title} over {len(units)} corpora",
@@ -173,7 +175,8 @@ def rank_table(units: Units, measures: Sequence[Measure]) -> Table | None:
         f"{', '.join(map(str, widths))}). Two methods differ at 5 % where their ranks are "
         f"{difference:.2f} apart (Nemenyi's critical difference for {len(methods)} methods on "
         f"{len(shared)} corpora); p: Friedman's test in Iman and Davenport's form. So few corpora "
-        "leave it little power." + (f" Not on all corpora: {', '.join(left_out)}." if left_out else ""),
+        "leave it little power."
+        + (f" Not on all corpora: {', '.join(left_out)}." if left_out else ""),
         measures=tuple(m.to_dict() for m in found),
     )
 

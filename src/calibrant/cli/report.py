@@ -1,0 +1,77 @@
+"""``calibrant report``: what do the records of many runs say together?"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+__all__ = ["add_parser", "run"]
+
+
+def add_parser(commands: Any) -> None:
+    """Add the command's options."""
+    parser = commands.add_parser(
+        "report",
+        help="tables, tests and figures from the records of runs",
+        description="Tables (mean ± interval over seeds, best in bold), paired tests against a "
+        "baseline, ranks over corpora and figures from records that 'calibrant bench' wrote. "
+        "Without -o the tables are printed as Markdown.",
+    )
+    parser.add_argument(
+        "runs", nargs="+", metavar="RUNS", type=Path, help="folders of records, .jsonl files"
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="FOLDER",
+        type=Path,
+        help="write index.html, report.md, tables as .tex and .csv, figures as .svg and .png",
+    )
+    parser.add_argument("--overwrite", action="store_true", help="replace a report that is there")
+    parser.add_argument(
+        "--by",
+        metavar="KEY[,KEY…]",
+        help="recipe keys (learning_rate, batch) or options of methods (weight) to show in columns",
+    )
+    parser.add_argument(
+        "--baseline", metavar="METHOD", help="what the others are tested against (cross_entropy)"
+    )
+    parser.add_argument(
+        "--metrics", metavar="NAME[,NAME…]", help="of the tables (entity_f1, ece, apcr)"
+    )
+    parser.add_argument("--json", action="store_true", help="print the tables as one JSON document")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Read, compute, print, write."""
+    from calibrant.study import build_study, read_all, write_study
+    from calibrant.study.markdown import markdown_report
+
+    study = build_study(
+        read_all(args.runs),
+        by=_names(args.by) or (),
+        baseline=args.baseline,
+        metrics=_names(args.metrics),
+    )
+    remarks = []
+    if args.output is not None:
+        remarks = write_study(args.output, study, overwrite=args.overwrite, inputs=args.runs)
+    if args.json:
+        print(json.dumps(study.to_dict(), allow_nan=False))
+    elif args.output is None:
+        print(markdown_report(study), end="")
+    else:
+        print(f"{len(study.runs):,} records, {len(study.tables)} tables.")
+        print(*(f"Missing: {sentence}" for sentence in study.missing), sep="\n", end="")
+        print(f"Report: {args.output / 'index.html'}")
+    for remark in remarks:
+        print(remark, file=sys.stderr)
+    return 0
+
+
+def _names(text: str | None) -> list[str] | None:
+    return None if text is None else [name.strip() for name in text.split(",") if name.strip()]

@@ -1,0 +1,219 @@
+"""What the figures of a study show, as data: drawn on the page, and by matplotlib for papers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from calibrant.study.estimate import Estimate, estimate
+from calibrant.study.labels import settings_label
+from calibrant.study.measures import Measure, maps_of, measures_of
+from calibrant.study.result_tables import at_main_depth, with_several_depths
+from calibrant.study.runs import Run
+from calibrant.study.shift_tables import measured_on, shift_measures, shifts_of
+from calibrant.study.study import Study
+
+__all__ = ["Curve", "Figure", "Panel", "Place", "figures_of"]
+
+
+@dataclass(frozen=True)
+class Place:
+    """One estimate of a curve or a cloud: where it lies, and how sure that is."""
+
+    x: float
+    y: float
+    x_half: float = math.nan
+    y_half: float = math.nan
+
+
+@dataclass(frozen=True)
+class Curve:
+    """The places of one method; one place is a point."""
+
+    label: str
+    places: tuple[Place, ...]
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A pair of axes."""
+
+    title: str
+    x_label: str
+    y_label: str
+    curves: tuple[Curve, ...]
+    logarithmic: bool = False
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One or more panels side by side; ``kind`` is "points" or "lines"."""
+
+    name: str
+    title: str
+    unit: str
+    kind: str
+    panels: tuple[Panel, ...]
+
+
+def figures_of(study: Study) -> list[Figure]:
+    """Figure 3 (F1 against ECE), Figure 4 (ECE against depth), strength of a shift, sweeps."""
+    found: list[Figure | None] = []
+    for unit, runs in study.units.items():
+        main = at_main_depth(runs)
+        found += [
+            _trade_off(unit, main, study.by),
+            _depth(unit, runs),
+            _sweep(unit, main, study),
+            *_shifts(unit, main),
+        ]
+    return [figure for figure in found if figure is not None and figure.panels]
+
+
+def _trade_off(unit: str, runs: Sequence[Run], by: Sequence[str]) -> Figure | None:
+    f1 = "entity_f1" if any("entity_f1" in run.part("identity") for run in runs) else "accuracy"
+    panels = []
+    for map_ in maps_of(runs):
+        ece, score = Measure("ece", map_), Measure(f1, map_)
+        curves = []
+        for label, cell in _grouped(runs, lambda run: _label(run, by)).items():
+            x, y = (_over_seeds(cell, measure) for measure in (ece, score))
+            if math.isfinite(x.mean) and math.isfinite(y.mean):
+                place = Place(x.mean, y.mean, x.half, y.half)
+                curves.append(Curve(label, (place,)))
+        if curves:
+            panels.append(Panel(_map_title(map_), "ECE", Measure(f1).title, tuple(curves)))
+    title = f"{Measure(f1).title} against ECE on {unit}"
+    return Figure(_file_name("trade-off", unit), title, unit, "points", tuple(panels))
+
+
+def _depth(unit: str, runs: Sequence[Run]) -> Figure | None:
+    runs = with_several_depths(runs)
+    widths = {run.width for run in runs}
+
+    def label(run: Run) -> str:
+        return run.method if len(widths) == 1 else f"{run.method}, width {run.width}"
+
+    panels = [
+        Panel(
+            _map_title(measure.map),
+            "Depth of the head",
+            "ECE",
+            _curves(runs, measure, label, lambda run: run.depth),
+        )
+        for measure in measures_of(runs, ("ece",))
+    ]
+    title = f"ECE against the depth of the head on {unit}"
+    return Figure(_file_name("depth", unit), title, unit, "lines", tuple(panels))
+
+
+def _sweep(unit: str, runs: Sequence[Run], study: Study) -> Figure | None:
+    """Every measure against the one key asked for that has several numbers."""
+    numeric = [
+        place
+        for place in range(len(study.by))
+        if len({run.by[place] for run in runs if _is_number(run.by[place])}) > 1
+    ]
+    if len(numeric) != 1:
+        return None
+    place, key = numeric[0], study.by[numeric[0]]
+    runs = [run for run in runs if _is_number(run.by[place])]
+
+    def label(run: Run) -> str:
+        others = {k: v for i, (k, v) in enumerate(zip(study.by, run.by, strict=True)) if i != place}
+        return ", ".join(filter(None, [run.shown, settings_label(others)]))
+
+    values = [float(run.by[place]) for run in runs]
+    logarithmic = min(values) > 0 and max(values) / min(values) >= 20
+    panels = [
+        Panel(
+            measure.title,
+            key.replace("_", " "),
+            measure.title,
+            _curves(runs, measure, label, lambda run: float(run.by[place])),
+            logarithmic,
+        )
+        for measure in measures_of(runs, study.metrics)
+    ]
+    title = f"By {key.replace('_', ' ')} on {unit}"
+    return Figure(_file_name(key, unit), title, unit, "lines", tuple(panels))
+
+
+def _shifts(unit: str, runs: Sequence[Run]) -> list[Figure]:
+    found = []
+    for kind, shift in shifts_of(runs).items():
+        if kind == "other data":
+            continue
+        measured = measured_on(runs, shift)
+        panels = []
+        for measure in shift_measures(measured, shift):
+            curves = []
+            for label, cell in _grouped(measured, lambda run: run.method).items():
+                places = [
+                    (float(strength), _over_seeds(cell, replace(measure, part=part)))
+                    for strength, part in shift.items()
+                ]
+                curves.append(_curve(label, places))
+            panels.append(Panel(measure.title, "Strength", measure.title, tuple(curves)))
+        name = _file_name(f"shift-{kind}", unit)
+        title = f"{kind[0].upper()}{kind[1:]} of growing strength, trained on {unit}"
+        found.append(Figure(name, title, unit, "lines", tuple(panels)))
+    return found
+
+
+def _curves(
+    runs: Sequence[Run],
+    measure: Measure,
+    label: Callable[[Run], str],
+    x: Callable[[Run], float],
+) -> tuple[Curve, ...]:
+    curves = []
+    for name, cell in _grouped(runs, label).items():
+        by_x = _grouped(cell, x)
+        places = [(value, _over_seeds(by_x[value], measure)) for value in sorted(by_x)]
+        curves.append(_curve(name, places))
+    return tuple(curves)
+
+
+def _curve(label: str, places: Iterable[tuple[float, Estimate]]) -> Curve:
+    return Curve(
+        label,
+        tuple(
+            Place(float(x), found.mean, math.nan, found.half)
+            for x, found in places
+            if math.isfinite(found.mean)
+        ),
+    )
+
+
+def _over_seeds(runs: Sequence[Run], measure: Measure) -> Estimate:
+    """Each seed's mean (over widths, where there are several), then that of the seeds."""
+    seeds = _grouped(runs, lambda run: run.seed)
+    return estimate([sum(map(measure.of, each)) / len(each) for each in seeds.values()])
+
+
+def _grouped(runs: Iterable[Run], key: Callable[[Run], Any]) -> dict[Any, list[Run]]:
+    found: dict[Any, list[Run]] = {}
+    for run in runs:
+        found.setdefault(key(run), []).append(run)
+    return found
+
+
+def _label(run: Run, by: Sequence[str]) -> str:
+    asked = {key: value for key, value in zip(by, run.by, strict=True) if value is not None}
+    return ", ".join(filter(None, [run.shown, settings_label(asked)]))
+
+
+def _map_title(map_: str) -> str:
+    return "As trained" if map_ == "identity" else f"With {map_.replace('_', ' ')}"
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _file_name(kind: str, unit: str) -> str:
+    words = "".join(c if c.isalnum() else " " for c in f"{unit} {kind}")
+    return "-".join(words.split())

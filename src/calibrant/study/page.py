@@ -1,0 +1,172 @@
+"""The study as one HTML file: every number leads to the records that it came from."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from importlib import resources
+
+from calibrant.report.markup import Markup, join, tag, user_text
+from calibrant.report.numbers import counted
+from calibrant.report.page import render_page
+from calibrant.report.provenance import entries
+from calibrant.report.tables import table_box
+from calibrant.study.charts import draw_panel
+from calibrant.study.estimate import show
+from calibrant.study.figures import Figure, figures_of
+from calibrant.study.runs import Run
+from calibrant.study.study import Study
+from calibrant.study.table import Entry, Row, Table
+
+__all__ = ["render_study"]
+
+
+def render_study(study: Study) -> str:
+    """The page as text."""
+    figures = figures_of(study)
+    units = list(study.units)
+    overall = [table for table in study.tables if not table.unit]
+    parts = [_contents(study, bool(overall)), _missing(study)]
+    if overall:
+        parts.append(_section("Over all corpora", "overall", *map(_table, overall)))
+    for number, unit in enumerate(units):
+        tables = [table for table in study.tables if table.unit == unit]
+        drawn = [figure for figure in figures if figure.unit == unit]
+        content = [*map(_table, tables), *map(_figure, drawn)]
+        parts.append(_section(unit, f"unit-{number}", *content))
+    parts += [_records(study.runs), _sources(study.tables), _origins(study)]
+    summary = " · ".join(
+        [
+            counted(len(study.runs), "record"),
+            f"{len(units)} {'corpus' if len(units) == 1 else 'corpora'}",
+            counted(len({run.method for run in study.runs}), "method"),
+            counted(len({run.seed for run in study.runs}), "seed"),
+        ]
+    )
+    style = resources.files(__package__).joinpath("style.css").read_text("utf-8")
+    return render_page("Report of runs", summary, join(parts), style)
+
+
+def _contents(study: Study, overall: bool) -> Markup:
+    links = [("overall", "Over all corpora")] if overall else []
+    links += [(f"unit-{number}", unit) for number, unit in enumerate(study.units)]
+    links += [("records", "Records"), ("origins", "Where the numbers come from")]
+    listed = [tag("li", tag("a", user_text(words), href=f"#{name}")) for name, words in links]
+    return tag("section", tag("h2", "Contents"), tag("nav", tag("ul", *listed)))
+
+
+def _missing(study: Study) -> Markup | None:
+    if not study.missing:
+        return None
+    listed = tag("ul", *(tag("li", user_text(sentence)) for sentence in study.missing))
+    said = tag("p", "What is shown is made of what is there. Missing are:", class_="note")
+    return tag("section", tag("h2", "Missing"), said, listed, class_="warning")
+
+
+def _section(title: str, name: str, *content: Markup | None) -> Markup:
+    return tag("section", tag("h2", user_text(title), id=name), *content)
+
+
+def _table(table: Table) -> Markup:
+    heads = [
+        *(tag("th", head, scope="col") for head in table.label_heads),
+        *(tag("th", head, scope="col", class_="number") for head in table.heads),
+    ]
+    rows = [_row(row, len(table.label_heads)) for row in table.rows]
+    return join(
+        [
+            tag("h3", user_text(table.title), id=f"table-{table.name}"),
+            table_box(table.title, heads, rows),
+            tag("p", table.note, class_="note"),
+        ]
+    )
+
+
+def _row(row: Row, labels: int) -> Markup:
+    link = f"#{_set_name(row.keys)}" if row.keys else None
+    first, *others = (user_text(label) for label in row.labels)
+    cells = [
+        tag("th", first, scope="row"),
+        *(tag("td", label) for label in others),
+        *(_entry(entry, link) for entry in row.entries),
+    ]
+    return tag("tr", *cells, class_="first" if row.first and labels > 1 else None)
+
+
+def _entry(entry: Entry, link: str | None) -> Markup:
+    words: Markup = tag("b", entry.text) if entry.bold else tag("span", entry.text)
+    return tag("td", tag("a", words, href=link) if link else words, class_="number")
+
+
+def _figure(figure: Figure) -> Markup:
+    panels = [
+        tag("figure", tag("h4", panel.title, class_="which"), draw_panel(panel, figure.title))
+        for panel in figure.panels
+    ]
+    said = "Whiskers are 95 % t-intervals over seeds; each seed is averaged over head widths."
+    return join(
+        [
+            tag("h3", user_text(figure.title)),
+            tag("div", *panels, class_="pair"),
+            tag("p", said, class_="note"),
+        ]
+    )
+
+
+def _records(runs: Sequence[Run]) -> Markup:
+    heads = ["record", "F1", "ECE", "ECE with temperature", "steps", "seconds", "source"]
+    rows = [
+        tag(
+            "tr",
+            tag("th", user_text(run.key), scope="row"),
+            tag("td", show(run.value("entity_f1"), 4), class_="number"),
+            tag("td", show(run.value("ece"), 4), class_="number"),
+            tag("td", show(run.value("ece", "temperature"), 4), class_="number"),
+            tag("td", str(run.record.training.get("steps", "")), class_="number"),
+            tag("td", str(run.record.training.get("seconds", "")), class_="number"),
+            tag("td", user_text(run.record.circumstances.get("git") or "unknown")),
+            id=_record_name(run.key),
+        )
+        for run in sorted(runs, key=lambda run: run.key)
+    ]
+    columns = [
+        tag("th", head, scope="col", class_=None if head in ("record", "source") else "number")
+        for head in heads
+    ]
+    box = tag("div", table_box("Records", columns, rows), class_="sources")
+    return _section("Records", "records", box)
+
+
+def _sources(tables: Iterable[Table]) -> Markup:
+    """Every set of records that a row was made of; the numbers of the tables lead here."""
+    sets = {row.keys: None for table in tables for row in table.rows if row.keys}
+    listed = [
+        tag(
+            "p",
+            tag("b", f"{counted(len(keys), 'record')}: "),
+            join(
+                piece
+                for key in keys
+                for piece in (tag("a", key, href=f"#{_record_name(key)}"), Markup(" "))
+            ),
+            class_="source",
+            id=_set_name(keys),
+        )
+        for keys in sorted(sets)
+    ]
+    said = tag("p", "A number in a table leads to the records that it was made of.", class_="note")
+    return _section(
+        "Records behind the rows", "sources", said, tag("div", *listed, class_="sources")
+    )
+
+
+def _origins(study: Study) -> Markup:
+    return _section("Where the numbers come from", "origins", entries(study.origins))
+
+
+def _set_name(keys: tuple[str, ...]) -> str:
+    return "set-" + hashlib.sha256("\n".join(keys).encode()).hexdigest()[:12]
+
+
+def _record_name(key: str) -> str:
+    return "record-" + hashlib.sha256(key.encode()).hexdigest()[:12]

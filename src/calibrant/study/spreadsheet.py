@@ -1,0 +1,50 @@
+"""Tables as CSV: full precision, half of each interval, and the records behind each row."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+
+from calibrant.study.table import Entry, Table
+
+__all__ = ["csv_table"]
+
+
+def csv_table(table: Table) -> str:
+    """One line per row; numbers unrounded, with the half of an interval in a column of its own.
+
+    The last column names the records that the row was made from, separated by spaces.
+
+    >>> from calibrant.study.table import Row
+    >>> row = Row(("focal",), (Entry("0.1 ± 0.0", 0.125, 0.03, 3, True),), ("gum-focal-s0",))
+    >>> print(csv_table(Table("t", "T", ("method",), ("ECE",), (row,))).strip())
+    method,ECE,ECE ±,ECE bold,records
+    focal,0.125,0.03,1,gum-focal-s0
+    """
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    spread = [any(not math.isnan(row.entries[i].half) for row in table.rows)
+              for i in range(len(table.heads))]  # fmt: skip
+    marked = [any(row.entries[i].bold for row in table.rows) for i in range(len(table.heads))]
+    heads = [
+        name
+        for head, has_half, has_bold in zip(table.heads, spread, marked, strict=True)
+        for name in (head, *[f"{head} ±"] * has_half, *[f"{head} bold"] * has_bold)
+    ]
+    writer.writerow([*table.label_heads, *heads, "records"])
+    for row in table.rows:
+        cells: list[str] = []
+        for entry, has_half, has_bold in zip(row.entries, spread, marked, strict=True):
+            cells.append(_value(entry))
+            cells += [_number(entry.half)] * has_half + [str(int(entry.bold))] * has_bold
+        writer.writerow([*row.labels, *cells, " ".join(row.keys)])
+    return file.getvalue()
+
+
+def _value(entry: Entry) -> str:
+    return _number(entry.value) if entry.n else entry.text
+
+
+def _number(value: float) -> str:
+    return "" if math.isnan(value) else f"{value:.10g}"

@@ -1,0 +1,95 @@
+"""A study on disk: page, Markdown, tables as LaTeX and CSV, figures, and all of it as data."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from calibrant.errors import InputError, MissingExtraError
+from calibrant.outputs import check_writable, make_folder, new_file
+from calibrant.study.figures import figures_of
+from calibrant.study.latex import latex_table
+from calibrant.study.markdown import markdown_report
+from calibrant.study.page import render_study
+from calibrant.study.spreadsheet import csv_table
+from calibrant.study.study import Study
+
+__all__ = ["DATA", "write_study"]
+
+DATA = "study.json"
+Writer = Callable[[Path], object]
+
+
+def write_study(
+    folder: str | Path, study: Study, *, overwrite: bool = False, inputs: Iterable[Path] = ()
+) -> list[str]:
+    """Write all files into ``folder``; returns remarks, such as that there is no matplotlib.
+
+    Nothing is written where a file is in the way, unless ``overwrite``; then what an earlier report
+    wrote there and this one does not is removed, so that no stale table stays behind.
+    """
+    folder = Path(folder)
+    if any(source.is_dir() and source.resolve() == folder.resolve() for source in inputs):
+        raise InputError(f"{folder} holds the records; write the report to another folder.")
+    writers, remarks = _writers(study)
+    before = _earlier(folder) if overwrite else []
+    for part in (folder, folder / "tables", folder / "figures"):
+        if part == folder or any(name.startswith(f"{part.name}/") for name in writers):
+            make_folder(part)
+    for name in writers:
+        check_writable(folder / name, overwrite=overwrite)
+    for name, write in writers.items():
+        with new_file(folder / name, overwrite=True) as unfinished:
+            write(unfinished)
+    for name in before:
+        if name not in writers:
+            (folder / name).unlink(missing_ok=True)
+    return remarks
+
+
+def _writers(study: Study) -> tuple[dict[str, Writer], list[str]]:
+    """File name → what writes it."""
+    pictures, remarks = _pictures(study)
+    svgs = [(name, words) for name, words in pictures[1].items() if name.endswith(".svg")]
+    texts = {"index.html": render_study(study), "report.md": markdown_report(study, svgs)}
+    for table in study.tables:
+        texts[f"tables/{table.name}.csv"] = csv_table(table)
+        texts[f"tables/{table.name}.tex"] = latex_table(table) + "\n"
+    writers: dict[str, Writer] = {name: _writer(text) for name, text in texts.items()}
+    writers |= pictures[0]
+    files = sorted([*writers, DATA])
+    content = json.dumps({**study.to_dict(), "files": files}, indent=1, allow_nan=False)
+    writers[DATA] = _writer(content + "\n")
+    return writers, remarks
+
+
+def _writer(text: str) -> Writer:
+    return lambda path: path.write_bytes(text.encode("utf-8", "replace"))
+
+
+def _pictures(study: Study) -> tuple[tuple[dict[str, Writer], dict[str, str]], list[str]]:
+    from calibrant.study.pictures import FORMATS, draw_figure, save_figure
+
+    writers: dict[str, Writer] = {}
+    titles: dict[str, str] = {}
+    try:
+        for figure in figures_of(study):
+            drawn = draw_figure(figure)
+            for ending in FORMATS:
+                name = f"figures/{figure.name}.{ending}"
+                writers[name] = lambda path, drawn=drawn: save_figure(drawn, path)  # type: ignore[misc]
+                titles[name] = figure.title
+    except MissingExtraError as error:
+        return ({}, {}), [f"No figures as SVG and PNG: {error}"]
+    return (writers, titles), []
+
+
+def _earlier(folder: Path) -> list[str]:
+    """The files that an earlier report says that it wrote; only such ones are ever removed."""
+    try:
+        names = json.loads((folder / DATA).read_text("utf-8"))["files"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
+    safe = [name for name in names if isinstance(name, str) and ".." not in Path(name).parts]
+    return [name for name in safe if Path(name).parts[0] in ("tables", "figures")]
