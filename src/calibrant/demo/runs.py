@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import multiprocessing
 import shutil
-import signal
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
@@ -14,6 +13,7 @@ from typing import Any
 import torch
 
 from calibrant.errors import CalibrantError
+from calibrant.experiments.child_process import follow_parent
 from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.record import Record, read_record
 from calibrant.experiments.run import train
@@ -102,7 +102,7 @@ def run_path(folder: Path, recipe: Recipe) -> Path:
 def _side_by_side(recipes: Sequence[Recipe], folder: Path, jobs: int) -> Iterator[Recipe]:
     # Spawned: a fork of a process that has run torch may hang in its threads.
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(jobs, mp_context=context, initializer=_die_at_once) as pool:
+    with ProcessPoolExecutor(jobs, mp_context=context, initializer=follow_parent) as pool:
         try:
             for future in as_completed([pool.submit(_train, r, folder) for r in recipes]):
                 yield future.result()
@@ -113,11 +113,6 @@ def _side_by_side(recipes: Sequence[Recipe], folder: Path, jobs: int) -> Iterato
             ) from None
         finally:
             pool.shutdown(cancel_futures=True)
-
-
-def _die_at_once() -> None:
-    """Ctrl-C reaches every process of a terminal: a worker ends without a traceback."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _train(recipe: Recipe, folder: Path) -> Recipe:
