@@ -66,6 +66,31 @@ def test_each_run_is_what_it_would_be_alone():
         assert made.losses()[number] == pytest.approx(float(loop.loss) / len(loop), rel=1e-4)
 
 
+def bert():
+    transformers = pytest.importorskip("transformers")
+    torch.manual_seed(0)
+    config = transformers.BertConfig(
+        vocab_size=20, hidden_size=16, num_hidden_layers=2, num_attention_heads=2,
+        intermediate_size=24, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
+        num_labels=3,
+    )  # fmt: skip
+    return transformers.BertForTokenClassification(config)
+
+
+def test_a_transformer_in_a_stack_is_what_it_would_be_alone():
+    models, methods = [bert() for _ in range(3)], [create("cross_entropy") for _ in range(3)]
+    for number, model in enumerate(models):  # Encoders may differ in their numbers.
+        torch.manual_seed(number)
+        for parameter in model.parameters():
+            parameter.data += 0.02 * torch.randn_like(parameter)
+    alone = copy.deepcopy(models)
+    schedule = Schedule(epochs=2, batch=4, learning_rate=1e-3)
+    made = train(stack(models, methods, schedule=schedule))
+    for number, model in enumerate(alone):
+        Loop(model, create("cross_entropy"), Windows(pieces(), "cpu"), schedule).run()
+        torch.testing.assert_close(run_weights(made, number), weights(model), rtol=1e-3, atol=1e-5)
+
+
 def test_logits_are_those_of_the_trained_models():
     models, methods = parts()
     alone = copy.deepcopy(models[2])

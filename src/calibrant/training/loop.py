@@ -66,7 +66,7 @@ class Loop(Planned):
         cuda = self.device.type == "cuda"
         if checkpoint.is_static(method) and (cuda if graph is None else graph):
             with self.on_stream(), drawing_from(self.random):
-                self._capture()
+                self._capture(seed)
 
     @property
     def methods(self) -> Sequence[Method]:

@@ -145,7 +145,7 @@ class Planned(ABC):
         self.learning_rate.copy_(self.schedule.learning_rate * share)
         self.done.add_(1)
 
-    def _capture(self) -> None:
+    def _capture(self, seed: int) -> None:
         """One graph per length; the warm-up steps that capturing needs are undone."""
         self.train()
         weights = {name: value.clone() for name, value in self.weights().items()}
@@ -164,6 +164,7 @@ class Planned(ABC):
             graph.capture_end()
             self.replays[length] = graph
         self._rewind(weights)
+        self._plan(seed)  # The warm-up drew random numbers too.
 
     def _rewind_clock(self) -> None:
         for value in (*self.position.values(), self.done):

@@ -8,7 +8,6 @@ clipping and optimizer; nothing passes between them.
 
 from __future__ import annotations
 
-import contextlib
 import copy
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,7 +15,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, stack_module_state, vmap
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from calibrant.errors import InputError
 from calibrant.methods.base import Method
@@ -25,6 +23,7 @@ from calibrant.training.generators import drawing_from
 from calibrant.training.head import find_head
 from calibrant.training.planned import Planned, rewind_optimizer
 from calibrant.training.schedule import Schedule
+from calibrant.training.stacked_attention import StackedAttention
 from calibrant.training.tap import attach
 from calibrant.training.windows import Windows
 
@@ -64,7 +63,7 @@ class Stack(Planned):
         self._plan(seed)
         if (self.device.type == "cuda") if graph is None else graph:
             with self.on_stream(), drawing_from(self.random):
-                self._capture()
+                self._capture(seed)
 
     @property
     def methods(self) -> Sequence[Method]:
@@ -114,13 +113,8 @@ class Stack(Planned):
             logits: Tensor = output.logits
             return logits
 
-        with self._attention():
+        with StackedAttention():
             return vmap(encode, randomness="different")(self.stacked).unbind()
-
-    def _attention(self) -> contextlib.AbstractContextManager[Any]:
-        """Kernels that can be stacked: the one for CPUs cannot."""
-        cuda = self.device.type == "cuda"
-        return contextlib.nullcontext() if cuda else sdpa_kernel(SDPBackend.MATH)
 
     def _step(self, length: int) -> None:
         inputs = self.windows.batch(self._next_rows(length), length)
