@@ -96,10 +96,10 @@ MEANINGS: dict[str, Callable[[float], str]] = {
     "mean_iou": lambda v: (
         f"Regions found and true ones share {percent(v)} of their pixels, averaged over classes."
     ),
-    "accuracy_inside": lambda v: f"{percent(v)} of the pixels away from borders are right.",
-    "accuracy_border": lambda v: f"{percent(v)} of the pixels near borders are right.",
-    "ece_inside": lambda v: f"Away from borders, confidence misses accuracy by {points(v)}.",
-    "ece_border": lambda v: f"Near borders, confidence misses accuracy by {points(v)}.",
+    "inside_accuracy": lambda v: f"{percent(v)} of the pixels away from borders are right.",
+    "border_accuracy": lambda v: f"{percent(v)} of the pixels near borders are right.",
+    "inside_ece": lambda v: f"Away from borders, confidence misses accuracy by {points(v)}.",
+    "border_ece": lambda v: f"Near borders, confidence misses accuracy by {points(v)}.",
     "image_ece_median": lambda v: (
         f"Half of the images, each by itself, are further off than {points(v)}."
     ),

@@ -68,8 +68,8 @@ def pixel_view(
             )
             where = "near borders" if side else "away from borders"
             measures += [
-                estimate(f"accuracy_{name}", f"Accuracy {where}", accuracy, part),
-                estimate(f"ece_{name}", f"ECE {where}", ece, part),
+                estimate(f"{name}_accuracy", f"Accuracy {where}", accuracy, part),
+                estimate(f"{name}_ece", f"ECE {where}", ece, part),
             ]
     rows = _image_rows(sums)
     errors = np.array([row.ece for row in rows])

@@ -149,7 +149,8 @@ def print_audits(audits: dict[str, Audit]) -> None:
 
 
 def _measures(audit: Audit) -> list[Any]:
-    return [*(audit.entities.measures if audit.entities else ()), *audit.measures]
+    views = (audit.entities, audit.pixels)
+    return [*(m for view in views if view for m in view.measures), *audit.measures]
 
 
 def _number(value: float) -> str:

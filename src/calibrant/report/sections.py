@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from calibrant.audit import Audit, EntityView
+from calibrant.audit import Audit, EntityView, PixelView
 from calibrant.metrics import CalibrationState, accuracy, ece, mean_confidence
 from calibrant.plots.curve import worst_classes
 from calibrant.plots.selective import thinned_curve
@@ -13,6 +13,7 @@ from calibrant.report import diagrams
 from calibrant.report.figures import BAR_KEY, HISTOGRAM_KEYS, RISK_KEY, figure
 from calibrant.report.markup import Markup, join, tag, user_text
 from calibrant.report.numbers import number, percent, points
+from calibrant.report.pixels import pixel_figures
 from calibrant.report.provenance import entries
 from calibrant.report.tables import class_table, measure_table, mistake_table, plain_table
 
@@ -30,6 +31,7 @@ def sections(audits: Audits) -> Markup:
         [
             _verdict(audits),
             _numbers(audits),
+            _pixels(audits),
             _diagrams(audits),
             _classes(audits),
             _mistakes(audits),
@@ -195,6 +197,22 @@ def _entities(audits: Audits) -> Markup | None:
     )
     table = measure_table({name: view.measures for name, view in views.items()})
     return _section("Entities", tag("p", said, class_="note"), table, _each(views, one))
+
+
+def _pixels(audits: Audits) -> Markup | None:
+    views = {name: audit.pixels for name, audit in audits.items() if audit.pixels is not None}
+    if not views:
+        return None
+
+    def one(name: str, view: PixelView) -> Markup:
+        return pixel_figures(name, view, audits[name].label_names)
+
+    said = (
+        "The examples are the pixels of images. Intervals keep the pixels of an image together; "
+        "ignored pixels are white in the maps and count nowhere."
+    )
+    table = measure_table({name: view.measures for name, view in views.items()})
+    return _section("Images", tag("p", said, class_="note"), table, _each(views, one))
 
 
 def _provenance(audits: Audits) -> Markup:

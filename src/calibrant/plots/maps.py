@@ -1,0 +1,90 @@
+"""Colours of a scene: classes, confidence and mistakes as images, by NumPy alone.
+
+The figures and the HTML report show the same pixels.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from calibrant.metrics.scene import Scene
+from calibrant.predictions import IGNORED
+
+__all__ = ["class_colours", "class_map", "confidence_map_of", "mistake_map", "picture", "shrunk"]
+
+# Okabe & Ito (2008); the first class is usually the background, and grey.
+_CLASSES = (
+    "#b8bec7", "#e69f00", "#56b4e9", "#009e73", "#d55e00", "#cc79a7", "#0072b2", "#f0e442",
+)  # fmt: skip
+VOID = (255, 255, 255)
+_RIGHT = (226, 229, 233)
+# From pale to deep: the deeper, the more confident, as in Liu et al. 2022.
+_CONFIDENCE = np.array([(247, 251, 255), (158, 202, 225), (49, 130, 189), (8, 48, 107)], float)
+_MISTAKE = np.array([(253, 224, 200), (244, 130, 60), (165, 30, 10)], float)
+
+
+def class_colours(classes: int) -> np.ndarray:
+    """(K, 3) bytes: eight colours that everybody can tell apart, then evenly spread hues.
+
+    >>> class_colours(2)
+    array([[184, 190, 199],
+           [230, 159,   0]], dtype=uint8)
+    """
+    named = [[int(code[i : i + 2], 16) for i in (1, 3, 5)] for code in _CLASSES[:classes]]
+    further = np.arange(max(0, classes - len(_CLASSES)))
+    # Steps of the golden ratio never meet a hue again.
+    hue = (0.6180339887 * further[:, None] + np.array([0, 1 / 3, 2 / 3])) % 1
+    light = np.where(further % 2, 0.55, 0.8)[:, None]
+    spread = 255 * light * (0.35 + 0.65 * np.clip(np.abs(6 * hue - 3) - 1, 0, 1))
+    return np.concatenate([np.array(named).reshape(-1, 3), spread]).round().astype(np.uint8)
+
+
+def class_map(labels: np.ndarray, classes: int) -> np.ndarray:
+    """(height, width, 3) bytes: the colour of each pixel's class, white where it is ignored."""
+    table = np.concatenate([class_colours(classes), np.array([VOID], np.uint8)])
+    return np.asarray(table[np.where(labels == IGNORED, classes, labels)])
+
+
+def confidence_map_of(confidence: np.ndarray, classes: int) -> np.ndarray:
+    """(height, width, 3) bytes: pale where the confidence is 1 / K, the least, deep where it is 1.
+
+    >>> confidence_map_of(np.array([[0.5, 1.0]]), classes=2)
+    array([[[247, 251, 255],
+            [  8,  48, 107]]], dtype=uint8)
+    """
+    least = 1 / classes
+    return _blend(_CONFIDENCE, (np.asarray(confidence, float) - least) / (1 - least))
+
+
+def mistake_map(scene: Scene, classes: int) -> np.ndarray:
+    """Grey where right, white where ignored; where wrong, the deeper the more confident."""
+    least = 1 / classes
+    shown = _blend(_MISTAKE, (scene.confidence - least) / (1 - least))
+    shown[scene.kept & ~scene.wrong] = _RIGHT
+    shown[~scene.kept] = VOID
+    return shown
+
+
+def picture(scene: Scene) -> np.ndarray:
+    """(height, width, 3) bytes of the image itself."""
+    image = scene.image.reshape(*scene.image.shape[:2], -1)
+    return np.ascontiguousarray(np.broadcast_to(image, (*image.shape[:2], 3)))
+
+
+def shrunk(scene: Scene, side: int = 256) -> Scene:
+    """The scene with every so-manieth pixel, so that no side is longer than ``side``."""
+    step = -(-max(scene.truth.shape) // side)
+    if step <= 1:
+        return scene
+    image, truth, predicted, confidence = (
+        part[::step, ::step]
+        for part in (scene.image, scene.truth, scene.predicted, scene.confidence)
+    )
+    return Scene(image, truth, predicted, confidence, scene.name)
+
+
+def _blend(colours: np.ndarray, share: np.ndarray) -> np.ndarray:
+    """The colour at a share of the way along some colours."""
+    place = np.clip(share, 0, 1) * (len(colours) - 1)
+    channels = [np.interp(place, np.arange(len(colours)), channel) for channel in colours.T]
+    return np.stack(channels, axis=-1).round().astype(np.uint8)
