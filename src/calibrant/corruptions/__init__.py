@@ -1,8 +1,20 @@
-"""Data as it comes outside of a corpus: text and images corrupted at five strengths, seeded."""
+"""Data as it comes outside of a corpus: text and images corrupted at five strengths, seeded.
+
+``calibrant.corruptions.image`` needs torch; everything here needs NumPy alone.
+"""
 
 from __future__ import annotations
 
+from calibrant.corruptions.image_table import IMAGE
 from calibrant.corruptions.names import STRENGTHS, parse_corruption
 from calibrant.corruptions.text import TEXT, corrupt_text, corrupt_words, kept_words
 
-__all__ = ["STRENGTHS", "TEXT", "corrupt_text", "corrupt_words", "kept_words", "parse_corruption"]
+__all__ = [
+    "IMAGE",
+    "STRENGTHS",
+    "TEXT",
+    "corrupt_text",
+    "corrupt_words",
+    "kept_words",
+    "parse_corruption",
+]

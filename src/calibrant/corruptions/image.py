@@ -1,0 +1,164 @@
+"""Corrupted images at five strengths, in batched torch operations on any device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from calibrant.corruptions.blur import defocus_blur, gaussian_blur, motion_blur
+from calibrant.corruptions.counter_random import normal, poisson_quantile, uniform
+from calibrant.corruptions.image_table import IMAGE
+from calibrant.corruptions.jpeg import jpeg
+from calibrant.corruptions.names import check_strength
+from calibrant.errors import InputError, unknown_name
+
+__all__ = ["corrupt_bytes", "corrupt_images"]
+
+_BATCH = 1 << 24  # Values at a time, where bytes are converted.
+
+
+def corrupt_images(
+    images: Tensor, kind: str, strength: int, *, seed: int = 0, first: int = 0
+) -> Tensor:
+    """Images (n, channels, height, width) with values in [0, 1], again of that kind.
+
+    What is drawn for an image depends on ``seed``, ``kind`` and its number alone, which is
+    ``first`` for the first: a batch is corrupted as it is within the whole set, on any device.
+    Strengths of one kind use the same draws.
+
+    >>> grey = torch.full((2, 3, 4, 4), 0.5)
+    >>> round(float(corrupt_images(grey, "brightness", 5).mean()), 4)
+    0.8
+    """
+    if kind not in IMAGE:
+        raise unknown_name("image corruption", kind, IMAGE)
+    level = IMAGE[kind].levels[check_strength(strength) - 1]
+    _check(images)
+    if not images.numel():
+        return images.clone()
+    changed = _CHANGES[kind](images.float(), level, _Draw(seed, kind, first))
+    return changed.clamp(0, 1).to(images.dtype)
+
+
+def corrupt_bytes(
+    images: np.ndarray,
+    kind: str,
+    strength: int,
+    *,
+    seed: int = 0,
+    first: int = 0,
+    device: str = "cpu",
+) -> np.ndarray:
+    """Images (n, height, width, channels) of bytes, as :mod:`calibrant.tasks.pictures` has them.
+
+    >>> corrupt_bytes(np.full((1, 2, 2, 1), 100, np.uint8), "brightness", 1)[0, 0, 0].tolist()
+    [113]
+    """
+    if images.ndim != 4 or images.dtype != np.uint8:
+        raise InputError(
+            f"Expected images (n, height, width, channels) of bytes, got {images.dtype} "
+            f"{images.shape}."
+        )
+    step = max(1, _BATCH // max(1, images[:1].size))
+    made = np.empty_like(images)
+    for start in range(0, len(images), step):
+        part = torch.as_tensor(images[start : start + step].transpose(0, 3, 1, 2).copy())
+        values = part.to(device).float() / 255
+        new = corrupt_images(values, kind, strength, seed=seed, first=first + start)
+        rounded = (new * 255).round().byte().cpu().numpy()
+        made[start : start + step] = rounded.transpose(0, 2, 3, 1)
+    return made
+
+
+class _Draw:
+    """The random numbers of one call."""
+
+    def __init__(self, seed: int, kind: str, first: int) -> None:
+        self.seed, self.kind, self.first = seed, kind, first
+
+    def uniform(self, images: Tensor, name: str, each: int | None = None) -> Tensor:
+        return uniform(images, self.seed, f"{self.kind}, {name}", self.first, each)
+
+    def normal(self, images: Tensor) -> Tensor:
+        return normal(images, self.seed, self.kind, self.first)
+
+
+_Change: TypeAlias = Callable[[Tensor, float, _Draw], Tensor]
+
+
+def _gaussian_noise(images: Tensor, deviation: float, draw: _Draw) -> Tensor:
+    return images + deviation * draw.normal(images)
+
+
+def _shot_noise(images: Tensor, photons: float, draw: _Draw) -> Tensor:
+    return poisson_quantile(images * photons, draw.uniform(images, "photons")) / photons
+
+
+def _impulse_noise(images: Tensor, share: float, draw: _Draw) -> Tensor:
+    hit = draw.uniform(images, "place") < share
+    return torch.where(hit, (draw.uniform(images, "value") < 0.5).float(), images)
+
+
+def _contrast(images: Tensor, factor: float, _: _Draw) -> Tensor:
+    """Nearer to the mean of each channel of the image."""
+    mean = images.mean((2, 3), keepdim=True)
+    return mean + factor * (images - mean)
+
+
+def _brightness(images: Tensor, added: float, _: _Draw) -> Tensor:
+    """Added to the value of HSV, the greatest of the channels; hue and saturation stay."""
+    value = images.amax(1, keepdim=True)
+    new = (value + added).clamp(max=1)
+    return torch.where(value > 0, images * (new / value.clamp(min=1e-12)), new)
+
+
+def _pixelate(images: Tensor, share: float, _: _Draw) -> Tensor:
+    """The mean of all pixels that fall into one when there are fewer of them."""
+    rows, columns = (_mean_of_bins(size, share, images.device) for size in images.shape[-2:])
+    return (rows @ images.double() @ columns.T).float()
+
+
+def _mean_of_bins(size: int, share: float, device: torch.device) -> Tensor:
+    """The matrix that gives each of ``size`` pixels the mean of its bin.
+
+    In float64, which no GPU computes with fewer digits.
+    """
+    bins = ((torch.arange(size, device=device) + 0.5) * max(1, int(size * share)) / size).floor()
+    together = (bins[:, None] == bins[None]).double()
+    return together / together.sum(1, keepdim=True)
+
+
+_CHANGES: dict[str, _Change] = {
+    "gaussian-noise": _gaussian_noise,
+    "shot-noise": _shot_noise,
+    "impulse-noise": _impulse_noise,
+    "gaussian-blur": lambda images, deviation, _: gaussian_blur(images, deviation),
+    "defocus-blur": lambda images, radius, _: defocus_blur(images, radius),
+    "motion-blur": lambda images, deviation, draw: motion_blur(
+        images, deviation, draw.uniform(images, "angle", each=1)
+    ),
+    "contrast": _contrast,
+    "brightness": _brightness,
+    "pixelate": _pixelate,
+    "jpeg": lambda images, quality, _: jpeg(images, quality),
+}
+
+
+def _check(images: Tensor) -> None:
+    if images.ndim != 4:
+        raise InputError(
+            f"Expected images (n, channels, height, width), got shape {tuple(images.shape)}."
+        )
+    if not images.is_floating_point():
+        raise InputError(
+            f"Expected images with values in [0, 1], got {images.dtype}: divide bytes by 255, or "
+            "take corrupt_bytes."
+        )
+    if images.numel() and not bool(((images >= 0) & (images <= 1)).all()):
+        raise InputError(
+            "Expected images with values in [0, 1]; some are not: corrupt before normalising."
+        )
