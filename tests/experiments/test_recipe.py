@@ -15,7 +15,10 @@ from calibrant.experiments.record import Record, read_record
 
 def test_a_key_is_that_of_the_first_version_until_a_new_setting_is_used():
     recipe = Recipe(data="gum", seed=3)
-    new = ("task", "engine", "accumulate", "patience", "shift")
+    new = (
+        "task", "engine", "accumulate", "patience", "shift", "optimizer", "momentum", "decay",
+        "clip", "augment", "compile",
+    )  # fmt: skip
     first = {k: v for k, v in recipe.to_dict().items() if k not in new}
     digest = hashlib.sha256(json.dumps(first, sort_keys=True).encode()).hexdigest()[:8]
     assert recipe.key == f"gum-cross_entropy-128x1-s3-{digest}"

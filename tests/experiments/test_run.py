@@ -1,5 +1,6 @@
 """One recipe into a folder: what it leaves, what it refuses, and that both engines agree."""
 
+import dataclasses
 import importlib.util
 import json
 import os
@@ -19,6 +20,7 @@ from calibrant.experiments.preparation import build_model, prepare
 from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.run import train
 from calibrant.experiments.run_folder import RunFolder
+from calibrant.experiments.task import TASKS
 from calibrant.experiments.telling import telling
 from calibrant.predictions import Predictions
 from calibrant.tasks.pieces import encode
@@ -118,7 +120,8 @@ def test_the_trainer_runs_on_two_processes(corpus, tmp_path):
 
 def test_early_stopping_takes_the_best_epoch(corpus, tmp_path, monkeypatch):
     scores = iter([0.2, 0.6, 0.5, 0.4, 0.9])
-    monkeypatch.setattr("calibrant.experiments.history.entity_f1", lambda _: next(scores))
+    scored = dataclasses.replace(TASKS["ner"], score=lambda _: next(scores))
+    monkeypatch.setitem(TASKS, "ner", scored)
     saved = {}
     end_epoch = lean_engine._Course.end_epoch
 
@@ -130,7 +133,7 @@ def test_early_stopping_takes_the_best_epoch(corpus, tmp_path, monkeypatch):
     monkeypatch.setattr(lean_engine._Course, "end_epoch", keep)
     made = recipe(corpus, epochs=5, patience=2)
     model = build_model(made, prepare(made))
-    monkeypatch.setattr("calibrant.experiments.run.build_model", lambda *_: model)
+    monkeypatch.setattr("calibrant.experiments.ner.build_model", lambda *_: model)
     record, _ = quietly(made, tmp_path / "run")
     assert record.training["epochs"] == 4
     assert record.training["epoch_taken"] == 2

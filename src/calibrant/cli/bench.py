@@ -46,6 +46,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
     from calibrant.experiments.grid import run_grid
     from calibrant.experiments.record import read_record
+    from calibrant.experiments.task import entry_of
 
     with Progress(len(waiting), "runs") as progress:
         for path in run_grid(
@@ -57,8 +58,10 @@ def run(args: argparse.Namespace) -> int:
             workers=args.workers,
         ):
             progress.advance()
-            found = read_record(path).results["identity"]["test"]
-            told = f"F1 {found['entity_f1']:.4f}   ECE {found['ece']:.4f}"
+            record = read_record(path)
+            shown = dict(list(entry_of(record.recipe.task).shown.items())[:2])
+            found = record.results["identity"]["test"]
+            told = "   ".join(f"{title} {found[name]:.4f}" for name, title in shown.items())
             print(f"{progress.done}/{len(waiting)}   {path.stem}   {told}", file=sys.stderr)
     print(f"Records: {args.output}")
     return 0

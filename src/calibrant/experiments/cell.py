@@ -7,13 +7,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from calibrant.errors import InputError
-from calibrant.experiments.preparation import build_method, build_model, prepare, schedule_of
+from calibrant.experiments.preparation import build_method, schedule_of
 from calibrant.experiments.recipe import Recipe
-from calibrant.experiments.shift import shifted_tests
+from calibrant.experiments.task import task_of
 from calibrant.predictions import Predictions
 from calibrant.training.loop import Loop
-from calibrant.training.prediction import predict_words
 
 __all__ = ["Outcome", "check_cell", "run_cell"]
 
@@ -27,6 +28,8 @@ class Outcome:
     test: Predictions
     training: dict[str, Any]
     shift: dict[str, Predictions] = field(default_factory=dict)
+    ood: Predictions | None = None
+    outside: np.ndarray | None = None  # logits of what belongs to no class
 
 
 def run_cell(
@@ -38,9 +41,10 @@ def run_cell(
     """
     first = recipes[0]
     check_cell(first)
-    data = prepare(first, directory)
-    others = shifted_tests(first, data, directory)
-    model = build_model(first, data)
+    task = task_of(first.task)
+    data = task.prepare(first, directory)
+    others = task.shifted(first, data, directory)
+    model = task.build_model(first, data)
     windows, held = data.windows(device)
     loop = Loop(
         model, build_method(first), windows, schedule_of(first), seed=first.seed, holdout=held
@@ -48,7 +52,7 @@ def run_cell(
     for number, recipe in enumerate(recipes):
         began = time.perf_counter()
         if number:
-            loop.restart(build_model(recipe, data).state_dict(), recipe.seed)
+            loop.restart(task.build_model(recipe, data).state_dict(), recipe.seed)
         for _ in loop.steps():
             yield None
         while not loop.finished():
@@ -56,19 +60,17 @@ def run_cell(
         seconds = time.perf_counter() - began
         model.eval()
         with loop.on_stream():
-            valid = predict_words(model, data.dev, data.labels, padding=data.padding)
-            test = predict_words(model, data.test, data.labels, padding=data.padding)
-            shift = {
-                name: predict_words(model, part, data.labels, padding=data.padding)
-                for name, part in others.items()
-            }
+            made = {split: data.predict(model, part) for split, part in data.parts.items()}
+            shift = {name: data.predict(model, part) for name, part in others.items()}
+            outside = data.outside(model)
         training = {
             "steps": len(loop),
             "seconds": round(seconds, 2),
             "mean_loss": float(loop.loss) / len(loop),
-            "notes": list(data.corpus.notes),
+            "notes": list(data.notes),
         }
-        yield Outcome(recipe, valid, test, training, shift)
+        ood = made.get("ood")
+        yield Outcome(recipe, made["valid"], made["test"], training, shift, ood, outside)
     loop.close()
 
 

@@ -13,60 +13,53 @@ from calibrant.audit import audit
 from calibrant.calibrators import CalibrationWarning, Temperature
 from calibrant.experiments.history import History
 from calibrant.experiments.measure import measure_run
-from calibrant.experiments.preparation import Prepared
 from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.record import Record, circumstances
 from calibrant.experiments.run_folder import RunFolder
+from calibrant.experiments.task import Data, entry_of, task_of
 from calibrant.outputs import new_file
-from calibrant.prediction.model_folder import write_model
 from calibrant.predictions import Predictions
 from calibrant.report import write_report
-from calibrant.tasks.pieces import Pieces
-from calibrant.training.prediction import predict_words
 
 __all__ = ["finish"]
 
 
 def finish(
     recipe: Recipe,
-    data: Prepared,
+    data: Data,
     model: nn.Module,
     history: History,
     run: RunFolder,
     bootstrap: int,
-    shift: Mapping[str, Pieces],
+    shift: Mapping[str, Any],
 ) -> Record:
     """Write everything, the record last: a run that has it is finished.
 
-    Of ``shift`` (see :func:`~calibrant.experiments.shift.shifted_tests`) only the numbers are kept.
+    Of ``shift`` (see :meth:`~calibrant.experiments.task.Trainable.shifted`) and of what belongs to
+    no class only the numbers are kept.
     """
     suffix = "parquet" if importlib.util.find_spec("pyarrow") else "npz"
-    made = {}
-    for split, part in (("valid", data.dev), ("test", data.test), ("ood", data.ood)):
-        if part is not None:
-            made[split] = predict_words(model, part, data.labels, padding=data.padding)
-            made[split].write(run.path / f"{split}.{suffix}", overwrite=True)
-    shifted = {
-        name: predict_words(model, part, data.labels, padding=data.padding)
-        for name, part in shift.items()
-    }
+    made = {split: data.predict(model, part) for split, part in data.parts.items()}
+    for split, predictions in made.items():
+        predictions.write(run.path / f"{split}.{suffix}", overwrite=True)
+    shifted = {name: data.predict(model, part) for name, part in shift.items()}
     run.write_json("labels.json", list(data.labels))
     with run.new_folder(run.model) as folder:
-        write_model(
-            model,
-            data.tokenizer,
-            folder,
-            width=recipe.head_width,
-            depth=recipe.head_depth,
-            activation=recipe.head_activation,
-        )
-    notes = list(data.corpus.notes)
+        task_of(recipe.task).write_model(recipe, data, model, folder)
+    notes = list(data.notes)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always", CalibrationWarning)
         temperature = Temperature().fit(made["valid"])
         temperature.save(run.temperature, overwrite=True)
         _write_report(run, recipe, made["test"], temperature, bootstrap)
-        results = measure_run(made["valid"], made["test"], ood=made.get("ood"), shift=shifted)
+        results = measure_run(
+            made["valid"],
+            made["test"],
+            ood=made.get("ood"),
+            shift=shifted,
+            measure=entry_of(recipe.task).measure,
+            outside=data.outside(model),
+        )
     notes += sorted({str(w.message) for w in said if w.category is CalibrationWarning})
     history.write(run.log)
     record = Record(recipe, results, _training(history, notes), circumstances())

@@ -16,6 +16,7 @@ from calibrant.experiments.measure import measure_run
 from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.record import Record, circumstances
 from calibrant.experiments.stacked import run_stack, stacks
+from calibrant.experiments.task import entry_of
 
 __all__ = ["run_grid"]
 
@@ -94,7 +95,14 @@ def _take_turns(
 
 
 def _record(outcome: Outcome, about: dict[str, object]) -> Record:
-    results = measure_run(outcome.valid, outcome.test, shift=outcome.shift)
+    results = measure_run(
+        outcome.valid,
+        outcome.test,
+        ood=outcome.ood,
+        shift=outcome.shift,
+        measure=entry_of(outcome.recipe.task).measure,
+        outside=outcome.outside,
+    )
     return Record(outcome.recipe, results, outcome.training, dict(about))
 
 

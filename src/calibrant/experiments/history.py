@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from calibrant.experiments.record import without_nan
-from calibrant.metrics import accumulate, ece, entity_f1, nll
+from calibrant.experiments.task import Entry
+from calibrant.metrics import accumulate, ece, nll
 from calibrant.outputs import new_file
 from calibrant.predictions import Predictions
 
@@ -19,30 +20,41 @@ __all__ = ["Epoch", "History"]
 
 @dataclass(frozen=True)
 class Epoch:
-    """What one epoch came to: its mean training loss, and the validation split after it."""
+    """What one epoch came to: its mean training loss, and the validation split after it.
+
+    ``score`` is what the task is judged by, F1 of entities or accuracy; NaN where there is nothing
+    to judge.
+    """
 
     epoch: int
     step: int
     loss: float
-    f1: float  # of entities; NaN where none are predicted and none are there
+    score: float
     ece: float
     nll: float
     seconds: float
+    score_name: str = "F1"
 
     @classmethod
     def measured(
-        cls, epoch: int, step: int, loss: float, valid: Predictions, seconds: float
+        cls, task: Entry, epoch: int, step: int, loss: float, valid: Predictions, seconds: float
     ) -> Epoch:
         """The epoch whose model gives these validation predictions."""
         state = accumulate(valid)
-        numbers = (float(entity_f1(valid)), float(ece(state)), float(nll(state)))
-        return cls(epoch, step, loss, *numbers, round(seconds, 2))
+        numbers = (task.score(valid), float(ece(state)), float(nll(state)))
+        return cls(epoch, step, loss, *numbers, round(seconds, 2), task.score_name)
 
     def __str__(self) -> str:
         return (
-            f"loss {self.loss:.4f}   F1 {self.f1:.4f}   ECE {self.ece:.4f}   NLL {self.nll:.4f}"
-            f"   {self.seconds:.1f} s"
+            f"loss {self.loss:.4f}   {self.score_name} {self.score:.4f}   ECE {self.ece:.4f}   "
+            f"NLL {self.nll:.4f}   {self.seconds:.1f} s"
         )
+
+    def row(self) -> dict[str, Any]:
+        """For a log: the score under its own name, in small letters."""
+        row = asdict(self)
+        name = row.pop("score_name").lower()
+        return {name if key == "score" else key: value for key, value in row.items()}
 
 
 @dataclass
@@ -58,7 +70,7 @@ class History:
 
     patience: int = 0
     epochs: list[Epoch] = field(default_factory=list)
-    best: int = 0  # epoch of the best validation F1, the first of several; 0: none yet
+    best: int = 0  # epoch of the best validation score, the first of several; 0: none yet
 
     def add(self, epoch: Epoch) -> bool:
         """Note an epoch; true if it is the best so far."""
@@ -85,10 +97,10 @@ class History:
 
     def write(self, path: Path) -> None:
         """One JSON line per epoch; NaN as null."""
-        rows = [without_nan(asdict(epoch)) for epoch in self.epochs]
+        rows = [without_nan(epoch.row()) for epoch in self.epochs]
         with new_file(path, overwrite=True) as unfinished:
             unfinished.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
 def _rank(epoch: Epoch) -> float:
-    return -1.0 if math.isnan(epoch.f1) else epoch.f1
+    return -1.0 if math.isnan(epoch.score) else epoch.score

@@ -9,20 +9,20 @@ from torch import Tensor, nn
 
 from calibrant.errors import InputError
 from calibrant.experiments.history import Epoch, History
-from calibrant.experiments.preparation import Prepared, build_method, schedule_of
+from calibrant.experiments.preparation import build_method, schedule_of
 from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.run_folder import RunFolder
+from calibrant.experiments.task import Data, entry_of
 from calibrant.experiments.telling import Telling
 from calibrant.training.checkpoint import read_checkpoint, restore_tensors, write_checkpoint
 from calibrant.training.loop import Loop
-from calibrant.training.prediction import predict_words
 
 __all__ = ["train_lean"]
 
 
 def train_lean(
     recipe: Recipe,
-    data: Prepared,
+    data: Data,
     model: nn.Module,
     run: RunFolder,
     device: str,
@@ -61,8 +61,8 @@ def train_lean(
 class _Course:
     """A loop with its history and, where stopping is allowed, the best weights so far."""
 
-    def __init__(self, recipe: Recipe, data: Prepared, run: RunFolder, loop: Loop) -> None:
-        self.data, self.run, self.loop = data, run, loop
+    def __init__(self, recipe: Recipe, data: Data, run: RunFolder, loop: Loop) -> None:
+        self.task, self.data, self.run, self.loop = entry_of(recipe.task), data, run, loop
         self.history = History(recipe.patience)
         self.best: dict[str, Tensor] | None = None
         self.loss_before = 0.0
@@ -74,7 +74,7 @@ class _Course:
             return
         if saved["data"] != self.data.fingerprint:
             raise InputError(
-                f"{self.run.path} was begun with other data than '{self.data.corpus.name}' holds "
+                f"{self.run.path} was begun with other data than '{self.data.name}' holds "
                 "now: restore it, or name a new folder."
             )
         self.loop.load(saved["loop"])
@@ -99,11 +99,11 @@ class _Course:
         """Measure the validation split; the seconds are those of training and measuring."""
         loop, data = self.loop, self.data
         with loop.evaluating():
-            valid = predict_words(loop.model, data.dev, data.labels, padding=data.padding)
+            valid = data.predict(loop.model, data.parts["valid"])
         total, steps = float(loop.loss), loop.epoch_steps
         mean = (total - self.loss_before) / steps
         seconds, now = time.monotonic() - self.began, loop.number
-        epoch = Epoch.measured(now // steps, now, mean, valid, seconds)
+        epoch = Epoch.measured(self.task, now // steps, now, mean, valid, seconds)
         self.loss_before, self.began = total, time.monotonic()
         if self.history.add(epoch) and self.history.patience:
             with loop.on_stream():  # Before the steps to come change the weights.

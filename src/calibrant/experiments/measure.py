@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from calibrant.calibrators import Temperature, calibrator_class
+from calibrant.calibrators import Calibrator, Temperature, calibrator_class
 from calibrant.metrics import (
+    Confidences,
     accumulate,
     accuracy,
     adaptive_ece,
@@ -27,21 +28,26 @@ from calibrant.metrics import (
     nll,
     overconfidence_error,
     token_f1,
+    top_label,
     without_outside,
 )
 from calibrant.predictions import Predictions
 
-__all__ = ["measure", "measure_run"]
+__all__ = ["measure_classes", "measure_run", "measure_tags"]
 
 
-def measure(p: Predictions) -> dict[str, float]:
-    """Every metric that a table may want, of predictions with BIO tags."""
+def measure_classes(p: Predictions) -> dict[str, float]:
+    """Every metric that a table may want, whatever is classified.
+
+    >>> p = Predictions.from_probabilities([[0.75, 0.25], [0.5, 0.5]], [0, 1])
+    >>> measure_classes(p)["error"]
+    0.5
+    """
     state, found = accumulate(p), confidences(p)
-    entities = entity_state(p)
+    right = float(accuracy(state))
     numbers = {
-        "entity_f1": entity_f1(p),
-        "token_f1": token_f1(p),
-        "accuracy": accuracy(state),
+        "accuracy": right,
+        "error": 1 - right,
         "mean_confidence": mean_confidence(state),
         "ece": ece(state),
         "mce": mce(state),
@@ -52,15 +58,26 @@ def measure(p: Predictions) -> dict[str, float]:
         "ks_error": ks_error(found),
         "nll": nll(state),
         "brier": brier(state),
+        "auroc": auroc(found),
+        "aurc": aurc(found),
+    }
+    return {name: float(value) for name, value in numbers.items()}
+
+
+def measure_tags(p: Predictions) -> dict[str, float]:
+    """The same of predictions with BIO tags, and what is told of their entities."""
+    numbers, entities = measure_classes(p), entity_state(p)
+    more = {
+        "entity_f1": entity_f1(p),
+        "token_f1": token_f1(p),
         "ece_without_o": ece(without_outside(p)),
         "entity_ece": ece(entities),
         "entity_confidence": mean_confidence(entities),
         "entity_precision": accuracy(entities),
-        "auroc": auroc(found),
-        "aurc": aurc(found),
     }
+    numbers.update({name: float(value) for name, value in more.items()})
     numbers["apcr"] = float(np.divide(np.square(numbers["entity_f1"]), numbers["ece"]))
-    return {name: float(value) for name, value in numbers.items()}
+    return numbers
 
 
 def measure_run(
@@ -69,24 +86,46 @@ def measure_run(
     maps: Sequence[str] = ("identity", "temperature"),
     ood: Predictions | None = None,
     shift: Mapping[str, Predictions] | None = None,
+    *,
+    measure: Callable[[Predictions], dict[str, float]] = measure_tags,
+    outside: np.ndarray | None = None,
 ) -> dict[str, Any]:
     """``{map: {"valid": …, "test": …}}``, each map fitted on validation, and what it learned.
 
     With ``ood``, the same of an out-of-domain part; with ``shift``, ``"shift": {name: …}`` of each.
+    ``outside`` are logits of what belongs to no class: ``"outside"`` then tells how well the
+    confidence parts it from the test split.
     """
     results: dict[str, Any] = {}
     for name in maps:
         fitted = calibrator_class(name)().fit(valid)
-        results[name] = {
-            "valid": measure(fitted.transform(valid)),
-            "test": measure(fitted.transform(test)),
-        }
+        calibrated = fitted.transform(test)
+        results[name] = {"valid": measure(fitted.transform(valid)), "test": measure(calibrated)}
         if ood is not None:
             results[name]["ood"] = measure(fitted.transform(ood))
         if shift:
             results[name]["shift"] = {
                 other: measure(fitted.transform(part)) for other, part in shift.items()
             }
+        if outside is not None:
+            results[name]["outside"] = _against(calibrated, _calibrated(fitted, outside))
         if isinstance(fitted, Temperature):
             results[name]["temperature"] = fitted.temperature_
     return results
+
+
+def _calibrated(fitted: Calibrator, logits: np.ndarray) -> np.ndarray:
+    """The confidences that a map gives examples of no class."""
+    unlabelled = np.zeros(len(logits), np.int64)  # Any class: a map does not look at it.
+    return top_label(fitted.transform(Predictions.from_logits(logits, unlabelled)))[0]
+
+
+def _against(test: Predictions, outside: np.ndarray) -> dict[str, float]:
+    """AUROC of in- against out-of-scope: the chance that the confidence ranks such a pair right."""
+    inside = top_label(test)[0]
+    belongs = np.repeat([True, False], [len(inside), len(outside)])
+    return {
+        "auroc": float(auroc(Confidences(np.append(inside, outside), belongs))),
+        "mean_confidence": float(np.mean(outside)),
+        "examples": float(len(outside)),
+    }

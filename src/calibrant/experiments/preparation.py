@@ -17,12 +17,14 @@ from calibrant.experiments.recipe import Recipe
 from calibrant.methods import create
 from calibrant.methods.base import Method
 from calibrant.prediction.model_folder import quiet
+from calibrant.predictions import Predictions
 from calibrant.tasks.encoders import find_encoder, load_tokenizer
 from calibrant.tasks.ner import NerCorpus, load_corpus
 from calibrant.tasks.pieces import Pieces, encode
 from calibrant.tasks.sentences import Sentence
 from calibrant.tasks.small_encoder import build_small_encoder, build_small_tokenizer
 from calibrant.tasks.token_classifier import load_encoder, with_head
+from calibrant.training.prediction import predict_words
 from calibrant.training.schedule import Schedule
 from calibrant.training.windows import Windows
 
@@ -68,9 +70,32 @@ class Prepared:
                     digest.update(np.ascontiguousarray(values, np.int64).tobytes())
         return digest.hexdigest()
 
+    @property
+    def name(self) -> str:
+        """Of the corpus."""
+        return self.corpus.name
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was done to the corpus."""
+        return tuple(self.corpus.notes)
+
+    @property
+    def parts(self) -> dict[str, Pieces]:
+        """What is predicted."""
+        found = {"valid": self.dev, "test": self.test, "ood": self.ood}
+        return {name: part for name, part in found.items() if part is not None}
+
     def windows(self, device: str) -> tuple[Windows, Windows | None]:
         """The training part, and the held-out one, on a device."""
         return _windows(self, device)
+
+    def predict(self, model: nn.Module, part: Pieces) -> Predictions:
+        """One row per word."""
+        return predict_words(model, part, self.labels, padding=self.padding)
+
+    def outside(self, model: nn.Module) -> None:
+        """Every word has a tag."""
 
 
 def prepare(recipe: Recipe, directory: str | None = None) -> Prepared:
@@ -116,6 +141,10 @@ def schedule_of(recipe: Recipe) -> Schedule:
         warm_up=recipe.warm_up,
         dtype=recipe.dtype,
         accumulate=recipe.accumulate,
+        optimizer_name=recipe.optimizer,
+        momentum=recipe.momentum,
+        decay=recipe.decay,
+        clip=recipe.clip,
     )
 
 

@@ -12,13 +12,16 @@ from pathlib import Path
 from typing import Any
 
 from calibrant.errors import InputError, unknown_name
+from calibrant.experiments.task import TASKS, entry_of
 
 __all__ = ["Recipe", "expand_grid", "read_recipes"]
 
 CHOICES = {
-    "task": ("ner",),
+    "task": tuple(TASKS),
     "engine": ("lean", "trainer"),
     "dtype": ("float32", "tf32", "bfloat16", "float16"),
+    "optimizer": ("adamw", "sgd"),
+    "decay": ("linear", "cosine", "step"),
 }
 LEAST = {
     "head_width": 1, "head_depth": 0, "seed": 0, "epochs": 1, "batch": 1, "max_length": 16,
@@ -26,12 +29,19 @@ LEAST = {
 }  # fmt: skip
 # Settings that came after the first records: left out of a key where they have their default, so
 # that the records of an older version are still found.
-_LATER = ("task", "engine", "accumulate", "patience", "shift")
+_LATER = (
+    "task", "engine", "accumulate", "patience", "shift", "optimizer", "momentum", "decay", "clip",
+    "augment", "compile",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """One run. An experiment is written as differences from these defaults."""
+    """One run. An experiment is written as differences from these defaults.
+
+    They are those of named entity recognition; :meth:`from_dict` takes those of the task instead
+    (:data:`calibrant.experiments.task.TASKS`).
+    """
 
     data: str = "conll2003"
     model: str = "minilm"
@@ -53,6 +63,12 @@ class Recipe:
     accumulate: int = 1  # parts that a batch is run in
     patience: int = 0  # epochs without a better validation F1 before stopping; 0: never
     shift: tuple[str, ...] = ()  # what to test on besides: corruptions (typos-3), other corpora
+    optimizer: str = "adamw"
+    momentum: float = 0.9  # of sgd, Nesterov's
+    decay: str = "linear"  # of the learning rate: linear, cosine, or step at 50 and 75 %
+    clip: float = 1.0  # largest norm of the gradient; 0: any
+    augment: str = "none"  # of images: crop, flip and cutout, joined by +
+    compile: bool = False  # the encoder of images, with torch.compile
 
     def __post_init__(self) -> None:
         for name, known in CHOICES.items():
@@ -71,10 +87,34 @@ class Recipe:
                 f"A batch of {self.batch} cannot be run in {self.accumulate} equal parts."
             )
         object.__setattr__(self, "shift", _shift(self.shift))  # A list, where it comes from a file.
+        self._check_optimizer()
+        self._check_task()
+
+    def _check_optimizer(self) -> None:
+        for name in ("momentum", "clip"):
+            if not getattr(self, name) >= 0:
+                raise InputError(f"{name} is a number from 0 on, got {getattr(self, name)!r}.")
+        if self.momentum >= 1:
+            raise InputError(f"momentum is below 1, got {self.momentum!r}.")
+        if self.engine == "trainer" and (self.optimizer, self.decay) != ("adamw", "linear"):
+            raise InputError("Engine 'trainer' has AdamW with linear decay: leave both out.")
+
+    def _check_task(self) -> None:
+        entry = entry_of(self.task)
+        if self.engine not in entry.engines:
+            raise InputError(
+                f"Task '{self.task}' is trained by engine {' or '.join(entry.engines)}, not by "
+                f"'{self.engine}'."
+            )
+        defaults = {f.name: f.default for f in fields(self)}
+        for other, its in TASKS.items():
+            for name in set(its.own) - set(entry.own):
+                if getattr(self, name) != defaults[name]:
+                    raise InputError(f"{name} is a setting of task '{other}', not '{self.task}'.")
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Recipe:
-        """A recipe from keys and values; an unknown key is an error.
+        """A recipe from keys and values over its task's defaults; an unknown key is an error.
 
         >>> Recipe.from_dict({"sede": 1})
         Traceback (most recent call last):
@@ -85,7 +125,8 @@ class Recipe:
         for key in content:
             if key not in known:
                 raise unknown_name("recipe key", key, known)
-        return cls(**content)
+        task = content.get("task", cls.task)
+        return cls(**{**TASKS[task].defaults, **content} if task in TASKS else content)
 
     def to_dict(self) -> dict[str, Any]:
         """Every key, defaults included."""

@@ -13,11 +13,10 @@ from calibrant.errors import InputError
 from calibrant.experiments.finishing import finish
 from calibrant.experiments.history import History
 from calibrant.experiments.lean_engine import train_lean
-from calibrant.experiments.preparation import build_model, prepare
 from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.record import Record, read_record
 from calibrant.experiments.run_folder import RunFolder
-from calibrant.experiments.shift import shifted_tests
+from calibrant.experiments.task import task_of
 from calibrant.experiments.telling import check_tensorboard, telling
 
 __all__ = ["default_device", "train"]
@@ -53,9 +52,10 @@ def train(
     _check(recipe, device)
     if tensorboard:
         check_tensorboard()  # Before the work, not after it.
-    data = prepare(recipe, directory)
-    shift = shifted_tests(recipe, data, directory)  # Now, and not after hours of training.
-    model = build_model(recipe, data)
+    task = task_of(recipe.task)
+    data = task.prepare(recipe, directory)
+    shift = task.shifted(recipe, data, directory)  # Now, and not after hours of training.
+    model = task.build_model(recipe, data)
     with (
         _one_line_for_memory(recipe),
         run.begun(recipe) if _first_process() else contextlib.nullcontext(),
@@ -63,7 +63,7 @@ def train(
             recipe.epochs, run.path, tensorboard=tensorboard and _first_process(), say=say
         ) as tell,
     ):
-        for note in data.corpus.notes:
+        for note in data.notes:
             tell.line(note)
         history: History
         if recipe.engine == "lean":

@@ -16,6 +16,7 @@ from calibrant.experiments.preparation import (
 )
 from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.shift import shifted_tests
+from calibrant.experiments.task import entry_of
 from calibrant.experiments.vocabulary import occurring, renumber, trim_embeddings
 from calibrant.predictions import Predictions
 from calibrant.tasks.pieces import Pieces
@@ -118,7 +119,8 @@ class _Trimmed:
 
 
 def _can_stack(recipe: Recipe) -> bool:
-    return recipe.accumulate == 1 and is_static(build_method(recipe))
+    can = entry_of(recipe.task).stacks and recipe.accumulate == 1
+    return can and is_static(build_method(recipe))
 
 
 def _body(recipe: Recipe) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -36,9 +35,9 @@ class Telling:
         self.wipe()
         self.line(f"Epoch {epoch.epoch:>{len(str(self.epochs))}}/{self.epochs}   {epoch}")
         if self.board is not None:
-            values = asdict(epoch)
-            for name in ("loss", "f1", "ece", "nll"):
-                self.board.add_scalar(name, values[name], epoch.step)
+            for name, value in epoch.row().items():
+                if name not in ("epoch", "step", "seconds"):
+                    self.board.add_scalar(name, value, epoch.step)
 
     def wipe(self) -> None:
         """Take the bar away."""

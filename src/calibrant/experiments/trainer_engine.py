@@ -17,13 +17,13 @@ from calibrant.experiments.history import Epoch, History
 from calibrant.experiments.preparation import Prepared, build_method
 from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.run_folder import RunFolder
+from calibrant.experiments.task import entry_of
 from calibrant.experiments.telling import Telling
 from calibrant.extras import require
 from calibrant.prediction.model_folder import quiet
 from calibrant.tasks.pieces import Pieces
 from calibrant.training.buckets import bucket_of
 from calibrant.training.checkpoint import read_checkpoint, write_checkpoint
-from calibrant.training.prediction import predict_words
 from calibrant.training.trainer import Trainer
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ class _Course(TrainerCallback):
     """Follows the Trainer: measures each epoch, stops in time, and makes checkpoints complete."""
 
     def __init__(self, recipe: Recipe, data: Prepared, tell: Telling) -> None:
-        self.data, self.tell = data, tell
+        self.task, self.data, self.tell = entry_of(recipe.task), data, tell
         self.history = History(recipe.patience)
         self.best: dict[str, Tensor] | None = None
         self.began = time.monotonic()
@@ -151,7 +151,7 @@ class _Course(TrainerCallback):
         if saved["data"] != self.data.fingerprint:
             raise InputError(
                 f"{checkpoint.parent.parent} was begun with other data than "
-                f"'{self.data.corpus.name}' holds now: restore it, or name a new folder."
+                f"'{self.data.name}' holds now: restore it, or name a new folder."
             )
         self.history, self.best = History.from_dict(saved["history"]), saved["best"]
         self.tell.line(f"Going on after epoch {len(self.history.epochs)}.")
@@ -165,11 +165,12 @@ class _Course(TrainerCallback):
         if "loss" not in logs:
             return
         model.eval()
-        valid = predict_words(model, data.dev, data.labels, padding=data.padding)
+        valid = data.predict(model, data.parts["valid"])
         model.train()
         seconds, self.began = time.monotonic() - self.began, time.monotonic()
         number = round(state.epoch)
-        epoch = Epoch.measured(number, state.global_step, float(logs["loss"]), valid, seconds)
+        loss = float(logs["loss"])
+        epoch = Epoch.measured(self.task, number, state.global_step, loss, valid, seconds)
         if self.history.add(epoch) and self.history.patience:
             self.best = {name: v.detach().cpu().clone() for name, v in model.state_dict().items()}
         control.should_training_stop |= self.history.stops

@@ -1,0 +1,46 @@
+"""Named entity recognition as a task to be trained."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from calibrant.experiments.preparation import Prepared, build_model, prepare
+from calibrant.experiments.recipe import Recipe
+from calibrant.experiments.shift import shifted_tests
+from calibrant.prediction.model_folder import write_model
+from calibrant.tasks.pieces import Pieces
+
+__all__ = ["Ner"]
+
+
+class Ner:
+    """A token classifier of transformers on a corpus in word pieces."""
+
+    def prepare(self, recipe: Recipe, directory: str | None = None) -> Prepared:
+        """See :func:`~calibrant.experiments.preparation.prepare`."""
+        return prepare(recipe, directory)
+
+    def build_model(self, recipe: Recipe, data: Prepared) -> nn.Module:
+        """See :func:`~calibrant.experiments.preparation.build_model`."""
+        return build_model(recipe, data)
+
+    def write_model(self, recipe: Recipe, data: Prepared, model: Any, folder: Path) -> None:
+        """See :func:`~calibrant.prediction.model_folder.write_model`."""
+        write_model(
+            model,
+            data.tokenizer,
+            folder,
+            width=recipe.head_width,
+            depth=recipe.head_depth,
+            activation=recipe.head_activation,
+        )
+
+    def shifted(
+        self, recipe: Recipe, data: Prepared, directory: str | None
+    ) -> Mapping[str, Pieces]:
+        """See :func:`~calibrant.experiments.shift.shifted_tests`."""
+        return shifted_tests(recipe, data, directory)
