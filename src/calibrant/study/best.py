@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +14,7 @@ __all__ = ["LEVEL", "best_alike", "paired_values"]
 
 LEVEL = 0.05  # A corrected p below it counts as a difference.
 
-Values = Mapping[Hashable, float]
+Values = Mapping[Any, float]  # By what pairs a run with one of another method
 
 
 def best_alike(columns: Sequence[Values], sign: int) -> list[bool]:
@@ -23,7 +24,8 @@ def best_alike(columns: Sequence[Values], sign: int) -> list[bool]:
     they share), with Holm's correction; what shares fewer than two runs with the best cannot be
     tested and is only marked where its mean is as good. ``sign`` is 1 where more is better.
 
-    >>> best_alike([{0: 1.0, 1: 1.1, 2: 1.2}, {0: 1.1, 1: 1.0, 2: 1.2}, {0: 5.0, 1: 5.2, 2: 5.1}], -1)
+    >>> near, far = {0: 1.1, 1: 1.0, 2: 1.2}, {0: 5.0, 1: 5.2, 2: 5.1}
+    >>> best_alike([{0: 1.0, 1: 1.1, 2: 1.2}, near, far], sign=-1)
     [True, True, False]
     """
     means = [sign * float(np.mean(list(column.values()))) for column in columns]
@@ -45,7 +47,7 @@ def _p(ones: Values, others: Values, itself: bool) -> float:
     return t_p([x - y for x, y in zip(a, b, strict=True)]) if a else math.nan
 
 
-def paired_values(ones: Values, others: Values) -> tuple[list[float], list[float], list[Hashable]]:
+def paired_values(ones: Values, others: Values) -> tuple[list[float], list[float], list[Any]]:
     """The values of the keys that both have, and these keys.
 
     >>> paired_values({"a": 1.0, "b": 2.0}, {"b": 3.0, "c": 4.0})

@@ -106,11 +106,11 @@ def _p(value: float) -> Entry:
 def _note(baseline: str, counts: set[int]) -> str:
     few = min(counts)
     said = (
-        f"Method minus {baseline}, paired by seed and head width, ± half of a 95 % t-interval; runs "
-        "of one seed at several widths count as independent pairs. Effect: mean difference over "
-        "its standard deviation. p: paired t-test, both sides; Holm: corrected for all methods of "
-        "the same measure; sign flips: permutation test, exact up to 16 pairs. The verdict is that "
-        "of the corrected p at 5 %."
+        f"Method minus {baseline}, paired by seed and head width, ± half of a 95 % t-interval; "
+        "runs of one seed at several widths count as independent pairs. Effect: mean difference "
+        "over its standard deviation. p: paired t-test, both sides; Holm: corrected for all "
+        "methods of the same measure; sign flips: permutation test, exact up to 16 pairs. The "
+        "verdict is that of the corrected p at 5 %."
     )
     if smallest_p(few) > LEVEL:
         pairs = "1 pair" if few == 1 else f"{few} pairs"

@@ -44,6 +44,7 @@ def latex_table(table: Table) -> str:
         rf"\label{{tab:{table.name}}}",
         rf"\begin{{tabular}}{{{columns}}}",
         r"\toprule",
+        *_groups(table),
         _line([_text(head) for head in (*table.label_heads, *table.heads)]),
         r"\midrule",
     ]
@@ -53,6 +54,19 @@ def latex_table(table: Table) -> str:
         lines.append(_line([*map(_text, row.labels), *map(_entry, row.entries)]))
     lines += [r"\bottomrule", r"\end{tabular}", r"\end{table}"]
     return "\n".join(lines)
+
+
+def _groups(table: Table) -> list[str]:
+    """Titles over several columns, with a rule under each."""
+    if not table.groups:
+        return []
+    start, rules = len(table.label_heads) + 1, []
+    cells = [""] * len(table.label_heads)
+    for title, span in table.groups:
+        cells.append(rf"\multicolumn{{{span}}}{{c}}{{{_text(title)}}}")
+        rules.append(rf"\cmidrule(lr){{{start}-{start + span - 1}}}")
+        start += span
+    return [_line(cells), " ".join(rules)]
 
 
 def _line(cells: list[str]) -> str:

@@ -20,7 +20,7 @@ def markdown_table(table: Table) -> str:
     |---|---:|
     | focal | **0.1** |
     """
-    heads = [*table.label_heads, *table.heads]
+    heads = [*table.label_heads, *table.full_heads]
     rule = ["---"] * len(table.label_heads) + ["---:"] * len(table.heads)
     lines = [_line(heads), "|" + "|".join(rule) + "|"]
     for row in table.rows:

@@ -54,10 +54,12 @@ class Measure:
         """What a table calls it.
 
         >>> Measure("ece").title, Measure("apcr", "temperature").title
-        ('ECE', 'APCR with temperature')
+        ('ECE', 'APCR (T)')
         """
         name = _TITLES.get(self.metric, (self.metric.replace("_", " "), 4))[0]
-        return name if self.map == "identity" else f"{name} with {self.map.replace('_', ' ')}"
+        if self.map == "identity":
+            return name
+        return f"{name} ({'T' if self.map == 'temperature' else self.map.replace('_', ' ')})"
 
     @property
     def digits(self) -> int:

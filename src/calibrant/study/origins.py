@@ -8,18 +8,19 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from calibrant.study.measures import measures_of
-from calibrant.study.runs import Run, cells
+from calibrant.study.runs import Run, cells, common_settings
 
 __all__ = ["missing", "origins"]
 
 
-def origins(runs: Sequence[Run]) -> dict[str, Any]:
+def origins(runs: Sequence[Run], by: Sequence[str] = ()) -> dict[str, Any]:
     """Records, versions, hardware, states of the source, time and speed of training, notes."""
     found: dict[str, Any] = {
         "records": len(runs),
         "corpora": sorted({run.corpus for run in runs}),
         "models": _counted(run.record.recipe.model for run in runs),
         "seeds": sorted({run.seed for run in runs}),
+        "settings where nothing else is said": common_settings([r.record.recipe for r in runs], by),
         "training": _training(runs),
         "circumstances": _circumstances(runs),
     }

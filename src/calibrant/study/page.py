@@ -16,7 +16,7 @@ from calibrant.study.estimate import show
 from calibrant.study.figures import Figure, figures_of
 from calibrant.study.runs import Run
 from calibrant.study.study import Study
-from calibrant.study.table import Entry, Row, Table
+from calibrant.study.table import Entry, Row, Table, set_name
 
 __all__ = ["render_study"]
 
@@ -34,7 +34,7 @@ def render_study(study: Study) -> str:
         drawn = [figure for figure in figures if figure.unit == unit]
         content = [*map(_table, tables), *map(_figure, drawn)]
         parts.append(_section(unit, f"unit-{number}", *content))
-    parts += [_records(study.runs), _sources(study.tables), _origins(study)]
+    parts += [_records(study.runs), _sources(study.record_sets), _origins(study)]
     summary = " · ".join(
         [
             counted(len(study.runs), "record"),
@@ -72,18 +72,21 @@ def _table(table: Table) -> Markup:
         *(tag("th", head, scope="col") for head in table.label_heads),
         *(tag("th", head, scope="col", class_="number") for head in table.heads),
     ]
-    rows = [_row(row, len(table.label_heads)) for row in table.rows]
-    return join(
-        [
-            tag("h3", user_text(table.title), id=f"table-{table.name}"),
-            table_box(table.title, heads, rows),
-            tag("p", table.note, class_="note"),
+    if table.groups:
+        over = [
+            tag("th", user_text(title), scope="colgroup", colspan=n) for title, n in table.groups
         ]
-    )
+        heads = [tag("th", colspan=len(table.label_heads)), *over, Markup("</tr><tr>"), *heads]
+    rows = [_row(row, len(table.label_heads)) for row in table.rows]
+    box, note = table_box(table.title, heads, rows), tag("p", table.note, class_="note")
+    title, name = user_text(table.title), f"table-{table.name}"
+    if table.closed:
+        return tag("details", tag("summary", title), box, note, id=name)
+    return join([tag("h3", title, id=name), box, note])
 
 
 def _row(row: Row, labels: int) -> Markup:
-    link = f"#{_set_name(row.keys)}" if row.keys else None
+    link = f"#{set_name(row.keys)}" if row.keys else None
     first, *others = (user_text(label) for label in row.labels)
     cells = [
         tag("th", first, scope="row"),
@@ -114,7 +117,7 @@ def _figure(figure: Figure) -> Markup:
 
 
 def _records(runs: Sequence[Run]) -> Markup:
-    heads = ["record", "F1", "ECE", "ECE with temperature", "steps", "seconds", "source"]
+    heads = ["record", "F1", "ECE", "ECE (T)", "steps", "seconds", "source"]
     rows = [
         tag(
             "tr",
@@ -137,9 +140,8 @@ def _records(runs: Sequence[Run]) -> Markup:
     return _section("Records", "records", box)
 
 
-def _sources(tables: Iterable[Table]) -> Markup:
+def _sources(sets: Iterable[tuple[str, ...]]) -> Markup:
     """Every set of records that a row was made of; the numbers of the tables lead here."""
-    sets = {row.keys: None for table in tables for row in table.rows if row.keys}
     listed = [
         tag(
             "p",
@@ -150,9 +152,9 @@ def _sources(tables: Iterable[Table]) -> Markup:
                 for piece in (tag("a", key, href=f"#{_record_name(key)}"), Markup(" "))
             ),
             class_="source",
-            id=_set_name(keys),
+            id=set_name(keys),
         )
-        for keys in sorted(sets)
+        for keys in sets
     ]
     said = tag("p", "A number in a table leads to the records that it was made of.", class_="note")
     return _section(
@@ -162,10 +164,6 @@ def _sources(tables: Iterable[Table]) -> Markup:
 
 def _origins(study: Study) -> Markup:
     return _section("Where the numbers come from", "origins", entries(study.origins))
-
-
-def _set_name(keys: tuple[str, ...]) -> str:
-    return "set-" + hashlib.sha256("\n".join(keys).encode()).hexdigest()[:12]
 
 
 def _record_name(key: str) -> str:

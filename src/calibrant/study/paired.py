@@ -73,7 +73,7 @@ def sign_flip_p(differences: Sequence[float]) -> float:
     sums = np.abs(_signs(len(found)) @ found)
     # Sums that differ by rounding alone are equal.
     as_much = np.count_nonzero(sums >= abs(found.sum()) - 1e-12 * np.abs(found).sum())
-    return float(as_much / len(sums))
+    return float(as_much) / len(sums)
 
 
 def smallest_p(pairs: int) -> float:
@@ -82,7 +82,7 @@ def smallest_p(pairs: int) -> float:
     >>> smallest_p(5)
     0.0625
     """
-    return max(2.0 / 2**pairs, 2.0**-_MOST_EXACT)
+    return float(max(2.0 / 2**pairs, 2.0**-_MOST_EXACT))
 
 
 @cache

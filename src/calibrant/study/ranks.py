@@ -13,7 +13,7 @@ import numpy as np
 from calibrant.errors import InputError
 from calibrant.study.distributions import fisher_p, range_quantile
 
-__all__ = ["Ranking", "ranks_of", "rank_methods"]
+__all__ = ["Ranking", "rank_methods", "ranks_of"]
 
 
 class Ranking(NamedTuple):
@@ -55,7 +55,7 @@ def rank_methods(costs: np.ndarray) -> Ranking:
 
 
 def _iman_davenport(ranks: np.ndarray) -> float:
-    """p of the F; χ² = (k − 1) Σⱼ (Rⱼ − n (k + 1) / 2)² / Σᵢⱼ (rᵢⱼ − (k + 1) / 2)², ties and all."""
+    """p of the F, with χ² = (k − 1) Σⱼ (Σᵢ cᵢⱼ)² / Σᵢⱼ cᵢⱼ² of centred ranks c, ties and all."""
     n, k = ranks.shape
     centred = ranks - (k + 1) / 2
     spread = float((centred**2).sum())

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Sized
 from typing import Any
 
 from calibrant.study.best import best_alike
 from calibrant.study.estimate import estimate
 from calibrant.study.labels import value_label
 from calibrant.study.measures import Measure
-from calibrant.study.paper import CITATION, PRINTED, paper_value
+from calibrant.study.paper import CITATION
+from calibrant.study.paper_columns import paper_entries, printed_measures
 from calibrant.study.runs import Run
-from calibrant.study.table import Entry, Row, Table, as_entry, grouped, number_entry
+from calibrant.study.table import Entry, Row, Table, as_entry, grouped
 
 __all__ = ["at_main_depth", "depth_table", "pooled_table", "width_table"]
 
 _BOLD = (
     "Mean ± half of a 95 % t-interval over seeds. Bold: the best mean{where}, and what the paired "
-    "t-test over seeds cannot tell from it (5 %, Holm-corrected)."
+    "t-test over seeds cannot tell from it (5 %, Holm-corrected). (T): with the temperature that "
+    "was fitted on the validation split."
 )
 _ONE_SEED = " One seed has no interval and allows no test: there only the best mean is bold."
 Identity = tuple[Any, ...]
@@ -30,14 +32,14 @@ def width_table(runs: Sequence[Run], measures: Sequence[Measure], by: Sequence[s
     found = _gather(runs, lambda run: (run.shown, *_asked(run), run.width, run.method, run.extra))
     blocks = {key: key[1 + len(by)] for key in found}
     bold = _bold(found, measures, blocks, lambda run: run.seed)
-    paper = [measure for measure in _printed(measures) if _any_printed(runs, measure)]
+    paper = printed_measures(runs, measures)
     rows = [
         Row(
             (*map(str, key[: 2 + len(by)]),),
             (
-                _count(cell),
+                _number_of(cell),
                 *_estimates(cell, measures, bold[key]),
-                *(_paper_entry(cell, measure) for measure in paper),
+                *paper_entries(cell, paper),
             ),
             _keys(cell),
         )
@@ -48,7 +50,7 @@ def width_table(runs: Sequence[Run], measures: Sequence[Measure], by: Sequence[s
         "results",
         f"Results on {runs[0].unit}",
         ("method", *_heads(by), "width"),
-        ("seeds", *(m.title for m in measures), *(f"{m.title} in the paper" for m in paper)),
+        ("seeds", *(m.title for m in measures), *(f"paper’s {m.title}" for m in paper)),
         grouped(rows),
         note + _one_seed(found) + (f" The paper: {CITATION}." if paper else ""),
         runs[0].unit,
@@ -66,7 +68,7 @@ def pooled_table(
     if len(widths) < 2 or not found:
         return None
     bold = _bold(found, measures, dict.fromkeys(found, 0), lambda run: (run.width, run.seed))
-    paper = [measure for measure in _printed(measures) if _any_printed(runs, measure)]
+    paper = printed_measures(runs, measures)
     rows = []
     for key, cell in found.items():
         seeds = _complete_seeds(cell, len(widths))
@@ -78,15 +80,16 @@ def pooled_table(
             for mean, m, marked in zip(means, measures, bold[key], strict=True)
         ]
         ours = [run for each in seeds.values() for run in each]
-        printed = [_paper_mean(ours, measure) for measure in paper]
         labels = (*map(str, key[: 1 + len(by)]),)
-        rows.append(Row(labels, (Entry(str(len(seeds))), *entries, *printed), _keys(ours)))
+        rows.append(
+            Row(labels, (_number_of(seeds), *entries, *paper_entries(ours, paper)), _keys(ours))
+        )
     shown = ", ".join(map(str, widths))
     return Table(
         "pooled",
         f"Averaged over widths {shown} on {runs[0].unit}",
         ("method", *_heads(by)),
-        ("seeds", *(m.title for m in measures), *(f"{m.title} in the paper" for m in paper)),
+        ("seeds", *(m.title for m in measures), *(f"paper’s {m.title}" for m in paper)),
         grouped(rows),
         "Each seed's mean over the widths, then mean ± half of a 95 % t-interval over seeds. Bold: "
         "the best mean, and what the paired t-test over seeds and widths cannot tell from it (5 %, "
@@ -111,7 +114,7 @@ def depth_table(
     rows = [
         Row(
             (*map(str, key[: 3 + len(by)]),),
-            (_count(cell), *_estimates(cell, measures, bold[key])),
+            (_number_of(cell), *_estimates(cell, measures, bold[key])),
             _keys(cell),
         )
         for key, cell in found.items()
@@ -186,8 +189,8 @@ def _estimates(
     ]
 
 
-def _count(cell: Sequence[Run]) -> Entry:
-    return Entry(str(len(cell)), float(len(cell)), math.nan, 1)
+def _number_of(seeds: Sized) -> Entry:
+    return Entry(str(len(seeds)), float(len(seeds)), math.nan, 1)
 
 
 def _keys(cell: Iterable[Run]) -> tuple[str, ...]:
@@ -208,29 +211,3 @@ def _complete_seeds(cell: Sequence[Run], widths: int) -> dict[int, list[Run]]:
 
 def _mean(runs: Sequence[Run], measure: Measure) -> float:
     return sum(measure.of(run) for run in runs) / len(runs)
-
-
-def _printed(measures: Iterable[Measure]) -> list[Measure]:
-    return [m for m in measures if m.map == "identity" and m.metric in PRINTED]
-
-
-def _paper(run: Run, measure: Measure) -> float:
-    depth = run.record.recipe.head_depth
-    found = paper_value(run.corpus, run.record.recipe.method, run.width, measure.metric)
-    return math.nan if found is None or depth != 1 else found
-
-
-def _any_printed(runs: Iterable[Run], measure: Measure) -> bool:
-    return any(not math.isnan(_paper(run, measure)) for run in runs)
-
-
-def _paper_entry(cell: Sequence[Run], measure: Measure) -> Entry:
-    return number_entry(_paper(cell[0], measure), _PAPER_DIGITS[measure.metric])
-
-
-def _paper_mean(runs: Sequence[Run], measure: Measure) -> Entry:
-    values = {run.width: _paper(run, measure) for run in runs}
-    return number_entry(sum(values.values()) / len(values), _PAPER_DIGITS[measure.metric])
-
-
-_PAPER_DIGITS = {"entity_f1": 3, "ece": 3, "apcr": 2}

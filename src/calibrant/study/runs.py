@@ -16,7 +16,15 @@ from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.record import Record, located_records, without_nan
 from calibrant.study.labels import method_label, settings_label, value_label
 
-__all__ = ["BASELINE", "Run", "arrange", "cells", "method_order", "read_all"]
+__all__ = [
+    "BASELINE",
+    "Run",
+    "arrange",
+    "cells",
+    "common_settings",
+    "method_order",
+    "read_all",
+]
 
 BASELINE = "cross_entropy"
 # The paper's rows in its order come first.
@@ -37,7 +45,7 @@ class Run:
     record: Record
     key: str
     corpus: str
-    setting: str  # Other keys that differ between records: "batch 3, dtype float32"
+    setting: str  # Other keys, where they differ from the most common value: "batch 3"
     method: str  # With all options
     shown: str  # The method without the options that stand in a column of their own
     by: tuple[Any, ...]  # The values of the keys that were asked for
@@ -71,8 +79,8 @@ class Run:
 def read_all(paths: Iterable[str | Path]) -> list[Record]:
     """The records of folders and files, each once; the same run with other numbers is an error."""
     found: dict[str, tuple[str, Record]] = {}
-    paths = list(map(Path, paths))
-    for path in paths:
+    sources = [Path(path) for path in paths]
+    for path in sources:
         if not path.exists():
             raise InputError(f"{path}: there is no such file or folder.")
         for where, record in located_records(path):
@@ -84,7 +92,7 @@ def read_all(paths: Iterable[str | Path]) -> list[Record]:
                 )
     if not found:
         raise InputError(
-            f"No records in {', '.join(map(str, paths)) or 'nothing'}: 'calibrant bench' makes "
+            f"No records in {', '.join(map(str, sources)) or 'nothing'}: 'calibrant bench' makes "
             "them (KEY.json in a folder, or lines of a .jsonl file)."
         )
     return [found[key][1] for key in sorted(found)]
@@ -101,8 +109,8 @@ def arrange(records: Iterable[Record], by: Sequence[str] = ()) -> list[Run]:
         raise InputError("A study needs at least one record, got none.")
     recipes = [record.recipe for record in unique]
     _check_keys(by, recipes)
-    differing = _differing(recipes, by)
-    runs = [_run(record, by, differing) for record in unique]
+    common = common_settings(recipes, by)
+    runs = [_run(record, by, common) for record in unique]
     order = {label: place for place, label in enumerate(method_order({r.shown for r in runs}))}
 
     def place(run: Run) -> tuple[Any, ...]:
@@ -145,14 +153,14 @@ def _place(value: Any) -> tuple[int, float, str]:
     return (2, 0.0, value_label(value))
 
 
-def _run(record: Record, by: Sequence[str], differing: Sequence[str]) -> Run:
+def _run(record: Record, by: Sequence[str], common: Mapping[str, Any]) -> Run:
     recipe, settings = record.recipe, _settings(record.recipe)
     options = [key for key in by if key not in settings]
     return Run(
         record=record,
         key=recipe.key,
         corpus=Path(recipe.data).name,
-        setting=settings_label({key: settings[key] for key in differing}),
+        setting=settings_label({k: settings[k] for k, v in common.items() if settings[k] != v}),
         method=method_label(recipe.method, recipe.method_options),
         shown=method_label(recipe.method, recipe.method_options, options),
         by=tuple(_asked(recipe, key) for key in by),
@@ -187,11 +195,12 @@ def _check_keys(by: Sequence[str], recipes: Sequence[Recipe]) -> None:
             raise InputError(f"--by names {key} {count} times.")
 
 
-def _differing(recipes: Sequence[Recipe], by: Sequence[str]) -> list[str]:
-    contents: list[Mapping[str, Any]] = [_settings(recipe) for recipe in recipes]
-    return [
-        key
-        for key in contents[0]
-        if key not in (*_AXES, *by, _BESIDES)
-        and len({json.dumps(content[key], sort_keys=True) for content in contents}) > 1
-    ]
+def common_settings(recipes: Sequence[Recipe], by: Sequence[str] = ()) -> dict[str, Any]:
+    """The most common value of every key that the tables have no place for."""
+    contents = [_settings(recipe) for recipe in recipes]
+    found = {}
+    for key in contents[0]:
+        if key not in (*_AXES, *by, _BESIDES):
+            texts = Counter(json.dumps(content[key], sort_keys=True) for content in contents)
+            found[key] = json.loads(min(texts, key=lambda text: (-texts[text], text)))
+    return found

@@ -29,7 +29,7 @@ def csv_table(table: Table) -> str:
     marked = [any(row.entries[i].bold for row in table.rows) for i in range(len(table.heads))]
     heads = [
         name
-        for head, has_half, has_bold in zip(table.heads, spread, marked, strict=True)
+        for head, has_half, has_bold in zip(table.full_heads, spread, marked, strict=True)
         for name in (head, *[f"{head} ±"] * has_half, *[f"{head} bold"] * has_bold)
     ]
     writer.writerow([*table.label_heads, *heads, "records"])

@@ -8,14 +8,17 @@ from typing import Any
 
 from calibrant.errors import unknown_name
 from calibrant.experiments.record import Record
+from calibrant.study.best_counts import best_counts
 from calibrant.study.comparison_table import comparison_table
-from calibrant.study.measures import check_metrics, measures_of
+from calibrant.study.measures import check_metrics, maps_of, measures_of
 from calibrant.study.origins import missing, origins
+from calibrant.study.rank_table import rank_table
 from calibrant.study.result_tables import at_main_depth, depth_table, pooled_table, width_table
 from calibrant.study.runs import BASELINE, Run, arrange
 from calibrant.study.shift_tables import shift_tables
-from calibrant.study.summary_tables import best_counts, rank_table, win_table
-from calibrant.study.table import Table
+from calibrant.study.table import Table, set_name
+from calibrant.study.wide_table import wide_table
+from calibrant.study.win_table import win_table
 
 __all__ = ["Study", "build_study"]
 
@@ -40,12 +43,18 @@ class Study:
             found.setdefault(run.unit, []).append(run)
         return found
 
+    @property
+    def record_sets(self) -> list[tuple[str, ...]]:
+        """Every set of records that a row of a table was made of."""
+        return sorted({row.keys for table in self.tables for row in table.rows if row.keys})
+
     def to_dict(self) -> dict[str, Any]:
         """As data: all that the report says, less its pictures."""
         return {
             "baseline": self.baseline,
             "by": list(self.by),
             "tables": [table.to_dict() for table in self.tables],
+            "record_sets": {set_name(keys): list(keys) for keys in self.record_sets},
             "missing": list(self.missing),
             "origins": self.origins,
         }
@@ -71,7 +80,7 @@ def build_study(
         raise unknown_name("baseline", baseline, methods)
     base = baseline or BASELINE
     check_metrics(runs, metrics or ())
-    tables = [*_summaries(runs, metrics), *_by_unit(runs, metrics, by, base)]
+    tables = [*_summaries(runs, metrics, by), *_by_unit(runs, metrics, by, base)]
     return Study(
         tuple(runs),
         tuple(by),
@@ -79,7 +88,7 @@ def build_study(
         None if metrics is None else tuple(metrics),
         tuple(_named(tables)),
         tuple(missing(runs, metrics)),
-        origins(runs),
+        origins(runs, by),
     )
 
 
@@ -100,7 +109,9 @@ def _by_unit(
     return [table for table in tables if table is not None]
 
 
-def _summaries(runs: Sequence[Run], metrics: Sequence[str] | None) -> list[Table]:
+def _summaries(
+    runs: Sequence[Run], metrics: Sequence[str] | None, by: Sequence[str]
+) -> list[Table]:
     """The tables over corpora, one set per setting that has more than one corpus."""
     found: list[Table] = []
     for setting in dict.fromkeys(run.setting for run in runs):
@@ -113,6 +124,7 @@ def _summaries(runs: Sequence[Run], metrics: Sequence[str] | None) -> list[Table
         if len(units) < 2:
             continue
         tables = [
+            *(wide_table(units, measures, map_) for map_ in maps_of(members) if not by),
             rank_table(units, measures),
             best_counts(units, measures),
             *(win_table(units, measure) for measure in measures if measure.sign),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -9,7 +10,7 @@ from typing import Any
 
 from calibrant.study.estimate import Estimate, show
 
-__all__ = ["Entry", "Row", "Table", "as_entry", "grouped", "number_entry"]
+__all__ = ["Entry", "Row", "Table", "as_entry", "grouped", "number_entry", "set_name"]
 
 
 @dataclass(frozen=True)
@@ -51,26 +52,43 @@ class Table:
     note: str = ""
     unit: str = ""
     measures: tuple[dict[str, str], ...] = field(default=())
+    groups: tuple[tuple[str, int], ...] = ()  # Titles over so many columns each
+    closed: bool = False  # Shown on the page when asked for
+
+    @property
+    def full_heads(self) -> tuple[str, ...]:
+        """The heads with the title of their group before them."""
+        over = [f"{title} " for title, span in self.groups for _ in range(span)]
+        return tuple(map("".join, zip(over or [""] * len(self.heads), self.heads, strict=True)))
 
     def to_dict(self) -> dict[str, Any]:
-        """As data; the entries of a row carry the keys of the records that they came from."""
+        """As data; "records" names the set of records that a row came from."""
         return {
             "name": self.name,
             "title": self.title,
             "unit": self.unit,
             "note": self.note,
             "label_heads": list(self.label_heads),
-            "heads": list(self.heads),
+            "heads": list(self.full_heads),
             "measures": list(self.measures),
             "rows": [
                 {
                     "labels": list(row.labels),
                     "entries": [entry.to_dict() for entry in row.entries],
-                    "records": list(row.keys),
+                    "records": set_name(row.keys) if row.keys else None,
                 }
                 for row in self.rows
             ],
         }
+
+
+def set_name(keys: tuple[str, ...]) -> str:
+    """A name for a set of records, the same on the page and in the data.
+
+    >>> set_name(("gum-focal-s0", "gum-focal-s1"))
+    'set-38fa...'
+    """
+    return "set-" + hashlib.sha256("\n".join(keys).encode()).hexdigest()[:12]
 
 
 def as_entry(found: Estimate, digits: int, bold: bool = False, signed: bool = False) -> Entry:
