@@ -11,7 +11,6 @@ from calibrant.arrays import to_numpy
 from calibrant.audit.entities import EntitySums, Sentences, entity_sums
 from calibrant.audit.pixels import PixelSums
 from calibrant.audit.record import Mistake
-from calibrant.audit.sample import Sample
 from calibrant.metrics import (
     Bins,
     CalibrationState,
@@ -23,6 +22,7 @@ from calibrant.metrics import (
 )
 from calibrant.metrics.blocks import dependent_group
 from calibrant.metrics.entities import Reduction
+from calibrant.metrics.sample import Sample
 from calibrant.predictions import Predictions
 
 __all__ = ["Collector", "collected"]
@@ -42,7 +42,7 @@ class Collector:
     by: str | None = "auto"
     reduction: Reduction = "product"
     mistakes_shown: int = 20
-    sample: Sample = field(default_factory=lambda: Sample(10_000_000))
+    sample: Sample[Confidences] = field(default_factory=lambda: Sample(10_000_000))
 
     rows: int = 0
     ignored: int = 0
@@ -65,7 +65,7 @@ class Collector:
         block = assign_blocks(chunk, self.by, self.blocks, start=self.rows)
         self._add_state(chunk, block)
         confidence, predicted, correct = top_label(chunk)
-        self.sample.add(Confidences(confidence, correct, block.astype(np.int16)), self.rows)
+        self.sample.add(Confidences(confidence, correct, block.astype(np.int16)))
         self._note_mistakes(chunk, confidence, predicted, correct)
         self._keep(chunk)
         if self._sentences is not None:
@@ -82,7 +82,7 @@ class Collector:
     @property
     def confidences(self) -> Confidences:
         """The confidences with their blocks: all, or of a long stream a sample."""
-        return self.sample.confidences
+        return Confidences.concatenate(self.sample.parts)
 
     def _start(self, chunk: Predictions) -> None:
         self.kind, self.dtype = chunk.kind, str(chunk.scores.dtype).removeprefix("torch.")

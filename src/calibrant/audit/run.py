@@ -18,11 +18,11 @@ from calibrant.audit.estimate import Estimator
 from calibrant.audit.meaning import MEANINGS, verdict
 from calibrant.audit.pixels import pixel_view
 from calibrant.audit.record import Audit, ClassRow, Measure
-from calibrant.audit.sample import Sample
 from calibrant.errors import InputError
 from calibrant.metrics import (
     Bins,
     CalibrationState,
+    Confidences,
     accuracy,
     adaptive_classwise_ece,
     adaptive_ece,
@@ -45,6 +45,7 @@ from calibrant.metrics import (
 )
 from calibrant.metrics.bins import Closed
 from calibrant.metrics.entities import Reduction
+from calibrant.metrics.sample import Sample
 from calibrant.metrics.scene import Scene
 from calibrant.predictions import Predictions
 
@@ -102,7 +103,7 @@ def audit(
     estimate = Estimator(bootstrap, level, seed)  # Its settings are checked before the long part.
     if bins > MOST_BINS:
         raise InputError(f"audit expects at most {MOST_BINS:,} bins, got {bins:,}.")
-    kept = Sample(sample, seed)
+    kept: Sample[Confidences] = Sample(sample, seed)
     chunks = [source] if isinstance(source, Predictions) else source
     found = collected(chunks, Collector(Bins(bins, closed), by, reduction, mistakes, kept))
     if found.state is None or not found.rows:
@@ -183,7 +184,7 @@ def _provenance(found: Collector) -> dict[str, Any]:
     return {
         "n": found.rows,
         "ignored": found.ignored,
-        **({} if found.sample.whole else {"sampled": len(found.sample.confidences)}),
+        **({} if found.sample.whole else {"sampled": found.sample.held}),
         "classes": len(found.label_names),
         "kind": found.kind,
         "dtype": found.dtype,

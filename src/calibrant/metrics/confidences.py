@@ -52,6 +52,11 @@ class Confidences:
     def __len__(self) -> int:
         return len(self.confidence)
 
+    def __getitem__(self, rows: np.ndarray | slice) -> Confidences:
+        """Those of some examples: a mask, an array of indices or a slice."""
+        block = None if self.block is None else self.block[rows]
+        return Confidences(self.confidence[rows], self.correct[rows], block)
+
     def __add__(self, other: Confidences) -> Confidences:
         if not isinstance(other, Confidences):
             return NotImplemented

@@ -1,0 +1,69 @@
+"""A bounded, seeded sample of a stream: whether a row is in it depends on its number alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sized
+from typing import Any, Generic, Protocol, TypeVar
+
+import numpy as np
+
+from calibrant.errors import InputError
+from calibrant.metrics.blocks import hash_values
+
+__all__ = ["Sample"]
+
+
+class _Rows(Sized, Protocol):
+    def __getitem__(self, rows: np.ndarray, /) -> Any: ...
+
+
+T = TypeVar("T", bound=_Rows)
+
+
+class Sample(Generic[T]):
+    """At most ``most`` of the rows that are added, each as likely to be kept as any other.
+
+    Rows whose hash lies below a threshold are kept; when they become too many, the threshold is
+    halved and about half of them go. So the sample is the same however the stream is cut. What is
+    added takes a mask of rows in brackets, as arrays, Predictions and Confidences do.
+
+    >>> sample = Sample(most=100)
+    >>> for start in range(0, 1000, 10):
+    ...     sample.add(np.arange(start, start + 10))
+    >>> 40 < sum(map(len, sample.parts)) <= 100, sample.seen, sample.whole
+    (True, 1000, False)
+    """
+
+    def __init__(self, most: int, seed: int = 0) -> None:
+        if most < 1:
+            raise InputError(f"A sample holds at least 1 example, got {most}.")
+        self.most, self.seen, self.held = most, 0, 0
+        self.parts: list[T] = []
+        self._salt = hash_values(np.array([seed]))
+        self._threshold = np.uint64(2**64 - 1)
+        self._keys: list[np.ndarray] = []
+
+    def add(self, part: T) -> None:
+        """Add the next rows of the stream."""
+        rows = np.arange(self.seen, self.seen + len(part))
+        self.seen += len(part)
+        self._hold(part, hash_values(hash_values(rows) ^ self._salt))
+        while self.held > self.most:
+            self._threshold >>= np.uint64(1)
+            before = list(zip(self.parts, self._keys, strict=True))
+            self.parts, self._keys, self.held = [], [], 0
+            for held, keys in before:
+                self._hold(held, keys)
+
+    @property
+    def whole(self) -> bool:
+        """Whether nothing was left out."""
+        return self.held == self.seen
+
+    def _hold(self, part: T, keys: np.ndarray) -> None:
+        kept = keys <= self._threshold
+        if not kept.all():
+            part, keys = part[kept], keys[kept]
+        self.parts.append(part)
+        self._keys.append(keys)
+        self.held += len(part)
