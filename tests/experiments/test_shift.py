@@ -5,7 +5,7 @@ import pytest
 
 from calibrant.errors import InputError
 from calibrant.experiments.cell import run_cell
-from calibrant.experiments.grid import _record
+from calibrant.experiments.grid import record_of
 from calibrant.experiments.measure import measure_run, measure_tags
 from calibrant.experiments.preparation import build_model, prepare
 from calibrant.experiments.recipe import Recipe, expand_grid
@@ -103,7 +103,7 @@ def test_a_cell_and_a_run_measure_the_same(corpus, posts, tmp_path):
     outcome = next(o for o in run_cell([made], None, "cpu") if o is not None)
     assert list(outcome.shift) == list(made.shift)
     record = train(made, tmp_path / "run", device="cpu", bootstrap=0, say=str)
-    one, other = (r.results["identity"]["shift"] for r in (record, _record(outcome, {})))
+    one, other = (r.results["identity"]["shift"] for r in (record, record_of(outcome, {})))
     assert list(one) == list(made.shift)
     for name in made.shift:
         assert one[name] == pytest.approx(other[name], nan_ok=True)

@@ -18,7 +18,7 @@ from calibrant.experiments.record import Record, circumstances
 from calibrant.experiments.stacked import run_stack, stacks
 from calibrant.experiments.task import entry_of
 
-__all__ = ["run_grid"]
+__all__ = ["cells_of", "record_of", "run_grid", "take_turns"]
 
 
 def run_grid(
@@ -46,21 +46,21 @@ def run_grid(
         raise InputError(f"{folder} cannot be made: {error.strerror}.") from None
     waiting = [r for r in recipes if not (folder / f"{r.key}.json").exists()]
     where = device or _device()
-    together = list(stacks(list(_cells(waiting)), stack or (10 if where == "cuda" else 1)))
+    together = list(stacks(list(cells_of(waiting)), stack or (10 if where == "cuda" else 1)))
     about = circumstances()
     workers = workers or max(1, (os.cpu_count() or 2) - 2)
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(workers, mp_context=context, initializer=follow_parent) as pool:
         measuring: list[Future[Record]] = []
-        for outcome in _take_turns(together, jobs, directory, where):
-            measuring.append(pool.submit(_record, outcome, about))
+        for outcome in take_turns(together, jobs, directory, where):
+            measuring.append(pool.submit(record_of, outcome, about))
             done = [future for future in measuring if future.done()]
             measuring = [future for future in measuring if not future.done()]
             yield from (future.result().write(folder) for future in done)
         yield from (future.result().write(folder) for future in measuring)
 
 
-def _cells(recipes: Sequence[Recipe]) -> Iterator[list[Recipe]]:
+def cells_of(recipes: Sequence[Recipe]) -> Iterator[list[Recipe]]:
     """Recipes that are the same but for the seed; the longest corpora come as they are listed."""
     cells: dict[str, list[Recipe]] = {}
     for recipe in recipes:
@@ -68,12 +68,13 @@ def _cells(recipes: Sequence[Recipe]) -> Iterator[list[Recipe]]:
     yield from cells.values()
 
 
-def _take_turns(
+def take_turns(
     together: Sequence[Sequence[Sequence[Recipe]]],
     jobs: int,
     directory: str | None,
     device: str,
 ) -> Iterator[Outcome]:
+    """Train groups of cells, ``jobs`` of them side by side; yields outcomes as they come."""
     waiting = iter(together)
     running: list[Iterator[Outcome | None]] = []
     while True:
@@ -94,7 +95,8 @@ def _take_turns(
                 yield outcome
 
 
-def _record(outcome: Outcome, about: dict[str, object]) -> Record:
+def record_of(outcome: Outcome, about: dict[str, object]) -> Record:
+    """Measure what a trained model predicts."""
     results = measure_run(
         outcome.valid,
         outcome.test,
