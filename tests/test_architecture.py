@@ -39,6 +39,7 @@ ALLOWED = {
         "tasks",
         "prediction",
     },
+    "study": {"plots", "report", "experiments"},
     "demo": {
         "metrics",
         "calibrators",

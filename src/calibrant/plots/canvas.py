@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from calibrant.extras import require
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["axes", "frame", "legend_below", "new_figure", "say_empty"]
+__all__ = ["axes", "frame", "legend_below", "new_figure", "save_figure", "say_empty"]
 
 
 def new_figure(width: float, height: float) -> Figure:
@@ -27,6 +28,14 @@ def new_figure(width: float, height: float) -> Figure:
 def axes(ax: Axes | None, width: float = 3.6, height: float = 3.5) -> Axes:
     """The axes given, or those of a new figure."""
     return new_figure(width, height).add_subplot() if ax is None else ax
+
+
+def save_figure(figure: Figure, path: Path) -> None:
+    """Save without a date and with ids that do not change: the same figure, the same bytes."""
+    matplotlib = require("matplotlib", "plots", "Saving a diagram")
+    metadata = {"Date": None} if path.suffix == ".svg" else None
+    with matplotlib.rc_context({"svg.hashsalt": "calibrant"}):
+        figure.savefig(path, metadata=metadata)
 
 
 def frame(ax: Axes, xlabel: str, ylabel: str, title: str | None = None) -> None:

@@ -1,23 +1,24 @@
-"""The figures of a study drawn by matplotlib, the same bytes each time."""
+"""The figures of a study drawn by matplotlib, for papers."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-from calibrant.extras import require
 from calibrant.plots.canvas import new_figure
 from calibrant.plots.series import Series, series_diagram
 from calibrant.plots.trade_off import Point, trade_off
 from calibrant.study.figures import Figure, Panel
 
-__all__ = ["FORMATS", "draw_figure", "save_figure"]
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Drawing
 
-FORMATS = ("svg", "png")
+__all__ = ["draw_figure"]
+
 _COLUMNS = 2
 
 
-def draw_figure(figure: Figure) -> Any:
+def draw_figure(figure: Figure) -> Drawing:
     """All panels in rows of two."""
     count = len(figure.panels)
     rows, columns = -(-count // _COLUMNS), min(count, _COLUMNS)
@@ -28,7 +29,7 @@ def draw_figure(figure: Figure) -> Any:
     return drawn
 
 
-def _draw(panel: Panel, kind: str, ax: Any) -> None:
+def _draw(panel: Panel, kind: str, ax: Axes) -> None:
     if kind == "points":
         points = [
             Point(curve.label, place.x, place.y, place.x_half, place.y_half)
@@ -48,11 +49,3 @@ def _draw(panel: Panel, kind: str, ax: Any) -> None:
     ]
     labels = {"x_label": panel.x_label, "y_label": panel.y_label}
     series_diagram(lines, ax, title=panel.title, logarithmic=panel.logarithmic, **labels)
-
-
-def save_figure(drawn: Any, path: Path) -> None:
-    """Save without a date and with ids that do not change: the same study gives the same file."""
-    matplotlib = require("matplotlib", "plots", "Drawing a figure")
-    metadata = {"Date": None} if path.suffix == ".svg" else {"Software": None}
-    with matplotlib.rc_context({"svg.hashsalt": "calibrant", "svg.fonttype": "path"}):
-        drawn.savefig(path, metadata=metadata, dpi=150)
