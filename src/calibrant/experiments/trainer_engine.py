@@ -17,10 +17,13 @@ from calibrant.experiments.history import Epoch, History
 from calibrant.experiments.preparation import Prepared, build_method
 from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.run_folder import RunFolder
-from calibrant.experiments.task import entry_of
+from calibrant.experiments.task import Data, entry_of
 from calibrant.experiments.telling import Telling
+from calibrant.experiments.text import PreparedTexts
 from calibrant.extras import require
 from calibrant.prediction.model_folder import quiet
+from calibrant.tasks.collation import pad
+from calibrant.tasks.encoded_texts import EncodedTexts
 from calibrant.tasks.pieces import Pieces
 from calibrant.training.buckets import bucket_of
 from calibrant.training.checkpoint import read_checkpoint, write_checkpoint
@@ -38,7 +41,12 @@ _STATE = "calibrant.pt"  # Written last into a checkpoint: one that has it is co
 
 
 def train_with_trainer(
-    recipe: Recipe, data: Prepared, model: nn.Module, run: RunFolder, device: str, tell: Telling
+    recipe: Recipe,
+    data: Prepared | PreparedTexts,
+    model: nn.Module,
+    run: RunFolder,
+    device: str,
+    tell: Telling,
 ) -> History:
     """Train ``model``, leave it in evaluation mode, and say how it came about.
 
@@ -69,7 +77,7 @@ def train_with_trainer(
     return course.history
 
 
-def _arguments(recipe: Recipe, data: Prepared, run: RunFolder, device: str) -> Any:
+def _arguments(recipe: Recipe, data: Prepared | PreparedTexts, run: RunFolder, device: str) -> Any:
     transformers = require("transformers", "transformers", "The Trainer engine")
     cpu = device == "cpu"
     common = {"output_dir": str(run.trainer), "use_cpu": cpu}
@@ -91,7 +99,7 @@ def _arguments(recipe: Recipe, data: Prepared, run: RunFolder, device: str) -> A
         weight_decay=recipe.weight_decay,
         warmup_steps=math.ceil(recipe.warm_up * steps),
         lr_scheduler_type="linear",
-        max_grad_norm=1.0,
+        max_grad_norm=recipe.clip,
         seed=recipe.seed,
         bf16=recipe.dtype == "bfloat16",
         fp16=recipe.dtype == "float16",
@@ -104,42 +112,34 @@ def _arguments(recipe: Recipe, data: Prepared, run: RunFolder, device: str) -> A
     )
 
 
-class _Rows(torch.utils.data.Dataset[dict[str, np.ndarray]]):
-    """The windows of a split, one by one."""
+class _Rows(torch.utils.data.Dataset[dict[str, Any]]):
+    """The windows or texts of a split, one by one."""
 
-    def __init__(self, pieces: Pieces) -> None:
+    def __init__(self, pieces: Pieces | EncodedTexts) -> None:
         self.pieces = pieces
 
     def __len__(self) -> int:
         return len(self.pieces)
 
-    def __getitem__(self, row: int) -> dict[str, np.ndarray]:
-        part = slice(self.pieces.starts[row], self.pieces.starts[row + 1])
-        return {"input_ids": self.pieces.ids[part], "labels": self.pieces.labels[part]}
+    def __getitem__(self, row: int) -> dict[str, Any]:
+        return self.pieces[row]
 
 
 class _Collate:
-    """Pad to the bucket of the longest window, so that there are few shapes."""
+    """Pad to the bucket of the longest row, so that there are few shapes."""
 
     def __init__(self, padding: int) -> None:
         self.padding = padding
 
-    def __call__(self, rows: list[dict[str, np.ndarray]]) -> dict[str, Tensor]:
-        sizes = np.array([len(row["input_ids"]) for row in rows])
-        shape = (len(rows), int(bucket_of(sizes).max()))
-        filled = {"input_ids": np.full(shape, self.padding), "labels": np.full(shape, -100)}
-        for number, row in enumerate(rows):
-            for name, values in filled.items():
-                values[number, : sizes[number]] = row[name]
-        mask = np.arange(shape[1]) < sizes[:, None]
-        tensors = {name: torch.as_tensor(values).long() for name, values in filled.items()}
-        return {**tensors, "attention_mask": torch.as_tensor(mask).long()}
+    def __call__(self, rows: list[dict[str, Any]]) -> dict[str, Tensor]:
+        length = int(bucket_of(np.array([max(len(row["input_ids"]) for row in rows)]))[0])
+        return pad(rows, self.padding, length)
 
 
 class _Course(TrainerCallback):
     """Follows the Trainer: measures each epoch, stops in time, and makes checkpoints complete."""
 
-    def __init__(self, recipe: Recipe, data: Prepared, tell: Telling) -> None:
+    def __init__(self, recipe: Recipe, data: Data, tell: Telling) -> None:
         self.task, self.data, self.tell = entry_of(recipe.task), data, tell
         self.history = History(recipe.patience)
         self.best: dict[str, Tensor] | None = None

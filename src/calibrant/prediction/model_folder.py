@@ -1,4 +1,4 @@
-"""A trained token classifier as a folder that plain transformers loads.
+"""A trained classifier of tokens or texts as a folder that plain transformers loads.
 
 With a linear head it is the encoder's own class, as any other model. With an MLP head it brings
 its code along (:mod:`~calibrant.prediction.modeling_encoder_with_head`), which transformers runs
@@ -26,38 +26,48 @@ _MODULE = "modeling_encoder_with_head"
 
 
 def write_model(
-    model: Any, tokenizer: Any, folder: Path, *, width: int, depth: int, activation: str
+    model: Any,
+    tokenizer: Any,
+    folder: Path,
+    *,
+    width: int,
+    depth: int,
+    activation: str,
+    unit: str = "token",
 ) -> None:
     """Write config, weights (safetensors) and tokenizer; ``model`` stays as it is.
 
-    ``model`` is a token classifier whose ``classifier`` is a stack of ``depth`` hidden layers and
-    a linear one, as ``calibrant.tasks.token_classifier`` builds it.
+    ``model`` is a classifier of tokens or of sequences (``unit``) whose ``classifier`` is a stack
+    of ``depth`` hidden layers and a linear one, as ``calibrant.tasks.token_classifier`` builds it,
+    or with depth 0 the encoder's own.
     """
-    if depth == 0:
+    if depth == 0 and not isinstance(getattr(model, "classifier", None), nn.Sequential):
+        whole: Any = model
+    elif depth == 0:
         linear = next(layer for layer in model.classifier.modules() if isinstance(layer, nn.Linear))
         plain = copy.copy(model)  # Shares all but the table of its children.
         plain._modules = {**model._modules, "classifier": linear}
-        whole: Any = plain
+        whole = plain
     else:
         dropout = next(layer.p for layer in model.classifier if isinstance(layer, nn.Dropout))
         head = {"width": width, "depth": depth, "activation": activation, "dropout": dropout}
-        whole = _with_code(model, head)
+        whole = _with_code(model, head, unit)
         shutil.copyfile(Path(__file__).with_name(f"{_MODULE}.py"), folder / f"{_MODULE}.py")
     with quiet():
         whole.save_pretrained(str(folder))
         tokenizer.save_pretrained(str(folder))
 
 
-def load_model(folder: Path) -> tuple[Any, Any]:
+def load_model(folder: Path, unit: str = "token") -> tuple[Any, Any]:
     """The model, in evaluation mode, and its tokenizer; no code of the folder is run."""
     transformers = require("transformers", "transformers", "A trained model")
     try:
         config = json.loads((folder / "config.json").read_text())
-        kind = transformers.AutoModelForTokenClassification
+        kind = getattr(transformers, f"AutoModelFor{unit.capitalize()}Classification")
         if config["model_type"] == "encoder_with_head":
-            from calibrant.prediction.modeling_encoder_with_head import EncoderWithHead
+            from calibrant.prediction.modeling_encoder_with_head import KINDS
 
-            kind = EncoderWithHead
+            kind = KINDS[unit]
         with quiet():
             model = kind.from_pretrained(str(folder))
             tokenizer = _tokenizer(folder, transformers)
@@ -67,11 +77,10 @@ def load_model(folder: Path) -> tuple[Any, Any]:
     return model.eval(), tokenizer
 
 
-def _with_code(model: Any, head: dict[str, Any]) -> Any:
-    from calibrant.prediction.modeling_encoder_with_head import (
-        EncoderWithHead,
-        EncoderWithHeadConfig,
-    )
+def _with_code(model: Any, head: dict[str, Any], unit: str) -> Any:
+    from calibrant.prediction.modeling_encoder_with_head import KINDS, EncoderWithHeadConfig
+
+    kind = KINDS[unit]
 
     config = EncoderWithHeadConfig(
         encoder=model.config.to_dict(),
@@ -81,10 +90,10 @@ def _with_code(model: Any, head: dict[str, Any]) -> Any:
         pad_token_id=model.config.pad_token_id,
         auto_map={
             "AutoConfig": f"{_MODULE}.EncoderWithHeadConfig",
-            "AutoModelForTokenClassification": f"{_MODULE}.EncoderWithHead",
+            f"AutoModelFor{unit.capitalize()}Classification": f"{_MODULE}.{kind.__name__}",
         },
     )
-    whole = EncoderWithHead(config)
+    whole: Any = kind(config)
     whole.model = model
     return whole
 

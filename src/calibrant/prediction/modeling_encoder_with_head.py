@@ -1,8 +1,9 @@
 # mypy: allow-untyped-calls, disable-error-code="arg-type"
-"""A token classifier of any encoder of transformers with an MLP as its head.
+"""A classifier of tokens or of texts: any encoder of transformers with an MLP as its head.
 
 This file stands beside the weights, so that a model with such a head loads where calibrant is not
-installed: ``AutoModelForTokenClassification.from_pretrained(folder, trust_remote_code=True)``.
+installed: ``AutoModelForTokenClassification.from_pretrained(folder, trust_remote_code=True)``, or
+with ``Sequence`` for ``Token``.
 It needs torch and transformers alone.
 """
 
@@ -11,18 +12,19 @@ from typing import Any
 from torch import Tensor, nn
 from transformers import (
     AutoConfig,
+    AutoModelForSequenceClassification,
     AutoModelForTokenClassification,
     PretrainedConfig,
     PreTrainedModel,
 )
 
-__all__ = ["EncoderWithHead", "EncoderWithHeadConfig"]
+__all__ = ["KINDS", "EncoderWithHead", "EncoderWithHeadConfig", "SequenceEncoderWithHead"]
 
 _ACTIVATIONS = {"relu": nn.ReLU, "gelu": nn.GELU, "tanh": nn.Tanh, "none": nn.Identity}
 
 
 class EncoderWithHeadConfig(PretrainedConfig):
-    """``encoder`` is the config of the encoder's own token classifier, with its ``model_type``.
+    """``encoder`` is the config of the encoder's own classifier, with its ``model_type``.
 
     ``head`` has ``width``, ``depth``, ``activation`` and ``dropout``.
     """
@@ -46,12 +48,14 @@ class EncoderWithHead(PreTrainedModel):
     config_class = EncoderWithHeadConfig
     base_model_prefix = "model"
     _supports_sdpa = True
+    _own: Any = AutoModelForTokenClassification
 
     def __init__(self, config: EncoderWithHeadConfig) -> None:
         super().__init__(config)
         own = AutoConfig.for_model(**config.encoder)
-        self.model = AutoModelForTokenClassification.from_config(own)
-        self.model.classifier = _head(own.hidden_size, config.num_labels, **config.head)
+        self.model = self._own.from_config(own)
+        features = self.model.classifier.in_features
+        self.model.classifier = _head(features, config.num_labels, **config.head)
         self.post_init()
 
     def forward(
@@ -61,10 +65,19 @@ class EncoderWithHead(PreTrainedModel):
         labels: Tensor | None = None,
         **others: Any,
     ) -> Any:
-        """As the encoder's own token classifier."""
+        """As the encoder's own classifier."""
         return self.model(
             input_ids=input_ids, attention_mask=attention_mask, labels=labels, **others
         )
+
+
+class SequenceEncoderWithHead(EncoderWithHead):
+    """The same of the encoder's own classifier of whole texts."""
+
+    _own = AutoModelForSequenceClassification
+
+
+KINDS = {"token": EncoderWithHead, "sequence": SequenceEncoderWithHead}
 
 
 def _head(

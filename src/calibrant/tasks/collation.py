@@ -13,15 +13,19 @@ from calibrant.predictions import IGNORED
 __all__ = ["pad"]
 
 
-def pad(examples: Sequence[Mapping[str, Any]], padding: int) -> dict[str, Any]:
+def pad(
+    examples: Sequence[Mapping[str, Any]], padding: int, length: int | None = None
+) -> dict[str, Any]:
     """``input_ids``, ``attention_mask`` and ``labels`` of one length; filled-up labels are −100.
+
+    It is that of the longest example, or ``length``.
 
     >>> batch = pad([{"input_ids": [5, 6], "labels": 1}, {"input_ids": [7], "labels": 0}], 9)
     >>> {name: values.tolist() for name, values in batch.items()}
     {'input_ids': [[5, 6], [7, 9]], 'attention_mask': [[1, 1], [1, 0]], 'labels': [1, 0]}
     """
     torch = require("torch", "torch", "A batch of tensors")
-    longest = max((len(example["input_ids"]) for example in examples), default=0)
+    longest = length or max((len(example["input_ids"]) for example in examples), default=0)
 
     def filled(rows: Sequence[Any], filler: int) -> Any:
         table = np.full((len(rows), longest), filler, np.int64)

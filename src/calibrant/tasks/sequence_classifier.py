@@ -1,0 +1,44 @@
+"""A classifier of whole texts with an MLP head of chosen width and depth."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import torch
+from torch import nn
+
+from calibrant.errors import InputError
+from calibrant.tasks.token_classifier import build_head
+
+__all__ = ["with_sequence_head"]
+
+
+def with_sequence_head(
+    model: nn.Module, classes: int, seed: int = 0, *, depth: int = 1, **head: Any
+) -> nn.Module:
+    """``model`` with its linear classifier replaced by ``build_head``, drawn from ``seed`` alone.
+
+    An encoder whose class brings a head of several layers (RoBERTa's and its kin) keeps that, drawn
+    anew, and takes no other: its depth is 0.
+    """
+    name = next((n for n in ("classifier", "score") if hasattr(model, n)), "")
+    own = getattr(model, name, None)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        if isinstance(own, nn.Linear):
+            setattr(model, name, build_head(own.in_features, classes, depth=depth, **head))
+        elif depth:
+            raise InputError(
+                f"{type(model).__name__} has a head of its own, which takes no hidden layers: "
+                "head_depth 0."
+            )
+        else:
+            _draw_anew(cast(nn.Module, own))
+    return model
+
+
+def _draw_anew(head: nn.Module) -> None:
+    for layer in head.modules():
+        reset: Any = getattr(layer, "reset_parameters", None)
+        if reset is not None:
+            reset()
