@@ -23,6 +23,7 @@ from transformers import (
     TrainingArguments,
 )
 
+from calibrant.experiments.vocabulary import occurring, renumber, trim_embeddings
 from calibrant.methods import create
 from calibrant.tasks.encoders import find_encoder
 from calibrant.tasks.ner import load_corpus
@@ -99,12 +100,18 @@ class Bench:
         what = "lean loop" if graph else "lean loop, eager"
         self.add(what, dtype, batch, jobs, jobs * self.rate(made))
 
-    def stack(self, dtype, batch, size):
+    def stack(self, dtype, batch, size, jobs=1):
         schedule = Schedule(epochs=5, batch=batch, dtype=dtype)
-        methods = [create(METHODS[i % len(METHODS)]) for i in range(size)]
-        models = [self.model(s) for s in range(size)]
-        made = Stack(models, methods, self.windows, schedule)
-        self.add("stack", dtype, batch, size, size * self.rate([made]))
+        kept = occurring([self.pieces], self.tokenizer.pad_token_id)
+        padding = int(kept.searchsorted(self.tokenizer.pad_token_id))
+        windows = Windows(renumber(self.pieces, kept), "cuda", padding)
+        made = []
+        for _ in range(jobs):
+            methods = [create(METHODS[i % len(METHODS)]) for i in range(size)]
+            models = [trim_embeddings(self.model(s), kept) for s in range(size)]
+            made.append(Stack(models, methods, windows, schedule))
+        what = "stack" if jobs == 1 else f"{jobs} stacks"
+        self.add(what, dtype, batch, size * jobs, size * jobs * self.rate(made))
 
     def rate(self, made):
         running = [loop.steps() for loop in made]
@@ -155,8 +162,8 @@ def main():
         bench.loops(dtype)
     bench.loops("tf32", jobs=8)
     for dtype in PEAK:
-        for batch, size in ((32, 10), (32, 20), (64, 10)):
-            bench.stack(dtype, batch, size)
+        for batch, size, jobs in ((32, 10, 1), (32, 20, 1), (64, 10, 1), (64, 10, 2)):
+            bench.stack(dtype, batch, size, jobs)
     if args.json:
         about = {"torch": torch.__version__, "device": torch.cuda.get_device_name()}
         args.json.write_text(json.dumps({"rows": bench.rows, "data": args.data, **about}, indent=1))

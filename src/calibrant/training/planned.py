@@ -31,7 +31,7 @@ class Planned(ABC):
     def __init__(self, windows: Rows, schedule: Schedule) -> None:
         schedule.check()
         self.device, self.windows, self.schedule = windows.device, windows, schedule
-        if schedule.dtype == "tf32":  # For the whole process: torch has no narrower switch.
+        if schedule.dtype != "float32":  # For the whole process: torch has no narrower switch.
             torch.set_float32_matmul_precision("high")
         cuda = self.device.type == "cuda"
         self.stream: Any = torch.cuda.Stream(self.device) if cuda else None  # type: ignore[no-untyped-call]

@@ -33,7 +33,9 @@ __all__ = ["Stack"]
 class Stack(Planned):
     """Train ``models`` with ``methods``, one each, on the same batches of ``windows``.
 
-    The models are alike but for the head and the numbers in it. Dropout differs between runs.
+    The models are alike but for the head and the numbers in it. Dropout differs between runs. With
+    dtype "bfloat16" the encoders train in it throughout, from copies of their float32 weights that
+    are made once a step, and the heads in float32; evaluation is in float32.
     Methods must be static (:func:`~calibrant.training.checkpoint.is_static`).
     """
 
@@ -113,17 +115,18 @@ class Stack(Planned):
             logits: Tensor = output.logits
             return logits
 
+        half = torch.is_grad_enabled() and self.schedule.dtype == "bfloat16"
+        stacked = {n: v.bfloat16() for n, v in self.stacked.items()} if half else self.stacked
         with StackedAttention():
-            return vmap(encode, randomness="different")(self.stacked).unbind()
+            return vmap(encode, randomness="different")(stacked).float().unbind()
 
     def _step(self, length: int) -> None:
         inputs = self.windows.batch(self._next_rows(length), length)
         labels = inputs.pop("labels")
         self._set_learning_rate()
         self._zero_grad()
-        with self.autocast():
-            features = self._features(inputs)
-        losses = [run.measure(f, labels, self) for run, f in zip(self.runs, features, strict=True)]
+        features = self._features(inputs)
+        losses = [run.measure(f, labels) for run, f in zip(self.runs, features, strict=True)]
         torch.autograd.backward(losses)
         for number, run in enumerate(self.runs):
             run.update([value.grad for value in self.stacked.values()], number)
@@ -169,10 +172,8 @@ class _Run(nn.Module):
         )
         self.optimizer = schedule.optimizer(nn.ParameterList(self.clipped), stack.learning_rate)
 
-    def measure(self, features: Tensor, labels: Tensor, stack: Planned) -> Tensor:
-        with stack.autocast():
-            logits = self.head(features)
-        loss = self.method.loss(self.tap.step(logits, labels))
+    def measure(self, features: Tensor, labels: Tensor) -> Tensor:
+        loss = self.method.loss(self.tap.step(self.head(features), labels))
         self.loss.add_(loss.detach())
         return loss
 

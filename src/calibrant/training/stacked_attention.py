@@ -10,10 +10,12 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.functional import scaled_dot_product_attention
+from torch.nn.functional import dropout, scaled_dot_product_attention
 from torch.overrides import TorchFunctionMode
 
 __all__ = ["StackedAttention"]
+
+_SHORT = 48  # Keys up to which plain matrix products beat the fused kernels, whose tiles have 64.
 
 
 class StackedAttention(TorchFunctionMode):
@@ -79,5 +81,25 @@ class _Attention(torch.autograd.Function):
             mask = mask if at is None else mask.movedim(in_dims[3], 0)
             batch = query.shape[0] // runs  # A mask may have a batch of 1 for all.
             mask = joined(mask.expand(*mask.shape[:-4], batch, *mask.shape[-3:]), at)
-        output = scaled_dot_product_attention(query, key, value, mask, **options)
+        short = key.shape[-2] <= _SHORT and mask is not None and mask.dtype == torch.bool
+        attend = _in_plain_steps if short else scaled_dot_product_attention
+        output = attend(query, key, value, mask, **options)
         return output.reshape(runs, -1, *output.shape[1:]), 0
+
+
+def _in_plain_steps(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor,
+    *,
+    dropout_p: float,
+    scale: float | None,
+    **_: Any,
+) -> Tensor:
+    """softmax(q kᵀ · scale) v with dropout, in matrix products."""
+    scale = key.shape[-1] ** -0.5 if scale is None else scale
+    scores = (query * scale) @ key.transpose(-2, -1)
+    # Not −∞: a window of padding alone would have no place to look at.
+    scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
+    return dropout(scores.softmax(-1), dropout_p) @ value
