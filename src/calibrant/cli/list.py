@@ -32,10 +32,32 @@ def _calibrators() -> list[Row]:
     return [{"name": k, "about": e.about, "paper": e.reference} for k, e in CALIBRATORS.items()]
 
 
+def _corruptions() -> list[Row]:
+    from calibrant.corruptions import IMAGE, TEXT
+
+    rows = [
+        {
+            "name": name,
+            "about": f"text: {kind.about}; {_levels(kind.rates)} of the {kind.unit}s",
+            "paper": kind.paper,
+        }
+        for name, kind in TEXT.items()
+    ]
+    return rows + [
+        {"name": k, "about": f"image: {e.about} {_levels(e.levels)}", "paper": e.paper}
+        for k, e in IMAGE.items()
+    ]
+
+
+def _levels(levels: tuple[float, ...]) -> str:
+    return ", ".join(f"{level:g}" for level in levels)
+
+
 KINDS: dict[str, tuple[str, Callable[[], list[Row]]]] = {
     "methods": ("training-time methods", _methods),
     "noises": ("what head_noise can feed the head", _noises),
     "calibrators": ("maps fitted after training", _calibrators),
+    "corruptions": ("what texts and images can suffer, at five strengths", _corruptions),
 }
 
 
@@ -44,7 +66,7 @@ def add_parser(commands: Any) -> None:
     about = "; ".join(f"{kind}: {text}" for kind, (text, _) in KINDS.items())
     parser = commands.add_parser(
         "list",
-        help="show all methods, noises or calibrators, one line each",
+        help="show all methods, noises, calibrators or corruptions, one line each",
         description=f"Show what there is, with name, one line and paper. {about}.",
     )
     parser.add_argument("kind", choices=list(KINDS), help="what to list")

@@ -18,6 +18,7 @@ class ImageCorruption:
     name: str
     about: str
     levels: tuple[float, ...]
+    paper: str = "Hendrycks & Dietterich 2019"
 
 
 IMAGE = {

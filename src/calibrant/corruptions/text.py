@@ -33,6 +33,7 @@ class TextCorruption:
     unit: str  # "character" or "word"
     rates: tuple[float, ...]
     change: Change | None
+    paper: str = ""
 
 
 TEXT = {
@@ -40,7 +41,7 @@ TEXT = {
     for kind in (
         TextCorruption(
             "typos", "a neighbouring key of the keyboard", "character", _CHARACTERS,
-            misspelling.mistype,
+            misspelling.mistype, "Belinkov & Bisk 2018",
         ),
         TextCorruption(
             "ocr", "characters that a scanner takes for others: 0 and O, rn and m", "character",
@@ -56,7 +57,7 @@ TEXT = {
         ),
         TextCorruption(
             "swapped-characters", "two neighbouring characters in the wrong order", "character",
-            _CHARACTERS, misspelling.swap,
+            _CHARACTERS, misspelling.swap, "Belinkov & Bisk 2018",
         ),
         TextCorruption(
             "dropped-words", "words left out, and their tags with them", "word",
@@ -140,4 +141,6 @@ def _chosen(kind: str, strength: int) -> tuple[TextCorruption, float]:
 
 
 def _random(seed: int, kind: str, number: int) -> np.random.Generator:
+    if seed < 0:
+        raise InputError(f"A seed is a whole number from 0 on, got {seed}.")
     return np.random.default_rng([seed, zlib.crc32(kind.encode()), number])

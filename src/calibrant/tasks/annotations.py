@@ -11,11 +11,11 @@ from calibrant.tasks.records import field, read_records
 from calibrant.tasks.sentences import Sentence, check_tag, to_bio
 from calibrant.tasks.words import from_spans
 
-__all__ = ["TAGS", "WORDS", "read_jsonl", "tagged", "to_sentence"]
+__all__ = ["SPANS", "TAGS", "WORDS", "read_jsonl", "tagged", "to_sentence"]
 
 WORDS = ("tokens", "words")
 TAGS = ("ner_tags", "tags", "labels")
-_SPANS = ("entities", "spans")
+SPANS = ("entities", "spans")
 
 
 def read_jsonl(path: str | Path) -> list[Sentence]:
@@ -33,7 +33,7 @@ def to_sentence(record: dict[str, Any], where: str) -> Sentence:
     if any(name in record for name in WORDS):
         words, tags = field(record, WORDS, where), field(record, TAGS, where)
         return tagged(words, tags, where)
-    text, spans = field(record, ("text", "tokens"), where), field(record, _SPANS, where)
+    text, spans = field(record, ("text", "tokens"), where), field(record, SPANS, where)
     if not isinstance(text, str) or not isinstance(spans, list):
         raise InputError(f"{where}: expected a text and a list of spans.")
     return from_spans(text, [_span(span, where) for span in spans], where)

@@ -9,7 +9,9 @@ from calibrant.errors import InputError
 from calibrant.files.lines import numbered_lines
 from calibrant.tasks.sentences import Sentence, check_tag, to_bio
 
-__all__ = ["read_conll"]
+__all__ = ["DOCUMENT", "read_conll", "split_columns"]
+
+DOCUMENT = "-DOCSTART-"  # The first column of a line that begins a document and holds no word.
 
 
 def read_conll(path: str | Path) -> list[Sentence]:
@@ -32,9 +34,8 @@ def _sentences(path: Path) -> Iterator[Sentence]:
     words: list[str] = []
     tags: list[str] = []
     for number, line in numbered_lines(path):
-        columns = _columns(line)
-        if columns and columns[0] != "-DOCSTART-":
-            _check(columns, f"{path}, line {number}")
+        columns = split_columns(line, f"{path}, line {number}")
+        if columns and columns[0] != DOCUMENT:
             words.append(columns[0])
             tags.append(columns[-1])
         elif words:
@@ -44,12 +45,21 @@ def _sentences(path: Path) -> Iterator[Sentence]:
         yield Sentence(tuple(words), tuple(tags))
 
 
-def _columns(line: str) -> list[str]:
+def split_columns(line: str, where: str) -> list[str]:
+    """The columns of a line, the first a word and the last its tag; none where it is blank.
+
+    >>> split_columns("Paris NNP B-LOC", "news.conll, line 1")
+    ['Paris', 'NNP', 'B-LOC']
+    """
     # Only these are separators: a word may hold, or be, some other kind of space.
     line = line.strip(" \r\n")
     if "\t" in line.strip("\t"):
-        return [column.strip(" ") for column in line.split("\t")]
-    return line.strip("\t").split(" ") if line.strip("\t") else []
+        columns = [column.strip(" ") for column in line.split("\t")]
+    else:
+        columns = line.strip("\t").split(" ") if line.strip("\t") else []
+    if columns and columns[0] != DOCUMENT:
+        _check(columns, where)
+    return columns
 
 
 def _check(columns: list[str], where: str) -> None:

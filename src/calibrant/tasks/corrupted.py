@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from calibrant.corruptions import TEXT, corrupt_words, kept_words
-from calibrant.errors import unknown_name
+from calibrant.errors import InputError, unknown_name
 from calibrant.tasks.sentences import Sentence
 
-__all__ = ["corrupt_sentences"]
+__all__ = ["corrupt_sentence", "corrupt_sentences"]
 
 
 def corrupt_sentences(
@@ -27,23 +27,31 @@ def corrupt_sentences(
     >>> next(corrupt_sentences([anna], "dropped-words", 4))
     Sentence(words=('Lind', 'lives', 'in', 'Rome'), tags=('B-PER', 'O', 'O', 'B-LOC'))
     """
+    for number, sentence in enumerate(sentences):
+        yield corrupt_sentence(sentence, kind, strength, seed=seed, number=number)[0]
+
+
+def corrupt_sentence(
+    sentence: Sentence, kind: str, strength: int, *, seed: int = 0, number: int = 0
+) -> tuple[Sentence, list[bool]]:
+    """The sentence of that ``number``, corrupted, and which of its words are still there."""
     if kind not in TEXT:
         raise unknown_name("text corruption", kind, TEXT)
-    for number, sentence in enumerate(sentences):
-        if TEXT[kind].change is None:
-            kept = kept_words(sentence.words, kind, strength, seed=seed, number=number)
-            yield _without(sentence, kept.tolist())
-        else:
-            words = corrupt_words(sentence.words, kind, strength, seed=seed, number=number)
-            yield Sentence(tuple(words), sentence.tags)
+    if TEXT[kind].change is None:
+        kept = kept_words(sentence.words, kind, strength, seed=seed, number=number).tolist()
+        return _without(sentence, kept), kept
+    words = corrupt_words(sentence.words, kind, strength, seed=seed, number=number)
+    return Sentence(tuple(words), sentence.tags), [True] * len(words)
 
 
 def _without(sentence: Sentence, kept: list[bool]) -> Sentence:
     words: list[str] = []
     tags: list[str] = []
-    opens = False  # Whether the word before this one began its entity, and went.
+    opens = False  # Whether the first word of the entity that goes on here is yet to come.
     for word, tag, stays in zip(sentence.words, sentence.tags, kept, strict=True):
-        opens = tag[:1] == "B" or (opens and tag[:1] == "I")
+        if tag[0] not in "OBI":
+            raise InputError(f"Words can be dropped from BIO tags; '{tag}' marks an entity's end.")
+        opens = tag[0] == "B" or (opens and tag[0] == "I")
         if stays:
             words.append(word)
             tags.append("B" + tag[1:] if opens else tag)

@@ -17,7 +17,7 @@ from calibrant.tasks.hub import column, is_saved, load_hub, load_saved, names_of
 from calibrant.tasks.labelled import class_folders, label_names, number_labels
 from calibrant.tasks.splits import complete, split_of
 
-__all__ = ["DIGITS", "TORCHVISION", "Pictures", "load_pictures"]
+__all__ = ["DIGITS", "SUFFIXES", "TORCHVISION", "Pictures", "load_pictures", "open_image"]
 
 DIGITS = "digits"
 # Our name → torchvision's.
@@ -27,7 +27,7 @@ TORCHVISION = {
     "fashion-mnist": "FashionMNIST",
     "mnist": "MNIST",
 }
-_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
+SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
 Example = tuple[np.ndarray, str]  # (height, width, channels) of bytes, and label
 
 
@@ -81,8 +81,9 @@ def _parts(
     if folder is not None and is_saved(folder):
         return {s: _from_table(t, s, size) for s, t in load_saved(folder).items()}, str(folder)
     if folder is not None:
-        parts = class_folders(folder, _SUFFIXES)
-        return {s: [(_open(p, size), y) for p, y in part] for s, part in parts.items()}, str(folder)
+        parts = class_folders(folder, SUFFIXES)
+        opened = {s: [(open_image(p, size), y) for p, y in part] for s, part in parts.items()}
+        return dict(opened), str(folder)
     if name in TORCHVISION:
         return _from_torchvision(name, directory), name
     if "/" not in name:
@@ -159,7 +160,8 @@ def _from_table(table: Any, split: str, size: int | None) -> list[Example]:
     ]
 
 
-def _open(path: Path, size: int | None) -> np.ndarray:
+def open_image(path: Path, size: int | None = None) -> np.ndarray:
+    """An image file as (height, width, 1 or 3) of bytes, brought to ``size`` where one is given."""
     pil = require("PIL.Image", "data", "Reading images")
     try:
         with pil.open(path) as picture:

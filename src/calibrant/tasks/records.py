@@ -11,18 +11,23 @@ from typing import Any
 from calibrant.errors import InputError
 from calibrant.files.lines import numbered_lines
 
-__all__ = ["SUFFIXES", "field", "read_records"]
+__all__ = ["SUFFIXES", "TEXTS", "field", "read_records"]
 
 SUFFIXES = (".jsonl", ".jsonl.gz", ".csv", ".csv.gz", ".tsv", ".tsv.gz")
+TEXTS = ("text", "sentence", "content")  # What a text may be called.
 
 
-def read_records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Line number and record of each; blank lines are left out."""
+def read_records(path: Path, suffix: str | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Line number and record of each; blank lines are left out.
+
+    ``suffix`` says what the file is where its name does not: .jsonl, .csv or .tsv.
+    """
+    name = (suffix or path.name).lower()
     if not path.is_file():
         raise InputError(f"There is no file {path}.")
-    if ".jsonl" in path.name.lower():
+    if ".jsonl" in name:
         return _json(path)
-    return _table(path, "\t" if ".tsv" in path.name.lower() else ",")
+    return _table(path, "\t" if ".tsv" in name else ",")
 
 
 def field(record: dict[str, Any], names: Sequence[str], where: str) -> Any:

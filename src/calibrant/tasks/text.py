@@ -14,7 +14,7 @@ from calibrant.tasks.encoded_texts import EncodedTexts, encode_texts
 from calibrant.tasks.encoders import find_encoder, load_tokenizer
 from calibrant.tasks.hub import column, is_saved, load_hub, load_saved, names_of
 from calibrant.tasks.labelled import class_folders, label_names, number_labels
-from calibrant.tasks.records import SUFFIXES, field, read_records
+from calibrant.tasks.records import SUFFIXES, TEXTS, field, read_records
 from calibrant.tasks.small_encoder import MAX_LENGTH, build_small_encoder, build_small_tokenizer
 from calibrant.tasks.splits import complete, part_of, split_files
 from calibrant.tasks.synthetic import generate_splits
@@ -25,7 +25,7 @@ __all__ = ["TextCorpus", "TextTask", "load_texts"]
 SYNTHETIC = "synthetic"
 # What findings are told of; found under the data directory.
 CORPORA = ("20newsgroups", "clinc150")
-_TEXT, _LABEL = ("text", "sentence", "content"), ("label", "labels", "category")
+_LABEL = ("label", "labels", "category")
 Example = tuple[str, str]  # text and label
 
 
@@ -100,14 +100,14 @@ def _read_file(path: Path) -> list[Example]:
 
 
 def _example(record: dict[str, Any], where: str) -> Example:
-    text, label = field(record, _TEXT, where), field(record, _LABEL, where)
+    text, label = field(record, TEXTS, where), field(record, _LABEL, where)
     if not isinstance(text, str) or not isinstance(label, (str, int)) or label == "":
         raise InputError(f"{where}: expected a text and a label, got {text!r:.40} and {label!r}.")
     return text, str(label)
 
 
 def _from_table(table: Any, split: str) -> list[Example]:
-    text, label = column(table, _TEXT, split), column(table, _LABEL, split)
+    text, label = column(table, TEXTS, split), column(table, _LABEL, split)
     names = names_of(table, label)
     pairs = zip(table[text], table[label], strict=True)
     return [

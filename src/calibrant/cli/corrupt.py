@@ -1,0 +1,100 @@
+"""``calibrant corrupt``: a copy of a file with what data suffers outside of a laboratory."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from calibrant.errors import InputError, unknown_name
+
+__all__ = ["add_parser", "run"]
+
+
+def add_parser(commands: Any) -> None:
+    """Add the command's options."""
+    parser = commands.add_parser(
+        "corrupt",
+        help="corrupt texts or images at five strengths",
+        description="Write a copy of a file with corrupted text (CoNLL, jsonl, csv, tsv, txt; also "
+        "gzipped) or of an npz or a folder of images with corrupted images. Tags and labels stay. "
+        "The same seed gives the same copy.",
+    )
+    parser.add_argument("input", metavar="FILE", type=Path, help="a file, or a folder of images")
+    parser.add_argument(
+        "--kind",
+        required=True,
+        help="such as typos or jpeg; 'calibrant list corruptions' shows all",
+    )
+    parser.add_argument("--strength", type=int, default=3, help="from 1 to 5 (3)")
+    parser.add_argument("--seed", type=int, default=0, help="(0)")
+    parser.add_argument(
+        "-o", "--output", metavar="OUT", type=Path, required=True, help="a file, or a new folder"
+    )
+    parser.add_argument("--overwrite", action="store_true", help="replace a file that exists")
+    text = parser.add_argument_group("text")
+    text.add_argument(
+        "--layout",
+        metavar="NAME",
+        help="conll, jsonl, csv or lines (by the suffix; .txt is one text on each line)",
+    )
+    text.add_argument("--column", metavar="NAME", help="that holds the text (text)")
+    image = parser.add_argument_group("images")
+    image.add_argument("--split", help="of an npz, to leave the others as they are (all)")
+    image.add_argument("--device", default="cpu", help="cpu, cuda (cpu)")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the copy, and say how much is in it."""
+    from calibrant.corruptions import IMAGE, TEXT
+
+    if not args.input.exists():
+        raise InputError(f"There is no file {args.input}.")
+    images = args.input.is_dir() or args.input.suffix.lower() == ".npz"
+    known, other = (IMAGE, TEXT) if images else (TEXT, IMAGE)
+    if args.kind in other:
+        has = "images" if images else "text"
+        raise InputError(f"{args.input} holds {has}, which '{args.kind}' is not for.")
+    if args.kind not in known:
+        raise unknown_name("corruption", args.kind, known)
+    count = _images(args) if images else _texts(args)
+    what = "images" if images else "texts"
+    print(f"{args.kind} of strength {args.strength}: {count:,} {what}.\nWritten: {args.output}")
+    return 0
+
+
+def _texts(args: argparse.Namespace) -> int:
+    from calibrant.progress import Progress
+    from calibrant.tasks.corrupted_files import corrupt_file
+
+    with Progress(None, "texts") as progress:
+        return corrupt_file(
+            args.input,
+            args.output,
+            args.kind,
+            args.strength,
+            seed=args.seed,
+            layout=args.layout,
+            column=args.column,
+            overwrite=args.overwrite,
+            progress=progress.advance,
+        )
+
+
+def _images(args: argparse.Namespace) -> int:
+    from calibrant.progress import Progress
+    from calibrant.tasks.corrupted_pictures import corrupt_pictures
+
+    with Progress(None, "images") as progress:
+        return corrupt_pictures(
+            args.input,
+            args.output,
+            args.kind,
+            args.strength,
+            seed=args.seed,
+            split=args.split,
+            device=args.device,
+            overwrite=args.overwrite,
+            progress=progress.advance,
+        )

@@ -1,0 +1,176 @@
+"""Text files again with corrupted text: CoNLL, jsonl, csv and tsv, or one text on each line."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from calibrant.corruptions import TEXT, corrupt_text
+from calibrant.corruptions.names import check_strength
+from calibrant.errors import InputError, unknown_name
+from calibrant.files.lines import numbered_lines, text_file
+from calibrant.outputs import check_writable, new_file
+from calibrant.tasks.annotations import SPANS, TAGS, WORDS, tagged
+from calibrant.tasks.conll import DOCUMENT, split_columns
+from calibrant.tasks.corrupted import corrupt_sentence
+from calibrant.tasks.records import TEXTS, field, read_records
+from calibrant.tasks.sentences import Sentence
+
+__all__ = ["LAYOUTS", "corrupt_file"]
+
+# Layout → the names of files that have it, unless another is asked for.
+LAYOUTS = {
+    "conll": (".conll", ".bio", ".iob"),
+    "jsonl": (".jsonl",),
+    "csv": (".csv", ".tsv"),
+    "lines": (".txt",),
+}
+
+
+class _Work(NamedTuple):
+    source: Path
+    kind: str
+    strength: int
+    seed: int
+    column: str | None
+
+    def text(self, text: str, number: int) -> str:
+        return corrupt_text(text, self.kind, self.strength, seed=self.seed, number=number)
+
+    def sentence(self, sentence: Sentence, number: int) -> tuple[Sentence, list[bool]]:
+        return corrupt_sentence(sentence, self.kind, self.strength, seed=self.seed, number=number)
+
+
+def corrupt_file(
+    source: str | Path,
+    target: str | Path,
+    kind: str,
+    strength: int,
+    *,
+    seed: int = 0,
+    layout: str | None = None,
+    column: str | None = None,
+    overwrite: bool = False,
+    progress: Callable[[int], None] | None = None,
+) -> int:
+    """Write ``source`` again, text by text, corrupted; returns how many texts it has.
+
+    ``layout`` is one of :data:`LAYOUTS`, by default that of the file's suffix (before ``.gz``);
+    ``column`` is what holds the text in jsonl, csv and tsv. All else stays as it is. The text of
+    number n is corrupted as :func:`~calibrant.corruptions.corrupt_words` does with that number, so
+    that a file gives what a run is tested on under ``shift``.
+    """
+    source = Path(source)
+    if kind not in TEXT:
+        raise unknown_name("text corruption", kind, TEXT)
+    work = _Work(source, kind, check_strength(strength), seed, column)
+    if not source.is_file():
+        raise InputError(f"There is no file {source}.")
+    if layout not in (None, *LAYOUTS):
+        raise unknown_name("layout", str(layout), LAYOUTS)
+    write = _LAYOUTS[layout or _layout_of(source)]
+    check_writable(target, overwrite=overwrite, inputs=[source])
+    texts = 0
+    compressed = Path(target).suffix.lower() == ".gz"
+    with new_file(target, overwrite=overwrite) as part, text_file(part, compressed) as file:
+        for lines, is_text in write(work):
+            file.write(lines)
+            texts += is_text
+            if progress is not None:
+                progress(1)
+    return texts
+
+
+def _layout_of(path: Path) -> str:
+    name = path.name.lower().removesuffix(".gz")
+    for layout, suffixes in LAYOUTS.items():
+        if name.endswith(suffixes):
+            return layout
+    known = ", ".join(suffix for suffixes in LAYOUTS.values() for suffix in suffixes)
+    raise InputError(f"{path}: which layout? Expected {known}, or a layout: {', '.join(LAYOUTS)}.")
+
+
+def _conll(work: _Work) -> Iterator[tuple[str, bool]]:
+    """Sentence by sentence; columns between the word and its tag, and blank lines, stay."""
+    count, block = 0, list[tuple[str, list[str]]]()
+    for number, line in numbered_lines(work.source):
+        columns = split_columns(line, f"{work.source}, line {number}")
+        if columns and columns[0] != DOCUMENT:
+            block.append((line, columns))
+            continue
+        if block:
+            yield _sentence_lines(work, block, count), True
+            count, block = count + 1, []
+        yield line, False
+    if block:
+        yield _sentence_lines(work, block, count), True
+
+
+def _sentence_lines(work: _Work, block: list[tuple[str, list[str]]], number: int) -> str:
+    words, tags = zip(*((columns[0], columns[-1]) for _, columns in block), strict=True)
+    new, kept = work.sentence(Sentence(words, tags), number)
+    lines = []
+    left = (pair for pair, stays in zip(block, kept, strict=True) if stays)
+    for (line, columns), word, tag in zip(left, new.words, new.tags, strict=True):
+        first, last = line.index(columns[0]), line.rindex(columns[-1])
+        middle = line[first + len(columns[0]) : last]
+        lines.append(line[:first] + word + middle + tag + line[last + len(columns[-1]) :])
+    return "".join(lines)
+
+
+def _jsonl(work: _Work) -> Iterator[tuple[str, bool]]:
+    for number, (line, record) in enumerate(read_records(work.source, ".jsonl")):
+        changed = _record(work, record, number, f"{work.source}, line {line}")
+        yield json.dumps(changed, ensure_ascii=False) + "\n", True
+
+
+def _record(work: _Work, record: dict[str, Any], number: int, where: str) -> dict[str, Any]:
+    words = next((name for name in WORDS if name in record), None)
+    if words is not None and work.column is None:
+        tags = next((name for name in TAGS if name in record), None)
+        given = record[words] if tags is None else record[tags]
+        new, _ = work.sentence(
+            tagged(record[words], ["O"] * len(given) if tags is None else given, where), number
+        )
+        return {**record, words: list(new.words), **({tags: list(new.tags)} if tags else {})}
+    spans = next((name for name in SPANS if record.get(name)), None)
+    if spans is not None:
+        raise InputError(
+            f"{where}: '{spans}' are places in a text that changes; give words and tags instead."
+        )
+    name = work.column or next((name for name in TEXTS if name in record), TEXTS[0])
+    text = field(record, (name,), where)
+    if not isinstance(text, str):
+        raise InputError(f"{where}: expected a text in '{name}', got {text!r:.40}.")
+    return {**record, name: work.text(text, number)}
+
+
+def _csv(work: _Work) -> Iterator[tuple[str, bool]]:
+    suffix = ".tsv" if ".tsv" in work.source.name.lower() else ".csv"
+    row = io.StringIO()
+    writer = csv.writer(row, delimiter="\t" if suffix == ".tsv" else ",", lineterminator="\n")
+    for number, (line, record) in enumerate(read_records(work.source, suffix)):
+        if not number:
+            writer.writerow(record)
+        writer.writerow(_record(work, record, number, f"{work.source}, line {line}").values())
+        yield row.getvalue(), True
+        row.seek(0)
+        row.truncate()
+
+
+def _lines(work: _Work) -> Iterator[tuple[str, bool]]:
+    for number, line in numbered_lines(work.source):
+        text = line.rstrip("\r\n")
+        yield work.text(text, number - 1) + line[len(text) :], True
+
+
+_LAYOUTS: dict[str, Callable[[_Work], Iterator[tuple[str, bool]]]] = {
+    "conll": _conll,
+    "jsonl": _jsonl,
+    "csv": _csv,
+    "lines": _lines,
+}

@@ -1,0 +1,167 @@
+"""Images again, corrupted: an npz, or a folder with all that is in it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from calibrant.corruptions import IMAGE
+from calibrant.corruptions.names import check_strength
+from calibrant.errors import InputError, unknown_name
+from calibrant.extras import require
+from calibrant.outputs import check_writable, new_file
+from calibrant.tasks.pictures import SUFFIXES, open_image
+from calibrant.tasks.splits import split_of
+
+__all__ = ["corrupt_pictures"]
+
+_PIECE = 1 << 20
+_TOGETHER = 256  # Images that are corrupted at a time.
+Change = Callable[[np.ndarray, int], np.ndarray]
+
+
+def corrupt_pictures(
+    source: str | Path,
+    target: str | Path,
+    kind: str,
+    strength: int,
+    *,
+    seed: int = 0,
+    split: str | None = None,
+    device: str = "cpu",
+    overwrite: bool = False,
+    progress: Callable[[int], None] | None = None,
+) -> int:
+    """Write the images of ``source`` again, corrupted; returns how many there are.
+
+    An npz (see :func:`~calibrant.tasks.pictures.load_pictures`) keeps its labels; with ``split``
+    only the images of that split are changed. A folder keeps its folders; its images become PNG,
+    which loses nothing more. Images are numbered in the order of an array, or of their paths.
+    """
+    source, target = Path(source), Path(target)
+    if kind not in IMAGE:
+        raise unknown_name("image corruption", kind, IMAGE)
+    check_strength(strength)
+    require("torch", "torch", "Corrupting images")
+    from calibrant.corruptions.image import corrupt_bytes
+
+    def change(images: np.ndarray, first: int) -> np.ndarray:
+        changed = corrupt_bytes(images, kind, strength, seed=seed, first=first, device=device)
+        if progress is not None:
+            progress(len(images))
+        return changed
+
+    if source.is_dir():
+        if split is not None:
+            raise InputError(f"{source} is a folder: name the folder of the split in it.")
+        return _folder(source, target, change)
+    if source.suffix.lower() != ".npz" or not source.is_file():
+        raise InputError(f"{source} is neither an npz nor a folder of images.")
+    check_writable(target, overwrite=overwrite, inputs=[source])
+    with new_file(target, overwrite=overwrite) as unfinished:
+        return _npz(source, unfinished, change, split)
+
+
+def _npz(source: Path, target: Path, change: Change, split: str | None) -> int:
+    """Array by array, each packed as it was; what is no image is copied."""
+    count = 0
+    try:
+        with zipfile.ZipFile(source) as old, zipfile.ZipFile(target, "w") as archive:
+            for member in old.infolist():
+                key = member.filename.removesuffix(".npy")
+                place = zipfile.ZipInfo(member.filename, member.date_time)
+                place.compress_type = member.compress_type
+                with (
+                    archive.open(place, "w", force_zip64=True) as file,
+                    old.open(member) as given,
+                ):
+                    if not _holds_images(key, split):
+                        shutil.copyfileobj(given, file, _PIECE)
+                        continue
+                    images = np.lib.format.read_array(given, allow_pickle=False)
+                    changed = _array(images, change, f"{source}, {key}")
+                    np.lib.format.write_array(file, changed, allow_pickle=False)
+                    count += len(images)
+    except (zipfile.BadZipFile, ValueError, EOFError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"Cannot read {source}: {error}.") from None
+    if not count:
+        which = "images" if split is None else f"images of the split '{split}'"
+        raise InputError(f"{source} has no {which}: expected arrays such as 'test_images'.")
+    return count
+
+
+def _holds_images(key: str, split: str | None) -> bool:
+    if not key.endswith("images"):
+        return False
+    own = split_of(key.removesuffix("images").removesuffix("_"))
+    return split is None or own == (split_of(split) or split)
+
+
+def _array(images: np.ndarray, change: Change, where: str) -> np.ndarray:
+    if images.ndim not in (3, 4) or images.dtype != np.uint8:
+        raise InputError(
+            f"{where}: expected bytes (n, height, width[, channels]), got {images.dtype} "
+            f"{images.shape}."
+        )
+    whole = images if images.ndim == 4 else images[..., None]
+    parts = [
+        change(whole[start : start + _TOGETHER], start) for start in range(0, len(whole), _TOGETHER)
+    ]
+    return np.concatenate([whole[:0], *parts]).reshape(images.shape)
+
+
+def _folder(source: Path, target: Path, change: Change) -> int:
+    pil = require("PIL.Image", "data", "Writing images")
+    paths = _images(source)
+    with _new_folder(source, target) as unfinished:
+        for number, path in enumerate(paths):
+            image = change(open_image(path)[None], number)[0]
+            place = (unfinished / path.relative_to(source)).with_suffix(".png")
+            place.parent.mkdir(parents=True, exist_ok=True)
+            if place.exists():
+                raise InputError(f"{path}: another image would be called {place.name} too.")
+            pil.fromarray(image[..., 0] if image.shape[-1] == 1 else image).save(place)
+    return len(paths)
+
+
+def _images(folder: Path) -> list[Path]:
+    inside = (path for path in sorted(folder.rglob("*")) if path.suffix.lower() in SUFFIXES)
+    paths = [
+        path
+        for path in inside
+        if not any(part.startswith(".") for part in path.relative_to(folder).parts)
+    ]
+    if not paths:
+        raise InputError(f"{folder} holds no image: expected {', '.join(SUFFIXES)}.")
+    return paths
+
+
+@contextmanager
+def _new_folder(source: Path, target: Path) -> Iterator[Path]:
+    """A hidden folder that becomes ``target`` when it is complete; no folder is ever replaced."""
+    whole, inputs = target.resolve(), source.resolve()
+    if whole == inputs or inputs in whole.parents or whole in inputs.parents:
+        raise InputError(f"{target}: it is, holds or lies in the folder that is read.")
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise InputError(f"{target} exists; name a new folder.")
+    if not target.absolute().parent.is_dir():
+        raise InputError(f"{target}: there is no folder {target.parent}.")
+    unfinished = target.with_name(f".{os.getpid()}.unfinished.{target.name}")
+    try:
+        unfinished.mkdir()
+        yield unfinished
+        if target.exists():
+            target.rmdir()
+        unfinished.replace(target)
+    except OSError as error:
+        raise InputError(f"{target} cannot be written: {error.strerror}.") from None
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)

@@ -1,0 +1,258 @@
+"""Corrupted copies of files: what changes, what stays, and what is refused."""
+
+import gzip
+import io
+import json
+
+import numpy as np
+import pytest
+
+from calibrant.corruptions import corrupt_text
+from calibrant.errors import InputError
+from calibrant.tasks.conll import read_conll
+from calibrant.tasks.corrupted import corrupt_sentences
+from calibrant.tasks.corrupted_files import corrupt_file
+from calibrant.tasks.corrupted_pictures import corrupt_pictures
+from calibrant.tasks.pictures import load_pictures
+
+CONLL = (
+    "-DOCSTART- -X- O\n\nAnna NNP B-PER\nLind NNP I-PER\nlives VBZ O\nin IN O\nParis NNP B-LOC\n"
+    "\n\nBoris NNP B-PER\nHolm NNP I-PER\nworks VBZ O\n"
+)
+
+
+@pytest.fixture
+def conll(tmp_path):
+    path = tmp_path / "news.conll"
+    path.write_text(CONLL)
+    return path
+
+
+@pytest.mark.parametrize("kind", ["typos", "casing", "dropped-characters", "dropped-words"])
+@pytest.mark.parametrize("text", [CONLL, CONLL.replace(" ", "\t"), CONLL.replace("\n", "\r\n")])
+def test_a_corrupted_file_is_what_a_run_is_tested_on(tmp_path, kind, text):
+    source, target = tmp_path / "news.conll", tmp_path / "new.conll"
+    source.write_text(text, newline="")
+    assert corrupt_file(source, target, kind, 5) == 2
+    assert read_conll(target) == list(corrupt_sentences(read_conll(source), kind, 5))
+    with target.open(newline="") as file:
+        new = file.read()
+    assert new.count("\r\n") == (new.count("\n") if "\r" in text else 0)
+    if kind != "dropped-words":
+        kept = [line.split()[1:] for line in new.splitlines()]
+        assert kept == [line.split()[1:] for line in text.splitlines()]
+        assert new.startswith(text[:14])
+
+
+def test_an_entity_begins_with_what_is_left_of_it(tmp_path):
+    source, target = tmp_path / "a.bio", tmp_path / "b.bio"
+    source.write_text("a\tx\tB-PER\nb\ty\tI-PER\nc\tz\tI-PER\nd\tw\tO\n")
+    seen = set()
+    for seed in range(40):
+        corrupt_file(source, target, "dropped-words", 5, seed=seed, overwrite=True)
+        lines = target.read_text().splitlines()
+        seen.add(len(lines))
+        assert all(
+            line.split("\t")[1] == dict(zip("abcd", "xyzw", strict=True))[line[0]] for line in lines
+        )
+        inside = [line.split("\t")[2] for line in lines if line[0] != "d"]
+        assert inside == ["B-PER", "I-PER", "I-PER"][: len(inside)]
+    assert seen >= {1, 2, 3}
+
+
+def test_gzip_bytes_are_the_same_again(conll, tmp_path):
+    packed = tmp_path / "news.conll.gz"
+    packed.write_bytes(gzip.compress(CONLL.encode()))
+    corrupt_file(conll, tmp_path / "plain.conll", "ocr", 4, seed=2)
+    for name in ("a.conll.gz", "b.conll.gz"):
+        corrupt_file(packed, tmp_path / name, "ocr", 4, seed=2)
+    one, other = ((tmp_path / name).read_bytes() for name in ("a.conll.gz", "b.conll.gz"))
+    assert one == other
+    assert gzip.decompress(one) == (tmp_path / "plain.conll").read_bytes()
+
+
+def test_records_keep_everything_but_the_text(tmp_path):
+    rows = [{"id": 7, "text": "Wo ist  Łódź?", "label": "x"}, {"text": "", "label": "y", "n": None}]
+    source, target = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
+    source.write_text("\n\n".join(json.dumps(row) for row in rows))
+    assert corrupt_file(source, target, "upper-case", 5) == 2
+    new = [json.loads(line) for line in target.read_text().splitlines()]
+    assert new == [{**rows[0], "text": "WO IST  ŁÓDŹ?"}, rows[1]]
+    corrupt_file(source, target, "typos", 5, seed=3, overwrite=True)
+    new = [json.loads(line)["text"] for line in target.read_text().splitlines()]
+    texts = enumerate(row["text"] for row in rows)
+    assert new == [corrupt_text(text, "typos", 5, seed=3, number=n) for n, text in texts]
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv"])
+def test_tables(tmp_path, suffix):
+    separator = "\t" if suffix == ".tsv" else ","
+    text = f'label{separator}query\nx{separator}"one, ""two""\nthree"\ny{separator}four\n'
+    source, target = tmp_path / f"a{suffix}", tmp_path / f"b{suffix}"
+    source.write_text(text)
+    assert corrupt_file(source, target, "upper-case", 5, column="query") == 2
+    import csv
+
+    rows = list(csv.reader(io.StringIO(target.read_text()), delimiter=separator))
+    assert rows == [["label", "query"], ["x", 'ONE, "TWO"\nTHREE'], ["y", "FOUR"]]
+
+
+def test_words_and_tags_of_jsonl(tmp_path):
+    row = {"tokens": ["Anna", "Lind", "sings"], "ner_tags": ["B-PER", "I-PER", "O"], "id": 1}
+    source, target = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
+    source.write_text(json.dumps(row) + "\n" + json.dumps({"words": ["only", "words"]}) + "\n")
+    corrupt_file(source, target, "upper-case", 5)
+    new = [json.loads(line) for line in target.read_text().splitlines()]
+    assert new == [{**row, "tokens": ["ANNA", "LIND", "SINGS"]}, {"words": ["ONLY", "WORDS"]}]
+
+
+def test_lines(tmp_path):
+    (tmp_path / "a.txt").write_text("Anna sings.\n\nIt rains.")
+    assert corrupt_file(tmp_path / "a.txt", tmp_path / "b.txt", "upper-case", 5) == 3
+    assert (tmp_path / "b.txt").read_text() == "ANNA SINGS.\n\nIT RAINS."
+    (tmp_path / "a.txt").write_text("Anna B-PER\nsings O\n")
+    corrupt_file(tmp_path / "a.txt", tmp_path / "c.txt", "upper-case", 5, layout="conll")
+    assert (tmp_path / "c.txt").read_text() == "ANNA B-PER\nSINGS O\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "options", "message"),
+    [
+        ("a.conll", "word\n", {}, "a.conll, line 1: expected a word and its tag"),
+        ("a.conll", "a B-X\nb E-X\n", {"kind": "dropped-words"}, "'E-X' marks an entity's end"),
+        ("a.jsonl", '{"text": "a", "entities": [{"start": 0}]}', {}, "'entities' are places"),
+        ("a.jsonl", '{"txt": "a"}', {}, "line 1: expected 'text', got txt"),
+        ("a.jsonl", '{"text": 3}', {}, "expected a text in 'text', got 3"),
+        ("a.jsonl", '{"tokens": [1], "tags": ["O"]}', {}, "list of words as text"),
+        ("a.jsonl", "{", {}, "no JSON"),
+        ("a.csv", "text\na\n", {"column": "query"}, "line 2: expected 'query', got text"),
+        ("a.pdf", "text", {}, "which layout"),
+        ("a.txt", "text", {"layout": "cnll"}, "Did you mean 'conll'"),
+        ("a.txt", "text", {"kind": "typoes"}, "Did you mean 'typos'"),
+        ("a.txt", "text", {"strength": 9}, "1, 2, 3, 4 or 5, got 9"),
+        ("a.txt", "text", {"seed": -1}, "whole number from 0 on"),
+        ("a.txt", b"\xff\xfe\x00", {}, "not UTF-8"),
+    ],
+)
+def test_what_is_refused_leaves_nothing(tmp_path, name, content, options, message):
+    (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    options = {"kind": "typos", "strength": 1, **options}
+    with pytest.raises(InputError, match=message):
+        corrupt_file(tmp_path / name, tmp_path / "out", **options)
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_a_file_is_not_written_over_itself(conll, tmp_path):
+    with pytest.raises(InputError, match="not written over itself"):
+        corrupt_file(conll, conll, "typos", 1, overwrite=True)
+    corrupt_file(conll, tmp_path / "b.conll", "typos", 1)
+    with pytest.raises(InputError, match="exists"):
+        corrupt_file(conll, tmp_path / "b.conll", "typos", 1)
+    with pytest.raises(InputError, match="no file"):
+        corrupt_file(tmp_path / "none.conll", tmp_path / "c.conll", "typos", 1)
+
+
+# Images.
+
+
+@pytest.fixture
+def arrays(tmp_path):
+    pytest.importorskip("torch")
+    random = np.random.default_rng(0)
+    images = random.integers(0, 256, (300, 6, 5, 3), dtype=np.uint8)
+    labels = np.arange(300) % 2
+    path = tmp_path / "set.npz"
+    np.savez_compressed(
+        path, train_images=images[:20], train_labels=labels[:20], test_images=images,
+        test_labels=labels, label_names=np.array(["a", "b"]),
+    )  # fmt: skip
+    return path
+
+
+def test_an_npz_keeps_its_labels_and_other_splits(arrays, tmp_path):
+    from calibrant.corruptions.image import corrupt_bytes
+
+    seen = []
+    count = corrupt_pictures(
+        arrays,
+        tmp_path / "new.npz",
+        "gaussian-noise",
+        3,
+        seed=4,
+        split="test",
+        progress=seen.append,
+    )
+    assert count == sum(seen) == 300
+    assert len(seen) > 1  # In parts, which give the same as the whole.
+    with np.load(arrays) as old, np.load(tmp_path / "new.npz") as new:
+        assert set(old) == set(new)
+        for key in set(old) - {"test_images"}:
+            np.testing.assert_array_equal(old[key], new[key])
+        whole = corrupt_bytes(old["test_images"], "gaussian-noise", 3, seed=4)
+        np.testing.assert_array_equal(new["test_images"], whole)
+    assert (tmp_path / "new.npz").stat().st_size < 1.2 * arrays.stat().st_size
+    assert load_pictures(str(tmp_path / "new.npz")).labels == ("a", "b")
+    assert corrupt_pictures(arrays, tmp_path / "all.npz", "contrast", 1) == 320
+
+
+def test_grey_arrays_of_three_dimensions(tmp_path):
+    pytest.importorskip("torch")
+    np.savez(tmp_path / "a.npz", test_images=np.full((2, 4, 4), 100, np.uint8))
+    corrupt_pictures(tmp_path / "a.npz", tmp_path / "b.npz", "brightness", 1)
+    with np.load(tmp_path / "b.npz") as new:
+        np.testing.assert_array_equal(new["test_images"], np.full((2, 4, 4), 113, np.uint8))
+
+
+def test_a_folder_of_images(tmp_path):
+    pytest.importorskip("torch")
+    pil = pytest.importorskip("PIL.Image")
+    source = tmp_path / "in"
+    for label, mode, size, suffix in (("a", "RGB", (6, 4), "jpg"), ("b", "L", (3, 9), "png")):
+        (source / "test" / label).mkdir(parents=True)
+        picture = pil.effect_noise(size, 50).convert(mode)
+        picture.save(source / "test" / label / f"one.{suffix}")
+    (source / "notes.txt").write_text("not an image")
+    (source / ".hidden").mkdir()
+    (source / ".hidden" / "x.png").write_bytes((source / "test" / "b" / "one.png").read_bytes())
+    assert corrupt_pictures(source, tmp_path / "out", "pixelate", 5) == 2
+    found = sorted(p.relative_to(tmp_path / "out").as_posix() for p in tmp_path.glob("out/**/*.*"))
+    assert found == ["test/a/one.png", "test/b/one.png"]
+    with pil.open(tmp_path / "out/test/b/one.png") as new:
+        assert (new.mode, new.size) == ("L", (3, 9))
+    with pytest.raises(InputError, match="exists; name a new folder"):
+        corrupt_pictures(source, tmp_path / "out", "pixelate", 5)
+    for inside in (source, source / "out", tmp_path):
+        with pytest.raises(InputError, match="the folder that is read"):
+            corrupt_pictures(source, inside, "pixelate", 5)
+    (source / "test" / "a" / "one.png").write_bytes((source / "test/b/one.png").read_bytes())
+    with pytest.raises(InputError, match=r"would be called one\.png too"):
+        corrupt_pictures(source, tmp_path / "new", "pixelate", 5)
+    (source / "test" / "a" / "one.png").write_bytes(b"no image")
+    with pytest.raises(InputError, match="is not an image that can be read"):
+        corrupt_pictures(source, tmp_path / "new", "pixelate", 5)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in", "out"]
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "message"),
+    [
+        ({"test_images": np.zeros((2, 3, 3), np.float32)}, {}, "expected bytes"),
+        ({"test_images": np.zeros((2, 3), np.uint8)}, {}, "expected bytes"),
+        ({"x": np.zeros(2)}, {}, "has no images"),
+        ({"test_images": np.zeros((2, 3, 3), np.uint8)}, {"split": "dev"}, "of the split 'dev'"),
+        ({"test_images": np.zeros((2, 3, 3), np.uint8)}, {"kind": "jpg"}, "Did you mean 'jpeg'"),
+        ({"test_images": np.zeros((2, 3, 3), np.uint8)}, {"strength": 0}, "got 0"),
+        (None, {}, "Cannot read"),
+    ],
+)
+def test_images_that_are_refused(tmp_path, content, options, message):
+    pytest.importorskip("torch")
+    path = tmp_path / "a.npz"
+    if content is None:
+        path.write_bytes(b"no archive")
+    else:
+        np.savez(path, **content)
+    options = {"kind": "jpeg", "strength": 1, **options}
+    with pytest.raises(InputError, match=message):
+        corrupt_pictures(path, tmp_path / "b.npz", **options)
+    assert [found.name for found in tmp_path.iterdir()] == ["a.npz"]
