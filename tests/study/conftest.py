@@ -9,9 +9,10 @@ from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.record import Record
 
 
-def record_of(f1=None, ece=None, shift=None, circumstances=None, **recipe):
+def record_of(f1=None, ece=None, shift=(), circumstances=None, **recipe):
     """A record; what is not given is drawn from a seed that the recipe decides."""
-    made = Recipe(**{"data": "gum", "learning_rate": 1e-4, "dtype": "tf32", **recipe})
+    usual = {"data": "gum", "learning_rate": 1e-4, "dtype": "tf32", "shift": tuple(shift)}
+    made = Recipe(**{**usual, **recipe})
     rng = np.random.default_rng(zlib.crc32(made.key.encode()))
     f1 = 0.8 + 0.01 * rng.normal() if f1 is None else f1
     ece = 0.03 + 0.002 * rng.random() if ece is None else ece
@@ -22,7 +23,7 @@ def record_of(f1=None, ece=None, shift=None, circumstances=None, **recipe):
     return Record(made, results, training, {**about, **(circumstances or {})})
 
 
-def parts_of(f1, ece, shift=None):
+def parts_of(f1, ece, shift=()):
     def numbers(loss=0.0):
         return {
             "entity_f1": f1 - loss, "token_f1": f1, "accuracy": 0.95 - loss, "ece": ece + loss,

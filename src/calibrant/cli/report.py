@@ -66,7 +66,8 @@ def run(args: argparse.Namespace) -> int:
         print(markdown_report(study), end="")
     else:
         print(f"{len(study.runs):,} records, {len(study.tables)} tables.")
-        print(*(f"Missing: {sentence}" for sentence in study.missing), sep="\n", end="")
+        for sentence in study.missing:
+            print(f"Missing: {sentence}")
         print(f"Report: {args.output / 'index.html'}")
     for remark in remarks:
         print(remark, file=sys.stderr)

@@ -55,7 +55,8 @@ def series_diagram(
     for place, line in enumerate(lines):
         color, dash = series_style(place)
         halves = [0 if math.isnan(half) else half for half in line.half]
-        style = {"color": color, "linestyle": dash, "linewidth": 1.3, "elinewidth": 0.7}
+        style = {"color": color, "linestyle": dash, "linewidth": 1.3, "elinewidth": 0.8}
+        style["ecolor"] = (color, 0.45)
         ax.errorbar(line.x, line.y, halves, marker="o", markersize=3, **style)  # type: ignore[arg-type]
     if logarithmic:
         ax.set_xscale("log")

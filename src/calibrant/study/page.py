@@ -110,7 +110,7 @@ def _figure(figure: Figure) -> Markup:
     return join(
         [
             tag("h3", user_text(figure.title)),
-            tag("div", *panels, class_="pair"),
+            tag("div", *panels, class_="panels"),
             tag("p", said, class_="note"),
         ]
     )

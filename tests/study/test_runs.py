@@ -1,0 +1,146 @@
+"""Records in their places: read once, kept apart where they differ, in an order of their own."""
+
+import json
+from dataclasses import asdict
+
+import pytest
+
+from calibrant import InputError
+from calibrant.experiments.record import without_nan
+from calibrant.study.origins import missing, origins
+from calibrant.study.runs import arrange, read_all
+
+
+def write_lines(path, *records):
+    path.write_text("\n".join(json.dumps(without_nan(asdict(record))) for record in records) + "\n")
+    return path
+
+
+def test_folders_and_files_are_read_as_one(tmp_path, make_record):
+    first, second, third = (make_record(seed=seed) for seed in range(3))
+    (tmp_path / "runs").mkdir()
+    first.write(tmp_path / "runs")
+    (tmp_path / "runs" / ".half.json").write_text("{")
+    lines = write_lines(tmp_path / "more.jsonl", second, third, first)
+    found = read_all([tmp_path / "runs", lines])
+    assert [record.recipe.seed for record in found] == [0, 1, 2]
+    alone = third.write(tmp_path)
+    assert read_all([alone]) == [third]
+
+
+def test_the_same_run_twice_with_other_numbers_is_refused(tmp_path, make_record):
+    one, other = make_record(ece=0.01), make_record(ece=0.02)
+    (tmp_path / "a").mkdir()
+    one.write(tmp_path / "a")
+    lines = write_lines(tmp_path / "b.jsonl", one, other)
+    with pytest.raises(InputError) as error:
+        read_all([tmp_path / "a", lines])
+    told = str(error.value)
+    assert one.recipe.key in told
+    assert str(tmp_path / "a" / f"{one.recipe.key}.json") in told
+    assert f"{lines}, line 2" in told
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "3", '{"recipe": {}}', '{"recipe": {"sede": 1}}'])
+def test_what_is_no_record_is_named(tmp_path, text):
+    (tmp_path / "bad.jsonl").write_text(f"\n{text}\n")
+    with pytest.raises(InputError, match=r"bad\.jsonl, line 2 is not a record"):
+        read_all([tmp_path])
+
+
+def test_no_records_are_an_error(tmp_path):
+    with pytest.raises(InputError, match="No records in"):
+        read_all([tmp_path])
+    with pytest.raises(InputError, match="no such file"):
+        read_all([tmp_path / "none"])
+    with pytest.raises(InputError, match="at least one record"):
+        arrange([])
+    (tmp_path / "picture.jsonl").write_bytes(b"\x89PNG\xff")
+    with pytest.raises(InputError, match="holds no text"):
+        read_all([tmp_path])
+
+
+def test_other_settings_are_other_units(make_record):
+    records = [make_record(seed=s) for s in range(3)]
+    records += [make_record(seed=s, batch=3, learning_rate=5e-5) for s in range(2)]
+    runs = arrange(records)
+    assert [run.unit for run in runs] == ["gum"] * 3 + ["gum (batch 3, learning rate 5e-05)"] * 2
+    by = arrange(records, ["batch", "learning_rate"])
+    assert {run.unit for run in by} == {"gum"}
+    assert [run.by for run in by] == [(3, 5e-5)] * 2 + [(32, 1e-4)] * 3
+
+
+def test_a_tie_of_settings_is_broken_the_same_way_each_time(make_record):
+    records = [make_record(batch=32), make_record(batch=64)]
+    assert [r.unit for r in arrange(records)] == [r.unit for r in arrange(records[::-1])]
+
+
+def test_options_by_which_results_are_shown_leave_the_name(make_record):
+    options = [{"weight": w, "noise": {"name": "shell"}} for w in (1.0, 0.1, 10.0)]
+    records = [make_record(method="head_noise", method_options=o) for o in options]
+    runs = arrange([*records, make_record()], ["weight"])
+    assert [run.by for run in runs] == [(None,), (0.1,), (1.0,), (10.0,)]
+    assert {run.shown for run in runs[1:]} == {"head_noise (noise shell)"}
+    assert runs[1].method == "head_noise (noise shell, weight 0.1)"
+
+
+def test_unknown_keys_are_refused(make_record):
+    records = [make_record(method="focal", method_options={"gamma": 3.0})]
+    with pytest.raises(InputError, match="Did you mean 'learning_rate'"):
+        arrange(records, ["learning_rat"])
+    with pytest.raises(InputError, match="have a place for seed"):
+        arrange(records, ["seed"])
+    with pytest.raises(InputError, match="names batch 2 times"):
+        arrange(records, ["batch", "batch"])
+    arrange(records, ["gamma"])
+
+
+def test_a_training_that_was_also_tested_on_other_data_counts_once(make_record):
+    plain, shifted = make_record(), make_record(shift=["typos-1"])
+    assert plain.recipe.key != shifted.recipe.key
+    for order in ([plain, shifted], [shifted, plain]):
+        (run,) = arrange(order)
+        assert run.record is shifted
+
+
+def test_values_are_found_or_nan(make_record):
+    (run,) = arrange([make_record(f1=0.5, ece=0.1, shift=["typos-1"])])
+    assert run.value("entity_f1") == 0.5
+    assert run.value("ece", "temperature") == 0.05
+    assert run.value("ece", part="shift/typos-1") == pytest.approx(0.11)
+    for nothing in (("no",), ("ece", "no"), ("ece", "identity", "no"), ("ece", "identity", "x/y")):
+        assert run.value(*nothing) != run.value(*nothing)
+
+
+def test_missing_seeds_and_numbers_are_told(make_record):
+    records = [make_record(seed=s) for s in range(4)]
+    records += [make_record(seed=s, method="focal") for s in (0, 2)]
+    assert missing(arrange(records)) == ["gum: seeds 1, 3 of focal 128×1."]
+    lame = make_record(seed=4)
+    del lame.results["temperature"]
+    told = missing(arrange([*records, lame]))
+    assert any(sentence.startswith("gum: ECE (T) in gum-cross_entropy") for sentence in told)
+
+
+def test_many_missing_cells_are_counted(make_record):
+    records = [make_record(seed=s) for s in range(2)]
+    records += [make_record(head_width=w) for w in range(1, 9)]
+    (told,) = missing(arrange(records))
+    assert told.startswith("gum: seed 1 of cross_entropy 1×1, ")
+    assert told.endswith(" and 2 more.")
+
+
+def test_origins_by_hand(make_record):
+    records = [make_record(seed=0), make_record(seed=1, circumstances={"git": "abc+"})]
+    found = origins(arrange(records))
+    assert found["records"] == 2
+    assert found["circumstances"]["git"] == {"abc+": 1, "unknown": 1}
+    assert found["circumstances"]["device"] == {"NVIDIA H200": 2}
+    training = found["training"]
+    assert training["steps"] == 1400
+    assert training["sentences, at most"] == 1400 * 32
+    assert training["sentences a second within one run"] == pytest.approx(1400 * 32 / 40)
+    assert found["settings where nothing else is said"]["batch"] == 32
+    records[0].training.clear()
+    records[1].training.update(seconds=0)
+    assert origins(arrange(records))["training"] == {"steps and seconds": "not recorded"}
