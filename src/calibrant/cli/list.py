@@ -53,7 +53,14 @@ def _levels(levels: tuple[float, ...]) -> str:
     return ", ".join(f"{level:g}" for level in levels)
 
 
+def _tasks() -> list[Row]:
+    from calibrant.experiments.task import TASKS
+
+    return [{"name": k, "about": e.summary, "paper": "–"} for k, e in TASKS.items()]
+
+
 KINDS: dict[str, tuple[str, Callable[[], list[Row]]]] = {
+    "tasks": ("what can be trained", _tasks),
     "methods": ("training-time methods", _methods),
     "noises": ("what head_noise can feed the head", _noises),
     "calibrators": ("maps fitted after training", _calibrators),

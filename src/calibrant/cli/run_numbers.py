@@ -7,32 +7,29 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calibrant.cli.table import render_table
+from calibrant.experiments.task import Entry, entry_of
 
 if TYPE_CHECKING:
     from calibrant.experiments.record import Record
 
 __all__ = ["content", "content_over_seeds", "show", "show_over_seeds"]
 
-_NAMES = {
-    "entity_f1": "F1",
-    "ece": "ECE",
-    "nll": "NLL",
-    "entity_ece": "entity ECE",
-    "apcr": "APCR",
-}
 _MAPS = {"identity": "as trained", "temperature": "with temperature"}
 
 
 def show(record: Record, folder: Path) -> str:
     """The test numbers of one run, and what to look at next."""
+    task = entry_of(record.recipe.task)
     numbers = {kind: record.results[kind]["test"] for kind in _MAPS}
-    table = _table({kind: [f"{numbers[kind][name]:.4f}" for name in _NAMES] for kind in _MAPS})
+    shown = {kind: [f"{numbers[kind][name]:.4f}" for name in task.shown] for kind in _MAPS}
     shifted = "".join(f"\n\n{_shift_table(record, kind)}" for kind in _MAPS if record.recipe.shift)
-    return (
-        f"{table}{shifted}\n\nTemperature {record.results['temperature']['temperature']:.4f}\n"
-        f"Report: {folder / 'report.html'}\n"
-        f'Try: calibrant predict {folder} "Anna Lind lives in Paris ."'
-    )
+    said = [f"{_table(shown, task)}{shifted}\n"]
+    said.append(f"Temperature {record.results['temperature']['temperature']:.4f}")
+    if "outside" in record.results["identity"]:
+        found = [f"{record.results[k]['outside']['auroc']:.4f} {t}" for k, t in _MAPS.items()]
+        said.append(f"AUROC of in- against out-of-scope: {', '.join(found)}")
+    said.append(f"Report: {folder / 'report.html'}")
+    return "\n".join([*said, *([task.hint.format(run=folder)] if task.hint else [])])
 
 
 def show_over_seeds(records: Mapping[Path, Record]) -> str:
@@ -40,9 +37,11 @@ def show_over_seeds(records: Mapping[Path, Record]) -> str:
     from calibrant.demo.telling import over_seeds
 
     runs = list(records.values())
-    table = _table(
-        {kind: [over_seeds(runs, name, kind).show(1, 4) for name in _NAMES] for kind in _MAPS}
-    )
+    task = entry_of(runs[0].recipe.task)
+    shown = {
+        kind: [over_seeds(runs, name, kind).show(1, 4) for name in task.shown] for kind in _MAPS
+    }
+    table = _table(shown, task)
     folders = "\n".join(f"  {folder}" for folder in records)
     return (
         f"{table}\n\nMean ± half of a 95 % t-interval over {len(runs)} seeds. Each is a run of its "
@@ -69,7 +68,7 @@ def content_over_seeds(
     over = {
         kind: {
             name: dict(zip(("mean", "half"), over_seeds(runs, name, kind), strict=True))
-            for name in _NAMES
+            for name in entry_of(runs[0].recipe.task).shown
         }
         for kind in _MAPS
     }
@@ -85,6 +84,7 @@ def _shift_table(record: Record, kind: str) -> str:
     return render_table([_MAPS[kind], *names.values()], rows, right=range(1, 1 + len(names)))
 
 
-def _table(numbers: Mapping[str, Sequence[str]]) -> str:
+def _table(numbers: Mapping[str, Sequence[str]], task: Entry) -> str:
     rows = [[title, *numbers[kind]] for kind, title in _MAPS.items()]
-    return render_table(["test", *_NAMES.values()], rows, right=range(1, 1 + len(_NAMES)))
+    headers = ["test", *task.shown.values()]
+    return render_table(headers, rows, right=range(1, len(headers)))

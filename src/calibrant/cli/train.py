@@ -7,6 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,7 @@ def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "train",
         help="train a model with honest confidences",
-        description="Train a token classifier and leave in RUN the model for transformers, its "
+        description="Train a classifier of words, texts or images and leave in RUN the model, its "
         "validation and test predictions, a fitted temperature, metrics and a report. Killed at "
         "any moment, the same command goes on from the last checkpoint to the same result.",
     )
@@ -38,19 +39,20 @@ def add_parser(commands: Any) -> None:
 
 
 def _add_what(group: Any) -> None:
-    group.add_argument("--task", default="ner", help="ner, named entity recognition, so far")
+    group.add_argument("--task", default="ner", help="'calibrant list tasks' shows all (ner)")
     group.add_argument(
         "--data",
         required=True,
-        metavar="NAME|FOLDER",
-        help="a corpus by name (conll2003, ncbi-disease, wikiann-en, gum, wnut17), found under "
-        "--data-dir, or a folder with train, (dev) and test .conll files",
+        metavar="NAME|FOLDER|FILE",
+        help="by name, found under --data-dir (ner: conll2003, ncbi-disease, wikiann-en, gum, "
+        "wnut17, synthetic; text: 20newsgroups, clinc150, synthetic; image: digits, cifar10), or "
+        "a folder with train, (dev) and test parts; docs/tasks.md tells the formats",
     )
     group.add_argument(
         "--model",
-        default="minilm",
         metavar="NAME|FOLDER",
-        help="encoder: minilm, tiny (small, from scratch), a folder or a hub name (minilm)",
+        help="of text: minilm, tiny (small, from scratch), a folder or a hub name (minilm); of "
+        "images: lenet, tiny, resnet18, resnet50, vit_tiny, mlp_mixer, … (lenet)",
     )
     group.add_argument(
         "--method",
@@ -65,11 +67,9 @@ def _add_what(group: Any) -> None:
         default=[],
         help="a parameter of the method, as JSON; may be given several times",
     )
-    group.add_argument("--head-width", type=int, default=128, help="of hidden head layers (128)")
-    group.add_argument("--head-depth", type=int, default=1, help="hidden layers of the head (1)")
-    group.add_argument(
-        "--head-activation", default="relu", help="relu, gelu, tanh or none between them (relu)"
-    )
+    group.add_argument("--head-width", type=int, help="of hidden head layers (128)")
+    group.add_argument("--head-depth", type=int, help="hidden layers of the head (1; of images 0)")
+    group.add_argument("--head-activation", help="relu, gelu, tanh or none between them (relu)")
     group.add_argument(
         "--shift",
         nargs="+",
@@ -83,9 +83,8 @@ def _add_what(group: Any) -> None:
 def _add_how(group: Any) -> None:
     group.add_argument(
         "--engine",
-        default="lean",
         help="lean: one process, fast, float32 or bfloat16; trainer: the Hugging Face Trainer, "
-        "also under torchrun, also float16 (lean)",
+        "also under torchrun, also float16, not for images (lean)",
     )
     group.add_argument(
         "--seed",
@@ -95,28 +94,50 @@ def _add_how(group: Any) -> None:
         help="of head, batches, dropout, noise; several, as in --seed 0 1 2, train RUN/seed-0 and "
         "so on, and print means with intervals (0)",
     )
-    group.add_argument("--epochs", type=int, default=10, help="(10)")
+    group.add_argument("--epochs", type=int, help="(10; of images 20)")
     group.add_argument(
-        "--batch", type=int, default=32, help="windows of one optimizer step, over all devices (32)"
+        "--batch",
+        type=int,
+        help="windows, texts or images of one optimizer step, over all devices (32; images 64)",
     )
     group.add_argument(
-        "--accumulate", type=int, default=1, help="parts to run a batch in, for less memory (1)"
+        "--accumulate", type=int, help="parts to run a batch in, for less memory (1)"
     )
-    group.add_argument("--learning-rate", type=float, default=5e-5, help="(5e-5)")
-    group.add_argument("--weight-decay", type=float, default=0.01, help="(0.01)")
-    group.add_argument("--warm-up", type=float, default=0.0, help="share of all steps (0)")
+    group.add_argument(
+        "--optimizer", help="adamw or sgd, with Nesterov momentum (adamw; images sgd)"
+    )
+    group.add_argument("--learning-rate", type=float, help="(ner 5e-5, text 1e-4, image 0.1)")
+    group.add_argument("--momentum", type=float, help="of sgd (0.9)")
+    group.add_argument("--weight-decay", type=float, help="(0.01; of images 5e-4)")
+    group.add_argument(
+        "--decay", help="linear, cosine, or step at 50 and 75 %% (linear; images cosine)"
+    )
+    group.add_argument("--warm-up", type=float, help="share of all steps (0; of images 0.1)")
+    group.add_argument(
+        "--clip", type=float, help="largest norm of the gradient; 0: any (1; images 0)"
+    )
+    group.add_argument(
+        "--augment", help="of images: none, or crop, flip and cutout joined by + (crop)"
+    )
+    group.add_argument(
+        "--compile",
+        action="store_const",
+        const=True,
+        help="compile the encoder of images with torch.compile",
+    )
     group.add_argument(
         "--patience",
         type=int,
-        default=0,
-        help="stop after so many epochs without a better validation F1, and take the best epoch "
-        "(0: never, take the last)",
+        help="stop after so many epochs without a better validation score (F1, or accuracy), and "
+        "take the best epoch (0: never, take the last)",
     )
     group.add_argument(
         "--dtype", help="float32, bfloat16 or float16 (bfloat16 on CUDA, else float32)"
     )
     group.add_argument(
-        "--max-length", type=int, default=512, help="pieces; longer sentences are windowed (512)"
+        "--max-length",
+        type=int,
+        help="pieces; longer sentences are windowed (512), longer texts shortened (256)",
     )
 
 
@@ -144,8 +165,7 @@ def run(args: argparse.Namespace) -> int:
     """Train, or read what is finished, and print the numbers."""
     from calibrant.extras import require
 
-    for module in ("torch", "transformers"):
-        require(module, "transformers", "Training")
+    require("torch", "transformers", "Training")
     from calibrant.experiments.run import default_device, train
     from calibrant.experiments.run_folder import RunFolder
 
@@ -204,21 +224,23 @@ def _leave_the_group() -> None:
 def _recipe(args: argparse.Namespace, seed: int, device: str) -> Recipe:
     from calibrant.experiments.recipe import Recipe
 
-    # A folder is the same from wherever the command is given.
-    folders = {
-        k: str(Path(v).resolve()) for k in ("data", "model") if Path(v := getattr(args, k)).is_dir()
+    # A folder or file is the same from wherever the command is given.
+    places = {
+        k: str(Path(v).resolve())
+        for k in ("data", "model")
+        if (v := getattr(args, k)) is not None and Path(v).exists()
     }
-    names = (
-        "task", "data", "model", "head_width", "head_depth", "head_activation", "engine", "epochs",
-        "batch", "accumulate", "learning_rate", "weight_decay", "warm_up", "patience", "max_length",
-    )  # fmt: skip
-    return Recipe(
-        **{**{name: getattr(args, name) for name in names}, **folders},
-        seed=seed,
-        shift=tuple(str(Path(n).resolve()) if Path(n).exists() else n for n in args.shift),
-        method=args.method.replace("-", "_"),
-        method_options=parse_settings(args.settings),
-        dtype=args.dtype or ("float32" if device == "cpu" else "bfloat16"),
+    given = {f.name: getattr(args, f.name, None) for f in fields(Recipe)}
+    return Recipe.from_dict(
+        {
+            **{name: value for name, value in given.items() if value is not None},
+            **places,
+            "seed": seed,
+            "shift": [str(Path(n).resolve()) if Path(n).exists() else n for n in args.shift],
+            "method": args.method.replace("-", "_"),
+            "method_options": parse_settings(args.settings),
+            "dtype": args.dtype or ("float32" if device == "cpu" else "bfloat16"),
+        }
     )
 
 

@@ -131,7 +131,8 @@ class Image:
             width=recipe.head_width,
             depth=recipe.head_depth,
             activation=recipe.head_activation,
-        ).to(memory_format=torch.channels_last)
+        )
+        model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         if recipe.compile:
             # Without the head: a method looks at what goes into it, and runs it again.
             model.encoder.compile()

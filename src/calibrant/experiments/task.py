@@ -8,16 +8,16 @@ folders, the command line) asks the table, and knows no task by name.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from calibrant.errors import unknown_name
-from calibrant.experiments.measure import measure_classes, measure_tags
-from calibrant.metrics import accumulate, accuracy, entity_f1
+from calibrant.experiments.measure import measure_classes, measure_pixels, measure_tags
+from calibrant.metrics import Scene, accumulate, accuracy, entity_f1, mean_iou
 from calibrant.predictions import Predictions
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from calibrant.experiments.recipe import Recipe
     from calibrant.training.windows import Rows
 
-__all__ = ["TASKS", "Data", "Entry", "Trainable", "entry_of", "task_of"]
+__all__ = ["TASKS", "Data", "Entry", "Pictured", "Trainable", "entry_of", "task_of"]
 
 
 class Data(Protocol):
@@ -60,6 +60,14 @@ class Data(Protocol):
 
     def outside(self, model: nn.Module) -> np.ndarray | None:
         """Logits of what belongs to no class, such as out-of-scope queries, where there is any."""
+
+
+@runtime_checkable
+class Pictured(Protocol):
+    """Data of which the report shows pictures."""
+
+    def scenes(self, model: nn.Module, temperature: float = 1.0) -> Sequence[Scene]:
+        """Some test images with the maps of a model whose logits are divided by a temperature."""
 
 
 class Trainable(Protocol):
@@ -99,6 +107,7 @@ class Entry:
     own: tuple[str, ...] = ()
     engines: tuple[str, ...] = ("lean",)
     stacks: bool = False  # whether runs can be trained as one stack of models
+    hint: str = ""  # what to try with a finished {run}
 
 
 def _accuracy(predictions: Predictions) -> float:
@@ -130,6 +139,7 @@ TASKS: dict[str, Entry] = {
         },
         engines=("lean", "trainer"),
         stacks=True,
+        hint='Try: calibrant predict {run} "Anna Lind lives in Paris ."',
     ),
     "text": Entry(
         "text:Text",
@@ -153,9 +163,9 @@ TASKS: dict[str, Entry] = {
             "model": "lenet",
             "head_depth": 0,
             "epochs": 20,
-            "batch": 128,
+            "batch": 64,
             "optimizer": "sgd",
-            "learning_rate": 0.05,
+            "learning_rate": 0.1,
             "weight_decay": 5e-4,
             "decay": "cosine",
             "warm_up": 0.1,
@@ -163,6 +173,31 @@ TASKS: dict[str, Entry] = {
             "augment": "crop",
         },
         own=("augment", "compile"),
+    ),
+    "segmentation": Entry(
+        "segmentation:Segmentation",
+        "semantic segmentation: one class for each pixel of an image",
+        measure_pixels,
+        lambda predictions: float(mean_iou(predictions)),
+        "mIoU",
+        {
+            "mean_iou": "mIoU",
+            "ece": "ECE",
+            "border_ece": "ECE near borders",
+            "classwise_ece": "classwise ECE",
+            "accuracy": "accuracy",
+            "nll": "NLL",
+        },
+        defaults={
+            "data": "shapes",
+            "model": "unet",
+            "head_width": 16,
+            "head_depth": 0,
+            "epochs": 40,
+            "batch": 16,
+            "learning_rate": 5e-3,
+            "warm_up": 0.1,
+        },
     ),
 }
 
