@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import importlib.util
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from torch import nn
 
-from calibrant.audit import audit
+from calibrant.audit import Audit, audit
 from calibrant.calibrators import CalibrationWarning, Temperature
 from calibrant.experiments.history import History
 from calibrant.experiments.measure import measure_run
 from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.record import Record, circumstances
 from calibrant.experiments.run_folder import RunFolder
-from calibrant.experiments.task import Data, entry_of, task_of
+from calibrant.experiments.task import Data, Pictured, entry_of, task_of
+from calibrant.metrics import Scene
 from calibrant.outputs import new_file
 from calibrant.predictions import Predictions
 from calibrant.report import write_report
 
 __all__ = ["finish"]
+
+# Pixels that sorted metrics of the report look at: their bootstrap over all would take minutes.
+_PIXELS = 50_000
 
 
 def finish(
@@ -51,7 +55,7 @@ def finish(
         warnings.simplefilter("always", CalibrationWarning)
         temperature = Temperature().fit(made["valid"])
         temperature.save(run.temperature, overwrite=True)
-        _write_report(run, recipe, made["test"], temperature, bootstrap)
+        _write_report(run, _audits(recipe, data, model, made["test"], temperature, bootstrap))
         results = measure_run(
             made["valid"],
             made["test"],
@@ -68,14 +72,29 @@ def finish(
     return record
 
 
-def _write_report(
-    run: RunFolder, recipe: Recipe, test: Predictions, temperature: Temperature, bootstrap: int
-) -> None:
+def _audits(
+    recipe: Recipe,
+    data: Data,
+    model: nn.Module,
+    test: Predictions,
+    temperature: Temperature,
+    bootstrap: int,
+) -> dict[str, Audit]:
     options: dict[str, Any] = {"bootstrap": bootstrap, "provenance": {"recipe": recipe.key}}
-    audits = {
-        "test": audit(test, **options),
-        "test after temperature scaling": audit(temperature.transform(test), **options),
+    before: Sequence[Scene] = ()
+    after: Sequence[Scene] = ()
+    if isinstance(data, Pictured):
+        before, after = data.scenes(model), data.scenes(model, temperature.temperature_)
+        options["sample"] = _PIXELS
+    return {
+        "test": audit(test, scenes=before, **options),
+        "test after temperature scaling": audit(
+            temperature.transform(test), scenes=after, **options
+        ),
     }
+
+
+def _write_report(run: RunFolder, audits: dict[str, Audit]) -> None:
     with new_file(run.report, overwrite=True) as unfinished:
         write_report(unfinished, audits, overwrite=True)
 

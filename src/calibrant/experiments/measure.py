@@ -25,6 +25,7 @@ from calibrant.metrics import (
     ks_error,
     mce,
     mean_confidence,
+    mean_iou,
     nll,
     overconfidence_error,
     token_f1,
@@ -33,7 +34,7 @@ from calibrant.metrics import (
 )
 from calibrant.predictions import Predictions
 
-__all__ = ["measure_classes", "measure_run", "measure_tags"]
+__all__ = ["measure_classes", "measure_pixels", "measure_run", "measure_tags"]
 
 
 def measure_classes(p: Predictions) -> dict[str, float]:
@@ -78,6 +79,31 @@ def measure_tags(p: Predictions) -> dict[str, float]:
     numbers.update({name: float(value) for name, value in more.items()})
     numbers["apcr"] = float(np.divide(np.square(numbers["entity_f1"]), numbers["ece"]))
     return numbers
+
+
+def measure_pixels(p: Predictions) -> dict[str, float]:
+    """The same of the pixels of images, and what is told of borders and of each image by itself.
+
+    >>> from calibrant.metrics import pixel_predictions
+    >>> p = pixel_predictions(5 * np.eye(2)[[[0, 0, 1]]], np.array([[0, 0, 0]]), border=1)
+    >>> round(measure_pixels(p)["mean_iou"], 4)  # Two of three pixels, and none.
+    0.3333
+    """
+    numbers = measure_classes(p)
+    near = p.groups["border"].astype(np.int64)
+    regions = accumulate(p, classwise=False, block=near, blocks=2)
+    names, image = np.unique(p.groups["image"], return_inverse=True)
+    errors = ece(accumulate(p, classwise=False, block=image, blocks=len(names)))
+    more = {
+        "mean_iou": mean_iou(p),
+        "inside_ece": ece(regions)[0],
+        "border_ece": ece(regions)[1],
+        "inside_accuracy": accuracy(regions)[0],
+        "border_accuracy": accuracy(regions)[1],
+        "image_ece_median": np.median(errors),
+        "image_ece_high": np.quantile(errors, 0.9),
+    }
+    return {**numbers, **{name: float(value) for name, value in more.items()}}
 
 
 def measure_run(

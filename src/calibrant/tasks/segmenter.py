@@ -8,17 +8,26 @@ the head's input, or feeds the head with something else, finds there what it fin
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from calibrant.errors import unknown_name
+from calibrant.errors import InputError, unknown_name
 from calibrant.extras import require
 from calibrant.tasks.small_unet import SmallUNet
 
-__all__ = ["TORCHVISION", "PixelHead", "Segmenter", "build_segmenter"]
+__all__ = [
+    "TORCHVISION",
+    "PixelHead",
+    "Segmenter",
+    "build_segmenter",
+    "load_segmenter",
+    "write_segmenter",
+]
 
 SMALL = "unet"
 TORCHVISION = ("deeplabv3_resnet50", "fcn_resnet50")
@@ -87,3 +96,32 @@ def build_segmenter(
         library = require("torchvision.models.segmentation", "data", f"The network '{name}'")
         made = getattr(library, name)(weights=None, weights_backbone=None, num_classes=classes)
         return Segmenter(made.backbone, made.classifier)
+
+
+def write_segmenter(model: Segmenter, folder: Path, about: dict[str, Any]) -> None:
+    """Weights as safetensors and, in ``config.json``, what :func:`load_segmenter` needs.
+
+    ``about`` has ``model``, ``width``, ``labels``, and ``mean`` and ``deviation`` of the bytes of
+    each channel.
+    """
+    safetensors = require("safetensors.torch", "files", "Writing a model")
+    state = {name: value.contiguous() for name, value in model.state_dict().items()}
+    safetensors.save_file(state, str(folder / "model.safetensors"))
+    (folder / "config.json").write_text(json.dumps(about, indent=1, ensure_ascii=False) + "\n")
+
+
+def load_segmenter(folder: str | Path) -> tuple[Segmenter, dict[str, Any]]:
+    """What :func:`write_segmenter` wrote, in evaluation mode, and what is known of it."""
+    safetensors = require("safetensors.torch", "files", "Reading a model")
+    folder = Path(folder)
+    try:
+        about: dict[str, Any] = json.loads((folder / "config.json").read_text())
+        sizes = len(about["mean"]), len(about["labels"])
+        model = build_segmenter(about["model"], *sizes, width=about["width"])
+        model.load_state_dict(safetensors.load_file(str(folder / "model.safetensors")))
+    except (OSError, ValueError, KeyError, RuntimeError) as error:
+        said = str(error).strip().splitlines()[0]
+        raise InputError(
+            f"{folder} is no segmentation network that can be loaded: {said}"
+        ) from None
+    return model.eval(), about

@@ -1,0 +1,215 @@
+"""Semantic segmentation as a task to be trained."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from calibrant.corruptions import IMAGE, STRENGTHS, parse_corruption
+from calibrant.errors import InputError, unknown_name
+from calibrant.experiments.preparation import HELD_OUT, build_method
+from calibrant.experiments.recipe import Recipe
+from calibrant.metrics.sample import Sample
+from calibrant.metrics.scene import Scene, pixel_predictions
+from calibrant.predictions import IGNORED, Predictions
+from calibrant.tasks.segmentation import Pixels, SegmentationTask
+from calibrant.tasks.segmenter import Segmenter, build_segmenter, write_segmenter
+from calibrant.training.images import Images
+from calibrant.training.pixel_logits import pixel_logits
+
+__all__ = ["PreparedScenes", "Segmentation"]
+
+_SEED = 0  # Of the data, its corruptions, samples and the held-out part: the same in every run.
+_SCORES = 50_000_000  # Kept of a split: 200 MB. Of more, a sample of pixels is measured.
+_SHOWN = 4  # Test images in the report.
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedScenes:
+    """Images and masks by split. Images that are predicted are read and run a few at a time."""
+
+    task: SegmentationTask
+    held: bool  # whether a part of the training split is held out
+    sampled: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """Of the data."""
+        return self.task.name
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The classes."""
+        return self.task.labels
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was done to the data, and of which splits only a sample of pixels was measured."""
+        return (*self.task.notes, *self.sampled.values())
+
+    @property
+    def parts(self) -> dict[str, Pixels]:
+        """What is predicted."""
+        names = {"valid": "dev", "test": "test", "ood": "ood"}
+        there = self.task.scenes.parts
+        return {name: self.task.load(split) for name, split in names.items() if split in there}
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """A hash of all images and masks."""
+        digest = hashlib.sha256("\0".join(self.labels).encode())
+        for split in sorted(self.task.scenes.parts):
+            for image, mask in self.task.scenes.parts[split]:
+                digest.update(np.ascontiguousarray(image).tobytes())
+                digest.update(np.ascontiguousarray(mask, np.int16).tobytes())
+        return digest.hexdigest()
+
+    def windows(self, device: str) -> tuple[Images, Images | None]:
+        """The training images on a device, all of them, and the held-out ones."""
+        if torch.device(device).type == "cuda":
+            torch.backends.cudnn.benchmark = True  # All batches are of one size.
+        return _windows(self, device)
+
+    def predict(self, model: nn.Module, part: Pixels) -> Predictions:
+        """One row per pixel that has a class, with its image and whether it is near a border.
+
+        Of more than 50 million scores, those of a seeded sample of pixels; ``notes`` then says so.
+        """
+        sample: Sample[Predictions] = Sample(max(1, _SCORES // len(self.labels)), _SEED)
+        for number, logits in enumerate(pixel_logits(model, part, self.task.collate)):
+            mask = part[number]["labels"]
+            found = pixel_predictions(logits, mask, number, label_names=self.labels)
+            sample.add(found)
+        if not sample.whole:
+            said = f"{sample.held:,} of {sample.seen:,} labelled pixels"
+            self.sampled[said] = f"Measured on a seeded sample: {said} of a split."
+        return Predictions.concatenate(sample.parts)
+
+    def outside(self, model: nn.Module) -> None:
+        """Every pixel has a class, or is ignored."""
+
+    def scenes(self, model: nn.Module, temperature: float = 1.0) -> list[Scene]:
+        """A few test images with their maps, for the report."""
+        test = self.parts["test"]
+        shown = [test[i] for i in range(min(_SHOWN, len(test)))]
+        return [
+            Scene.from_logits(
+                example["pixel_values"],
+                logits / temperature,
+                example["labels"],
+                f"test image {number}",
+            )
+            for number, (example, logits) in enumerate(
+                zip(shown, pixel_logits(model, shown, self.task.collate), strict=True)
+            )
+        ]
+
+
+class Segmentation:
+    """A network by name, from scratch, on images that lie on the device."""
+
+    def prepare(self, recipe: Recipe, directory: str | None = None) -> PreparedScenes:
+        """Open the images of a recipe."""
+        if recipe.head_depth:
+            raise InputError(
+                "The head of a segmentation network is one layer: leave head_depth at 0, got "
+                f"{recipe.head_depth}; head_width is the width of the U-Net."
+            )
+        held = build_method(recipe).needs_holdout
+        return _prepare(recipe.data, directory, recipe.model, recipe.head_width, held)
+
+    def build_model(self, recipe: Recipe, data: PreparedScenes) -> nn.Module:
+        """The network, its weights drawn from the recipe's seed, channels last in memory."""
+        channels = len(data.task.mean)
+        model = build_segmenter(
+            recipe.model, channels, len(data.labels), recipe.seed, recipe.head_width
+        )
+        model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        return model
+
+    def write_model(
+        self, recipe: Recipe, data: PreparedScenes, model: Segmenter, folder: Path
+    ) -> None:
+        """See :func:`~calibrant.tasks.segmenter.write_segmenter`."""
+        about = {
+            "model": recipe.model,
+            "width": recipe.head_width,
+            "labels": list(data.labels),
+            "mean": data.task.mean.tolist(),
+            "deviation": data.task.deviation.tolist(),
+        }
+        write_segmenter(model, folder, about)
+
+    def shifted(
+        self,
+        recipe: Recipe,
+        data: PreparedScenes,
+        directory: str | None,  # noqa: ARG002
+    ) -> Mapping[str, Pixels]:
+        """The test images corrupted, under the same masks: ``jpeg-3`` and so on."""
+        return {name: Pixels(_Corrupted(data.parts["test"].scenes, name)) for name in recipe.shift}
+
+
+class _Corrupted(Sequence[Any]):
+    """Scenes whose images are corrupted when they are read."""
+
+    def __init__(self, scenes: Sequence[Any], name: str) -> None:
+        asked = parse_corruption(name, IMAGE)
+        if asked is None:
+            known = [f"{kind}-{strength}" for kind in IMAGE for strength in STRENGTHS]
+            hint = "'calibrant list corruptions' shows all."
+            raise unknown_name("corruption of images", name, known, hint)
+        self.scenes, self.asked = scenes, asked
+
+    def __len__(self) -> int:
+        return len(self.scenes)
+
+    def __getitem__(self, number: Any) -> Any:
+        from calibrant.corruptions.image import corrupt_bytes
+
+        image, mask = self.scenes[number]
+        return corrupt_bytes(image[None], *self.asked, seed=_SEED, first=number)[0], mask
+
+
+@functools.lru_cache(maxsize=4)
+def _prepare(
+    name: str, directory: str | None, model: str, width: int, held: bool
+) -> PreparedScenes:
+    task = SegmentationTask.open(name, directory, _SEED, model=model, width=width)
+    return PreparedScenes(task, held)
+
+
+@functools.lru_cache(maxsize=4)
+def _windows(data: PreparedScenes, device: str) -> tuple[Images, Images | None]:
+    images, masks = _stacked(data.task)
+    rows = {"train": np.arange(len(images))}
+    if data.held:
+        order = np.random.default_rng(_SEED).permutation(len(images))
+        size = max(1, round(HELD_OUT * len(order)))
+        rows = {"train": np.sort(order[size:]), "held": np.sort(order[:size])}
+    normal: dict[str, Any] = {"mean": data.task.mean, "deviation": data.task.deviation}
+    made = {part: Images(images[r], masks[r], device, **normal) for part, r in rows.items()}
+    return made["train"], made.get("held")
+
+
+def _stacked(task: SegmentationTask) -> tuple[np.ndarray, np.ndarray]:
+    """The training images as one array; smaller ones are filled up, labelled −100."""
+    examples = task.load("train")
+    sizes = np.array([examples[i]["labels"].shape for i in range(len(examples))])
+    shape = (len(examples), *sizes.max(axis=0).tolist())
+    images = np.empty((*shape, len(task.mean)), np.uint8)
+    images[:] = np.round(task.mean).astype(np.uint8)
+    masks = np.full(shape, IGNORED, np.int16)
+    for number, (height, width) in enumerate(sizes.tolist()):
+        example = examples[number]
+        images[number, :height, :width] = example["pixel_values"]
+        masks[number, :height, :width] = example["labels"]
+    return images, masks
