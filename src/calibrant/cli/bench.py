@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from calibrant.errors import InputError
+
+if TYPE_CHECKING:
+    from calibrant.experiments.recipe import Recipe
 
 __all__ = ["add_parser", "run"]
 
@@ -22,9 +28,20 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("recipes", metavar="RECIPE.toml", type=Path, help="the grid")
     parser.add_argument("-o", "--output", metavar="RUNS", type=Path, required=True, help="a folder")
     parser.add_argument(
-        "--jobs", type=int, default=1, help="recipes side by side on the device (1)"
+        "--jobs",
+        type=int,
+        default=1,
+        help="recipes side by side on the device, with --ray on each node (1)",
     )
-    parser.add_argument("--workers", type=int, help="processes that measure (cores less two)")
+    parser.add_argument(
+        "--workers", type=int, help="processes that measure (cores less two); not with --ray"
+    )
+    parser.add_argument(
+        "--ray",
+        metavar="ADDRESS",
+        help="run on a Ray cluster: auto (the one that this machine belongs to), host:port, or "
+        "local (one for this grid alone)",
+    )
     parser.add_argument("--data-dir", metavar="FOLDER", help="where corpora are (CALIBRANT_DATA)")
     parser.add_argument("--device", help="cpu, cuda, cuda:1 (cuda where there is one)")
     parser.add_argument("--dry-run", action="store_true", help="only list what would be run")
@@ -44,19 +61,11 @@ def run(args: argparse.Namespace) -> int:
         return 0
     if not waiting:
         return 0
-    from calibrant.experiments.grid import run_grid
     from calibrant.experiments.record import read_record
     from calibrant.experiments.task import entry_of
 
     with Progress(len(waiting), "runs") as progress:
-        for path in run_grid(
-            waiting,
-            args.output,
-            jobs=args.jobs,
-            directory=args.data_dir,
-            device=args.device,
-            workers=args.workers,
-        ):
+        for path in _records(waiting, args):
             progress.advance()
             record = read_record(path)
             shown = dict(list(entry_of(record.recipe.task).shown.items())[:2])
@@ -65,3 +74,16 @@ def run(args: argparse.Namespace) -> int:
             print(f"{progress.done}/{len(waiting)}   {path.stem}   {told}", file=sys.stderr)
     print(f"Records: {args.output}")
     return 0
+
+
+def _records(recipes: Sequence[Recipe], args: argparse.Namespace) -> Iterator[Path]:
+    common = {"jobs": args.jobs, "directory": args.data_dir, "device": args.device}
+    if args.ray is None:
+        from calibrant.experiments.grid import run_grid
+
+        return run_grid(recipes, args.output, workers=args.workers, **common)
+    if args.workers is not None:
+        raise InputError("--workers is not for --ray, where whoever trains also measures.")
+    from calibrant.experiments.cluster import run_on_ray
+
+    return run_on_ray(recipes, args.output, args.ray, **common)

@@ -1,0 +1,196 @@
+"""A grid on a Ray cluster: tasks on all nodes, records written here as they come.
+
+One task trains one seed of the cells that are trained together (a single recipe where nothing is
+stacked) and gives back their records. The task of a killed worker is run again, elsewhere if need
+be; whatever happens to workers, each record is written once, by the process that wants them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import socket
+import warnings
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from calibrant.errors import CalibrantError, InputError
+from calibrant.experiments.grid import cells_of, record_of, take_turns
+from calibrant.experiments.recipe import Recipe
+from calibrant.experiments.record import Record, circumstances
+from calibrant.experiments.stacked import stacks
+from calibrant.extras import require
+from calibrant.outputs import make_folder
+from calibrant.tasks.network import first_line
+
+__all__ = ["run_on_ray", "train_unit"]
+
+Unit = list[list[Recipe]]  # Cells of one recipe each, which differ in all but the seed.
+_RETRIES = 3  # Of a task whose worker is killed.
+_PATIENCE = 5.0  # Seconds to wait for an answer, and until new nodes are looked for.
+_STORE = 100 * 2**20  # Bytes of shared memory of a cluster of our own: records are small.
+_HANDED_ON = ("CALIBRANT_DATA", "CALIBRANT_ENCODERS")
+
+
+def run_on_ray(
+    recipes: Sequence[Recipe],
+    folder: str | Path,
+    address: str,
+    *,
+    jobs: int = 1,
+    directory: str | None = None,
+    device: str | None = None,
+    stack: int | None = None,
+) -> Iterator[Path]:
+    """As :func:`~calibrant.experiments.grid.run_grid`, with ``jobs`` tasks on each node.
+
+    ``address`` is ``"auto"`` for the cluster that this machine belongs to, ``"host:port"`` of
+    another, or ``"local"`` for one that lasts as long as the grid. All nodes need calibrant, and
+    corpora and encoders at the same place. A node with GPUs trains on them, ``jobs`` sharing all.
+    """
+    ray = require("ray", "ray", "Running a grid on a cluster")
+    for name, value in {"jobs": jobs, "stack": 1 if stack is None else stack}.items():
+        if value < 1:
+            raise InputError(f"{name} is a whole number from 1 on, got {value}.")
+    folder = make_folder(folder)
+    left = [recipe for recipe in recipes if not (folder / f"{recipe.key}.json").exists()]
+    with _connected(ray, address, jobs):
+        gpus = device != "cpu" and any(_resource(node, "GPU") for node in _nodes(ray))
+        units = _units(left, stack or (10 if gpus else 1))
+        for records in _results(ray, units, jobs, directory, device):
+            yield from (record.write(folder) for record in records)
+
+
+def train_unit(
+    unit: Unit, directory: str | None, device: str, place: str, settings: Mapping[str, str]
+) -> list[Record]:
+    """What a worker does: train, measure, and give the records back.
+
+    It works in the folder ``place`` where there is one of that name, as relative names mean there.
+    """
+    os.environ.update(settings)
+    if Path(place).is_dir():
+        os.chdir(place)
+    outcomes = list(take_turns([unit], 1, directory, device))
+    about = {**circumstances(), "host": socket.gethostname()}
+    return [record_of(outcome, about) for outcome in outcomes]
+
+
+def _units(recipes: Sequence[Recipe], size: int) -> Iterator[Unit]:
+    for cells in stacks(list(cells_of(recipes)), size):
+        for same_seed in zip(*cells, strict=True):
+            yield [[recipe] for recipe in same_seed]
+
+
+def _results(
+    ray: Any, units: Iterator[Unit], jobs: int, directory: str | None, device: str | None
+) -> Iterator[list[Record]]:
+    """At most ``jobs`` tasks on each node, as long as there are units; results as they come."""
+    waiting, running = deque(units), dict[Any, tuple[str, Unit]]()
+    while waiting or running:
+        while waiting and (node := _node_with_room(ray, running, jobs)) is not None:
+            task = _submit(ray, node, waiting[0], jobs, directory, device)
+            running[task] = (node["NodeID"], waiting.popleft())
+        if not running:
+            raise InputError("The Ray cluster has no node with a CPU to run on.")
+        done, _ = ray.wait(list(running), timeout=_PATIENCE)  # Then look for new nodes.
+        for task in done:
+            yield _result(ray, task, running.pop(task)[1])
+
+
+def _submit(
+    ray: Any,
+    node: Mapping[str, Any],
+    unit: Unit,
+    jobs: int,
+    directory: str | None,
+    device: str | None,
+) -> Any:
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    gpus = 0.0 if device == "cpu" else _resource(node, "GPU")
+    options = {
+        "max_retries": _RETRIES,
+        "num_cpus": max(1, int(_resource(node, "CPU") // jobs)),
+        "num_gpus": min(1.0, gpus / jobs),
+        # Soft: a node that is lost gives its tasks to the others.
+        "scheduling_strategy": NodeAffinitySchedulingStrategy(node["NodeID"], soft=True),
+    }
+    where = device or ("cuda" if gpus else "cpu")
+    settings = {name: os.environ[name] for name in _HANDED_ON if name in os.environ}
+    task = ray.remote(train_unit).options(**options)
+    return task.remote(unit, directory, where, str(Path.cwd()), settings)
+
+
+def _result(ray: Any, task: Any, unit: Unit) -> list[Record]:
+    try:
+        records: list[Record] = ray.get(task)
+    except ray.exceptions.RayTaskError as error:
+        raise (error.cause if isinstance(error.cause, CalibrantError) else error) from None
+    except ray.exceptions.RayError as error:
+        raise CalibrantError(
+            f"The worker of {unit[0][0].key} was lost {_RETRIES + 1} times "
+            f"({type(error).__name__}), perhaps for want of memory: the same command goes on from "
+            "here; --jobs 1 needs the least."
+        ) from None
+    return records
+
+
+def _node_with_room(
+    ray: Any, running: Mapping[Any, tuple[str, Unit]], jobs: int
+) -> Mapping[str, Any] | None:
+    """The node with the fewest tasks, if it has less than ``jobs``."""
+    tasks = Counter(node for node, _ in running.values())
+    room = [node for node in _nodes(ray) if tasks[node["NodeID"]] < jobs]
+    return min(room, key=lambda node: tasks[node["NodeID"]], default=None)
+
+
+def _nodes(ray: Any) -> list[Mapping[str, Any]]:
+    return [node for node in ray.nodes() if node["Alive"] and _resource(node, "CPU")]
+
+
+def _resource(node: Mapping[str, Any], name: str) -> float:
+    return float(node["Resources"].get(name, 0))
+
+
+@contextlib.contextmanager
+def _connected(ray: Any, address: str, jobs: int) -> Iterator[None]:
+    """A connection to the cluster, or that which the process has already."""
+    if ray.is_initialized():
+        yield
+        return
+    own: dict[str, Any] = {}
+    if address == "local":
+        cores = max(jobs, os.cpu_count() or 1)
+        own = {"num_cpus": cores, "include_dashboard": False, "object_store_memory": _STORE}
+    _check_answers(address)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Ray's plans for its next version.
+            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **own)
+    except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
+        raise _unreachable(address, first_line(error)) from None
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def _check_answers(address: str) -> None:
+    """Ray itself would try for two minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if host and port.isdigit():
+        try:
+            socket.create_connection((host, int(port)), timeout=_PATIENCE).close()
+        except OSError as error:
+            raise _unreachable(address, f"{error.strerror or error}.") from None
+
+
+def _unreachable(address: str, said: str) -> InputError:
+    return InputError(
+        f"No Ray cluster at '{address}': {said} 'ray start --head' starts one, --ray local is one "
+        "for this grid alone, and one that asks for a token needs RAY_AUTH_MODE=token here."
+    )

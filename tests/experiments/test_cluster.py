@@ -1,0 +1,129 @@
+"""A grid on a local Ray of two workers, one of which is killed in the middle."""
+
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from calibrant.cli import main
+from calibrant.errors import InputError, MissingExtraError
+from calibrant.experiments import cluster
+from calibrant.experiments.cell import run_cell
+from calibrant.experiments.grid import record_of
+from calibrant.experiments.recipe import expand_grid, read_recipes
+from calibrant.experiments.record import read_records, without_nan
+
+pytest.importorskip("transformers")
+SETTINGS = {"model": "tiny", "epochs": 2, "batch": 8, "learning_rate": 5e-3, "dtype": "float32"}
+
+
+def working(driver):
+    """The processes of the driver's Ray that run a task now."""
+    import psutil
+
+    found = []
+    for process in psutil.Process(driver.pid).children(recursive=True):
+        try:
+            if process.cmdline()[:1] == ["ray::train_unit"]:
+                found.append(process)
+        except (psutil.NoSuchProcess, psutil.AccessDenied):
+            continue
+    return found
+
+
+def wait_for(condition, driver):
+    deadline = time.monotonic() + 120
+    while not (found := condition()):
+        assert driver.poll() is None, driver.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+    return found
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
+def test_a_worker_is_killed_and_every_record_comes_once(corpus, tmp_path, capsys):
+    pytest.importorskip("ray", reason="Ray is not installed")
+    pytest.importorskip("psutil")
+    grid, runs = tmp_path / "grid.toml", tmp_path / "runs"
+    lines = [f"{key} = {value!r}".replace("'", '"') for key, value in SETTINGS.items()]
+    grid.write_text(
+        f'[defaults]\ndata = "{corpus}"\n' + "\n".join(lines) + "\n"
+        '[[grid]]\nmethod = ["head_noise", "focal"]\nseed = [0, 1, 2]\n'
+    )
+    arguments = ["bench", str(grid), "-o", str(runs), "--device", "cpu", "--ray", "local"]
+    command = [sys.executable, "-m", "calibrant", *arguments, "--jobs", "2"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    with subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as driver:
+        # In the middle: a record has come, and other tasks are at work.
+        wait_for(lambda: list(runs.glob("[!.]*.json")), driver)
+        wait_for(lambda: len(working(driver)) == 2, driver)
+        wait_for(lambda: working(driver), driver)[0].kill()
+        out, err = driver.communicate(timeout=120)
+    assert driver.returncode == 0, err
+    assert "the task will be retried" in out + err  # In the words of Ray.
+    keys = sorted(recipe.key for recipe in read_recipes(grid))
+    told = [line.split()[1] for line in err.splitlines() if "/6 " in line]
+    assert sorted(told) == keys, err
+    assert "6 recipes, 0 of them done" in out
+    records = list(read_records(runs))
+    assert sorted(record.recipe.key for record in records) == keys
+    cell = [record.recipe for record in records if record.recipe.method == "focal"]
+    numbers = {record.recipe.key: record.results for record in records}
+    for outcome in filter(None, run_cell(cell[:1], None, "cpu")):
+        expected = record_of(outcome, {}).results
+        assert without_nan(numbers[outcome.recipe.key]) == without_nan(expected)
+    assert main(arguments) == 0
+    assert "6 recipes, 6 of them done" in capsys.readouterr().out
+
+
+def test_a_task_is_one_seed_of_the_cells_that_are_stacked():
+    recipes = expand_grid(SETTINGS, [{"method": ["focal", "mse"], "seed": [0, 1]}])
+    alone = list(cluster._units(recipes, 1))
+    assert [len(unit) for unit in alone] == [1, 1, 1, 1]
+    together = list(cluster._units(recipes, 10))
+    assert [[cell[0].seed for cell in unit] for unit in together] == [[0, 0], [1, 1]]
+    assert sorted(r.key for unit in together for (r,) in unit) == sorted(r.key for r in recipes)
+
+
+class _Nodes:
+    """A cluster of three nodes: one lost, one that runs no tasks, one with two GPUs."""
+
+    @staticmethod
+    def nodes():
+        return [
+            {"NodeID": "lost", "Alive": False, "Resources": {"CPU": 8.0}},
+            {"NodeID": "head", "Alive": True, "Resources": {}},
+            {"NodeID": "first", "Alive": True, "Resources": {"CPU": 4.0}},
+            {"NodeID": "second", "Alive": True, "Resources": {"CPU": 16.0, "GPU": 2.0}},
+        ]
+
+
+def test_the_node_with_the_fewest_tasks_gets_the_next():
+    running = {}
+    for number in range(4):
+        node = cluster._node_with_room(_Nodes, running, jobs=2)
+        running[number] = (node["NodeID"], [])
+    assert sorted(node for node, _ in running.values()) == ["first", "first", "second", "second"]
+    assert cluster._node_with_room(_Nodes, running, jobs=2) is None
+
+
+def test_bad_input(corpus, tmp_path, monkeypatch):
+    recipes = expand_grid({**SETTINGS, "data": str(corpus)}, [{}])
+    with pytest.raises(InputError, match="jobs is a whole number from 1 on"):
+        list(cluster.run_on_ray(recipes, tmp_path, "local", jobs=0))
+    ray = pytest.importorskip("ray", reason="Ray is not installed")
+
+    def nobody(**_):
+        raise ConnectionError("Could not find any running Ray instance.\nPlease start one.")
+
+    monkeypatch.setattr(ray, "init", nobody)
+    for address in ("localhost:9", "auto"):
+        with pytest.raises(InputError, match=f"No Ray cluster at '{address}'.*ray start --head"):
+            list(cluster.run_on_ray(recipes, tmp_path, address))
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'calibrant\[ray\]'"):
+        list(cluster.run_on_ray(recipes, tmp_path, "local"))
