@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from calibrant.training.buckets import bucket_of
+from calibrant.training.compiled import as_written
 from calibrant.training.images import Images
 from calibrant.training.tap import logits_of
 
@@ -43,14 +44,10 @@ def text_logits(model: nn.Module, data: Any, padding: int = 0) -> np.ndarray:
 
 @torch.no_grad()
 def image_logits(model: nn.Module, images: Images) -> np.ndarray:
-    """Logits (images, classes) in float32.
-
-    A compiled encoder runs as it is written: compiling it once more, for evaluation, would take
-    longer than it saves.
-    """
+    """Logits (images, classes) in float32."""
     size = max(1, _VALUES // images.pixels[0].numel())
     found = []
-    with torch.compiler.set_stance("force_eager"):
+    with as_written():
         for start in range(0, len(images), size):
             rows = torch.arange(start, min(start + size, len(images)), device=images.device)
             pixels = images.batch(rows, images.longest)["pixel_values"]

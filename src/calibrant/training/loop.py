@@ -23,6 +23,7 @@ from calibrant.errors import InputError
 from calibrant.methods.base import Method
 from calibrant.predictions import IGNORED
 from calibrant.training import checkpoint
+from calibrant.training.compiled import as_written
 from calibrant.training.generators import drawing_from
 from calibrant.training.planned import Planned, rewind_optimizer
 from calibrant.training.schedule import Schedule
@@ -180,7 +181,7 @@ class Loop(Planned):
         inputs = holdout.batch(self.held_rows[self.number], holdout.longest)
         labels = inputs.pop("labels")
         self.model.eval()
-        with self.autocast():
+        with self.autocast(), as_written():
             logits = logits_of(self.model(**inputs))
         self.model.train()
         return self.tap.step(logits, labels, inputs=inputs)
