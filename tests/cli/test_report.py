@@ -1,0 +1,100 @@
+"""calibrant report: from records to a folder, or to the terminal."""
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from calibrant.cli import main
+
+RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
+PILOT = RESULTS / "pilot-methods.jsonl"
+RATES = RESULTS / "pilot-learning-rate.jsonl"
+
+
+def told(capsys, *arguments, code=0):
+    assert main(["report", *map(str, arguments)]) == code
+    out, err = capsys.readouterr()
+    return err if code else out
+
+
+def test_writes_a_folder(tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    out = told(capsys, PILOT, "-o", tmp_path / "report")
+    assert out == f"72 records, 15 tables.\nReport: {tmp_path / 'report' / 'index.html'}\n"
+    for name in (
+        "index.html",
+        "report.md",
+        "study.json",
+        "tables/gum-results.tex",
+        "tables/gum-tests.csv",
+        "figures/gum-trade-off.svg",
+        "figures/gum-trade-off.png",
+    ):
+        assert (tmp_path / "report" / name).stat().st_size > 300  # fmt: skip
+    assert "--overwrite" in told(capsys, PILOT, "-o", tmp_path / "report", code=2)
+
+
+def test_prints_the_tables(capsys):
+    out = told(capsys, PILOT)
+    # As they stood in the first findings, by another program.
+    for row in (
+        "| focal (gamma 3) | 128 | 3 | **0.511 ± 0.020** | **0.0513 ± 0.0275** | **5.3 ± 2.9** | "
+        "**0.0224 ± 0.0040** | **11.7 ± 2.2** |",
+        "| cross_entropy | 128 | 3 | **0.832 ± 0.017** | 0.0169 ± 0.0015 | 41.1 ± 5.4 | "
+        "**0.0060 ± 0.0027** | **118.2 ± 62.3** |",
+    ):
+        assert row.replace("**", "") in out.replace("**", "")
+
+
+def test_keys_and_metrics(capsys):
+    out = told(capsys, RATES, "--by", "learning_rate,batch", "--metrics", "nll,entity_f1")
+    assert "| method | learning rate | batch | width | seeds | NLL | F1 | NLL (T) |" in out
+    assert "| cross_entropy | 5e-05 | 32 | 128 | 2 |" in out
+    apart = told(capsys, RATES)
+    assert "## gum (batch 64, learning rate 0.0002)" in apart
+
+
+def test_json(capsys):
+    content = json.loads(told(capsys, PILOT, "--json"))
+    names = [table["name"] for table in content["tables"]]
+    assert "wnut17-results" in names
+    assert content["origins"]["records"] == 72
+
+
+def test_what_is_missing_is_told(tmp_path, capsys, monkeypatch):
+    lines = PILOT.read_text().splitlines()
+    (tmp_path / "some.jsonl").write_text("\n".join(lines[:-1]))
+    for name in ("matplotlib", "matplotlib.figure"):  # Quicker, and it has a remark to make.
+        monkeypatch.setitem(sys.modules, name, None)
+    out = told(capsys, tmp_path, "-o", tmp_path / "report")
+    assert "Missing: wnut17: seed 2 of margin_smoothing (margin 6) 128×1." in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--by", "batchs"], "Did you mean 'batch'"),
+        (["--baseline", "focal"], "Unknown baseline 'focal'. Known: avuc, cross_entropy,"),
+        (["--metrics", "ecee"], "Did you mean 'ece'"),
+    ],
+)
+def test_bad_options_are_one_line(capsys, arguments, said):
+    err = told(capsys, PILOT, *arguments, code=2)
+    assert said in err
+    assert err.count("\n") == 1
+
+
+def test_bad_input_is_one_line(tmp_path, capsys):
+    assert "no such file" in told(capsys, tmp_path / "none", code=2)
+    assert "No records" in told(capsys, tmp_path, code=2)
+    shutil.copy(PILOT, tmp_path / "a.jsonl")
+    changed = PILOT.read_text().splitlines()[0].replace('"seconds": 19.82', '"seconds": 1.5')
+    (tmp_path / "b.jsonl").write_text(changed)
+    err = told(capsys, tmp_path, code=2)
+    assert "a.jsonl, line 1" in err
+    assert "b.jsonl, line 1" in err
+    err = told(capsys, tmp_path / "a.jsonl", "-o", tmp_path / "a.jsonl", code=2)
+    assert err.count("\n") == 1

@@ -1,0 +1,281 @@
+"""A study on paper: HTML, Markdown, LaTeX, CSV, JSON, figures; the same bytes each time."""
+
+import csv
+import io
+import json
+import re
+import sys
+from importlib import resources
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from calibrant import InputError
+from calibrant.plots.series import COLOURS
+from calibrant.study import build_study, read_all, write_study
+from calibrant.study.axis import round_steps
+from calibrant.study.charts import draw_panel
+from calibrant.study.figures import Curve, Panel, Place, figures_of
+from calibrant.study.latex import latex_table
+from calibrant.study.markdown import markdown_report, markdown_table
+from calibrant.study.page import render_study
+from calibrant.study.spreadsheet import csv_table
+from calibrant.study.table import Entry, Row, Table
+
+PILOT = Path(__file__).parents[2] / "benchmarks" / "results" / "pilot-methods.jsonl"
+
+
+@pytest.fixture(scope="module")
+def pilot():
+    return build_study(read_all([PILOT]))
+
+
+@pytest.fixture(scope="module")
+def varied(make_record):
+    """Widths, depths, other data, another batch, a missing seed."""
+    records = [
+        make_record(data=d, method=m, head_width=w, seed=s)
+        for d in ("gum", "wnut17")
+        for m in ("cross_entropy", "focal")
+        for w in (64, 128)
+        for s in range(3)
+    ]
+    shift = ["typos-1", "typos-2", "conll2003"]
+    records += [make_record(method="mmce", seed=s, shift=shift) for s in range(2)]
+    records += [make_record(head_depth=d, seed=s) for d in (2, 3) for s in range(3)]
+    records += [make_record(batch=3, seed=s) for s in range(2)]
+    return records
+
+
+def test_every_link_of_the_page_leads_somewhere(pilot, varied):
+    for study in (pilot, build_study(varied)):
+        page = render_study(study)
+        names = re.findall(r' id="([^"]+)"', page)
+        assert len(set(names)) == len(names)
+        links = re.findall(r'href="#([^"]+)"', page)
+        assert len(links) > 100
+        assert set(links) <= set(names)
+        assert "http" not in re.sub(r"<meta[^>]*>", "", page)
+
+
+def test_every_number_of_a_table_leads_to_its_records(pilot):
+    page = render_study(pilot)
+    table = next(t for t in pilot.tables if t.name == "gum-results")
+    row = next(row for row in table.rows if row.labels[0].startswith("focal"))
+    shown = re.search(r'<a href="#(set-\w+)"><b>11.7 ± 2.2</b></a>', page)
+    listed = re.search(rf'<p class="source" id="{shown[1]}">(.*?)</p>', page)[1]
+    assert tuple(re.findall(r">([^<>]+)</a>", listed)) == row.keys
+    assert len(row.keys) == 3
+
+
+def test_the_page_says_what_is_there(varied):
+    page = render_study(build_study(varied))
+    heads = re.findall(r"<h2[^>]*>(.*?)</h2>", page)
+    plain = [re.sub("<[^>]+>", "", head) for head in heads]
+    assert plain == [
+        "Contents", "Missing", "Over all corpora", "gum", "gum (batch 3)", "wnut17", "Records",
+        "Records behind the rows", "Where the numbers come from",
+    ]  # fmt: skip
+    assert "seed 2 of mmce 128×1." in page
+    assert "NVIDIA H200" in page
+
+
+def test_names_stay_text(make_record, tmp_path, undrawn):
+    evil = "</script><b>&amp;x"
+    record = make_record(data=f"a{evil}", circumstances={"device": evil})
+    page = render_study(build_study([record]))
+    assert evil not in page
+    assert "&lt;/script&gt;" not in page.split("<main>")[0]
+    write_study(tmp_path / "out", build_study([record]))  # Names of files are plain.
+
+
+def test_drawings_have_words_and_marks(varied):
+    page = render_study(build_study(varied))
+    drawings = re.findall(r"<svg.*?</svg>", page, re.S)
+    assert len(drawings) >= 10
+    for drawing in drawings:
+        assert re.search(r'aria-label="[^"]{30,}"', drawing)
+        assert "data-tip=" in drawing
+        assert "nan" not in drawing
+
+
+def test_the_page_has_the_colours_of_the_plots():
+    style = resources.files("calibrant.study").joinpath("style.css").read_text("utf-8")
+    light = style.split("@media")[0]
+    assert re.findall(r"#\w{6}", light) == list(COLOURS)
+
+
+def test_figures_show_the_numbers_of_the_tables(varied):
+    study = build_study(varied)
+    drawn = {figure.name: figure for figure in figures_of(study)}
+    assert set(drawn) == {
+        "gum-trade-off", "gum-depth", "gum-shift-typos", "gum-batch-3-trade-off",
+        "wnut17-trade-off",
+    }  # fmt: skip
+    depth = drawn["gum-depth"].panels[0]
+    table = next(t for t in study.tables if t.name == "gum-depth")
+    baseline = next(curve for curve in depth.curves if curve.label.startswith("cross_entropy"))
+    rows = [row for row in table.rows if row.labels[0] == "cross_entropy"]
+    assert [place.x for place in baseline.places] == [1, 2, 3]
+    wanted = [row.entries[table.heads.index("ECE")] for row in rows]
+    assert [place.y for place in baseline.places] == pytest.approx([e.value for e in wanted])
+    assert [place.y_half for place in baseline.places] == pytest.approx([e.half for e in wanted])
+    shift = drawn["gum-shift-typos"]
+    assert [panel.title for panel in shift.panels][:4] == ["accuracy", "ECE", "AURC", "AUROC"]
+    assert [place.x for place in shift.panels[0].curves[0].places] == [0, 1, 2]
+
+
+def test_a_key_of_numbers_has_a_figure(make_record):
+    weights = (0.001, 0.01, 0.1)
+    records = [
+        make_record(method="head_noise", method_options={"weight": w}, seed=s)
+        for w in weights
+        for s in range(2)
+    ]
+    study = build_study([*records, make_record()], by=["weight"])
+    (sweep,) = [figure for figure in figures_of(study) if figure.name == "gum-weight"]
+    assert sweep.panels[0].logarithmic
+    assert [place.x for place in sweep.panels[0].curves[0].places] == list(weights)
+    assert "text-anchor" not in draw_panel(sweep.panels[0], "x")
+
+
+def test_a_panel_of_one_point_and_of_none():
+    lonely = Panel("T", "x", "y", (Curve("a", (Place(1.0, 0.0),)),))
+    assert "data-tip" in draw_panel(lonely, "F")
+    assert "no values" in draw_panel(Panel("T", "x", "y", (Curve("a", ()),)), "F")
+
+
+@given(st.floats(-100, 100), st.floats(1e-3, 1000))
+def test_steps_are_round_and_inside(low, width):
+    steps = round_steps(low, low + width)
+    assert 2 <= len(steps) <= 11
+    assert all(low - 1e-6 <= step <= low + width + 1e-6 for step in steps)
+
+
+def test_markdown_keeps_its_columns():
+    row = Row(("a|b",), (Entry("x*y"), Entry("1", bold=True)))
+    text = markdown_table(Table("t", "T", ("m",), ("p|q", "r"), (row,)))
+    assert text.splitlines()[0] == "| m | p\\|q | r |"
+    assert text.splitlines()[2] == "| a\\|b | x\\*y | **1** |"
+
+
+def test_markdown_of_the_pilot(pilot):
+    text = markdown_report(pilot, [("figures/a.svg", "A")])
+    assert "| focal (gamma 3) | 128 | 3 | **0.511 ± 0.020** |" in text
+    assert "![A](figures/a.svg)" in text
+    assert text.startswith("# Report of runs\n\n72 records of 3 corpora")
+
+
+def test_latex_is_balanced(pilot, varied):
+    for table in (*pilot.tables, *build_study(varied).tables):
+        text = latex_table(table)
+        body = re.sub(r"\\[{}]", "", text)
+        assert body.count("{") == body.count("}")
+        columns = len(table.label_heads) + len(table.heads)
+        lines = [line for line in text.splitlines() if line.endswith(r"\\")]
+        plain = [line for line in lines if "multicolumn" not in line]
+        assert {line.replace(r"\&", "").count("&") for line in plain} == {columns - 1}
+        assert not re.search(
+            r"(?<!\\)[_%#](?!.*booktabs)", re.sub(r"\\label.*|% Needs.*", "", text)
+        )
+
+
+def test_csv_gives_the_numbers_back(pilot):
+    for table in pilot.tables:
+        rows = list(csv.DictReader(io.StringIO(csv_table(table))))
+        for row, line in zip(table.rows, rows, strict=True):
+            assert line["records"].split() == list(row.keys)
+            for head, entry in zip(table.full_heads, row.entries, strict=True):
+                if entry.n and entry.value == entry.value:
+                    assert float(line[head]) == pytest.approx(entry.value, rel=1e-9)
+                if entry.half == entry.half:
+                    assert float(line[f"{head} ±"]) == pytest.approx(entry.half, rel=1e-9)
+
+
+def test_json_holds_everything(pilot):
+    content = json.loads(json.dumps(pilot.to_dict(), allow_nan=False))
+    keys = {key for keys in content["record_sets"].values() for key in keys}
+    assert len(keys) == 72
+    for table in content["tables"]:
+        for row in table["rows"]:
+            assert row["records"] is None or row["records"] in content["record_sets"]
+
+
+@settings(
+    max_examples=5, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
+)
+@given(data=st.data())
+def test_the_order_of_records_does_not_matter(data, varied):
+    mixed = data.draw(st.permutations(varied))
+    one, other = build_study(varied), build_study([*mixed, mixed[0]])
+    assert one.to_dict() == other.to_dict()
+    assert render_study(one) == render_study(other)
+
+
+@pytest.fixture
+def undrawn(monkeypatch):
+    """No matplotlib."""
+    for name in ("matplotlib", "matplotlib.figure"):
+        monkeypatch.setitem(sys.modules, name, None)
+
+
+def contents(folder):
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+def test_the_same_records_give_the_same_bytes(varied, tmp_path):
+    pytest.importorskip("matplotlib")
+    few = [record for record in varied if record.recipe.data == "gum"]
+    for name, records in (("a", few), ("b", few[::-1])):
+        assert write_study(tmp_path / name, build_study(records)) == []
+    one, other = contents(tmp_path / "a"), contents(tmp_path / "b")
+    assert one == other
+    for ending in (".html", ".md", ".csv", ".tex", ".svg", ".png", ".json"):
+        assert any(name.endswith(ending) for name in one)
+    assert sorted(one) == json.loads(one["study.json"])["files"]
+
+
+def test_nothing_is_overwritten_unless_told(varied, tmp_path, undrawn):
+    out = tmp_path / "out"
+    write_study(out, build_study(varied))
+    before = contents(out)
+    with pytest.raises(InputError, match="--overwrite"):
+        write_study(out, build_study(varied[:4]))
+    assert contents(out) == before
+    (out / "tables" / "mine.csv").write_text("mine")
+    write_study(out, build_study(varied[:4]), overwrite=True)
+    after = contents(out)
+    assert after.pop("tables/mine.csv") == b"mine"
+    assert sorted(after) == json.loads(after["study.json"])["files"]
+    assert len(after) < len(before)
+
+
+def test_the_records_are_not_written_over(varied, tmp_path):
+    with pytest.raises(InputError, match="holds the records"):
+        write_study(tmp_path, build_study(varied), inputs=[tmp_path])
+    assert contents(tmp_path) == {}
+
+
+def test_without_matplotlib_it_says_so(varied, tmp_path, undrawn):
+    (remark,) = write_study(tmp_path / "out", build_study(varied))
+    assert "pip install 'calibrant[plots]'" in remark
+    assert not (tmp_path / "out" / "figures").exists()
+    assert "![" not in (tmp_path / "out" / "report.md").read_text()
+
+
+def test_a_foreign_list_of_files_removes_nothing_else(varied, tmp_path, undrawn):
+    out = tmp_path / "out"
+    out.mkdir()
+    (tmp_path / "precious.csv").write_text("keep")
+    (out / "notes.txt").write_text("keep")
+    files = ["../precious.csv", "tables/../../precious.csv", "notes.txt", 3]
+    (out / "study.json").write_text(json.dumps({"files": files}))
+    write_study(out, build_study(varied[:3]), overwrite=True)
+    assert (tmp_path / "precious.csv").exists()
+    assert (out / "notes.txt").exists()
