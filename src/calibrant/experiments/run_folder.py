@@ -69,6 +69,13 @@ class RunFolder:
         written = self.path / f"{split}.npz"
         return written if written.exists() else self.path / f"{split}.parquet"
 
+    def labels(self) -> tuple[str, ...]:
+        """The label set of a finished run."""
+        try:
+            return tuple(json.loads((self.path / "labels.json").read_text()))
+        except (OSError, ValueError) as error:
+            raise InputError(f"{self.path / 'labels.json'} cannot be read: {error}") from None
+
     @property
     def finished(self) -> bool:
         """Whether the run is complete."""

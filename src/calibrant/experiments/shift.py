@@ -19,7 +19,7 @@ from calibrant.tasks.ner import SYNTHETIC, load_test
 from calibrant.tasks.pieces import Pieces, encode
 from calibrant.tasks.shared_types import in_types_of
 
-__all__ = ["shifted_tests"]
+__all__ = ["ignoring", "shifted_tests"]
 
 _SEED = 0  # Of the corruptions: every run is tested on the same ones.
 
@@ -53,11 +53,14 @@ def _shifted(name: str, data: Prepared, max_length: int, directory: str | None) 
         hint = "Expected KIND-STRENGTH ('calibrant list corruptions' shows all), or a corpus."
         raise unknown_name("shift", name, known, hint) from None
     mapped, judged = in_types_of(data.labels, found, name)
-    return _without(encode(mapped, data.labels, data.tokenizer, max_length), judged)
+    return ignoring(encode(mapped, data.labels, data.tokenizer, max_length), judged)
 
 
-def _without(pieces: Pieces, judged: Sequence[Sequence[bool]]) -> Pieces:
-    """The same windows, in which words that are not judged have no label."""
+def ignoring(pieces: Pieces, judged: Sequence[Sequence[bool]]) -> Pieces:
+    """The same windows, in which words that are not judged have no label.
+
+    ``judged`` says it for each word of each sentence that the windows were made from.
+    """
     flat = np.array([keep for sentence in judged for keep in sentence], bool)
     first = np.cumsum([0, *(len(sentence) for sentence in judged)])
     owner = np.repeat(pieces.sentences, pieces.lengths)

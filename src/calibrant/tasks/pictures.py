@@ -17,7 +17,15 @@ from calibrant.tasks.hub import column, is_saved, load_hub, load_saved, names_of
 from calibrant.tasks.labelled import class_folders, label_names, number_labels
 from calibrant.tasks.splits import complete, split_of
 
-__all__ = ["DIGITS", "SUFFIXES", "TORCHVISION", "Pictures", "load_pictures", "open_image"]
+__all__ = [
+    "DIGITS",
+    "SUFFIXES",
+    "TORCHVISION",
+    "Pictures",
+    "load_pictures",
+    "load_test_pictures",
+    "open_image",
+]
 
 DIGITS = "digits"
 # Our name → torchvision's.
@@ -65,6 +73,21 @@ def load_pictures(
     images = {split: _stack(part, f"{where}, {split} split") for split, part in full.items()}
     classes = {split: np.array(values, np.int64) for split, values in numbers.items()}
     return Pictures(name, images, classes, labels, notes)
+
+
+def load_test_pictures(
+    name: str, directory: str | Path | None = None
+) -> tuple[np.ndarray, list[str]]:
+    """The images (n, height, width, channels) of the test split alone, and their labels.
+
+    Where there is no test split, it is the one that :func:`load_pictures` takes from training.
+    """
+    parts, where = _parts(name, directory, None)
+    if "test" in parts:
+        images = _stack(parts["test"], f"{where}, test split")
+        return images, [label for _, label in parts["test"]]
+    pictures = load_pictures(name, directory)
+    return pictures.images["test"], [pictures.labels[n] for n in pictures.classes["test"]]
 
 
 def _parts(

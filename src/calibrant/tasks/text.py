@@ -20,7 +20,7 @@ from calibrant.tasks.splits import complete, part_of, split_files
 from calibrant.tasks.synthetic import generate_splits
 from calibrant.tasks.words import split_words
 
-__all__ = ["TextCorpus", "TextTask", "load_texts"]
+__all__ = ["TextCorpus", "TextTask", "load_test_texts", "load_texts"]
 
 SYNTHETIC = "synthetic"
 # What findings are told of; found under the data directory.
@@ -49,6 +49,21 @@ def load_texts(name: str, directory: str | Path | None = None, seed: int = 0) ->
     noted.
     """
     return _corpus(name, *_parts(name, directory, seed), seed)
+
+
+def load_test_texts(name: str, directory: str | Path | None = None) -> list[Example]:
+    """The test split alone, with labels as they are written; of one file, all of it.
+
+    Where there is no test split, it is the one that :func:`load_texts` takes from training.
+    """
+    if Path(name).is_file():
+        return _read_file(Path(name))
+    parts, _ = _parts(name, directory, 0)
+    if "test" in parts:
+        return list(parts["test"])
+    corpus = load_texts(name, directory)
+    labels = (corpus.labels[number] for number in corpus.classes["test"])
+    return list(zip(corpus.texts["test"], labels, strict=True))
 
 
 def _corpus(name: str, parts: dict[str, Sequence[Example]], where: str, seed: int) -> TextCorpus:

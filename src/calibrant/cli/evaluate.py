@@ -1,0 +1,116 @@
+"""``calibrant evaluate``: a trained run on labelled data, as it is and corrupted."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+__all__ = ["add_parser", "run"]
+
+
+def add_parser(commands: Any) -> None:
+    """Add the command's options."""
+    parser = commands.add_parser(
+        "evaluate",
+        help="test a trained run on labelled data, also corrupted",
+        description="Measure the model of a training run on labelled data, as it is and corrupted "
+        "at strengths from 1 to 5: a table, and a figure of score and ECE against strength.",
+    )
+    parser.add_argument("model", metavar="RUN", type=Path, help="a folder of 'calibrant train'")
+    parser.add_argument(
+        "data",
+        metavar="DATA",
+        nargs="?",
+        help="a labelled file, a folder or a corpus by name, whose test split is taken (the test "
+        "split that the run was tested on)",
+    )
+    parser.add_argument(
+        "--corrupt",
+        nargs="+",
+        default=[],
+        metavar="KIND[-STRENGTH]",
+        help="such as typos, at all strengths, or jpeg-3; 'calibrant list corruptions' shows all",
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of the corruptions (0)")
+    parser.add_argument(
+        "--figure", metavar="FILE", type=Path, help="draw it: .png, .svg or .pdf (needs --corrupt)"
+    )
+    parser.add_argument("--overwrite", action="store_true", help="replace a figure that exists")
+    parser.add_argument("--json", action="store_true", help="print every number as JSON instead")
+    parser.add_argument("--data-dir", metavar="FOLDER", help="where corpora are (CALIBRANT_DATA)")
+    parser.add_argument("--device", help="cpu, cuda (cuda where there is one)")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Evaluate, print the table, and draw."""
+    from calibrant.errors import InputError
+    from calibrant.extras import require
+    from calibrant.outputs import check_writable, new_file
+    from calibrant.progress import Progress
+
+    for module in ("torch", "transformers"):
+        require(module, "transformers", "Evaluating a trained model")
+    if args.figure is not None:
+        if not args.corrupt:
+            raise InputError("A figure shows corruptions: name some with --corrupt.")
+        check_writable(args.figure, overwrite=args.overwrite)
+        require("matplotlib", "plots", "Drawing a figure")
+    from calibrant.experiments.evaluation import evaluate
+
+    with Progress(None, "test sets") as progress:
+        results = evaluate(
+            args.model,
+            args.data,
+            corrupt=args.corrupt,
+            seed=args.seed,
+            directory=args.data_dir,
+            device=args.device,
+            progress=progress.advance,
+        )
+    score, name = _score(results)
+    if args.figure is not None:
+        from calibrant.plots.shift import shift_diagram
+
+        with new_file(args.figure, overwrite=args.overwrite) as unfinished:
+            shift_diagram(results, score, name).savefig(unfinished)
+    _print(results, args)
+    return 0
+
+
+def _score(results: Mapping[str, Any]) -> tuple[str, str]:
+    tags = "entity_f1" in results["identity"]["test"]
+    return ("entity_f1", "F1") if tags else ("accuracy", "Accuracy")
+
+
+def _print(results: Mapping[str, Any], args: argparse.Namespace) -> None:
+    from calibrant.cli.table import render_table
+    from calibrant.experiments.record import without_nan
+
+    if args.json:
+        told = {"run": str(args.model), "data": args.data, "results": without_nan(results)}
+        print(json.dumps(told))
+        return
+    raw, cooled = results["identity"], results["temperature"]
+    columns = [(raw, "entity_f1", "F1"), (raw, "accuracy", "accuracy"), (raw, "ece", "ECE")]
+    columns += [(cooled, "ece", "ECE (T)"), (raw, "nll", "NLL"), (cooled, "nll", "NLL (T)")]
+    columns += [(cooled, "aurc", "AURC (T)"), (cooled, "auroc", "AUROC (T)")]
+    columns = [column for column in columns if column[1] in raw["test"]]
+    rows = [
+        [name or "as it is", *(_number(part, name, metric) for part, metric, _ in columns)]
+        for name in (None, *raw.get("shift", {}))
+    ]
+    headers = ["data", *(title for _, _, title in columns)]
+    print(render_table(headers, rows, right=range(1, len(headers))))
+    print(f"\n(T): with the temperature {cooled['temperature']:.4f} of the validation split.")
+    if args.figure is not None:
+        print(f"Figure: {args.figure}")
+
+
+def _number(part: Mapping[str, Any], name: str | None, metric: str) -> str:
+    value = (part["test"] if name is None else part["shift"][name])[metric]
+    return "–" if math.isnan(value) else f"{value:.4f}"

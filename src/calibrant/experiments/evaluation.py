@@ -1,0 +1,76 @@
+"""A finished run on labelled data, as it is and corrupted at growing strength."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+from typing import Any
+
+from calibrant.corruptions import STRENGTHS, parse_corruption
+from calibrant.errors import InputError, unknown_name
+from calibrant.experiments.labelled_examples import LABELLED
+from calibrant.experiments.measure import measure_run
+from calibrant.experiments.run import default_device
+from calibrant.experiments.run_folder import RunFolder
+from calibrant.experiments.task import entry_of
+from calibrant.predictions import Predictions
+
+__all__ = ["asked_corruptions", "evaluate"]
+
+
+def evaluate(
+    run: str | Path,
+    data: str | None = None,
+    *,
+    corrupt: Sequence[str] = (),
+    seed: int = 0,
+    directory: str | None = None,
+    device: str | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> dict[str, Any]:
+    """The numbers of a run on ``data``: ``{map: {"test": …, "shift": {"typos-1": …}}}``.
+
+    ``data`` is a labelled file, or a corpus by name or folder, of which the test split is taken; by
+    default that of the run's own corpus. ``corrupt`` names kinds, at all five strengths, or one
+    strength each (``jpeg-3``). The maps are fitted on the validation split of the run, as always.
+    With seed 0 the corruptions are those of a recipe's ``shift``.
+    """
+    folder = RunFolder(Path(run))
+    recipe = folder.recipe()
+    if recipe is None or not folder.finished:
+        raise InputError(f"{run} is not the folder of a finished 'calibrant train'.")
+    if recipe.task not in LABELLED:
+        raise InputError(f"Runs of the task '{recipe.task}' cannot be evaluated this way.")
+    kinds = LABELLED[recipe.task].kinds
+    names = asked_corruptions(corrupt, kinds)
+    examples = LABELLED[recipe.task](
+        folder, recipe, data or recipe.data, directory, device or default_device()
+    )
+    found: dict[str | None, Predictions] = {}
+    for name in (None, *names):
+        found[name] = examples.predict(
+            None if name is None else parse_corruption(name, kinds), seed
+        )
+        if progress is not None:
+            progress(1)
+    valid = Predictions.read(folder.predictions("valid"))
+    shift = {name: found[name] for name in names}
+    return measure_run(valid, found[None], shift=shift, measure=entry_of(recipe.task).measure)
+
+
+def asked_corruptions(names: Sequence[str], kinds: Collection[str]) -> list[str]:
+    """Each kind at every strength, and each KIND-STRENGTH as it is, once.
+
+    >>> asked_corruptions(["ocr-2", "typos"], ["ocr", "typos"])
+    ['ocr-2', 'typos-1', 'typos-2', 'typos-3', 'typos-4', 'typos-5']
+    """
+    asked: dict[str, None] = {}
+    for name in names:
+        if name in kinds:
+            asked.update(dict.fromkeys(f"{name}-{strength}" for strength in STRENGTHS))
+        elif parse_corruption(name, kinds) is not None:
+            asked[name] = None
+        else:
+            known = (*kinds, *(f"{kind}-{strength}" for kind in kinds for strength in STRENGTHS))
+            raise unknown_name("corruption", name, known, "'calibrant list corruptions' shows all.")
+    return list(asked)

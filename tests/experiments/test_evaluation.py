@@ -1,0 +1,145 @@
+"""A finished run on labelled data: the record's own numbers, and what other data gives."""
+
+import json
+
+import numpy as np
+import pytest
+
+from calibrant.errors import InputError
+from calibrant.experiments.evaluation import evaluate
+from calibrant.experiments.recipe import Recipe
+from calibrant.experiments.run import train
+from calibrant.tasks.corrupted_files import corrupt_file
+from calibrant.tasks.pictures import load_test_pictures
+from calibrant.tasks.text import load_test_texts, load_texts
+
+pytest.importorskip("transformers")
+
+
+def trained(folder, **settings):
+    made = Recipe.from_dict({"epochs": 1, "dtype": "float32", "head_width": 16, **settings})
+    return train(made, folder, device="cpu", bootstrap=0, say=str)
+
+
+@pytest.fixture(scope="module")
+def tagger(corpus, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs") / "ner"
+    shift = ["typos-4", "dropped-words-3"]
+    record = trained(
+        folder, data=str(corpus), model="tiny", batch=8, learning_rate=5e-3, shift=shift
+    )
+    return folder, record
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs") / "text"
+    record = trained(folder, task="text", data="synthetic", model="tiny", shift=["ocr-5"])
+    return folder, record
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory):
+    pytest.importorskip("sklearn")
+    folder = tmp_path_factory.mktemp("runs") / "image"
+    record = trained(folder, task="image", data="digits", model="tiny", shift=["shot-noise-3"])
+    return folder, record
+
+
+@pytest.mark.parametrize("run", ["tagger", "texts", "images"])
+def test_the_own_test_split_gives_the_numbers_of_the_record(run, request):
+    folder, record = request.getfixturevalue(run)
+    seen = []
+    results = evaluate(folder, corrupt=record.recipe.shift, device="cpu", progress=seen.append)
+    assert len(seen) == 1 + len(record.recipe.shift)
+    for kind in ("identity", "temperature"):
+        for part in ("valid", "test"):
+            expected = record.results[kind][part]
+            assert results[kind][part] == pytest.approx(expected, abs=1e-5, nan_ok=True)
+        for name in record.recipe.shift:
+            expected = record.results[kind]["shift"][name]
+            assert results[kind]["shift"][name] == pytest.approx(expected, abs=1e-5, nan_ok=True)
+
+
+def test_a_corrupted_file_gives_what_corrupting_gives(tagger, corpus, tmp_path):
+    folder, _ = tagger
+    corrupt_file(corpus / "test.conll", tmp_path / "new.conll", "ocr", 5, seed=3)
+    from_file = evaluate(folder, str(tmp_path / "new.conll"), device="cpu")
+    in_place = evaluate(folder, corrupt=["ocr-5"], seed=3, device="cpu")
+    expected = in_place["identity"]["shift"]["ocr-5"]
+    assert from_file["identity"]["test"] == pytest.approx(expected, abs=1e-5, nan_ok=True)
+    assert "shift" not in from_file["identity"]
+
+
+def test_a_kind_is_every_strength(tagger):
+    results = evaluate(tagger[0], corrupt=["typos", "typos-2", "casing-1"], device="cpu")
+    names = [f"typos-{strength}" for strength in (1, 2, 3, 4, 5)]
+    assert list(results["temperature"]["shift"]) == [*names, "casing-1"]
+
+
+def test_other_types_are_judged_where_they_are_shared(tagger, tmp_path):
+    """Also where words, and with them what is judged, are dropped."""
+    line = "Anna\tB-person\nlikes\tO\nNutella\tB-product\nfrom\tO\nAcme\tB-group\n\n"
+    (tmp_path / "posts.conll").write_text(line * 30)
+    found = evaluate(
+        tagger[0], str(tmp_path / "posts.conll"), corrupt=["dropped-words-5"], device="cpu"
+    )
+    assert 0 <= found["identity"]["test"]["accuracy"] <= 1
+    assert 0 <= found["identity"]["shift"]["dropped-words-5"]["accuracy"] <= 1
+
+
+def test_labelled_texts_of_one_file(texts, tmp_path):
+    folder, _ = texts
+    corpus = load_texts("synthetic")
+    rows = zip(corpus.texts["test"], corpus.classes["test"], strict=True)
+    lines = [json.dumps({"text": t, "label": corpus.labels[y]}) for t, y in rows]
+    (tmp_path / "mine.jsonl").write_text("\n".join(lines))
+    own, other = (evaluate(folder, d, device="cpu") for d in (None, str(tmp_path / "mine.jsonl")))
+    assert own["temperature"]["test"] == pytest.approx(other["temperature"]["test"])
+    (tmp_path / "mine.jsonl").write_text('{"text": "a", "label": "spam"}')
+    with pytest.raises(InputError, match="example 1: the run knows no label 'spam'; it has"):
+        evaluate(folder, str(tmp_path / "mine.jsonl"), device="cpu")
+    (tmp_path / "mine.jsonl").write_text("")
+    with pytest.raises(InputError, match="holds no labelled example"):
+        evaluate(folder, str(tmp_path / "mine.jsonl"), device="cpu")
+
+
+def test_images_of_an_npz_without_training(images, tmp_path):
+    folder, record = images
+    pixels, labels = load_test_pictures("digits")
+    np.savez(tmp_path / "mine.npz", test_images=pixels, test_labels=np.array(labels, int))
+    results = evaluate(folder, str(tmp_path / "mine.npz"), corrupt=["jpeg-2"], device="cpu")
+    assert results["identity"]["test"] == pytest.approx(
+        record.results["identity"]["test"], abs=1e-5
+    )
+    np.savez(tmp_path / "mine.npz", test_images=pixels[:, :4], test_labels=np.array(labels, int))
+    with pytest.raises(InputError, match=r"expected images \(8, 8, 1\).*got \(4, 8, 1\)"):
+        evaluate(folder, str(tmp_path / "mine.npz"), device="cpu")
+
+
+def test_test_texts_of_folders(tmp_path):
+    (tmp_path / "test.csv").write_text("text,label\na,x\n")
+    assert load_test_texts(str(tmp_path)) == [("a", "x")]
+    (tmp_path / "test.csv").rename(tmp_path / "train.csv")
+    (tmp_path / "train.csv").write_text("text,label\n" + "".join(f"t{i},x\n" for i in range(9)))
+    corpus = load_texts(str(tmp_path))
+    assert [text for text, _ in load_test_texts(str(tmp_path))] == list(corpus.texts["test"])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"corrupt": ["jpeg"]}, "Unknown corruption 'jpeg'"),
+        ({"corrupt": ["typo"]}, "Did you mean 'typos'"),
+        ({"corrupt": ["typos-9"]}, "1, 2, 3, 4 or 5, got 'typos-9'"),
+        ({"data": "conll2004"}, "Did you mean 'conll2003'"),
+    ],
+)
+def test_what_is_refused(tagger, options, message):
+    with pytest.raises(InputError, match=message):
+        evaluate(tagger[0], device="cpu", **options)
+
+
+def test_a_folder_that_is_no_run(tmp_path):
+    with pytest.raises(InputError, match="not the folder of a finished 'calibrant train'"):
+        evaluate(tmp_path)
