@@ -1,0 +1,100 @@
+"""Networks by name: shapes, seeds, and what is written is read."""
+
+import importlib
+import sys
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from calibrant.errors import InputError, MissingExtraError  # noqa: E402
+from calibrant.tasks.image_classifier import (  # noqa: E402
+    IMAGE_MODELS,
+    Shape,
+    build_classifier,
+    load_classifier,
+    write_classifier,
+)
+from calibrant.training.head import find_head  # noqa: E402
+
+LIBRARIES = {"resnet": "torchvision.models", "vit": "timm.models", "mlp": "timm.models"}
+
+
+def needs(model):
+    """Skip where the library that has the network is not there, or is for another torch."""
+    library = next((lib for start, lib in LIBRARIES.items() if model.startswith(start)), "torch")
+    try:
+        importlib.import_module(library)
+    except (ImportError, RuntimeError) as error:
+        pytest.skip(f"{library} cannot be imported: {str(error).splitlines()[0]}")
+
+
+@pytest.mark.parametrize("shape", [Shape(3, 32), Shape(1, 8)], ids=str)
+@pytest.mark.parametrize("model", IMAGE_MODELS)
+def test_every_network_takes_small_images_and_has_a_head(model, shape):
+    needs(model)
+    network = build_classifier(model, shape, 10).eval()
+    assert network(torch.zeros(2, *shape, shape.size)).shape == (2, 10)
+    assert find_head(network)[0] == "classifier"
+
+
+@pytest.mark.parametrize("model", ["resnet18", "resnet50"])
+def test_the_stem_keeps_the_size_of_small_images(model):
+    needs(model)
+    small = build_classifier(model, Shape(3, 32), 10).encoder
+    assert small.conv1.stride == (1, 1)
+    assert small.conv1.kernel_size == (3, 3)
+    assert isinstance(small.maxpool, torch.nn.Identity)
+    large = build_classifier(model, Shape(3, 64), 10).encoder
+    assert large.conv1.kernel_size == (7, 7)
+    assert isinstance(large.maxpool, torch.nn.MaxPool2d)
+
+
+def test_the_sizes_are_those_of_the_literature():
+    """Parameters in millions, head of ten classes included."""
+    expected = {"resnet18": 11.17, "resnet50": 23.52, "vit_tiny": 5.36, "mlp_mixer": 4.37}
+    for model, millions in expected.items():
+        needs(model)
+        count = sum(p.numel() for p in build_classifier(model, Shape(3, 32), 10).parameters())
+        assert count / 1e6 == pytest.approx(millions, abs=0.02), model
+
+
+def test_the_seed_alone_decides_the_weights():
+    torch.manual_seed(5)
+    before = torch.get_rng_state()
+    first, again, other = (
+        build_classifier("lenet", Shape(1, 8), 3, seed).state_dict() for seed in (0, 0, 1)
+    )
+    assert all(torch.equal(first[name], again[name]) for name in first)
+    assert any(not torch.equal(first[name], other[name]) for name in first)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_what_is_written_is_read(tmp_path):
+    network = build_classifier("tiny", Shape(1, 8), 3, width=16, depth=2)
+    network(torch.randn(8, 1, 8, 8))  # The running statistics are no longer those of the start.
+    about = {
+        "model": "tiny", "channels": 1, "size": 8, "labels": ["a", "b", "c"], "mean": [3.0],
+        "deviation": [2.0], "width": 16, "depth": 2, "activation": "relu",
+    }  # fmt: skip
+    write_classifier(network, tmp_path, about)
+    read, told = load_classifier(tmp_path)
+    images = torch.randn(4, 1, 8, 8)
+    assert torch.equal(read(images), network.eval()(images))
+    assert told == about
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(InputError, match="is no image classifier"):
+        load_classifier(tmp_path)
+    with pytest.raises(InputError, match="is no image classifier"):
+        load_classifier(tmp_path / "none")
+
+
+def test_what_cannot_be_is_told(monkeypatch):
+    with pytest.raises(InputError, match=r"Unknown image model 'resnet8'\. Did you mean 'resnet"):
+        build_classifier("resnet8", Shape(3, 32), 10)
+    with pytest.raises(InputError, match="from 8×8 on"):
+        build_classifier("lenet", Shape(1, 6), 10)
+    monkeypatch.setitem(sys.modules, "torchvision.models", None)
+    monkeypatch.setitem(sys.modules, "torchvision", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'calibrant\[image\]'"):
+        build_classifier("resnet18", Shape(3, 32), 10)
