@@ -41,6 +41,17 @@ def test_the_same_run_twice_with_other_numbers_is_refused(tmp_path, make_record)
     assert f"{lines}, line 2" in told
 
 
+def test_folders_of_runs_are_read_too(tmp_path, make_record):
+    records = [make_record(seed=seed) for seed in range(2)]
+    for record in records:
+        run = tmp_path / f"run-{record.recipe.seed}"
+        run.mkdir()
+        (run / "recipe.json").write_text("{}")
+        record.write(run, "metrics.json")
+    assert read_all([tmp_path]) == records
+    assert read_all([tmp_path / "run-1"]) == records[1:]
+
+
 @pytest.mark.parametrize("text", ["{", "[]", "3", '{"recipe": {}}', '{"recipe": {"sede": 1}}'])
 def test_what_is_no_record_is_named(tmp_path, text):
     (tmp_path / "bad.jsonl").write_text(f"\n{text}\n")

@@ -26,6 +26,8 @@ __all__ = [
     "without_nan",
 ]
 
+_OF_RUN = "metrics.json"  # As a folder of a single run calls its record.
+
 
 @dataclass(frozen=True)
 class Record:
@@ -56,7 +58,11 @@ def read_record(path: Path) -> Record:
 
 
 def read_records(path: str | Path) -> Iterator[Record]:
-    """The records of a folder (one JSON each, or ``.jsonl`` files in it), or of one such file."""
+    """The records of a folder, or of one file.
+
+    In a folder: one JSON each, ``.jsonl`` files, and the ``metrics.json`` of finished runs, whether
+    the folder holds them or is one.
+    """
     yield from (record for _, record in located_records(path))
 
 
@@ -66,8 +72,11 @@ def located_records(path: str | Path) -> Iterator[tuple[str, Record]]:
     if not path.is_dir():
         yield from _in_file(path)
         return
+    if (path / _OF_RUN).exists():  # Beside it lie other files that are no records.
+        yield from _in_file(path / _OF_RUN)
+        return
     # Not the hidden ones: those are being written, or were when their writer was killed.
-    for pattern in ("[!.]*.json", "[!.]*.jsonl"):
+    for pattern in ("[!.]*.json", "[!.]*.jsonl", f"[!.]*/{_OF_RUN}"):
         for found in sorted(path.glob(pattern)):
             yield from _in_file(found)
 

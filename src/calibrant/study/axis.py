@@ -47,7 +47,7 @@ def fit_axis(values: Sequence[float], halves: Sequence[float], logarithmic: bool
     return Axis(low - margin, high + margin, words)
 
 
-def round_steps(low: float, high: float, wanted: int = 5) -> list[float]:
+def round_steps(low: float, high: float, wanted: int = 6) -> list[float]:
     """Round values between ``low`` and ``high``.
 
     >>> round_steps(0.42, 0.53)

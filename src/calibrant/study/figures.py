@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from calibrant.study.depth_table import at_main_depth, with_several_depths
 from calibrant.study.estimate import Estimate, estimate
 from calibrant.study.labels import settings_label
 from calibrant.study.measures import Measure, maps_of, measures_of
-from calibrant.study.result_tables import at_main_depth, with_several_depths
 from calibrant.study.runs import Run
-from calibrant.study.shift_tables import measured_on, shift_measures, shifts_of
+from calibrant.study.shift_tables import OTHER, measured_on, shift_measures, shifts_of
 from calibrant.study.study import Study
 
 __all__ = ["Curve", "Figure", "Panel", "Place", "figures_of"]
@@ -144,7 +144,7 @@ def _sweep(unit: str, runs: Sequence[Run], study: Study) -> Figure | None:
 def _shifts(unit: str, runs: Sequence[Run]) -> list[Figure]:
     found = []
     for kind, shift in shifts_of(runs).items():
-        if kind == "other data":
+        if kind == OTHER:
             continue
         measured = measured_on(runs, shift)
         panels = []

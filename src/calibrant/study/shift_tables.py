@@ -7,20 +7,26 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from calibrant.study.best import best_alike
-from calibrant.study.estimate import estimate
-from calibrant.study.labels import value_label
 from calibrant.study.measures import SHIFT_METRICS, Measure, measures_of
+from calibrant.study.rows import (
+    asked_heads,
+    asked_labels,
+    bold_marks,
+    estimates,
+    gather,
+    number_of,
+    one_seed,
+    record_keys,
+)
 from calibrant.study.runs import Run
-from calibrant.study.table import Entry, Row, Table, as_entry, grouped
+from calibrant.study.table import Row, Table, grouped
 
-__all__ = ["Shift", "measured_on", "shift_measures", "shift_tables", "shifts_of"]
+__all__ = ["OTHER", "Shift", "measured_on", "shift_measures", "shift_tables", "shifts_of"]
 
+Shift = dict[str, str]  # Strength, or the name of the data → the part of the results
+
+OTHER = "other data"
 _GRADED = re.compile(r"(?P<kind>.+)-(?P<strength>\d+)")
-
-
-class Shift(dict[str, str]):
-    """Strength, or the name of the data → the part of the results that holds it."""
 
 
 def shifts_of(runs: Sequence[Run]) -> dict[str, Shift]:
@@ -36,18 +42,19 @@ def shifts_of(runs: Sequence[Run]) -> dict[str, Shift]:
     for name in names:
         graded = _GRADED.fullmatch(name)
         if graded:
-            kinds.setdefault(graded["kind"], Shift())[graded["strength"]] = f"shift/{name}"
+            kinds.setdefault(graded["kind"], {})[graded["strength"]] = f"shift/{name}"
         else:
-            kinds.setdefault("other data", Shift())[name] = f"shift/{name}"
+            kinds.setdefault(OTHER, {})[name] = f"shift/{name}"
     if any("ood" in found for run in runs for found in run.record.results.values()):
-        kinds.setdefault("other data", Shift())["ood"] = "ood"
+        kinds.setdefault(OTHER, {})["ood"] = "ood"
     return {kind: _with_test(kind, parts) for kind, parts in kinds.items()}
 
 
 def _with_test(kind: str, parts: Shift) -> Shift:
-    if kind == "other data":
-        return Shift({"test": "test", **parts})
-    return Shift({"0": "test", **dict(sorted(parts.items(), key=lambda item: int(item[0])))})
+    """Strengths in their order; the test as it is comes first."""
+    if kind == OTHER:
+        return {"test": "test", **parts}
+    return {"0": "test", **dict(sorted(parts.items(), key=lambda item: int(item[0])))}
 
 
 def shift_measures(runs: Sequence[Run], shift: Shift) -> list[Measure]:
@@ -78,45 +85,33 @@ def measured_on(runs: Sequence[Run], shift: Shift) -> list[Run]:
 
 def _table(runs: Sequence[Run], kind: str, shift: Shift, by: Sequence[str]) -> Table:
     measures = shift_measures(runs, shift)
-    groups: dict[tuple[str, ...], list[Run]] = {}
-    for run in runs:
-        asked = tuple("default" if v is None else value_label(v) for v in run.by)
-        groups.setdefault((run.shown, *asked, str(run.width)), []).append(run)
-    marked = {
-        (name, measure): _marks(list(groups.values()), replace(measure, part=part))
-        for name, part in shift.items()
-        for measure in measures
+    cells = gather(runs, lambda run: (run.shown, *asked_labels(run), str(run.width)))
+    there = {name: [replace(m, part=part) for m in measures] for name, part in shift.items()}
+    bold = {
+        name: bold_marks(cells, found, lambda _: 0, lambda run: run.seed)
+        for name, found in there.items()
     }
-    rows = []
-    for place, (labels, cell) in enumerate(groups.items()):
-        for name, part in shift.items():
-            entries = [
-                as_entry(
-                    estimate([replace(measure, part=part).of(run) for run in cell]),
-                    measure.digits,
-                    marked[name, measure][place],
-                )
-                for measure in measures
-            ]
-            keys = tuple(sorted(run.key for run in cell))
-            rows.append(Row((*labels, name), (Entry(str(len(cell))), *entries), keys))
-    graded = kind != "other data"
+    rows = [
+        Row(
+            (*labels, name),
+            (number_of(cell), *estimates(cell, found, bold[name][labels])),
+            record_keys(cell),
+        )
+        for labels, cell in cells.items()
+        for name, found in there.items()
+    ]
+    graded = kind != OTHER
     return Table(
         f"shift-{kind.replace(' ', '-')}",
         f"{kind[0].upper()}{kind[1:]}: trained on {runs[0].unit}",
-        ("method", *(key.replace("_", " ") for key in by), "width", "strength" if graded else "on"),
+        ("method", *asked_heads(by), "width", "strength" if graded else "on"),
         ("seeds", *(measure.title for measure in measures)),
         grouped(rows),
         "Mean ± half of a 95 % t-interval over seeds; maps are fitted on the validation split of "
         "the training corpus. "
         + ("Strength 0 is the test split as it is. " if graded else "")
         + "Bold: the best mean at that place, and what the paired t-test over seeds cannot tell "
-        "from it (5 %, Holm-corrected).",
+        "from it (5 %, Holm-corrected)." + one_seed(cells),
         runs[0].unit,
         tuple(measure.to_dict() for measure in measures),
     )
-
-
-def _marks(groups: Sequence[Sequence[Run]], measure: Measure) -> list[bool]:
-    columns = [{run.seed: measure.of(run) for run in cell} for cell in groups]
-    return best_alike(columns, measure.sign) if len(groups) > 1 else [False]

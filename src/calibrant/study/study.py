@@ -10,10 +10,11 @@ from calibrant.errors import unknown_name
 from calibrant.experiments.record import Record
 from calibrant.study.best_counts import best_counts
 from calibrant.study.comparison_table import comparison_table
+from calibrant.study.depth_table import at_main_depth, depth_table
 from calibrant.study.measures import check_metrics, maps_of, measures_of
 from calibrant.study.origins import missing, origins
 from calibrant.study.rank_table import rank_table
-from calibrant.study.result_tables import at_main_depth, depth_table, pooled_table, width_table
+from calibrant.study.result_tables import pooled_table, width_table
 from calibrant.study.runs import BASELINE, Run, arrange
 from calibrant.study.shift_tables import shift_tables
 from calibrant.study.table import Table, set_name

@@ -86,7 +86,7 @@ def set_name(keys: tuple[str, ...]) -> str:
     """A name for a set of records, the same on the page and in the data.
 
     >>> set_name(("gum-focal-s0", "gum-focal-s1"))
-    'set-38fa...'
+    'set-5956842b7c7d'
     """
     return "set-" + hashlib.sha256("\n".join(keys).encode()).hexdigest()[:12]
 

@@ -1,0 +1,73 @@
+"""Results against the depth of the head, and which depth the other tables are of."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from calibrant.study.measures import Measure
+from calibrant.study.result_tables import BOLD
+from calibrant.study.rows import (
+    asked_heads,
+    asked_labels,
+    bold_marks,
+    estimates,
+    gather,
+    number_of,
+    one_seed,
+    record_keys,
+)
+from calibrant.study.runs import Run
+from calibrant.study.table import Row, Table, grouped
+
+__all__ = ["at_main_depth", "depth_table", "with_several_depths"]
+
+
+def depth_table(
+    runs: Sequence[Run], measures: Sequence[Measure], by: Sequence[str]
+) -> Table | None:
+    """A row per method, width and depth, at the widths that have several depths; None without."""
+    runs = with_several_depths(runs)
+    if not runs:
+        return None
+    labels = 3 + len(by)
+    cells = gather(
+        runs,
+        lambda run: (
+            run.shown, *asked_labels(run), run.width, run.depth, run.method, run.extra,
+        ),
+    )  # fmt: skip
+    bold = bold_marks(cells, measures, lambda key: key[labels - 2 : labels], lambda run: run.seed)
+    rows = [
+        Row(
+            (*map(str, key[:labels]),),
+            (number_of(cell), *estimates(cell, measures, bold[key])),
+            record_keys(cell),
+        )
+        for key, cell in cells.items()
+    ]
+    return Table(
+        "depth",
+        f"Depth of the head on {runs[0].unit}",
+        ("method", *asked_heads(by), "width", "depth"),
+        ("seeds", *(m.title for m in measures)),
+        grouped(rows),
+        BOLD.format(where=" of its width and depth") + one_seed(cells),
+        runs[0].unit,
+        tuple(measure.to_dict() for measure in measures),
+    )
+
+
+def at_main_depth(runs: Sequence[Run]) -> list[Run]:
+    """The runs of the depth that most have: the others are for the table of depths."""
+    counts = Counter(run.depth for run in runs)
+    main = min(counts, key=lambda depth: (-counts[depth], depth), default=None)
+    return [run for run in runs if run.depth == main]
+
+
+def with_several_depths(runs: Sequence[Run]) -> list[Run]:
+    """The runs at widths that were run at more than one depth."""
+    depths: dict[int, set[int]] = {}
+    for run in runs:
+        depths.setdefault(run.width, set()).add(run.depth)
+    return [run for run in runs if len(depths[run.width]) > 1]
