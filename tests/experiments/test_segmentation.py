@@ -1,0 +1,186 @@
+"""Training on masks: from a folder of pictures to a run, its numbers, its maps and its model."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from calibrant import InputError, Predictions
+from calibrant.audit import audit
+from calibrant.cli import main
+from calibrant.experiments import segmentation
+from calibrant.experiments.grid import run_grid
+from calibrant.experiments.measure import measure_pixels
+from calibrant.experiments.recipe import Recipe, read_recipes
+from calibrant.experiments.record import read_record
+from calibrant.experiments.run import train
+from calibrant.experiments.task import task_of
+from calibrant.metrics import accumulate, ece, mean_iou
+from calibrant.tasks.segmenter import load_segmenter
+from calibrant.tasks.shapes import CLASSES, generate_scenes
+from calibrant.training.pixel_logits import pixel_logits
+
+QUICK = {"task": "segmentation", "head_width": 4, "epochs": 2, "batch": 4, "dtype": "float32"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Scenes of shapes as files, two of the training images smaller than the others."""
+    pillow = pytest.importorskip("PIL.Image")
+    root = tmp_path_factory.mktemp("masks")
+    for number, (split, count) in enumerate((("train", 12), ("val", 4), ("test", 5))):
+        for kind in ("images", "masks"):
+            (root / split / kind).mkdir(parents=True)
+        for i, (image, mask) in enumerate(generate_scenes(count, 16, seed=number)):
+            side = slice(0, 12 if split == "train" and i < 2 else 16)
+            void = np.where(mask == -100, 255, mask).astype(np.uint8)
+            pillow.fromarray(image[side]).save(root / split / "images" / f"{i}.png")
+            pillow.fromarray(void[side]).save(root / split / "masks" / f"{i}.png")
+    (root / "labels.txt").write_text("\n".join(CLASSES))
+    return root
+
+
+def recipe(folder, **changes):
+    return Recipe.from_dict({**QUICK, "data": str(folder), **changes})
+
+
+@pytest.fixture(scope="module")
+def run(folder, tmp_path_factory):
+    path = tmp_path_factory.mktemp("run") / "run"
+    asked = recipe(folder, shift=["contrast-3"])
+    record = train(asked, path, device="cpu", bootstrap=20, say=lambda _: None)
+    return asked, path, record
+
+
+def test_a_run_holds_all_that_it_promises(run):
+    _, path, record = run
+    for split, images in (("valid", 4), ("test", 5)):
+        p = Predictions.read(path / f"{split}.parquet")
+        assert p.label_names == CLASSES
+        assert sorted(set(p.groups["image"].tolist())) == list(range(images))
+        assert set(p.groups["border"].tolist()) == {0, 1}
+    for kind in ("identity", "temperature"):
+        numbers = record.results[kind]["test"]
+        assert 0 <= numbers["mean_iou"] <= 1
+        assert set(record.results[kind]["shift"]) == {"contrast-3"}
+    assert record.results["identity"]["test"] == measure_pixels(p)
+    assert record.results["identity"]["shift"]["contrast-3"] != record.results["identity"]["test"]
+    told = (path / "report.html").read_text()
+    assert len(re.findall(r'alt="Confidence in test image \d', told)) == 2 * 4
+    assert "<h2>Images</h2>" in told
+
+
+def test_the_model_gives_the_saved_predictions(run):
+    asked, path, _ = run
+    model, about = load_segmenter(path / "model")
+    assert about["labels"] == list(CLASSES)
+    data = task_of("segmentation").prepare(asked)
+    np.testing.assert_allclose(about["mean"], data.task.mean)
+    again = data.predict(model, data.parts["test"])
+    saved = Predictions.read(path / "test.parquet")
+    np.testing.assert_allclose(again.scores, saved.scores, rtol=1e-4, atol=1e-5)
+    np.testing.assert_array_equal(again.labels, saved.labels)
+    with pytest.raises(InputError, match="is no segmentation network that can be loaded"):
+        load_segmenter(path)
+
+
+def test_its_predictions_can_be_audited(run):
+    _, path, record = run
+    view = audit(Predictions.read(path / "test.parquet"), bootstrap=0).pixels
+    numbers = {m.name: m.value for m in view.measures}
+    for name, value in numbers.items():
+        assert value == pytest.approx(record.results["identity"]["test"][name])
+
+
+def test_numbers_of_pixels_are_those_of_their_parts(run):
+    p = Predictions.read(run[1] / "test.parquet")
+    numbers = measure_pixels(p)
+    assert numbers["mean_iou"] == mean_iou(p)
+    for side, name in enumerate(("inside", "border")):
+        part = p[p.groups["border"] == side]
+        assert numbers[f"{name}_ece"] == pytest.approx(ece(accumulate(part)))
+    errors = [ece(accumulate(p[p.groups["image"] == i])) for i in range(5)]
+    assert numbers["image_ece_median"] == pytest.approx(np.median(errors))
+
+
+def test_smaller_images_are_filled_up_with_void(folder):
+    data = task_of("segmentation").prepare(recipe(folder))
+    rows, held = data.windows("cpu")
+    assert held is None
+    assert rows.pixels.shape == (12, 16, 16, 3)
+    assert (rows.classes[:2, 12:] == -100).all()
+    batch = rows.batch(rows.classes.new_tensor([0, 5]), rows.longest)
+    assert batch["pixel_values"][0, :, 12:].abs().max() < 0.02  # The mean, rounded to a byte.
+    assert data.fingerprint == task_of("segmentation").prepare(recipe(folder)).fingerprint
+
+
+def test_of_many_pixels_a_sample_is_kept(folder, monkeypatch):
+    data = segmentation.PreparedScenes(task_of("segmentation").prepare(recipe(folder)).task, False)
+    model = task_of("segmentation").build_model(recipe(folder), data)
+    whole = data.predict(model, data.parts["test"])
+    assert data.notes == ()
+    monkeypatch.setattr(segmentation, "_SCORES", 5 * 400)
+    part = data.predict(model, data.parts["test"])
+    assert 150 < len(part) <= 400
+    assert data.notes == (
+        f"Measured on a seeded sample: {len(part)} of {len(whole):,} labelled pixels of a split.",
+    )
+    same = data.predict(model, data.parts["test"])
+    np.testing.assert_array_equal(part.scores, same.scores)
+
+
+def test_a_method_with_held_out_data(folder):
+    asked = recipe(folder, method="gamma_net_sece")
+    data = task_of("segmentation").prepare(asked)
+    rows, held = data.windows("cpu")
+    assert (len(rows), len(held)) == (11, 1)
+
+
+def test_grids_and_the_recipe_of_the_benchmark(folder, tmp_path):
+    grid = [recipe(folder, method="margin_smoothing", seed=seed, epochs=1) for seed in (0, 1)]
+    paths = list(run_grid(grid, tmp_path, device="cpu", workers=1))
+    found = [read_record(path).results["temperature"]["test"]["border_ece"] for path in paths]
+    assert len(found) == 2
+    assert found[0] != found[1]
+    recipes = read_recipes(Path(__file__).parents[2] / "benchmarks/recipes/segmentation.toml")
+    assert len(recipes) == 18
+    assert {r.method for r in recipes} >= {"margin_smoothing", "mmce", "sece", "focal"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"head_depth": 1}, "leave head_depth at 0, got 1"),
+        ({"model": "unit"}, "Unknown segmentation network 'unit'"),
+        ({"shift": ["contrst-3"]}, "Unknown corruption of images 'contrst-3'. Did you mean"),
+        ({"engine": "trainer"}, "Task 'segmentation' is trained by engine lean"),
+        ({"augment": "flip"}, "augment is a setting of task 'image'"),
+    ],
+)
+def test_what_cannot_be_trained(folder, tmp_path, changes, message):
+    with pytest.raises(InputError, match=message):
+        train(recipe(folder, **changes), tmp_path / "run", device="cpu")
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_command_line(folder, tmp_path, capsys):
+    words = f"train --task segmentation --data {folder} -o {tmp_path / 'run'} --device cpu"
+    more = "--head-width 4 --epochs 1 --batch 4 --bootstrap 0"
+    assert main([*words.split(), *more.split()]) == 0
+    told = capsys.readouterr()
+    assert "mIoU" in told.err
+    assert re.search(r"test +mIoU +ECE +ECE near borders", told.out)
+    assert main(["audit", str(tmp_path / "run" / "test.parquet"), "--bootstrap", "0"]) == 0
+    assert "ECE near borders" in capsys.readouterr().out
+
+
+def test_scenes_of_the_report_follow_the_temperature(run):
+    asked, path, _ = run
+    data = task_of("segmentation").prepare(asked)
+    model, _ = load_segmenter(path / "model")
+    plain, soft = data.scenes(model), data.scenes(model, 2.0)
+    logits = next(pixel_logits(model, data.parts["test"], data.task.collate))
+    np.testing.assert_array_equal(plain[0].predicted, logits.argmax(-1))
+    assert (soft[0].confidence < plain[0].confidence).all()
+    np.testing.assert_array_equal(soft[0].predicted, plain[0].predicted)
