@@ -34,6 +34,7 @@ from calibrant.metrics.state import CalibrationState
 from calibrant.metrics.steps import Steps, steps
 from calibrant.metrics.tag_f1 import entity_counts, entity_f1, token_counts, token_f1
 from calibrant.metrics.tags import TagSet, is_bio
+from calibrant.metrics.top_bins import TopBins
 
 __all__ = [
     "Bins",
@@ -45,6 +46,7 @@ __all__ = [
     "Spans",
     "Steps",
     "TagSet",
+    "TopBins",
     "accumulate",
     "accuracy",
     "adaptive_classwise_ece",

@@ -7,12 +7,12 @@ from types import ModuleType
 
 import numpy as np
 
-from calibrant.arrays import is_tensor, to_numpy
+from calibrant.arrays import Array, to_numpy
 from calibrant.errors import InputError
 from calibrant.metrics.bins import Bins, Closed
-from calibrant.metrics.compiled import kernels_for, plain, spread
+from calibrant.metrics.compiled import in_host_memory, kernels_for, plain, spread
 from calibrant.metrics.state import CalibrationState
-from calibrant.predictions import Predictions
+from calibrant.predictions import Kind, Predictions
 
 __all__ = ["accumulate", "accumulate_by", "edge_type", "kernel_edges"]
 
@@ -57,7 +57,7 @@ def accumulate_by(
     if block is not None:
         block = _checked(block, len(predictions), blocks)
     state = CalibrationState.empty(predictions.classes, bins, classwise=classwise, blocks=(lead,))
-    if is_tensor(predictions.scores) and predictions.scores.device.type != "cpu":
+    if not in_host_memory(predictions.scores):
         from calibrant.metrics.tensors import add_tensors
 
         add_tensors(state, predictions, block)
@@ -84,7 +84,7 @@ def _add_compiled(
     state: CalibrationState, p: Predictions, block: np.ndarray | None, kernels: ModuleType
 ) -> None:
     """Add all rows by the compiled kernel, on all processors."""
-    cut = kernel_edges(state.bins, edge_type(p))
+    cut = kernel_edges(state.bins, edge_type(p.kind, p.scores))
     where = np.empty(0, np.int64) if block is None else block
 
     def add(start: int, stop: int) -> CalibrationState:
@@ -137,10 +137,9 @@ def _tables(state: CalibrationState) -> tuple[tuple[np.ndarray, ...], ...]:
     )
 
 
-def edge_type(predictions: Predictions) -> np.dtype:
+def edge_type(kind: Kind, scores: Array) -> np.dtype:
     """The type in which confidences meet the edges: that of probabilities as they were given."""
-    logits = predictions.kind == "logits"
-    return np.dtype(np.float64) if logits else to_numpy(predictions.scores[:0]).dtype
+    return np.dtype(np.float64) if kind == "logits" else to_numpy(scores[:0]).dtype
 
 
 def _add_numpy(state: CalibrationState, p: Predictions, block: np.ndarray | None) -> None:

@@ -1,8 +1,9 @@
 """Calibration errors from bins: pure functions of a state, or of predictions for convenience.
 
 Every function takes a :class:`~calibrant.metrics.CalibrationState` or
-:class:`~calibrant.Predictions`; ``bins`` and ``closed`` apply to the latter. A state with leading
-axes gives an array, one number per entry. Without examples the result is NaN.
+:class:`~calibrant.Predictions`, and those of the top label alone a
+:class:`~calibrant.metrics.TopBins`; ``bins`` and ``closed`` apply to predictions. A state with
+leading axes gives an array, one number per entry. Without examples the result is NaN.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from calibrant.predictions import Predictions
 
 __all__ = [
     "Source",
+    "TopSource",
     "classwise_ece",
     "debiased_ece",
     "ece",
@@ -31,9 +33,10 @@ __all__ = [
 ]
 
 Source: TypeAlias = CalibrationState | Predictions
+TopSource: TypeAlias = Source | TopBins
 
 
-def ece(source: Source, bins: int | Bins = 15, *, closed: Closed = "right") -> Any:
+def ece(source: TopSource, bins: int | Bins = 15, *, closed: Closed = "right") -> Any:
     """Expected calibration error: Σ_b (n_b / n) · abs(acc_b − conf_b), equal-width bins.
 
     Naeini et al. 2015; Guo et al. 2017. Biased upwards for small n: see :func:`debiased_ece`.
@@ -46,7 +49,7 @@ def ece(source: Source, bins: int | Bins = 15, *, closed: Closed = "right") -> A
     return mean(gaps.sum(axis=-1), state.n)
 
 
-def mce(source: Source, bins: int | Bins = 15, *, closed: Closed = "right") -> Any:
+def mce(source: TopSource, bins: int | Bins = 15, *, closed: Closed = "right") -> Any:
     """Maximum calibration error: max over non-empty bins of abs(acc_b − conf_b).
 
     >>> mce(Predictions.from_probabilities([[0.9, 0.1], [0.3, 0.7]], [0, 0]))
@@ -58,7 +61,9 @@ def mce(source: Source, bins: int | Bins = 15, *, closed: Closed = "right") -> A
     return _number(np.where(state.n > 0, gaps, np.nan))
 
 
-def overconfidence_error(source: Source, bins: int | Bins = 15, *, closed: Closed = "right") -> Any:
+def overconfidence_error(
+    source: TopSource, bins: int | Bins = 15, *, closed: Closed = "right"
+) -> Any:
     """Overconfidence error: Σ_b (n_b / n) · conf_b · max(conf_b − acc_b, 0).
 
     Thulasidasan et al. 2019. Zero where the model is never more confident than right.
@@ -88,7 +93,7 @@ def classwise_ece(source: Source, bins: int | Bins = 15, *, closed: Closed = "ri
     return mean(gaps, state.n * state.classes)
 
 
-def debiased_ece(source: Source, bins: int | Bins = 15, *, closed: Closed = "right") -> Any:
+def debiased_ece(source: TopSource, bins: int | Bins = 15, *, closed: Closed = "right") -> Any:
     """Debiased root-mean-square calibration error (Kumar, Liang & Ma 2019).
 
     sqrt(max(0, Σ_b (n_b / n) · [(acc_b − conf_b)² − acc_b (1 − acc_b) / (n_b − 1)])): the squared
@@ -113,14 +118,19 @@ def state_of(
     """The state of ``source``; a state is returned as it is."""
     if isinstance(source, CalibrationState):
         return source
+    if not isinstance(source, Predictions):
+        raise InputError(
+            "This metric needs the probabilities of all classes: a CalibrationState or "
+            f"Predictions, got {type(source).__name__}."
+        )
     return accumulate(source, bins, closed=closed, classwise=classwise)
 
 
 def top_bins_of(
-    source: Source, bins: int | Bins = 15, closed: Closed = "right"
+    source: TopSource, bins: int | Bins = 15, closed: Closed = "right"
 ) -> CalibrationState | TopBins:
     """The state of ``source`` as far as its top-label confidences go."""
-    if isinstance(source, CalibrationState):
+    if isinstance(source, (CalibrationState, TopBins)):
         return source
     return top_bins(source, bins, closed=closed)
 

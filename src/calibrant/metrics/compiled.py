@@ -25,7 +25,7 @@ from calibrant.errors import InputError
 from calibrant.extras import require
 from calibrant.predictions import Predictions
 
-__all__ = ["kernels", "kernels_for", "plain", "spread"]
+__all__ = ["in_host_memory", "kernels", "kernels_for", "plain", "spread"]
 
 Result = TypeVar("Result")
 
@@ -55,10 +55,14 @@ def kernels(scores: int) -> ModuleType | None:
 
 def kernels_for(predictions: Predictions) -> ModuleType | None:
     """The same for predictions; None also where they are not in host memory."""
-    scores = predictions.scores
-    if is_tensor(scores) and scores.device.type != "cpu":
+    if not in_host_memory(predictions.scores):
         return None
     return kernels(len(predictions) * predictions.classes)
+
+
+def in_host_memory(array: Array) -> bool:
+    """Whether an array is not a tensor on another device."""
+    return not is_tensor(array) or array.device.type == "cpu"
 
 
 @cache

@@ -15,7 +15,7 @@ not see a change in another file.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from typing import Any
 
 import numba
@@ -23,7 +23,16 @@ import numpy as np
 from llvmlite import ir
 from numba import extending
 
-__all__ = ["add_rows", "add_tops", "exponential", "top_rows"]
+__all__ = [
+    "add_rows",
+    "add_tops",
+    "bin_at_edge",
+    "compiled",
+    "exponential",
+    "intrinsic",
+    "sum_of_exponentials",
+    "top_rows",
+]
 
 _ROWS = 64  # Rows per tile; a constant, so that loops over rows are whole vectors.
 _NARROW = 24  # Up to so many columns vectors run over rows, beyond over columns.
@@ -33,14 +42,14 @@ _FINITE = {"contract", "nnan", "nsz"}
 
 # Numba infers types from calls; to a type checker its decorators and what they return are opaque.
 _njit: Any = numba.njit
-_intrinsic: Any = extending.intrinsic
+intrinsic: Any = extending.intrinsic
 
 
-def _compiled(function: Callable[..., Any], *mathematics: str) -> Any:
+def compiled(function: Callable[..., Any], mathematics: Set[str] = _FINITE) -> Any:
     """Compile at the first call, without the GIL; keep the machine code on disk where allowed."""
     options = {
         "nogil": True,
-        "fastmath": _FINITE | set(mathematics),
+        "fastmath": set(mathematics),
         "error_model": "numpy",
         "forceinline": True,  # A call per row costs as much as a short row.
     }
@@ -52,10 +61,10 @@ def _compiled(function: Callable[..., Any], *mathematics: str) -> Any:
 
 def _reordered(function: Callable[..., Any]) -> Any:
     """Compile with sums that may be reordered, as vector instructions need it."""
-    return _compiled(function, "reassoc")
+    return compiled(function, _FINITE | {"reassoc"})
 
 
-@_intrinsic
+@intrinsic
 def _maximum(_: Any, left: Any, right: Any) -> Any:
     """max(left, right) as the LLVM intrinsic: the form of a maximum that becomes a vector one."""
 
@@ -69,7 +78,7 @@ def _maximum(_: Any, left: Any, right: Any) -> Any:
     return left(left, right), generate
 
 
-@_intrinsic
+@intrinsic
 def _bits(_: Any, value: Any) -> Any:
     """The 64 bits of a float as an integer."""
 
@@ -79,7 +88,7 @@ def _bits(_: Any, value: Any) -> Any:
     return numba.types.int64(value), generate
 
 
-@_intrinsic
+@intrinsic
 def _float(_: Any, bits: Any) -> Any:
     """The float with these 64 bits."""
 
@@ -104,7 +113,7 @@ _C8, _C9 = 2.480149309890655e-5, 2.7557586373840165e-6
 _C10, _C11 = 2.763024837921144e-7, 2.5000061602835666e-8
 
 
-@_compiled
+@compiled
 def exponential(x):
     """e^x for x ≤ 0, within 2 units in the last place; e^0 is exactly 1.
 
@@ -130,7 +139,7 @@ def _turn(scores, start, rows, tile):
             tile[k, r] = scores[start + r, k]
 
 
-@_compiled
+@compiled
 def _narrow_top(tile, top, predicted, squares):
     """The largest score of each column of a turned tile, its first place, and Σ_k score²."""
     for r in range(_ROWS):
@@ -143,7 +152,7 @@ def _narrow_top(tile, top, predicted, squares):
             squares[r] += score * score
 
 
-@_compiled
+@compiled
 def _narrow_exponentials(tile, top, total, squares):
     """Replace each score by exp(score − top), and find their sum and that of their squares."""
     for r in range(_ROWS):
@@ -196,8 +205,8 @@ def _wide_squares(row):
     return square
 
 
-@_compiled
-def _bin_at_edge(value, edges, right):
+@compiled
+def bin_at_edge(value, edges, right):
     """The bin of a value, compared with the edges on both sides as Bins.index does it."""
     last = len(edges) - 2
     guess = min(max(int(value * (last + 1)), 0), last)
@@ -210,7 +219,7 @@ def _bin_at_edge(value, edges, right):
     return min(max(guess, 0), last)
 
 
-@_compiled
+@compiled
 def _bin(value, edges, right, margin):
     """The same, but looks at the edges only where value · bins is within margin of a whole."""
     bins = len(edges) - 1
@@ -219,10 +228,10 @@ def _bin(value, edges, right, margin):
     rest = product - guess
     if rest > margin and rest < 1 - margin:
         return max(0, min(guess, bins - 1))  # Rounding can put a probability a little above 1.
-    return _bin_at_edge(value, edges, right)
+    return bin_at_edge(value, edges, right)
 
 
-@_compiled
+@compiled
 def _block(block, row):
     """The block of a row; without blocks everything belongs to the first."""
     return block[row] if len(block) else 0
@@ -247,7 +256,7 @@ def _log_sum(values, rows):
     return math.log(product) + exponents * _LN2
 
 
-@_compiled
+@compiled
 def _add_scores(block, start, rows, likelihood, offset, squares, chosen, scored):
     """Add −log p_y = offset − log likelihood, and Σ_k (p_k − 1[y = k])² = Σ_k p_k² − 2 p_y + 1."""
     nll, brier = scored
@@ -264,7 +273,7 @@ def _add_scores(block, start, rows, likelihood, offset, squares, chosen, scored)
     brier[0] += distances
 
 
-@_compiled
+@compiled
 def _add_top(labels, block, start, rows, predicted, confidence, where, shape, tables):
     """Add each row to its bin, its label and its predicted class; tables are flat."""
     top_count, top_confidence, top_correct, label_count = tables[:4]
@@ -284,7 +293,7 @@ def _add_top(labels, block, start, rows, predicted, confidence, where, shape, ta
         predicted_correct[cell] += correct
 
 
-@_compiled
+@compiled
 def _add_narrow_classes(block, start, rows, tile, scale, cut, tables):
     """Add each probability of a turned tile to its class and bin.
 
@@ -322,7 +331,7 @@ def _add_wide_classes(row, scale, cut, tables):
             confidence[k, b] += p
 
 
-@_compiled
+@compiled
 def _narrow_rows(scores, labels, start, rows, logits, tile, predicted, work):
     """Confidence, p_y, Σ p², −log p_y = offset − log …, and the factor of the tile, per row."""
     confidence, chosen, squares, offset, scale = work
@@ -339,7 +348,7 @@ def _narrow_rows(scores, labels, start, rows, logits, tile, predicted, work):
         chosen[r] = tile[labels[start + r], r] * scale[r]
 
 
-@_compiled
+@compiled
 def _wide_rows(
     scores, labels, block, start, rows, logits, row, predicted, work, cut, class_tables, low
 ):
@@ -366,7 +375,7 @@ def _wide_rows(
                 _add_wide_classes(given, 1.0, cut, tables)
 
 
-@_compiled
+@compiled
 def add_rows(scores, labels, block, cut, logits, scored, top_tables, class_tables, low):
     """Add the rows of a (n, K) matrix to the tables of their blocks.
 
@@ -417,7 +426,7 @@ def _short_top(scores, i):
     return top, place
 
 
-@_compiled
+@compiled
 def _narrow_sums(tile, top, total):
     """Σ_k exp(score − top) of each column of a turned tile."""
     for r in range(_ROWS):
@@ -428,15 +437,15 @@ def _narrow_sums(tile, top, total):
 
 
 @_reordered
-def _wide_sum(scores, i, top):
-    """Σ_k exp(score − top) of a long row."""
+def sum_of_exponentials(row, top):
+    """Σ_k exp(score − top) of a row."""
     total = 0.0
-    for k in range(scores.shape[1]):
-        total += exponential(np.float64(scores[i, k]) - np.float64(top))
+    for k in range(len(row)):
+        total += exponential(np.float64(row[k]) - np.float64(top))
     return total
 
 
-@_compiled
+@compiled
 def _confidences(scores, start, rows, logits, tile, top, place, confidence):
     """The largest score and the confidence of some rows; of short ones also the first place."""
     for r in range(rows):
@@ -445,7 +454,9 @@ def _confidences(scores, start, rows, logits, tile, top, place, confidence):
             top[r], place[r] = _short_top(scores, i)
         else:
             top[r] = _highest(scores, i)
-        confidence[r] = 1 / _wide_sum(scores, i, top[r]) if logits and not len(tile) else top[r]
+        confidence[r] = (
+            1 / sum_of_exponentials(scores[i], top[r]) if logits and not len(tile) else top[r]
+        )
     if logits and len(tile):
         _turn(scores, start, rows, tile)
         _narrow_sums(tile, top, confidence)
@@ -453,7 +464,7 @@ def _confidences(scores, start, rows, logits, tile, top, place, confidence):
             confidence[r] = 1 / confidence[r]
 
 
-@_compiled
+@compiled
 def _room(scores):
     """Room for a turned tile (none for long rows) and for four numbers of each of its rows."""
     columns = scores.shape[1] if scores.shape[1] <= _NARROW else 0
@@ -461,7 +472,7 @@ def _room(scores):
     return tile, top, np.zeros(_ROWS), np.zeros(_ROWS, np.int64), np.zeros(_ROWS, np.int64)
 
 
-@_compiled
+@compiled
 def top_rows(scores, logits, confidence, predicted):
     """Write the confidence and the predicted class of each row."""
     tile, top, given, place, _ = _room(scores)
@@ -474,7 +485,7 @@ def top_rows(scores, logits, confidence, predicted):
             predicted[start + r] = first
 
 
-@_compiled
+@compiled
 def _find_doubtful(scores, labels, start, rows, alone, top, confidence, place, doubtful):
     """The place of the largest score of long rows, or −1 where it is not the label.
 
@@ -493,7 +504,7 @@ def _find_doubtful(scores, labels, start, rows, alone, top, confidence, place, d
         place[r] = _first_place(scores, start + r, top[r])
 
 
-@_compiled
+@compiled
 def add_tops(scores, labels, cut, logits, alone, count, confidence, correct):
     """Add each row to the bin of its confidence: what ECE needs and no more.
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.metrics.binned import Source, mean, state_of, top_bins_of
+from calibrant.metrics.binned import Source, TopSource, mean, state_of, top_bins_of
 
 __all__ = ["accuracy", "brier", "error", "mean_confidence", "nll"]
 
 
-def accuracy(source: Source) -> Any:
+def accuracy(source: TopSource) -> Any:
     """Share of examples whose largest score is at the label; the first of equal maxima counts.
 
     >>> from calibrant import Predictions
@@ -22,12 +22,12 @@ def accuracy(source: Source) -> Any:
     return mean(state.correct, state.n)
 
 
-def error(source: Source) -> Any:
+def error(source: TopSource) -> Any:
     """1 − accuracy."""
     return 1 - accuracy(source)
 
 
-def mean_confidence(source: Source) -> Any:
+def mean_confidence(source: TopSource) -> Any:
     """Mean of the top-label confidence; above the accuracy, the model is overconfident."""
     state = top_bins_of(source)
     return mean(state.top_confidence.sum(axis=-1), state.n)

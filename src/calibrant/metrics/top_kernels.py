@@ -1,0 +1,483 @@
+"""The compiled pass for the bins of the top-label confidence of float32 scores (extra ``fast``).
+
+One pass finds the largest score of each row, its confidence and its bin, and tells whether any
+score or label might be wrong, so that data which has not been checked is read once. Rows are taken
+in vectors of 16 floats, a type of its own below, whatever the width of the processor's registers;
+the last vector of a row reaches into the next one, and what it finds there is left out.
+
+Exponentials are taken in float32, correct to about one unit in its last place, which
+``docs/decisions/0006`` gives reasons for. Confidences so close to an edge that this could matter
+are computed again in float64, so counts are those of float64, to the last one.
+
+This module imports numba; only :mod:`calibrant.metrics.top_bins` imports this module. It is one
+file for the reason that :mod:`calibrant.metrics.kernels` is.
+"""
+
+# Numba infers the types of arguments, so annotations would only repeat what it knows better.
+# mypy: allow-untyped-defs, allow-untyped-calls, allow-untyped-decorators
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import extending, types
+from numba.core.imputils import lower_builtin
+from numba.core.typing import templates
+
+from calibrant.metrics.kernels import bin_at_edge, compiled, intrinsic, sum_of_exponentials
+
+__all__ = ["add_tops", "exponential_in_lanes", "margin"]
+
+# Scores may be NaN: to find that out is a part of the work.
+_compiled = partial(compiled, mathematics={"contract", "nsz"})
+
+_LANES = 16
+_FLOATS = ir.VectorType(ir.FloatType(), _LANES)
+_INTEGERS = ir.VectorType(ir.IntType(32), _LANES)
+_FIRST = ir.Constant(ir.IntType(32), 0)
+
+
+class _Lanes(types.Type):
+    """16 floats side by side, with +, − and · among themselves and with a float."""
+
+    def __init__(self) -> None:
+        super().__init__(name="Lanes")
+
+
+_lanes = _Lanes()
+
+
+@extending.register_model(_Lanes)
+class _LanesModel(extending.models.PrimitiveModel):
+    def __init__(self, manager: Any, kind: Any) -> None:
+        super().__init__(manager, kind, _FLOATS)
+
+
+def _all(builder: Any, value: Any) -> Any:
+    """The same number in all lanes."""
+    kind = ir.VectorType(value.type, _LANES)
+    one = builder.insert_element(ir.Constant(kind, ir.Undefined), value, _FIRST)
+    return builder.shuffle_vector(
+        one, ir.Constant(kind, ir.Undefined), ir.Constant(_INTEGERS, [0] * _LANES)
+    )
+
+
+def _arithmetic(operation: Any, instruction: str) -> None:
+    """Teach numba an operator for lanes."""
+
+    class Typing(templates.AbstractTemplate):
+        def generic(self, arguments: Any, _: Any) -> Any:
+            if _lanes in arguments:
+                return templates.signature(_lanes, *arguments)
+            return None
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        left, right = (
+            value
+            if kind == _lanes
+            else _all(builder, context.cast(builder, value, kind, types.float32))
+            for value, kind in zip(arguments, signature.args, strict=True)
+        )
+        return getattr(builder, instruction)(left, right, flags=("contract", "nsz"))
+
+    templates.infer_global(operation)(Typing)
+    for kinds in ((_lanes, _lanes), (_lanes, types.Float), (types.Float, _lanes)):
+        lower_builtin(operation, *kinds)(generate)
+
+
+_arithmetic(operator.add, "fadd")
+_arithmetic(operator.sub, "fsub")
+_arithmetic(operator.mul, "fmul")
+
+
+def _by(emit: Callable[..., Any]) -> Callable[..., Any]:
+    """What numba asks an intrinsic for, from a function of LLVM's builder and the values."""
+    return lambda _context, builder, _signature, values: emit(builder, *values)
+
+
+def _address(context: Any, builder: Any, kind: Any, array: Any, start: Any) -> Any:
+    data = context.make_array(kind)(context, builder, array).data
+    return builder.bitcast(builder.gep(data, [start]), _FLOATS.as_pointer())
+
+
+def _inside(builder: Any, count: Any) -> Any:
+    """Which lanes come before ``count``."""
+    limit = _all(builder, builder.trunc(count, ir.IntType(32)))
+    return builder.icmp_signed("<", ir.Constant(_INTEGERS, list(range(_LANES))), limit)
+
+
+def _halves(builder: Any, vector: Any) -> tuple[Any, Any]:
+    half = vector.type.count // 2
+    kind, other = ir.VectorType(ir.IntType(32), half), ir.Constant(vector.type, ir.Undefined)
+    low, high = list(range(half)), list(range(half, 2 * half))
+    return (
+        builder.shuffle_vector(vector, other, ir.Constant(kind, low)),
+        builder.shuffle_vector(vector, other, ir.Constant(kind, high)),
+    )
+
+
+def _together(builder: Any, vector: Any, join: Callable[..., Any]) -> Any:
+    """All lanes joined to one number, half with half."""
+    while vector.type.count > 1:
+        vector = join(builder, *_halves(builder, vector))
+    return builder.extract_element(vector, _FIRST)
+
+
+def _take_larger(builder: Any, left: Any, right: Any) -> Any:
+    return builder.select(builder.fcmp_ordered(">", left, right), left, right)
+
+
+def _take_smaller(builder: Any, left: Any, right: Any) -> Any:
+    return builder.select(builder.fcmp_ordered("<", left, right), left, right)
+
+
+def _take_sum(builder: Any, left: Any, right: Any) -> Any:
+    return builder.fadd(left, right)
+
+
+@intrinsic
+def _load(_: Any, flat: Any, start: Any) -> Any:
+    """16 floats from a place in a flat array on."""
+
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        loaded = builder.load(_address(context, builder, signature.args[0], *values))
+        loaded.align = 4
+        return loaded
+
+    return _lanes(flat, start), generate
+
+
+@intrinsic
+def _announce(_: Any, flat: Any, start: Any) -> Any:
+    """Have 16 floats brought near, to the second-level cache; they may lie past the end."""
+
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        address = _address(context, builder, signature.args[0], *values)
+        address = builder.bitcast(address, ir.IntType(8).as_pointer())
+        number = ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [address.type, number, number, number])
+        fetch = builder.module.declare_intrinsic("llvm.prefetch", [address.type], kind)
+        builder.call(fetch, [address, number(0), number(2), number(1)])
+        return context.get_dummy_value()
+
+    return types.void(flat, start), generate
+
+
+@intrinsic
+def _same(_: Any, value: Any) -> Any:
+    """A float in all lanes."""
+    return _lanes(value), _by(_all)
+
+
+@intrinsic
+def _first(_: Any, values: Any, count: Any, fill: Any) -> Any:
+    """The first ``count`` lanes, and ``fill`` in the others."""
+
+    def emit(builder: Any, lanes: Any, count: Any, fill: Any) -> Any:
+        return builder.select(_inside(builder, count), lanes, _all(builder, fill))
+
+    return _lanes(values, count, fill), _by(emit)
+
+
+@intrinsic
+def _larger(_: Any, left: Any, right: Any) -> Any:
+    """The larger of two numbers, lane by lane; the right one where the left is NaN."""
+    return _lanes(left, right), _by(_take_larger)
+
+
+@intrinsic
+def _smaller(_: Any, left: Any, right: Any) -> Any:
+    return _lanes(left, right), _by(_take_smaller)
+
+
+@intrinsic
+def _largest(_: Any, values: Any) -> Any:
+    return types.float32(values), _by(lambda b, lanes: _together(b, lanes, _take_larger))
+
+
+@intrinsic
+def _smallest(_: Any, values: Any) -> Any:
+    return types.float32(values), _by(lambda b, lanes: _together(b, lanes, _take_smaller))
+
+
+@intrinsic
+def _sum(_: Any, values: Any) -> Any:
+    return types.float32(values), _by(lambda b, lanes: _together(b, lanes, _take_sum))
+
+
+@intrinsic
+def _power_of_two(_: Any, shifted: Any) -> Any:
+    """2^k where the lowest bits of a float are k + 127: these bits in the exponent's place."""
+
+    def emit(builder: Any, lanes: Any) -> Any:
+        left = ir.Constant(_INTEGERS, [23] * _LANES)
+        return builder.bitcast(builder.shl(builder.bitcast(lanes, _INTEGERS), left), _FLOATS)
+
+    return _lanes(shifted), _by(emit)
+
+
+@intrinsic
+def _count_equal(_: Any, values: Any, value: Any) -> Any:
+    """How many lanes hold ``value``."""
+
+    def emit(builder: Any, lanes: Any, value: Any) -> Any:
+        found = builder.fcmp_ordered("==", lanes, _all(builder, value))
+        bits = builder.zext(builder.bitcast(found, ir.IntType(_LANES)), ir.IntType(64))
+        return builder.ctpop(bits)
+
+    return types.int64(values, value), _by(emit)
+
+
+_LOG2_E = np.float32(1.4426950408889634)
+_ROUND = np.float32(1.5 * 2**23 + 127)  # Adding it leaves k + 127 in the lowest bits.
+_LOWEST, _HIGHEST = np.finfo(np.float32).min, np.finfo(np.float32).max
+_ZERO, _ONE = np.float32(0), np.float32(1)
+_LEAST_EXPONENT = np.float32(-126)
+_DEEP = np.float32(87)  # e^−87 is the smallest power that float32 holds with all digits.
+# 2^f ≈ 1 + f · Σ_i c_i f^i with the least maximum of the relative error: 9e−8 for abs(f) ≤ 1/2.
+_C0, _C1, _C2, _C3, _C4 = (
+    np.float32(c) for c in (0.693147, 0.24022242, 0.055507336, 0.009671513, 0.0013264727)
+)
+_SPAN = 1024  # Columns that are added up in float32, before float64 takes their sum.
+_TILE = 64  # Rows at a time, at most,
+_CACHED = 4096  # and scores: half of the first-level cache.
+
+
+def margin(bins: int, columns: int) -> float:
+    """How far confidence · bins of :func:`add_tops` may be from that of float64, for logits.
+
+    In units of 2^−24: rounding of Σ exp in each lane and of lanes with lanes; of an exponential,
+    3; of the score differences d, Σ d e^−d / Σ e^−d ≤ log K; doubled for safety.
+    """
+    units = min(columns, _SPAN) / _LANES + 4 + 3 + math.log(columns)
+    return 2 * bins * units * 2.0**-24
+
+
+@_compiled
+def exponential_in_lanes(x, deep):
+    """e^x for x ≤ 0, within 2e−7 of it; e^0 is exactly 1. Without ``deep``, for x > −87.
+
+    2^y = 2^k · 2^f with k whole and abs(f) ≤ 1/2; NaN stays NaN.
+    """
+    y = x * _LOG2_E
+    if deep:
+        y = _larger(y, _same(_LEAST_EXPONENT))
+    shifted = y + _ROUND
+    f = y - (shifted - _ROUND)
+    p = _C3 + f * _C4
+    p = _C2 + f * p
+    p = _C1 + f * p
+    p = _C0 + f * p
+    return (_ONE + f * p) * _power_of_two(shifted)
+
+
+@_compiled
+def _top_of_logits(flat, start, columns, low):
+    """The largest score of a row; the smallest numbers that each lane has met."""
+    whole = columns - columns % _LANES
+    last = _load(flat, start + whole)
+    top = _first(last, columns - whole, _LOWEST)
+    low = _smaller(_first(last, columns - whole, _HIGHEST), low)
+    for k in range(0, whole, _LANES):
+        scores = _load(flat, start + k)
+        top, low = _larger(scores, top), _smaller(scores, low)
+    return _largest(top), low
+
+
+@_compiled
+def _sum_of_row(flat, start, columns, top, deep, ahead):
+    """Σ_k exp(score − top) of a row. Meanwhile the scores ``ahead`` places further are fetched."""
+    highest, whole, total = _same(top), columns - columns % _LANES, 0.0
+    _announce(flat, start + whole + ahead)
+    last = exponential_in_lanes(_load(flat, start + whole) - highest, deep)
+    part = _first(last, columns - whole, _ZERO)
+    for span in range(0, whole, _SPAN):
+        for k in range(start + span, start + min(span + _SPAN, whole), _LANES):
+            _announce(flat, k + ahead)
+            part = part + exponential_in_lanes(_load(flat, k) - highest, deep)
+        total += _sum(part)
+        part = _same(_ZERO)
+    return total + _sum(part)
+
+
+@_compiled
+def _sum_of_probabilities(flat, start, columns, low):
+    """The largest probability of a row, their sum, and the smallest that each lane has met."""
+    whole = columns - columns % _LANES
+    total = _first(_load(flat, start + whole), columns - whole, _ZERO)
+    top, low = total, _smaller(total, low)
+    for k in range(0, whole, _LANES):
+        scores = _load(flat, start + k)
+        top, low, total = _larger(scores, top), _smaller(scores, low), total + scores
+    return _largest(top), _sum(total), low
+
+
+@_compiled
+def _tile_of_logits(flat, start, rows, columns, top, confidence):
+    """Top score and confidence of some rows; whether all scores are surely finite."""
+    low, highest = _same(_HIGHEST), _LOWEST
+    for r in range(rows):
+        top[r], low = _top_of_logits(flat, (start + r) * columns, columns, low)
+    for r in range(rows):
+        highest = max(highest, top[r])
+    spread = highest - _smallest(low)
+    deep = spread > _DEEP
+    for r in range(rows):
+        row = (start + r) * columns
+        confidence[r] = _sum_of_row(flat, row, columns, top[r], deep, rows * columns)
+    finite = spread < _HIGHEST
+    for r in range(rows):
+        finite &= confidence[r] >= 0.5  # The top score alone gives 1; NaN is not ≥ anything.
+        confidence[r] = 1 / confidence[r]
+    return finite
+
+
+@_compiled
+def _tile_of_probabilities(flat, start, rows, columns, tolerance, top, confidence):
+    """The same; whether all probabilities are surely in 0..1, and sum to 1."""
+    low, fine = _same(_ZERO), True
+    for r in range(rows):
+        row = (start + r) * columns
+        top[r], total, low = _sum_of_probabilities(flat, row, columns, low)
+        fine &= (abs(total - 1) <= tolerance) & (top[r] <= 1)
+    for r in range(rows):
+        confidence[r] = top[r]
+    return fine & (_smallest(low) >= 0)
+
+
+@_compiled
+def _is_first(flat, row, columns, label, top):
+    """Whether no column before the label, which holds the largest score, holds it too."""
+    whole, found = columns - columns % _LANES, 0
+    for k in range(0, whole, _LANES):
+        found += _count_equal(_load(flat, row + k), top)
+    found += _count_equal(_first(_load(flat, row + whole), columns - whole, _LOWEST), top)
+    if found == 1:
+        return True
+    before = False
+    for k in range(label):
+        before |= flat[row + k] == top
+    return not before
+
+
+@_compiled
+def _find_correct(flat, labels, start, columns, alone, top, confidence, correct, doubtful):
+    """Whether the label has the largest score; −1 where there is no such class.
+
+    An earlier column with the same score is looked for only where the confidence allows for two,
+    and then in a loop of its own: whether it does is a coin toss to the processor.
+    """
+    doubts, known = 0, True
+    for r in range(len(labels)):
+        label = labels[r]
+        inside = (label >= 0) & (label < columns)
+        known &= inside
+        correct[r] = flat[(start + r) * columns + (label if inside else 0)] == top[r]
+    for r in range(len(labels)):
+        doubtful[doubts] = r
+        doubts += (correct[r] == 1) & (confidence[r] <= alone)
+    for d in range(doubts):
+        r = doubtful[d]
+        correct[r] = _is_first(flat, (start + r) * columns, columns, labels[r], top[r])
+    if not known:
+        for r in range(len(labels)):
+            correct[r] = correct[r] if 0 <= labels[r] < columns else -1
+    return known
+
+
+@_compiled
+def _find_bins(confidence, rows, bins, margin, where):
+    """The bin of each confidence; whether one is so near to an edge that this may be wrong."""
+    near = False
+    for r in range(rows):
+        product = confidence[r] * bins
+        where[r] = min(max(int(product), 0), bins - 1)
+        edge = np.floor(product + 0.5)
+        near |= (abs(product - edge) <= margin) & (edge > 0) & (edge < bins)
+    return near
+
+
+@_compiled
+def _find_bins_at_edges(flat, start, rows, columns, cut, logits, top, confidence, where):
+    """The same where it may be wrong, from confidences in float64."""
+    edges, right, margin = cut
+    for r in range(rows):
+        product = confidence[r] * (len(edges) - 1)
+        if abs(product - np.floor(product + 0.5)) <= margin:
+            if logits:
+                row = flat[(start + r) * columns : (start + r + 1) * columns]
+                confidence[r] = 1 / sum_of_exponentials(row, top[r])
+            where[r] = bin_at_edge(confidence[r], edges, right)
+
+
+@_compiled
+def _add_rows(flat, labels, columns, cut, logits, checks, tables):
+    """Add the rows of a flat array in which the vectors of the last row end before it does."""
+    alone, tolerance = checks
+    tally, sums = tables
+    bins, margin, valid = len(sums), cut[2], True
+    top, confidence = np.zeros(_TILE, np.float32), np.zeros(_TILE)
+    correct, where = np.zeros(_TILE, np.int64), np.zeros(_TILE, np.int64)
+    doubtful = np.zeros(_TILE + 1, np.int64)
+    step = max(1, min(_TILE, _CACHED // columns))
+    for start in range(0, len(labels), step):
+        given = labels[start : start + step]
+        rows = len(given)
+        if logits:
+            valid &= _tile_of_logits(flat, start, rows, columns, top, confidence)
+        else:
+            valid &= _tile_of_probabilities(
+                flat, start, rows, columns, tolerance, top, confidence
+            )  # fmt: skip
+        known = _find_correct(
+            flat, given, start, columns, alone, top, confidence, correct, doubtful
+        )  # fmt: skip
+        if _find_bins(confidence, rows, bins, margin, where):
+            _find_bins_at_edges(flat, start, rows, columns, cut, logits, top, confidence, where)
+        if known:
+            for r in range(rows):
+                tally[where[r]] += 1 + (correct[r] << 32)
+                sums[where[r]] += confidence[r]
+        else:
+            valid &= _add_known(given, correct, confidence, where, tables)
+    return valid
+
+
+@_compiled
+def _add_known(labels, correct, confidence, where, tables):
+    """Add the rows with a label; whether the labels of all others are −100."""
+    tally, sums = tables
+    valid = True
+    for r in range(len(labels)):
+        if correct[r] >= 0:
+            tally[where[r]] += 1 + (correct[r] << 32)
+            sums[where[r]] += confidence[r]
+        else:
+            valid &= labels[r] == -100
+    return valid
+
+
+@_compiled
+def add_tops(scores, labels, cut, logits, checks, tally, sums):
+    """Add each row of a float32 (n, K) matrix to the bin of its confidence, save those of −100.
+
+    ``cut`` is the edges, whether bins are closed at the right, and how near to an edge a closer
+    look is needed. ``checks``: the confidence above which no row has two equal maxima, and how far
+    a sum of probabilities may be from 1. To ``tally`` go the rows of each bin plus 2^32 times
+    those that are correct, to ``sums`` the confidences.
+
+    Returns whether all scores and labels are surely valid; if not, the sums are of no use.
+    """
+    n, columns = scores.shape
+    flat, tables = scores.reshape(-1), (tally, sums)
+    reach = columns - columns % _LANES + _LANES  # How far the vectors of a row go.
+    last = min(n, (reach + columns - 1) // columns - 1)  # Rows too near to the end for that.
+    valid = _add_rows(flat, labels[: n - last], columns, cut, logits, checks, tables)
+    copied = np.zeros(last * columns + reach, np.float32)
+    copied[: last * columns] = flat[(n - last) * columns :]
+    return valid & _add_rows(copied, labels[n - last :], columns, cut, logits, checks, tables)
