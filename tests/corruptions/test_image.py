@@ -66,6 +66,15 @@ def test_an_image_is_corrupted_as_within_any_batch(photos, kind):
     assert torch.equal(whole, corrupt_images(photos, kind, 3, seed=6)) is not drawn
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_gpu_gives_the_same(photos, kind):
+    here, there = (corrupt_images(photos.to(d), kind, 5).cpu() for d in ("cpu", "cuda"))
+    # A value that is rounded the other way by the last digit may be one of 255, or one photon, off.
+    assert float((here - there).abs().median()) < 1e-6
+    assert float(((here - there).abs() > 1e-4).float().mean()) < 0.01
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("shape", [(1, 1, 1, 1), (2, 3, 1, 1), (2, 1, 5, 13), (1, 3, 8, 16)])
 @pytest.mark.parametrize("value", [0.0, 0.5, 1.0])

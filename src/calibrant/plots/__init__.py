@@ -11,6 +11,7 @@ from calibrant.plots.histogram import confidence_histogram
 from calibrant.plots.reliability import reliability_diagram
 from calibrant.plots.selective import risk_coverage
 from calibrant.plots.series import Series, series_diagram
+from calibrant.plots.shift import shift_diagram
 from calibrant.plots.trade_off import Point, trade_off
 
 __all__ = [
@@ -23,5 +24,6 @@ __all__ = [
     "reliability_diagram",
     "risk_coverage",
     "series_diagram",
+    "shift_diagram",
     "trade_off",
 ]
