@@ -15,9 +15,9 @@ from pathlib import Path
 
 import torch
 
-from calibrant.experiments.preparation import build_model, prepare
 from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.run import train
+from calibrant.experiments.task import task_of
 
 
 def traces(folder):
@@ -67,8 +67,9 @@ def main():
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     settings, straight, killed, kills = json.loads(sys.argv[1]), *sys.argv[2:4], int(sys.argv[4])
-    recipe = Recipe(**settings)
-    build_model(recipe, prepare(recipe))
+    recipe = Recipe.from_dict(settings)
+    task = task_of(recipe.task)
+    task.build_model(recipe, task.prepare(recipe))
     if recipe.engine == "trainer":
         import calibrant.experiments.trainer_engine  # noqa: F401
     finish(attempt(recipe, straight))

@@ -21,13 +21,19 @@ def log(run):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs fork and SIGKILL")
-@pytest.mark.parametrize(("engine", "kills"), [("lean", 6), ("trainer", 3)])
-def test_a_killed_run_goes_on_to_the_same_bits(corpus, tmp_path, engine, kills):
+@pytest.mark.parametrize(("kind", "kills"), [("lean", 6), ("trainer", 3), ("image", 4)])
+def test_a_killed_run_goes_on_to_the_same_bits(corpus, tmp_path, kind, kills):
+    entities = {"data": str(corpus), "batch": 8, "learning_rate": 3e-3, "method": "head_noise"}
     settings = {
-        "data": str(corpus), "model": "tiny", "method": "head_noise", "engine": engine,
-        "epochs": 3, "batch": 8, "learning_rate": 3e-3, "dtype": "float32", "head_width": 16,
-        "patience": 2,
-    }  # fmt: skip
+        "lean": entities,
+        "trainer": {**entities, "engine": "trainer"},
+        "image": {
+            "task": "image", "data": "digits", "batch": 128, "augment": "crop+cutout",
+            "method": "input_mixup", "learning_rate": 0.1,
+        },
+    }[kind]  # fmt: skip
+    common = {"model": "tiny", "epochs": 3, "dtype": "float32", "head_width": 16, "patience": 2}
+    settings = {**settings, **common}
     straight, killed = tmp_path / "straight", tmp_path / "killed"
     command = [sys.executable, SCRIPT, json.dumps(settings), straight, killed, str(kills)]
     done = subprocess.run([str(c) for c in command], capture_output=True, text=True)

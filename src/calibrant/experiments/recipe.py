@@ -31,7 +31,7 @@ LEAST = {
 # that the records of an older version are still found.
 _LATER = (
     "task", "engine", "accumulate", "patience", "shift", "optimizer", "momentum", "decay", "clip",
-    "augment", "compile",
+    "augment", "compile", "maps",
 )  # fmt: skip
 
 
@@ -63,6 +63,8 @@ class Recipe:
     accumulate: int = 1  # parts that a batch is run in
     patience: int = 0  # epochs without a better validation F1 before stopping; 0: never
     shift: tuple[str, ...] = ()  # what to test on besides: corruptions (typos-3), other corpora
+    # Post-hoc maps to measure with; under shift, the first two.
+    maps: tuple[str, ...] = ("identity", "temperature")
     optimizer: str = "adamw"
     momentum: float = 0.9  # of sgd, Nesterov's
     decay: str = "linear"  # of the learning rate: linear, cosine, or step at 50 and 75 %
@@ -86,9 +88,11 @@ class Recipe:
             raise InputError(
                 f"A batch of {self.batch} cannot be run in {self.accumulate} equal parts."
             )
-        object.__setattr__(self, "shift", _shift(self.shift))  # A list, where it comes from a file.
-        self._check_optimizer()
+        for name, example in (("shift", "['typos-3', 'wnut17']"), ("maps", "['temperature']")):
+            # A list, where it comes from a file.
+            object.__setattr__(self, name, _names(name, getattr(self, name), example))
         self._check_task()
+        self._check_optimizer()
 
     def _check_optimizer(self) -> None:
         for name in ("momentum", "clip"):
@@ -130,8 +134,8 @@ class Recipe:
 
     def to_dict(self) -> dict[str, Any]:
         """Every key, defaults included."""
-        given = {"method_options": dict(self.method_options), "shift": list(self.shift)}
-        return {**asdict(self), **given}
+        lists = {"shift": list(self.shift), "maps": list(self.maps)}
+        return {**asdict(self), "method_options": dict(self.method_options), **lists}
 
     @property
     def key(self) -> str:
@@ -168,7 +172,8 @@ def expand_grid(defaults: Mapping[str, Any], grids: list[Mapping[str, Any]]) -> 
     """Every combination of the lists of each grid, over the defaults, each run once.
 
     A list of tables may stand where one key decides others: ``variant = [{method = "focal",
-    method_options = {gamma = 3}}, …]``. The names of ``shift`` are one setting, not several.
+    method_options = {gamma = 3}}, …]``. The names of ``shift`` and of ``maps`` are one setting, not
+    several.
 
     >>> [r.key[:20] for r in expand_grid({"data": "gum"}, [{"seed": [0, 1], "epochs": 2}])]
     ['gum-cross_entropy-12', 'gum-cross_entropy-12']
@@ -195,12 +200,12 @@ def _choices(key: str, values: Any) -> list[Any]:
     return values if several else [values]
 
 
-def _shift(names: Any) -> tuple[str, ...]:
+def _names(key: str, names: Any, example: str) -> tuple[str, ...]:
     listed = isinstance(names, (list, tuple))
     if not listed or not all(isinstance(name, str) and name for name in names):
-        raise InputError(f"shift is a list of names, such as ['typos-3', 'wnut17'], got {names!r}.")
+        raise InputError(f"{key} is a list of names, such as {example}, got {names!r}.")
     if len(set(names)) < len(names):
-        raise InputError(f"shift names something twice: {', '.join(names)}.")
+        raise InputError(f"{key} names something twice: {', '.join(names)}.")
     return tuple(names)
 
 

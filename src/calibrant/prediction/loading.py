@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from calibrant.errors import InputError
 from calibrant.extras import require
@@ -40,12 +40,17 @@ def load(run: str | Path, device: str | None = None) -> Predictor:
     )
 
 
-def _recipe(folder: Path) -> dict[str, int]:
+def _recipe(folder: Path) -> dict[str, Any]:
     if not (folder / "recipe.json").exists():
         raise InputError(f"{folder} is not the folder of a training run: it has no recipe.json.")
     if not (folder / "metrics.json").exists():
         raise InputError(
             f"{folder} is not finished: give its 'calibrant train' command again, and it goes on."
         )
-    recipe: dict[str, int] = json.loads((folder / "recipe.json").read_text())
+    recipe: dict[str, Any] = json.loads((folder / "recipe.json").read_text())
+    if recipe.get("task", "ner") != "ner":
+        raise InputError(
+            f"{folder} is a run of task '{recipe['task']}', whose model classifies no words: only "
+            "entities are predicted from raw text so far."
+        )
     return recipe

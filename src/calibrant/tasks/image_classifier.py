@@ -61,7 +61,7 @@ def _resnet(name: str) -> Callable[[Shape], tuple[nn.Module, int]]:
     """torchvision's, for small images with a 3×3 stem that keeps their size, and no pooling."""
 
     def build(shape: Shape) -> tuple[nn.Module, int]:
-        models = require("torchvision.models", "image", f"The model '{name}'")
+        models = _library("torchvision.models", f"The model '{name}'")
         network = getattr(models, name)(weights=None)
         if shape.size < _SMALL or shape.channels != 3:
             small = {"kernel_size": 3, "stride": 1, "padding": 1}
@@ -82,7 +82,7 @@ def _vit(width: int, heads: int) -> Callable[[Shape], tuple[nn.Module, int]]:
     """timm's vision transformer of twelve layers, with patches of an eighth of a small image."""
 
     def build(shape: Shape) -> tuple[nn.Module, int]:
-        models = require("timm.models.vision_transformer", "image", "A vision transformer")
+        models = _library("timm.models.vision_transformer", "A vision transformer")
         network = models.VisionTransformer(
             img_size=shape.size,
             patch_size=_patch(shape),
@@ -101,7 +101,7 @@ def _mixer(width: int, blocks: int) -> Callable[[Shape], tuple[nn.Module, int]]:
     """timm's MLP-Mixer, with the same patches."""
 
     def build(shape: Shape) -> tuple[nn.Module, int]:
-        models = require("timm.models.mlp_mixer", "image", "An MLP-Mixer")
+        models = _library("timm.models.mlp_mixer", "An MLP-Mixer")
         network = models.MlpMixer(
             img_size=shape.size,
             patch_size=_patch(shape),
@@ -113,6 +113,16 @@ def _mixer(width: int, blocks: int) -> Callable[[Shape], tuple[nn.Module, int]]:
         return network, width
 
     return build
+
+
+def _library(module: str, purpose: str) -> Any:
+    try:
+        return require(module, "image", purpose)
+    except RuntimeError as error:  # Its compiled part looks for operators of another torch.
+        raise InputError(
+            f"{purpose} needs a torchvision made for torch {torch.__version__}, and the one that "
+            f"is installed is not: {str(error).splitlines()[0]}."
+        ) from None
 
 
 def _patch(shape: Shape) -> int:
