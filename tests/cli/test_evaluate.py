@@ -31,6 +31,7 @@ def test_a_table_and_a_figure(trained, tmp_path, capsys):
     ("more", "message"),
     [
         (["--figure", "x.png"], "name some with --corrupt"),
+        (["--corrupt", "typos", "--figure", "x.doc"], "A figure is .png, .svg or .pdf"),
         (["--corrupt", "jpeg-3"], "Unknown corruption 'jpeg-3'"),
         (["none.conll"], "Unknown corpus 'none.conll'"),
     ],

@@ -58,6 +58,8 @@ def run(args: argparse.Namespace) -> int:
     if args.figure is not None:
         if not args.corrupt:
             raise InputError("A figure shows corruptions: name some with --corrupt.")
+        if args.figure.suffix.lower() not in (".png", ".svg", ".pdf"):
+            raise InputError(f"A figure is .png, .svg or .pdf, got '{args.figure}'.")
         check_writable(args.figure, overwrite=args.overwrite)
         require("matplotlib", "plots", "Drawing a figure")
     from calibrant.experiments.evaluation import evaluate

@@ -76,12 +76,15 @@ def corrupt_file(
     check_writable(target, overwrite=overwrite, inputs=[source])
     texts = 0
     compressed = Path(target).suffix.lower() == ".gz"
-    with new_file(target, overwrite=overwrite) as part, text_file(part, compressed) as file:
-        for lines, is_text in write(work):
-            file.write(lines)
-            texts += is_text
-            if progress is not None:
-                progress(1)
+    try:
+        with new_file(target, overwrite=overwrite) as part, text_file(part, compressed) as file:
+            for lines, is_text in write(work):
+                file.write(lines)
+                texts += is_text
+                if progress is not None:
+                    progress(1)
+    except UnicodeEncodeError:
+        raise InputError(f"{source}, text {texts + 1}: it holds half of a character.") from None
     return texts
 
 
