@@ -16,7 +16,7 @@ def add_file_options(parser: argparse.ArgumentParser, files: str | None = "FILE"
             "files",
             nargs="+",
             metavar=files,
-            help=".parquet, .npz, .safetensors, .csv, .jsonl (.gz), a folder of parquet shards "
+            help=".parquet, .npz, .safetensors, .csv, .jsonl (.gz), a folder of shards "
             "or a glob; several are read as one",
         )
     group = parser.add_argument_group("columns")

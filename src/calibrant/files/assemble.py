@@ -24,11 +24,12 @@ def assemble(
     """The predictions of one block; an error names the file and its row or line.
 
     ``first`` counts the rows before this block, also of other files: where a row holds a whole
-    sentence (scores of shape (n, words, K)), it numbers the sentences.
+    sentence (scores of shape (n, words, K)), it numbers the sentences; and where it holds an image,
+    the images. Those may have their classes second, (n, K, height, width), as convolutions do.
     """
     make = Predictions.from_logits if layout.kind == "logits" else Predictions.from_probabilities
     try:
-        scores = _scores(block, layout)
+        scores = _classes_last(_scores(block, layout), block.columns[layout.label].shape)
         labels = _labels(block.columns[layout.label], names, layout.label)
         groups = {name: block.columns[name] for name in layout.groups}
         if leading := leading_group(scores.ndim):
@@ -51,6 +52,17 @@ def _scores(block: Block, layout: Layout) -> np.ndarray:
         if column.dtype.kind not in "fiu" or column.ndim != 1:
             raise InputError(f"column '{name}' must hold one number per row.")
     return np.stack(columns, axis=1)
+
+
+def _classes_last(scores: np.ndarray, labels: tuple[int, ...]) -> np.ndarray:
+    """Scores (n, K, height, width) of labels (n, height, width) as (n, height, width, K).
+
+    Where both readings fit, because K, height and width are the same, the classes are last.
+    """
+    second = scores.ndim == 4 and scores.shape[:-1] != labels
+    if second and (scores.shape[0], *scores.shape[2:]) == labels:
+        return np.moveaxis(scores, 1, -1)
+    return scores
 
 
 def _labels(column: np.ndarray, names: Sequence[str] | None, name: str) -> np.ndarray:

@@ -19,6 +19,7 @@ Paths: TypeAlias = str | PathLike[str] | Iterable[str | PathLike[str]]
 
 SUFFIXES = (".parquet", ".npz", ".safetensors", ".csv", ".csv.gz", ".jsonl", ".jsonl.gz")
 
+_SHARDS = (".parquet", ".npz")
 _READ = 1 << 20
 
 
@@ -37,10 +38,11 @@ def suffix(path: Path) -> str:
 
 
 def expand(paths: Paths) -> list[Path]:
-    """The files that ``paths`` names: a file, a folder of parquet shards, a glob, or several.
+    """The files that ``paths`` names: a file, a folder of shards, a glob, or several.
 
-    Shards and matches come in the order of their names. Hidden files and those that start with
-    ``_`` are left out of folders, as are unfinished ones, whose names do not end in ``.parquet``.
+    Shards and matches come in the order of their names. Shards are parquet files or, where a
+    folder has none, npz files. Hidden files and those that start with ``_`` are left out of
+    folders, as are unfinished ones, whose names do not end so.
     """
     several = [paths] if isinstance(paths, (str, PathLike)) else list(paths)
     if not several:
@@ -56,10 +58,7 @@ def _expand(name: str) -> Iterator[Path]:
         raise InputError("An empty file name was given; name a file.")
     path = Path(name)
     if path.is_dir():
-        shards = sorted(p for p in path.glob("*.parquet") if p.name[0] not in "._")
-        if not shards:
-            raise InputError(f"{path}: the folder has no .parquet shards.")
-        yield from shards
+        yield from _shards(path)
     elif path.exists():
         yield path
     elif glob.has_magic(name):
@@ -70,6 +69,14 @@ def _expand(name: str) -> Iterator[Path]:
             yield from _expand(match)
     else:
         raise InputError(f"{path}: no such file.{_near(path)}")
+
+
+def _shards(folder: Path) -> list[Path]:
+    for kind in _SHARDS:
+        found = sorted(p for p in folder.glob(f"*{kind}") if p.name[0] not in "._")
+        if found:
+            return found
+    raise InputError(f"{folder}: the folder has no {' or '.join(_SHARDS)} shards.")
 
 
 def _near(path: Path) -> str:

@@ -34,7 +34,7 @@ _CHUNK = 1 << 21  # Scores per chunk: 8 megabytes in float32.
 
 
 def read(paths: Paths, columns: Columns = USUAL, kind: Kind | None = None) -> Predictions:
-    """All predictions of ``paths``: a file, a folder of parquet shards, a glob, or several.
+    """All predictions of ``paths``: a file, a folder of shards, a glob, or several.
 
     Whether the scores are logits or probabilities is said by the name of their column, by
     ``columns`` or by ``kind``; it is never guessed from the values.
