@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import types
 from pathlib import Path
@@ -320,3 +321,18 @@ def test_networks_of_torchvision(name: str) -> None:
     images = torch.randn(1, 3, 40, 48)
     with torch.no_grad():
         torch.testing.assert_close(model(images).movedim(-1, 1), theirs(images)["out"])
+
+
+def test_the_page_tells_the_truth(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
+    """The programs of docs/segmentation.md, one after the other, print what it says."""
+    pytest.importorskip("torch")
+    pytest.importorskip("matplotlib")
+    page = (Path(__file__).parents[2] / "docs" / "segmentation.md").read_text(encoding="utf-8")
+    programs = re.findall(r"```python\n(.*?)```\n```text\n(.*?)```", page, re.DOTALL)
+    assert len(programs) == 4
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    for program, printed in programs:
+        exec(program, names)
+        assert capsys.readouterr().out == printed
+    assert (tmp_path / "maps.png").stat().st_size > 5000
