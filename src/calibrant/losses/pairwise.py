@@ -4,7 +4,8 @@ Three losses compare every example with every other: error regularisation, MMCE 
 n × n matrices they need 16 GB at 65,536 tokens. Here each is a function of confidences that
 computes value and analytic gradient at once, in float64, by one module each: :mod:`.dominance`,
 :mod:`.laplace_sums` and :mod:`.gauss_sums`. Below a few hundred examples the matrix is faster and
-is used; both ways agree to rounding.
+is used; both ways agree to rounding. On a GPU with Triton, :mod:`.fused` does all pairs on chip, in
+two to four launches, up to tens of thousands of examples.
 
 These forms take confidences, in [0, 1], in place of logits, so they also serve as metrics:
 ``smooth_gap(torch.from_numpy(confidence), torch.from_numpy(correct))``. Second derivatives are not
@@ -18,7 +19,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from calibrant.losses import dominance, gauss_sums, laplace_sums
+from calibrant.losses import dominance, fused, gauss_sums, laplace_sums
 from calibrant.losses.kept import widest
 
 __all__ = ["kernel_calibration", "order_violation", "smooth_gap"]
@@ -44,10 +45,13 @@ def order_violation(
     tensor(0.0500)
     """
     with torch.no_grad():
-        value, gradient, pairs = dominance.violation(widest(confidence), error, counted)
-        if normalize:
-            pairs = pairs.clamp(min=1)
-            value, gradient = value / pairs, gradient / pairs
+        if fused.serves("violation", confidence, error, counted):
+            value, gradient = fused.violation(confidence, error, counted, normalize=normalize)
+        else:
+            value, gradient, pairs = dominance.violation(widest(confidence), error, counted)
+            if normalize:
+                pairs = pairs.clamp(min=1)
+                value, gradient = value / pairs, gradient / pairs
     return _attach(confidence, value, gradient)
 
 
@@ -69,12 +73,16 @@ def kernel_calibration(
     tensor(0.2500)
     """
     with torch.no_grad():
-        square, gradient, size = laplace_sums.quadratic_form(
-            widest(confidence), widest(correct), widest(share), bandwidth
-        )
-        value = square.clamp(min=0).sqrt()
-        # A square below 1e-16 Σ|r|² is float64 rounding; its root must not blow up the gradient.
-        gradient = gradient / (2 * torch.maximum(value, 1e-8 * size).clamp(min=1e-150))
+        steep = not bandwidth * fused.STEEPEST >= 1
+        if not steep and fused.serves("quadratic_form", confidence, correct, share):
+            value, gradient = fused.quadratic_form(confidence, correct, share, bandwidth)
+        else:
+            square, gradient, size = laplace_sums.quadratic_form(
+                widest(confidence), widest(correct), widest(share), bandwidth
+            )
+            value = square.clamp(min=0).sqrt()
+            # A square below 1e-16 Σ|r|² is rounding; its root must not blow up the gradient.
+            gradient = gradient / (2 * torch.maximum(value, 1e-8 * size).clamp(min=1e-150))
     return _attach(confidence, value, gradient)
 
 
@@ -96,9 +104,13 @@ def smooth_gap(
     tensor(0.2500)
     """
     with torch.no_grad():
-        value, gradient = gauss_sums.smooth_gap(
-            widest(confidence), widest(correct), counted, bandwidth
-        )
+        narrow = not bandwidth >= gauss_sums.NARROWEST
+        if not narrow and fused.serves("smooth_gap", confidence, correct, counted):
+            value, gradient = fused.smooth_gap(confidence, correct, counted, bandwidth)
+        else:
+            value, gradient = gauss_sums.smooth_gap(
+                widest(confidence), widest(correct), counted, bandwidth
+            )
     return _attach(confidence, value, gradient)
 
 
