@@ -23,7 +23,7 @@ def told(capsys, *arguments, code=0):
 def test_writes_a_folder(tmp_path, capsys):
     pytest.importorskip("matplotlib")
     out = told(capsys, PILOT, "-o", tmp_path / "report")
-    assert out == f"72 records, 15 tables.\nReport: {tmp_path / 'report' / 'index.html'}\n"
+    assert out == f"72 records, 16 tables.\nReport: {tmp_path / 'report' / 'index.html'}\n"
     for name in (
         "index.html",
         "report.md",

@@ -8,7 +8,8 @@ import pytest
 from calibrant import InputError
 from calibrant.experiments.record import without_nan
 from calibrant.study.origins import missing, origins
-from calibrant.study.runs import arrange, read_all
+from calibrant.study.reading import read_all
+from calibrant.study.runs import arrange
 
 
 def write_lines(path, *records):

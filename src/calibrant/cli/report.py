@@ -42,6 +42,7 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--metrics", metavar="NAME[,NAME…]", help="of the tables (entity_f1, ece, apcr)"
     )
+    parser.add_argument("--maps", metavar="NAME[,NAME…]", help="post-hoc maps to show (all)")
     parser.add_argument("--json", action="store_true", help="print the tables as one JSON document")
     parser.set_defaults(run=run)
 
@@ -56,6 +57,7 @@ def run(args: argparse.Namespace) -> int:
         by=_names(args.by) or (),
         baseline=args.baseline,
         metrics=_names(args.metrics),
+        maps=_names(args.maps),
     )
     remarks = []
     if args.output is not None:

@@ -4,7 +4,7 @@
 of the records: the same ones, in whatever order, give the same bytes.
 """
 
-from calibrant.study.runs import read_all
+from calibrant.study.reading import read_all
 from calibrant.study.study import Study, build_study
 from calibrant.study.writing import write_study
 

@@ -10,7 +10,7 @@ from typing import Any
 from calibrant.study.depth_table import at_main_depth, with_several_depths
 from calibrant.study.estimate import Estimate, estimate
 from calibrant.study.labels import settings_label
-from calibrant.study.measures import Measure, maps_of, measures_of
+from calibrant.study.measures import SCORES, Measure, maps_of, measures_of
 from calibrant.study.runs import Run
 from calibrant.study.shift_tables import OTHER, measured_on, shift_measures, shifts_of
 from calibrant.study.study import Study
@@ -73,7 +73,8 @@ def figures_of(study: Study) -> list[Figure]:
 
 
 def _trade_off(unit: str, runs: Sequence[Run], by: Sequence[str]) -> Figure | None:
-    f1 = "entity_f1" if any("entity_f1" in run.part("identity") for run in runs) else "accuracy"
+    known = {name for run in runs for name in run.part("identity")}
+    f1 = next((metric for metric in SCORES if metric in known), SCORES[0])
     panels = []
     for map_ in maps_of(runs):
         ece, score = Measure("ece", map_), Measure(f1, map_)

@@ -9,16 +9,17 @@ from dataclasses import dataclass
 from calibrant.errors import unknown_name
 from calibrant.study.runs import Run
 
-__all__ = ["METRICS", "SHIFT_METRICS", "Measure", "check_metrics", "maps_of", "measures_of"]
+__all__ = ["SCORES", "SHIFT_METRICS", "Measure", "check_metrics", "maps_of", "measures_of"]
 
-# Those of the tables where nothing else is asked for; accuracy stands in for a missing F1.
-METRICS = ("entity_f1", "accuracy", "ece", "apcr")
+# How good the predictions are: the first of these that the records have.
+SCORES = ("entity_f1", "mean_iou", "accuracy")
 SHIFT_METRICS = ("accuracy", "ece", "aurc", "auroc")
 
 # Name → what a table calls it, and its decimals; all others have their own name and four.
 _TITLES = {
     "entity_f1": ("F1", 3),
     "token_f1": ("token F1", 3),
+    "mean_iou": ("mean IoU", 3),
     "apcr": ("APCR", 1),
     "ece": ("ECE", 4),
     "accuracy": ("accuracy", 4),
@@ -35,7 +36,8 @@ _TITLES = {
     "ks_error": ("KS error", 4),
 }
 _HIGHER_IS_BETTER = (
-    "entity_f1", "token_f1", "apcr", "accuracy", "auroc", "entity_precision",
+    "entity_f1", "token_f1", "apcr", "accuracy", "auroc", "entity_precision", "mean_iou",
+    "inside_accuracy", "border_accuracy",
 )  # fmt: skip
 # Claims, not merits: no value of them is the best.
 _NEITHER = ("mean_confidence", "entity_confidence")
@@ -117,8 +119,8 @@ def check_metrics(runs: Iterable[Run], metrics: Iterable[str]) -> None:
 def _chosen(metrics: Sequence[str] | None, known: Collection[str]) -> list[str]:
     if metrics is not None:
         return [metric for metric in metrics if metric in known]
-    without = "accuracy" if "entity_f1" in known else ""
-    return [metric for metric in METRICS if metric in known and metric != without]
+    score = next((metric for metric in SCORES if metric in known), "")
+    return [metric for metric in (score, "ece", "apcr") if metric in known]
 
 
 def _same(ones: Sequence[float], others: Sequence[float]) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 
 from calibrant.errors import InputError, unknown_name
 from calibrant.experiments.recipe import Recipe
-from calibrant.experiments.record import Record, located_records, without_nan
+from calibrant.experiments.record import Record
 from calibrant.study.labels import method_label, settings_label, value_label
 
 __all__ = [
@@ -23,7 +23,6 @@ __all__ = [
     "cells",
     "common_settings",
     "method_order",
-    "read_all",
 ]
 
 BASELINE = "cross_entropy"
@@ -34,8 +33,8 @@ _FIRST = (
 )  # fmt: skip
 # What the tables have places for; every other key that differs makes a setting of its own.
 _AXES = ("data", "method", "method_options", "head_width", "head_depth", "seed")
-# What a run was tested on besides does not change the run.
-_BESIDES = "shift"
+# What a run was measured with and on does not change the run.
+_BESIDES = ("shift", "maps")
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,32 +75,6 @@ class Run:
         return float(self.part(map_, part).get(metric, math.nan))
 
 
-def read_all(paths: Iterable[str | Path]) -> list[Record]:
-    """The records of folders and files, each once; the same run with other numbers is an error."""
-    found: dict[str, tuple[str, Record]] = {}
-    sources = [Path(path) for path in paths]
-    for path in sources:
-        if not path.exists():
-            raise InputError(f"{path}: there is no such file or folder.")
-        for where, record in located_records(path):
-            earlier, other = found.setdefault(record.recipe.key, (where, record))
-            if other is not record and _content(other) != _content(record):
-                raise InputError(
-                    f"{record.recipe.key} is there twice with different contents: {earlier} and "
-                    f"{where}; keep one."
-                )
-    if not found:
-        raise InputError(
-            f"No records in {', '.join(map(str, sources)) or 'nothing'}: 'calibrant bench' makes "
-            "them (KEY.json in a folder, or lines of a .jsonl file)."
-        )
-    return [found[key][1] for key in sorted(found)]
-
-
-def _content(record: Record) -> str:
-    return json.dumps(without_nan(dataclasses.asdict(record)), sort_keys=True, default=str)
-
-
 def arrange(records: Iterable[Record], by: Sequence[str] = ()) -> list[Run]:
     """Every record in its place, in an order that does not depend on theirs."""
     unique = list(_trainings(records).values())
@@ -136,11 +109,18 @@ def method_order(labels: Iterable[str]) -> list[str]:
 
 
 def _trainings(records: Iterable[Record]) -> dict[str, Record]:
-    """Each training once: of two records that differ in what they were tested on besides, the
-    one that was tested on more."""
+    """Each training once: of records that differ in what was measured, the one with the most."""
+    plain: dict[str, Any] = {
+        f.name: f.default for f in dataclasses.fields(Recipe) if f.name in _BESIDES
+    }
+
+    def place(record: Record) -> tuple[int, str]:
+        measured = sum(len(getattr(record.recipe, name)) for name in plain)
+        return -measured, record.recipe.key
+
     found: dict[str, Record] = {}
-    for record in sorted(records, key=lambda r: (-len(r.recipe.shift), r.recipe.key)):
-        found.setdefault(dataclasses.replace(record.recipe, shift=()).key, record)
+    for record in sorted(records, key=place):
+        found.setdefault(dataclasses.replace(record.recipe, **plain).key, record)
     return found
 
 
@@ -185,11 +165,11 @@ def _check_keys(by: Sequence[str], recipes: Sequence[Recipe]) -> None:
     settings = _settings(recipes[0])
     options = {key for recipe in recipes for key in recipe.method_options}
     for key, count in Counter(by).items():
-        if key in (*_AXES, _BESIDES):
+        if key in (*_AXES, *_BESIDES):
             raise InputError(f"--by {key}: the tables have a place for {key} already.")
         if key not in settings and key not in options:
             raise unknown_name(
-                "key to show results by", key, {*settings, *options} - {*_AXES, _BESIDES}
+                "key to show results by", key, {*settings, *options} - {*_AXES, *_BESIDES}
             )
         if count > 1:
             raise InputError(f"--by names {key} {count} times.")
@@ -200,7 +180,7 @@ def common_settings(recipes: Sequence[Recipe], by: Sequence[str] = ()) -> dict[s
     contents = [_settings(recipe) for recipe in recipes]
     found = {}
     for key in contents[0]:
-        if key not in (*_AXES, *by, _BESIDES):
+        if key not in (*_AXES, *by, *_BESIDES):
             texts = Counter(json.dumps(content[key], sort_keys=True) for content in contents)
             found[key] = json.loads(min(texts, key=lambda text: (-texts[text], text)))
     return found

@@ -18,6 +18,7 @@ from calibrant.study.result_tables import pooled_table, width_table
 from calibrant.study.runs import BASELINE, Run, arrange
 from calibrant.study.shift_tables import shift_tables
 from calibrant.study.table import Table, set_name
+from calibrant.study.target_table import target_table
 from calibrant.study.wide_table import wide_table
 from calibrant.study.win_table import win_table
 
@@ -67,21 +68,22 @@ def build_study(
     by: Sequence[str] = (),
     baseline: str | None = None,
     metrics: Sequence[str] | None = None,
+    maps: Sequence[str] | None = None,
 ) -> Study:
     """What records say, whatever their order.
 
     ``by`` names keys of the recipe, or options of methods, that get columns of their own;
     ``baseline`` is the method that all others are tested against, with its options as the tables
-    write them; ``metrics`` are those of the tables. Records that differ in any other key are kept
-    apart, so that only what was trained alike is compared.
+    write them; ``metrics`` are those of the tables and ``maps`` the post-hoc maps. Records that
+    differ in any other key are kept apart, so that only what was trained alike is compared.
     """
-    runs = arrange(records, by)
+    runs = arrange(records if maps is None else _with_maps(records, maps), by)
     methods = {run.method for run in runs}
     if baseline is not None and baseline not in methods:
         raise unknown_name("baseline", baseline, methods)
     base = baseline or BASELINE
     check_metrics(runs, metrics or ())
-    tables = [*_summaries(runs, metrics, by), *_by_unit(runs, metrics, by, base)]
+    tables = [*_summaries(runs, metrics, by, base), *_by_unit(runs, metrics, by, base)]
     return Study(
         tuple(runs),
         tuple(by),
@@ -91,6 +93,18 @@ def build_study(
         tuple(missing(runs, metrics)),
         origins(runs, by),
     )
+
+
+def _with_maps(records: Iterable[Record], maps: Sequence[str]) -> list[Record]:
+    records = list(records)
+    known = {name for record in records for name in record.results}
+    for name in maps:
+        if name not in known:
+            raise unknown_name("map", name, known)
+    return [
+        replace(record, results={m: v for m, v in record.results.items() if m in maps})
+        for record in records
+    ]
 
 
 def _by_unit(
@@ -111,7 +125,7 @@ def _by_unit(
 
 
 def _summaries(
-    runs: Sequence[Run], metrics: Sequence[str] | None, by: Sequence[str]
+    runs: Sequence[Run], metrics: Sequence[str] | None, by: Sequence[str], baseline: str
 ) -> list[Table]:
     """The tables over corpora, one set per setting that has more than one corpus."""
     found: list[Table] = []
@@ -126,6 +140,7 @@ def _summaries(
             continue
         tables = [
             *(wide_table(units, measures, map_) for map_ in maps_of(members) if not by),
+            target_table(units, baseline),
             rank_table(units, measures),
             best_counts(units, measures),
             *(win_table(units, measure) for measure in measures if measure.sign),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import combinations
 
@@ -63,6 +64,7 @@ def _outcomes(
             tested[one, other] = [measure.sign * (x - y) for x, y in zip(a, b, strict=True)]
     corrected = holm([t_p(differences) for differences in tested.values()])
     return {
-        pair: 1 if not q < LEVEL else (0 if np.mean(differences) > 0 else 2)
+        pair: 1 if q >= LEVEL else (0 if np.mean(differences) > 0 else 2)
         for (pair, differences), q in zip(tested.items(), corrected, strict=True)
+        if not math.isnan(q)
     }

@@ -1,0 +1,39 @@
+"""The records of a study, each once, from folders and files."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+from calibrant.errors import InputError
+from calibrant.experiments.record import Record, located_records, without_nan
+
+__all__ = ["read_all"]
+
+
+def read_all(paths: Iterable[str | Path]) -> list[Record]:
+    """The records of folders and files, each once; the same run with other numbers is an error."""
+    found: dict[str, tuple[str, Record]] = {}
+    sources = [Path(path) for path in paths]
+    for path in sources:
+        if not path.exists():
+            raise InputError(f"{path}: there is no such file or folder.")
+        for where, record in located_records(path):
+            earlier, other = found.setdefault(record.recipe.key, (where, record))
+            if other is not record and _content(other) != _content(record):
+                raise InputError(
+                    f"{record.recipe.key} is there twice with different contents: {earlier} and "
+                    f"{where}; keep one."
+                )
+    if not found:
+        raise InputError(
+            f"No records in {', '.join(map(str, sources)) or 'nothing'}: 'calibrant bench' makes "
+            "them (KEY.json in a folder, or lines of a .jsonl file)."
+        )
+    return [found[key][1] for key in sorted(found)]
+
+
+def _content(record: Record) -> str:
+    return json.dumps(without_nan(dataclasses.asdict(record)), sort_keys=True, default=str)
