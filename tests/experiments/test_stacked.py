@@ -41,7 +41,7 @@ def test_only_cells_that_share_their_batches_go_together():
         [Recipe(head_width=64, seed=0)],
         [Recipe(seed=1)],
         [Recipe(batch=16, seed=0)],
-        [Recipe(method="input_mixup", seed=0)],
+        [Recipe(method="gamma_net_sece", seed=0)],
         [Recipe(seed=0, accumulate=2)],
     ]
     sizes = sorted(len(group) for group in stacks(cells, 10))

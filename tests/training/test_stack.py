@@ -20,6 +20,7 @@ METHODS = [
     ("error_regularization", {}),
     ("head_noise_error_regularization", {}),
     ("mmce", {}),
+    ("feature_mixup", {}),
 ]
 
 
@@ -64,6 +65,24 @@ def test_each_run_is_what_it_would_be_alone():
             run_weights(made, number), weights(alone[number]), rtol=1e-4, atol=1e-5, msg=name
         )
         assert made.losses()[number] == pytest.approx(float(loop.loss) / len(loop), rel=1e-4)
+
+
+def test_a_method_that_learns_from_held_out_data_is_what_it_would_be_alone():
+    models, methods = parts(methods=[("gamma_net_sece", {}), ("gamma_net_dece", {})])
+    alone = copy.deepcopy(models)
+    schedule, held = Schedule(epochs=3, batch=4, learning_rate=1e-2), pieces(12, seed=1)
+    made = stack(models, methods, holdout=Windows(held, "cpu"))
+    train(made)
+    for _ in range(2):  # And the same once more after a restart.
+        for number, method in enumerate(["gamma_net_sece", "gamma_net_dece"]):
+            model = copy.deepcopy(alone[number])
+            windows, outer = Windows(pieces(), "cpu"), Windows(held, "cpu")
+            Loop(model, create(method), windows, schedule, holdout=outer).run()
+            torch.testing.assert_close(
+                run_weights(made, number), weights(model), rtol=1e-3, atol=1e-4, msg=method
+            )
+        made.restart(copy.deepcopy(alone), seed=0)
+        train(made)
 
 
 def bert():
@@ -131,10 +150,14 @@ def test_a_restart_is_a_new_stack():
 
 def test_what_cannot_be_stacked_is_said():
     models, methods = parts()
-    with pytest.raises(InputError, match="7 models and 6 methods"):
+    with pytest.raises(InputError, match="8 models and 7 methods"):
         stack(models, methods[:-1])
+    host = create("cross_entropy")
+    host.on_device = False
     with pytest.raises(InputError, match="state on the host"):
-        stack(models[:1], [create("input_mixup")])
+        stack(models[:1], [host])
+    with pytest.raises(InputError, match="learns from held-out data"):
+        stack(models[:1], [create("gamma_net_sece")])
     other = Tagger(width=6)
     with pytest.raises(InputError, match="alike but for the head"):
         stack([models[0], other], methods[:2])

@@ -59,6 +59,7 @@ def finish(
         results = measure_run(
             made["valid"],
             made["test"],
+            recipe.maps,
             ood=made.get("ood"),
             shift=shifted,
             measure=entry_of(recipe.task).measure,

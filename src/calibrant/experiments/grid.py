@@ -100,6 +100,7 @@ def record_of(outcome: Outcome, about: dict[str, object]) -> Record:
     results = measure_run(
         outcome.valid,
         outcome.test,
+        outcome.recipe.maps,
         ood=outcome.ood,
         shift=outcome.shift,
         measure=entry_of(outcome.recipe.task).measure,

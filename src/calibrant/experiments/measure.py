@@ -118,7 +118,8 @@ def measure_run(
 ) -> dict[str, Any]:
     """``{map: {"valid": …, "test": …}}``, each map fitted on validation, and what it learned.
 
-    With ``ood``, the same of an out-of-domain part; with ``shift``, ``"shift": {name: …}`` of each.
+    With ``ood``, the same of an out-of-domain part; with ``shift``, ``"shift": {name: …}`` of each,
+    for the first two maps.
     ``outside`` are logits of what belongs to no class: ``"outside"`` then tells how well the
     confidence parts it from the test split.
     """
@@ -129,7 +130,7 @@ def measure_run(
         results[name] = {"valid": measure(fitted.transform(valid)), "test": measure(calibrated)}
         if ood is not None:
             results[name]["ood"] = measure(fitted.transform(ood))
-        if shift:
+        if shift and name in maps[:2]:
             results[name]["shift"] = {
                 other: measure(fitted.transform(part)) for other, part in shift.items()
             }

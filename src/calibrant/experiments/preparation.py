@@ -160,7 +160,10 @@ def _prepare(
     if held:
         order = np.random.default_rng(0).permutation(len(corpus.train))
         size = max(1, round(HELD_OUT * len(order)))
-        parts["held"] = [corpus.train[i] for i in sorted(order[:size].tolist())]
+        taken = [corpus.train[i] for i in sorted(order[:size].tolist())]
+        # All held-out batches are padded to one length, which the few longest would set.
+        longest = np.quantile([len(sentence) for sentence in taken], 0.95)
+        parts["held"] = [sentence for sentence in taken if len(sentence) <= longest]
         parts["train"] = [corpus.train[i] for i in sorted(order[size:].tolist())]
     pieces = {
         split: encode(sentences, corpus.labels, tokenizer, max_length)

@@ -55,13 +55,15 @@ def run_stack(
         check_cell(cell[0])
     data = _Trimmed(prepare(first, directory), first, directory)
     windows = Windows(data.train, device, data.padding)
+    held = None if data.held is None else Windows(data.held, device, data.padding)
     methods = [build_method(cell[0]) for cell in cells]
     stack: Stack | None = None
     for recipes in zip(*cells, strict=True):
         began = time.perf_counter()
         models = [trim_embeddings(build_model(recipe, data.whole), data.kept) for recipe in recipes]
         if stack is None:
-            stack = Stack(models, methods, windows, schedule_of(first), seed=recipes[0].seed)
+            schedule, seed = schedule_of(first), recipes[0].seed
+            stack = Stack(models, methods, windows, schedule, seed=seed, holdout=held)
         else:
             stack.restart(models, recipes[0].seed)
         for _ in stack.steps():
@@ -112,9 +114,11 @@ class _Trimmed:
             "test": whole.test,
             **shifted_tests(recipe, whole, directory),
         }
-        self.kept = occurring([whole.train, *parts.values()], whole.padding)
+        trained = [whole.train] if whole.held is None else [whole.train, whole.held]
+        self.kept = occurring([*trained, *parts.values()], whole.padding)
         self.padding = int(self.kept.searchsorted(whole.padding))
         self.train = renumber(whole.train, self.kept)
+        self.held = None if whole.held is None else renumber(whole.held, self.kept)
         self.evaluated = {name: renumber(part, self.kept) for name, part in parts.items()}
 
 
@@ -124,7 +128,8 @@ def _can_stack(recipe: Recipe) -> bool:
 
 
 def _body(recipe: Recipe) -> str:
-    """What is the same in all runs of a stack, as one word."""
+    """What is the same in all runs of a stack, as one word; a held-out part changes the batches."""
+    held = "held" if build_method(recipe).needs_holdout else "whole"
     head = {"head_width": 1, "head_depth": 0, "head_activation": "relu"}
     same = {"method": "cross_entropy", "method_options": {}, "seed": 0, **head}
-    return dataclasses.replace(recipe, **same).key  # type: ignore[arg-type]
+    return held + dataclasses.replace(recipe, **same).key  # type: ignore[arg-type]

@@ -26,6 +26,9 @@ class Method(nn.Module, ABC):
     needs_holdout: bool = False
     """Whether ``outer_step`` wants ``step.holdout``."""
 
+    on_device: bool = True
+    """Whether ``prepare`` and ``outer_step`` leave the host out: a CUDA graph can hold them."""
+
     def prepare(self, batch: Any) -> Any:
         """Change the batch before the forward pass (mixup); by default it stays as it is."""
         return batch
@@ -40,6 +43,9 @@ class Method(nn.Module, ABC):
 
     def outer_step(self, step: Step) -> None:
         """Update what the method itself learns: after backward, before the optimizer's step."""
+
+    def rewind(self) -> None:
+        """Forget, in place, what is neither a parameter, a buffer nor a random stream."""
 
     def forward(self, step: Step) -> Tensor:
         """``method(step)`` is ``method.loss(step)``."""

@@ -45,11 +45,21 @@ class GammaNet(nn.Module):
         rebuilt = (wide @ self.A).softmax(-1) @ self.A.T
         return (rebuilt @ self.W).squeeze(-1).abs() / self.temperature
 
+    def rewind(self) -> None:
+        """As it was drawn, in place."""
+        if self.A is not None and self.W is not None:
+            drawn = self._draw(len(self.A))
+            with torch.no_grad():
+                self.A.copy_(drawn[0])
+                self.W.copy_(drawn[1])
+
     def _build(self, width: int) -> None:
+        self.A, self.W = (nn.Parameter(values) for values in self._draw(width))
+
+    def _draw(self, width: int) -> tuple[Tensor, Tensor]:
         generator = torch.Generator().manual_seed(self.seed)
-        scale = width**-0.5
-        self.A = nn.Parameter(scale * torch.randn(width, self.clusters, generator=generator))
-        self.W = nn.Parameter(torch.randn(width, 1, generator=generator))
+        first = width**-0.5 * torch.randn(width, self.clusters, generator=generator)
+        return first, torch.randn(width, 1, generator=generator)
 
     def _load_from_state_dict(self, state_dict: Any, prefix: str, *rest: Any) -> None:
         # The width is known from the saved weights, before any features have come.

@@ -126,12 +126,30 @@ class MetaRegularization(Method):
         return {"optimizer": self._optimizer_state if made is None else made.state_dict()}
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
-        """Continue γ-Net's optimizer."""
-        self._optimizer, self._optimizer_state = None, state["optimizer"]
+        """Continue γ-Net's optimizer, in place where it has begun: a CUDA graph holds it."""
+        saved = state["optimizer"]
+        if self._optimizer is None or not saved or not self._optimizer.state:
+            self._optimizer, self._optimizer_state = None, saved
+            return
+        for number, values in enumerate(self._optimizer.state.values()):
+            for name, value in values.items():
+                value.copy_(saved["state"][number][name])
+
+    def rewind(self) -> None:
+        """γ-Net and its optimizer as before the first step."""
+        self.gamma_net.rewind()
+        if self._optimizer is not None:
+            for values in self._optimizer.state.values():
+                for value in values.values():
+                    value.zero_()
 
     def _adam(self) -> torch.optim.Adam:
         if self._optimizer is None:
-            self._optimizer = torch.optim.Adam(self.gamma_net.parameters(), lr=self.learning_rate)
+            parameters = list(self.gamma_net.parameters())
+            on_cuda = parameters[0].is_cuda
+            self._optimizer = torch.optim.Adam(
+                parameters, lr=self.learning_rate, capturable=on_cuda
+            )
             if self._optimizer_state is not None:
                 self._optimizer.load_state_dict(self._optimizer_state)
         return self._optimizer

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -46,13 +45,14 @@ class _Mixup(Around):
 
     def _draw(self, labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """λ, the partner of each row, and the partners' labels."""
-        generator = self.stream.generator(torch.device("cpu"))
-        seed = int(torch.randint(2**62, (), generator=generator))
-        share = np.random.default_rng(seed).beta(self.alpha, self.alpha)
-        partner = torch.randperm(len(labels), generator=generator).to(labels.device)
+        # All of it on the labels' device, so that a CUDA graph draws anew at each replay.
+        device = labels.device
+        generator = self.stream.generator(device)
+        concentration = torch.full((2,), self.alpha, device=device)
+        share = torch._sample_dirichlet(concentration, generator=generator)[0]  # Beta(α, α)
+        partner = torch.rand(len(labels), device=device, generator=generator).argsort()
         both = (labels != IGNORED) & (labels[partner] != IGNORED)
-        shared = torch.tensor(share, dtype=torch.float32, device=labels.device)
-        self._drawn = shared, partner, labels[partner].where(both, labels)
+        self._drawn = share, partner, labels[partner].where(both, labels)
         self._both = both
         return self._drawn
 

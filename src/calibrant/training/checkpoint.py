@@ -15,7 +15,6 @@ import torch
 from torch import Tensor, nn
 
 from calibrant.errors import InputError
-from calibrant.methods.around import Around
 from calibrant.methods.base import Method
 from calibrant.methods.stream import Stream
 from calibrant.outputs import new_file
@@ -25,11 +24,13 @@ __all__ = [
     "method_state",
     "method_streams",
     "method_tensors",
+    "on_host",
     "optimizer_state",
     "read_checkpoint",
     "restore_method",
     "restore_optimizer",
     "restore_tensors",
+    "rewind_method",
     "write_checkpoint",
 ]
 
@@ -56,14 +57,39 @@ def read_checkpoint(path: Path, device: str | torch.device = "cpu") -> dict[str,
 def is_static(method: Method) -> bool:
     """Whether all that changes in ``method`` lies in tensors and random streams that stay.
 
-    Counters and averages in Python attributes, and work on the host in ``prepare`` or
-    ``outer_step``, would be frozen by a CUDA graph.
+    Counters and averages in Python attributes, and work on the host, would be frozen by a CUDA
+    graph. State of another kind, an optimizer's, stays where the method can rewind it in place;
+    beside random streams it does not, for loading it would replace their generators.
     """
     parts = [part for part in method.modules() if not isinstance(part, Stream)]
-    plain = all(type(part).get_extra_state is nn.Module.get_extra_state for part in parts)
-    passive = (Method.prepare, Around.prepare)
-    prepares = any(isinstance(p, Method) and type(p).prepare not in passive for p in parts)
-    return plain and not prepares and not method.needs_holdout
+    more = [part for part in parts if _has_more(part)]
+    kept = not more or (all(map(_rewinds, more)) and not any(method_streams(method)))
+    return kept and all(part.on_device for part in parts if isinstance(part, Method))
+
+
+def _has_more(part: nn.Module) -> bool:
+    """Whether it has state beyond parameters, buffers and random streams."""
+    return type(part).get_extra_state is not nn.Module.get_extra_state
+
+
+def _rewinds(part: nn.Module) -> bool:
+    return isinstance(part, Method) and type(part).rewind is not Method.rewind
+
+
+def _in_place(method: Method) -> bool:
+    """Whether parameters, buffers and random streams are all that its state consists of."""
+    parts = (part for part in method.modules() if not isinstance(part, Stream))
+    return is_static(method) and not any(_has_more(part) for part in parts)
+
+
+def rewind_method(method: Method, fresh: Method) -> None:
+    """Put a static method back to the state of ``fresh``, in place."""
+    start = method_tensors(fresh)
+    current = {name: value for name, value in method_tensors(method).items() if name in start}
+    restore_tensors(current, start)
+    for part in method.modules():
+        if isinstance(part, Method):
+            part.rewind()
 
 
 def method_streams(method: Method) -> Iterator[Stream]:
@@ -81,7 +107,7 @@ def method_tensors(method: nn.Module) -> dict[str, Tensor]:
 
 def method_state(method: Method, device: torch.device) -> dict[str, Any]:
     """What :func:`restore_method` takes."""
-    if not is_static(method):
+    if not _in_place(method):
         return {"whole": copy.deepcopy(method.state_dict())}
     streams = [stream.generator(device).get_state() for stream in method_streams(method)]
     return {"tensors": method_tensors(method), "streams": streams}
@@ -96,6 +122,19 @@ def restore_method(method: Method, state: Mapping[str, Any], device: torch.devic
     restore_tensors(method_tensors(method), state["tensors"])
     for stream, saved in zip(method_streams(method), state["streams"], strict=True):
         stream.generator(device).set_state(saved.cpu())
+
+
+def on_host(state: Any) -> Any:
+    """The same with every tensor copied to the host.
+
+    >>> on_host({"a": [torch.ones(1), 2]})
+    {'a': [tensor([1.]), 2]}
+    """
+    if isinstance(state, Tensor):
+        return state.detach().cpu().clone()
+    if isinstance(state, Mapping):
+        return {name: on_host(value) for name, value in state.items()}
+    return [on_host(value) for value in state] if isinstance(state, (list, tuple)) else state
 
 
 def restore_tensors(current: Mapping[str, Tensor], saved: Mapping[str, Tensor]) -> None:

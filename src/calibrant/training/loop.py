@@ -15,14 +15,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from calibrant.errors import InputError
 from calibrant.methods.base import Method
 from calibrant.predictions import IGNORED
-from calibrant.training import checkpoint
+from calibrant.training import checkpoint, processes
 from calibrant.training.compiled import as_written
 from calibrant.training.generators import drawing_from
 from calibrant.training.planned import Planned, rewind_optimizer
@@ -40,6 +39,9 @@ class Loop(Planned):
     :meth:`steps` yields after each step has been queued; nothing waits for the device. ``holdout``
     is the held-out part of the training split, for methods that learn from it. A method with state
     on the host (see :func:`~calibrant.training.checkpoint.is_static`) runs without a graph.
+
+    Where ``torch.distributed`` runs several processes, each takes its share of every batch, and
+    gradients are added up to those of the whole (:mod:`calibrant.training.processes`); no graph.
     """
 
     def __init__(
@@ -53,18 +55,18 @@ class Loop(Planned):
         graph: bool | None = None,
         holdout: Rows | None = None,
     ) -> None:
-        super().__init__(windows, schedule)
-        if method.needs_holdout != (holdout is not None):
-            needs = "learns" if method.needs_holdout else "does not learn"
-            raise InputError(f"{type(method).__name__} {needs} from held-out data: holdout=…")
-        self.holdout = holdout
+        super().__init__(windows, schedule, [method], holdout)
+        if processes.world() > 1 and (graph or holdout is not None):
+            what = "captures no graph" if graph else f"cannot train {type(method).__name__}"
+            raise InputError(f"The lean loop {what} in several processes: run it in one.")
+        processes.check_shares(schedule.batch, schedule.accumulate)
         self.model, self.method = model.to(self.device), method.to(self.device)
         self.loss = torch.zeros((), device=self.device)
         self.optimizer = schedule.optimizer(self.model, self.learning_rate)
         self.tap = attach(model, method)
         self._fresh = copy.deepcopy(method)
         self._plan(seed)
-        cuda = self.device.type == "cuda"
+        cuda = self.device.type == "cuda" and processes.world() == 1
         if checkpoint.is_static(method) and (cuda if graph is None else graph):
             with self.on_stream(), drawing_from(self.random):
                 self._capture(seed)
@@ -102,10 +104,27 @@ class Loop(Planned):
             "position": self.position,
             "done": self.done,
             "loss": self.loss,
+            "processes": processes.gather(self._own_state()),
         }
+
+    def _own_state(self) -> dict[str, Any]:
+        """What differs between processes, on the host."""
+        if processes.world() == 1:
+            return {}  # It is all in the state itself.
+        method = checkpoint.method_state(self.method, self.device)
+        own = {"random": self.random.get_state(), "method": method, "loss": self.loss}
+        copied: dict[str, Any] = checkpoint.on_host(own)
+        return copied
 
     def load(self, state: Mapping[str, Any]) -> None:
         """Go on from a saved state of a loop over the same windows, schedule and seed."""
+        others = state.get("processes", [{}])
+        if len(others) != processes.world():
+            raise InputError(
+                f"The checkpoint is that of {len(others)} process(es), and here run "
+                f"{processes.world()}: go on with as many."
+            )
+        state = {**state, **others[processes.rank()]}
         with self.on_stream():
             checkpoint.restore_tensors(self.model.state_dict(), state["model"])
             checkpoint.restore_optimizer(self.optimizer, state["optimizer"])
@@ -133,21 +152,16 @@ class Loop(Planned):
     def evaluating(self) -> Iterator[None]:
         """The model in evaluation mode, after the steps queued so far; between two steps."""
         self.wait()
+        processes.match_buffers(self.model)
         self.model.eval()
         with self.on_stream(), self.tap.pause():
             yield
         self.model.train()
 
-    def _plan(self, seed: int) -> None:
-        super()._plan(seed)
-        if self.holdout is not None:
-            shape = (len(self.order), self.schedule.batch)
-            drawn = np.random.default_rng([seed, 1]).integers(len(self.holdout), size=shape)
-            self.held_rows = torch.as_tensor(drawn, device=self.device)
-
     def _step(self, length: int) -> None:
         rows = self._next_rows(length)
-        parts = [self.windows.batch(r, length) for r in rows.chunk(self.schedule.accumulate)]
+        own = processes.share_of(rows).chunk(self.schedule.accumulate)
+        parts = [self.windows.batch(r, length) for r in own]
         self._set_learning_rate()
         self._zero_grad()
         for step in self._forward(parts):
@@ -156,6 +170,8 @@ class Loop(Planned):
             self.loss.add_(loss.detach())
         if self.holdout is not None:
             self.method.outer_step(replace(step, holdout=self._holdout_step(self.holdout)))
+        if processes.world() > 1:
+            processes.add_up_gradients(self.model.parameters())
         self.schedule.clip_gradient(self.model.parameters())
         self.optimizer.step()
 
@@ -165,8 +181,9 @@ class Loop(Planned):
     def _forward(self, parts: list[dict[str, Tensor]]) -> Iterator[Step]:
         """The step of each part of a batch, whose losses add up to that of the whole batch."""
         several: dict[str, Any] = {}
-        if len(parts) > 1:
-            several["num_items"] = sum((part["labels"] != IGNORED).sum() for part in parts)
+        if len(parts) * processes.world() > 1:
+            kept = torch.stack([(part["labels"] != IGNORED).sum() for part in parts]).sum()
+            several["num_items"] = processes.add_up(kept)
         for number, part in enumerate(parts, start=1):
             inputs = dict(self.method.prepare(part))
             labels = inputs.pop("labels")
@@ -178,7 +195,7 @@ class Loop(Planned):
 
     @torch.no_grad()
     def _holdout_step(self, holdout: Rows) -> Step:
-        inputs = holdout.batch(self.held_rows[self.number], holdout.longest)
+        inputs = self._held_batch(holdout)
         labels = inputs.pop("labels")
         self.model.eval()
         with self.autocast(), as_written():
@@ -189,8 +206,7 @@ class Loop(Planned):
     def _rewind(self, weights: Mapping[str, Tensor]) -> None:
         checkpoint.restore_tensors(self.model.state_dict(), weights)
         if checkpoint.is_static(self.method):
-            fresh = checkpoint.method_tensors(self._fresh)
-            checkpoint.restore_tensors(checkpoint.method_tensors(self.method), fresh)
+            checkpoint.rewind_method(self.method, self._fresh)
         else:
             self.tap.remove()
             self.method = copy.deepcopy(self._fresh)

@@ -7,10 +7,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
+from calibrant.errors import InputError
 from calibrant.methods.base import Method
+from calibrant.methods.stream import rank
 from calibrant.training import checkpoint
 from calibrant.training.generators import drawing_from
 from calibrant.training.schedule import Schedule
@@ -28,9 +31,20 @@ class Planned(ABC):
     :attr:`methods`, :meth:`weights`) and how everything goes back to the start (:meth:`_rewind`).
     """
 
-    def __init__(self, windows: Rows, schedule: Schedule) -> None:
+    def __init__(
+        self,
+        windows: Rows,
+        schedule: Schedule,
+        methods: Sequence[Method],
+        holdout: Rows | None = None,
+    ) -> None:
         schedule.check()
+        for method in methods:
+            if method.needs_holdout != (holdout is not None):
+                needs = "learns" if method.needs_holdout else "does not learn"
+                raise InputError(f"{type(method).__name__} {needs} from held-out data: holdout=…")
         self.device, self.windows, self.schedule = windows.device, windows, schedule
+        self.holdout = holdout
         if schedule.dtype != "float32":  # For the whole process: torch has no narrower switch.
             torch.set_float32_matmul_precision("high")
         cuda = self.device.type == "cuda"
@@ -40,6 +54,7 @@ class Planned(ABC):
         self.done, self.learning_rate = (torch.zeros((), device=self.device) for _ in range(2))
         self.rows: dict[int, Tensor] = {}
         self.position: dict[int, Tensor] = {}
+        self.held_rows: Tensor | None = None
         self.order: list[int] = []
         self.number = 0  # steps queued
         self.replays: dict[int, torch.cuda.CUDAGraph] = {}
@@ -128,7 +143,12 @@ class Planned(ABC):
             table = torch.as_tensor(rows, device=self.device)
             self.rows.setdefault(length, table).copy_(table)
             self.position.setdefault(length, torch.zeros(1, dtype=torch.long, device=self.device))
-        self.random.manual_seed(seed)
+        if self.holdout is not None:
+            shape = (len(self.order), self.schedule.batch)
+            drawn = np.random.default_rng([seed, 1]).integers(len(self.holdout), size=shape)
+            table = torch.as_tensor(drawn, device=self.device)
+            self.held_rows = table if self.held_rows is None else self.held_rows.copy_(table)
+        self.random.manual_seed(_seed_of_rank(seed))
         for method in self.methods:
             for stream in checkpoint.method_streams(method):
                 stream.restart(seed, self.device)
@@ -139,6 +159,12 @@ class Planned(ABC):
         rows = self.rows[length].index_select(0, position)[0]
         position.add_(1).remainder_(len(self.rows[length]))
         return rows
+
+    def _held_batch(self, holdout: Rows) -> dict[str, Tensor]:
+        """The held-out batch of the step whose learning rate was set last."""
+        assert self.held_rows is not None
+        rows = self.held_rows.index_select(0, self.done.long().view(1) - 1)[0]
+        return holdout.batch(rows, holdout.longest)
 
     def _set_learning_rate(self) -> None:
         share = self.schedule.share(self.done, len(self.order))
@@ -170,6 +196,12 @@ class Planned(ABC):
         for value in (*self.position.values(), self.done):
             value.zero_()
         self.number = 0
+
+
+def _seed_of_rank(seed: int) -> int:
+    """Each process draws other numbers; the first those that a process by itself draws."""
+    mixed = np.random.SeedSequence([seed, rank()])
+    return int(mixed.generate_state(1)[0]) if rank() else seed
 
 
 def rewind_optimizer(optimizer: torch.optim.Optimizer) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -24,8 +25,9 @@ from calibrant.training.head import find_head
 from calibrant.training.planned import Planned, rewind_optimizer
 from calibrant.training.schedule import Schedule
 from calibrant.training.stacked_attention import StackedAttention
+from calibrant.training.step import Step
 from calibrant.training.tap import attach
-from calibrant.training.windows import Windows
+from calibrant.training.windows import Rows
 
 __all__ = ["Stack"]
 
@@ -43,13 +45,14 @@ class Stack(Planned):
         self,
         models: Sequence[nn.Module],
         methods: Sequence[Method],
-        windows: Windows,
+        windows: Rows,
         schedule: Schedule,
         *,
         seed: int = 0,
         graph: bool | None = None,
+        holdout: Rows | None = None,
     ) -> None:
-        super().__init__(windows, schedule)
+        super().__init__(windows, schedule, methods, holdout)
         if not models or len(models) != len(methods):
             raise InputError(f"{len(models)} models and {len(methods)} methods do not make pairs.")
         for method in methods:
@@ -125,11 +128,29 @@ class Stack(Planned):
         labels = inputs.pop("labels")
         self._set_learning_rate()
         self._zero_grad()
+        for run in self.runs:  # Mixup draws; what a stack's methods change is the head's input.
+            run.method.prepare({**inputs, "labels": labels})
         features = self._features(inputs)
-        losses = [run.measure(f, labels) for run, f in zip(self.runs, features, strict=True)]
+        steps = [run.step(f, labels) for run, f in zip(self.runs, features, strict=True)]
+        losses = [run.method.loss(step) for run, step in zip(self.runs, steps, strict=True)]
         torch.autograd.backward(losses)
+        if self.holdout is not None:
+            self._outer_steps(self.holdout, steps)
+        for run, loss in zip(self.runs, losses, strict=True):
+            run.loss.add_(loss.detach())
         for number, run in enumerate(self.runs):
             run.update([value.grad for value in self.stacked.values()], number)
+
+    def _outer_steps(self, holdout: Rows, steps: Sequence[Step]) -> None:
+        inputs = self._held_batch(holdout)
+        labels = inputs.pop("labels")
+        with torch.no_grad():
+            self.train(False)
+            features = self._features(inputs)
+            held = [run.step(f, labels) for run, f in zip(self.runs, features, strict=True)]
+            self.train()
+        for run, step, other in zip(self.runs, steps, held, strict=True):
+            run.method.outer_step(replace(step, holdout=other))
 
     def _zero_grad(self) -> None:
         for value in self.stacked.values():
@@ -172,16 +193,14 @@ class _Run(nn.Module):
         )
         self.optimizer = schedule.optimizer(nn.ParameterList(self.clipped), stack.learning_rate)
 
-    def measure(self, features: Tensor, labels: Tensor) -> Tensor:
-        loss = self.method.loss(self.tap.step(self.head(features), labels))
-        self.loss.add_(loss.detach())
-        return loss
+    def step(self, features: Tensor, labels: Tensor) -> Step:
+        return self.tap.step(self.head(features), labels)
 
     def update(self, gradients: Sequence[Tensor | None], number: int) -> None:
         """Clip this run's gradients by their own norm and take a step."""
         for parameter, gradient in zip(self.encoder, gradients, strict=True):
             parameter.grad = None if gradient is None else gradient[number]
-        nn.utils.clip_grad_norm_(self.clipped, self.schedule.clip, foreach=True)
+        self.schedule.clip_gradient(self.clipped)
         self.optimizer.step()
 
     def evaluate(self, features: Tensor) -> Tensor:
@@ -190,8 +209,7 @@ class _Run(nn.Module):
         return logits
 
     def rewind(self) -> None:
-        fresh = checkpoint.method_tensors(self.fresh)
-        checkpoint.restore_tensors(checkpoint.method_tensors(self.method), fresh)
+        checkpoint.rewind_method(self.method, self.fresh)
         rewind_optimizer(self.optimizer)
         self.loss.zero_()
 
