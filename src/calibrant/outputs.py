@@ -9,7 +9,10 @@ from pathlib import Path
 
 from calibrant.errors import InputError
 
-__all__ = ["check_writable", "make_folder", "new_file"]
+__all__ = ["HALF_A_CHARACTER", "check_writable", "make_folder", "new_file"]
+
+# What a lone surrogate is, which Python's text may hold and no encoding of it.
+HALF_A_CHARACTER = "a name or text holds half of a character (a lone surrogate); correct it"
 
 
 def check_writable(
@@ -66,5 +69,7 @@ def new_file(path: str | os.PathLike[str], *, overwrite: bool = False) -> Iterat
         unfinished.replace(target)
     except OSError as error:
         raise InputError(f"{target} cannot be written: {error.strerror}.") from None
+    except UnicodeError:
+        raise InputError(f"{target} cannot be written: {HALF_A_CHARACTER}.") from None
     finally:
         unfinished.unlink(missing_ok=True)

@@ -48,7 +48,8 @@ class Predictions:
     ``scores`` has shape (n, K) and keeps its type and device (NumPy array or torch tensor);
     ``labels`` has shape (n,); ``groups`` holds columns of n values each (sentence, position,
     fold, …), as NumPy arrays; ``label_names`` holds K names. The record is frozen, but arrays are
-    not copied: who changes them in place afterwards changes what was checked.
+    not copied: who changes them in place afterwards changes what was checked. ``rows`` holds the
+    place of each example before the drop, or None where nothing was dropped.
 
     >>> p = Predictions.from_logits([[2.0, 0.0], [0.0, 1.0], [3.0, 0.0]], [0, 0, -100])
     >>> p
@@ -64,6 +65,7 @@ class Predictions:
     label_names: tuple[str, ...] | None = None
     groups: Mapping[str, np.ndarray] = field(default_factory=dict)
     ignored: int = 0
+    rows: np.ndarray | None = None
 
     @classmethod
     def from_logits(
@@ -117,18 +119,19 @@ class Predictions:
         check_shapes(self.kind, self.scores, self.labels, self.label_names, self.groups)
         labels = labels_beside(self.labels, self.scores)
         groups = {name: group_column(name, column) for name, column in self.groups.items()}
-        scores, kept = self.scores, labels != IGNORED
+        scores, rows, kept = self.scores, self.rows, labels != IGNORED
         dropped = int(labels.shape[0]) - int(kept.sum())
         if dropped:
             scores, labels = scores[kept], labels[kept]
             keep = to_numpy(kept)
             groups = {name: column[keep] for name, column in groups.items()}
+            rows = keep.nonzero()[0] if rows is None else rows[keep]
         try:
             check_labels(labels, self.classes)
             (check_logits if self.kind == "logits" else check_probabilities)(scores)
         except RowError as error:  # Its rows are numbered after the drop, the user's before.
             raise RowError(error.message, int(to_numpy(kept).nonzero()[0][error.row])) from None
-        values = {"scores": scores, "labels": labels, "groups": groups}
+        values = {"scores": scores, "labels": labels, "groups": groups, "rows": rows}
         for name, value in {**values, "ignored": self.ignored + dropped}.items():
             object.__setattr__(self, name, value)  # Frozen for everybody but the constructor.
 
@@ -154,7 +157,8 @@ class Predictions:
         scores = join_arrays([part.scores for part in parts])
         labels = join_arrays([part.labels for part in parts])
         ignored = sum(part.ignored for part in parts)
-        return _checked(scores, labels, first.kind, first.label_names, groups, ignored)
+        rows = _joined_rows(parts)
+        return _checked(scores, labels, first.kind, first.label_names, groups, ignored, rows)
 
     @classmethod
     def read(
@@ -193,7 +197,8 @@ class Predictions:
     def __getitem__(self, rows: Any) -> Predictions:
         """The predictions of some rows: a slice, a mask or an array of indices.
 
-        ``ignored`` counts what was dropped when the whole was made, so a part starts from 0.
+        ``ignored`` and ``rows`` are about what was dropped when the whole was made, so a part
+        starts without.
         """
         if isinstance(rows, (int, np.integer)):
             if not -len(self) <= rows < len(self):  # Also what ends a loop over the rows.
@@ -262,10 +267,11 @@ def _checked(
     label_names: tuple[str, ...] | None,
     groups: Mapping[str, np.ndarray],
     ignored: int,
+    row_numbers: np.ndarray | None = None,
 ) -> Predictions:
     """A part, or the sum, of what has been checked: it is not checked again."""
     made = object.__new__(Predictions)
-    values = (scores, labels, kind, label_names, groups, ignored)
+    values = (scores, labels, kind, label_names, groups, ignored, row_numbers)
     for name, value in zip(Predictions.__dataclass_fields__, values, strict=True):
         object.__setattr__(made, name, value)
     return made
@@ -277,6 +283,16 @@ def _rows(array: Array, index: Any) -> Array:
 
         return array[torch.as_tensor(index, device=array.device)]
     return array[index]
+
+
+def _joined_rows(parts: Sequence[Predictions]) -> np.ndarray | None:
+    """The rows of the parts one after the other, where something was dropped from any."""
+    if all(part.rows is None for part in parts):
+        return None
+    sizes = [len(part) + part.ignored for part in parts]
+    starts = np.cumsum([0, *sizes])
+    given = (np.arange(len(part)) if part.rows is None else part.rows for part in parts)
+    return np.concatenate([rows + start for rows, start in zip(given, starts, strict=False)])
 
 
 def _check_same(first: Predictions, part: Predictions) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from calibrant import InputError, Predictions
 from calibrant.audit import audit
+from calibrant.files import stream
 from calibrant.metrics import (
     accumulate,
     accuracy,
@@ -160,7 +161,9 @@ def test_long_text_in_a_group():
     ("settings", "says"),
     [
         ({"seed": -1}, "seed of at least 0, got -1"),
-        ({"bootstrap": -1}, "at least 1 replicate, got -1"),
+        ({"bootstrap": -1}, "at least 20 bootstrap replicates, got -1"),
+        ({"bootstrap": 1}, "at least 20 bootstrap replicates, got 1"),
+        ({"bootstrap": 20, "level": 0.99}, "at least 100 bootstrap replicates, got 20"),
         ({"level": 95}, "between 0 and 1, got 95"),
         ({"bins": 10**9}, "at most 10,000 bins"),
     ],
@@ -196,6 +199,27 @@ def test_mistakes_are_the_most_confident_ones():
     for mistake in state.mistakes:
         assert probabilities[mistake.row].max() == pytest.approx(mistake.confidence)
         assert str(p.labels[mistake.row]) == mistake.label != mistake.predicted
+
+
+def test_mistakes_are_numbered_as_in_the_file_with_its_ignored_rows(tmp_path):
+    labels = np.array([-100, 0, -100, 1, 0, 0, -100, 1, 0, 0])
+    scores = np.array([[0.9, 0.1]] * 3 + [[0.8, 0.2]] * 4 + [[0.7, 0.3]] * 3)
+    path = tmp_path / "p.csv"
+    rows = [f"{a},{b},{label}" for (a, b), label in zip(scores, labels, strict=True)]
+    path.write_text("\n".join(["probabilities_0,probabilities_1,label", *rows]) + "\n")
+    whole = Predictions.from_probabilities(scores, labels)
+    for source in (whole, stream(path), stream(path, rows=3), stream(path, rows=1)):
+        assert [m.row for m in audit(source, bootstrap=0).mistakes] == [3, 7]
+    read = Predictions.concatenate(stream(path, rows=2))
+    assert read.rows.tolist() == whole.rows.tolist() == [1, 3, 4, 5, 7, 8, 9]
+    calibrated = read.with_scores(np.sqrt(read.scores), "logits")
+    assert [m.row for m in audit(calibrated, bootstrap=0).mistakes] == [3, 7]
+
+
+def test_one_empty_bin_is_told_in_the_singular():
+    p = Predictions.from_probabilities([0.95, 0.6], [1, 1])
+    for bins, told in ((2, "1 of 2 bins is empty"), (4, "2 of 4 bins are empty")):
+        assert any(s.startswith(told) for s in audit(p, bins=bins, bootstrap=0).verdict)
 
 
 def test_nothing_to_audit():

@@ -82,6 +82,13 @@ def test_content_is_plain(tmp_path):
     assert (tmp_path / "map.json").stat().st_size < 2000
 
 
+@pytest.mark.parametrize("name", ["map", "map.txt", "map.JSON", "map.onnx"])
+def test_a_suffix_that_says_no_format_is_refused(tmp_path, name):
+    calibrator = quiet_fit(Temperature(), overconfident())
+    with pytest.raises(InputError, match=r"a map is saved as \.json or \.safetensors, got"):
+        calibrator.save(tmp_path / name)
+
+
 def test_large_maps_go_to_safetensors(tmp_path):
     calibrator = Matrix(most_classes=400)
     calibrator._restore(

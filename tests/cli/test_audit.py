@@ -75,7 +75,7 @@ def test_json_has_no_constants_that_json_lacks(tmp_path, capsys):
         [[1.0, 0.0], [0.4, 0.6]], [1, 1], groups={"x": [np.inf, np.nan]}
     )
     p.write(tmp_path / "p.npz")
-    assert main(["audit", str(tmp_path / "p.npz"), "--json", "--bootstrap", "5"]) == 0
+    assert main(["audit", str(tmp_path / "p.npz"), "--json", "--bootstrap", "20"]) == 0
     document = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)["audit"]
     assert document["mistakes"][0]["groups"] == {"x": "inf"}
 

@@ -89,6 +89,14 @@ def test_two_classes_of_one_name(tmp_path: Path) -> None:
         read(tmp_path / "q.npz")
 
 
+@pytest.mark.parametrize("suffix", ["csv", "csv.gz", "jsonl", "parquet"])
+def test_half_a_character_is_refused_and_nothing_left(tmp_path: Path, suffix: str) -> None:
+    p = Predictions.from_logits(np.eye(2), [0, 1], groups={"text": ["x\udc00", "y"]})
+    with pytest.raises(InputError, match=r"half of a character \(a lone surrogate\)"):
+        p.write(tmp_path / f"p.{suffix}")
+    assert not list(tmp_path.iterdir())
+
+
 def test_fingerprints(tmp_path: Path) -> None:
     paths = [tmp_path / "a.csv", tmp_path / "b.csv"]
     contents = [b"x" * 3_000_001, b""]

@@ -61,7 +61,6 @@ class Collector:
         """Add one chunk."""
         if self.state is None:
             self._start(chunk)
-        self.ignored += chunk.ignored
         block = assign_blocks(chunk, self.by, self.blocks, start=self.rows)
         self._add_state(chunk, block)
         confidence, predicted, correct = top_label(chunk)
@@ -72,7 +71,7 @@ class Collector:
             self._add_sentences(self._sentences.whole(chunk))
         if self.pixels is not None:
             self.pixels.add(chunk, block)
-        self.rows += len(chunk)
+        self.rows, self.ignored = self.rows + len(chunk), self.ignored + chunk.ignored
 
     def finish(self) -> None:
         """Add what waited for the end of its sentence."""
@@ -129,10 +128,10 @@ class Collector:
     ) -> None:
         wrong = np.flatnonzero(~correct)
         worst = wrong[np.argsort(-confidence[wrong], kind="stable")[: self.mistakes_shown]]
-        labels = to_numpy(chunk.labels)
+        labels, before = to_numpy(chunk.labels), self.rows + self.ignored
         self.mistakes += [
             Mistake(
-                self.rows + int(row),
+                before + int(row if chunk.rows is None else chunk.rows[row]),
                 float(confidence[row]),
                 chunk.names[predicted[row]],
                 chunk.names[labels[row]],

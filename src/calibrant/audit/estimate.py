@@ -25,7 +25,7 @@ class Estimator:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        check_bootstrap(self.replicates or 1, self.level, self.seed)
+        check_bootstrap(self.replicates or 10**9, self.level, self.seed)  # None is always enough.
 
     def __call__(self, name: str, title: str, metric: Callable[..., Any], *source: Any) -> Measure:
         """``metric`` of the whole of each source, with the interval over their blocks."""

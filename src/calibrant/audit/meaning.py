@@ -121,8 +121,8 @@ def verdict(state: CalibrationState, classes: Sequence[ClassRow]) -> tuple[str, 
     empty = int((state.top_count == 0).sum())
     top = state.top_count[-1] / state.n
     sentences.append(
-        f"{empty} of {state.bins.count} bins are empty; {percent(float(top))} of the examples "
-        "lie in the most confident one."
+        f"{empty} of {state.bins.count} bins {'is' if empty == 1 else 'are'} empty; "
+        f"{percent(float(top))} of the examples lie in the most confident one."
     )
     if state.ignored:
         were = "example labelled −100 was" if state.ignored == 1 else "examples labelled −100 were"

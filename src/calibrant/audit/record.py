@@ -44,7 +44,7 @@ class ClassRow:
 
 @dataclass(frozen=True)
 class Mistake:
-    """A wrong prediction: its row in the file (ignored rows not counted), groups and confidence."""
+    """A wrong prediction: its row in the file (from 0, ignored rows count), groups, confidence."""
 
     row: int
     confidence: float

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from calibrant.errors import InputError
 from calibrant.extras import require
 from calibrant.outputs import check_writable, new_file
 
-__all__ = ["FORMAT", "load", "save"]
+__all__ = ["FORMAT", "check_suffix", "load", "save"]
 
 FORMAT = 1  # Readers know every format up to this one.
 _LARGE = 1 << 20  # Bytes of arrays from which on the file must be safetensors.
@@ -25,10 +26,10 @@ def save(calibrator: Calibrator, path: str | Path, *, overwrite: bool = False) -
     """Write a fitted map; floats round-trip exactly.
 
     A path that ends in ``.safetensors`` holds the arrays in binary and the rest in its header
-    (extra ``files``); any other path is JSON, for maps of up to 1 MB of arrays. The file appears
-    whole or not at all, and one that exists stays unless ``overwrite``.
+    (extra ``files``), one that ends in ``.json`` is JSON, for maps of up to 1 MB of arrays. The
+    file appears whole or not at all, and one that exists stays unless ``overwrite``.
     """
-    path = check_writable(path, overwrite=overwrite)
+    path = check_writable(check_suffix(path), overwrite=overwrite)
     learned = {name: np.asarray(value) for name, value in calibrator.learned().items()}
     header = _header(calibrator)
     size = sum(value.nbytes for value in learned.values())
@@ -44,6 +45,14 @@ def save(calibrator: Calibrator, path: str | Path, *, overwrite: bool = False) -
         content = (json.dumps({**header, "learned": values}, indent=1) + "\n").encode()
     with new_file(path, overwrite=overwrite) as unfinished:
         unfinished.write_bytes(content)
+
+
+def check_suffix(path: str | Path, known: Sequence[str] = (".json", ".safetensors")) -> Path:
+    """The path, if its suffix says how a map is saved."""
+    path = Path(path)
+    if path.suffix not in known:
+        raise InputError(f"{path}: a map is saved as {' or '.join(known)}, got '{path.suffix}'.")
+    return path
 
 
 def load(path: str | Path) -> Calibrator:

@@ -54,10 +54,12 @@ def add_parser(commands: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Fit the map, save it, and say what it gained."""
     from calibrant.calibrators import CalibrationWarning
+    from calibrant.calibrators.saving import check_suffix
     from calibrant.files import expand
     from calibrant.outputs import check_writable
 
     # Before the work, not after it.
+    check_suffix(args.output, (".json", ".safetensors", ".onnx"))
     check_writable(args.output, overwrite=args.overwrite, inputs=expand(args.files))
     calibrator = _calibrator(args.method, args.set)
     valid = read_with_progress(args.files, args)

@@ -17,7 +17,7 @@ from calibrant.files.npz import write_npz
 from calibrant.files.parquet import write_parquet
 from calibrant.files.paths import suffix
 from calibrant.files.safetensors import write_safetensors
-from calibrant.outputs import new_file
+from calibrant.outputs import HALF_A_CHARACTER, new_file
 from calibrant.predictions import Predictions
 
 __all__ = ["write"]
@@ -93,5 +93,7 @@ def _write_shards(parts: Iterable[Predictions], folder: Path) -> None:
         unfinished.replace(folder)
     except OSError as error:
         raise InputError(f"{folder} cannot be written: {error.strerror}.") from None
+    except UnicodeError:
+        raise InputError(f"{folder} cannot be written: {HALF_A_CHARACTER}.") from None
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)

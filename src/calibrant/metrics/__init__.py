@@ -11,7 +11,7 @@ from calibrant.metrics.bootstrap import interval, replicate
 from calibrant.metrics.borders import near_border
 from calibrant.metrics.chance import chance_ece
 from calibrant.metrics.confidences import Confidences, confidences, top_label
-from calibrant.metrics.entities import entity_confidences, entity_state, without_outside
+from calibrant.metrics.entities import entity_confidences, entity_ece, entity_state, without_outside
 from calibrant.metrics.entity_selective import entity_risk_coverage
 from calibrant.metrics.kolmogorov_smirnov import ks_error
 from calibrant.metrics.match_counts import MatchCounts, f1
@@ -68,6 +68,7 @@ __all__ = [
     "ece",
     "entity_confidences",
     "entity_counts",
+    "entity_ece",
     "entity_f1",
     "entity_risk_coverage",
     "entity_state",

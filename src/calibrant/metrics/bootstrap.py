@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, Literal, TypeAlias
@@ -88,11 +89,22 @@ def interval(
 
 
 def check_bootstrap(replicates: int, level: float = 0.95, seed: int = 0) -> None:
-    """What can be asked of a bootstrap; long work asks before it starts."""
-    if replicates < 1:
-        raise InputError(f"A bootstrap expects at least 1 replicate, got {replicates}.")
+    """What can be asked of a bootstrap interval; long work asks before it starts.
+
+    With fewer than 1 / (1 − level) replicates an end of the interval is just the outermost one.
+    """
     if not 0 < level < 1:
         raise InputError(f"interval expects a level between 0 and 1, got {level}.")
+    least = max(2, math.ceil(1 / (1 - level) - 1e-9))
+    if replicates < least:
+        raise InputError(
+            f"An interval of level {level:g} expects at least {least} bootstrap replicates, "
+            f"got {replicates}."
+        )
+    _check_seed(seed)
+
+
+def _check_seed(seed: int) -> None:
     if seed < 0:
         raise InputError(f"A bootstrap expects a seed of at least 0, got {seed}.")
 
@@ -101,7 +113,9 @@ def replicate(
     metric: Callable[..., Any], source: Blocked, *, replicates: int = 1000, seed: int = 0
 ) -> np.ndarray | None:
     """The values of ``metric`` on bootstrap replicates, of shape (replicates, …), or None."""
-    check_bootstrap(replicates, seed=seed)
+    if replicates < 1:
+        raise InputError(f"replicate expects at least 1 replicate, got {replicates}.")
+    _check_seed(seed)
     if isinstance(source, Confidences):
         return _replicate_confidences(metric, source, replicates, seed)
     states = source if isinstance(source, tuple) else (source,)

@@ -9,6 +9,7 @@ import numpy as np
 from calibrant.arrays import to_numpy
 from calibrant.errors import unknown_name
 from calibrant.metrics.bin_confidences import bin_confidences
+from calibrant.metrics.binned import ece
 from calibrant.metrics.bins import Bins, Closed
 from calibrant.metrics.confidences import Confidences, top_label
 from calibrant.metrics.spans import Mode, Spans, matches, predicted_and_gold
@@ -19,6 +20,7 @@ from calibrant.predictions import Predictions
 __all__ = [
     "Reduction",
     "entity_confidences",
+    "entity_ece",
     "entity_state",
     "span_confidence",
     "without_outside",
@@ -60,6 +62,26 @@ def entity_state(
     cell = np.zeros(len(state), np.int64) if state.block is None else state.block
     cell = cell * types + kind if by_type else cell
     return bin_confidences(state, bins, closed=closed, cell=cell, cells=cells)
+
+
+def entity_ece(
+    predictions: Predictions,
+    bins: int | Bins = 15,
+    *,
+    closed: Closed = "right",
+    reduction: Reduction = "product",
+    mode: Mode = "default",
+) -> float:
+    """ECE over the predicted entities: ``ece(entity_state(…))``; NaN where there are none.
+
+    >>> p = Predictions.from_probabilities(
+    ...     [[0.1, 0.9, 0], [0.2, 0, 0.8], [1, 0, 0]], [1, 2, 0], label_names=["O", "B-X", "I-X"]
+    ... )
+    >>> round(entity_ece(p), 3), round(entity_ece(p, reduction="mean"), 3)
+    (0.28, 0.15)
+    """
+    state = entity_state(predictions, bins, closed=closed, reduction=reduction, mode=mode)
+    return float(ece(state))
 
 
 def entity_confidences(

@@ -174,7 +174,7 @@ def _mistakes(audits: Audits) -> Markup | None:
         return None
     said = "Wrong although sure: the first place to look for wrong labels and blind spots."
     if any(audit.state.ignored for audit in audits.values()):
-        said += " Rows are counted from 0, without those that are ignored."
+        said += " Rows are counted from 0, with those that are ignored."
     tables = _each(audits, lambda _, audit: mistake_table(audit.mistakes))
     return _section("Most confident mistakes", tag("p", said, class_="note"), tables)
 
