@@ -10,6 +10,7 @@ from calibrant import InputError, Predictions
 from calibrant.audit import audit
 from calibrant.cli import main
 from calibrant.experiments import segmentation
+from calibrant.experiments.evaluation import evaluate
 from calibrant.experiments.grid import run_grid
 from calibrant.experiments.measure import measure_pixels
 from calibrant.experiments.recipe import Recipe, read_recipes
@@ -48,7 +49,7 @@ def recipe(folder, **changes):
 @pytest.fixture(scope="module")
 def run(folder, tmp_path_factory):
     path = tmp_path_factory.mktemp("run") / "run"
-    asked = recipe(folder, shift=["contrast-3"])
+    asked = recipe(folder, shift=["contrast-3"], epochs=15, learning_rate=0.02)
     record = train(asked, path, device="cpu", bootstrap=20, say=lambda _: None)
     return asked, path, record
 
@@ -184,3 +185,26 @@ def test_scenes_of_the_report_follow_the_temperature(run):
     np.testing.assert_array_equal(plain[0].predicted, logits.argmax(-1))
     assert (soft[0].confidence < plain[0].confidence).all()
     np.testing.assert_array_equal(soft[0].predicted, plain[0].predicted)
+
+
+def test_a_run_is_evaluated_on_its_own_and_other_masks(run, tmp_path):
+    _, path, record = run
+    found = evaluate(path, corrupt=["contrast-3"], device="cpu")
+    for kind in ("identity", "temperature"):
+        mine, numbers = found[kind], record.results[kind]
+        assert mine["test"]["ece"] == pytest.approx(numbers["test"]["ece"], abs=1e-5)
+        same = numbers["shift"]["contrast-3"]["mean_iou"]
+        assert mine["shift"]["contrast-3"]["mean_iou"] == pytest.approx(same, abs=1e-3)
+    other = evaluate(path, "shapes", device="cpu")
+    assert other["identity"]["test"]["ece"] != found["identity"]["test"]["ece"]
+    (tmp_path / "grey").mkdir()
+    pillow = pytest.importorskip("PIL.Image")
+    for kind in ("images", "masks"):
+        (tmp_path / "grey" / kind).mkdir()
+        for i in range(4):
+            pillow.fromarray(np.eye(8, dtype=np.uint8)).save(tmp_path / "grey" / kind / f"{i}.png")
+    with pytest.raises(InputError, match="expected the run's classes"):
+        evaluate(path, str(tmp_path / "grey"), device="cpu")
+    (tmp_path / "grey" / "labels.txt").write_text("\n".join(CLASSES))
+    with pytest.raises(InputError, match="expected the run's channels, 3, got 1"):
+        evaluate(path, str(tmp_path / "grey"), device="cpu")

@@ -9,6 +9,7 @@ import numpy as np
 
 from calibrant.corruptions import IMAGE, TEXT, corrupt_text
 from calibrant.errors import InputError
+from calibrant.experiments.labelled_scenes import LabelledScenes
 from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.run_folder import RunFolder
 from calibrant.experiments.shift import ignoring
@@ -157,6 +158,7 @@ LABELLED: dict[str, type[LabelledExamples]] = {
     "ner": TaggedSentences,
     "text": LabelledTexts,
     "image": LabelledImages,
+    "segmentation": LabelledScenes,
 }
 
 

@@ -25,7 +25,7 @@ from calibrant.tasks.segmenter import Segmenter, build_segmenter, write_segmente
 from calibrant.training.images import Images
 from calibrant.training.pixel_logits import pixel_logits
 
-__all__ = ["PreparedScenes", "Segmentation"]
+__all__ = ["CorruptedScenes", "PreparedScenes", "Segmentation", "sampled_pixels"]
 
 _SEED = 0  # Of the data, its corruptions, samples and the held-out part: the same in every run.
 _SCORES = 50_000_000  # Kept of a split: 200 MB. Of more, a sample of pixels is measured.
@@ -83,11 +83,7 @@ class PreparedScenes:
 
         Of more than 50 million scores, those of a seeded sample of pixels; ``notes`` then says so.
         """
-        sample: Sample[Predictions] = Sample(max(1, _SCORES // len(self.labels)), _SEED)
-        for number, logits in enumerate(pixel_logits(model, part, self.task.collate)):
-            mask = part[number]["labels"]
-            found = pixel_predictions(logits, mask, number, label_names=self.labels)
-            sample.add(found)
+        sample = sampled_pixels(model, part, self.task)
         if not sample.whole:
             said = f"{sample.held:,} of {sample.seen:,} labelled pixels"
             self.sampled[said] = f"Measured on a seeded sample: {said} of a split."
@@ -111,6 +107,15 @@ class PreparedScenes:
                 zip(shown, pixel_logits(model, shown, self.task.collate), strict=True)
             )
         ]
+
+
+def sampled_pixels(model: nn.Module, part: Pixels, task: SegmentationTask) -> Sample[Predictions]:
+    """The predictions of each image, or of a seeded sample of pixels where there are too many."""
+    sample: Sample[Predictions] = Sample(max(1, _SCORES // len(task.labels)), _SEED)
+    for number, logits in enumerate(pixel_logits(model, part, task.collate)):
+        mask = part[number]["labels"]
+        sample.add(pixel_predictions(logits, mask, number, label_names=task.labels))
+    return sample
 
 
 class Segmentation:
@@ -155,28 +160,34 @@ class Segmentation:
         directory: str | None,  # noqa: ARG002
     ) -> Mapping[str, Pixels]:
         """The test images corrupted, under the same masks: ``jpeg-3`` and so on."""
-        return {name: Pixels(_Corrupted(data.parts["test"].scenes, name)) for name in recipe.shift}
+        test = data.parts["test"].scenes
+        return {name: Pixels(CorruptedScenes(test, _parsed(name))) for name in recipe.shift}
 
 
-class _Corrupted(Sequence[Any]):
-    """Scenes whose images are corrupted when they are read."""
+class CorruptedScenes(Sequence[Any]):
+    """Scenes whose images are corrupted when they are read: a kind at a strength."""
 
-    def __init__(self, scenes: Sequence[Any], name: str) -> None:
-        asked = parse_corruption(name, IMAGE)
-        if asked is None:
-            known = [f"{kind}-{strength}" for kind in IMAGE for strength in STRENGTHS]
-            hint = "'calibrant list corruptions' shows all."
-            raise unknown_name("corruption of images", name, known, hint)
-        self.scenes, self.asked = scenes, asked
+    def __init__(self, scenes: Sequence[Any], asked: tuple[str, int], seed: int = _SEED) -> None:
+        self.scenes, self.asked, self.seed = scenes, asked, seed
 
     def __len__(self) -> int:
         return len(self.scenes)
 
     def __getitem__(self, number: Any) -> Any:
+        """The image, corrupted as it is within the whole set, and its mask."""
         from calibrant.corruptions.image import corrupt_bytes
 
         image, mask = self.scenes[number]
-        return corrupt_bytes(image[None], *self.asked, seed=_SEED, first=number)[0], mask
+        return corrupt_bytes(image[None], *self.asked, seed=self.seed, first=number)[0], mask
+
+
+def _parsed(name: str) -> tuple[str, int]:
+    asked = parse_corruption(name, IMAGE)
+    if asked is None:
+        known = [f"{kind}-{strength}" for kind in IMAGE for strength in STRENGTHS]
+        hint = "'calibrant list corruptions' shows all."
+        raise unknown_name("corruption of images", name, known, hint)
+    return asked
 
 
 @functools.lru_cache(maxsize=4)

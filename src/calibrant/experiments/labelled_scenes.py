@@ -1,0 +1,51 @@
+"""Images with masks that the model of a finished run is asked about, as they are or corrupted."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import numpy as np
+
+from calibrant.corruptions import IMAGE
+from calibrant.errors import InputError
+from calibrant.experiments.recipe import Recipe
+from calibrant.experiments.run_folder import RunFolder
+from calibrant.experiments.segmentation import CorruptedScenes, sampled_pixels
+from calibrant.predictions import Predictions
+from calibrant.tasks.segmentation import Pixels, SegmentationTask
+from calibrant.tasks.segmenter import load_segmenter
+
+__all__ = ["LabelledScenes"]
+
+
+class LabelledScenes:
+    """The test split of a data set with masks, normalised as the run's training images were."""
+
+    kinds: Collection[str] = IMAGE
+
+    def __init__(
+        self,
+        run: RunFolder,
+        recipe: Recipe,  # noqa: ARG002
+        data: str,
+        directory: str | None,
+        device: str,
+    ) -> None:
+        self.model, about = load_segmenter(run.model)
+        self.model.to(device)
+        self.task = SegmentationTask.open(data, directory)
+        for what, found, known in (
+            ("classes", self.task.labels, run.labels()),
+            ("channels", len(self.task.mean), len(about["mean"])),
+        ):
+            if found != known:
+                raise InputError(f"{data}: expected the run's {what}, {known}, got {found}.")
+        self.task.mean = np.asarray(about["mean"])
+        self.task.deviation = np.asarray(about["deviation"])
+
+    def predict(self, corruption: tuple[str, int] | None, seed: int) -> Predictions:
+        """One row per pixel that has a class; of very many, a seeded sample."""
+        part = self.task.load("test")
+        if corruption is not None:
+            part = Pixels(CorruptedScenes(part.scenes, corruption, seed))
+        return Predictions.concatenate(sampled_pixels(self.model, part, self.task).parts)
