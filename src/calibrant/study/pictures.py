@@ -26,6 +26,8 @@ def draw_figure(figure: Figure) -> Drawing:
     for place, panel in enumerate(figure.panels):
         _draw(panel, figure.kind, drawn.add_subplot(rows, columns, place + 1))
     drawn.suptitle(figure.title, fontsize="medium")
+    drawn.draw_without_rendering()  # Lays it out, once for all formats.
+    drawn.set_layout_engine("none")
     return drawn
 
 
