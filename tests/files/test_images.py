@@ -1,5 +1,7 @@
 """Pixels of images in files: classes last or second, one file per image or several."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -52,6 +54,11 @@ def test_audit_of_one_file_per_image(tmp_path, capsys):
     told = capsys.readouterr().out
     assert "Mean IoU" in told
     assert "Median ECE of an image" in told
+    assert "sample of" not in told
+    assert main(["audit", str(tmp_path), "--bootstrap", "0", "--sample", "100", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["audit"]
+    assert found["provenance"]["sampled"] <= 100
+    assert "From a sample of" in found["measures"]["aurc"]["meaning"]
 
 
 def test_parquet_comes_before_npz(tmp_path):

@@ -57,7 +57,14 @@ def add_parser(commands: Any) -> None:
         default="product",
         help="confidence of an entity from that of its words (product)",
     )
-    parser.add_argument("--seed", type=int, default=0, help="of the bootstrap (0)")
+    parser.add_argument(
+        "--sample",
+        type=int,
+        default=10_000_000,
+        metavar="EXAMPLES",
+        help="of more than so many, metrics that sort look at a sample, and say so (10 million)",
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of bootstrap and sample (0)")
     parser.set_defaults(run=run)
 
 
@@ -95,6 +102,7 @@ def _audits(args: argparse.Namespace) -> dict[str, Audit]:
         "by": None if args.by == "none" else args.by,
         "reduction": args.reduction,
         "seed": args.seed,
+        "sample": args.sample,
         "provenance": {"files": [vars(f) for f in fingerprints(args.files)]},
     }
     if args.map is None:

@@ -45,14 +45,15 @@ def _add_what(group: Any) -> None:
         required=True,
         metavar="NAME|FOLDER|FILE",
         help="by name, found under --data-dir (ner: conll2003, ncbi-disease, wikiann-en, gum, "
-        "wnut17, synthetic; text: 20newsgroups, clinc150, synthetic; image: digits, cifar10), or "
-        "a folder with train, (dev) and test parts; docs/tasks.md tells the formats",
+        "wnut17, synthetic; text: 20newsgroups, clinc150, synthetic; image: digits, cifar10; "
+        "segmentation: shapes), or a folder with train, (dev) and test parts; docs/tasks.md tells the formats",
     )
     group.add_argument(
         "--model",
         metavar="NAME|FOLDER",
         help="of text: minilm, tiny (small, from scratch), a folder or a hub name (minilm); of "
-        "images: lenet, tiny, resnet18, resnet50, vit_tiny, mlp_mixer, … (lenet)",
+        "images: lenet, tiny, resnet18, resnet50, vit_tiny, mlp_mixer, … (lenet); of masks: unet, "
+        "fcn_resnet50, deeplabv3_resnet50 (unet)",
     )
     group.add_argument(
         "--method",
@@ -67,7 +68,9 @@ def _add_what(group: Any) -> None:
         default=[],
         help="a parameter of the method, as JSON; may be given several times",
     )
-    group.add_argument("--head-width", type=int, help="of hidden head layers (128)")
+    group.add_argument(
+        "--head-width", type=int, help="of hidden head layers (128); of the U-Net (16)"
+    )
     group.add_argument("--head-depth", type=int, help="hidden layers of the head (1; of images 0)")
     group.add_argument("--head-activation", help="relu, gelu, tanh or none between them (relu)")
     group.add_argument(
@@ -94,11 +97,12 @@ def _add_how(group: Any) -> None:
         help="of head, batches, dropout, noise; several, as in --seed 0 1 2, train RUN/seed-0 and "
         "so on, and print means with intervals (0)",
     )
-    group.add_argument("--epochs", type=int, help="(10; of images 20)")
+    group.add_argument("--epochs", type=int, help="(10; of images 20, of masks 40)")
     group.add_argument(
         "--batch",
         type=int,
-        help="windows, texts or images of one optimizer step, over all devices (32; images 64)",
+        help="windows, texts or images of one optimizer step, over all devices (32; images "
+        "64, masks 16)",
     )
     group.add_argument(
         "--accumulate", type=int, help="parts to run a batch in, for less memory (1)"
@@ -106,7 +110,9 @@ def _add_how(group: Any) -> None:
     group.add_argument(
         "--optimizer", help="adamw or sgd, with Nesterov momentum (adamw; images sgd)"
     )
-    group.add_argument("--learning-rate", type=float, help="(ner 5e-5, text 1e-4, image 0.1)")
+    group.add_argument(
+        "--learning-rate", type=float, help="(ner 5e-5, text 1e-4, image 0.1, segmentation 5e-3)"
+    )
     group.add_argument("--momentum", type=float, help="of sgd (0.9)")
     group.add_argument("--weight-decay", type=float, help="(0.01; of images 5e-4)")
     group.add_argument(
