@@ -14,10 +14,13 @@ from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.run_folder import RunFolder
 from calibrant.experiments.task import Data, entry_of
 from calibrant.experiments.telling import Telling
+from calibrant.training import processes
 from calibrant.training.checkpoint import read_checkpoint, restore_tensors, write_checkpoint
 from calibrant.training.loop import Loop
 
 __all__ = ["train_lean"]
+
+_AGREE = 16  # Steps between two questions to the first process.
 
 
 def train_lean(
@@ -32,7 +35,8 @@ def train_lean(
     """Train ``model``, leave it in evaluation mode, and say how it came about.
 
     A checkpoint is written after each epoch, and inside of one every ``save_every`` seconds; the
-    device is waited for then, and at no other time.
+    device is waited for then, and at no other time. Of several processes the first measures and
+    writes, and tells the others when.
     """
     windows, held = data.windows(device)
     loop = Loop(
@@ -46,7 +50,7 @@ def train_lean(
         ends = number % loop.epoch_steps == 0
         if ends:
             course.end_epoch(tell)
-        if ends or time.monotonic() - saved >= save_every:
+        if ends or _is_due(number, time.monotonic() - saved >= save_every):
             course.save()
             saved = time.monotonic()
         if course.history.stops:
@@ -56,6 +60,13 @@ def train_lean(
     if course.best is not None:
         restore_tensors(model.state_dict(), course.best)
     return course.history
+
+
+def _is_due(number: int, due: bool) -> bool:
+    """Whether to save inside an epoch; several processes agree on it every few steps."""
+    if processes.world() == 1:
+        return due
+    return number % _AGREE == 0 and bool(processes.first_says(due))
 
 
 class _Course:
@@ -92,18 +103,24 @@ class _Course:
             "loss_before": self.loss_before,
             "seconds": time.monotonic() - self.began,
         }
+        if processes.rank():
+            return
         write_checkpoint(self.run.checkpoint, content)
         self.history.write(self.run.log)
 
     def end_epoch(self, tell: Telling) -> None:
         """Measure the validation split; the seconds are those of training and measuring."""
         loop, data = self.loop, self.data
+        steps, now = loop.epoch_steps, loop.number
+        epoch: Epoch | None = None
         with loop.evaluating():
-            valid = data.predict(loop.model, data.parts["valid"])
-        total, steps = float(loop.loss), loop.epoch_steps
-        mean = (total - self.loss_before) / steps
-        seconds, now = time.monotonic() - self.began, loop.number
-        epoch = Epoch.measured(self.task, now // steps, now, mean, valid, seconds)
+            total = float(processes.add_up(loop.loss))
+            if processes.rank() == 0:
+                valid = data.predict(loop.model, data.parts["valid"])
+                mean, seconds = (total - self.loss_before) / steps, time.monotonic() - self.began
+                epoch = Epoch.measured(self.task, now // steps, now, mean, valid, seconds)
+        epoch = processes.first_says(epoch)
+        assert epoch is not None
         self.loss_before, self.began = total, time.monotonic()
         if self.history.add(epoch) and self.history.patience:
             with loop.on_stream():  # Before the steps to come change the weights.

@@ -111,6 +111,9 @@ def circumstances() -> dict[str, Any]:
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_available():
         found["device"] = torch.cuda.get_device_name()
+    together = None if torch is None else torch.distributed
+    if together is not None and together.is_available() and together.is_initialized():
+        found["processes"] = together.get_world_size()
     return found
 
 

@@ -18,6 +18,7 @@ from calibrant.experiments.record import Record, read_record
 from calibrant.experiments.run_folder import RunFolder
 from calibrant.experiments.task import task_of
 from calibrant.experiments.telling import check_tensorboard, telling
+from calibrant.training.processes import join_processes, wait_for_all
 
 __all__ = ["default_device", "train"]
 
@@ -41,8 +42,8 @@ def train(
     is the same to the bit. ``directory`` is where corpora are found by name. With ``tensorboard``
     loss, F1, ECE and NLL of every epoch are written to ``folder/tensorboard`` too.
 
-    The lean engine runs in one process on one device, in float32 or bfloat16. The Trainer engine
-    runs on several under torchrun, where ``batch`` is shared by all, and in float16 on CUDA.
+    Under torchrun both engines run in several processes, one device each, which share ``batch``.
+    The lean engine trains in float32 or bfloat16, the Trainer engine also in float16 on CUDA.
     """
     run = RunFolder(Path(folder))
     run.check(recipe)
@@ -50,6 +51,8 @@ def train(
         return read_record(run.metrics)
     device = device or default_device()
     _check(recipe, device)
+    if recipe.engine == "lean" and int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        device = join_processes(device)
     if tensorboard:
         check_tensorboard()  # Before the work, not after it.
     task = task_of(recipe.task)
@@ -60,7 +63,7 @@ def train(
         _one_line_for_memory(recipe),
         run.begun(recipe) if _first_process() else contextlib.nullcontext(),
         telling(
-            recipe.epochs, run.path, tensorboard=tensorboard and _first_process(), say=say
+            recipe.epochs, run.path, tensorboard=tensorboard, say=say, shown=_first_process()
         ) as tell,
     ):
         for note in data.notes:
@@ -76,8 +79,7 @@ def train(
         record = Record(recipe, {}, {}, {})
         if _first_process():
             record = finish(recipe, data, model, history, run, bootstrap, shift)
-        if torch.distributed.is_available() and torch.distributed.is_initialized():
-            torch.distributed.barrier()  # Nobody leaves before the first process is done.
+        wait_for_all()  # Nobody leaves before the first process is done.
         return record
 
 
@@ -87,10 +89,6 @@ def default_device() -> str:
 
 
 def _check(recipe: Recipe, device: str) -> None:
-    if recipe.engine == "lean" and int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        raise InputError(
-            "The lean engine runs in one process; under torchrun choose engine 'trainer'."
-        )
     if recipe.dtype == "float16" and (recipe.engine == "lean" or device == "cpu"):
         raise InputError(
             "float16 needs its loss scaled: that is engine 'trainer' on CUDA; or take bfloat16."

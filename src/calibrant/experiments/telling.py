@@ -16,14 +16,18 @@ __all__ = ["Telling", "check_tensorboard", "telling"]
 
 
 class Telling:
-    """Lines go to ``say``; the bar to standard error, where that is a terminal."""
+    """Lines go to ``say``; the bar to standard error, where that is a terminal, if ``bar``."""
 
-    def __init__(self, epochs: int, say: Callable[[str], None], board: Any = None) -> None:
-        self.epochs, self.line, self.board = epochs, say, board
+    def __init__(
+        self, epochs: int, say: Callable[[str], None], board: Any = None, bar: bool = True
+    ) -> None:
+        self.epochs, self.line, self.board, self._shows = epochs, say, board, bar
         self._bar: Progress | None = None
 
     def step(self, number: int, epoch_steps: int) -> None:
         """A step is queued: the bar of its epoch moves on."""
+        if not self._shows:
+            return
         if self._bar is None:
             epoch = (number - 1) // epoch_steps + 1
             self._bar = Progress(epoch_steps, f"steps of epoch {epoch}/{self.epochs}")
@@ -53,11 +57,12 @@ def telling(
     *,
     tensorboard: bool = False,
     say: Callable[[str], None] | None = None,
+    shown: bool = True,
 ) -> Iterator[Telling]:
-    """Tell the course of a run; TensorBoard, where asked for, gets it too."""
+    """Tell the course of a run, if ``shown``; TensorBoard, where asked for, gets it too."""
     say = say or (lambda text: print(text, file=sys.stderr))
-    board = _board(folder / "tensorboard") if tensorboard else None
-    tell = Telling(epochs, say, board)
+    board = _board(folder / "tensorboard") if tensorboard and shown else None
+    tell = Telling(epochs, say if shown else lambda _: None, board, bar=shown)
     try:
         yield tell
     finally:

@@ -1,0 +1,118 @@
+"""One batch shared by several processes, each with a copy of the model (data parallel).
+
+Every process plans the same batches and takes its share of each. A loss is a sum over kept
+examples divided by their number in the whole batch (``Step.num_items``), so the *sum* of the
+processes' gradients is the gradient of the whole batch, however unevenly kept examples fall.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch import distributed as dist
+
+from calibrant.errors import InputError
+from calibrant.methods.stream import rank
+
+__all__ = [
+    "add_up",
+    "add_up_gradients",
+    "check_shares",
+    "first_says",
+    "gather",
+    "join_processes",
+    "match_buffers",
+    "rank",
+    "share_of",
+    "wait_for_all",
+    "world",
+]
+
+
+def world() -> int:
+    """The number of processes, 1 without ``torch.distributed``.
+
+    >>> world(), rank()
+    (1, 0)
+    """
+    ready = dist.is_available() and dist.is_initialized()
+    return dist.get_world_size() if ready else 1
+
+
+def join_processes(device: str) -> str:
+    """Join the others that torchrun started; the device of this process."""
+    if device == "cuda":
+        device = f"cuda:{os.environ.get('LOCAL_RANK', '0')}"
+    if device != "cpu":
+        torch.cuda.set_device(device)
+    if not dist.is_initialized():
+        # Two backends: tensors are added up where they are, and what is small goes by the host.
+        dist.init_process_group("gloo" if device == "cpu" else "cpu:gloo,cuda:nccl")
+    return device
+
+
+def check_shares(batch: int, parts: int) -> None:
+    """Raise an error unless all processes get the same share, in so many equal parts."""
+    if batch % (world() * parts):
+        raise InputError(
+            f"A batch of {batch} cannot be shared by {world()} processes in {parts} part(s) each."
+        )
+
+
+def share_of(rows: Tensor) -> Tensor:
+    """Every ``world``-th row from this rank on: what fills a short batch is shared out evenly."""
+    return rows[rank() :: world()]
+
+
+def add_up_gradients(parameters: Iterable[nn.Parameter]) -> None:
+    """Replace each gradient by the sum over processes, all in one message."""
+    gradients = [p.grad for p in parameters if p.grad is not None]
+    joined = torch.cat([gradient.flatten() for gradient in gradients])
+    dist.all_reduce(joined)
+    parts = torch.split(joined, [gradient.numel() for gradient in gradients])
+    for gradient, part in zip(gradients, parts, strict=True):
+        gradient.copy_(part.view_as(gradient))
+
+
+def add_up(value: Tensor) -> Tensor:
+    """The sum over processes; the value itself where there is one."""
+    if world() == 1:
+        return value
+    total = value.clone()
+    dist.all_reduce(total)
+    return total
+
+
+def match_buffers(model: nn.Module) -> None:
+    """Give every process the buffers of the first, such as running means, as DDP does."""
+    if world() > 1:
+        for buffer in model.buffers():
+            dist.broadcast(buffer, src=0)
+
+
+def gather(content: Any) -> list[Any]:
+    """The contents of all processes, by rank; tensors in them should be on the host."""
+    found: list[Any] = [content]
+    if world() > 1:
+        found = [None] * world()
+        dist.all_gather_object(found, content)
+    return found
+
+
+def first_says(content: Any) -> Any:
+    """What the first process says, for all to act alike."""
+    if world() == 1:
+        return content
+    said = [content]
+    dist.broadcast_object_list(said, src=0)
+    return said[0]
+
+
+def wait_for_all() -> None:
+    """Until every process is here."""
+    if world() > 1:
+        dist.barrier()
