@@ -7,6 +7,10 @@ is the growth of the process (CPU, Linux; a fresh process for each number) or of
     python benchmarks/pairwise.py                       # sizes 64 … 16,384, and ours alone beyond
     python benchmarks/pairwise.py --device cuda
     python benchmarks/pairwise.py --json benchmarks/results/pairwise-cpu.json
+
+On CUDA "ours" is the way that the library picks, and four more columns tell the two it picks from
+apart: "fused" (all pairs on chip, in Triton) and "older" (the matrix, or sorting), each launched
+one by one from Python and replayed as a captured graph, where launches cost next to nothing.
 """
 
 import argparse
@@ -16,17 +20,20 @@ import platform
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from calibrant.losses import fused
 from calibrant.losses.pairwise import kernel_calibration, order_violation, smooth_gap
 
 SIZES = [64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384]
-OURS_ALONE = [65536, 1_000_000]
+OURS_ALONE = {"cpu": [65536, 1_000_000], "cuda": [32768, 65536, 131_072, 1_000_000]}
+LARGEST_FUSED = 131_072
 
 
 class Example(NamedTuple):
@@ -70,6 +77,13 @@ def mmce(x: Example) -> Tensor:
 def sece(x: Example) -> Tensor:
     return smooth_gap(x.confidence, x.correct)
 
+
+WAYS = {
+    "fused_seconds": "fused ms",
+    "older_seconds": "older ms",
+    "fused_graph_seconds": "fused graph",
+    "older_graph_seconds": "older graph",
+}
 
 LOSSES: dict[str, tuple[Loss, Loss]] = {
     "error_regularization": (naive_error_regularization, error_regularization),
@@ -118,6 +132,52 @@ def seconds(losses: list[Loss], n: int, device: str) -> list[float]:
     return best
 
 
+@contextmanager
+def only(way: str) -> Iterator[None]:
+    """All that runs inside goes this way, whatever its n."""
+    before = {name: dict(limits) for name, limits in fused.FUSED_BELOW.items()}
+    for limits in fused.FUSED_BELOW.values():
+        limits.update(dict.fromkeys(limits, {"fused": 1 << 31, "older": 0}[way]))
+    try:
+        yield
+    finally:
+        fused.FUSED_BELOW.update(before)
+
+
+def captured_seconds(loss: Loss, n: int, replays: int = 20) -> float:
+    """Of one forward and backward, replayed from a CUDA graph; the best of ten rounds."""
+    inputs = example(n, "cuda")
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            torch.autograd.grad(loss(inputs), inputs.confidence)
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        torch.autograd.grad(loss(inputs), inputs.confidence)
+    best = float("inf")
+    for _ in range(10):
+        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        begin.record()
+        for _ in range(replays):
+            graph.replay()
+        end.record()
+        torch.cuda.synchronize()
+        best = min(best, begin.elapsed_time(end) / 1000 / replays)
+    return best
+
+
+def compare_ways(name: str, n: int) -> dict[str, object]:
+    """The fused way and the older one beside each other, launched one by one and as a graph."""
+    row: dict[str, object] = {}
+    for way in ("fused", "older") if n <= LARGEST_FUSED else ("older",):
+        with only(way):
+            (row[f"{way}_seconds"],) = seconds([LOSSES[name][1]], n, "cuda")
+            row[f"{way}_graph_seconds"] = captured_seconds(LOSSES[name][1], n)
+    return row
+
+
 def cuda_bytes(loss: Loss, n: int) -> int:
     inputs = example(n, "cuda")
     step(loss, inputs)
@@ -161,6 +221,8 @@ def peak_bytes(name: str, naive: bool, n: int, device: str) -> int:
 
 def compare(name: str, n: int, device: str, with_naive: bool) -> dict[str, object]:
     row: dict[str, object] = {"loss": name, "n": n}
+    if device == "cuda":
+        row |= compare_ways(name, n)
     if not with_naive:
         (row["seconds"],) = seconds([LOSSES[name][1]], n, device)
         return row | {"bytes": peak_bytes(name, False, n, device)}
@@ -188,6 +250,7 @@ def show(row: dict[str, object]) -> str:
             number("bytes", 1e-6, 10, 2),
             number("faster", 1, 9, 2),
             number("smaller", 1, 9, 1),
+            *(number(key, 1e3, 12, 3) for key in WAYS if "older_seconds" in row),
         ]
     )
 
@@ -231,9 +294,10 @@ def main() -> None:
     print(
         f"{'loss':<21}{'n':>9} {'naive ms':>11} {'ours ms':>11} {'naive MB':>10} {'ours MB':>10} "
         f"{'faster':>9} {'smaller':>9}"
+        + (" ".join(["", *(f"{x:>12}" for x in WAYS.values())]) if options.device == "cuda" else "")
     )
     for name in options.loss or LOSSES:
-        for n in SIZES + OURS_ALONE:
+        for n in SIZES + OURS_ALONE[options.device]:
             rows.append(compare(name, n, options.device, n <= min(options.largest, max(SIZES))))
             print(show(rows[-1]), flush=True)
     if options.json:

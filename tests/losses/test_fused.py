@@ -84,7 +84,7 @@ def twin_kernel(confidence, correct, share, bandwidth):
     residual = share * (correct - confidence)
     smoothed, tilt = laplace_sums.sums_by_matrix(confidence, residual, bandwidth)
     value = torch.dot(residual, smoothed).clamp(min=0).sqrt()
-    gradient = -(share * smoothed + residual * tilt / bandwidth) / value
+    gradient = -(share * smoothed + residual * tilt / bandwidth) / value.clamp(min=1e-150)
     return value, gradient
 
 
