@@ -46,7 +46,8 @@ def _add_what(group: Any) -> None:
         metavar="NAME|FOLDER|FILE",
         help="by name, found under --data-dir (ner: conll2003, ncbi-disease, wikiann-en, gum, "
         "wnut17, synthetic; text: 20newsgroups, clinc150, synthetic; image: digits, cifar10; "
-        "segmentation: shapes), or a folder with train, (dev) and test parts; docs/tasks.md tells the formats",
+        "segmentation: shapes), or a folder with train, (dev) and test parts; docs/tasks.md tells "
+        "the formats",
     )
     group.add_argument(
         "--model",
