@@ -24,7 +24,7 @@ from calibrant.tasks.image_classifier import (
     build_classifier,
     write_classifier,
 )
-from calibrant.tasks.pictures import load_pictures
+from calibrant.tasks.pictures import Pictures, load_pictures
 from calibrant.training.class_logits import image_logits
 from calibrant.training.images import Images, parse_augmentation
 
@@ -164,11 +164,16 @@ class Image:
         return {name: _corrupted(name, data) for name in recipe.shift}
 
 
+@functools.lru_cache(maxsize=2)
+def _pictures(name: str, directory: str | None) -> Pictures:
+    return load_pictures(name, directory)
+
+
 @functools.lru_cache(maxsize=4)
 def _prepare(
     name: str, directory: str | None, held: bool, augment: frozenset[str]
 ) -> PreparedImages:
-    pictures = load_pictures(name, directory)
+    pictures = _pictures(name, directory)
     splits = {s: Part(pictures.images[s], pictures.classes[s]) for s in pictures.images}
     train = splits["train"]
     if held:
