@@ -4,11 +4,12 @@ from typing import Literal
 
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.nn.functional import cross_entropy
 
 from calibrant.errors import InputError
 from calibrant.losses.kept import Kept, flatten, keep
 from calibrant.losses.pairwise import order_violation
-from calibrant.losses.prediction import TopLabel, top_label
+from calibrant.losses.prediction import predicted
 
 __all__ = ["error_regularization"]
 
@@ -50,19 +51,19 @@ def error_regularization(
     tensor(0.)
     """
     kept = keep(logits, labels, count_ignored=count_ignored)
-    top = top_label(kept)
+    confidence, prediction = predicted(kept)
     if isinstance(error, Tensor):
         errors = flatten(error, labels, kept, "error_regularization's error").detach()
     else:
-        errors = _errors(kept, top, error)
-    return order_violation(top.confidence, errors, kept.counted, normalize=normalize)
+        errors = _errors(kept, prediction, error)
+    return order_violation(confidence, errors, kept.counted, normalize=normalize)
 
 
-def _errors(kept: Kept, top: TopLabel, kind: str) -> Float[Tensor, " n"]:
+def _errors(kept: Kept, prediction: Int[Tensor, " n"], kind: str) -> Float[Tensor, " n"]:
     if kind == "wrong":
-        return 1 - top.correct
+        return ((prediction != kept.labels) | ~kept.labelled).to(kept.logits.dtype)
     if kind == "loss":
-        log_probabilities = kept.logits.detach().log_softmax(-1)
-        at_label = log_probabilities.gather(-1, kept.labels.unsqueeze(-1)).squeeze(-1)
-        return -at_label * kept.labelled
+        values = cross_entropy(kept.logits.detach(), kept.labels, reduction="none")
+        # What has no label counts only under count_ignored; a launch less without.
+        return values if kept.labelled is kept.counted else values * kept.labelled
     raise InputError(f"error is 'loss', 'wrong' or one value for each label; got {kind!r}.")

@@ -3,13 +3,13 @@
 from typing import Literal, NamedTuple
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from calibrant.errors import InputError
 from calibrant.losses.kept import Kept
 
-__all__ = ["TopLabel", "Uncertainty", "finite_log", "top_label", "uncertainty"]
+__all__ = ["TopLabel", "Uncertainty", "finite_log", "predicted", "top_label", "uncertainty"]
 
 Uncertainty = Literal["entropy", "confidence"]
 
@@ -23,11 +23,16 @@ class TopLabel(NamedTuple):
     """a = 1 if the prediction is the label, else 0; a constant; 0 without a label."""
 
 
-def top_label(kept: Kept) -> TopLabel:
-    """c = max_k p_k and a = 1[ŷ = y] with ŷ = argmax_k l_k (of equal logits, the first)."""
+def predicted(kept: Kept) -> tuple[Float[Tensor, " n"], Int[Tensor, " n"]]:
+    """c = max_k p_k and ŷ = argmax_k l_k (of equal logits, the first)."""
     prediction = kept.logits.argmax(-1)
     probabilities = kept.logits.softmax(-1)
-    confidence = probabilities.gather(-1, prediction.unsqueeze(-1)).squeeze(-1)
+    return probabilities.gather(-1, prediction.unsqueeze(-1)).squeeze(-1), prediction
+
+
+def top_label(kept: Kept) -> TopLabel:
+    """c and a = 1[ŷ = y]."""
+    confidence, prediction = predicted(kept)
     correct = (prediction == kept.labels) & kept.labelled
     return TopLabel(confidence, correct.to(confidence.dtype))
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import reduce
+from operator import add
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import torch
@@ -128,7 +130,7 @@ class HeadNoise(Around):
         else:
             step = _head_only(step)
         parts = cast("Iterable[Regularizer]", self.with_)
-        return torch.stack([part.penalty(step) for part in parts]).sum()
+        return reduce(add, (part.penalty(step) for part in parts))
 
     def _check(self, step: Step) -> None:
         wrong = step.gradient_scale != self.passes and step.logits.requires_grad
