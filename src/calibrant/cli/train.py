@@ -87,8 +87,8 @@ def _add_what(group: Any) -> None:
 def _add_how(group: Any) -> None:
     group.add_argument(
         "--engine",
-        help="lean: one process, fast, float32 or bfloat16; trainer: the Hugging Face Trainer, "
-        "also under torchrun, also float16, not for images (lean)",
+        help="lean: fast, float32 or bfloat16; trainer: the Hugging Face Trainer, also float16, "
+        "not for images; both also under torchrun (lean)",
     )
     group.add_argument(
         "--seed",
