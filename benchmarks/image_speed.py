@@ -1,0 +1,111 @@
+"""Images per second of the lean loop on a GPU: eager, compiled, and captured as a CUDA graph.
+
+    CALIBRANT_DATA=… python benchmarks/image_speed.py --model resnet18 --batch 512
+
+Random images where there is no CIFAR-10: speed does not depend on what they show. A row trains the
+same network with the same method on the same batches; augmentation, loss, backward pass and
+optimizer are all in it. The share of the chip's limit takes 6 floating-point operations for each
+multiplication of the forward pass (2 forward, 4 backward), over the dense peak of bfloat16.
+"""
+
+import argparse
+import json
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from calibrant.experiments.record import circumstances
+from calibrant.methods import create
+from calibrant.tasks.image_classifier import Shape, build_classifier
+from calibrant.training.images import Images
+from calibrant.training.loop import Loop
+from calibrant.training.schedule import Schedule
+
+PEAK = 989.4e12  # H100 and H200 SXM, dense bfloat16
+WARM_UP = 5
+METHODS = ("cross_entropy", "sece", "input_mixup", "gamma_net_sece")
+
+
+def random_images(device, count=8192):
+    random = np.random.default_rng(0)
+    pixels = random.integers(0, 256, (count, 32, 32, 3), np.uint8)
+    normal = {"mean": [127.5] * 3, "deviation": [74.0] * 3}
+    augment = frozenset({"crop", "flip"})
+    return Images(pixels, random.integers(0, 10, count), device, **normal, augment=augment)
+
+
+def forward_operations(model):
+    """Of one image."""
+    network = build_classifier(model, Shape(3, 32), 10).eval()
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        network(torch.zeros(1, 3, 32, 32))
+    return counter.get_total_flops()
+
+
+def measure(args, method, compiled, graph):
+    images = random_images(args.device)
+    network = build_classifier(args.model, Shape(3, 32), 10).to(memory_format=torch.channels_last)
+    if compiled:
+        network.encoder.compile()
+    steps = WARM_UP + args.steps
+    epochs = -(-steps * args.batch // len(images))
+    schedule = Schedule(
+        epochs=epochs, batch=args.batch, learning_rate=0.1, optimizer_name="sgd", clip=0.0,
+        decay="cosine", dtype="bfloat16",
+    )  # fmt: skip
+    made = create(method)
+    held = images if made.needs_holdout else None
+    began = time.perf_counter()
+    loop = Loop(network, made, images, schedule, graph=graph, holdout=held)
+    queue = loop.steps()
+    for _ in range(WARM_UP):
+        next(queue)
+    loop.wait()
+    ready = time.perf_counter()
+    for _ in range(args.steps):
+        next(queue)
+    loop.wait()
+    taken = (time.perf_counter() - ready) / args.steps
+    captured = bool(loop.replays)
+    loop.close()
+    return {
+        "method": method,
+        "compiled": compiled,
+        "captured": captured,
+        "first_steps_seconds": round(ready - began, 1),
+        "milliseconds_per_step": round(1e3 * taken, 2),
+        "images_per_second": round(args.batch / taken),
+    }
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--model", default="resnet18")
+    parser.add_argument("--batch", type=int, default=512)
+    parser.add_argument("--steps", type=int, default=60)
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--compile", choices=("no", "yes", "both"), default="both")
+    parser.add_argument("--json", type=Path, metavar="PATH")
+    args = parser.parse_args()
+    torch.backends.cudnn.benchmark = True
+    operations = 3 * forward_operations(args.model)
+    cuda = args.device.startswith("cuda")
+    ways = [(c, g) for c in (False, True) for g in ((False, True) if cuda else (False,))]
+    rows = []
+    for compiled, graph in ways:
+        if args.compile in ("both", "yes" if compiled else "no"):
+            for method in METHODS if graph or not cuda else METHODS[:1]:
+                row = measure(args, method, compiled, graph)
+                row["share_of_peak"] = round(row["images_per_second"] * operations / PEAK, 3)
+                rows.append(row)
+                print(json.dumps(row), flush=True)
+    if args.json is not None:
+        content = {"model": args.model, "batch": args.batch, "rows": rows, **circumstances()}
+        args.json.write_text(json.dumps(content, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
