@@ -8,7 +8,16 @@ import pytest
 
 from calibrant import Predictions
 from calibrant.audit import audit, collect
-from calibrant.metrics import Scene, accumulate, accuracy, ece, mean_iou, pixel_predictions
+from calibrant.metrics import (
+    Scene,
+    accumulate,
+    accuracy,
+    class_iou,
+    classwise_ece,
+    ece,
+    mean_iou,
+    pixel_predictions,
+)
 
 CLASSES = 4
 
@@ -81,6 +90,14 @@ def test_images_are_listed_worst_first(found):
     assert gaps[0] < 0 < gaps[1]
 
 
+def test_every_class_has_its_overlap_and_error(found, whole):
+    state = accumulate(whole)
+    rows = found.pixels.classes
+    assert [row.name for row in rows] == list("0123")
+    np.testing.assert_allclose([row.iou for row in rows], class_iou(whole))
+    assert np.mean([row.ece for row in rows]) == pytest.approx(classwise_ece(state))
+
+
 def test_an_image_in_several_chunks_is_one(whole, found):
     cut = audit(whole.chunks(50), bootstrap=0)
     for one, other in zip(cut.pixels.images, found.pixels.images, strict=True):
@@ -121,7 +138,7 @@ def test_scenes_and_json(whole):
     made = audit(whole, bootstrap=0, scenes=[scene])
     assert made.pixels.scenes == (scene,)
     content = json.loads(json.dumps(made.to_dict(), allow_nan=False))
-    assert set(content["pixels"]) == {"measures", "images"}
+    assert set(content["pixels"]) == {"measures", "images", "classes"}
     assert len(content["pixels"]["images"]) == 12
 
 

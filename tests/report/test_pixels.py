@@ -96,6 +96,7 @@ def test_the_section_comes_with_pixels_alone(page, overconfident):
         assert f"<code>{name}</code>" in section
     assert "30 images; median ECE" in section
     assert "25 of 30 shown." in section
+    assert "ECE, one against the rest" in section
 
 
 def test_large_pictures_do_not_make_a_large_report():

@@ -8,6 +8,7 @@ from calibrant.audit.record import (
     Measure,
     Mistake,
     PixelView,
+    RegionRow,
 )
 from calibrant.audit.run import audit
 
@@ -19,5 +20,6 @@ __all__ = [
     "Measure",
     "Mistake",
     "PixelView",
+    "RegionRow",
     "audit",
 ]

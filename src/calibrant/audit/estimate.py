@@ -27,9 +27,14 @@ class Estimator:
     def __post_init__(self) -> None:
         check_bootstrap(self.replicates or 10**9, self.level, self.seed)  # None is always enough.
 
-    def __call__(self, name: str, title: str, metric: Callable[..., Any], *source: Any) -> Measure:
-        """``metric`` of the whole of each source, with the interval over their blocks."""
-        value = float(metric(*(_whole(s) for s in source)))
+    def __call__(
+        self, name: str, title: str, metric: Callable[..., Any], *source: Any, whole: Any = None
+    ) -> Measure:
+        """``metric`` of the whole of each source, with the interval over their blocks.
+
+        ``whole`` is that of a single source, where it serves many metrics and takes time to make.
+        """
+        value = float(metric(*(_whole(s) for s in source)) if whole is None else metric(whole))
         bounds = None
         if self.replicates and np.isfinite(value):
             blocked = source if len(source) > 1 else source[0]

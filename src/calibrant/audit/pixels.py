@@ -9,8 +9,16 @@ import numpy as np
 
 from calibrant.audit.estimate import Estimator
 from calibrant.audit.meaning import MEANINGS
-from calibrant.audit.record import ImageRow, Measure, PixelView
-from calibrant.metrics import Bins, CalibrationState, accumulate, accuracy, ece, mean_iou
+from calibrant.audit.record import ImageRow, Measure, PixelView, RegionRow
+from calibrant.metrics import (
+    Bins,
+    CalibrationState,
+    accumulate,
+    accuracy,
+    class_iou,
+    ece,
+    mean_iou,
+)
 from calibrant.metrics.scene import Scene
 from calibrant.predictions import Predictions
 
@@ -56,7 +64,11 @@ class PixelSums:
 
 
 def pixel_view(
-    sums: PixelSums, state: CalibrationState, estimate: Estimator, scenes: Sequence[Scene]
+    sums: PixelSums,
+    state: CalibrationState,
+    names: Sequence[str],
+    estimate: Estimator,
+    scenes: Sequence[Scene],
 ) -> PixelView:
     """The measures of images; ``state`` is the blocked state of all pixels."""
     measures = [estimate("mean_iou", "Mean IoU", mean_iou, state)]
@@ -77,7 +89,13 @@ def pixel_view(
         title = "Median ECE of an image" if share == 0.5 else "ECE of an image, 90th percentile"
         value = float(np.quantile(errors, share))
         measures.append(Measure(name, title, value, meaning=MEANINGS[name](value)))
-    return PixelView(tuple(measures), rows, tuple(scenes))
+    return PixelView(tuple(measures), rows, _region_rows(state.total(), names), tuple(scenes))
+
+
+def _region_rows(state: CalibrationState, names: Sequence[str]) -> tuple[RegionRow, ...]:
+    gaps = np.abs(state.class_correct - state.class_confidence).sum(axis=-1) / state.n
+    found = zip(names, class_iou(state).tolist(), gaps.tolist(), strict=True)
+    return tuple(RegionRow(*row) for row in found)
 
 
 def _image_rows(sums: PixelSums) -> tuple[ImageRow, ...]:

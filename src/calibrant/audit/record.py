@@ -11,7 +11,16 @@ from typing import Any
 from calibrant.metrics import CalibrationState, Confidences
 from calibrant.metrics.scene import Scene
 
-__all__ = ["Audit", "ClassRow", "EntityView", "ImageRow", "Measure", "Mistake", "PixelView"]
+__all__ = [
+    "Audit",
+    "ClassRow",
+    "EntityView",
+    "ImageRow",
+    "Measure",
+    "Mistake",
+    "PixelView",
+    "RegionRow",
+]
 
 
 @dataclass(frozen=True)
@@ -79,12 +88,22 @@ class ImageRow:
         return self.confidence - self.accuracy
 
 
+@dataclass(frozen=True)
+class RegionRow:
+    """How the regions of one class fare: overlap, and the error of its probability."""
+
+    name: str
+    iou: float
+    ece: float  # one against the rest
+
+
 @dataclass(frozen=True, eq=False)
 class PixelView:
     """The view of predictions that are the pixels of images."""
 
     measures: tuple[Measure, ...]
     images: tuple[ImageRow, ...]  # worst first
+    classes: tuple[RegionRow, ...]  # in the order of their numbers
     scenes: tuple[Scene, ...] = ()  # to be looked at
 
 
@@ -118,6 +137,10 @@ class Audit:
             pixels = {
                 "measures": _measures(self.pixels.measures),
                 "images": [asdict(row) for row in self.pixels.images],
+                "classes": [
+                    {key: _plain(value) for key, value in asdict(row).items()}
+                    for row in self.pixels.classes
+                ],
             }
         return {
             "measures": _measures(self.measures),

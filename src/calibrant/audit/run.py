@@ -42,6 +42,7 @@ from calibrant.metrics import (
     overconfidence_error,
     risk_at_coverage,
     smooth_ece,
+    steps,
 )
 from calibrant.metrics.bins import Closed
 from calibrant.metrics.entities import Reduction
@@ -118,13 +119,14 @@ def audit(
         entities = entity_view(found.entities, found.state, reduction, estimate)
     pixels = None
     if found.pixels is not None:
-        pixels = pixel_view(found.pixels, found.state, estimate, scenes)
+        pixels = pixel_view(found.pixels, found.state, found.label_names, estimate, scenes)
+    confidences = found.confidences
     settings = {"bootstrap": bootstrap, "level": level, "by": found.by, "seed": seed}
     return Audit(
         label_names=found.label_names,
         state=state,
-        confidences=found.confidences,
-        measures=_measures(found, estimate),
+        confidences=confidences,
+        measures=_measures(found, confidences, estimate),
         verdict=verdict(state, classes),
         classes=classes,
         mistakes=tuple(found.mistakes),
@@ -134,9 +136,11 @@ def audit(
     )
 
 
-def _measures(found: Collector, estimate: Estimator) -> tuple[Measure, ...]:
+def _measures(
+    found: Collector, confidences: Confidences, estimate: Estimator
+) -> tuple[Measure, ...]:
     measures = [estimate(*entry, found.state) for entry in _ADDITIVE]
-    confidences = found.confidences
+    ordered = steps(confidences)  # Sorted once for all.
     bins = found.bins.count
     sorted_metrics = (
         ("adaptive_ece", "Adaptive ECE", partial(adaptive_ece, bins=bins)),
@@ -149,7 +153,7 @@ def _measures(found: Collector, estimate: Estimator) -> tuple[Measure, ...]:
         ("risk_at_coverage", "Risk at 80 % coverage", partial(risk_at_coverage, coverage=COVERAGE)),
         ("coverage_at_risk", "Coverage at 5 % risk", partial(coverage_at_risk, risk=RISK)),
     )
-    sampled = [estimate(*entry, confidences) for entry in sorted_metrics]
+    sampled = [estimate(*entry, confidences, whole=ordered) for entry in sorted_metrics]
     if not found.sample.whole:
         said = f" From a sample of {len(confidences):,} of {found.rows:,} examples."
         sampled = [replace(measure, meaning=measure.meaning + said) for measure in sampled]

@@ -10,8 +10,9 @@ from calibrant.corruptions import IMAGE
 from calibrant.errors import InputError
 from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.run_folder import RunFolder
-from calibrant.experiments.segmentation import CorruptedScenes, sampled_pixels
+from calibrant.experiments.segmentation import sampled_pixels
 from calibrant.predictions import Predictions
+from calibrant.tasks.corrupted_scenes import CorruptedScenes
 from calibrant.tasks.segmentation import Pixels, SegmentationTask
 from calibrant.tasks.segmenter import load_segmenter
 

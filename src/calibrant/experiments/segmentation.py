@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,12 +20,13 @@ from calibrant.experiments.recipe import Recipe
 from calibrant.metrics.sample import Sample
 from calibrant.metrics.scene import Scene, pixel_predictions
 from calibrant.predictions import IGNORED, Predictions
+from calibrant.tasks.corrupted_scenes import CorruptedScenes
 from calibrant.tasks.segmentation import Pixels, SegmentationTask
 from calibrant.tasks.segmenter import Segmenter, build_segmenter, write_segmenter
 from calibrant.training.images import Images
 from calibrant.training.pixel_logits import pixel_logits
 
-__all__ = ["CorruptedScenes", "PreparedScenes", "Segmentation", "sampled_pixels"]
+__all__ = ["PreparedScenes", "Segmentation", "sampled_pixels"]
 
 _SEED = 0  # Of the data, its corruptions, samples and the held-out part: the same in every run.
 _SCORES = 50_000_000  # Kept of a split: 200 MB. Of more, a sample of pixels is measured.
@@ -162,23 +163,6 @@ class Segmentation:
         """The test images corrupted, under the same masks: ``jpeg-3`` and so on."""
         test = data.parts["test"].scenes
         return {name: Pixels(CorruptedScenes(test, _parsed(name))) for name in recipe.shift}
-
-
-class CorruptedScenes(Sequence[Any]):
-    """Scenes whose images are corrupted when they are read: a kind at a strength."""
-
-    def __init__(self, scenes: Sequence[Any], asked: tuple[str, int], seed: int = _SEED) -> None:
-        self.scenes, self.asked, self.seed = scenes, asked, seed
-
-    def __len__(self) -> int:
-        return len(self.scenes)
-
-    def __getitem__(self, number: Any) -> Any:
-        """The image, corrupted as it is within the whole set, and its mask."""
-        from calibrant.corruptions.image import corrupt_bytes
-
-        image, mask = self.scenes[number]
-        return corrupt_bytes(image[None], *self.asked, seed=self.seed, first=number)[0], mask
 
 
 def _parsed(name: str) -> tuple[str, int]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from calibrant.audit import ImageRow, PixelView
+from calibrant.audit import ImageRow, PixelView, RegionRow
 from calibrant.metrics.scene import Scene
 from calibrant.plots import maps
 from calibrant.report.chart import Chart, ticks
@@ -21,6 +21,7 @@ __all__ = ["pixel_figures"]
 _BARS = 20
 # Classes named in the key; more could not be told apart.
 _MOST_NAMES = 12
+_MOST_CLASSES = 200
 
 
 def pixel_figures(name: str, view: PixelView, label_names: Sequence[str]) -> Markup:
@@ -33,6 +34,7 @@ def pixel_figures(name: str, view: PixelView, label_names: Sequence[str]) -> Mar
             tag("p", said, class_="note"),
             figure(_spread(view.images, name), tag("span", "Share of images by their own ECE.")),
             tag("details", tag("summary", "The images as a table"), _table(view.images)),
+            tag("details", tag("summary", "The classes as a table"), _classes(view.classes)),
         ]
     )
 
@@ -110,6 +112,15 @@ def _spread(images: Sequence[ImageRow], name: str) -> Markup:
         shapes.append(chart.mark(low, high, tip, bar))
     said = f"{counted(len(errors), 'image')}; median ECE {number(float(np.median(errors)))}."
     return chart.svg(f"Calibration error of single images, {name}", said, *shapes)
+
+
+def _classes(classes: Sequence[RegionRow]) -> Markup:
+    heads = ["Class", "IoU", "ECE, one against the rest"]
+    rows = [[user_text(row.name), number(row.iou), number(row.ece)] for row in classes]
+    shown = rows[:_MOST_CLASSES]
+    more = f"{count(len(shown))} of {count(len(rows))} shown." if len(rows) > len(shown) else None
+    note = tag("p", more, class_="note") if more else None
+    return join([plain_table("Classes of pixels", heads, shown), note])
 
 
 def _table(images: Sequence[ImageRow]) -> Markup:
