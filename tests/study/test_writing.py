@@ -17,10 +17,11 @@ from calibrant.plots.series import COLOURS
 from calibrant.study import build_study, read_all, write_study
 from calibrant.study.axis import round_steps
 from calibrant.study.charts import draw_panel
-from calibrant.study.figures import Curve, Panel, Place, figures_of
+from calibrant.study.figures import figures_of
 from calibrant.study.latex import latex_table
 from calibrant.study.markdown import markdown_report, markdown_table
 from calibrant.study.page import render_study
+from calibrant.study.panels import Curve, Panel, Place
 from calibrant.study.spreadsheet import csv_table
 from calibrant.study.table import Entry, Row, Table
 
@@ -111,7 +112,7 @@ def test_figures_show_the_numbers_of_the_tables(varied):
     study = build_study(varied)
     drawn = {figure.name: figure for figure in figures_of(study)}
     assert set(drawn) == {
-        "gum-trade-off", "gum-depth", "gum-shift-typos", "gum-batch-3-trade-off",
+        "ranks", "gum-trade-off", "gum-depth", "gum-shift-typos", "gum-batch-3-trade-off",
         "wnut17-trade-off",
     }  # fmt: skip
     depth = drawn["gum-depth"].panels[0]
@@ -122,6 +123,12 @@ def test_figures_show_the_numbers_of_the_tables(varied):
     wanted = [row.entries[table.heads.index("ECE")] for row in rows]
     assert [place.y for place in baseline.places] == pytest.approx([e.value for e in wanted])
     assert [place.y_half for place in baseline.places] == pytest.approx([e.half for e in wanted])
+    ranks = next(table for table in study.tables if table.name == "ranks")
+    panel = drawn["ranks"].panels[ranks.heads.index("ECE")]
+    found = {curve.label: curve.places[0].x for curve in panel.curves}
+    place = ranks.heads.index("ECE")
+    assert found == {row.labels[0]: row.entries[place].value for row in ranks.rows[:-1]}
+    assert list(found.values()) == sorted(found.values())
     shift = drawn["gum-shift-typos"]
     assert [panel.title for panel in shift.panels][:4] == ["accuracy", "ECE", "AURC", "AUROC"]
     assert [place.x for place in shift.panels[0].curves[0].places] == [0, 1, 2]

@@ -10,7 +10,7 @@ from calibrant.report.chart import Chart
 from calibrant.report.markup import Markup, tag
 from calibrant.study.axis import Axis, fit_axis
 from calibrant.study.estimate import show
-from calibrant.study.figures import Curve, Panel, Place
+from calibrant.study.panels import Curve, Panel, Place
 
 __all__ = ["draw_panel"]
 

@@ -1,66 +1,29 @@
-"""What the figures of a study show, as data: drawn on the page, and by matplotlib for papers."""
+"""The figures of a study: F1 against ECE, ECE against depth, strength of a shift, sweeps, ranks."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from calibrant.study.depth_table import at_main_depth, with_several_depths
 from calibrant.study.estimate import Estimate, estimate
 from calibrant.study.labels import settings_label
 from calibrant.study.measures import SCORES, Measure, maps_of, measures_of
+from calibrant.study.panels import Curve, Figure, Panel, Place
+from calibrant.study.rank_table import rank_over
 from calibrant.study.runs import Run
 from calibrant.study.shift_tables import OTHER, measured_on, shift_measures, shifts_of
 from calibrant.study.study import Study
+from calibrant.study.units import by_setting
 
-__all__ = ["Curve", "Figure", "Panel", "Place", "figures_of"]
-
-
-@dataclass(frozen=True)
-class Place:
-    """One estimate of a curve or a cloud: where it lies, and how sure that is."""
-
-    x: float
-    y: float
-    x_half: float = math.nan
-    y_half: float = math.nan
-
-
-@dataclass(frozen=True)
-class Curve:
-    """The places of one method; one place is a point."""
-
-    label: str
-    places: tuple[Place, ...]
-
-
-@dataclass(frozen=True)
-class Panel:
-    """A pair of axes."""
-
-    title: str
-    x_label: str
-    y_label: str
-    curves: tuple[Curve, ...]
-    logarithmic: bool = False
-
-
-@dataclass(frozen=True)
-class Figure:
-    """One or more panels side by side; ``kind`` is "points" or "lines"."""
-
-    name: str
-    title: str
-    unit: str
-    kind: str
-    panels: tuple[Panel, ...]
+__all__ = ["figures_of"]
 
 
 def figures_of(study: Study) -> list[Figure]:
-    """Figure 3 (F1 against ECE), Figure 4 (ECE against depth), strength of a shift, sweeps."""
-    found: list[Figure | None] = []
+    """All that the records allow, those over all corpora first."""
+    found: list[Figure | None] = [*_ranks(study)]
     for unit, runs in study.units.items():
         main = at_main_depth(runs)
         found += [
@@ -70,6 +33,31 @@ def figures_of(study: Study) -> list[Figure]:
             *_shifts(unit, main),
         ]
     return [figure for figure in found if figure is not None and figure.panels]
+
+
+def _ranks(study: Study) -> list[Figure]:
+    """Average ranks, with the critical difference from the best."""
+    found = []
+    for setting, units in by_setting(study.runs).items():
+        runs = [run for corpus in units.values() for run in corpus]
+        ranked = rank_over(units, measures_of(runs, study.metrics))
+        if ranked is None:
+            continue
+        panels = []
+        for measure, ranking in ranked.by.items():
+            order = sorted(zip(ranking.average, ranked.methods, strict=True))
+            curves = [
+                Curve(method, (Place(rank, float(len(order) - place)),))
+                for place, (rank, method) in enumerate(order)
+            ]
+            width = ranking.critical_difference
+            panels.append(
+                Panel(measure.title, "Average rank", "", tuple(curves), critical_difference=width)
+            )
+        title = f"Average rank over {len(ranked.shared)} corpora"
+        title += f" ({setting})" if setting else ""
+        found.append(Figure(_file_name("ranks", setting), title, "", "ranks", tuple(panels)))
+    return found
 
 
 def _trade_off(unit: str, runs: Sequence[Run], by: Sequence[str]) -> Figure | None:

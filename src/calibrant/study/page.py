@@ -13,12 +13,20 @@ from calibrant.report.provenance import entries
 from calibrant.report.tables import table_box
 from calibrant.study.charts import draw_panel
 from calibrant.study.estimate import show
-from calibrant.study.figures import Figure, figures_of
+from calibrant.study.figures import figures_of
+from calibrant.study.panels import Figure
+from calibrant.study.rank_chart import draw_ranks
 from calibrant.study.runs import Run
 from calibrant.study.study import Study
 from calibrant.study.table import Entry, Row, Table, set_name
 
 __all__ = ["render_study"]
+
+_SAID = {
+    "values": "Whiskers are 95 % t-intervals over seeds; each seed is averaged over head widths.",
+    "ranks": "The band reaches one critical difference from the best: what lies in it cannot be "
+    "told from the best.",
+}
 
 
 def render_study(study: Study) -> str:
@@ -28,7 +36,9 @@ def render_study(study: Study) -> str:
     overall = [table for table in study.tables if not table.unit]
     parts = [_contents(study, bool(overall)), _missing(study)]
     if overall:
-        parts.append(_section("Over all corpora", "overall", *map(_table, overall)))
+        drawn = [figure for figure in figures if not figure.unit]
+        content = [*map(_table, overall), *map(_figure, drawn)]
+        parts.append(_section("Over all corpora", "overall", *content))
     for number, unit in enumerate(units):
         tables = [table for table in study.tables if table.unit == unit]
         drawn = [figure for figure in figures if figure.unit == unit]
@@ -102,11 +112,12 @@ def _entry(entry: Entry, link: str | None) -> Markup:
 
 
 def _figure(figure: Figure) -> Markup:
+    draw = draw_ranks if figure.kind == "ranks" else draw_panel
     panels = [
-        tag("figure", tag("h4", panel.title, class_="which"), draw_panel(panel, figure.title))
+        tag("figure", tag("h4", panel.title, class_="which"), draw(panel, figure.title))
         for panel in figure.panels
     ]
-    said = "Whiskers are 95 % t-intervals over seeds; each seed is averaged over head widths."
+    said = _SAID["ranks" if figure.kind == "ranks" else "values"]
     return join(
         [
             tag("h3", user_text(figure.title)),

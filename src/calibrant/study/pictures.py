@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from calibrant.plots.canvas import new_figure
+from calibrant.plots.ranks import rank_diagram
 from calibrant.plots.series import Series, series_diagram
 from calibrant.plots.trade_off import Point, trade_off
-from calibrant.study.figures import Figure, Panel
+from calibrant.study.panels import Figure, Panel
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,6 +40,10 @@ def _draw(panel: Panel, kind: str, ax: Axes) -> None:
             for place in curve.places
         ]
         trade_off(points, ax, title=panel.title)
+        return
+    if kind == "ranks":
+        ranks = {curve.label: curve.places[0].x for curve in panel.curves}
+        rank_diagram(ranks, panel.critical_difference, ax, title=panel.title)
         return
     lines = [
         Series(

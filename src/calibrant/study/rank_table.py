@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,13 +13,21 @@ from calibrant.study.runs import Run
 from calibrant.study.table import Row, Table, grouped, number_entry
 from calibrant.study.units import Units, keys_of, methods_of
 
-__all__ = ["rank_table"]
+__all__ = ["Ranked", "rank_over", "rank_table"]
 
 _FEW = 10  # Corpora below which Demšar (2006) finds the tests of ranks weak.
 
 
-def rank_table(units: Units, measures: Sequence[Measure]) -> Table | None:
-    """Average ranks over corpora with Friedman's test and Nemenyi's critical difference."""
+class Ranked(NamedTuple):
+    """The methods that were run on every corpus, the runs that all share, their rankings."""
+
+    methods: list[str]
+    shared: Units
+    by: Mapping[Measure, Ranking]
+
+
+def rank_over(units: Units, measures: Sequence[Measure]) -> Ranked | None:
+    """Rank on the runs that all methods share; None where there is nothing to rank."""
     methods = [
         method
         for method in methods_of(units)
@@ -29,8 +38,15 @@ def rank_table(units: Units, measures: Sequence[Measure]) -> Table | None:
     if len(shared) < 2 or len(methods) < 2:
         return None
     found = _rankings(shared, methods, measures)
-    if not found:
+    return Ranked(methods, shared, found) if found else None
+
+
+def rank_table(units: Units, measures: Sequence[Measure]) -> Table | None:
+    """Average ranks over corpora with Friedman's test and Nemenyi's critical difference."""
+    ranked = rank_over(units, measures)
+    if ranked is None:
         return None
+    methods, shared, found = ranked
     rows = [
         Row(
             (method,),

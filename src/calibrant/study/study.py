@@ -19,6 +19,7 @@ from calibrant.study.runs import BASELINE, Run, arrange
 from calibrant.study.shift_tables import shift_tables
 from calibrant.study.table import Table, set_name
 from calibrant.study.target_table import target_table
+from calibrant.study.units import by_setting
 from calibrant.study.wide_table import wide_table
 from calibrant.study.win_table import win_table
 
@@ -129,15 +130,11 @@ def _summaries(
 ) -> list[Table]:
     """The tables over corpora, one set per setting that has more than one corpus."""
     found: list[Table] = []
-    for setting in dict.fromkeys(run.setting for run in runs):
-        members = [run for run in runs if run.setting == setting]
-        measures = measures_of(members, metrics)
-        units = {
-            corpus: at_main_depth([run for run in members if run.corpus == corpus])
-            for corpus in sorted({run.corpus for run in members})
-        }
+    for setting, units in by_setting(runs).items():
         if len(units) < 2:
             continue
+        members = [run for corpus in units.values() for run in corpus]
+        measures = measures_of(members, metrics)
         tables = [
             *(wide_table(units, measures, map_) for map_ in maps_of(members) if not by),
             target_table(units, baseline),

@@ -4,11 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from calibrant.study.depth_table import at_main_depth
 from calibrant.study.runs import Run, method_order
 
-__all__ = ["Units", "keys_of", "methods_of"]
+__all__ = ["Units", "by_setting", "keys_of", "methods_of"]
 
 Units = Mapping[str, Sequence[Run]]  # corpus → its runs; all of one setting and depth
+
+
+def by_setting(runs: Sequence[Run]) -> dict[str, Units]:
+    """Setting → its corpora, each with its runs at the depth that most of them have."""
+    found: dict[str, Units] = {}
+    for setting in dict.fromkeys(run.setting for run in runs):
+        members = [run for run in runs if run.setting == setting]
+        found[setting] = {
+            corpus: at_main_depth([run for run in members if run.corpus == corpus])
+            for corpus in sorted({run.corpus for run in members})
+        }
+    return found
 
 
 def methods_of(units: Units) -> list[str]:
