@@ -1,11 +1,11 @@
 """Images per second of the lean loop on a GPU: eager, compiled, and captured as a CUDA graph.
 
-    CALIBRANT_DATA=… python benchmarks/image_speed.py --model resnet18 --batch 512
+    python benchmarks/image_speed.py --model resnet18 --batch 512
 
-Random images where there is no CIFAR-10: speed does not depend on what they show. A row trains the
-same network with the same method on the same batches; augmentation, loss, backward pass and
-optimizer are all in it. The share of the chip's limit takes 6 floating-point operations for each
-multiplication of the forward pass (2 forward, 4 backward), over the dense peak of bfloat16.
+Random images of CIFAR-10's size: speed does not depend on what they show. Augmentation, loss,
+backward pass and optimizer are all in a step. The share of the chip's limit takes the operations of
+convolutions and matrix products, three times those of the forward pass, over the dense peak of
+bfloat16.
 """
 
 import argparse
