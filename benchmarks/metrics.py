@@ -54,9 +54,9 @@ SUITE = (accuracy, nll, brier, ece, mce, overconfidence_error, classwise_ece)
 Contest = dict[str, Callable[[], float]]
 
 
-def inputs(n: int, classes: int) -> tuple[np.ndarray, np.ndarray]:
+def inputs(n: int, classes: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Logits of an overconfident model that is right about three times in four, and labels."""
-    generator = np.random.default_rng(0)
+    generator = np.random.default_rng(seed)
     logits = generator.standard_normal((n, classes), dtype=np.float32)
     labels = generator.integers(0, classes, n)
     logits[np.arange(n), labels] += np.float32(2 + np.log(classes) / 2)
@@ -238,8 +238,8 @@ def audit_file(path: str) -> dict[str, Any]:
 
 def write_parquet(path: str, n: int) -> None:
     def parts() -> Iterator[Predictions]:
-        for _ in range(0, n, 250_000):
-            yield Predictions.from_logits(*inputs(min(n, 250_000), 10))
+        for start in range(0, n, 250_000):
+            yield Predictions.from_logits(*inputs(min(n, 250_000), 10, seed=start))
 
     write(parts(), path)
 

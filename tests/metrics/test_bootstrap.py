@@ -312,3 +312,17 @@ def test_no_estimate_lies_outside_its_own_interval():
         plain = interval(mce, state, replicates=200, method="percentile")
         outside += not plain[0] <= mce(state.total()) <= plain[1]
     assert outside  # Else this test shows nothing.
+
+
+def test_a_group_has_one_block_whether_its_chunk_looks_like_numbers_or_not():
+    """Of a csv in chunks, one may hold 1, 2, 3 and the next 2, a7, 007."""
+    texts = ["1", "-3", "0", "2.5", "1e+20", "inf", "007", "a7", "", "1_000", " 1", "nan", "-0"]
+    texts += ["99999999999999999999", "9223372036854775807", "1" * 400]
+    mixed = hash_values(np.array(texts, object))
+    assert mixed.tolist() == [*hash_values(np.array(texts[:-1])).tolist(), mixed[-1]]
+    numbers = [hash_values(np.array([1, -3, 0])), hash_values(np.array([2.5, 1e20, np.inf]))]
+    assert mixed[:6].tolist() == np.concatenate(numbers).tolist()
+    assert mixed[11] == hash_values(np.array([np.nan]))[0]
+    assert mixed[14] == hash_values(np.array([2**63 - 1]))[0]
+    assert len(set(mixed.tolist())) == len(texts)
+    assert hash_values(np.array([], "U3")).size == hash_values(np.array(["", ""])).size - 2 == 0

@@ -170,3 +170,15 @@ def test_confidences_must_fit_together():
             Confidences(np.array([0.5, value]), np.zeros(2, bool))
     with pytest.raises(InputError, match="one block per example"):
         Confidences(np.zeros(2), np.zeros(2, bool), np.zeros(3, int))
+
+
+@pytest.mark.parametrize("odd", [[], [-0.0005], [2.0, 1e300]], ids=["usual", "below 0", "above"])
+def test_steps_are_exact_down_to_the_last_bit(odd):
+    values = [0.0, -0.0, 5e-324, 1e-310, 0.5, np.nextafter(0.5, 1), 1 - 2**-53, 1.0, 1.0005, *odd]
+    generator = np.random.default_rng(0)
+    drawn, correct = generator.choice(values, 500), generator.random(500) < 0.6
+    found = metrics.steps(Confidences(drawn, correct))
+    expected = sorted(set(drawn.tolist()))
+    assert found.confidence.tolist() == expected
+    assert found.count.tolist() == [int((drawn == v).sum()) for v in expected]
+    assert found.correct.tolist() == [int(correct[drawn == v].sum()) for v in expected]

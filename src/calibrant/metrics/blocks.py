@@ -13,6 +13,7 @@ __all__ = ["assign_blocks", "dependent_group", "hash_values"]
 # Groups whose examples depend on each other; the first that is there is taken.
 _DEPENDENT = ("sentence", "image", "example")
 _ROWS = 1 << 16
+_NUMBERS_START_WITH = [ord(character) for character in "-0123456789in"]
 _CHARACTERS = 1 << 22  # Of long texts, hashed at once.
 
 
@@ -65,20 +66,52 @@ def dependent_group(predictions: Predictions, by: str | None = "auto") -> str | 
 def hash_values(values: np.ndarray) -> np.ndarray:
     """A 64-bit hash of each number or text; the same on every machine and in every run.
 
-    >>> a, b = hash_values(np.array(["a", "longer"])), hash_values(np.array(["a"]))
-    >>> bool(a[0] == b[0])
-    True
+    A number has the hash of its text, as Python writes it: of a column in a text file, some chunks
+    may look like numbers and others not.
+
+    >>> a, b = hash_values(np.array(["a", "7"])), hash_values(np.array(["a", "longer"]))
+    >>> bool(a[0] == b[0]), bool(a[1] == hash_values(np.array([7]))[0])
+    (True, True)
     """
     if isinstance(values, np.ndarray) and values.dtype == object:  # Text too long for NumPy's.
         return _hash_long_text(values)
     values = to_numpy(values)
     if values.dtype.kind in "US":
-        parts = [_hash_text(values[i : i + _ROWS]) for i in range(0, len(values), _ROWS)]
+        parts = [_hash_texts(values[i : i + _ROWS]) for i in range(0, len(values), _ROWS)]
         return np.concatenate(parts) if parts else np.empty(0, np.uint64)
     if values.dtype.kind == "f":
         wide = values.astype(np.float64) + 0.0  # −0 and 0 are one group.
         return _mix(wide.view(np.uint64))
     return _mix(values.astype(np.int64).view(np.uint64))
+
+
+def _hash_texts(values: np.ndarray) -> np.ndarray:
+    """Texts, those of numbers as numbers; few columns of texts hold any, so look before."""
+    hashed = _hash_text(values)
+    if values.dtype.kind != "U" or not values.itemsize:
+        return hashed
+    first = np.ascontiguousarray(values).view(np.uint32).reshape(len(values), -1)[:, 0]
+    maybe = np.flatnonzero(np.isin(first, _NUMBERS_START_WITH))
+    distinct, where = np.unique(values[maybe], return_inverse=True)
+    known, table = np.zeros(len(distinct), bool), np.zeros(len(distinct), np.uint64)
+    for i, text in enumerate(distinct.tolist()):
+        if (number := _as_number(text)) is not None:
+            known[i], table[i] = True, hash_values(np.array([number]))[0]
+    rows = known[where]
+    hashed[maybe[rows]] = table[where[rows]]
+    return hashed
+
+
+def _as_number(text: str) -> np.int64 | np.float64 | None:
+    """The number that is written so, and in no other way."""
+    for kind, made in ((int, np.int64), (float, np.float64)):
+        try:
+            number = kind(text)
+            if str(number) == text:
+                return made(number)
+        except (ValueError, OverflowError):
+            pass
+    return None
 
 
 def _hash_text(values: np.ndarray) -> np.ndarray:
@@ -103,7 +136,7 @@ def _hash_long_text(values: np.ndarray) -> np.ndarray:
         part = distinct[start : start + rows]
         # One long string among short ones would make all of them wide.
         part = [text for text in part if len(text) <= 2 * len(part[0]) + 16]
-        hashes += _hash_text(np.array(part, dtype=str)).tolist()
+        hashes += _hash_texts(np.array(part, dtype=str)).tolist()
     table = dict(zip(distinct, hashes, strict=True))
     return np.array([table[text] for text in values.tolist()], dtype=np.uint64)
 

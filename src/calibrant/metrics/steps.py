@@ -45,12 +45,12 @@ def steps(source: StepSource) -> Steps:
     """
     if isinstance(source, Steps):
         return source
-    state = confidences(source)
-    order, starts = _order_and_starts(state)
+    confidence, correct = _sorted(confidences(source))
+    starts = _starts(confidence)
     return Steps(
-        state.confidence[order][starts],
-        np.diff(starts, append=len(state)),
-        _add_up(state.correct[order].astype(np.int64), starts),
+        confidence[starts],
+        np.diff(starts, append=len(confidence)),
+        _add_up(correct.astype(np.int64), starts),
     )
 
 
@@ -58,7 +58,8 @@ def resampled_steps(state: Confidences, weights: np.ndarray) -> Iterator[Steps]:
     """One table of steps per row of the (R, G) ``weights`` of the blocks, after a single sort."""
     if state.block is None:
         raise InputError("Resampling Confidences needs their blocks: confidences(…, block=…).")
-    order, starts = _order_and_starts(state)
+    order = np.argsort(state.confidence)
+    starts = _starts(state.confidence[order])
     confidence, correct = state.confidence[order][starts], state.correct[order]
     block = state.block[order]
     for row in weights:
@@ -69,13 +70,31 @@ def resampled_steps(state: Confidences, weights: np.ndarray) -> Iterator[Steps]:
         yield Steps(confidence[kept], count[kept], right[kept])
 
 
-def _order_and_starts(state: Confidences) -> tuple[np.ndarray, np.ndarray]:
-    """The order that sorts the confidences, and where in it each distinct one starts."""
-    order = np.argsort(state.confidence)
-    ordered = state.confidence[order]
-    first = np.ones(len(state), bool)
+def _sorted(state: Confidences) -> tuple[np.ndarray, np.ndarray]:
+    """Confidence and correctness of all examples, by confidence.
+
+    Bits of floats from 0 to below 2 are in the order of the floats and leave the highest two free.
+    With the correctness as lowest bit one sort of integers does it, many times faster than an order
+    by which both are then fetched.
+    """
+    given = state.confidence + 0.0  # No −0, which has the highest bit.
+    if not len(given) or not 0 <= given.min() <= given.max() < 2:
+        order = np.argsort(state.confidence)
+        return state.confidence[order], state.correct[order]
+    keys = given.view(np.uint64)
+    np.left_shift(keys, 1, out=keys)
+    keys |= state.correct
+    keys.sort()
+    correct = (keys & np.uint64(1)).astype(bool)
+    np.right_shift(keys, 1, out=keys)
+    return keys.view(np.float64), correct
+
+
+def _starts(ordered: np.ndarray) -> np.ndarray:
+    """Where each distinct value of a sorted array starts."""
+    first = np.ones(len(ordered), bool)
     np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
-    return order, np.flatnonzero(first)
+    return np.flatnonzero(first)
 
 
 def _add_up(values: np.ndarray, starts: np.ndarray) -> np.ndarray:
