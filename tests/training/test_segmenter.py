@@ -110,3 +110,21 @@ def test_images_are_run_as_they_are(task):
             alone = model(task.collate([example])["pixel_values"])[0].numpy()
         np.testing.assert_allclose(logits, alone, rtol=1e-4, atol=1e-5)
     assert list(pixel_logits(model, [], task.collate)) == []
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize(
+    "name", ["cross_entropy", "margin_smoothing", "mmce", "sece", "head_noise"]
+)
+def test_captured_steps_are_the_eager_ones(task, rows, name):
+    """The recipe of the benchmark runs so: a captured graph, thousands of pixels in a batch."""
+    images, masks = rows.pixels.cpu().numpy(), rows.classes.cpu().numpy()
+    there = Images(images, masks, "cuda", mean=task.mean, deviation=task.deviation)
+    losses = []
+    for graph in (False, True):
+        schedule = Schedule(epochs=3, batch=4, learning_rate=1e-3)
+        loop = Loop(task.build_model(), create(name), there, schedule, graph=graph)
+        loop.run()
+        losses.append(float(loop.loss))
+    # Interpolation adds up its gradient in any order.
+    assert losses[1] == pytest.approx(losses[0], rel=1e-3)
