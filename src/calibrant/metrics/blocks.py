@@ -93,24 +93,26 @@ def _hash_texts(values: np.ndarray) -> np.ndarray:
     first = np.ascontiguousarray(values).view(np.uint32).reshape(len(values), -1)[:, 0]
     maybe = np.flatnonzero(np.isin(first, _NUMBERS_START_WITH))
     distinct, where = np.unique(values[maybe], return_inverse=True)
-    known, table = np.zeros(len(distinct), bool), np.zeros(len(distinct), np.uint64)
-    for i, text in enumerate(distinct.tolist()):
-        if (number := _as_number(text)) is not None:
-            known[i], table[i] = True, hash_values(np.array([number]))[0]
+    numbers = [_as_number(text) for text in distinct.tolist()]
+    known = np.array([number is not None for number in numbers], bool)
+    table = np.zeros(len(distinct), np.uint64)
+    for kind in (int, float):
+        places = [i for i, number in enumerate(numbers) if type(number) is kind]
+        table[places] = hash_values(np.array([numbers[i] for i in places], kind))
     rows = known[where]
     hashed[maybe[rows]] = table[where[rows]]
     return hashed
 
 
-def _as_number(text: str) -> np.int64 | np.float64 | None:
+def _as_number(text: str) -> int | float | None:
     """The number that is written so, and in no other way."""
-    for kind, made in ((int, np.int64), (float, np.float64)):
+    for kind in (int, float):
         try:
             number = kind(text)
-            if str(number) == text:
-                return made(number)
-        except (ValueError, OverflowError):
-            pass
+        except ValueError:
+            continue
+        if str(number) == text and (kind is float or -(2**63) <= number < 2**63):
+            return number
     return None
 
 
