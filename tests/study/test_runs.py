@@ -150,8 +150,8 @@ def test_origins_by_hand(make_record):
     assert found["circumstances"]["device"] == {"NVIDIA H200": 2}
     training = found["training"]
     assert training["steps"] == 1400
-    assert training["sentences, at most"] == 1400 * 32
-    assert training["sentences a second within one run"] == pytest.approx(1400 * 32 / 40)
+    assert training["examples, at most"] == 1400 * 32
+    assert training["examples a second within one run"] == pytest.approx(1400 * 32 / 40)
     assert found["settings where nothing else is said"]["batch"] == 32
     records[0].training.clear()
     records[1].training.update(seconds=0)

@@ -55,7 +55,7 @@ def test_results_by_hand(tiny):
 def test_the_tests_are_scipys(tiny):
     table = table_of(build_study(tiny), "gum-tests")
     row = next(row for row in table.rows if row.labels == ("ECE", "focal"))
-    pairs, difference, effect, p, corrected, flips, verdict = row.entries
+    pairs, difference, effect, p, corrected, flips, seeds, verdict = row.entries
     differences = np.array([-0.05, -0.05, -0.049])
     assert pairs.text == "3"
     assert difference.value == pytest.approx(differences.mean())
@@ -63,6 +63,7 @@ def test_the_tests_are_scipys(tiny):
     assert p.value == pytest.approx(stats.ttest_1samp(differences, 0).pvalue)
     assert corrected.value == p.value  # One method: nothing to correct for.
     assert flips.value == 0.25
+    assert seeds.value == pytest.approx(p.value)  # One width: a pair is a seed.
     assert verdict.text == "better"
     assert verdict.bold
     assert "cannot fall below 0.25" in table.note
@@ -99,6 +100,21 @@ def test_only_shared_pairs_are_compared(make_record):
     assert row.entries[0].text == "2"
     assert row.entries[1].value == pytest.approx(0.015)
     assert len(row.keys) == 4
+
+
+def test_seeds_can_be_compared_without_taking_widths_as_independent(make_record):
+    change = {(64, 0): 0.01, (64, 1): 0.02, (64, 2): 0.04, (128, 0): 0.03, (128, 1): 0.02,
+              (128, 2): 0.02}  # fmt: skip
+    records = [make_record(ece=0.1, head_width=w, seed=s) for w, s in change]
+    records += [
+        make_record(ece=0.1 + d, head_width=w, seed=s, method="focal")
+        for (w, s), d in change.items()
+    ]
+    table = table_of(build_study(records), "gum-tests")
+    row = next(row for row in table.rows if row.labels == ("ECE", "focal"))
+    values = dict(zip(table.heads, (entry.value for entry in row.entries), strict=True))
+    assert values["p"] == pytest.approx(stats.ttest_1samp(list(change.values()), 0).pvalue)
+    assert values["p (seeds)"] == pytest.approx(stats.ttest_1samp([0.02, 0.02, 0.03], 0).pvalue)
 
 
 def test_another_baseline(tiny):

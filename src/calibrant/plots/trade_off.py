@@ -28,11 +28,18 @@ class Point(NamedTuple):
     f1_half: float = math.nan
 
 
-def trade_off(points: Iterable[Point], ax: Axes | None = None, *, title: str | None = None) -> Axes:
+def trade_off(
+    points: Iterable[Point],
+    ax: Axes | None = None,
+    *,
+    title: str | None = None,
+    score: str = "F1",
+) -> Axes:
     """Draw F1 against ECE, both in per cent, with their intervals as crosses.
 
     The labels stand in a column beside the axes, in the order of F1, so that they cover neither
-    each other nor the points. APCR = F1² / ECE rises to the upper left.
+    each other nor the points. APCR = F1² / ECE rises to the upper left. ``score`` is what the axis
+    calls F1 where it is another number.
 
     >>> trade_off([Point("focal", 0.02, 0.8), Point("mixup", 0.03, 0.81)]).get_xlabel()
     'ECE (%), less is better'
@@ -42,7 +49,7 @@ def trade_off(points: Iterable[Point], ax: Axes | None = None, *, title: str | N
         if not (math.isfinite(p.ece) and math.isfinite(p.f1)):
             raise InputError(f"trade_off cannot draw '{p.label}': ECE {p.ece}, F1 {p.f1}.")
     ax = axes(ax, 4.3, 3.2)
-    frame(ax, "ECE (%), less is better", "F1 (%), more is better", title)
+    frame(ax, "ECE (%), less is better", f"{score} (%), more is better", title)
     if not points:
         say_empty(ax)
         return ax

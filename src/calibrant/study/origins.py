@@ -57,7 +57,7 @@ def _counted(values: Iterable[str]) -> dict[str, int]:
 
 
 def _training(runs: Sequence[Run]) -> dict[str, Any]:
-    """Steps and seconds, and sentences a second of one run as long as others ran beside it."""
+    """Steps and seconds, and examples (sentences, images) a second of a run among others."""
     timed = [
         run
         for run in runs
@@ -67,13 +67,13 @@ def _training(runs: Sequence[Run]) -> dict[str, Any]:
         return {"steps and seconds": "not recorded"}
     seconds = sum(float(run.record.training["seconds"]) for run in timed)
     steps = sum(int(run.record.training["steps"]) for run in timed)
-    sentences = sum(int(run.record.training["steps"]) * run.record.recipe.batch for run in timed)
+    examples = sum(int(run.record.training["steps"]) * run.record.recipe.batch for run in timed)
     return {
         "records with times": len(timed),
         "steps": steps,
         "hours, summed over runs": round(seconds / 3600, 3),
-        "sentences, at most": sentences,
-        "sentences a second within one run": round(sentences / seconds, 1),
+        "examples, at most": examples,
+        "examples a second within one run": round(examples / seconds, 1),
         "read this as": "steps × batch / seconds; runs side by side on one device each count the "
         "time that they shared, so the device did more",
     }

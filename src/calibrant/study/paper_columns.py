@@ -1,4 +1,4 @@
-"""The paper's numbers as columns beside ours."""
+"""The papers' numbers as columns beside ours."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import math
 from collections.abc import Iterable, Sequence
 
 from calibrant.study.measures import Measure
-from calibrant.study.paper import PRINTED, paper_value
+from calibrant.study.paper import CITATION, paper_value
+from calibrant.study.paper_cifar10 import cifar10_source, cifar10_value
 from calibrant.study.runs import Run
 from calibrant.study.table import Entry, number_entry
 
-__all__ = ["paper_entries", "printed_measures"]
+__all__ = ["citation", "paper_entries", "printed_measures"]
 
-_DIGITS = {"entity_f1": 3, "ece": 3, "apcr": 2}
+_DIGITS = {"entity_f1": 3, "ece": 3, "apcr": 2}  # Of Table I; the other papers print more.
 
 
 def printed_measures(runs: Sequence[Run], measures: Iterable[Measure]) -> list[Measure]:
@@ -20,10 +21,14 @@ def printed_measures(runs: Sequence[Run], measures: Iterable[Measure]) -> list[M
     return [
         measure
         for measure in measures
-        if measure.map == "identity"
-        and measure.metric in PRINTED
-        and any(not math.isnan(_printed(run, measure)) for run in runs)
+        if any(not math.isnan(_printed(run, measure)) for run in runs)
     ]
+
+
+def citation(runs: Sequence[Run]) -> str:
+    """Where the paper's numbers of these runs stand."""
+    found = (cifar10_source(run.record.recipe) for run in runs)
+    return next((source for source in found if source is not None), CITATION)
 
 
 def paper_entries(runs: Sequence[Run], measures: Sequence[Measure]) -> list[Entry]:
@@ -31,15 +36,21 @@ def paper_entries(runs: Sequence[Run], measures: Sequence[Measure]) -> list[Entr
     return [
         number_entry(_mean([_printed(run, measure) for run in _one_per_width(runs)]), digits)
         for measure in measures
-        for digits in (_DIGITS[measure.metric],)
+        for digits in (_digits(runs[0], measure),)
     ]
 
 
 def _printed(run: Run, measure: Measure) -> float:
     """Table I is of heads of depth 1; its rows are compared with any options of the method."""
-    method = run.record.recipe.method
-    found = paper_value(run.corpus, method, run.width, measure.metric)
-    return math.nan if found is None or run.depth != 1 else found
+    recipe = run.record.recipe
+    found = cifar10_value(recipe, measure.metric, measure.map)
+    if found is None and run.depth == 1 and measure.map == "identity":
+        found = paper_value(run.corpus, recipe.method, run.width, measure.metric)
+    return math.nan if found is None else found
+
+
+def _digits(run: Run, measure: Measure) -> int:
+    return 4 if cifar10_source(run.record.recipe) else _DIGITS[measure.metric]
 
 
 def _one_per_width(runs: Iterable[Run]) -> list[Run]:

@@ -39,7 +39,7 @@ def _draw(panel: Panel, kind: str, ax: Axes) -> None:
             for curve in panel.curves
             for place in curve.places
         ]
-        trade_off(points, ax, title=panel.title)
+        trade_off(points, ax, title=panel.title, score=panel.y_label)
         return
     if kind == "ranks":
         ranks = {curve.label: curve.places[0].x for curve in panel.curves}

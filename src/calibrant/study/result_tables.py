@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from calibrant.study.estimate import estimate
 from calibrant.study.measures import Measure
-from calibrant.study.paper import CITATION
-from calibrant.study.paper_columns import paper_entries, printed_measures
+from calibrant.study.paper_columns import citation, paper_entries, printed_measures
 from calibrant.study.rows import (
     asked_heads,
     asked_labels,
@@ -51,7 +50,7 @@ def width_table(runs: Sequence[Run], measures: Sequence[Measure], by: Sequence[s
         )
         for key, cell in cells.items()
     ]
-    cited = f" The paper: {CITATION}." if paper else ""
+    cited = f" The paper: {citation(runs)}." if paper else ""
     return Table(
         "results",
         f"Results on {runs[0].unit}",
