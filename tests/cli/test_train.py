@@ -163,3 +163,20 @@ def test_shift_is_measured_and_shown(small_corpus, tmp_path, capsys, monkeypatch
     assert ["typos-5", *(f"{value:.4f}" for value in told)] in map(str.split, out.splitlines())
     assert main(command(small_corpus, tmp_path / "other", "--shift", "typos-7")) == 2
     assert "1, 2, 3, 4 or 5, got 'typos-7'" in capsys.readouterr().err
+
+
+def test_other_tasks_are_told_by_their_own_numbers(tmp_path, capsys):
+    pytest.importorskip("sklearn")
+    images = ["train", "--task", "image", "--data", "digits", "--model", "tiny", "--epochs", "1"]
+    where = ["--device", "cpu", "--bootstrap", "0", "-o", str(tmp_path / "run")]
+    assert main([*images, *where]) == 0
+    told = capsys.readouterr()
+    assert "accuracy" in told.err
+    assert "classwise ECE" in told.out
+    assert "calibrant predict" not in told.out
+    recipe = json.loads((tmp_path / "run" / "recipe.json").read_text())
+    assert (recipe["optimizer"], recipe["batch"], recipe["epochs"]) == ("sgd", 64, 1)
+    assert main([*images, "--compile", *where]) == 2
+    assert "compile False (now True)" in capsys.readouterr().err
+    assert main(["list", "tasks"]) == 0
+    assert "image classification" in capsys.readouterr().out
