@@ -82,6 +82,12 @@ def test_other_settings_are_other_units(make_record):
     assert [run.by for run in by] == [(3, 5e-5)] * 2 + [(32, 1e-4)] * 3
 
 
+def test_corpora_of_the_same_name_are_not_mixed(make_record):
+    places = ("a/corpus", "b/corpus", "c/gum")
+    runs = arrange([make_record(data=place, seed=s) for place in places for s in range(2)])
+    assert [run.unit for run in runs] == ["a/corpus"] * 2 + ["b/corpus"] * 2 + ["gum"] * 2
+
+
 def test_a_tie_of_settings_is_broken_the_same_way_each_time(make_record):
     records = [make_record(batch=32), make_record(batch=64)]
     assert [r.unit for r in arrange(records)] == [r.unit for r in arrange(records[::-1])]

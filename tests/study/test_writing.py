@@ -134,6 +134,15 @@ def test_figures_show_the_numbers_of_the_tables(varied):
     assert [place.x for place in shift.panels[0].curves[0].places] == [0, 1, 2]
 
 
+def test_names_of_files_do_not_collide(make_record, tmp_path, undrawn):
+    records = [make_record(data=name, seed=s) for name in ("my data", "my-data") for s in range(2)]
+    study = build_study(records)
+    for things in (study.tables, figures_of(study)):
+        names = [thing.name for thing in things]
+        assert len(set(names)) == len(names)
+        assert {"my-data-results", "my-data-trade-off"} & set(names)
+
+
 def test_a_key_of_numbers_has_a_figure(make_record):
     weights = (0.001, 0.01, 0.1)
     records = [

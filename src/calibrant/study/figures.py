@@ -9,7 +9,7 @@ from typing import Any
 
 from calibrant.study.depth_table import at_main_depth, with_several_depths
 from calibrant.study.estimate import Estimate, estimate
-from calibrant.study.labels import settings_label
+from calibrant.study.labels import file_names, settings_label
 from calibrant.study.measures import SCORES, Measure, maps_of, measures_of
 from calibrant.study.panels import Curve, Figure, Panel, Place
 from calibrant.study.rank_table import rank_over
@@ -32,7 +32,9 @@ def figures_of(study: Study) -> list[Figure]:
             _sweep(unit, main, study),
             *_shifts(unit, main),
         ]
-    return [figure for figure in found if figure is not None and figure.panels]
+    figures = [figure for figure in found if figure is not None and figure.panels]
+    names = file_names(f"{figure.unit} {figure.name}" for figure in figures)
+    return [replace(figure, name=name) for figure, name in zip(figures, names, strict=True)]
 
 
 def _ranks(study: Study) -> list[Figure]:
@@ -56,7 +58,7 @@ def _ranks(study: Study) -> list[Figure]:
             )
         title = f"Average rank over {len(ranked.shared)} corpora"
         title += f" ({setting})" if setting else ""
-        found.append(Figure(_file_name("ranks", setting), title, "", "ranks", tuple(panels)))
+        found.append(Figure("ranks", title, "", "ranks", tuple(panels)))
     return found
 
 
@@ -75,7 +77,7 @@ def _trade_off(unit: str, runs: Sequence[Run], by: Sequence[str]) -> Figure | No
         if curves:
             panels.append(Panel(_map_title(map_), "ECE", Measure(f1).title, tuple(curves)))
     title = f"{Measure(f1).title} against ECE on {unit}"
-    return Figure(_file_name("trade-off", unit), title, unit, "points", tuple(panels))
+    return Figure("trade-off", title, unit, "points", tuple(panels))
 
 
 def _depth(unit: str, runs: Sequence[Run]) -> Figure | None:
@@ -95,7 +97,7 @@ def _depth(unit: str, runs: Sequence[Run]) -> Figure | None:
         for measure in measures_of(runs, ("ece",))
     ]
     title = f"ECE against the depth of the head on {unit}"
-    return Figure(_file_name("depth", unit), title, unit, "lines", tuple(panels))
+    return Figure("depth", title, unit, "lines", tuple(panels))
 
 
 def _sweep(unit: str, runs: Sequence[Run], study: Study) -> Figure | None:
@@ -127,7 +129,7 @@ def _sweep(unit: str, runs: Sequence[Run], study: Study) -> Figure | None:
         for measure in measures_of(runs, study.metrics)
     ]
     title = f"By {key.replace('_', ' ')} on {unit}"
-    return Figure(_file_name(key, unit), title, unit, "lines", tuple(panels))
+    return Figure(key, title, unit, "lines", tuple(panels))
 
 
 def _shifts(unit: str, runs: Sequence[Run]) -> list[Figure]:
@@ -146,9 +148,8 @@ def _shifts(unit: str, runs: Sequence[Run]) -> list[Figure]:
                 ]
                 curves.append(_curve(label, places))
             panels.append(Panel(measure.title, "Strength", measure.title, tuple(curves)))
-        name = _file_name(f"shift-{kind}", unit)
         title = f"{kind[0].upper()}{kind[1:]} of growing strength, trained on {unit}"
-        found.append(Figure(name, title, unit, "lines", tuple(panels)))
+        found.append(Figure(f"shift-{kind}", title, unit, "lines", tuple(panels)))
     return found
 
 
@@ -201,8 +202,3 @@ def _map_title(map_: str) -> str:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _file_name(kind: str, unit: str) -> str:
-    words = "".join(c if c.isalnum() else " " for c in f"{unit} {kind}")
-    return "-".join(words.split())

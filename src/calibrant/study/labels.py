@@ -2,10 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
-__all__ = ["method_label", "settings_label", "value_label"]
+__all__ = ["corpus_names", "file_names", "method_label", "settings_label", "value_label"]
+
+
+def corpus_names(data: Iterable[str]) -> dict[str, str]:
+    """What to call each corpus: the last part of its path, or all of it where two share that.
+
+    >>> corpus_names(["gum", "a/my", "b/my"])
+    {'gum': 'gum', 'a/my': 'a/my', 'b/my': 'b/my'}
+    """
+    names = {place: Path(place).name for place in dict.fromkeys(data)}
+    shared = Counter(names.values())
+    return {place: name if shared[name] == 1 else place for place, name in names.items()}
+
+
+def file_names(titles: Iterable[str]) -> list[str]:
+    """Names fit for files, each another one.
+
+    >>> file_names(["gum (batch 3) results", "gum batch-3 results"])
+    ['gum-batch-3-results', 'gum-batch-3-results-2']
+    """
+    taken: Counter[str] = Counter()
+    found = []
+    for title in titles:
+        name = "-".join("".join(c if c.isalnum() else " " for c in title).split())
+        taken[name.casefold()] += 1  # Some disks do not tell A from a.
+        count = taken[name.casefold()]
+        found.append(name if count == 1 else f"{name}-{count}")
+    return found
 
 
 def method_label(method: str, options: Mapping[str, Any], without: Collection[str] = ()) -> str:

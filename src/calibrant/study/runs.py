@@ -8,13 +8,12 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from calibrant.errors import InputError, unknown_name
 from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.record import Record
-from calibrant.study.labels import method_label, settings_label, value_label
+from calibrant.study.labels import corpus_names, method_label, settings_label, value_label
 
 __all__ = [
     "BASELINE",
@@ -83,7 +82,8 @@ def arrange(records: Iterable[Record], by: Sequence[str] = ()) -> list[Run]:
     recipes = [record.recipe for record in unique]
     _check_keys(by, recipes)
     common = common_settings(recipes, by)
-    runs = [_run(record, by, common) for record in unique]
+    names = corpus_names(recipe.data for recipe in recipes)
+    runs = [_run(record, names[record.recipe.data], by, common) for record in unique]
     order = {label: place for place, label in enumerate(method_order({r.shown for r in runs}))}
 
     def place(run: Run) -> tuple[Any, ...]:
@@ -133,13 +133,13 @@ def _place(value: Any) -> tuple[int, float, str]:
     return (2, 0.0, value_label(value))
 
 
-def _run(record: Record, by: Sequence[str], common: Mapping[str, Any]) -> Run:
+def _run(record: Record, corpus: str, by: Sequence[str], common: Mapping[str, Any]) -> Run:
     recipe, settings = record.recipe, _settings(record.recipe)
     options = [key for key in by if key not in settings]
     return Run(
         record=record,
         key=recipe.key,
-        corpus=Path(recipe.data).name,
+        corpus=corpus,
         setting=settings_label({k: settings[k] for k, v in common.items() if settings[k] != v}),
         method=method_label(recipe.method, recipe.method_options),
         shown=method_label(recipe.method, recipe.method_options, options),

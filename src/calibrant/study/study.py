@@ -11,6 +11,7 @@ from calibrant.experiments.record import Record
 from calibrant.study.best_counts import best_counts
 from calibrant.study.comparison_table import comparison_table
 from calibrant.study.depth_table import at_main_depth, depth_table
+from calibrant.study.labels import file_names
 from calibrant.study.measures import check_metrics, maps_of, measures_of
 from calibrant.study.origins import missing, origins
 from calibrant.study.rank_table import rank_table
@@ -152,11 +153,6 @@ def _summaries(
 
 def _named(tables: Iterable[Table]) -> list[Table]:
     """Every table with a name of its own, fit for a file."""
-    taken: dict[str, int] = {}
-    named = []
-    for table in tables:
-        words = f"{table.unit} {table.name}".strip()
-        name = "-".join("".join(c if c.isalnum() else " " for c in words).split())
-        taken[name] = taken.get(name, 0) + 1
-        named.append(replace(table, name=name if taken[name] == 1 else f"{name}-{taken[name]}"))
-    return named
+    tables = list(tables)
+    names = file_names(f"{table.unit} {table.name}" for table in tables)
+    return [replace(table, name=name) for table, name in zip(tables, names, strict=True)]
