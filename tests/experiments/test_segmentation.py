@@ -145,7 +145,7 @@ def test_grids_and_the_recipe_of_the_benchmark(folder, tmp_path):
     assert len(found) == 2
     assert found[0] != found[1]
     recipes = read_recipes(Path(__file__).parents[2] / "benchmarks/recipes/segmentation.toml")
-    assert len(recipes) == 18
+    assert len(recipes) == 21
     assert {r.method for r in recipes} >= {"margin_smoothing", "mmce", "sece", "focal"}
 
 
