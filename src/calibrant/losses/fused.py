@@ -1,7 +1,7 @@
 """The pair sums on a GPU, all pairs in tiles that never leave the chip: O(n) memory, few launches.
 
 At the sizes of a batch a GPU spends its time on launches and on moving n × n matrices. Here each
-sum is two to four kernels (:mod:`.fused_kernels`, in Triton, which CUDA builds of PyTorch bring
+sum is two to four kernels (:mod:`.tiles`, in Triton, which CUDA builds of PyTorch bring
 along): O(n²) arithmetic, but on chip, so it wins over sorting up to tens of thousands of examples.
 Nothing waits for the GPU and no shape depends on the data: a step can be captured in a CUDA graph,
 after the warm-up that every capture needs.
@@ -103,7 +103,7 @@ def violation(
     slopes, totals = _room(confidence, plan)
     mask = _bytes(counted)
     with _device(confidence):
-        _kernels().violation_slopes[plan.blocks, plan.parts](
+        _kernels("violation").violation_slopes[plan.blocks, plan.parts](
             confidence.contiguous(),
             error.contiguous(),
             confidence if mask is None else mask,
@@ -132,10 +132,10 @@ def quadratic_form(
     slopes, totals = _room(confidence, plan)
     columns = slopes.new_empty(5, n)
     with _device(confidence):
-        _kernels().kernel_residuals[(math.ceil(n / 128),)](
+        _kernels("laplace").kernel_residuals[(math.ceil(n / 128),)](
             confidence, correct.contiguous(), share, columns, n, RATE=1 / bandwidth, ROWS=128
         )
-        _kernels().kernel_slopes[plan.blocks, plan.parts](
+        _kernels("laplace").kernel_slopes[plan.blocks, plan.parts](
             confidence,
             share,
             columns,
@@ -173,7 +173,7 @@ def smooth_gap(
         "COLUMNS": tiles.columns,
         "num_warps": tiles.warps,
     }
-    grid, kernels = (plan.blocks, plan.parts), _kernels()
+    grid, kernels = (plan.blocks, plan.parts), _kernels("gauss")
     with _device(confidence):
         kernels.gap_averages[grid](*inputs, sums, n, plan.chunk, **cut)
         kernels.gap_pulls[(blocks,)](
@@ -195,7 +195,7 @@ def _finish(
 ) -> Known:
     gradient, value = torch.empty_like(confidence), confidence.new_empty(())
     n, rows = confidence.numel(), 64
-    _kernels().finish[(math.ceil(n / rows),)](
+    _kernels("shared").finish[(math.ceil(n / rows),)](
         slopes,
         totals,
         gradient,
@@ -222,8 +222,8 @@ def _bytes(counted: Tensor | None) -> Tensor | None:
 
 
 @cache
-def _kernels() -> Any:
-    return import_module("calibrant.losses.fused_kernels")
+def _kernels(module: str) -> Any:
+    return import_module(f"calibrant.losses.tiles.{module}")
 
 
 @cache
