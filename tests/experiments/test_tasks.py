@@ -285,3 +285,21 @@ def test_cifar10_is_found_in_the_data_directory(tmp_path):
     assert [len(data.splits[s].classes) for s in ("train", "dev", "test")] == [36, 4, 10]
     assert data.shape == (3, 32)
     np.testing.assert_array_equal(data.parts["test"].images, arrays["test_images"])
+
+
+def test_images_of_any_size_are_brought_to_one(tmp_path):
+    pil = pytest.importorskip("PIL.Image")
+    random = np.random.default_rng(0)
+    for label in ("day", "night"):
+        (tmp_path / "sky" / label).mkdir(parents=True)
+        for number in range(12):
+            shape = (10 + number % 3, 12, 3)
+            pixels = random.integers(0, 100, shape, np.uint8) + 150 * (label == "day")
+            pil.fromarray(pixels.astype(np.uint8)).save(tmp_path / "sky" / label / f"{number}.png")
+    content = {"task": "image", "data": str(tmp_path / "sky"), "model": "tiny", "epochs": 3}
+    with pytest.raises(InputError, match=r"several shapes.*--image-size"):
+        quietly(Recipe.from_dict(content), tmp_path / "run")
+    recipe = Recipe.from_dict({**content, "image_size": 8, "batch": 8, "dtype": "float32"})
+    assert task_of("image").prepare(recipe).shape == (3, 8)
+    with pytest.raises(InputError, match="leave the image size out"):
+        quietly(dataclasses.replace(recipe, data="digits", image_size=16), tmp_path / "run")

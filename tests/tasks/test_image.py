@@ -94,7 +94,7 @@ def test_sizes_and_modes(tmp_path: Path) -> None:
     pil = pytest.importorskip("PIL.Image")
     write_folder(tmp_path)
     pil.new("RGBA", (9, 9)).save(tmp_path / "ant" / "odd.png")
-    with pytest.raises(InputError, match=r"images of several shapes.*pass size="):
+    with pytest.raises(InputError, match=r"images of several shapes.*set an image size"):
         load_pictures(str(tmp_path))
     assert load_pictures(str(tmp_path), size=4).images["train"].shape[1:] == (4, 4, 3)
     (tmp_path / "bee" / "broken.png").write_bytes(b"no image")

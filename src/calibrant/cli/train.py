@@ -127,6 +127,9 @@ def _add_how(group: Any) -> None:
         "--augment", help="of images: none, or crop, flip and cutout joined by + (crop)"
     )
     group.add_argument(
+        "--image-size", type=int, help="side to which images are brought (0: all are of one size)"
+    )
+    group.add_argument(
         "--compile",
         action="store_const",
         const=True,

@@ -62,7 +62,8 @@ class PreparedImages:
         _, height, width, channels = self.splits["train"].images.shape
         if height != width:
             raise InputError(
-                f"Networks take square images, got {height}×{width} from '{self.name}'."
+                f"Networks take square images, got {height}×{width} from '{self.name}': set "
+                "image_size, to which they are brought."
             )
         return Shape(channels, height)
 
@@ -119,7 +120,8 @@ class Image:
     def prepare(self, recipe: Recipe, directory: str | None = None) -> PreparedImages:
         """Load the images of a recipe."""
         held = build_method(recipe).needs_holdout
-        return _prepare(recipe.data, directory, held, parse_augmentation(recipe.augment))
+        augment = parse_augmentation(recipe.augment)
+        return _prepare(recipe.data, directory, recipe.image_size, held, augment)
 
     def build_model(self, recipe: Recipe, data: PreparedImages) -> nn.Module:
         """The network, its weights drawn from the recipe's seed, channels last in memory."""
@@ -165,15 +167,15 @@ class Image:
 
 
 @functools.lru_cache(maxsize=2)
-def _pictures(name: str, directory: str | None) -> Pictures:
-    return load_pictures(name, directory)
+def _pictures(name: str, directory: str | None, size: int) -> Pictures:
+    return load_pictures(name, directory, size=size or None)
 
 
 @functools.lru_cache(maxsize=4)
 def _prepare(
-    name: str, directory: str | None, held: bool, augment: frozenset[str]
+    name: str, directory: str | None, size: int, held: bool, augment: frozenset[str]
 ) -> PreparedImages:
-    pictures = _pictures(name, directory)
+    pictures = _pictures(name, directory, size)
     splits = {s: Part(pictures.images[s], pictures.classes[s]) for s in pictures.images}
     train = splits["train"]
     if held:

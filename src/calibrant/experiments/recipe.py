@@ -25,13 +25,13 @@ CHOICES = {
 }
 LEAST = {
     "head_width": 1, "head_depth": 0, "seed": 0, "epochs": 1, "batch": 1, "max_length": 16,
-    "accumulate": 1, "patience": 0,
+    "accumulate": 1, "patience": 0, "image_size": 0,
 }  # fmt: skip
 # Settings that came after the first records: left out of a key where they have their default, so
 # that the records of an older version are still found.
 _LATER = (
     "task", "engine", "accumulate", "patience", "shift", "optimizer", "momentum", "decay", "clip",
-    "augment", "compile", "maps",
+    "augment", "compile", "image_size", "maps",
 )  # fmt: skip
 
 
@@ -71,6 +71,7 @@ class Recipe:
     clip: float = 1.0  # largest norm of the gradient; 0: any
     augment: str = "none"  # of images: crop, flip and cutout, joined by +
     compile: bool = False  # the encoder of images, with torch.compile
+    image_size: int = 0  # side to which images are brought; 0: they are all of one size already
 
     def __post_init__(self) -> None:
         for name, known in CHOICES.items():

@@ -172,7 +172,7 @@ TASKS: dict[str, Entry] = {
             "clip": 0.0,
             "augment": "crop",
         },
-        own=("augment", "compile"),
+        own=("augment", "compile", "image_size"),
     ),
     "segmentation": Entry(
         "segmentation:Segmentation",

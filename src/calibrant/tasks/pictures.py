@@ -71,6 +71,10 @@ def load_pictures(
     full, notes = complete(parts, where, seed, test=True)
     numbers = number_labels({s: [y for _, y in p] for s, p in full.items()}, labels, where)
     images = {split: _stack(part, f"{where}, {split} split") for split, part in full.items()}
+    if size is not None and images["train"].shape[1:3] != (size, size):
+        raise InputError(
+            f"{where} holds arrays of images, which stay as they are: leave the image size out."
+        )
     classes = {split: np.array(values, np.int64) for split, values in numbers.items()}
     return Pictures(name, images, classes, labels, notes)
 
@@ -212,6 +216,6 @@ def _stack(part: Sequence[Example], where: str) -> np.ndarray:
     if odd is not None:
         raise InputError(
             f"{where}: images of several shapes, {shapes[0]} and (example {odd + 1}) "
-            f"{shapes[odd]}; pass size=… to bring them to one."
+            f"{shapes[odd]}; set an image size (size=…, --image-size) to bring them to one."
         )
     return np.stack([image for image, _ in part])
