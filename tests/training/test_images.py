@@ -201,7 +201,7 @@ def test_gradients_are_clipped_only_where_asked_for():
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 class TestOnAGpu:
-    def looped(self, method="cross_entropy", graph=None, compiled=False):
+    def looped(self, method="cross_entropy", graph=None, compiled=False, augment="none"):
         model = build_classifier("tiny", Shape(3, 16), 4).to(memory_format=torch.channels_last)
         if compiled:
             model.encoder.compile()
@@ -210,7 +210,7 @@ class TestOnAGpu:
         schedule = Schedule(
             epochs=3, batch=8, learning_rate=0.05, optimizer_name="sgd", decay="cosine", clip=0.0
         )
-        rows = images("crop+flip", "cuda")
+        rows = images(augment, "cuda")
         return model, Loop(model, made, rows, schedule, graph=graph, holdout=held)
 
     @pytest.mark.parametrize("compiled", [False, True])
@@ -226,11 +226,21 @@ class TestOnAGpu:
         loop.run()
         torch.testing.assert_close(state(model), state(eager), rtol=1e-3, atol=1e-3)
 
+    def test_a_captured_step_augments_from_the_seed(self):
+        first, again, plain = (
+            self.looped(augment=augment) for augment in ("crop+flip", "crop+flip", "none")
+        )
+        for _, loop in (first, again, plain):
+            loop.run()
+        torch.testing.assert_close(state(first[0]), state(again[0]), rtol=1e-3, atol=1e-3)
+        difference = (state(first[0]) - state(plain[0])).abs().max()
+        assert difference > 1e-2
+
     # torch says so when the mode is switched on; the mode itself is what is tested with.
     @pytest.mark.filterwarnings("ignore:Synchronization debug mode is a prototype feature")
     @pytest.mark.parametrize("method", ["cross_entropy", "gamma_net_sece", "gamma_net_dece"])
     def test_a_step_does_not_wait_for_the_device(self, method):
-        _, loop = self.looped(method, graph=False)
+        _, loop = self.looped(method, graph=False, augment="crop+flip+cutout")
         steps = loop.steps()
         next(steps), next(steps)  # First use may allocate and wait.
         torch.cuda.set_sync_debug_mode("error")
