@@ -59,8 +59,8 @@ def run(args: argparse.Namespace) -> int:
     from calibrant.outputs import check_writable
 
     # Before the work, not after it.
-    check_suffix(args.output, (".json", ".safetensors", ".onnx"))
     check_writable(args.output, overwrite=args.overwrite, inputs=expand(args.files))
+    check_suffix(args.output, (".json", ".safetensors", ".onnx"))
     calibrator = _calibrator(args.method, args.set)
     valid = read_with_progress(args.files, args)
     with warnings.catch_warnings():  # Told below, and saved with the map.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from calibrant.arrays import text_array
 from calibrant.errors import InputError
 from calibrant.files.lines import column_of_texts, numbered_lines, text_file
+from calibrant.files.quick_text import quick_csv_blocks
 from calibrant.files.source import Block, Layout, Shape
 from calibrant.predictions import Predictions
 
@@ -37,9 +39,14 @@ class CsvSource:
         return None
 
     def blocks(self, rows: int, layout: Layout) -> Iterator[Block]:
-        """``rows`` records at a time."""
-        source = self._records()
-        next(source, None)  # the header
+        """``rows`` records at a time, by pyarrow as far as it goes."""
+        header = list(self.columns)
+        done = yield from quick_csv_blocks(self.path, header, layout, rows, self._lines)
+        if done is not None:
+            yield from self._plain_blocks(rows, layout, done)
+
+    def _plain_blocks(self, rows: int, layout: Layout, done: int) -> Iterator[Block]:
+        source = islice(self._records(), 1 + done, None)  # The first record is the header.
         records: list[list[str]] = []
         lines: list[int] = []
         for line, record in source:
@@ -55,6 +62,9 @@ class CsvSource:
                 records, lines = [], []
         if records:
             yield self._block(records, lines, layout)
+
+    def _lines(self) -> Iterator[int]:
+        return (line for line, _ in self._records())
 
     def _records(self) -> Iterator[tuple[int, list[str]]]:
         """Line number and cells; empty lines are left out."""

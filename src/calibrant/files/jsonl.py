@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 
 from calibrant.errors import InputError
 from calibrant.files.lines import column_of_values, numbered_lines, text_file
+from calibrant.files.quick_text import quick_jsonl_blocks
 from calibrant.files.source import Block, Layout, Shape
 from calibrant.predictions import Predictions
 
@@ -38,10 +40,15 @@ class JsonlSource:
         return tuple(value) if isinstance(value, dict) else None
 
     def blocks(self, rows: int, layout: Layout) -> Iterator[Block]:
-        """``rows`` lines at a time."""
+        """``rows`` lines at a time, by pyarrow as far as it goes."""
+        done = yield from quick_jsonl_blocks(self.path, self._first, layout, rows, self._lines)
+        if done is not None:
+            yield from self._plain_blocks(rows, layout, done)
+
+    def _plain_blocks(self, rows: int, layout: Layout, done: int) -> Iterator[Block]:
         records: list[dict[str, Any]] = []
         lines: list[int] = []
-        for line, record in self._records():
+        for line, record in islice(self._records(), done, None):
             records.append(record)
             lines.append(line)
             if len(records) == rows:
@@ -49,6 +56,9 @@ class JsonlSource:
                 records, lines = [], []
         if records:
             yield self._block(records, lines, layout)
+
+    def _lines(self) -> Iterator[int]:
+        return (line for line, _ in self._records())
 
     def _records(self) -> Iterator[tuple[int, dict[str, Any]]]:
         """Line number and object; empty lines are left out."""

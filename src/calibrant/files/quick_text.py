@@ -1,0 +1,230 @@
+"""csv and jsonl by pyarrow where it is installed: the records of the plain readers, much faster.
+
+Arrow reads what is plainly well-formed. Where it meets anything else (a cell that is no number, a
+record of another length or type, a missing key, damage) it stops, and the plain reader goes on from
+there: it knows more ways to write a value, and the words for what is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from importlib.util import find_spec
+from itertools import islice
+from pathlib import Path
+from typing import Any, TypeAlias, overload
+
+import numpy as np
+
+from calibrant.arrays import text_array
+from calibrant.files.lines import column_of_texts
+from calibrant.files.source import Block, Layout
+
+__all__ = ["quick_csv_blocks", "quick_jsonl_blocks"]
+
+# Yields blocks; returns how many records they hold, or None where these were all.
+Blocks: TypeAlias = Generator[Block, None, int | None]
+Lines: TypeAlias = Callable[[], Iterator[int]]
+Columns: TypeAlias = dict[str, np.ndarray]
+
+_BYTES = 1 << 22  # Read at once.
+
+
+class _OddError(Exception):
+    """Something that only the plain reader understands."""
+
+
+def quick_csv_blocks(
+    path: Path, header: Sequence[str], layout: Layout, rows: int, lines: Lines
+) -> Blocks:
+    """``rows`` records at a time. ``lines`` gives the lines of the header and of each record."""
+
+    def columns(table: Any) -> Columns:
+        found = {name: table[name].to_numpy() for name in layout.scores}
+        for name in _others(layout):
+            make = text_array if name == layout.label else column_of_texts
+            found[name] = _texts(table[name], make)
+        return found
+
+    def batches() -> Iterator[Any]:
+        return _csv_batches(path, header, layout, above=next(lines()))
+
+    def below() -> Iterator[int]:
+        return islice(lines(), 1, None)
+
+    return (yield from _blocks(batches, columns, rows, below))
+
+
+def quick_jsonl_blocks(
+    path: Path, first: Mapping[str, Any], layout: Layout, rows: int, lines: Lines
+) -> Blocks:
+    """``rows`` records at a time; ``first`` is the first of them, which tells the types."""
+
+    def columns(table: Any) -> Columns:
+        found = {name: _scores(table[name], first[name]) for name in layout.scores}
+        return found | {name: _values(table[name]) for name in _others(layout)}
+
+    def batches() -> Iterator[Any]:
+        return _json_batches(path, first, layout)
+
+    return (yield from _blocks(batches, columns, rows, lines))
+
+
+def _others(layout: Layout) -> list[str]:
+    """Label and groups; where a file has no labels, a column of scores stands in their place."""
+    return [name for name in layout.names if name not in layout.scores]
+
+
+def _blocks(
+    batches: Callable[[], Iterator[Any]],
+    columns: Callable[[Any], Columns],
+    rows: int,
+    lines: Lines,
+) -> Blocks:
+    if find_spec("pyarrow") is None:
+        return 0
+    import pyarrow
+
+    done = 0
+    try:
+        for table in _tables(batches(), rows):
+            yield Block(columns(table), _Numbers(lines, done, len(table)), "line")
+            done += len(table)
+    except (pyarrow.ArrowException, OSError, _OddError):
+        return done
+    return None
+
+
+def _tables(batches: Iterator[Any], rows: int) -> Iterator[Any]:
+    """The same records in tables of ``rows``."""
+    import pyarrow
+
+    waiting: list[Any] = []
+    for batch in batches:
+        waiting.append(batch)
+        while sum(map(len, waiting)) >= rows:
+            table = pyarrow.Table.from_batches(waiting)
+            yield table[:rows]
+            waiting = table[rows:].to_batches()
+    if waiting:
+        yield pyarrow.Table.from_batches(waiting)
+
+
+def _open(path: Path) -> Any:
+    import pyarrow
+
+    compression = "gzip" if path.suffix.lower() == ".gz" else None
+    return pyarrow.input_stream(str(path), compression=compression)
+
+
+def _csv_batches(path: Path, header: Sequence[str], layout: Layout, above: int) -> Iterator[Any]:
+    """The records below line ``above``: scores as float64, all else as text."""
+    import pyarrow
+    from pyarrow import csv
+
+    types = {name: pyarrow.string() for name in layout.names}
+    types |= {name: pyarrow.float64() for name in layout.scores}
+    read = csv.ReadOptions(column_names=list(header), skip_rows=above, block_size=_BYTES)
+    convert = csv.ConvertOptions(
+        column_types=types,
+        include_columns=list(layout.names),
+        null_values=[],
+        strings_can_be_null=False,
+    )
+    parse = csv.ParseOptions(newlines_in_values=True)
+    with _open(path) as file, csv.open_csv(file, read, parse, convert) as reader:
+        yield from reader
+
+
+def _json_batches(path: Path, first: Mapping[str, Any], layout: Layout) -> Iterator[Any]:
+    """Scores as float64, all else of the type that it has in the first record."""
+    import pyarrow
+    from pyarrow import json
+
+    if not hasattr(json, "open_json"):
+        raise _OddError  # A pyarrow that reads jsonl only as a whole.
+    number = pyarrow.float64()
+    types: dict[type, Any] = {
+        str: pyarrow.string(),
+        int: pyarrow.int64(),
+        bool: pyarrow.bool_(),
+        float: number,
+        list: pyarrow.list_(number),
+    }
+
+    def kind(name: str) -> Any:
+        value = first[name]
+        if name in layout.scores:
+            if isinstance(value, dict):
+                return pyarrow.struct([(key, number) for key in value])
+            return types[list] if isinstance(value, list) else number
+        if type(value) not in (str, int, bool):  # 1 beside 2.5 would be text to the plain reader.
+            raise _OddError
+        return types[type(value)]
+
+    schema = pyarrow.schema([(name, kind(name)) for name in layout.names])
+    parse = json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="infer")
+    with _open(path) as file:
+        yield from json.open_json(file, json.ReadOptions(block_size=_BYTES), parse)
+
+
+def _texts(column: Any, make: Callable[[Sequence[str]], np.ndarray]) -> np.ndarray:
+    """A column of texts, made of each distinct one once."""
+    encoded = column.combine_chunks().dictionary_encode()
+    return np.asarray(make(encoded.dictionary.to_pylist())[encoded.indices.to_numpy()])
+
+
+def _values(column: Any) -> np.ndarray:
+    """A column of texts, whole numbers or truth values; what is missing is for the plain reader."""
+    import pyarrow
+
+    if column.null_count:
+        raise _OddError
+    if column.type == pyarrow.string():
+        return _texts(column, text_array)
+    return np.asarray(column.to_numpy())
+
+
+def _scores(column: Any, first: Any) -> np.ndarray:
+    """Numbers of shape (n,) or (n, K); lists of another length are for the plain reader."""
+    array = column.combine_chunks()
+    if array.null_count:
+        raise _OddError
+    if isinstance(first, dict):
+        if array.type.num_fields != len(first):
+            raise _OddError
+        return np.stack([_numbers(part) for part in array.flatten()], axis=1)
+    if isinstance(first, list):
+        if (np.diff(array.offsets.to_numpy()) != len(first)).any():
+            raise _OddError
+        return _numbers(array.flatten()).reshape(len(array), len(first))
+    return _numbers(array)
+
+
+def _numbers(array: Any) -> np.ndarray:
+    numbers = np.asarray(array.to_numpy(zero_copy_only=False))
+    # Nothing is missing (NaN), and no integer is longer than NumPy's.
+    if not (np.abs(numbers) < 2.0**63).all():
+        raise _OddError
+    return numbers
+
+
+class _Numbers(Sequence[int]):
+    """The lines that some records stand on, found by reading again: only an error needs them."""
+
+    def __init__(self, lines: Lines, start: int, length: int) -> None:
+        self._lines, self._start, self._length = lines, start, length
+
+    def __len__(self) -> int:
+        return self._length
+
+    @overload
+    def __getitem__(self, index: int) -> int: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[int]: ...
+
+    def __getitem__(self, index: int | slice) -> int | Sequence[int]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(self._length))]
+        place = self._start + range(self._length)[index]
+        return next(islice(self._lines(), place, None))
