@@ -236,7 +236,7 @@ def test_rows_do_not_depend_on_their_neighbours(use):
 
 def test_any_number_of_threads_gives_the_same_bits(use, monkeypatch):
     use("numba")
-    monkeypatch.setattr(compiled, "_CHUNK", 1 << 12)
+    monkeypatch.setattr(compiled, "_SMALLEST", 1 << 12)
     logits, labels = logits_and_labels(40_000, 5)
     p = Predictions.from_logits(logits, labels)
     texts = set()

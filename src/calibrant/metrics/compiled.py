@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
+from threading import Lock
 from types import ModuleType
 from typing import TypeVar
 
@@ -31,7 +32,8 @@ Result = TypeVar("Result")
 
 _WORTH_LOADING = 1 << 23  # Scores; NumPy takes about 0.2 s for them.
 _WORTH_CALLING = 1 << 12  # Below, NumPy is done before the threads have started.
-_CHUNK = 1 << 20  # Scores per task: a millisecond of work.
+_PARTS = 32  # Tasks, so that threads end at about the same time,
+_SMALLEST, _LARGEST = 1 << 19, 1 << 22  # of so many scores: one half to a few milliseconds.
 
 _asked_for = 0  # Scores that this process has seen without the kernels.
 
@@ -76,20 +78,37 @@ def _load() -> ModuleType | None:
 
 def spread(
     task: Callable[[int, int], Result], rows: int, columns: int, cells: int = 0
-) -> Iterator[Result]:
+) -> list[Result]:
     """The results of task(start, stop) over consecutive chunks of the rows, in their order.
 
     The chunks depend on the sizes alone, so sums of results are the same to the last bit for any
     number of threads. ``cells`` is the size of one result: chunks are long enough to outweigh it.
     """
-    step = max(1, max(_CHUNK, 16 * cells) // columns)
+    chunk = min(max(rows * columns // _PARTS, _SMALLEST), _LARGEST)
+    step = max(1, max(chunk, 16 * cells) // columns)
     starts = range(0, rows, step)
-    threads = min(_processors(), len(starts))
-    if threads <= 1:
-        yield from (task(start, min(start + step, rows)) for start in starts)
-        return
-    with ThreadPoolExecutor(threads) as pool:
-        yield from pool.map(task, starts, (min(start + step, rows) for start in starts))
+    results: dict[int, Result] = {}
+    waiting, turn = iter(starts), Lock()
+
+    def work() -> None:
+        """Take chunk after chunk: a future for each would cost as much as a tenth of the work."""
+        while True:
+            with turn:
+                start = next(waiting, None)
+            if start is None:
+                return
+            results[start] = task(start, min(start + step, rows))
+
+    helpers = min(_processors(), len(starts)) - 1
+    if helpers > 0:
+        with ThreadPoolExecutor(helpers) as pool:
+            others = [pool.submit(work) for _ in range(helpers)]
+            work()
+            for other in others:
+                other.result()
+    else:
+        work()
+    return [results[start] for start in starts]
 
 
 def plain(array: Array, dtype: type | None = None) -> np.ndarray:

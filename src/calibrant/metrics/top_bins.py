@@ -106,11 +106,12 @@ def top_bins(
     bins = _as_bins(bins, closed)
     if (module := kernels_for(predictions)) is None:
         return _by_numpy(predictions, bins)
-    if _is_float32(predictions.scores):
-        p = predictions
-        found, _ = _in_lanes(p.kind, p.scores, p.labels, bins)
-        return replace(found, ignored=p.ignored)
-    return _in_float64(predictions, bins, module)
+    p = predictions
+    if _is_float32(p.scores):
+        found, valid = _in_lanes(p.kind, p.scores, p.labels, bins)
+        if valid:
+            return replace(found, ignored=p.ignored)
+    return _in_float64(p, bins, module)
 
 
 def _as_bins(bins: int | Bins, closed: Closed) -> Bins:
@@ -163,22 +164,27 @@ def _in_lanes(kind: Kind, scores: Array, labels: Array, bins: Bins) -> tuple[Top
     classes, logits = int(scores.shape[1]), kind == "logits"
     edges, right, margin, _ = kernel_edges(bins, edge_type(kind, scores))
     cut = edges, right, top_kernels.margin(bins.count, classes) if logits else margin
-    # Sums of float32 miss by up to half a unit in the last place for each class.
-    checks = _no_tie_above(kind, classes), SUM_TOLERANCE - classes * 2.0**-24
+    # Two of a row whose sum is valid cannot both be above the first; sums of float32 miss by up to
+    # half a unit in the last place for each class.
+    checks = 0.5 + SUM_TOLERANCE, SUM_TOLERANCE - classes * 2.0**-24
 
     def add(start: int, stop: int) -> tuple[np.ndarray, np.ndarray, bool]:
-        tally, sums, rows = np.zeros(bins.count, np.int64), np.zeros(bins.count), slice(start, stop)
-        given = plain(scores[rows]), plain(labels[rows], np.int64)
+        tally, sums = np.zeros(2 * bins.count, np.int64), np.zeros(2 * bins.count)
+        given = plain(scores[start:stop]), plain(labels[start:stop], np.int64)
         return tally, sums, top_kernels.add_tops(*given, cut, logits, checks, tally, sums)
 
-    total, all_valid = TopBins.empty(bins), True
-    for tally, sums, valid in spread(add, len(scores), classes):
-        count, correct = tally & 0xFFFFFFFF, tally >> 32
-        total, all_valid = total + TopBins(bins, 0, count, sums, correct), all_valid and valid
-    return replace(total, ignored=len(scores) - int(total.n)), all_valid
+    parts = spread(add, len(scores), classes)
+    if not parts:
+        return TopBins.empty(bins), True
+    tallies, sums, valid = (np.array(column) for column in zip(*parts, strict=True))
+    tables = (tallies & 0xFFFFFFFF, sums, tallies >> 32)
+    count, confidence, correct = (t.reshape(-1, bins.count).sum(axis=0) for t in tables)
+    ignored = len(scores) - int(count.sum())
+    return TopBins(bins, ignored, count, confidence, correct), bool(valid.all())
 
 
 def _in_float64(p: Predictions, bins: Bins, kernels: ModuleType) -> TopBins:
+    """The bins of scores of any type, and of all that validation allows."""
     cut = kernel_edges(bins, edge_type(p.kind, p.scores))
     alone = _no_tie_above(p.kind, p.classes)
 

@@ -233,6 +233,19 @@ def _count_equal(_: Any, values: Any, value: Any) -> Any:
     return types.int64(values, value), _by(emit)
 
 
+@intrinsic
+def _place_of(_: Any, values: Any, value: Any) -> Any:
+    """The first lane that holds ``value``, or 16."""
+
+    def emit(builder: Any, lanes: Any, value: Any) -> Any:
+        found = builder.fcmp_ordered("==", lanes, _all(builder, value))
+        bits = builder.zext(builder.bitcast(found, ir.IntType(_LANES)), ir.IntType(64))
+        bits = builder.or_(bits, ir.Constant(bits.type, 1 << _LANES))
+        return builder.cttz(bits, ir.Constant(ir.IntType(1), 1))
+
+    return types.int64(values, value), _by(emit)
+
+
 _LOG2_E = np.float32(1.4426950408889634)
 _ROUND = np.float32(1.5 * 2**23 + 127)  # Adding it leaves k + 127 in the lowest bits.
 _LOWEST, _HIGHEST = np.finfo(np.float32).min, np.finfo(np.float32).max
@@ -300,8 +313,8 @@ def _sum_of_row(flat, start, columns, top, deep, ahead):
         for k in range(start + span, start + min(span + _SPAN, whole), _LANES):
             _announce(flat, k + ahead)
             part = part + exponential_in_lanes(_load(flat, k) - highest, deep)
-        total += _sum(part)
-        part = _same(_ZERO)
+        if span + _SPAN < whole:
+            total, part = total + _sum(part), _same(_ZERO)
     return total + _sum(part)
 
 
@@ -329,7 +342,7 @@ def _tile_of_logits(flat, start, rows, columns, top, confidence):
     deep = spread > _DEEP
     for r in range(rows):
         row = (start + r) * columns
-        confidence[r] = _sum_of_row(flat, row, columns, top[r], deep, rows * columns)
+        confidence[r] = _sum_of_row(flat, row, columns, top[r], deep, 2 * rows * columns)
     finite = spread < _HIGHEST
     for r in range(rows):
         finite &= confidence[r] >= 0.5  # The top score alone gives 1; NaN is not ≥ anything.
@@ -374,13 +387,17 @@ def _find_correct(flat, labels, start, columns, alone, top, confidence, correct,
     """
     doubts, known = 0, True
     for r in range(len(labels)):
-        label = labels[r]
-        inside = (label >= 0) & (label < columns)
-        known &= inside
-        correct[r] = flat[(start + r) * columns + (label if inside else 0)] == top[r]
-    for r in range(len(labels)):
-        doubtful[doubts] = r
-        doubts += (correct[r] == 1) & (confidence[r] <= alone)
+        known &= (labels[r] >= 0) & (labels[r] < columns)
+    if columns <= _LANES:
+        for r in range(len(labels)):
+            correct[r] = _place_of(_load(flat, (start + r) * columns), top[r]) == labels[r]
+    else:
+        for r in range(len(labels)):
+            label = labels[r] if 0 <= labels[r] < columns else 0
+            correct[r] = flat[(start + r) * columns + label] == top[r]
+        for r in range(len(labels)):
+            doubtful[doubts] = r
+            doubts += (correct[r] == 1) & (confidence[r] <= alone)
     for d in range(doubts):
         r = doubtful[d]
         correct[r] = _is_first(flat, (start + r) * columns, columns, labels[r], top[r])
@@ -392,11 +409,14 @@ def _find_correct(flat, labels, start, columns, alone, top, confidence, correct,
 
 @_compiled
 def _find_bins(confidence, rows, bins, margin, where):
-    """The bin of each confidence; whether one is so near to an edge that this may be wrong."""
+    """The bin of each confidence; whether one is so near to an edge that this may be wrong.
+
+    Rows take turns in two tables, so that two additions to one bin need not wait for each other.
+    """
     near = False
     for r in range(rows):
         product = confidence[r] * bins
-        where[r] = min(max(int(product), 0), bins - 1)
+        where[r] = min(max(int(product), 0), bins - 1) + bins * (r % 2)
         edge = np.floor(product + 0.5)
         near |= (abs(product - edge) <= margin) & (edge > 0) & (edge < bins)
     return near
@@ -412,7 +432,7 @@ def _find_bins_at_edges(flat, start, rows, columns, cut, logits, top, confidence
             if logits:
                 row = flat[(start + r) * columns : (start + r + 1) * columns]
                 confidence[r] = 1 / sum_of_exponentials(row, top[r])
-            where[r] = bin_at_edge(confidence[r], edges, right)
+            where[r] = bin_at_edge(confidence[r], edges, right) + (len(edges) - 1) * (r % 2)
 
 
 @_compiled
@@ -420,7 +440,7 @@ def _add_rows(flat, labels, columns, cut, logits, checks, tables):
     """Add the rows of a flat array in which the vectors of the last row end before it does."""
     alone, tolerance = checks
     tally, sums = tables
-    bins, margin, valid = len(sums), cut[2], True
+    bins, margin, valid = len(cut[0]) - 1, cut[2], True
     top, confidence = np.zeros(_TILE, np.float32), np.zeros(_TILE)
     correct, where = np.zeros(_TILE, np.int64), np.zeros(_TILE, np.int64)
     doubtful = np.zeros(_TILE + 1, np.int64)
@@ -469,7 +489,7 @@ def add_tops(scores, labels, cut, logits, checks, tally, sums):
     ``cut`` is the edges, whether bins are closed at the right, and how near to an edge a closer
     look is needed. ``checks``: the confidence above which no row has two equal maxima, and how far
     a sum of probabilities may be from 1. To ``tally`` go the rows of each bin plus 2^32 times
-    those that are correct, to ``sums`` the confidences.
+    those that are correct, to ``sums`` the confidences; both are two tables of all bins.
 
     Returns whether all scores and labels are surely valid; if not, the sums are of no use.
     """
