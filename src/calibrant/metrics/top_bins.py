@@ -19,6 +19,8 @@ from calibrant.validation import RANGE_TOLERANCE, SUM_TOLERANCE
 
 __all__ = ["TopBins", "top_bins"]
 
+_CHUNK = 1 << 17  # Scores that NumPy takes at a time: a megabyte in float64.
+
 
 @dataclass(frozen=True, eq=False)
 class TopBins:
@@ -96,8 +98,8 @@ def top_bins(
 ) -> TopBins:
     """What :func:`~calibrant.metrics.accumulate` finds for these fields, in less time.
 
-    Only the compiled kernels have a shorter way; without them it is a part of the whole state.
-    From float32 logits they find the same counts, and confidences to float32's precision.
+    From float32 logits the compiled kernels find the same counts, and confidences to float32's
+    precision.
 
     >>> p = Predictions.from_probabilities([[0.9, 0.1], [0.3, 0.7]], [0, 0])
     >>> top_bins(p, bins=5).top_correct
@@ -153,8 +155,35 @@ def _are_plain(scores: Array, labels: Array) -> bool:
 
 
 def _by_numpy(p: Predictions, bins: Bins) -> TopBins:
-    state = accumulate_by(None, p, bins, classwise=False)
-    return TopBins(bins, p.ignored, state.top_count, state.top_confidence, state.top_correct)
+    """By NumPy in chunks that stay in cache, or on the tensors' device."""
+    if not in_host_memory(p.scores):
+        state = accumulate_by(None, p, bins, classwise=False)
+        return TopBins(bins, p.ignored, state.top_count, state.top_confidence, state.top_correct)
+    rows = max(1, _CHUNK // p.classes)
+
+    def add(start: int, stop: int) -> TopBins:
+        starts = range(start, stop, rows)
+        parts = ((p.scores[i : i + rows], p.labels[i : i + rows]) for i in starts)
+        return sum((_added(p.kind, *part, bins) for part in parts), start=TopBins.empty(bins))
+
+    empty = replace(TopBins.empty(bins), ignored=p.ignored)
+    return sum(spread(add, len(p), p.classes), start=empty)
+
+
+def _added(kind: Kind, scores: Array, labels: Array, bins: Bins) -> TopBins:
+    """The bins of one chunk, computed as :func:`~calibrant.metrics.accumulate` does it."""
+    scores, labels = to_numpy(scores), to_numpy(labels)
+    predicted = scores.argmax(axis=1)
+    confidence = scores[np.arange(len(labels)), predicted]
+    if kind == "logits":
+        shifted = scores.astype(np.float64)
+        shifted -= confidence[:, None]
+        confidence = 1 / np.exp(shifted, out=shifted).sum(axis=1)
+    where = bins.index(confidence)
+    count = np.bincount(where, minlength=bins.count)
+    sums = np.bincount(where, confidence, minlength=bins.count)
+    correct = np.bincount(where[predicted == labels], minlength=bins.count)
+    return TopBins(bins, 0, count, sums, correct)
 
 
 def _in_lanes(kind: Kind, scores: Array, labels: Array, bins: Bins) -> tuple[TopBins, bool]:
