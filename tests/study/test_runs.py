@@ -1,6 +1,7 @@
 """Records in their places: read once, kept apart where they differ, in an order of their own."""
 
 import json
+from collections import Counter
 from dataclasses import asdict
 
 import pytest
@@ -80,6 +81,36 @@ def test_other_settings_are_other_units(make_record):
     by = arrange(records, ["batch", "learning_rate"])
     assert {run.unit for run in by} == {"gum"}
     assert [run.by for run in by] == [(3, 5e-5)] * 2 + [(32, 1e-4)] * 3
+
+
+def test_a_corpus_may_have_a_batch_of_its_own(make_record):
+    batches = {"conll2003": 64, "gum": 32, "wikiann-en": 64}
+    records = [make_record(data=d, batch=b, seed=s) for d, b in batches.items() for s in range(3)]
+    records.append(make_record(data="gum", batch=3))
+    runs = arrange(records)
+    assert sorted({run.unit for run in runs}) == ["conll2003", "gum", "gum (batch 3)", "wikiann-en"]
+    found = origins(runs)["settings where nothing else is said"]
+    assert found["batch"] == "64; 32 on gum"
+    assert found["epochs"] == 10
+
+
+def test_the_main_setting_is_one_that_was_run(make_record):
+    pairs = [(32, 1e-4)] * 2 + [(64, 1e-4)] * 2 + [(32, 2e-4)] * 3
+    records = [
+        make_record(batch=batch, learning_rate=rate, seed=s)
+        for s, (batch, rate) in enumerate(pairs)
+    ]
+    # Most have batch 32 and most have 1e-4, but most have 32 with 2e-4.
+    counts = Counter(run.unit for run in arrange(records))
+    assert counts["gum"] == 3
+    assert counts["gum (learning rate 0.0001)"] == counts["gum (batch 64, learning rate 0.0001)"]
+
+
+def test_a_tie_of_settings_goes_to_what_other_corpora_have(make_record):
+    records = [make_record(batch=batch) for batch in (32, 64)]
+    records += [make_record(data="wnut17", batch=64, seed=s) for s in range(3)]
+    units = {run.record.recipe.batch: run.unit for run in arrange(records) if run.corpus == "gum"}
+    assert units == {64: "gum", 32: "gum (batch 32)"}
 
 
 def test_corpora_of_the_same_name_are_not_mixed(make_record):

@@ -8,19 +8,21 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from calibrant.study.measures import measures_of
-from calibrant.study.runs import Run, cells, common_settings
+from calibrant.study.runs import Run, cells, main_by_corpus
+from calibrant.study.settings import shared_settings, told_by_corpus
 
 __all__ = ["missing", "origins"]
 
 
 def origins(runs: Sequence[Run], by: Sequence[str] = ()) -> dict[str, Any]:
     """Records, versions, hardware, states of the source, time and speed of training, notes."""
+    main = main_by_corpus(runs, by)
     found: dict[str, Any] = {
         "records": len(runs),
         "corpora": sorted({run.corpus for run in runs}),
         "models": _counted(run.record.recipe.model for run in runs),
         "seeds": sorted({run.seed for run in runs}),
-        "settings where nothing else is said": common_settings([r.record.recipe for r in runs], by),
+        "settings where nothing else is said": shared_settings(main) | told_by_corpus(main),
         "training": _training(runs),
         "circumstances": _circumstances(runs),
     }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,13 +13,14 @@ from calibrant.errors import InputError, unknown_name
 from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.record import Record
 from calibrant.study.labels import corpus_names, method_label, settings_label, value_label
+from calibrant.study.settings import AXES, BESIDES, main_settings, settings_of
 
 __all__ = [
     "BASELINE",
     "Run",
     "arrange",
     "cells",
-    "common_settings",
+    "main_by_corpus",
     "method_order",
 ]
 
@@ -30,10 +30,6 @@ _FIRST = (
     "cross_entropy", "avuc", "error_regularization", "head_noise",
     "head_noise_error_regularization",
 )  # fmt: skip
-# What the tables have places for; every other key that differs makes a setting of its own.
-_AXES = ("data", "method", "method_options", "head_width", "head_depth", "seed")
-# What a run was measured with and on does not change the run.
-_BESIDES = ("shift", "maps")
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +39,7 @@ class Run:
     record: Record
     key: str
     corpus: str
-    setting: str  # Other keys, where they differ from the most common value: "batch 3"
+    setting: str  # Other keys, where they differ from the corpus' main setting: "batch 3"
     method: str  # With all options
     shown: str  # The method without the options that stand in a column of their own
     by: tuple[Any, ...]  # The values of the keys that were asked for
@@ -81,9 +77,11 @@ def arrange(records: Iterable[Record], by: Sequence[str] = ()) -> list[Run]:
         raise InputError("A study needs at least one record, got none.")
     recipes = [record.recipe for record in unique]
     _check_keys(by, recipes)
-    common = common_settings(recipes, by)
+    main = main_settings(recipes, by)
     names = corpus_names(recipe.data for recipe in recipes)
-    runs = [_run(record, names[record.recipe.data], by, common) for record in unique]
+    runs = [
+        _run(record, names[record.recipe.data], by, main[record.recipe.data]) for record in unique
+    ]
     order = {label: place for place, label in enumerate(method_order({r.shown for r in runs}))}
 
     def place(run: Run) -> tuple[Any, ...]:
@@ -92,6 +90,11 @@ def arrange(records: Iterable[Record], by: Sequence[str] = ()) -> list[Run]:
         return (*where, run.depth, run.seed, run.key)
 
     return sorted(runs, key=place)
+
+
+def main_by_corpus(runs: Iterable[Run], by: Sequence[str] = ()) -> dict[str, dict[str, Any]]:
+    """Corpus → the setting of its runs that do not stand apart, by the names of the tables."""
+    return {run.corpus: settings_of(run.record.recipe, by) for run in runs if not run.setting}
 
 
 def cells(runs: Iterable[Run]) -> dict[tuple[Any, ...], list[Run]]:
@@ -111,7 +114,7 @@ def method_order(labels: Iterable[str]) -> list[str]:
 def _trainings(records: Iterable[Record]) -> dict[str, Record]:
     """Each training once: of records that differ in what was measured, the one with the most."""
     plain: dict[str, Any] = {
-        f.name: f.default for f in dataclasses.fields(Recipe) if f.name in _BESIDES
+        f.name: f.default for f in dataclasses.fields(Recipe) if f.name in BESIDES
     }
 
     def place(record: Record) -> tuple[int, str]:
@@ -133,14 +136,14 @@ def _place(value: Any) -> tuple[int, float, str]:
     return (2, 0.0, value_label(value))
 
 
-def _run(record: Record, corpus: str, by: Sequence[str], common: Mapping[str, Any]) -> Run:
-    recipe, settings = record.recipe, _settings(record.recipe)
+def _run(record: Record, corpus: str, by: Sequence[str], main: Mapping[str, Any]) -> Run:
+    recipe, settings = record.recipe, record.recipe.to_dict()
     options = [key for key in by if key not in settings]
     return Run(
         record=record,
         key=recipe.key,
         corpus=corpus,
-        setting=settings_label({k: settings[k] for k, v in common.items() if settings[k] != v}),
+        setting=settings_label({k: settings[k] for k, v in main.items() if settings[k] != v}),
         method=method_label(recipe.method, recipe.method_options),
         shown=method_label(recipe.method, recipe.method_options, options),
         by=tuple(_asked(recipe, key) for key in by),
@@ -151,36 +154,21 @@ def _run(record: Record, corpus: str, by: Sequence[str], common: Mapping[str, An
     )
 
 
-def _settings(recipe: Recipe) -> dict[str, Any]:
-    return recipe.to_dict()
-
-
 def _asked(recipe: Recipe, key: str) -> Any:
     """The value of a key of the recipe or of an option; None where the method has none such."""
-    settings = _settings(recipe)
+    settings = recipe.to_dict()
     return settings[key] if key in settings else recipe.method_options.get(key)
 
 
 def _check_keys(by: Sequence[str], recipes: Sequence[Recipe]) -> None:
-    settings = _settings(recipes[0])
+    settings = recipes[0].to_dict()
     options = {key for recipe in recipes for key in recipe.method_options}
     for key, count in Counter(by).items():
-        if key in (*_AXES, *_BESIDES):
+        if key in (*AXES, *BESIDES):
             raise InputError(f"--by {key}: the tables have a place for {key} already.")
         if key not in settings and key not in options:
             raise unknown_name(
-                "key to show results by", key, {*settings, *options} - {*_AXES, *_BESIDES}
+                "key to show results by", key, {*settings, *options} - {*AXES, *BESIDES}
             )
         if count > 1:
             raise InputError(f"--by names {key} {count} times.")
-
-
-def common_settings(recipes: Sequence[Recipe], by: Sequence[str] = ()) -> dict[str, Any]:
-    """The most common value of every key that the tables have no place for."""
-    contents = [_settings(recipe) for recipe in recipes]
-    found = {}
-    for key in contents[0]:
-        if key not in (*_AXES, *by, *_BESIDES):
-            texts = Counter(json.dumps(content[key], sort_keys=True) for content in contents)
-            found[key] = json.loads(min(texts, key=lambda text: (-texts[text], text)))
-    return found

@@ -1,0 +1,78 @@
+"""How runs were trained beside what the tables show: the main setting of each corpus.
+
+Only what was trained alike is compared. Runs of one corpus that differ in a key without a place in
+the tables stand apart; a key that merely differs from corpus to corpus tells nothing apart.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from calibrant.experiments.recipe import Recipe
+from calibrant.study.labels import value_label
+
+__all__ = ["AXES", "BESIDES", "main_settings", "settings_of", "shared_settings", "told_by_corpus"]
+
+# What the tables have places for; every other key that differs makes a setting of its own.
+AXES = ("data", "method", "method_options", "head_width", "head_depth", "seed")
+# What a run was measured with and on does not change the run.
+BESIDES = ("shift", "maps")
+
+Settings = dict[str, Any]
+
+
+def settings_of(recipe: Recipe, by: Sequence[str] = ()) -> Settings:
+    """The keys of a recipe that the tables have no place for."""
+    without = {*AXES, *BESIDES, *by}
+    return {key: value for key, value in recipe.to_dict().items() if key not in without}
+
+
+def main_settings(recipes: Sequence[Recipe], by: Sequence[str] = ()) -> dict[str, Settings]:
+    """Corpus → the setting that most of its recipes have.
+
+    Of several with as many recipes there, the one with the most on all corpora.
+    """
+    texts = [json.dumps(settings_of(recipe, by)) for recipe in recipes]
+    everywhere = Counter(texts)
+    found = {}
+    for corpus in sorted({recipe.data for recipe in recipes}):
+        there = Counter(
+            t for t, recipe in zip(texts, recipes, strict=True) if recipe.data == corpus
+        )
+        found[corpus] = json.loads(min(there, key=lambda t: (-there[t], -everywhere[t], t)))
+    return found
+
+
+def shared_settings(main: Mapping[str, Settings]) -> Settings:
+    """The keys that have one value on all corpora.
+
+    >>> shared_settings({"gum": {"batch": 32, "epochs": 10}, "my": {"batch": 64, "epochs": 10}})
+    {'epochs': 10}
+    """
+    first, *others = main.values()
+    return {k: v for k, v in first.items() if all(other[k] == v for other in others)}
+
+
+def told_by_corpus(main: Mapping[str, Settings]) -> dict[str, str]:
+    """The other keys in words: the value of most corpora, then the exceptions.
+
+    >>> batch = {"conll2003": {"batch": 64}, "gum": {"batch": 32}, "wikiann": {"batch": 64}}
+    >>> told_by_corpus(batch)
+    {'batch': '64; 32 on gum'}
+    """
+    shared = shared_settings(main)
+    found = {}
+    for key in next(iter(main.values())):
+        if key in shared:
+            continue
+        places: dict[str, list[str]] = {}
+        for corpus, settings in main.items():
+            places.setdefault(value_label(settings[key]), []).append(corpus)
+        first, *others = sorted(places, key=lambda value: -len(places[value]))
+        found[key] = "; ".join(
+            [first, *(f"{value} on {', '.join(places[value])}" for value in others)]
+        )
+    return found
