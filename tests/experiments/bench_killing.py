@@ -1,55 +1,71 @@
 """Run a grid in child processes that are killed at random moments; run by test_bench_killed.py.
 
-The parent imports what is heavy and prepares the data, and each attempt is a fork of it.
+The parent imports what is heavy and prepares the data, and each attempt is a fork of it. A child
+kills itself, so that the moment is one of its work and not of a clock: whatever else the machine
+does, there are records before it and there is work left after it.
 """
 
 import os
 import random
 import signal
 import sys
-import time
 import traceback
 import warnings
 from pathlib import Path
 
 import torch
 
-from calibrant.experiments.grid import run_grid
+from calibrant.experiments import grid
 from calibrant.experiments.preparation import build_model, prepare
 from calibrant.experiments.recipe import read_recipes
+from calibrant.experiments.record import Record
 
 
-def attempt(recipes, folder):
-    """A child that runs the grid; its process id."""
+def attempt(recipes, folder, records=None, steps=0):
+    """A child that runs the grid, until it has so many records and steps more; how it ended."""
     pid = os.fork()
     if pid == 0:
         code = 1
         try:
-            for path in run_grid(recipes, folder, device="cpu", workers=1):
+            if records is not None:
+                kill_after(records, steps)
+            for path in grid.run_grid(recipes, folder, device="cpu", workers=1):
                 print("record", path.name, flush=True)
             code = 0
         except BaseException:
             traceback.print_exc()
         finally:
             os._exit(code)
-    return pid
+    return pid, os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
-def records(folder):
-    return len(list(folder.glob("[!.]*.json")))
+def kill_after(records, steps):
+    """Let this process die so many training steps after that record, or as it writes the next."""
+    written, left = 0, steps
+    write, run_cell = Record.write, grid.run_cell
+
+    def written_or_killed(record, *where):
+        nonlocal written
+        if written == records:
+            die()
+        path = write(record, *where)
+        written += 1
+        return path
+
+    def trained_or_killed(*cell):
+        nonlocal left
+        for turn in run_cell(*cell):
+            if written == records:
+                left -= 1
+                if left < 0:
+                    die()
+            yield turn
+
+    Record.write, grid.run_cell = written_or_killed, trained_or_killed
 
 
-def kill_after(pid, folder, more, delay):
-    """Kill the child so many more records and seconds later."""
-    wanted = records(folder) + more
-    while records(folder) < wanted:
-        if os.waitpid(pid, os.WNOHANG)[0]:
-            sys.exit("an attempt ended before it was killed")
-        time.sleep(0.001)
-    time.sleep(delay)
-    os.kill(pid, signal.SIGKILL)
-    os.waitpid(pid, 0)
-    print("killed", pid, flush=True)
+def die():
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def main():
@@ -58,9 +74,11 @@ def main():
     recipes, folder, moments = read_recipes(sys.argv[1]), Path(sys.argv[2]), random.Random(1)
     build_model(recipes[0], prepare(recipes[0]))
     for _ in range(2):
-        more, delay = moments.randint(1, 2), moments.uniform(0, 0.1)
-        kill_after(attempt(recipes, folder), folder, more, delay)
-    if os.waitpid(attempt(recipes, folder), 0)[1]:
+        pid, ended = attempt(recipes, folder, moments.randint(1, 2), moments.randint(0, 10))
+        if ended != -signal.SIGKILL:
+            sys.exit(f"an attempt was not killed, but ended with {ended}")
+        print("killed", pid, flush=True)
+    if attempt(recipes, folder)[1]:
         sys.exit("the last attempt failed")
 
 

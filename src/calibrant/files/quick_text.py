@@ -89,7 +89,7 @@ def _blocks(
         for table in _tables(batches(), rows):
             yield Block(columns(table), _Numbers(lines, done, len(table)), "line")
             done += len(table)
-    except (pyarrow.ArrowException, OSError, _OddError):
+    except (pyarrow.ArrowException, OSError, UnicodeError, _OddError):
         return done
     return None
 

@@ -76,15 +76,16 @@ def corrupt_file(
     check_writable(target, overwrite=overwrite, inputs=[source])
     texts = 0
     compressed = Path(target).suffix.lower() == ".gz"
-    try:
-        with new_file(target, overwrite=overwrite) as part, text_file(part, compressed) as file:
-            for lines, is_text in write(work):
+    with new_file(target, overwrite=overwrite) as part, text_file(part, compressed) as file:
+        for lines, is_text in write(work):
+            try:
                 file.write(lines)
-                texts += is_text
-                if progress is not None:
-                    progress(1)
-    except UnicodeEncodeError:
-        raise InputError(f"{source}, text {texts + 1}: it holds half of a character.") from None
+            except UnicodeEncodeError:
+                where = f"{source}, text {texts + 1}"
+                raise InputError(f"{where}: it holds half of a character.") from None
+            texts += is_text
+            if progress is not None:
+                progress(1)
     return texts
 
 
