@@ -45,13 +45,15 @@ _njit: Any = numba.njit
 intrinsic: Any = extending.intrinsic
 
 
-def compiled(function: Callable[..., Any], mathematics: Set[str] = _FINITE) -> Any:
+def compiled(
+    function: Callable[..., Any], mathematics: Set[str] = _FINITE, inline: bool = True
+) -> Any:
     """Compile at the first call, without the GIL; keep the machine code on disk where allowed."""
     options = {
         "nogil": True,
         "fastmath": set(mathematics),
         "error_model": "numpy",
-        "forceinline": True,  # A call per row costs as much as a short row.
+        "forceinline": inline,  # A call per row costs as much as a short row.
     }
     try:
         return _njit(cache=True, **options)(function)

@@ -200,7 +200,7 @@ def _in_lanes(kind: Kind, scores: Array, labels: Array, bins: Bins) -> tuple[Top
     def add(start: int, stop: int) -> tuple[np.ndarray, np.ndarray, bool]:
         tally, sums = np.zeros(2 * bins.count, np.int64), np.zeros(2 * bins.count)
         given = plain(scores[start:stop]), plain(labels[start:stop], np.int64)
-        return tally, sums, top_kernels.add_tops(*given, cut, logits, checks, tally, sums)
+        return tally, sums, top_kernels.add_tops(*given, cut, logits, checks, (tally, sums))
 
     parts = spread(add, len(scores), classes)
     if not parts:

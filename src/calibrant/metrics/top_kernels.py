@@ -35,6 +35,8 @@ __all__ = ["add_tops", "exponential_in_lanes", "margin"]
 
 # Scores may be NaN: to find that out is a part of the work.
 _compiled = partial(compiled, mathematics={"contract", "nsz"})
+# A call per tile costs nothing, and what is compiled once instead of at each call, seconds less.
+_compiled_apart = partial(_compiled, inline=False)
 
 _LANES = 16
 _FLOATS = ir.VectorType(ir.FloatType(), _LANES)
@@ -330,7 +332,7 @@ def _sum_of_probabilities(flat, start, columns, low):
     return _largest(top), _sum(total), low
 
 
-@_compiled
+@_compiled_apart
 def _tile_of_logits(flat, start, rows, columns, top, confidence):
     """Top score and confidence of some rows; whether all scores are surely finite."""
     low, highest = _same(_HIGHEST), _LOWEST
@@ -350,7 +352,7 @@ def _tile_of_logits(flat, start, rows, columns, top, confidence):
     return finite
 
 
-@_compiled
+@_compiled_apart
 def _tile_of_probabilities(flat, start, rows, columns, tolerance, top, confidence):
     """The same; whether all probabilities are surely in 0..1, and sum to 1."""
     low, fine = _same(_ZERO), True
@@ -378,7 +380,7 @@ def _is_first(flat, row, columns, label, top):
     return not before
 
 
-@_compiled
+@_compiled_apart
 def _find_correct(flat, labels, start, columns, alone, top, confidence, correct, doubtful):
     """Whether the label has the largest score; −1 where there is no such class.
 
@@ -422,7 +424,7 @@ def _find_bins(confidence, rows, bins, margin, where):
     return near
 
 
-@_compiled
+@_compiled_apart
 def _find_bins_at_edges(flat, start, rows, columns, cut, logits, top, confidence, where):
     """The same where it may be wrong, from confidences in float64."""
     edges, right, margin = cut
@@ -435,7 +437,7 @@ def _find_bins_at_edges(flat, start, rows, columns, cut, logits, top, confidence
             where[r] = bin_at_edge(confidence[r], edges, right) + (len(edges) - 1) * (r % 2)
 
 
-@_compiled
+@_compiled_apart
 def _add_rows(flat, labels, columns, cut, logits, checks, tables):
     """Add the rows of a flat array in which the vectors of the last row end before it does."""
     alone, tolerance = checks
@@ -468,7 +470,7 @@ def _add_rows(flat, labels, columns, cut, logits, checks, tables):
     return valid
 
 
-@_compiled
+@_compiled_apart
 def _add_known(labels, correct, confidence, where, tables):
     """Add the rows with a label; whether the labels of all others are −100."""
     tally, sums = tables
@@ -482,22 +484,30 @@ def _add_known(labels, correct, confidence, where, tables):
     return valid
 
 
-@_compiled
-def add_tops(scores, labels, cut, logits, checks, tally, sums):
+def add_tops(
+    scores: np.ndarray,
+    labels: np.ndarray,
+    cut: tuple[np.ndarray, bool, float],
+    logits: bool,
+    checks: tuple[float, float],
+    tables: tuple[np.ndarray, np.ndarray],
+) -> bool:
     """Add each row of a float32 (n, K) matrix to the bin of its confidence, save those of −100.
 
     ``cut`` is the edges, whether bins are closed at the right, and how near to an edge a closer
     look is needed. ``checks``: the confidence above which no row has two equal maxima, and how far
-    a sum of probabilities may be from 1. To ``tally`` go the rows of each bin plus 2^32 times
-    those that are correct, to ``sums`` the confidences; both are two tables of all bins.
+    a sum of probabilities may be from 1. To the first of ``tables`` go the rows of each bin plus
+    2^32 times those that are correct, to the second the confidences; both hold all bins twice.
 
     Returns whether all scores and labels are surely valid; if not, the sums are of no use.
     """
     n, columns = scores.shape
-    flat, tables = scores.reshape(-1), (tally, sums)
+    flat = scores.reshape(-1)
     reach = columns - columns % _LANES + _LANES  # How far the vectors of a row go.
     last = min(n, (reach + columns - 1) // columns - 1)  # Rows too near to the end for that.
     valid = _add_rows(flat, labels[: n - last], columns, cut, logits, checks, tables)
     copied = np.zeros(last * columns + reach, np.float32)
     copied[: last * columns] = flat[(n - last) * columns :]
-    return valid & _add_rows(copied, labels[n - last :], columns, cut, logits, checks, tables)
+    copied.flags.writeable = False  # As the others are, or all would be compiled twice.
+    rest = _add_rows(copied, labels[n - last :], columns, cut, logits, checks, tables)
+    return bool(valid and rest)
