@@ -206,9 +206,9 @@ def first_call() -> dict[str, Any]:
     """Seconds until the kernels answer in a fresh process, first to compile and then from disk."""
     code = (
         "import time, numpy as np; start = time.perf_counter();"
-        "from calibrant import Predictions; from calibrant.metrics import accumulate;"
+        "from calibrant import Predictions; from calibrant.metrics import accumulate, ece;"
         "p = Predictions.from_logits(np.zeros((1000, 10), np.float32), np.zeros(1000, int));"
-        "accumulate(p); print(time.perf_counter() - start)"
+        "accumulate(p); ece(p); print(time.perf_counter() - start)"
     )
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "NUMBA_CACHE_DIR": folder, "CALIBRANT_KERNELS": "numba"}

@@ -201,13 +201,13 @@ def test_many_columns_keep_float32s_precision():
 def test_exponential_in_float32():
     import numba
 
-    from calibrant.metrics import top_kernels as kernels
+    from calibrant.metrics.lanes import largest, same
+    from calibrant.metrics.top_kernels import exponential_in_lanes
 
     @numba.njit
     def exponentials(x, deep, out):
         for i in range(len(x)):
-            lanes = kernels.exponential_in_lanes(kernels._same(x[i]), deep)
-            out[i] = kernels._largest(lanes)
+            out[i] = largest(exponential_in_lanes(same(x[i]), deep))
 
     x = -np.concatenate([np.linspace(0, 86.5, 20_000), [0.0, 1e-30]]).astype(np.float32)
     exact = np.exp(x.astype(np.float64))

@@ -2,15 +2,14 @@
 
 One pass finds the largest score of each row, its confidence and its bin, and tells whether any
 score or label might be wrong, so that data which has not been checked is read once. Rows are taken
-in vectors of 16 floats, a type of its own below, whatever the width of the processor's registers;
-the last vector of a row reaches into the next one, and what it finds there is left out.
+in vectors of 16 floats (:mod:`calibrant.metrics.lanes`); the last vector of a row reaches into the
+next one, and what it finds there is left out.
 
 Exponentials are taken in float32, correct to about one unit in its last place, which
 ``docs/decisions/0006`` gives reasons for. Confidences so close to an edge that this could matter
 are computed again in float64, so counts are those of float64, to the last one.
 
-This module imports numba; only :mod:`calibrant.metrics.top_bins` imports this module. It is one
-file for the reason that :mod:`calibrant.metrics.kernels` is.
+This module imports numba; only :mod:`calibrant.metrics.top_bins` imports this module.
 """
 
 # Numba infers the types of arguments, so annotations would only repeat what it knows better.
@@ -18,18 +17,26 @@ file for the reason that :mod:`calibrant.metrics.kernels` is.
 from __future__ import annotations
 
 import math
-import operator
-from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import numpy as np
-from llvmlite import ir
-from numba import extending, types
-from numba.core.imputils import lower_builtin
-from numba.core.typing import templates
 
-from calibrant.metrics.kernels import bin_at_edge, compiled, intrinsic, sum_of_exponentials
+from calibrant.metrics.kernels import bin_at_edge, compiled, sum_of_exponentials
+from calibrant.metrics.lanes import (
+    LANES,
+    announce,
+    count_equal,
+    keep_first,
+    larger,
+    largest,
+    load,
+    place_of,
+    power_of_two,
+    same,
+    smaller,
+    smallest,
+    sum_of_lanes,
+)
 
 __all__ = ["add_tops", "exponential_in_lanes", "margin"]
 
@@ -37,216 +44,6 @@ __all__ = ["add_tops", "exponential_in_lanes", "margin"]
 _compiled = partial(compiled, mathematics={"contract", "nsz"})
 # A call per tile costs nothing, and what is compiled once instead of at each call, seconds less.
 _compiled_apart = partial(_compiled, inline=False)
-
-_LANES = 16
-_FLOATS = ir.VectorType(ir.FloatType(), _LANES)
-_INTEGERS = ir.VectorType(ir.IntType(32), _LANES)
-_FIRST = ir.Constant(ir.IntType(32), 0)
-
-
-class _Lanes(types.Type):
-    """16 floats side by side, with +, − and · among themselves and with a float."""
-
-    def __init__(self) -> None:
-        super().__init__(name="Lanes")
-
-
-_lanes = _Lanes()
-
-
-@extending.register_model(_Lanes)
-class _LanesModel(extending.models.PrimitiveModel):
-    def __init__(self, manager: Any, kind: Any) -> None:
-        super().__init__(manager, kind, _FLOATS)
-
-
-def _all(builder: Any, value: Any) -> Any:
-    """The same number in all lanes."""
-    kind = ir.VectorType(value.type, _LANES)
-    one = builder.insert_element(ir.Constant(kind, ir.Undefined), value, _FIRST)
-    return builder.shuffle_vector(
-        one, ir.Constant(kind, ir.Undefined), ir.Constant(_INTEGERS, [0] * _LANES)
-    )
-
-
-def _arithmetic(operation: Any, instruction: str) -> None:
-    """Teach numba an operator for lanes."""
-
-    class Typing(templates.AbstractTemplate):
-        def generic(self, arguments: Any, _: Any) -> Any:
-            if _lanes in arguments:
-                return templates.signature(_lanes, *arguments)
-            return None
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        left, right = (
-            value
-            if kind == _lanes
-            else _all(builder, context.cast(builder, value, kind, types.float32))
-            for value, kind in zip(arguments, signature.args, strict=True)
-        )
-        return getattr(builder, instruction)(left, right, flags=("contract", "nsz"))
-
-    templates.infer_global(operation)(Typing)
-    for kinds in ((_lanes, _lanes), (_lanes, types.Float), (types.Float, _lanes)):
-        lower_builtin(operation, *kinds)(generate)
-
-
-_arithmetic(operator.add, "fadd")
-_arithmetic(operator.sub, "fsub")
-_arithmetic(operator.mul, "fmul")
-
-
-def _by(emit: Callable[..., Any]) -> Callable[..., Any]:
-    """What numba asks an intrinsic for, from a function of LLVM's builder and the values."""
-    return lambda _context, builder, _signature, values: emit(builder, *values)
-
-
-def _address(context: Any, builder: Any, kind: Any, array: Any, start: Any) -> Any:
-    data = context.make_array(kind)(context, builder, array).data
-    return builder.bitcast(builder.gep(data, [start]), _FLOATS.as_pointer())
-
-
-def _inside(builder: Any, count: Any) -> Any:
-    """Which lanes come before ``count``."""
-    limit = _all(builder, builder.trunc(count, ir.IntType(32)))
-    return builder.icmp_signed("<", ir.Constant(_INTEGERS, list(range(_LANES))), limit)
-
-
-def _halves(builder: Any, vector: Any) -> tuple[Any, Any]:
-    half = vector.type.count // 2
-    kind, other = ir.VectorType(ir.IntType(32), half), ir.Constant(vector.type, ir.Undefined)
-    low, high = list(range(half)), list(range(half, 2 * half))
-    return (
-        builder.shuffle_vector(vector, other, ir.Constant(kind, low)),
-        builder.shuffle_vector(vector, other, ir.Constant(kind, high)),
-    )
-
-
-def _together(builder: Any, vector: Any, join: Callable[..., Any]) -> Any:
-    """All lanes joined to one number, half with half."""
-    while vector.type.count > 1:
-        vector = join(builder, *_halves(builder, vector))
-    return builder.extract_element(vector, _FIRST)
-
-
-def _take_larger(builder: Any, left: Any, right: Any) -> Any:
-    return builder.select(builder.fcmp_ordered(">", left, right), left, right)
-
-
-def _take_smaller(builder: Any, left: Any, right: Any) -> Any:
-    return builder.select(builder.fcmp_ordered("<", left, right), left, right)
-
-
-def _take_sum(builder: Any, left: Any, right: Any) -> Any:
-    return builder.fadd(left, right)
-
-
-@intrinsic
-def _load(_: Any, flat: Any, start: Any) -> Any:
-    """16 floats from a place in a flat array on."""
-
-    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        loaded = builder.load(_address(context, builder, signature.args[0], *values))
-        loaded.align = 4
-        return loaded
-
-    return _lanes(flat, start), generate
-
-
-@intrinsic
-def _announce(_: Any, flat: Any, start: Any) -> Any:
-    """Have 16 floats brought near, to the second-level cache; they may lie past the end."""
-
-    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        address = _address(context, builder, signature.args[0], *values)
-        address = builder.bitcast(address, ir.IntType(8).as_pointer())
-        number = ir.IntType(32)
-        kind = ir.FunctionType(ir.VoidType(), [address.type, number, number, number])
-        fetch = builder.module.declare_intrinsic("llvm.prefetch", [address.type], kind)
-        builder.call(fetch, [address, number(0), number(2), number(1)])
-        return context.get_dummy_value()
-
-    return types.void(flat, start), generate
-
-
-@intrinsic
-def _same(_: Any, value: Any) -> Any:
-    """A float in all lanes."""
-    return _lanes(value), _by(_all)
-
-
-@intrinsic
-def _first(_: Any, values: Any, count: Any, fill: Any) -> Any:
-    """The first ``count`` lanes, and ``fill`` in the others."""
-
-    def emit(builder: Any, lanes: Any, count: Any, fill: Any) -> Any:
-        return builder.select(_inside(builder, count), lanes, _all(builder, fill))
-
-    return _lanes(values, count, fill), _by(emit)
-
-
-@intrinsic
-def _larger(_: Any, left: Any, right: Any) -> Any:
-    """The larger of two numbers, lane by lane; the right one where the left is NaN."""
-    return _lanes(left, right), _by(_take_larger)
-
-
-@intrinsic
-def _smaller(_: Any, left: Any, right: Any) -> Any:
-    return _lanes(left, right), _by(_take_smaller)
-
-
-@intrinsic
-def _largest(_: Any, values: Any) -> Any:
-    return types.float32(values), _by(lambda b, lanes: _together(b, lanes, _take_larger))
-
-
-@intrinsic
-def _smallest(_: Any, values: Any) -> Any:
-    return types.float32(values), _by(lambda b, lanes: _together(b, lanes, _take_smaller))
-
-
-@intrinsic
-def _sum(_: Any, values: Any) -> Any:
-    return types.float32(values), _by(lambda b, lanes: _together(b, lanes, _take_sum))
-
-
-@intrinsic
-def _power_of_two(_: Any, shifted: Any) -> Any:
-    """2^k where the lowest bits of a float are k + 127: these bits in the exponent's place."""
-
-    def emit(builder: Any, lanes: Any) -> Any:
-        left = ir.Constant(_INTEGERS, [23] * _LANES)
-        return builder.bitcast(builder.shl(builder.bitcast(lanes, _INTEGERS), left), _FLOATS)
-
-    return _lanes(shifted), _by(emit)
-
-
-@intrinsic
-def _count_equal(_: Any, values: Any, value: Any) -> Any:
-    """How many lanes hold ``value``."""
-
-    def emit(builder: Any, lanes: Any, value: Any) -> Any:
-        found = builder.fcmp_ordered("==", lanes, _all(builder, value))
-        bits = builder.zext(builder.bitcast(found, ir.IntType(_LANES)), ir.IntType(64))
-        return builder.ctpop(bits)
-
-    return types.int64(values, value), _by(emit)
-
-
-@intrinsic
-def _place_of(_: Any, values: Any, value: Any) -> Any:
-    """The first lane that holds ``value``, or 16."""
-
-    def emit(builder: Any, lanes: Any, value: Any) -> Any:
-        found = builder.fcmp_ordered("==", lanes, _all(builder, value))
-        bits = builder.zext(builder.bitcast(found, ir.IntType(_LANES)), ir.IntType(64))
-        bits = builder.or_(bits, ir.Constant(bits.type, 1 << _LANES))
-        return builder.cttz(bits, ir.Constant(ir.IntType(1), 1))
-
-    return types.int64(values, value), _by(emit)
-
 
 _LOG2_E = np.float32(1.4426950408889634)
 _ROUND = np.float32(1.5 * 2**23 + 127)  # Adding it leaves k + 127 in the lowest bits.
@@ -269,7 +66,7 @@ def margin(bins: int, columns: int) -> float:
     In units of 2^−24: rounding of Σ exp in each lane and of lanes with lanes; of an exponential,
     3; of the score differences d, Σ d e^−d / Σ e^−d ≤ log K; doubled for safety.
     """
-    units = min(columns, _SPAN) / _LANES + 4 + 3 + math.log(columns)
+    units = min(columns, _SPAN) / LANES + 4 + 3 + math.log(columns)
     return 2 * bins * units * 2.0**-24
 
 
@@ -281,66 +78,66 @@ def exponential_in_lanes(x, deep):
     """
     y = x * _LOG2_E
     if deep:
-        y = _larger(y, _same(_LEAST_EXPONENT))
+        y = larger(y, same(_LEAST_EXPONENT))
     shifted = y + _ROUND
     f = y - (shifted - _ROUND)
     p = _C3 + f * _C4
     p = _C2 + f * p
     p = _C1 + f * p
     p = _C0 + f * p
-    return (_ONE + f * p) * _power_of_two(shifted)
+    return (_ONE + f * p) * power_of_two(shifted)
 
 
 @_compiled
 def _top_of_logits(flat, start, columns, low):
     """The largest score of a row; the smallest numbers that each lane has met."""
-    whole = columns - columns % _LANES
-    last = _load(flat, start + whole)
-    top = _first(last, columns - whole, _LOWEST)
-    low = _smaller(_first(last, columns - whole, _HIGHEST), low)
-    for k in range(0, whole, _LANES):
-        scores = _load(flat, start + k)
-        top, low = _larger(scores, top), _smaller(scores, low)
-    return _largest(top), low
+    whole = columns - columns % LANES
+    last = load(flat, start + whole)
+    top = keep_first(last, columns - whole, _LOWEST)
+    low = smaller(keep_first(last, columns - whole, _HIGHEST), low)
+    for k in range(0, whole, LANES):
+        scores = load(flat, start + k)
+        top, low = larger(scores, top), smaller(scores, low)
+    return largest(top), low
 
 
 @_compiled
 def _sum_of_row(flat, start, columns, top, deep, ahead):
     """Σ_k exp(score − top) of a row. Meanwhile the scores ``ahead`` places further are fetched."""
-    highest, whole, total = _same(top), columns - columns % _LANES, 0.0
-    _announce(flat, start + whole + ahead)
-    last = exponential_in_lanes(_load(flat, start + whole) - highest, deep)
-    part = _first(last, columns - whole, _ZERO)
+    highest, whole, total = same(top), columns - columns % LANES, 0.0
+    announce(flat, start + whole + ahead)
+    last = exponential_in_lanes(load(flat, start + whole) - highest, deep)
+    part = keep_first(last, columns - whole, _ZERO)
     for span in range(0, whole, _SPAN):
-        for k in range(start + span, start + min(span + _SPAN, whole), _LANES):
-            _announce(flat, k + ahead)
-            part = part + exponential_in_lanes(_load(flat, k) - highest, deep)
+        for k in range(start + span, start + min(span + _SPAN, whole), LANES):
+            announce(flat, k + ahead)
+            part = part + exponential_in_lanes(load(flat, k) - highest, deep)
         if span + _SPAN < whole:
-            total, part = total + _sum(part), _same(_ZERO)
-    return total + _sum(part)
+            total, part = total + sum_of_lanes(part), same(_ZERO)
+    return total + sum_of_lanes(part)
 
 
 @_compiled
 def _sum_of_probabilities(flat, start, columns, low):
     """The largest probability of a row, their sum, and the smallest that each lane has met."""
-    whole = columns - columns % _LANES
-    total = _first(_load(flat, start + whole), columns - whole, _ZERO)
-    top, low = total, _smaller(total, low)
-    for k in range(0, whole, _LANES):
-        scores = _load(flat, start + k)
-        top, low, total = _larger(scores, top), _smaller(scores, low), total + scores
-    return _largest(top), _sum(total), low
+    whole = columns - columns % LANES
+    total = keep_first(load(flat, start + whole), columns - whole, _ZERO)
+    top, low = total, smaller(total, low)
+    for k in range(0, whole, LANES):
+        scores = load(flat, start + k)
+        top, low, total = larger(scores, top), smaller(scores, low), total + scores
+    return largest(top), sum_of_lanes(total), low
 
 
 @_compiled_apart
 def _tile_of_logits(flat, start, rows, columns, top, confidence):
     """Top score and confidence of some rows; whether all scores are surely finite."""
-    low, highest = _same(_HIGHEST), _LOWEST
+    low, highest = same(_HIGHEST), _LOWEST
     for r in range(rows):
         top[r], low = _top_of_logits(flat, (start + r) * columns, columns, low)
     for r in range(rows):
         highest = max(highest, top[r])
-    spread = highest - _smallest(low)
+    spread = highest - smallest(low)
     deep = spread > _DEEP
     for r in range(rows):
         row = (start + r) * columns
@@ -355,23 +152,23 @@ def _tile_of_logits(flat, start, rows, columns, top, confidence):
 @_compiled_apart
 def _tile_of_probabilities(flat, start, rows, columns, tolerance, top, confidence):
     """The same; whether all probabilities are surely in 0..1, and sum to 1."""
-    low, fine = _same(_ZERO), True
+    low, fine = same(_ZERO), True
     for r in range(rows):
         row = (start + r) * columns
         top[r], total, low = _sum_of_probabilities(flat, row, columns, low)
         fine &= (abs(total - 1) <= tolerance) & (top[r] <= 1)
     for r in range(rows):
         confidence[r] = top[r]
-    return fine & (_smallest(low) >= 0)
+    return fine & (smallest(low) >= 0)
 
 
 @_compiled
 def _is_first(flat, row, columns, label, top):
     """Whether no column before the label, which holds the largest score, holds it too."""
-    whole, found = columns - columns % _LANES, 0
-    for k in range(0, whole, _LANES):
-        found += _count_equal(_load(flat, row + k), top)
-    found += _count_equal(_first(_load(flat, row + whole), columns - whole, _LOWEST), top)
+    whole, found = columns - columns % LANES, 0
+    for k in range(0, whole, LANES):
+        found += count_equal(load(flat, row + k), top)
+    found += count_equal(keep_first(load(flat, row + whole), columns - whole, _LOWEST), top)
     if found == 1:
         return True
     before = False
@@ -390,9 +187,9 @@ def _find_correct(flat, labels, start, columns, alone, top, confidence, correct,
     doubts, known = 0, True
     for r in range(len(labels)):
         known &= (labels[r] >= 0) & (labels[r] < columns)
-    if columns <= _LANES:
+    if columns <= LANES:
         for r in range(len(labels)):
-            correct[r] = _place_of(_load(flat, (start + r) * columns), top[r]) == labels[r]
+            correct[r] = place_of(load(flat, (start + r) * columns), top[r]) == labels[r]
     else:
         for r in range(len(labels)):
             label = labels[r] if 0 <= labels[r] < columns else 0
@@ -503,7 +300,7 @@ def add_tops(
     """
     n, columns = scores.shape
     flat = scores.reshape(-1)
-    reach = columns - columns % _LANES + _LANES  # How far the vectors of a row go.
+    reach = columns - columns % LANES + LANES  # How far the vectors of a row go.
     last = min(n, (reach + columns - 1) // columns - 1)  # Rows too near to the end for that.
     valid = _add_rows(flat, labels[: n - last], columns, cut, logits, checks, tables)
     copied = np.zeros(last * columns + reach, np.float32)

@@ -1,0 +1,252 @@
+"""Sixteen floats side by side as a type for numba's kernels, with the little that they need of it.
+
+LLVM makes of it what the processor has: one register, two or four. Loops that are left to LLVM to
+turn into vectors end with a remainder of single numbers, which for a row of a hundred scores takes
+longer than the rest.
+
+Who changes something here saves ``top_kernels.py`` too: numba keeps machine code on disk until the
+file of the function that was called changes.
+"""
+
+# mypy: allow-untyped-decorators, allow-untyped-calls
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+from numba import extending, types
+from numba.core.imputils import lower_builtin
+from numba.core.typing import templates
+
+from calibrant.metrics.kernels import intrinsic
+
+__all__ = [
+    "LANES",
+    "announce",
+    "count_equal",
+    "keep_first",
+    "larger",
+    "largest",
+    "load",
+    "place_of",
+    "power_of_two",
+    "same",
+    "smaller",
+    "smallest",
+    "sum_of_lanes",
+]
+
+LANES = 16
+_FLOATS = ir.VectorType(ir.FloatType(), LANES)
+_INTEGERS = ir.VectorType(ir.IntType(32), LANES)
+_FIRST = ir.Constant(ir.IntType(32), 0)
+
+
+class _Lanes(types.Type):
+    """16 floats side by side, with +, − and · among themselves and with a float."""
+
+    def __init__(self) -> None:
+        super().__init__(name="Lanes")
+
+
+_lanes = _Lanes()
+
+
+@extending.register_model(_Lanes)
+class _LanesModel(extending.models.PrimitiveModel):
+    def __init__(self, manager: Any, kind: Any) -> None:
+        super().__init__(manager, kind, _FLOATS)
+
+
+def _all(builder: Any, value: Any) -> Any:
+    """The same number in all lanes."""
+    kind = ir.VectorType(value.type, LANES)
+    one = builder.insert_element(ir.Constant(kind, ir.Undefined), value, _FIRST)
+    return builder.shuffle_vector(
+        one, ir.Constant(kind, ir.Undefined), ir.Constant(_INTEGERS, [0] * LANES)
+    )
+
+
+def _arithmetic(operation: Any, instruction: str) -> None:
+    """Teach numba an operator for lanes."""
+
+    class Typing(templates.AbstractTemplate):
+        def generic(self, arguments: Any, _: Any) -> Any:
+            if _lanes in arguments:
+                return templates.signature(_lanes, *arguments)
+            return None
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        left, right = (
+            value
+            if kind == _lanes
+            else _all(builder, context.cast(builder, value, kind, types.float32))
+            for value, kind in zip(arguments, signature.args, strict=True)
+        )
+        return getattr(builder, instruction)(left, right, flags=("contract", "nsz"))
+
+    templates.infer_global(operation)(Typing)
+    for kinds in ((_lanes, _lanes), (_lanes, types.Float), (types.Float, _lanes)):
+        lower_builtin(operation, *kinds)(generate)
+
+
+_arithmetic(operator.add, "fadd")
+_arithmetic(operator.sub, "fsub")
+_arithmetic(operator.mul, "fmul")
+
+
+def _by(emit: Callable[..., Any]) -> Callable[..., Any]:
+    """What numba asks an intrinsic for, from a function of LLVM's builder and the values."""
+    return lambda _context, builder, _signature, values: emit(builder, *values)
+
+
+def _address(context: Any, builder: Any, kind: Any, array: Any, start: Any) -> Any:
+    data = context.make_array(kind)(context, builder, array).data
+    return builder.bitcast(builder.gep(data, [start]), _FLOATS.as_pointer())
+
+
+def _inside(builder: Any, count: Any) -> Any:
+    """Which lanes come before ``count``."""
+    limit = _all(builder, builder.trunc(count, ir.IntType(32)))
+    return builder.icmp_signed("<", ir.Constant(_INTEGERS, list(range(LANES))), limit)
+
+
+def _halves(builder: Any, vector: Any) -> tuple[Any, Any]:
+    half = vector.type.count // 2
+    kind, other = ir.VectorType(ir.IntType(32), half), ir.Constant(vector.type, ir.Undefined)
+    low, high = list(range(half)), list(range(half, 2 * half))
+    return (
+        builder.shuffle_vector(vector, other, ir.Constant(kind, low)),
+        builder.shuffle_vector(vector, other, ir.Constant(kind, high)),
+    )
+
+
+def _together(builder: Any, vector: Any, join: Callable[..., Any]) -> Any:
+    """All lanes joined to one number, half with half."""
+    while vector.type.count > 1:
+        vector = join(builder, *_halves(builder, vector))
+    return builder.extract_element(vector, _FIRST)
+
+
+def _take_larger(builder: Any, left: Any, right: Any) -> Any:
+    return builder.select(builder.fcmp_ordered(">", left, right), left, right)
+
+
+def _take_smaller(builder: Any, left: Any, right: Any) -> Any:
+    return builder.select(builder.fcmp_ordered("<", left, right), left, right)
+
+
+def _take_sum(builder: Any, left: Any, right: Any) -> Any:
+    return builder.fadd(left, right)
+
+
+@intrinsic
+def load(_: Any, flat: Any, start: Any) -> Any:
+    """16 floats from a place in a flat array on."""
+
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        loaded = builder.load(_address(context, builder, signature.args[0], *values))
+        loaded.align = 4
+        return loaded
+
+    return _lanes(flat, start), generate
+
+
+@intrinsic
+def announce(_: Any, flat: Any, start: Any) -> Any:
+    """Have 16 floats brought near, to the second-level cache; they may lie past the end."""
+
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        address = _address(context, builder, signature.args[0], *values)
+        address = builder.bitcast(address, ir.IntType(8).as_pointer())
+        number = ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [address.type, number, number, number])
+        fetch = builder.module.declare_intrinsic("llvm.prefetch", [address.type], kind)
+        builder.call(fetch, [address, number(0), number(2), number(1)])
+        return context.get_dummy_value()
+
+    return types.void(flat, start), generate
+
+
+@intrinsic
+def same(_: Any, value: Any) -> Any:
+    """A float in all lanes."""
+    return _lanes(value), _by(_all)
+
+
+@intrinsic
+def keep_first(_: Any, values: Any, count: Any, fill: Any) -> Any:
+    """The first ``count`` lanes, and ``fill`` in the others."""
+
+    def emit(builder: Any, lanes: Any, count: Any, fill: Any) -> Any:
+        return builder.select(_inside(builder, count), lanes, _all(builder, fill))
+
+    return _lanes(values, count, fill), _by(emit)
+
+
+@intrinsic
+def larger(_: Any, left: Any, right: Any) -> Any:
+    """The larger of two numbers, lane by lane; the right one where the left is NaN."""
+    return _lanes(left, right), _by(_take_larger)
+
+
+@intrinsic
+def smaller(_: Any, left: Any, right: Any) -> Any:
+    """The smaller of two numbers, lane by lane; the right one where the left is NaN."""
+    return _lanes(left, right), _by(_take_smaller)
+
+
+@intrinsic
+def largest(_: Any, values: Any) -> Any:
+    """The largest number of all lanes."""
+    return types.float32(values), _by(lambda b, lanes: _together(b, lanes, _take_larger))
+
+
+@intrinsic
+def smallest(_: Any, values: Any) -> Any:
+    """The smallest number of all lanes."""
+    return types.float32(values), _by(lambda b, lanes: _together(b, lanes, _take_smaller))
+
+
+@intrinsic
+def sum_of_lanes(_: Any, values: Any) -> Any:
+    """The sum of all lanes, half with half."""
+    return types.float32(values), _by(lambda b, lanes: _together(b, lanes, _take_sum))
+
+
+@intrinsic
+def power_of_two(_: Any, shifted: Any) -> Any:
+    """2^k where the lowest bits of a float are k + 127: these bits in the exponent's place."""
+
+    def emit(builder: Any, lanes: Any) -> Any:
+        left = ir.Constant(_INTEGERS, [23] * LANES)
+        return builder.bitcast(builder.shl(builder.bitcast(lanes, _INTEGERS), left), _FLOATS)
+
+    return _lanes(shifted), _by(emit)
+
+
+@intrinsic
+def count_equal(_: Any, values: Any, value: Any) -> Any:
+    """How many lanes hold ``value``."""
+
+    def emit(builder: Any, lanes: Any, value: Any) -> Any:
+        found = builder.fcmp_ordered("==", lanes, _all(builder, value))
+        bits = builder.zext(builder.bitcast(found, ir.IntType(LANES)), ir.IntType(64))
+        return builder.ctpop(bits)
+
+    return types.int64(values, value), _by(emit)
+
+
+@intrinsic
+def place_of(_: Any, values: Any, value: Any) -> Any:
+    """The first lane that holds ``value``, or 16."""
+
+    def emit(builder: Any, lanes: Any, value: Any) -> Any:
+        found = builder.fcmp_ordered("==", lanes, _all(builder, value))
+        bits = builder.zext(builder.bitcast(found, ir.IntType(LANES)), ir.IntType(64))
+        bits = builder.or_(bits, ir.Constant(bits.type, 1 << LANES))
+        return builder.cttz(bits, ir.Constant(ir.IntType(1), 1))
+
+    return types.int64(values, value), _by(emit)
