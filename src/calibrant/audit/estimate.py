@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from calibrant.audit.meaning import MEANINGS
 from calibrant.audit.record import Measure
-from calibrant.metrics import CalibrationState, Confidences, MatchCounts, interval
-from calibrant.metrics.bootstrap import check_bootstrap
+from calibrant.metrics import (
+    CalibrationState,
+    Confidences,
+    MatchCounts,
+    Steps,
+    interval,
+    replicate,
+    steps,
+)
+from calibrant.metrics.bootstrap import check_bootstrap, interval_of
 
 __all__ = ["Estimator"]
 
@@ -27,23 +36,44 @@ class Estimator:
     def __post_init__(self) -> None:
         check_bootstrap(self.replicates or 10**9, self.level, self.seed)  # None is always enough.
 
-    def __call__(
-        self, name: str, title: str, metric: Callable[..., Any], *source: Any, whole: Any = None
-    ) -> Measure:
-        """``metric`` of the whole of each source, with the interval over their blocks.
-
-        ``whole`` is that of a single source, where it serves many metrics and takes time to make.
-        """
-        value = float(metric(*(_whole(s) for s in source)) if whole is None else metric(whole))
+    def __call__(self, name: str, title: str, metric: Callable[..., Any], *source: Any) -> Measure:
+        """``metric`` of the whole of each source, with the interval over their blocks."""
+        value = float(metric(*(_whole(s) for s in source)))
         bounds = None
         if self.replicates and np.isfinite(value):
             blocked = source if len(source) > 1 else source[0]
             bounds = interval(
                 metric, blocked, replicates=self.replicates, level=self.level, seed=self.seed
             )
-        low, high = bounds or (None, None)
-        meaning = MEANINGS[name](value) if not np.isnan(value) else "Not defined on these examples."
-        return Measure(name, title, value, low, high, meaning)
+        return _measure(name, title, value, bounds)
+
+    def of_steps(
+        self, entries: Sequence[tuple[str, str, Callable[..., Any]]], source: Confidences
+    ) -> list[Measure]:
+        """The same for many metrics of confidences, which are sorted and drawn once for all."""
+        ordered, metrics = steps(source), [metric for _, _, metric in entries]
+        estimates = _each(metrics, ordered)
+        drawn = None
+        if self.replicates:
+            together = partial(_each, metrics)
+            drawn = replicate(together, source, replicates=self.replicates, seed=self.seed)
+        measures = []
+        for k, (name, title, metric) in enumerate(entries):
+            bounds, value = None, float(estimates[k])
+            if drawn is not None and np.isfinite(value) and not np.isnan(drawn[:, k]).all():
+                bounds = interval_of(metric, drawn[:, k], value, level=self.level)
+            measures.append(_measure(name, title, value, bounds))
+        return measures
+
+
+def _each(metrics: Sequence[Callable[..., Any]], source: Steps) -> np.ndarray:
+    return np.array([metric(source) for metric in metrics], np.float64)
+
+
+def _measure(name: str, title: str, value: float, bounds: tuple[Any, Any] | None) -> Measure:
+    low, high = bounds or (None, None)
+    meaning = MEANINGS[name](value) if not np.isnan(value) else "Not defined on these examples."
+    return Measure(name, title, value, low, high, meaning)
 
 
 def _whole(source: CalibrationState | MatchCounts | Confidences) -> Any:

@@ -42,7 +42,6 @@ from calibrant.metrics import (
     overconfidence_error,
     risk_at_coverage,
     smooth_ece,
-    steps,
 )
 from calibrant.metrics.bins import Closed
 from calibrant.metrics.entities import Reduction
@@ -140,7 +139,6 @@ def _measures(
     found: Collector, confidences: Confidences, estimate: Estimator
 ) -> tuple[Measure, ...]:
     measures = [estimate(*entry, found.state) for entry in _ADDITIVE]
-    ordered = steps(confidences)  # Sorted once for all.
     bins = found.bins.count
     sorted_metrics = (
         ("adaptive_ece", "Adaptive ECE", partial(adaptive_ece, bins=bins)),
@@ -153,7 +151,7 @@ def _measures(
         ("risk_at_coverage", "Risk at 80 % coverage", partial(risk_at_coverage, coverage=COVERAGE)),
         ("coverage_at_risk", "Coverage at 5 % risk", partial(coverage_at_risk, risk=RISK)),
     )
-    sampled = [estimate(*entry, confidences, whole=ordered) for entry in sorted_metrics]
+    sampled = estimate.of_steps(sorted_metrics, confidences)
     if not found.sample.whole:
         said = f" From a sample of {len(confidences):,} of {found.rows:,} examples."
         sampled = [replace(measure, meaning=measure.meaning + said) for measure in sampled]

@@ -20,7 +20,7 @@ from calibrant.metrics.smooth import smooth_ece
 from calibrant.metrics.state import CalibrationState
 from calibrant.metrics.steps import resampled_steps, steps
 
-__all__ = ["Blocked", "check_bootstrap", "interval", "replicate"]
+__all__ = ["Blocked", "check_bootstrap", "interval", "interval_of", "replicate"]
 
 Additive: TypeAlias = CalibrationState | MatchCounts
 Blocked: TypeAlias = Additive | tuple[Additive, ...] | Confidences
@@ -78,10 +78,22 @@ def interval(
     values = replicate(metric, source, replicates=replicates, seed=seed)
     if values is None:
         return None
+    estimate = None if method == "percentile" else _estimate(metric, source)
+    return interval_of(metric, values, estimate, level=level, method=method)
+
+
+def interval_of(
+    metric: Callable[..., Any],
+    values: np.ndarray,
+    estimate: Any,
+    *,
+    level: float = 0.95,
+    method: IntervalMethod = "auto",
+) -> tuple[Any, Any]:
+    """The interval of a metric from its estimate and replicates, where these are known."""
     tail = (1 - level) / 2
     low, high = np.nanquantile(values, [tail, 1 - tail], axis=0)
     if method != "percentile":
-        estimate = _estimate(metric, source)
         if method == "basic" or _biased(metric):
             low, high = np.maximum(2 * estimate - high, 0), 2 * estimate - low
         low, high = np.fmin(low, estimate), np.fmax(high, estimate)
