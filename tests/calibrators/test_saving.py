@@ -74,7 +74,7 @@ def test_content_is_plain(tmp_path):
     Temperature().fit(tagged()).save(tmp_path / "map.json")
     content = json.loads((tmp_path / "map.json").read_text())
     assert content["method"] == "temperature"
-    assert content["format"] == 1
+    assert content["format"] == 2
     assert content["version"] == calibrant.__version__
     assert content["label_names"] == list(NAMES)
     assert content["fitted_on"]["n"] == 500

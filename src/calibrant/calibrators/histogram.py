@@ -65,11 +65,16 @@ class TopLabelHistogramBinning(TopLabel):
     values_: np.ndarray
 
     def __init__(
-        self, bins: int = 15, equal: Literal["mass", "width"] = "mass", floor: float = 1e-6
+        self,
+        bins: int = 15,
+        equal: Literal["mass", "width"] = "mass",
+        floor: float = 1e-6,
+        keep_prediction: bool = True,
     ) -> None:
         self.bins = bins
         self.equal = equal
         self.floor = floor
+        self.keep_prediction = keep_prediction
 
     def _scalar(self) -> ScalarMap:
         return _Histogram(self.bins, self.equal, self.floor)

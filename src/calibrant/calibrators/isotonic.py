@@ -61,8 +61,9 @@ class TopLabelIsotonic(TopLabel):
     nodes_: np.ndarray
     values_: np.ndarray
 
-    def __init__(self, floor: float = 1e-6) -> None:
+    def __init__(self, floor: float = 1e-6, keep_prediction: bool = True) -> None:
         self.floor = floor
+        self.keep_prediction = keep_prediction
 
     def _scalar(self) -> ScalarMap:
         return _IsotonicMap(self.floor)

@@ -17,7 +17,10 @@ from calibrant.outputs import check_writable, new_file
 
 __all__ = ["FORMAT", "check_suffix", "load", "save"]
 
-FORMAT = 1  # Readers know every format up to this one.
+FORMAT = 2  # Readers know every format up to this one.
+# What maps of format 1 did, which had no word for it.
+_TOP_LABEL = ("spline", "histogram-top-label", "isotonic-top-label")
+_IN_FORMAT_1 = {name: {"keep_prediction": False} for name in _TOP_LABEL}
 _LARGE = 1 << 20  # Bytes of arrays from which on the file must be safetensors.
 _SIGNATURE = "calibrant calibrator"
 
@@ -99,6 +102,8 @@ def _rebuilt(header: dict[str, Any], learned: dict[str, np.ndarray]) -> Calibrat
         name: tuple(value) if isinstance(value, list) else value
         for name, value in header["hyperparameters"].items()
     }
+    if int(header["format"]) == 1:
+        arguments = {**_IN_FORMAT_1.get(header["method"], {}), **arguments}
     calibrator = calibrator_class(header["method"])(**arguments)
     _check_learned(type(calibrator), learned)
     names = header["label_names"]

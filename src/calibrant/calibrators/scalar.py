@@ -24,6 +24,11 @@ from calibrant.predictions import Kind, Predictions
 __all__ = ["OneVsRest", "ScalarMap", "TopLabel"]
 
 
+# By how much, in relation, the predicted class stays ahead: more than float32 rounds, and more than
+# ONNX optimizers take for nothing.
+_AHEAD = 1e-4
+
+
 class ScalarMap(ABC):
     """From a score to the probability of an event, learned from (score, happened?) pairs."""
 
@@ -77,12 +82,17 @@ class OneVsRest(Calibrator):
 class TopLabel(Calibrator):
     """c' = map(c) for the largest probability c; the others times (1 − c') / (1 − c).
 
-    Where c = 1 the others are all 0: they share 1 − c' equally. The predicted class changes where
-    c' falls below the second largest, so the accuracy may.
+    Where c = 1 the others are all 0: they share 1 − c' equally. A small c' can leave another class
+    more probable than the predicted one, whose probability c' is. With ``keep_prediction`` that
+    class stays predicted: the others share the rest more evenly, as little as is needed, and c' is
+    at least 1/K. Without it predicted class and accuracy may change.
     """
 
     takes: ClassVar[Kind] = "probabilities"
     gives: ClassVar[Kind] = "probabilities"
+    keeps_argmax: ClassVar[bool] = True
+
+    keep_prediction: bool
 
     @abstractmethod
     def _scalar(self) -> ScalarMap:
@@ -100,7 +110,26 @@ class TopLabel(Calibrator):
         confidence = self._scalar().apply(pick(scores, predicted), values)
         columns = constant(np.arange(int(scores.shape[-1])), scores)
         is_top = columns == predicted[..., None]
-        return xp.where(is_top, confidence, (1 - confidence) * _shares(scores, is_top))
+        shares = _shares(scores, is_top)
+        if self.keep_prediction:
+            confidence = xp.clip(confidence, (1 + _AHEAD) / int(scores.shape[-1]), None)
+            shares = _evened(shares, is_top, confidence)
+        return xp.where(is_top, confidence, (1 - confidence) * shares)
+
+
+def _evened(shares: Array, is_top: Array, confidence: Array) -> Array:
+    """Shares of the remainder, drawn towards 1/(K − 1) until none of the others is ahead."""
+    xp = namespace(shares)
+    classes = int(shares.shape[-1])
+    if classes == 2:  # The one other class has all of the rest.
+        return shares
+    equal = 1.0 / (classes - 1)
+    largest = xp.amax(xp.where(is_top, 0.0, shares), axis=-1, keepdims=True)
+    rest = 1 - confidence
+    allowed = (1 - _AHEAD / 2) * confidence / xp.where(rest > 0, rest, 1.0)
+    gap = largest - equal
+    pull = xp.clip((largest - allowed) / xp.where(gap > 0, gap, 1.0), 0.0, 1.0)
+    return shares + pull * (equal - shares)
 
 
 def _shares(scores: Array, is_top: Array) -> Array:

@@ -45,10 +45,17 @@ class Spline(TopLabel):
     nodes_: np.ndarray
     values_: np.ndarray
 
-    def __init__(self, knots: int = 6, less_confidence: bool = False, floor: float = 1e-6) -> None:
+    def __init__(
+        self,
+        knots: int = 6,
+        less_confidence: bool = False,
+        floor: float = 1e-6,
+        keep_prediction: bool = True,
+    ) -> None:
         self.knots = knots
         self.less_confidence = less_confidence
         self.floor = floor
+        self.keep_prediction = keep_prediction
 
     def _scalar(self) -> ScalarMap:
         return _SplineMap(self.knots, self.less_confidence, self.floor)

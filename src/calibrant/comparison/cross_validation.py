@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +15,7 @@ from calibrant.errors import InputError
 from calibrant.metrics import assign_blocks
 from calibrant.predictions import Predictions
 
-__all__ = ["Folds", "example_nll", "make_folds", "out_of_fold_nll"]
+__all__ = ["Folds", "example_nll", "make_folds", "out_of_fold", "out_of_fold_nll"]
 
 _CHUNK = 1 << 18
 _BLOCKS = 1000
@@ -53,14 +54,27 @@ def make_folds(predictions: Predictions, folds: int, seed: int) -> Folds:
 def out_of_fold_nll(calibrator: Calibrator, predictions: Predictions, folds: Folds) -> np.ndarray:
     """The NLL of each example under the map fitted on the other folds."""
     nll = np.empty(len(predictions))
+    for held_out, mapped in _out_of_fold(calibrator, predictions, folds):
+        nll[held_out] = example_nll(mapped)
+    return nll
+
+
+def out_of_fold(calibrator: Calibrator, predictions: Predictions, folds: Folds) -> Predictions:
+    """The same examples, fold by fold, each calibrated by the map fitted on the other folds."""
+    parts = _out_of_fold(calibrator, predictions, folds)
+    return Predictions.concatenate([mapped for _, mapped in parts])
+
+
+def _out_of_fold(
+    calibrator: Calibrator, predictions: Predictions, folds: Folds
+) -> Iterator[tuple[np.ndarray, Predictions]]:
     for number in range(folds.count):
         held_out = folds.fold == number
         fitted = copy.deepcopy(calibrator)
         with warnings.catch_warnings():  # The fit on all examples says what there is to say.
             warnings.simplefilter("ignore", CalibrationWarning)
             fitted.fit(predictions[~held_out])
-        nll[held_out] = example_nll(fitted.transform(predictions[held_out]))
-    return nll
+        yield held_out, fitted.transform(predictions[held_out])
 
 
 def example_nll(predictions: Predictions) -> np.ndarray:

@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 
 from calibrant.calibrators import Calibrator, Temperature, calibrator_class
+from calibrant.comparison.cross_validation import make_folds, out_of_fold
 from calibrant.metrics import (
     Confidences,
     accumulate,
     accuracy,
     adaptive_ece,
+    assign_blocks,
     aurc,
     auroc,
     brier,
@@ -35,6 +37,8 @@ from calibrant.metrics import (
 from calibrant.predictions import Predictions
 
 __all__ = ["measure_classes", "measure_pixels", "measure_run", "measure_tags"]
+
+_FOLDS = 5  # Of the cross-validation of a map.
 
 
 def measure_classes(p: Predictions) -> dict[str, float]:
@@ -120,6 +124,8 @@ def measure_run(
 
     With ``ood``, the same of an out-of-domain part; with ``shift``, ``"shift": {name: …}`` of each,
     for the first two maps.
+    ``"cross_validated"`` is validation measured without fitting on what is measured, to choose
+    by, where it has more than one sentence.
     ``outside`` are logits of what belongs to no class: ``"outside"`` then tells how well the
     confidence parts it from the test split.
     """
@@ -128,6 +134,8 @@ def measure_run(
         fitted = calibrator_class(name)().fit(valid)
         calibrated = fitted.transform(test)
         results[name] = {"valid": measure(fitted.transform(valid)), "test": measure(calibrated)}
+        if len(set(assign_blocks(valid, blocks=_FOLDS))) > 1:
+            results[name]["cross_validated"] = _cross_validated(name, valid, measure, results)
         if ood is not None:
             results[name]["ood"] = measure(fitted.transform(ood))
         if shift and name in maps[:2]:
@@ -139,6 +147,20 @@ def measure_run(
         if isinstance(fitted, Temperature):
             results[name]["temperature"] = fitted.temperature_
     return results
+
+
+def _cross_validated(
+    name: str,
+    valid: Predictions,
+    measure: Callable[[Predictions], dict[str, float]],
+    results: Mapping[str, Any],
+) -> dict[str, float]:
+    """Validation as new data: each sentence calibrated by a map that was fitted without it."""
+    if name == "identity":  # It learns nothing.
+        found: dict[str, float] = results[name]["valid"]
+        return found
+    folds = make_folds(valid, _FOLDS, seed=0)
+    return measure(out_of_fold(calibrator_class(name)(), valid, folds))
 
 
 def _calibrated(fitted: Calibrator, logits: np.ndarray) -> np.ndarray:
