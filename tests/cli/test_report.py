@@ -23,7 +23,8 @@ def told(capsys, *arguments, code=0):
 def test_writes_a_folder(tmp_path, capsys):
     pytest.importorskip("matplotlib")
     out = told(capsys, PILOT, "-o", tmp_path / "report")
-    assert out == f"72 records, 16 tables.\nReport: {tmp_path / 'report' / 'index.html'}\n"
+    assert out.startswith("72 records of 3 corpora (gum, ncbi-disease, wnut17); width 128;")
+    assert out.endswith(f"\nReport: {tmp_path / 'report' / 'index.html'}\n")
     for name in (
         "index.html",
         "report.md",
@@ -55,6 +56,13 @@ def test_keys_and_metrics(capsys):
     assert "| cross_entropy | 5e-05 | 32 | 128 | 2 |" in out
     apart = told(capsys, RATES)
     assert "## gum (batch 64, learning rate 0.0002)" in apart
+
+
+def test_maps(capsys):
+    records = RESULTS / "table1.jsonl"
+    assert "APCR (spline)" not in told(capsys, records)
+    assert "APCR (spline)" in told(capsys, records, "--maps", "identity,spline")
+    assert "Did you mean 'spline'" in told(capsys, records, "--maps", "splines", code=2)
 
 
 def test_json(capsys):

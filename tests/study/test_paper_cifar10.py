@@ -8,7 +8,7 @@ from calibrant.experiments.recipe import Recipe, read_recipes
 from calibrant.experiments.record import Record
 from calibrant.study.measures import Measure
 from calibrant.study.paper_cifar10 import cifar10_source, cifar10_value
-from calibrant.study.result_tables import width_table
+from calibrant.study.result_tables import result_tables
 from calibrant.study.runs import arrange
 
 RECIPES = Path(__file__).parents[2] / "benchmarks" / "recipes"
@@ -25,7 +25,7 @@ def record(method="cross_entropy", seed=0, model="resnet18", **options):
 def test_a_table_has_the_papers_columns_and_its_source():
     runs = arrange([record(seed=s) for s in (0, 1)] + [record("mmce", seed=s) for s in (0, 1)])
     measures = [Measure("error"), Measure("ece"), Measure("ece", "temperature")]
-    table = width_table(runs, measures, ())
+    (table,) = result_tables(runs, measures, ())
     assert table.heads[-3:] == ("paper’s error", "paper’s ECE", "paper’s ECE (T)")
     rows = {row.labels[0]: [entry.value for entry in row.entries[-3:]] for row in table.rows}
     assert rows["cross_entropy"] == pytest.approx([0.04812, 0.04056, 0.03083])

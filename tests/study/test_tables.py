@@ -233,9 +233,9 @@ def test_the_target_by_hand(make_record):
     assert rows["focal", "temperature"][0].value == pytest.approx(2 * multiple)
     assert rows["focal", "temperature"][1].text == "−0.40 ± 0.00"
     assert rows["avuc", "identity"][0].text == "1.00 ± 0.00"
-    assert [entry.text for entry in rows["focal", "temperature"]][-1] == "2 of 2"
-    assert [entry.bold for entry in rows["focal", "temperature"]] == [True] * 5
-    assert [entry.bold for entry in rows["focal", "identity"]] == [False] * 5
+    assert [entry.text for entry in rows["focal", "temperature"]][-2] == "2 of 2"
+    assert [entry.bold for entry in rows["focal", "temperature"]][:-1] == [True] * 5
+    assert [entry.bold for entry in rows["focal", "identity"]][:-1] == [False] * 5
     assert "avuc on gum, avuc on wnut17" in table.note
     assert "one for all corpora: avuc with temperature" in table.note
     assert "gum focal with temperature (× 3.94 on test)" in table.note
@@ -244,6 +244,80 @@ def test_the_target_by_hand(make_record):
         "avuc": 12,
         "focal": 18,  # and of the baseline.
     }
+
+
+def cross_validated(records, apcr):
+    """Records whose maps have numbers of sentences that they were not fitted on."""
+    for record in records:
+        parts = record.results["temperature"]
+        found = apcr[record.recipe.method]
+        parts["cross_validated"] = {**parts["valid"], "apcr": found}
+    return records
+
+
+def test_what_a_map_was_not_fitted_on_decides(make_record):
+    ece = {"cross_entropy": 0.1, "focal": 0.025}
+    records = [
+        make_record(data=d, method=m, seed=s, f1=0.5, ece=ece[m])
+        for d in ("gum", "wnut17")
+        for m in ece
+        for s in range(3)
+    ]
+    table = table_of(build_study(records), "target")
+    assert table.rows[0].labels == ("focal", "temperature")  # × 8 where it was fitted
+    assert "not cross-validated" in table.note
+    cross_validated(records, {"cross_entropy": 5.0, "focal": 7.5})
+    study = build_study(records)
+    table = table_of(study, "target")
+    assert table.rows[0].labels == ("focal", "identity")  # × 4 against × 3
+    assert [row.entries[-1].text for row in table.rows] == ["4.00", "3.00", "2.00", "1.00"]
+    assert "(cross-validated: each sentence" in table.note
+    assert any("one for all corpora: focal with identity" in said for said in study.summary)
+    del records[0].results["temperature"]["cross_validated"]
+    table = table_of(build_study(records), "target")
+    assert "but for 1 of 2 recipes" in table.note
+    assert {row.labels: row.entries[-1].text for row in table.rows}[
+        "cross_entropy", "temperature"
+    ] == "2.00"  # On gum as where it was fitted, which here is the same.
+
+
+def test_what_lacks_a_corpus_or_a_second_seed_is_shown_but_not_chosen(make_record):
+    ece = {"cross_entropy": 0.1, "focal": 0.025, "mmce": 0.01, "sece": 0.01}
+    records = [
+        make_record(data=d, method=m, seed=s, f1=0.5, ece=ece[m])
+        for d in ("gum", "wnut17")
+        for m in ece
+        for s in range(3)
+        if (d, m) != ("gum", "sece") and ((d, m) != ("gum", "mmce") or s == 0)
+    ]
+    study = build_study(records)
+    table = table_of(study, "target")
+    assert table.rows[0].labels == ("focal", "temperature")
+    rows = {row.labels: [entry.text for entry in row.entries] for row in table.rows}
+    assert rows["sece", "temperature"] == ["", "", "20.00 ± 0.00", "0.00 ± 0.00", "1 of 1", ""]
+    assert rows["mmce", "temperature"] == [
+        "20.00", "0.00", "20.00 ± 0.00", "0.00 ± 0.00", "2 of 2", "",
+    ]  # fmt: skip
+    ranks = table_of(study, "ranks")
+    assert [row.labels[0] for row in ranks.rows[:-1]] == ["cross_entropy", "focal"]
+    assert [len(row.keys) for row in ranks.rows[:-1]] == [6, 6]
+    assert "Left out: mmce (too few seeds on gum), sece (too few seeds on gum)." in ranks.note
+    assert "gum: sece." in study.missing
+
+
+def test_ranks_leave_out_a_corpus_rather_than_many_methods(make_record):
+    methods = ("cross_entropy", "focal", "mmce", "sece")
+    records = [
+        make_record(data=d, method=m, seed=s)
+        for d in ("gum", "wnut17", "wikiann-en")
+        for m in methods
+        for s in range(2 + (m == "focal"))
+        if d != "wikiann-en" or m == "cross_entropy"
+    ]
+    table = table_of(build_study(records), "ranks")
+    assert [row.labels[0] for row in table.rows[:-1]] == list(methods)
+    assert "Corpora that too few methods share: wikiann-en." in table.note
+    assert "Seeds that not all have: 2 on gum; 2 on wnut17." in table.note
 
 
 def test_without_the_papers_rows_there_is_no_target(make_record):
@@ -261,7 +335,7 @@ def test_ranks_are_of_what_all_methods_share(make_record):
     records.append(make_record(data="gum", method="mmce"))
     table = table_of(build_study(records), "ranks")
     assert "(width 128)" in table.note
-    assert "Not on all corpora: mmce." in table.note
+    assert "Left out: mmce (too few seeds on wnut17)." in table.note
     assert [len(row.keys) for row in table.rows] == [2, 2, 0]
 
 
@@ -343,7 +417,7 @@ def test_a_map_that_few_records_have_is_a_dash_elsewhere(make_record):
         if record.recipe.method != "mmce":
             found = record.results["temperature"]["test"]
             record.results["vector"] = {"test": {**found, "ece": found["ece"] / 3}}
-    study = build_study(records)
+    study = build_study(records, maps=["all"])
     rows = texts(table_of(study, "gum-results"))
     place = table_of(study, "gum-results").heads.index("ECE (vector)")
     assert rows["mmce", "128"][place] == "–"
@@ -384,7 +458,9 @@ def test_the_best_and_its_like():
     assert best_alike([ones, dict(ones)], 1) == [True, True]
     assert best_alike([ones, {0: 2.0, 1: 2.0, 2: 2.0}], 1) == [False, True]
     assert best_alike([ones, {0: 2.0, 1: 2.0, 2: 2.0}], -1) == [True, False]
-    assert best_alike([ones, {5: 2.0}], 1) == [False, True]  # Nothing shared: no test.
+    assert best_alike([ones, {5: 2.0, 6: 2.0}], 1) == [False, True]  # Nothing shared: no test.
+    assert best_alike([ones, {0: 2.0}], 1) == [True, False]  # One run hides nothing.
+    assert best_alike([{0: 1.0}, {0: 2.0}], 1) == [False, True]
     assert best_alike([{0: math.nan}, ones], 1) == [False, True]
     assert best_alike([{0: math.nan}], 1) == [False]
     assert best_alike([ones], 0) == [False]
@@ -411,3 +487,123 @@ def test_the_papers_table_is_whole():
     assert paper_value("wnut17", "error_regularization", 128, "entity_f1") == 0.346
     assert paper_value("gum", "cross_entropy", 100, "ece") is None
     assert paper_value("gum", "cross_entropy", 128, "nll") is None
+
+
+def with_spline(records):
+    """A third map, whose ECE is a third of that as trained."""
+    for record in records:
+        parts = record.results["identity"]
+        record.results["spline"] = {
+            name: {**part, "ece": part["ece"] / 3, "apcr": 3 * part["apcr"]}
+            for name, part in parts.items()
+        }
+    return records
+
+
+def test_all_maps_stand_in_two_tables_alone(tiny):
+    study = build_study(with_spline(tiny))
+    holders = {
+        table.name
+        for table in study.tables
+        if any(
+            "spline" in text for text in (*table.heads, *(t for r in table.rows for t in r.labels))
+        )
+    }
+    assert holders == {"target", "gum-maps"}
+    table = table_of(study, "gum-maps")
+    assert table.title == "Post-hoc maps on gum, width 128"
+    maps = ["as trained", "temperature", "spline"]
+    assert table.full_heads == ("seeds", *(f"{m} {x}" for m in ("ECE", "APCR") for x in maps))
+    row = table.rows[0]
+    assert [entry.text for entry in row.entries[:4]] == ["3", "0.1100", "0.0550", "0.0367"]
+    assert [entry.bold for entry in row.entries[1:4]] == [False, False, True]
+    everywhere = build_study(tiny, maps=["all"])
+    assert "ECE (spline)" in table_of(everywhere, "gum-results").heads
+    assert not [t for t in everywhere.tables if t.name == "gum-maps"]
+    with pytest.raises(InputError, match="Unknown map 'splin'"):
+        build_study(tiny, maps=["splin"])
+
+
+def test_differences_at_a_glance(tiny):
+    study = build_study(tiny)
+    table, tests = table_of(study, "gum-differences"), table_of(study, "gum-tests")
+    (row,) = table.rows
+    for head, entry in zip(table.heads, row.entries, strict=True):
+        detail = next(r for r in tests.rows if r.labels == (head, "focal"))
+        assert entry.value == detail.entries[1].value
+        assert entry.bold == detail.entries[-1].bold
+    assert row.entries[table.heads.index("ECE")].text == "−0.0497 ± 0.0014 better"
+    assert row.entries[table.heads.index("F1")].text == "0.000 ± 0.248"
+    assert tests.closed
+
+
+def test_claims_by_hand(make_record):
+    # ECE of head_noise minus that of the baseline, by corpus: better twice, once surely.
+    change = {"gum": (-0.01, -0.011, -0.0105), "wnut17": (-0.02, 0.01, -0.001),
+              "conll2003": (0.001, 0.001, -0.0001)}  # fmt: skip
+    records = [
+        make_record(data=d, method=m, seed=s, f1=0.5, ece=0.1 + (m == "head_noise") * c)
+        for d, changes in change.items()
+        for s, c in enumerate(changes)
+        for m in ("cross_entropy", "head_noise")
+    ]
+    p = sorted(stats.ttest_1samp(changes, 0).pvalue for changes in change.values())
+    assert 3 * p[0] < 0.05 < p[1]
+    study = build_study(records)
+    rows = texts(table_of(study, "claims"))
+    assert rows["head_noise", "ECE"] == ["2 of 3", "1 of 3", "0 of 3"]
+    assert rows["head_noise", "F1"] == ["0 of 3", "0 of 3", "0 of 3"]
+    (said,) = [s for s in study.summary if s.startswith("head_noise against")]
+    assert "ECE better on 2 of 3 (significantly on 1, significantly worse on 0)" in said
+    assert "(T)" not in said
+
+
+def test_the_summary_says_what_is_there(make_record):
+    records = [
+        make_record(data=d, batch=b, method=m, seed=s)
+        for d, b in {"conll2003": 64, "gum": 32, "wikiann-en": 64}.items()
+        for m in ("cross_entropy", "focal")
+        for s in range(2 + (m == "focal"))
+    ]
+    records.append(make_record(data="gum", batch=3, head_width=64))
+    study = build_study(records)
+    assert study.summary[:3] == (
+        "16 records of 3 corpora (conll2003, gum, wikiann-en); widths 64, 128; depth 1; "
+        "1 to 3 seeds; minilm.",
+        "2 methods: cross_entropy, focal.",
+        "Trained with batch 64; 32 on gum. Shown apart: gum (batch 3).",
+    )
+    assert study.summary[-1] == "Missing: 3 things, listed below."
+    wide = table_of(study, "all-corpora-identity")
+    assert [title for title, _ in wide.groups] == ["conll2003", "gum", "wikiann-en"]
+    assert wide.note.endswith(study.summary[2])
+
+
+def test_widths_are_a_detail_where_they_are_averaged(make_record):
+    records = [make_record(head_width=w, seed=s) for w in (64, 128) for s in range(2)]
+    names = {t.name: t.closed for t in build_study(records).tables if "results" in t.name}
+    assert names == {"gum-results": True}  # The averages have every method.
+    records += [make_record(method="focal", seed=s) for s in range(2)]
+    study = build_study(records)
+    names = {t.name: t.closed for t in study.tables if "results" in t.name}
+    assert names == {"gum-results-128": False, "gum-results": True}
+    whole = {row.labels: row.entries for row in table_of(study, "gum-results").rows}
+    for row in table_of(study, "gum-results-128").rows:
+        assert [e.to_dict() for e in row.entries] == [e.to_dict() for e in whole[row.labels]]
+
+
+def test_the_strongest_corruption_at_a_glance(make_record):
+    names = ["casing-1", "typos-1", "typos-5", "wnut17"]
+    records = [make_record(ece=0.1, shift=names, seed=s) for s in range(2)]
+    for record in records:
+        for parts in record.results.values():
+            parts["shift"]["casing-1"] = parts["test"]
+    table = table_of(build_study(records), "gum-shift")
+    each = ["accuracy", "ECE", "ECE (T)"]
+    assert table.full_heads == (
+        "seeds", *(f"{place} {head}" for place in ("test", "typos 5", "wnut17") for head in each),
+    )  # fmt: skip
+    assert [e.value for e in table.rows[0].entries[1:]] == pytest.approx(
+        [0.95, 0.1, 0.05, 0.92, 0.13, 0.08, 0.91, 0.14, 0.09]
+    )
+    assert "No number changes with casing 1." in table.note

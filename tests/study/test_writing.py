@@ -76,8 +76,8 @@ def test_the_page_says_what_is_there(varied):
     heads = re.findall(r"<h2[^>]*>(.*?)</h2>", page)
     plain = [re.sub("<[^>]+>", "", head) for head in heads]
     assert plain == [
-        "Contents", "Missing", "Over all corpora", "gum", "gum (batch 3)", "wnut17", "Records",
-        "Records behind the rows", "Where the numbers come from",
+        "Summary", "Contents", "Missing", "Over all corpora", "gum", "gum (batch 3)", "wnut17",
+        "Records", "Records behind the rows", "Where the numbers come from",
     ]  # fmt: skip
     assert "seed 2 of mmce 128×1." in page
     assert "NVIDIA H200" in page
@@ -181,7 +181,35 @@ def test_markdown_of_the_pilot(pilot):
     text = markdown_report(pilot, [("figures/a.svg", "A")])
     assert "| focal (gamma 3) | 128 | 3 | **0.511 ± 0.020** |" in text
     assert "![A](figures/a.svg)" in text
-    assert text.startswith("# Report of runs\n\n72 records of 3 corpora")
+    assert text.startswith("# Report of runs\n\n- 72 records of 3 corpora")
+
+
+def test_markdown_names_its_details(varied):
+    study = build_study(varied)
+    text = markdown_report(study)
+    titles = re.findall(r"^### (.*)", text, re.M)
+    assert titles == [table.title for table in study.tables if not table.closed]
+    named = re.findall(r"\(`([\w-]+)`\)", text)
+    assert named == [table.name for table in study.tables if table.closed]
+    assert all(f"- {said}" in text for said in (*study.summary, *study.missing))
+
+
+def test_long_tables_are_cut_and_say_so():
+    rows = tuple(Row((str(i),), (Entry("1"),), (f"key-{i}",)) for i in range(5))
+    table = Table("t", "T", ("m",), ("p",), rows, most=2)
+    assert len(markdown_table(table).splitlines()) == 4
+    assert csv_table(table).count("\n") == 6
+    assert latex_table(table).count("& 1") == 5
+
+
+def test_a_real_report_fits_on_a_few_pages():
+    paths = [PILOT.parent / name for name in ("table1.jsonl", "others.jsonl")]
+    study = build_study(read_all(paths))
+    assert len(study.units) == 5
+    assert len(markdown_report(study).splitlines()) < 900
+    page = render_study(study)
+    assert "more rows</summary>" in page
+    assert page.count("<tr") > 1000
 
 
 def test_latex_is_balanced(pilot, varied):

@@ -42,7 +42,11 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--metrics", metavar="NAME[,NAME…]", help="of the tables (entity_f1, ece, apcr)"
     )
-    parser.add_argument("--maps", metavar="NAME[,NAME…]", help="post-hoc maps to show (all)")
+    parser.add_argument(
+        "--maps",
+        metavar="NAME[,NAME…]",
+        help="post-hoc maps of most tables, or all (identity,temperature)",
+    )
     parser.add_argument("--json", action="store_true", help="print the tables as one JSON document")
     parser.set_defaults(run=run)
 
@@ -67,7 +71,8 @@ def run(args: argparse.Namespace) -> int:
     elif args.output is None:
         print(markdown_report(study), end="")
     else:
-        print(f"{len(study.runs):,} records, {len(study.tables)} tables.")
+        for sentence in study.summary:
+            print(sentence)
         for sentence in study.missing:
             print(f"Missing: {sentence}")
         print(f"Report: {args.output / 'index.html'}")

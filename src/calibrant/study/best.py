@@ -22,13 +22,19 @@ def best_alike(columns: Sequence[Values], sign: int) -> list[bool]:
 
     Each is compared with the best by the paired t-test over the runs that both have (the keys that
     they share), with Holm's correction; what shares fewer than two runs with the best cannot be
-    tested and is only marked where its mean is as good. ``sign`` is 1 where more is better.
+    tested and is only marked where its mean is as good. What has one run is no best where others
+    have more: it would hide them all, untested. ``sign`` is 1 where more is better.
 
     >>> near, far = {0: 1.1, 1: 1.0, 2: 1.2}, {0: 5.0, 1: 5.2, 2: 5.1}
     >>> best_alike([{0: 1.0, 1: 1.1, 2: 1.2}, near, far], sign=-1)
     [True, True, False]
     """
     means = [sign * float(np.mean(list(column.values()))) for column in columns]
+    least = min(2, max((len(c) for c, m in zip(columns, means, strict=True) if m == m), default=0))
+    means = [
+        mean if len(column) >= least else math.nan
+        for mean, column in zip(means, columns, strict=True)
+    ]
     known = [mean for mean in means if not math.isnan(mean)]
     if not sign or not known:
         return [False] * len(columns)

@@ -12,7 +12,7 @@ from calibrant.study.measures import Measure
 from calibrant.study.paper import PRINTED, paper_methods, paper_value
 from calibrant.study.runs import Run
 from calibrant.study.table import Entry, Row, Table
-from calibrant.study.units import Units, keys_of, methods_of
+from calibrant.study.units import Units, keys_of, methods_of, with_enough_seeds
 
 __all__ = ["best_counts"]
 
@@ -49,8 +49,9 @@ def best_counts(units: Units, measures: Sequence[Measure]) -> Table | None:
         (*(m.title for m in counts), *(f"paper’s {title}" for title in titles.values())),
         rows,
         "Cells (corpus × width) in which the method has the best mean over seeds; a tie counts for "
-        "each. No test is behind it: of methods that are all the same, each would be best now and "
-        "then." + (" The paper's columns count the same cells of its own rows." if paper else ""),
+        "each, and one seed beside several does not count. No test is behind it: of methods that "
+        "are all the same, each would be best now and then."
+        + (" The paper's columns count the same cells of its own rows." if paper else ""),
         measures=tuple(m.to_dict() for m in counts),
     )
 
@@ -59,8 +60,10 @@ def _count_best(cells: Iterable[Sequence[Run]], measure: Measure) -> dict[str, i
     counts: dict[str, int] = {}
     for cell in cells:
         values: dict[str, list[float]] = {}
+        enough = with_enough_seeds(cell)
         for run in cell:
-            values.setdefault(run.method, []).append(measure.sign * measure.of(run))
+            if run.method in enough:
+                values.setdefault(run.method, []).append(measure.sign * measure.of(run))
         means = {method: float(np.mean(found)) for method, found in values.items()}
         top = max((mean for mean in means.values() if not math.isnan(mean)), default=math.nan)
         for method, mean in means.items():

@@ -13,16 +13,21 @@ from calibrant.study.estimate import Estimate, estimate
 from calibrant.study.measures import Measure, maps_of
 from calibrant.study.paper import paper_methods
 from calibrant.study.runs import Run
-from calibrant.study.units import Units, methods_of
+from calibrant.study.units import Units, methods_of, with_enough_seeds
 
-__all__ = ["LOSS", "Candidate", "candidates_of", "choose", "references_of"]
+__all__ = ["LOSS", "Candidate", "candidates_of", "choose", "references_of", "validation_score"]
 
 LOSS = 0.005  # Of F1 against the baseline: what a recipe may cost.
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """By corpus: APCR as a multiple of the reference's, and F1 minus the baseline's."""
+    """By corpus: APCR as a multiple of the reference's, and F1 minus the baseline's.
+
+    Those on validation are of sentences that the map was not fitted on, where the records have such
+    numbers; ``fitted_there`` are the corpora where they do not. They are missing where too few
+    seeds were run to choose by.
+    """
 
     method: str
     map: str
@@ -30,6 +35,7 @@ class Candidate:
     f1: Mapping[str, Estimate]
     valid_ratio: Mapping[str, float]
     valid_f1: Mapping[str, float]
+    fitted_there: tuple[str, ...]
     keys: tuple[str, ...]
 
 
@@ -50,14 +56,24 @@ def references_of(units: Units) -> dict[str, str]:
 
 
 def candidates_of(units: Units, references: Mapping[str, str], baseline: str) -> list[Candidate]:
-    """Every method with every map that can be compared on every corpus."""
+    """Every method with every map that can be compared on any corpus, the best to choose first.
+
+    What has no number on validation for some corpus comes last, and before it what costs too much.
+    """
     maps = maps_of([run for runs in units.values() for run in runs])
+    corpora = list(units)
     found = [
         _candidate(units, references, baseline, method, map_)
         for method in methods_of(units)
         for map_ in maps
     ]
-    return [candidate for candidate in found if len(candidate.ratio) == len(units)]
+
+    def place(candidate: Candidate) -> tuple[int, bool, float]:
+        known = [corpus for corpus in corpora if corpus in candidate.valid_ratio]
+        cheap = _keeps_f1(candidate, known)
+        return -len(known), not cheap, -validation_score(candidate, known)
+
+    return sorted((candidate for candidate in found if candidate.ratio), key=place)
 
 
 def _candidate(
@@ -65,36 +81,59 @@ def _candidate(
 ) -> Candidate:
     ratio, f1, valid_ratio, valid_f1 = {}, {}, {}, {}
     used: list[Run] = []
+    fitted_there = []
     for corpus, runs in units.items():
         ours, base, best = (
             [run for run in runs if run.method == name]
             for name in (method, baseline, references.get(corpus))
         )
-        ratios, valid_ratios = (_ratios(ours, best, map_, part) for part in ("test", "valid"))
-        changes, valid_changes = (_changes(ours, base, map_, part) for part in ("test", "valid"))
+        ratios, changes = _ratios(ours, best, map_), _changes(ours, base, map_)
         if not (_known(ratios) and _known(changes)):
             continue
         ratio[corpus], f1[corpus] = estimate(ratios), estimate(changes)
-        if _known(valid_ratios) and _known(valid_changes):
-            valid_ratio[corpus] = float(np.mean(valid_ratios))
-            valid_f1[corpus] = float(np.mean(valid_changes))
         used += [*ours, *base, *best]
+        part = _validation_part(ours, map_)
+        ratios, changes = _ratios(ours, best, map_, part), _changes(ours, base, map_, part)
+        if _known(ratios) and _known(changes) and method in with_enough_seeds(runs):
+            valid_ratio[corpus], valid_f1[corpus] = float(np.mean(ratios)), float(np.mean(changes))
+            if part == "valid" and map_ != "identity":
+                fitted_there.append(corpus)
     keys = tuple(sorted({run.key for run in used}))
-    return Candidate(method, map_, ratio, f1, valid_ratio, valid_f1, keys)
+    return Candidate(
+        method, map_, ratio, f1, valid_ratio, valid_f1, tuple(fitted_there), keys
+    )  # fmt: skip
 
 
-def _ratios(ours: Sequence[Run], best: Sequence[Run], map_: str, part: str) -> list[float]:
+def _validation_part(runs: Sequence[Run], map_: str) -> str:
+    """Numbers of sentences that the map was not fitted on, where all runs have them."""
+    crossed = Measure("apcr", map_, "cross_validated")
+    return "valid" if any(math.isnan(crossed.of(run)) for run in runs) else "cross_validated"
+
+
+def _ratios(ours: Sequence[Run], best: Sequence[Run], map_: str, part: str = "test") -> list[float]:
     """APCR over that of the reference as trained, pair by pair."""
-    one, other = Measure("apcr", map_, part), Measure("apcr", "identity", part)
-    a, b, _ = paired_values({r.pair: one.of(r) for r in ours}, {r.pair: other.of(r) for r in best})
+    a, b = _paired(ours, best, "apcr", map_, part)
     return [x / y if y else math.nan for x, y in zip(a, b, strict=True)]
 
 
-def _changes(ours: Sequence[Run], base: Sequence[Run], map_: str, part: str) -> list[float]:
+def _changes(
+    ours: Sequence[Run], base: Sequence[Run], map_: str, part: str = "test"
+) -> list[float]:
     """F1 minus that of the baseline as trained, pair by pair."""
-    one, other = Measure("entity_f1", map_, part), Measure("entity_f1", "identity", part)
-    a, b, _ = paired_values({r.pair: one.of(r) for r in ours}, {r.pair: other.of(r) for r in base})
+    a, b = _paired(ours, base, "entity_f1", map_, part)
     return [x - y for x, y in zip(a, b, strict=True)]
+
+
+def _paired(
+    ours: Sequence[Run], others: Sequence[Run], metric: str, map_: str, part: str
+) -> tuple[list[float], list[float]]:
+    """What is as trained was fitted on no validation data: "valid" is right for it."""
+    plain = "test" if part == "test" else "valid"
+    one, other = Measure(metric, map_, part), Measure(metric, "identity", plain)
+    a, b, _ = paired_values(
+        {run.pair: one.of(run) for run in ours}, {run.pair: other.of(run) for run in others}
+    )
+    return a, b
 
 
 def _known(values: Sequence[float]) -> bool:
@@ -110,11 +149,19 @@ def choose(candidates: Sequence[Candidate], corpora: Sequence[str]) -> Candidate
     fit = [
         candidate
         for candidate in candidates
-        if all(candidate.valid_f1.get(corpus, -math.inf) >= -LOSS for corpus in corpora)
+        if _keeps_f1(candidate, corpora)
         and all(candidate.valid_ratio.get(corpus, 0) > 0 for corpus in corpora)
     ]
-    return max(fit, key=lambda candidate: _geometric_mean(candidate, corpora), default=None)
+    return max(fit, key=lambda candidate: validation_score(candidate, corpora), default=None)
 
 
-def _geometric_mean(candidate: Candidate, corpora: Sequence[str]) -> float:
-    return sum(math.log(candidate.valid_ratio[corpus]) for corpus in corpora) / len(corpora)
+def _keeps_f1(candidate: Candidate, corpora: Sequence[str]) -> bool:
+    return all(candidate.valid_f1.get(corpus, -math.inf) >= -LOSS for corpus in corpora)
+
+
+def validation_score(candidate: Candidate, corpora: Sequence[str]) -> float:
+    """The geometric mean of its multiples of APCR on validation; 0 without any."""
+    found = [candidate.valid_ratio[corpus] for corpus in corpora]
+    if not found or min(found) <= 0:
+        return 0.0
+    return math.exp(sum(map(math.log, found)) / len(found))

@@ -1,109 +1,104 @@
-"""Each method against the baseline, run by run: difference, effect, tests, Holm's correction."""
+"""Tables of each method against the baseline: differences at a glance, and every test of them."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
 
-import numpy as np
-
-from calibrant.report.numbers import DASH
-from calibrant.study.best import LEVEL, paired_values
+from calibrant.study.best import LEVEL
+from calibrant.study.differences import Compared, Differences, differences_of, verdict
 from calibrant.study.measures import Measure
-from calibrant.study.paired import Comparison, compare_pairs, holm, smallest_p, t_p
+from calibrant.study.paired import smallest_p
 from calibrant.study.runs import Run
 from calibrant.study.table import Entry, Row, Table, as_entry, grouped, number_entry
 
-__all__ = ["comparison_table", "verdict"]
+__all__ = ["comparison_tables"]
 
 _HEADS = (
     "pairs", "difference", "effect", "p", "p (Holm)", "p (sign flips)", "p (seeds)", "verdict",
 )  # fmt: skip
+_TOLD = ("better", "worse", "differs")
 
 
-def comparison_table(
+def comparison_tables(
     runs: Sequence[Run], measures: Sequence[Measure], baseline: str
-) -> Table | None:
-    """A row per measure and method of one unit; None without a baseline, or another method."""
-    methods = list(dict.fromkeys(run.method for run in runs))
-    others = [method for method in methods if method != baseline]
-    if baseline not in methods or not others:
-        return None
-    base = [run for run in runs if run.method == baseline]
-    rows, counts = [], set()
-    for measure in measures:
-        compared = [
-            _compare([run for run in runs if run.method == method], base, measure)
-            for method in others
-        ]
-        corrected = holm([math.nan if c is None else c.pairs.t for c in compared])
-        for method, found, q in zip(others, compared, corrected, strict=True):
-            if found is None:
-                continue
-            counts.add(found.pairs.difference.n)
-            rows.append(Row((measure.title, method), _entries(found, q, measure), found.keys))
-    if not rows:
-        return None
+) -> list[Table]:
+    """Differences, then tests, of one unit; none without a baseline, or another method."""
+    found = differences_of(runs, measures, baseline)
+    if not found:
+        return []
+    return [_differences(found, runs[0].unit, baseline), _tests(found, runs[0].unit, baseline)]
+
+
+def _differences(found: Differences, unit: str, baseline: str) -> Table:
+    """A row per method, a column per measure."""
+    methods = list(dict.fromkeys(method for compared in found.values() for method in compared))
+    rows = tuple(
+        Row(
+            (method,),
+            tuple(_difference(compared.get(method), m) for m, compared in found.items()),
+            tuple(sorted({k for c in found.values() if method in c for k in c[method].keys})),
+        )
+        for method in methods
+    )
     return Table(
-        "tests",
-        f"Against {baseline} on {runs[0].unit}",
-        ("measure", "method"),
-        _HEADS,
-        grouped(rows),
-        _note(baseline, counts),
-        runs[0].unit,
-        tuple(measure.to_dict() for measure in measures),
+        "differences",
+        f"Difference from {baseline} on {unit}",
+        ("method",),
+        tuple(measure.title for measure in found),
+        rows,
+        f"Method minus {baseline}, paired by seed and head width, ± half of a 95 % t-interval. "
+        "Bold, with its direction: what the paired t-test tells apart (5 %, Holm-corrected over "
+        "the methods).",
+        unit,
+        tuple(measure.to_dict() for measure in found),
     )
 
 
-def verdict(found: Comparison, corrected: float, sign: int) -> str:
-    """What a corrected p says; nothing is said of what cannot be tested.
-
-    >>> verdict(compare_pairs([3.0, 4.0, 5.1], [1.0, 2.0, 3.0]), 0.01, 1)
-    'better'
-    """
-    if math.isnan(corrected):
-        return DASH
-    if corrected >= LEVEL:
-        return "not told apart"
-    if not sign:
-        return "differs"
-    return "better" if found.difference.mean * sign > 0 else "worse"
+def _difference(found: Compared | None, measure: Measure) -> Entry:
+    if found is None:
+        return Entry("")
+    told = verdict(found.pairs, found.corrected, measure.sign)
+    difference = found.pairs.difference
+    text = difference.show(measure.digits, signed=True)
+    if told in _TOLD:
+        return Entry(f"{text} {told}", difference.mean, difference.half, difference.n, True)
+    return Entry(text, difference.mean, difference.half, difference.n)
 
 
-class _Compared(NamedTuple):
-    pairs: Comparison
-    over_seeds: float  # p of the t-test over each seed's mean difference
-    keys: tuple[str, ...]
+def _tests(found: Differences, unit: str, baseline: str) -> Table:
+    """A row per measure and method, with every test."""
+    rows = [
+        Row((measure.title, method), _entries(compared, measure), compared.keys)
+        for measure, methods in found.items()
+        for method, compared in methods.items()
+    ]
+    counts = {c.pairs.difference.n for methods in found.values() for c in methods.values()}
+    return Table(
+        "tests",
+        f"Tests against {baseline} on {unit}",
+        ("measure", "method"),
+        _HEADS,
+        grouped(rows),
+        _note(baseline, min(counts)),
+        unit,
+        tuple(measure.to_dict() for measure in found),
+        closed=True,
+    )
 
 
-def _compare(runs: Sequence[Run], base: Sequence[Run], measure: Measure) -> _Compared | None:
-    ones = {run.pair: measure.of(run) for run in runs}
-    others = {run.pair: measure.of(run) for run in base}
-    a, b, shared = paired_values(ones, others)
-    if not shared or not all(map(math.isfinite, (*a, *b))):
-        return None
-    seeds: dict[int, list[float]] = {}
-    for pair, one, other in zip(shared, a, b, strict=True):
-        seeds.setdefault(pair[-1], []).append(one - other)
-    over_seeds = t_p([float(np.mean(differences)) for differences in seeds.values()])
-    keys = sorted(run.key for run in (*runs, *base) if run.pair in set(shared))
-    return _Compared(compare_pairs(a, b), over_seeds, tuple(keys))
-
-
-def _entries(found: _Compared, corrected: float, measure: Measure) -> tuple[Entry, ...]:
+def _entries(found: Compared, measure: Measure) -> tuple[Entry, ...]:
     pairs = found.pairs
-    told = verdict(pairs, corrected, measure.sign)
+    told = verdict(pairs, found.corrected, measure.sign)
     return (
         Entry(str(pairs.difference.n), float(pairs.difference.n), math.nan, 1),
         as_entry(pairs.difference, measure.digits + 1, signed=True),
         number_entry(pairs.effect, 2),
         _p(pairs.t),
-        _p(corrected),
+        _p(found.corrected),
         _p(pairs.flips),
         _p(found.over_seeds),
-        Entry(told, bold=told in ("better", "worse", "differs")),
+        Entry(told, bold=told in _TOLD),
     )
 
 
@@ -118,8 +113,7 @@ def _p(value: float) -> Entry:
     return number_entry(value, 4)
 
 
-def _note(baseline: str, counts: set[int]) -> str:
-    few = min(counts)
+def _note(baseline: str, few: int) -> str:
     said = (
         f"Method minus {baseline}, paired by seed and head width, ± half of a 95 % t-interval; "
         "runs of one seed at several widths count as independent pairs. Effect: mean difference "

@@ -1,10 +1,10 @@
-"""Results against the depth of the head, and which depth the other tables are of."""
+"""Results against the depth of the head."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 
+from calibrant.study.main_head import with_several_depths
 from calibrant.study.measures import Measure
 from calibrant.study.result_tables import BOLD
 from calibrant.study.rows import (
@@ -20,7 +20,7 @@ from calibrant.study.rows import (
 from calibrant.study.runs import Run
 from calibrant.study.table import Row, Table, grouped
 
-__all__ = ["at_main_depth", "depth_table", "with_several_depths"]
+__all__ = ["depth_table"]
 
 
 def depth_table(
@@ -56,18 +56,3 @@ def depth_table(
         runs[0].unit,
         tuple(measure.to_dict() for measure in measures),
     )
-
-
-def at_main_depth(runs: Sequence[Run]) -> list[Run]:
-    """The runs of the depth that most have: the others are for the table of depths."""
-    counts = Counter(run.depth for run in runs)
-    main = min(counts, key=lambda depth: (-counts[depth], depth), default=None)
-    return [run for run in runs if run.depth == main]
-
-
-def with_several_depths(runs: Sequence[Run]) -> list[Run]:
-    """The runs at widths that were run at more than one depth."""
-    depths: dict[int, set[int]] = {}
-    for run in runs:
-        depths.setdefault(run.width, set()).add(run.depth)
-    return [run for run in runs if len(depths[run.width]) > 1]

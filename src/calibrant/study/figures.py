@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from calibrant.study.depth_table import at_main_depth, with_several_depths
 from calibrant.study.estimate import Estimate, estimate
 from calibrant.study.labels import file_names, settings_label
+from calibrant.study.main_head import at_main_depth, with_several_depths
 from calibrant.study.measures import SCORES, Measure, maps_of, measures_of
 from calibrant.study.panels import Curve, Figure, Panel, Place
 from calibrant.study.rank_table import rank_over

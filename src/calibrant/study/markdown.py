@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from calibrant.study.study import Study
 from calibrant.study.table import Table
 
 __all__ = ["markdown_report", "markdown_table"]
 
+_WHERE = (
+    "`calibrant report RUNS -o FOLDER` writes `index.html` (all tables, with figures and links "
+    "from every number to its records), `tables/*.csv` (unrounded, with the records behind every "
+    "row) and `tables/*.tex`."
+)
+
 
 def markdown_table(table: Table) -> str:
-    """A table of GitHub's kind; the best in bold.
+    """A table of GitHub's kind, as far as it is shown at first; the best in bold.
 
     >>> from calibrant.study.table import Entry, Row
     >>> row = Row(("focal",), (Entry("0.1", bold=True),))
@@ -23,25 +29,23 @@ def markdown_table(table: Table) -> str:
     heads = [*table.label_heads, *table.full_heads]
     rule = ["---"] * len(table.label_heads) + ["---:"] * len(table.heads)
     lines = [_line(heads), "|" + "|".join(rule) + "|"]
-    for row in table.rows:
+    for row in table.rows[: table.most or None]:
         entries = [f"**{e.text}**" if e.bold else _plain(e.text) for e in row.entries]
         lines.append("| " + " | ".join([*map(_plain, row.labels), *entries]) + " |")
     return "\n".join(lines)
 
 
 def markdown_report(study: Study, pictures: Iterable[tuple[str, str]] = ()) -> str:
-    """The whole study; ``pictures`` are file names with what they show."""
-    parts = ["# Report of runs", _summary(study)]
+    """The study less its details; ``pictures`` are file names with what they show."""
+    parts = ["# Report of runs", "\n".join(f"- {_plain(said)}" for said in study.summary), _WHERE]
     if study.missing:
-        parts += ["## Missing", "\n".join(f"- {sentence}" for sentence in study.missing)]
+        parts += ["## Missing", "\n".join(f"- {_plain(said)}" for said in study.missing)]
     overall = [table for table in study.tables if not table.unit]
     if overall:
-        parts.append("## Over all corpora")
-        parts += [part for table in overall for part in _section(table)]
+        parts += ["## Over all corpora", *_sections(overall)]
     for unit in study.units:
-        parts.append(f"## {_plain(unit)}")
         tables = [table for table in study.tables if table.unit == unit]
-        parts += [part for table in tables for part in _section(table)]
+        parts += [f"## {_plain(unit)}", *_sections(tables)]
     shown = list(pictures)
     if shown:
         parts += ["## Figures", *(f"![{words}]({name})" for name, words in shown)]
@@ -49,17 +53,17 @@ def markdown_report(study: Study, pictures: Iterable[tuple[str, str]] = ()) -> s
     return "\n\n".join(parts) + "\n"
 
 
-def _summary(study: Study) -> str:
-    units = len(study.units)
-    corpora = "1 corpus" if units == 1 else f"{units} corpora"
-    return (
-        f"{len(study.runs):,} records of {corpora}; the records behind every row stand in "
-        "`tables/*.csv` and, with links, in `index.html`."
-    )
-
-
-def _section(table: Table) -> list[str]:
-    return [f"### {_plain(table.title)}", markdown_table(table), table.note]
+def _sections(tables: Sequence[Table]) -> list[str]:
+    parts = []
+    for table in tables:
+        if not table.closed:
+            parts += [f"### {_plain(table.title)}", markdown_table(table)]
+            left = len(table.rows) - table.most
+            if table.most and left > 0:
+                parts.append(f"{left} more rows: `tables/{table.name}.csv`.")
+            parts.append(table.note)
+    closed = [f"{_plain(table.title)} (`{table.name}`)" for table in tables if table.closed]
+    return [*parts, f"Further tables: {'; '.join(closed)}."] if closed else parts
 
 
 def _entries(values: object, depth: int = 0) -> str:

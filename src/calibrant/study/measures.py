@@ -4,16 +4,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from calibrant.errors import unknown_name
 from calibrant.study.runs import Run
 
-__all__ = ["SCORES", "SHIFT_METRICS", "Measure", "check_metrics", "maps_of", "measures_of"]
+__all__ = [
+    "SCORES",
+    "SHIFT_METRICS",
+    "Measure",
+    "check_metrics",
+    "maps_of",
+    "measures_of",
+    "with_maps",
+]
 
 # How good the predictions are: the first of these that the records have.
 SCORES = ("entity_f1", "mean_iou", "accuracy")
 SHIFT_METRICS = ("accuracy", "ece", "aurc", "auroc")
+# Of many maps, those that every table shows unless others are asked for.
+_USUAL_MAPS = ("identity", "temperature")
 
 # Name → what a table calls it, and its decimals; all others have their own name and four.
 _TITLES = {
@@ -87,8 +97,29 @@ class Measure:
 def maps_of(runs: Iterable[Run]) -> list[str]:
     """The post-hoc maps in the records: identity, temperature, then by name."""
     found = {name for run in runs for name in run.record.results}
-    first = ("identity", "temperature")
-    return [*(name for name in first if name in found), *sorted(found - set(first))]
+    first = [name for name in _USUAL_MAPS if name in found]
+    return [*first, *sorted(found.difference(first))]
+
+
+def with_maps(runs: Sequence[Run], maps: Sequence[str] | None = None) -> list[Run]:
+    """The runs with the numbers of some maps alone: identity and temperature, or those asked for.
+
+    ``["all"]`` asks for all; where no record has the usual ones, all are shown too.
+    """
+    known = maps_of(runs)
+    for name in maps or ():
+        if name not in (*known, "all"):
+            raise unknown_name("map", name, known)
+    if maps is None:
+        chosen = [name for name in _USUAL_MAPS if name in known] or known
+    else:
+        chosen = known if "all" in maps else list(maps)
+    return [_with(run, chosen) for run in runs]
+
+
+def _with(run: Run, maps: Collection[str]) -> Run:
+    results = {name: parts for name, parts in run.record.results.items() if name in maps}
+    return replace(run, record=replace(run.record, results=results))
 
 
 def measures_of(

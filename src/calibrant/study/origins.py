@@ -87,6 +87,7 @@ def missing(runs: Sequence[Run], metrics: Sequence[str] | None = None) -> list[s
     units: dict[str, list[Run]] = {}
     for run in runs:
         units.setdefault(run.unit, []).append(run)
+    said += _missing_corpora(runs)
     for unit, members in units.items():
         seeds = {run.seed for run in members}
         lacking: dict[tuple[int, ...], list[str]] = {}
@@ -102,6 +103,20 @@ def missing(runs: Sequence[Run], metrics: Sequence[str] | None = None) -> list[s
             if names:
                 said.append(f"{unit}: {measure.title} in {_listed(names)}.")
     return said
+
+
+def _missing_corpora(runs: Sequence[Run]) -> list[str]:
+    """Methods that were run on some corpora alone, in their main setting."""
+    places: dict[str, set[str]] = {}
+    for run in runs:
+        if not run.setting:
+            places.setdefault(run.method, set()).add(run.corpus)
+    everywhere = set().union(*places.values())
+    lacking: dict[tuple[str, ...], list[str]] = {}
+    for method, found in places.items():
+        if found != everywhere:
+            lacking.setdefault(tuple(sorted(everywhere - found)), []).append(method)
+    return [f"{', '.join(gone)}: {_listed(names)}." for gone, names in sorted(lacking.items())]
 
 
 def _cell_name(run: Run) -> str:

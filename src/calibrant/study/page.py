@@ -34,7 +34,7 @@ def render_study(study: Study) -> str:
     figures = figures_of(study)
     units = list(study.units)
     overall = [table for table in study.tables if not table.unit]
-    parts = [_contents(study, bool(overall)), _missing(study)]
+    parts = [_summary(study), _contents(study, bool(overall)), _missing(study)]
     if overall:
         drawn = [figure for figure in figures if not figure.unit]
         content = [*map(_table, overall), *map(_figure, drawn)]
@@ -55,6 +55,11 @@ def render_study(study: Study) -> str:
     )
     style = resources.files(__package__).joinpath("style.css").read_text("utf-8")
     return render_page("Report of runs", summary, join(parts), style)
+
+
+def _summary(study: Study) -> Markup:
+    listed = tag("ul", *(tag("li", user_text(sentence)) for sentence in study.summary))
+    return tag("section", tag("h2", "Summary"), listed)
 
 
 def _contents(study: Study, overall: bool) -> Markup:
@@ -88,11 +93,16 @@ def _table(table: Table) -> Markup:
         ]
         heads = [tag("th", colspan=len(table.label_heads)), *over, Markup("</tr><tr>"), *heads]
     rows = [_row(row, len(table.label_heads)) for row in table.rows]
-    box, note = table_box(table.title, heads, rows), tag("p", table.note, class_="note")
+    first, rest = rows[: table.most or None], rows[table.most :] if table.most else []
+    box, note = table_box(table.title, heads, first), tag("p", table.note, class_="note")
     title, name = user_text(table.title), f"table-{table.name}"
     if table.closed:
         return tag("details", tag("summary", title), box, note, id=name)
-    return join([tag("h3", title, id=name), box, note])
+    more = None
+    if rest:
+        others = table_box(f"{table.title}, the rest", heads, rest)
+        more = tag("details", tag("summary", f"{len(rest)} more rows"), others)
+    return join([tag("h3", title, id=name), box, more, note])
 
 
 def _row(row: Row, labels: int) -> Markup:

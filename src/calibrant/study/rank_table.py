@@ -11,7 +11,7 @@ from calibrant.study.measures import Measure
 from calibrant.study.ranks import Ranking, rank_methods
 from calibrant.study.runs import Run
 from calibrant.study.table import Row, Table, grouped, number_entry
-from calibrant.study.units import Units, keys_of, methods_of
+from calibrant.study.units import Units, keys_of, methods_of, with_enough_seeds
 
 __all__ = ["Ranked", "rank_over", "rank_table"]
 
@@ -27,18 +27,32 @@ class Ranked(NamedTuple):
 
 
 def rank_over(units: Units, measures: Sequence[Measure]) -> Ranked | None:
-    """Rank on the runs that all methods share; None where there is nothing to rank."""
-    methods = [
-        method
-        for method in methods_of(units)
-        if all(any(run.method == method for run in runs) for runs in units.values())
-    ]
-    shared = {corpus: _shared(runs, methods) for corpus, runs in units.items()}
+    """Rank on the runs that all methods share; None where there is nothing to rank.
+
+    A method that lacks a corpus, or has one seed where others have more, is left out before it can
+    shrink what the others are compared on; so is a corpus that few methods were run on.
+    """
+    methods, corpora = _largest(units)
+    shared = {corpus: _shared(units[corpus], methods) for corpus in corpora}
     shared = {corpus: runs for corpus, runs in shared.items() if runs}
     if len(shared) < 2 or len(methods) < 2:
         return None
     found = _rankings(shared, methods, measures)
     return Ranked(methods, shared, found) if found else None
+
+
+def _largest(units: Units) -> tuple[list[str], list[str]]:
+    """The methods and corpora with the most cells such that each of them was run on each."""
+    enough = {corpus: with_enough_seeds(runs) for corpus, runs in units.items()}
+    methods = methods_of(units)
+    where = {m: frozenset(c for c, there in enough.items() if m in there) for m in methods}
+    choices = sorted({found for found in where.values() if len(found) > 1}, key=sorted)
+
+    def cells(corpora: frozenset[str]) -> tuple[int, int]:
+        return len(corpora) * sum(corpora <= found for found in where.values()), len(corpora)
+
+    best = max(choices, key=cells, default=frozenset())
+    return [m for m in methods if best and best <= where[m]], [c for c in units if c in best]
 
 
 def rank_table(units: Units, measures: Sequence[Measure]) -> Table | None:
@@ -56,14 +70,13 @@ def rank_table(units: Units, measures: Sequence[Measure]) -> Table | None:
         for i, method in enumerate(methods)
     ]
     p = Row(("p of “all the same”",), tuple(number_entry(r.p, 4) for r in found.values()))
-    left_out = [method for method in methods_of(units) if method not in methods]
     return Table(
         "ranks",
         f"Average rank over {len(shared)} corpora",
         ("method",),
         tuple(measure.title for measure in found),
         grouped([*rows, p]),
-        _note(shared, len(methods), next(iter(found.values())).critical_difference, left_out),
+        _note(ranked) + _left_out(units, ranked),
         measures=tuple(measure.to_dict() for measure in found),
     )
 
@@ -96,14 +109,31 @@ def _shared(runs: Sequence[Run], methods: Sequence[str]) -> list[Run]:
     return [run for run in runs if run.method in methods and run.pair in common]
 
 
-def _note(shared: Units, methods: int, difference: float, left_out: Sequence[str]) -> str:
-    widths = sorted({run.width for runs in shared.values() for run in runs})
+def _note(ranked: Ranked) -> str:
+    widths = sorted({run.width for runs in ranked.shared.values() for run in runs})
+    difference = next(iter(ranked.by.values())).critical_difference
     said = (
         "1 is best; means over the runs that all methods share (width "
         f"{', '.join(map(str, widths))}). Two methods differ at 5 % where their ranks are "
-        f"{difference:.2f} apart (Nemenyi's critical difference for {methods} methods on "
-        f"{len(shared)} corpora); p: Friedman's test in Iman and Davenport's form."
+        f"{difference:.2f} apart (Nemenyi's critical difference for {len(ranked.methods)} methods "
+        f"on {len(ranked.shared)} corpora); p: Friedman's test in Iman and Davenport's form."
     )
-    if len(shared) < _FEW:
-        said += " So few corpora leave both little power."
-    return said + (f" Not on all corpora: {', '.join(left_out)}." if left_out else "")
+    return said + (" So few corpora leave both little power." * (len(ranked.shared) < _FEW))
+
+
+def _left_out(units: Units, ranked: Ranked) -> str:
+    """Methods, corpora and seeds that the ranks are not made of, and why."""
+    few = []
+    for method in methods_of(units):
+        if method not in ranked.methods:
+            lacking = [c for c in ranked.shared if method not in with_enough_seeds(units[c])]
+            few.append(f"{method} (too few seeds on {', '.join(lacking)})" if lacking else method)
+    seeds = []
+    for corpus, runs in ranked.shared.items():
+        gone = {run.seed for run in units[corpus]} - {run.seed for run in runs}
+        if gone:
+            seeds.append(f"{', '.join(map(str, sorted(gone)))} on {corpus}")
+    corpora = [corpus for corpus in units if corpus not in ranked.shared]
+    said = f" Left out: {', '.join(few)}." if few else ""
+    said += f" Corpora that too few methods share: {', '.join(corpora)}." if corpora else ""
+    return said + (f" Seeds that not all have: {'; '.join(seeds)}." if seeds else "")

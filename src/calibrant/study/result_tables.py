@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from calibrant.study.estimate import estimate
+from calibrant.study.main_head import at_main_width
 from calibrant.study.measures import Measure
 from calibrant.study.paper_columns import citation, paper_entries, printed_measures
 from calibrant.study.rows import (
@@ -20,7 +22,7 @@ from calibrant.study.rows import (
 from calibrant.study.runs import Run
 from calibrant.study.table import Row, Table, as_entry, grouped
 
-__all__ = ["BOLD", "pooled_table", "width_table"]
+__all__ = ["BOLD", "result_tables"]
 
 BOLD = (
     "Mean ± half of a 95 % t-interval over seeds. Bold: the best mean{where}, and what the paired "
@@ -34,7 +36,23 @@ _POOLED = (
 )
 
 
-def width_table(runs: Sequence[Run], measures: Sequence[Measure], by: Sequence[str]) -> Table:
+def result_tables(
+    runs: Sequence[Run], measures: Sequence[Measure], by: Sequence[str]
+) -> list[Table]:
+    """Averages over widths, the main width where those lack a method, and, as a detail, all."""
+    whole, pooled = _width_table(runs, measures, by), _pooled_table(runs, measures, by)
+    if len({run.width for run in runs}) == 1:
+        return [whole]
+    tables = [] if pooled is None else [pooled]
+    main = at_main_width(runs)
+    if pooled is None or len(pooled.rows) < len({(run.method, run.extra) for run in runs}):
+        title = f"{whole.title}, width {main[0].width}"
+        name = f"results-{main[0].width}"
+        tables.append(replace(_width_table(main, measures, by), name=name, title=title))
+    return [*tables, replace(whole, title=f"{whole.title}, all widths", closed=True)]
+
+
+def _width_table(runs: Sequence[Run], measures: Sequence[Measure], by: Sequence[str]) -> Table:
     """Table I of one unit: a row per method, head width and value of the keys asked for."""
     labels = 2 + len(by)
     cells = gather(
@@ -63,7 +81,7 @@ def width_table(runs: Sequence[Run], measures: Sequence[Measure], by: Sequence[s
     )
 
 
-def pooled_table(
+def _pooled_table(
     runs: Sequence[Run], measures: Sequence[Measure], by: Sequence[str]
 ) -> Table | None:
     """The same averaged over head widths; None where there is one, or no method has them all."""

@@ -28,7 +28,10 @@ __all__ = [
 
 Cells = Mapping[tuple[Any, ...], Sequence[Run]]  # What sets a row apart → its runs
 
-ONE_SEED = " One seed has no interval and allows no test: there only the best mean is bold."
+ONE_SEED = (
+    " One seed has no interval and allows no test: it is bold only as the best mean of what was "
+    "run with one seed throughout."
+)
 
 
 def gather(runs: Iterable[Run], identity: Callable[[Run], tuple[Any, ...]]) -> Cells:

@@ -69,7 +69,7 @@ def shift_measures(runs: Sequence[Run], shift: Shift) -> list[Measure]:
 
 
 def shift_tables(runs: Sequence[Run], by: Sequence[str]) -> list[Table]:
-    """One table per kind of other data of one unit."""
+    """One table per kind of other data of one unit, as a detail."""
     return [
         _table(measured_on(runs, shift), kind, shift, by) for kind, shift in shifts_of(runs).items()
     ]
@@ -114,4 +114,5 @@ def _table(runs: Sequence[Run], kind: str, shift: Shift, by: Sequence[str]) -> T
         "from it (5 %, Holm-corrected)." + one_seed(cells),
         runs[0].unit,
         tuple(measure.to_dict() for measure in measures),
+        closed=True,
     )

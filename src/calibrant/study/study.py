@@ -2,40 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from calibrant.errors import unknown_name
 from calibrant.experiments.record import Record
 from calibrant.study.best_counts import best_counts
-from calibrant.study.comparison_table import comparison_table
-from calibrant.study.depth_table import at_main_depth, depth_table
+from calibrant.study.claims import Claim, claims_of, claims_table
+from calibrant.study.comparison_table import comparison_tables
+from calibrant.study.depth_table import depth_table
 from calibrant.study.labels import file_names
-from calibrant.study.measures import check_metrics, maps_of, measures_of
+from calibrant.study.main_head import at_main_depth
+from calibrant.study.maps_table import maps_table
+from calibrant.study.measures import check_metrics, maps_of, measures_of, with_maps
 from calibrant.study.origins import missing, origins
 from calibrant.study.rank_table import rank_table
-from calibrant.study.result_tables import pooled_table, width_table
+from calibrant.study.result_tables import result_tables
 from calibrant.study.runs import BASELINE, Run, arrange
 from calibrant.study.shift_tables import shift_tables
+from calibrant.study.summary import summarize, told_settings
 from calibrant.study.table import Table, set_name
-from calibrant.study.target_table import target_table
-from calibrant.study.units import by_setting
+from calibrant.study.target_table import Target, target_of, target_table
+from calibrant.study.units import Units, by_setting
 from calibrant.study.wide_table import wide_table
-from calibrant.study.win_table import win_table
+from calibrant.study.win_table import win_tables
+from calibrant.study.worst_shift_table import worst_shift_table
 
 __all__ = ["Study", "build_study"]
 
 
 @dataclass(frozen=True, eq=False)
 class Study:
-    """The runs, the tables made of them, what is missing, and where all came from."""
+    """The runs, the tables made of them, what is missing, and where all came from.
+
+    The runs hold the maps that the figures and most tables show, not all that the records have.
+    """
 
     runs: tuple[Run, ...]
     by: tuple[str, ...]
     baseline: str
     metrics: tuple[str, ...] | None
     tables: tuple[Table, ...]
+    summary: tuple[str, ...]
     missing: tuple[str, ...]
     origins: dict[str, Any]
 
@@ -57,6 +66,7 @@ class Study:
         return {
             "baseline": self.baseline,
             "by": list(self.by),
+            "summary": list(self.summary),
             "tables": [table.to_dict() for table in self.tables],
             "record_sets": {set_name(keys): list(keys) for keys in self.record_sets},
             "missing": list(self.missing),
@@ -76,79 +86,103 @@ def build_study(
 
     ``by`` names keys of the recipe, or options of methods, that get columns of their own;
     ``baseline`` is the method that all others are tested against, with its options as the tables
-    write them; ``metrics`` are those of the tables and ``maps`` the post-hoc maps. Records that
-    differ in any other key are kept apart, so that only what was trained alike is compared.
+    write them; ``metrics`` are those of the tables. ``maps`` are the post-hoc maps of most tables
+    (identity and temperature; ``["all"]`` for all); which recipe to take, and the table of maps,
+    always have all. Records of one corpus that differ in any other key are kept apart, so that only
+    what was trained alike is compared.
     """
-    runs = arrange(records if maps is None else _with_maps(records, maps), by)
+    full = arrange(records, by)
+    runs = with_maps(full, maps)
+    base = baseline or BASELINE
     methods = {run.method for run in runs}
     if baseline is not None and baseline not in methods:
         raise unknown_name("baseline", baseline, methods)
-    base = baseline or BASELINE
     check_metrics(runs, metrics or ())
-    tables = [*_summaries(runs, metrics, by, base), *_by_unit(runs, metrics, by, base)]
+    shown = _Shown(metrics, tuple(by), base)
+    main, complete = by_setting(runs).get("", {}), by_setting(full)
+    claims = claims_of(main, measures_of(_members(main), metrics), base)
+    target = target_of(complete.get("", {}), base)
+    gone = missing(runs, metrics)
+    tables = [
+        *_claims_and_target(claims, target, base),
+        *_over_corpora(runs, complete, shown),
+        *_by_unit(runs, full, shown),
+    ]
     return Study(
         tuple(runs),
         tuple(by),
         base,
         None if metrics is None else tuple(metrics),
         tuple(_named(tables)),
-        tuple(missing(runs, metrics)),
+        tuple(summarize(runs, by, claims, target, gone, base)),
+        tuple(gone),
         origins(runs, by),
     )
 
 
-def _with_maps(records: Iterable[Record], maps: Sequence[str]) -> list[Record]:
-    records = list(records)
-    known = {name for record in records for name in record.results}
-    for name in maps:
-        if name not in known:
-            raise unknown_name("map", name, known)
-    return [
-        replace(record, results={m: v for m, v in record.results.items() if m in maps})
-        for record in records
-    ]
+class _Shown(NamedTuple):
+    """What was asked for."""
+
+    metrics: Sequence[str] | None
+    by: tuple[str, ...]
+    baseline: str
 
 
-def _by_unit(
-    runs: Sequence[Run], metrics: Sequence[str] | None, by: Sequence[str], baseline: str
+def _members(units: Units) -> list[Run]:
+    return [run for runs in units.values() for run in runs]
+
+
+def _claims_and_target(
+    claims: Sequence[Claim], target: Target | None, baseline: str
 ) -> list[Table]:
-    tables: list[Table | None] = []
-    for unit in dict.fromkeys(run.unit for run in runs):
-        members = [run for run in runs if run.unit == unit]
-        main, measures = at_main_depth(members), measures_of(members, metrics)
-        tables += [
-            pooled_table(main, measures, by),
-            width_table(main, measures, by),
-            comparison_table(main, measures, baseline),
-            depth_table(members, measures, by),
-            *shift_tables(main, by),
-        ]
-    return [table for table in tables if table is not None]
+    claimed = claims_table(claims, baseline)
+    found = [] if claimed is None else [claimed]
+    return found if target is None else [*found, target_table(target)]
 
 
-def _summaries(
-    runs: Sequence[Run], metrics: Sequence[str] | None, by: Sequence[str], baseline: str
-) -> list[Table]:
+def _over_corpora(runs: Sequence[Run], complete: Mapping[str, Units], shown: _Shown) -> list[Table]:
     """The tables over corpora, one set per setting that has more than one corpus."""
     found: list[Table] = []
     for setting, units in by_setting(runs).items():
         if len(units) < 2:
             continue
-        members = [run for corpus in units.values() for run in corpus]
-        measures = measures_of(members, metrics)
-        tables = [
-            *(wide_table(units, measures, map_) for map_ in maps_of(members) if not by),
-            target_table(units, baseline),
-            rank_table(units, measures),
-            best_counts(units, measures),
-            *(win_table(units, measure) for measure in measures if measure.sign),
-        ]
-        found += [
-            replace(table, title=f"{table.title} ({setting})" if setting else table.title)
-            for table in tables
-            if table is not None
-        ]
+        members = _members(units)
+        measures = measures_of(members, shown.metrics)
+        wide = [wide_table(units, measures, m) for m in maps_of(members) if not shown.by]
+        tables = [*wide, rank_table(units, measures), best_counts(units, measures)]
+        tables += win_tables(units, measures)
+        if setting:
+            other = target_of(complete[setting], shown.baseline)
+            tables.append(None if other is None else target_table(other))
+        remark = "" if setting else told_settings(runs, shown.by)
+        found += [_told(table, setting, remark) for table in tables if table is not None]
     return found
+
+
+def _told(table: Table, setting: str, remark: str) -> Table:
+    """A table that says of which setting it is."""
+    title = f"{table.title} ({setting})" if setting else table.title
+    note = (
+        f"{table.note} {remark}" if remark and table.name.startswith("all-corpora") else table.note
+    )
+    return replace(table, title=title, note=note)
+
+
+def _by_unit(runs: Sequence[Run], full: Sequence[Run], shown: _Shown) -> list[Table]:
+    tables: list[Table | None] = []
+    for unit in dict.fromkeys(run.unit for run in runs):
+        members = [run for run in runs if run.unit == unit]
+        main, measures = at_main_depth(members), measures_of(members, shown.metrics)
+        complete = at_main_depth([run for run in full if run.unit == unit])
+        tables += [
+            *result_tables(main, measures, shown.by),
+            *comparison_tables(main, measures, shown.baseline),
+            maps_table(complete, maps_of(main), shown.by),
+            depth_table(members, measures, shown.by),
+            worst_shift_table(main, shown.by),
+            *shift_tables(main, shown.by),
+        ]
+    return [table for table in tables if table is not None]
 
 
 def _named(tables: Iterable[Table]) -> list[Table]:

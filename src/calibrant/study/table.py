@@ -53,13 +53,15 @@ class Table:
     unit: str = ""
     measures: tuple[dict[str, str], ...] = field(default=())
     groups: tuple[tuple[str, int], ...] = ()  # Titles over so many columns each
-    closed: bool = False  # Shown on the page when asked for
+    closed: bool = False  # A detail: shown on the page when asked for, in Markdown only named
+    most: int = 0  # Rows that are shown before one asks for the rest; 0: all
 
     @property
     def full_heads(self) -> tuple[str, ...]:
         """The heads with the title of their group before them."""
-        over = [f"{title} " for title, span in self.groups for _ in range(span)]
-        return tuple(map("".join, zip(over or [""] * len(self.heads), self.heads, strict=True)))
+        over = [title for title, span in self.groups for _ in range(span)]
+        pairs = zip(over or [""] * len(self.heads), self.heads, strict=True)
+        return tuple(" ".join(filter(None, pair)) for pair in pairs)
 
     def to_dict(self) -> dict[str, Any]:
         """As data; "records" names the set of records that a row came from."""

@@ -47,7 +47,6 @@ def wide_table(units: Units, measures: Sequence[Measure], map_: str) -> Table | 
         "width, and what the paired t-test over seeds cannot tell from it (5 %, Holm-corrected).",
         measures=tuple(measure.to_dict() for measure in shown),
         groups=tuple((unit, len(shown)) for unit in units),
-        closed=True,
     )
 
 

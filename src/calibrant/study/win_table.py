@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 
 import numpy as np
@@ -15,41 +15,80 @@ from calibrant.study.runs import Run
 from calibrant.study.table import Entry, Row, Table
 from calibrant.study.units import Units, keys_of, methods_of
 
-__all__ = ["win_table"]
+__all__ = ["win_tables"]
+
+Counts = Mapping[tuple[str, str], Sequence[int]]  # A pair of methods → wins, ties, losses
+
+_TESTED = (
+    "paired t-test over seeds and widths, 5 %, Holm-corrected over all pairs of methods of a "
+    "corpus."
+)
 
 
-def win_table(units: Units, measure: Measure) -> Table | None:
-    """Row against column: on how many corpora it is better, not told apart, worse."""
+def win_tables(units: Units, measures: Sequence[Measure]) -> list[Table]:
+    """Each method against all others, then one table per measure of every pair."""
     methods = methods_of(units)
+    found = {m: _counts(units, methods, m) for m in measures if m.sign}
+    found = {m: counts for m, counts in found.items() if any(map(sum, counts.values()))}
+    if len(methods) < 2 or not found:
+        return []
+    return [
+        _summary(units, methods, found),
+        *(_matrix(units, methods, measure, counts) for measure, counts in found.items()),
+    ]
+
+
+def _summary(units: Units, methods: Sequence[str], found: Mapping[Measure, Counts]) -> Table:
+    def entry(method: str, counts: Counts) -> Entry:
+        against = [_seen_from(method, other, counts) for other in methods if other != method]
+        return Entry("/".join(str(sum(outcomes)) for outcomes in zip(*against, strict=True)))
+
+    return Table(
+        "wins",
+        f"Wins/ties/losses over {len(units)} corpora",
+        ("method",),
+        tuple(measure.title for measure in found),
+        tuple(
+            Row((m,), tuple(entry(m, c) for c in found.values()), keys_of(units, m))
+            for m in methods
+        ),
+        "Other methods × corpora that the method is better than, not told apart from, and worse "
+        f"than: {_TESTED}",
+        measures=tuple(measure.to_dict() for measure in found),
+    )
+
+
+def _matrix(units: Units, methods: Sequence[str], measure: Measure, counts: Counts) -> Table:
+    def entry(one: str, other: str) -> Entry:
+        found = _seen_from(one, other, counts) if one != other else ()
+        return Entry("/".join(map(str, found)) if any(found) else "")
+
+    return Table(
+        f"wins-{measure.map}-{measure.metric}",
+        f"Wins/ties/losses in {measure.title}, pair by pair",
+        ("method",),
+        tuple(methods),
+        tuple(
+            Row((one,), tuple(entry(one, other) for other in methods), keys_of(units, one))
+            for one in methods
+        ),
+        "Corpora on which the row's method is better than, not told apart from, and worse than the "
+        f"column's: {_TESTED}",
+        measures=(measure.to_dict(),),
+        closed=True,
+    )
+
+
+def _seen_from(one: str, other: str, counts: Counts) -> Sequence[int]:
+    return counts[one, other] if (one, other) in counts else counts[other, one][::-1]
+
+
+def _counts(units: Units, methods: Sequence[str], measure: Measure) -> Counts:
     counts = {pair: [0, 0, 0] for pair in combinations(methods, 2)}
     for runs in units.values():
         for pair, outcome in _outcomes(runs, methods, measure).items():
             counts[pair][outcome] += 1
-    if len(methods) < 2 or not any(map(sum, counts.values())):
-        return None
-
-    def entry(one: str, other: str) -> Entry:
-        if one == other:
-            return Entry("")
-        found = counts[one, other] if (one, other) in counts else counts[other, one][::-1]
-        return Entry("/".join(map(str, found)) if any(found) else "")
-
-    rows = tuple(
-        Row((one,), tuple(entry(one, other) for other in methods), keys_of(units, one))
-        for one in methods
-    )
-    return Table(
-        f"wins-{measure.map}-{measure.metric}",
-        f"Wins/ties/losses in {measure.title} over {len(units)} corpora",
-        ("method",),
-        tuple(methods),
-        rows,
-        "Corpora on which the row's method is better than, not told apart from, and worse than the "
-        "column's: paired t-test over seeds and widths, 5 %, Holm-corrected over all pairs of "
-        "methods of a corpus.",
-        measures=(measure.to_dict(),),
-        closed=True,
-    )
+    return counts
 
 
 def _outcomes(

@@ -1,0 +1,80 @@
+"""Each method against the baseline, run by run: differences and what tests say of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from calibrant.report.numbers import DASH
+from calibrant.study.best import LEVEL, paired_values
+from calibrant.study.measures import Measure
+from calibrant.study.paired import Comparison, compare_pairs, holm, t_p
+from calibrant.study.runs import Run
+
+__all__ = ["Compared", "Differences", "compare_runs", "differences_of", "verdict"]
+
+
+class Compared(NamedTuple):
+    """Pairs of runs compared, over pairs and over seeds, with the records behind."""
+
+    pairs: Comparison
+    over_seeds: float  # p of the t-test over each seed's mean difference
+    keys: tuple[str, ...]
+    corrected: float = math.nan  # Holm's p among the methods of one measure
+
+
+# Measure, then method → its comparison with the baseline; what shares no runs with it is not there.
+Differences = dict[Measure, dict[str, Compared]]
+
+
+def differences_of(runs: Sequence[Run], measures: Sequence[Measure], baseline: str) -> Differences:
+    """All methods against the baseline, corrected for the number of methods."""
+    base = [run for run in runs if run.method == baseline]
+    methods = list(dict.fromkeys(run.method for run in runs if run.method != baseline))
+    found: Differences = {}
+    for measure in measures:
+        compared = {
+            method: compare_runs([run for run in runs if run.method == method], base, measure)
+            for method in methods
+        }
+        known = {method: pairs for method, pairs in compared.items() if pairs is not None}
+        corrected = holm([pairs.pairs.t for pairs in known.values()])
+        if known:
+            found[measure] = {
+                method: pairs._replace(corrected=q)
+                for (method, pairs), q in zip(known.items(), corrected, strict=True)
+            }
+    return found
+
+
+def compare_runs(runs: Sequence[Run], base: Sequence[Run], measure: Measure) -> Compared | None:
+    """Runs minus those of the baseline, paired; None without pairs, or where one has no number."""
+    ones = {run.pair: measure.of(run) for run in runs}
+    others = {run.pair: measure.of(run) for run in base}
+    a, b, shared = paired_values(ones, others)
+    if not shared or not all(map(math.isfinite, (*a, *b))):
+        return None
+    seeds: dict[int, list[float]] = {}
+    for pair, one, other in zip(shared, a, b, strict=True):
+        seeds.setdefault(pair[-1], []).append(one - other)
+    over_seeds = t_p([float(np.mean(differences)) for differences in seeds.values()])
+    keys = sorted(run.key for run in (*runs, *base) if run.pair in set(shared))
+    return Compared(compare_pairs(a, b), over_seeds, tuple(keys))
+
+
+def verdict(found: Comparison, corrected: float, sign: int) -> str:
+    """What a corrected p says; nothing is said of what cannot be tested.
+
+    >>> verdict(compare_pairs([3.0, 4.0, 5.1], [1.0, 2.0, 3.0]), 0.01, 1)
+    'better'
+    """
+    if math.isnan(corrected):
+        return DASH
+    if corrected >= LEVEL:
+        return "not told apart"
+    if not sign:
+        return "differs"
+    return "better" if found.difference.mean * sign > 0 else "worse"

@@ -1,0 +1,33 @@
+"""Which heads the tables are of: the depth and the width that most runs have."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from calibrant.study.runs import Run
+
+__all__ = ["at_main_depth", "at_main_width", "with_several_depths"]
+
+
+def at_main_depth(runs: Sequence[Run]) -> list[Run]:
+    """The runs of the depth that most have: the others are for the table of depths."""
+    counts = Counter(run.depth for run in runs)
+    main = min(counts, key=lambda depth: (-counts[depth], depth), default=None)
+    return [run for run in runs if run.depth == main]
+
+
+def at_main_width(runs: Sequence[Run]) -> list[Run]:
+    """The runs of the width that most methods, then most runs, have."""
+    counts = Counter(run.width for run in runs)
+    methods = Counter(width for _, width in {(run.method, run.width) for run in runs})
+    main = min(methods, key=lambda w: (-methods[w], -counts[w], w), default=None)
+    return [run for run in runs if run.width == main]
+
+
+def with_several_depths(runs: Sequence[Run]) -> list[Run]:
+    """The runs at widths that were run at more than one depth."""
+    depths: dict[int, set[int]] = {}
+    for run in runs:
+        depths.setdefault(run.width, set()).add(run.depth)
+    return [run for run in runs if len(depths[run.width]) > 1]
