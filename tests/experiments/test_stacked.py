@@ -2,7 +2,10 @@
 
 import numpy as np
 import pytest
+import torch
 
+from calibrant.errors import InputError
+from calibrant.experiments import grid
 from calibrant.experiments.grid import run_grid
 from calibrant.experiments.preparation import build_model, prepare
 from calibrant.experiments.recipe import Recipe, expand_grid
@@ -66,8 +69,22 @@ def test_trimming_the_vocabulary_changes_no_prediction(corpus):
     np.testing.assert_allclose(part.scores, whole.scores, rtol=1e-5, atol=1e-6)
 
 
-def test_a_size_below_one_is_an_error(corpus, tmp_path):
-    from calibrant.errors import InputError
+def test_out_of_memory_keeps_what_is_done(corpus, tmp_path, monkeypatch):
+    real = grid.run_stack
 
+    def short_of_memory(cells, *rest):
+        for outcome in real(cells, *rest):
+            yield outcome
+            if outcome is not None:
+                raise torch.OutOfMemoryError
+
+    monkeypatch.setattr(grid, "run_stack", short_of_memory)
+    running = run_grid(recipes(corpus, epochs=1), tmp_path, device="cpu", workers=1, stack=4)
+    with pytest.raises(InputError, match=r"1 job\(s\) of up to 3 runs each: take fewer"):
+        list(running)
+    assert len(list(read_records(tmp_path))) == 1
+
+
+def test_a_size_below_one_is_an_error(corpus, tmp_path):
     with pytest.raises(InputError, match="stack is a whole number from 1 on"):
         list(run_grid(recipes(corpus), tmp_path, device="cpu", stack=0))

@@ -34,6 +34,12 @@ def add_parser(commands: Any) -> None:
         help="recipes side by side on the device, with --ray on each node (1)",
     )
     parser.add_argument(
+        "--stack",
+        type=int,
+        help="most recipes of the same data, encoder and seed in one job, trained as one model "
+        "(10 on CUDA, 1 elsewhere)",
+    )
+    parser.add_argument(
         "--workers", type=int, help="processes that measure (cores less two); not with --ray"
     )
     parser.add_argument(
@@ -77,7 +83,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _records(recipes: Sequence[Recipe], args: argparse.Namespace) -> Iterator[Path]:
-    common = {"jobs": args.jobs, "directory": args.data_dir, "device": args.device}
+    common = {
+        "jobs": args.jobs, "stack": args.stack, "directory": args.data_dir, "device": args.device,
+    }  # fmt: skip
     if args.ray is None:
         from calibrant.experiments.grid import run_grid
 

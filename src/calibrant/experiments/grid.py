@@ -9,6 +9,8 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from pathlib import Path
 
+import torch
+
 from calibrant.errors import InputError
 from calibrant.experiments.cell import Outcome, run_cell
 from calibrant.experiments.child_process import follow_parent
@@ -52,12 +54,22 @@ def run_grid(
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(workers, mp_context=context, initializer=follow_parent) as pool:
         measuring: list[Future[Record]] = []
-        for outcome in take_turns(together, jobs, directory, where):
-            measuring.append(pool.submit(record_of, outcome, about))
-            done = [future for future in measuring if future.done()]
-            measuring = [future for future in measuring if not future.done()]
-            yield from (future.result().write(folder) for future in done)
+        full: InputError | None = None
+        try:
+            for outcome in take_turns(together, jobs, directory, where):
+                measuring.append(pool.submit(record_of, outcome, about))
+                done = [future for future in measuring if future.done()]
+                measuring = [future for future in measuring if not future.done()]
+                yield from (future.result().write(folder) for future in done)
+        except torch.OutOfMemoryError:  # What is trained is kept.
+            size = max(len(cells) for cells in together)
+            full = InputError(
+                f"Out of memory with {jobs} job(s) of up to {size} runs each: take fewer (--jobs, "
+                "--stack) and run the same command again; it goes on from here."
+            )
         yield from (future.result().write(folder) for future in measuring)
+        if full is not None:
+            raise full
 
 
 def cells_of(recipes: Sequence[Recipe]) -> Iterator[list[Recipe]]:
@@ -110,6 +122,4 @@ def record_of(outcome: Outcome, about: dict[str, object]) -> Record:
 
 
 def _device() -> str:
-    import torch
-
     return "cuda" if torch.cuda.is_available() else "cpu"

@@ -30,11 +30,13 @@ from torch import Tensor
 __all__ = ["FUSED_BELOW", "quadratic_form", "serves", "smooth_gap", "violation"]
 
 FUSED_BELOW = {
-    "violation": {torch.float32: 100_000, torch.float64: 100_000},
-    "quadratic_form": {torch.float32: 50_000, torch.float64: 50_000},
-    "smooth_gap": {torch.float32: 40_000, torch.float64: 16_384},
+    "violation": {torch.float32: 65_536, torch.float64: 16_384},
+    "quadratic_form": {torch.float32: 16_384, torch.float64: 16_384},
+    "smooth_gap": {torch.float32: 16_384, torch.float64: 16_384},
 }
-"""Up to this n all pairs on chip are faster than sorting; estimates, not yet measured."""
+"""Up to this n all pairs on chip are used. Measured on an H200 in float32: ``violation`` takes 2.5 ms
+at 65,536, sorting 4.9 ms (1.7 ms in a CUDA graph); ``quadratic_form`` 0.5 ms at 16,384 against
+1.6 ms (0.25 against 0.33 in a graph). The others are set as low as the nearest that was measured."""
 
 STEEPEST = 1400
 """Largest 1/h of the Laplacian kernel: exp(1 / 2h) must not overflow."""

@@ -191,6 +191,7 @@ class Planned(ABC):
             self.replays[length] = graph
         self._rewind(weights)
         self._plan(seed)  # The warm-up drew random numbers too.
+        torch.cuda.empty_cache()  # Graphs have memory of their own; that of the warm-up is free.
 
     def _rewind_clock(self) -> None:
         for value in (*self.position.values(), self.done):
