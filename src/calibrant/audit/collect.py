@@ -78,10 +78,9 @@ class Collector:
         if self._sentences is not None:
             self._add_sentences(self._sentences.rest())
 
-    @property
-    def confidences(self) -> Confidences:
-        """The confidences with their blocks: all, or of a long stream a sample."""
-        return Confidences.concatenate(self.sample.parts)
+    def take_confidences(self) -> Confidences:
+        """The confidences with their blocks, all or a sample of a long stream; kept here no more."""
+        return Confidences.concatenate(self.sample.take())
 
     def _start(self, chunk: Predictions) -> None:
         self.kind, self.dtype = chunk.kind, str(chunk.scores.dtype).removeprefix("torch.")

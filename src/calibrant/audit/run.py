@@ -119,7 +119,7 @@ def audit(
     pixels = None
     if found.pixels is not None:
         pixels = pixel_view(found.pixels, found.state, found.label_names, estimate, scenes)
-    confidences = found.confidences
+    confidences = found.take_confidences()
     settings = {"bootstrap": bootstrap, "level": level, "by": found.by, "seed": seed}
     return Audit(
         label_names=found.label_names,

@@ -60,6 +60,11 @@ class Sample(Generic[T]):
         """Whether nothing was left out."""
         return self.held == self.seen
 
+    def take(self) -> list[T]:
+        """The parts, which are let go here: nothing more can be added."""
+        parts, self.parts, self._keys = self.parts, [], []
+        return parts
+
     def _hold(self, part: T, keys: np.ndarray) -> None:
         kept = keys <= self._threshold
         if not kept.all():
