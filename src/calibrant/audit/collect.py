@@ -79,7 +79,7 @@ class Collector:
             self._add_sentences(self._sentences.rest())
 
     def take_confidences(self) -> Confidences:
-        """The confidences with their blocks, all or a sample of a long stream; kept here no more."""
+        """The confidences with their blocks, all or a sample of a long stream; let go here."""
         return Confidences.concatenate(self.sample.take())
 
     def _start(self, chunk: Predictions) -> None:
