@@ -32,6 +32,7 @@ ALLOWED = {
         "metrics",
         "corruptions",
         "calibrators",
+        "comparison",
         "audit",
         "report",
         "methods",

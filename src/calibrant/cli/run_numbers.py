@@ -20,10 +20,13 @@ _MAPS = {"identity": "as trained", "temperature": "with temperature"}
 def show(record: Record, folder: Path) -> str:
     """The test numbers of one run, and what to look at next."""
     task = entry_of(record.recipe.task)
-    numbers = {kind: record.results[kind]["test"] for kind in _MAPS}
-    shown = {kind: [f"{numbers[kind][name]:.4f}" for name in task.shown] for kind in _MAPS}
+    titles = _titles([record])
+    numbers = {kind: record.results[kind]["test"] for kind in titles}
+    shown = {kind: [f"{numbers[kind][name]:.4f}" for name in task.shown] for kind in titles}
     shifted = "".join(f"\n\n{_shift_table(record, kind)}" for kind in _MAPS if record.recipe.shift)
-    said = [f"{_table(shown, task)}{shifted}\n"]
+    said = [f"{_table(shown, titles, task)}{shifted}\n"]
+    if "calibrator" in record.training:
+        said.append(f"Predictions are made with: {record.training['calibrator']}")
     said.append(f"Temperature {record.results['temperature']['temperature']:.4f}")
     if "outside" in record.results["identity"]:
         found = [f"{record.results[k]['outside']['auroc']:.4f} {t}" for k, t in _MAPS.items()]
@@ -38,10 +41,11 @@ def show_over_seeds(records: Mapping[Path, Record]) -> str:
 
     runs = list(records.values())
     task = entry_of(runs[0].recipe.task)
+    titles = _titles(runs)
     shown = {
-        kind: [over_seeds(runs, name, kind).show(1, 4) for name in task.shown] for kind in _MAPS
+        kind: [over_seeds(runs, name, kind).show(1, 4) for name in task.shown] for kind in titles
     }
-    table = _table(shown, task)
+    table = _table(shown, titles, task)
     folders = "\n".join(f"  {folder}" for folder in records)
     return (
         f"{table}\n\nMean ± half of a 95 % t-interval over {len(runs)} seeds. Each is a run of its "
@@ -70,7 +74,7 @@ def content_over_seeds(
             name: dict(zip(("mean", "half"), over_seeds(runs, name, kind), strict=True))
             for name in entry_of(runs[0].recipe.task).shown
         }
-        for kind in _MAPS
+        for kind in _titles(runs)
     }
     each = [content(record, folder, there[folder]) for folder, record in records.items()]
     return {"seeds": [r.recipe.seed for r in runs], "test": without_nan(over), "runs": each}
@@ -84,7 +88,14 @@ def _shift_table(record: Record, kind: str) -> str:
     return render_table([_MAPS[kind], *names.values()], rows, right=range(1, 1 + len(names)))
 
 
-def _table(numbers: Mapping[str, Sequence[str]], task: Entry) -> str:
-    rows = [[title, *numbers[kind]] for kind, title in _MAPS.items()]
+def _titles(runs: Sequence[Record]) -> dict[str, str]:
+    """The maps to tell of: always two, and that of the runs where they all have the same."""
+    chosen = {run.training.get("calibrator", "temperature") for run in runs}
+    more = {name: f"with {name}" for name in chosen if len(chosen) == 1 and name not in _MAPS}
+    return {**_MAPS, **more}
+
+
+def _table(numbers: Mapping[str, Sequence[str]], titles: Mapping[str, str], task: Entry) -> str:
+    rows = [[title, *numbers[kind]] for kind, title in titles.items()]
     headers = ["test", *task.shown.values()]
     return render_table(headers, rows, right=range(1, len(headers)))

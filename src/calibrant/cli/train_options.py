@@ -107,6 +107,11 @@ def add_how(group: Any) -> None:
         help="compile the encoder of images with torch.compile",
     )
     group.add_argument(
+        "--calibrator",
+        help="the post-hoc map that predictions are made with; auto: the one with the least "
+        "cross-validated ECE on the validation split (auto; segmentation temperature)",
+    )
+    group.add_argument(
         "--patience",
         type=int,
         help="stop after so many epochs without a better validation score (F1, or accuracy), and "

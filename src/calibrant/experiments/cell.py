@@ -13,6 +13,7 @@ from calibrant.errors import InputError
 from calibrant.experiments.preparation import build_method, schedule_of
 from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.task import task_of
+from calibrant.experiments.trial import try_method
 from calibrant.predictions import Predictions
 from calibrant.training.loop import Loop
 
@@ -41,6 +42,7 @@ def run_cell(
     """
     first = recipes[0]
     check_cell(first)
+    try_method(first)
     task = task_of(first.task)
     data = task.prepare(first, directory)
     others = task.shifted(first, data, directory)

@@ -1,4 +1,4 @@
-"""What a finished run leaves: predictions, temperature, model, report and, last, its record."""
+"""What a finished run leaves: predictions, maps, model, report and, last, its record."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import Any
 from torch import nn
 
 from calibrant.audit import Audit, audit
-from calibrant.calibrators import CalibrationWarning, Temperature
+from calibrant.calibrators import CalibrationWarning, Calibrator, Temperature
+from calibrant.experiments.choice import choose_calibrator
 from calibrant.experiments.history import History
 from calibrant.experiments.measure import measure_run
 from calibrant.experiments.recipe import Recipe
@@ -53,13 +54,14 @@ def finish(
     notes = list(data.notes)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always", CalibrationWarning)
-        temperature = Temperature().fit(made["valid"])
-        temperature.save(run.temperature, overwrite=True)
-        _write_report(run, _audits(recipe, data, model, made["test"], temperature, bootstrap))
+        Temperature().fit(made["valid"]).save(run.temperature, overwrite=True)
+        calibrator = choose_calibrator(recipe.calibrator, made["valid"])
+        calibrator.save(run.calibrator, overwrite=True)
+        _write_report(run, _audits(recipe, data, model, made["test"], calibrator, bootstrap))
         results = measure_run(
             made["valid"],
             made["test"],
-            recipe.maps,
+            tuple(dict.fromkeys((*recipe.maps, calibrator.name))),
             ood=made.get("ood"),
             shift=shifted,
             measure=entry_of(recipe.task).measure,
@@ -67,7 +69,8 @@ def finish(
         )
     notes += sorted({str(w.message) for w in said if w.category is CalibrationWarning})
     history.write(run.log)
-    record = Record(recipe, results, _training(history, notes), circumstances())
+    training = {**_training(history, notes), "calibrator": calibrator.name}
+    record = Record(recipe, results, training, circumstances())
     record.write(run.path, run.metrics.name)
     run.forget_checkpoints()
     return record
@@ -78,20 +81,20 @@ def _audits(
     data: Data,
     model: nn.Module,
     test: Predictions,
-    temperature: Temperature,
+    calibrator: Calibrator,
     bootstrap: int,
 ) -> dict[str, Audit]:
     options: dict[str, Any] = {"bootstrap": bootstrap, "provenance": {"recipe": recipe.key}}
     before: Sequence[Scene] = ()
     after: Sequence[Scene] = ()
     if isinstance(data, Pictured):
-        before, after = data.scenes(model), data.scenes(model, temperature.temperature_)
+        before = data.scenes(model)
+        if isinstance(calibrator, Temperature):
+            after = data.scenes(model, calibrator.temperature_)
         options["sample"] = _PIXELS
     return {
         "test": audit(test, scenes=before, **options),
-        "test after temperature scaling": audit(
-            temperature.transform(test), scenes=after, **options
-        ),
+        f"test after {calibrator.name}": audit(calibrator.transform(test), scenes=after, **options),
     }
 
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import math
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from calibrant.calibrators import calibrator_class
 from calibrant.errors import InputError, unknown_name
+from calibrant.experiments.choice import AUTO
 from calibrant.experiments.task import TASKS, entry_of
 
 __all__ = ["Recipe", "expand_grid", "read_recipes"]
@@ -31,7 +34,7 @@ LEAST = {
 # that the records of an older version are still found.
 _LATER = (
     "task", "engine", "accumulate", "patience", "shift", "optimizer", "momentum", "decay", "clip",
-    "augment", "compile", "image_size", "maps",
+    "augment", "compile", "calibrator", "image_size", "maps",
 )  # fmt: skip
 
 
@@ -63,6 +66,7 @@ class Recipe:
     accumulate: int = 1  # parts that a batch is run in
     patience: int = 0  # epochs without a better validation F1 before stopping; 0: never
     shift: tuple[str, ...] = ()  # what to test on besides: corruptions (typos-3), other corpora
+    calibrator: str = AUTO  # the post-hoc map that a run is put to use with
     # Post-hoc maps to measure with; under shift, the first two.
     maps: tuple[str, ...] = ("identity", "temperature")
     optimizer: str = "adamw"
@@ -81,7 +85,7 @@ class Recipe:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise InputError(f"{name} is a whole number from {least} on, got {value!r}.")
-        if not self.learning_rate > 0:
+        if not 0 < self.learning_rate < math.inf:
             raise InputError(f"learning_rate is greater than 0, got {self.learning_rate!r}.")
         if not 0 <= self.warm_up < 1:
             raise InputError(f"warm_up is a share of all steps in [0, 1), got {self.warm_up!r}.")
@@ -93,14 +97,18 @@ class Recipe:
             # A list, where it comes from a file.
             object.__setattr__(self, name, _names(name, getattr(self, name), example))
         self._check_task()
+        for name in {*self.maps, self.calibrator} - {AUTO}:
+            calibrator_class(name)  # Says so where there is none of that name.
         self._check_optimizer()
 
     def _check_optimizer(self) -> None:
-        for name in ("momentum", "clip"):
-            if not getattr(self, name) >= 0:
+        for name in ("momentum", "clip", "weight_decay"):
+            if not 0 <= getattr(self, name) < math.inf:
                 raise InputError(f"{name} is a number from 0 on, got {getattr(self, name)!r}.")
         if self.momentum >= 1:
             raise InputError(f"momentum is below 1, got {self.momentum!r}.")
+        if self.optimizer != "sgd" and self.momentum != Recipe.momentum:
+            raise InputError(f"momentum is a setting of optimizer 'sgd', not '{self.optimizer}'.")
         if self.engine == "trainer" and (self.optimizer, self.decay) != ("adamw", "linear"):
             raise InputError("Engine 'trainer' has AdamW with linear decay: leave both out.")
 

@@ -18,6 +18,8 @@ from calibrant.experiments.record import Record, read_record
 from calibrant.experiments.run_folder import RunFolder
 from calibrant.experiments.task import task_of
 from calibrant.experiments.telling import check_tensorboard, telling
+from calibrant.experiments.trial import try_method
+from calibrant.metrics.bootstrap import check_bootstrap
 from calibrant.training.processes import join_processes, wait_for_all
 
 __all__ = ["default_device", "train"]
@@ -51,6 +53,8 @@ def train(
         return read_record(run.metrics)
     device = device or default_device()
     _check(recipe, device)
+    _check_settings(save_every, bootstrap)
+    try_method(recipe)
     if recipe.engine == "lean" and int(os.environ.get("WORLD_SIZE", "1")) > 1:
         device = join_processes(device)
     if tensorboard:
@@ -98,6 +102,13 @@ def _check(recipe: Recipe, device: str) -> None:
     except (RuntimeError, AssertionError) as error:
         said = str(error).splitlines()[0]
         raise InputError(f"Device '{device}' cannot be used: {said}") from None
+
+
+def _check_settings(save_every: float, bootstrap: int) -> None:
+    if not save_every >= 0:
+        raise InputError(f"Checkpoints are written every 0 seconds or more, got {save_every}.")
+    if bootstrap:  # 0: no intervals.
+        check_bootstrap(bootstrap)
 
 
 def _first_process() -> bool:

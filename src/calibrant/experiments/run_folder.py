@@ -51,8 +51,13 @@ class RunFolder:
 
     @property
     def temperature(self) -> Path:
-        """The fitted map."""
+        """The fitted temperature."""
         return self.path / "temperature.json"
+
+    @property
+    def calibrator(self) -> Path:
+        """The fitted map that predictions are made with."""
+        return self.path / "calibrator.json"
 
     @property
     def log(self) -> Path:
@@ -61,7 +66,7 @@ class RunFolder:
 
     @property
     def report(self) -> Path:
-        """The audit of the test split, before and after temperature scaling."""
+        """The audit of the test split, before and after the map of the run."""
         return self.path / "report.html"
 
     def predictions(self, split: str) -> Path:

@@ -94,7 +94,7 @@ class Entry:
     ``score`` the one that early stopping watches and each epoch is told with, ``score_name``.
     ``shown`` are the numbers that a run is told with at its end. ``defaults`` stand where a recipe
     of this task says nothing, in place of those of :class:`~calibrant.experiments.recipe.Recipe`;
-    ``own`` are the settings that no other task has.
+    ``own`` are the settings that not every task has.
     """
 
     factory: str
@@ -137,6 +137,7 @@ TASKS: dict[str, Entry] = {
             "entity_ece": "entity ECE",
             "apcr": "APCR",
         },
+        own=("max_length",),
         engines=("lean", "trainer"),
         stacks=True,
         hint='Try: calibrant predict {run} "Anna Lind lives in Paris ."',
@@ -149,6 +150,7 @@ TASKS: dict[str, Entry] = {
         "accuracy",
         _CLASSES_SHOWN,
         defaults={"data": "synthetic", "learning_rate": 1e-4, "max_length": 256},
+        own=("max_length",),
         engines=("lean", "trainer"),
     ),
     "image": Entry(
@@ -197,6 +199,7 @@ TASKS: dict[str, Entry] = {
             "batch": 16,
             "learning_rate": 5e-3,
             "warm_up": 0.1,
+            "calibrator": "temperature",  # The confidence maps of its report are made with one.
         },
     ),
 }

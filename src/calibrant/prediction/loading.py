@@ -29,12 +29,13 @@ def load(run: str | Path, device: str | None = None) -> Predictor:
     folder = Path(run)
     recipe = _recipe(folder)
     model, tokenizer = load_model(folder / "model")
+    maps = folder / "calibrator.json", folder / "temperature.json"  # The first version had one.
     split = next(p for p in (folder / "valid.parquet", folder / "valid.npz") if p.exists())
     return Predictor(
         model.to(device or ("cuda" if torch.cuda.is_available() else "cpu")),
         tokenizer,
         json.loads((folder / "labels.json").read_text()),
-        load_calibrator(folder / "temperature.json"),
+        load_calibrator(next(path for path in maps if path.exists())),
         Predictions.read(split),
         recipe["max_length"],
     )

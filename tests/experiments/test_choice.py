@@ -1,0 +1,59 @@
+"""The map of a run is chosen on validation alone, and keeps every prediction."""
+
+import numpy as np
+import pytest
+
+from calibrant import Predictions
+from calibrant.calibrators import CALIBRATORS
+from calibrant.errors import InputError
+from calibrant.experiments.choice import CANDIDATES, choose_calibrator
+from calibrant.experiments.recipe import Recipe
+
+
+def sample(n=4000, classes=4, seed=0, bend=None):
+    """Calibrated logits, or such whose confidence was bent by a function of the probability."""
+    random = np.random.default_rng(seed)
+    logits = 2 * random.normal(size=(n, classes))
+    labels = (logits + random.gumbel(size=logits.shape)).argmax(axis=1)
+    probabilities = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    if bend is not None:
+        top = probabilities.argmax(axis=1)
+        confidence = probabilities[np.arange(n), top]
+        probabilities *= ((1 - bend(confidence)) / (1 - confidence))[:, None]
+        probabilities[np.arange(n), top] = bend(confidence)
+    return Predictions.from_probabilities(probabilities, labels)
+
+
+def test_every_candidate_keeps_the_prediction():
+    assert all(CALIBRATORS[name].calibrator.keeps_argmax for name in CANDIDATES)
+
+
+def test_what_one_temperature_mends_gets_a_temperature():
+    p = sample()
+    hot = Predictions.from_logits(3 * np.log(p.scores), p.labels)
+    assert choose_calibrator("auto", hot).name == "temperature"
+
+
+def test_what_is_bent_in_the_middle_gets_more_than_a_temperature():
+    bent = sample(20_000, bend=lambda c: np.where(c > 0.8, c, 0.8 + (c - 0.25) * 0.1))
+    chosen = choose_calibrator("auto", bent)
+    assert chosen.name == "isotonic-top-label"
+    assert (chosen.transform(bent).scores.argmax(axis=1) == bent.scores.argmax(axis=1)).all()
+
+
+def test_a_map_can_be_named():
+    assert choose_calibrator("beta", sample()).name == "beta"
+
+
+def test_one_sentence_gets_a_temperature():
+    p = sample(30)
+    one = Predictions.from_probabilities(
+        p.scores, p.labels, groups={"sentence": np.zeros(30, np.int64)}
+    )
+    assert choose_calibrator("auto", one).name == "temperature"
+
+
+@pytest.mark.parametrize("setting", [{"calibrator": "tempature"}, {"maps": ["tempature"]}])
+def test_an_unknown_map_is_named_before_training(setting):
+    with pytest.raises(InputError, match=r"tempature.*temperature"):
+        Recipe(**setting)
