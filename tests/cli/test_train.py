@@ -2,6 +2,7 @@
 
 import json
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -77,6 +78,15 @@ def test_several_seeds_that_cannot_be(small_corpus, trained, tmp_path, capsys):
         (["--method", "focall"], "Unknown method 'focall'. Did you mean 'focal'?"),
         (["--method", "focal", "--set", "gamma"], "--set takes KEY=VALUE"),
         (["--method", "focal", "--set", "gama=2"], "'gama'"),
+        (["--method", "focal", "--set", "gamma=high"], "cannot be trained with gamma='high'"),
+        (["--method", "focal", "--set", "gamma=-1"], "focal takes gamma of 0 or more; got -1"),
+        (["--bootstrap", "3"], "at least 20 bootstrap replicates"),
+        (["--save-every", "-1"], "every 0 seconds or more, got -1.0"),
+        (["--momentum", "0.5"], "momentum is a setting of optimizer 'sgd'"),
+        (["--weight-decay", "nan"], "weight_decay is a number from 0 on"),
+        (["--data", "nowhere/"], "There is no folder nowhere/"),
+        (["--data", __file__], "is a file: name the folder"),
+        (["--model", str(Path(__file__).parent)], "the folder holds no model"),
         (["--data", "conll203"], "Did you mean 'conll2003'?"),
         (["--task", "nre"], "Unknown task 'nre'"),
         (["--engine", "trainr"], "Did you mean 'trainer'?"),
@@ -97,6 +107,24 @@ def test_bad_input_is_one_line_and_leaves_nothing(small_corpus, tmp_path, capsys
     assert not (tmp_path / "run").exists()
 
 
+def test_a_setting_of_words_is_none_of_images(tmp_path, capsys):
+    command = ["train", "--task", "image", "--data", "digits", "-o", str(tmp_path / "run")]
+    assert main([*command, "--max-length", "64"]) == 2
+    assert "max_length is a setting of task 'ner', not 'image'" in capsys.readouterr().err
+
+
+def test_a_run_may_have_the_name_of_its_corpus_and_of_its_model(
+    small_corpus, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "gum").symlink_to(small_corpus)
+    for output in ("gum", "tiny"):
+        for _ in range(2):
+            assert main(command("gum", output, "--data-dir", "data")) == 0
+        assert f"{output} is finished; it is not trained again" in capsys.readouterr().out
+
+
 def test_a_tag_that_is_none_is_named_with_its_line(tmp_path, capsys):
     for split in ("train", "test"):
         (tmp_path / f"{split}.conll").write_text("Anna\tB-PER\nsings\tO\n\nRome\tPLACE\n")
@@ -113,6 +141,7 @@ def test_an_encoder_of_a_hub_out_of_reach_is_one_line_at_once(
     assert time.monotonic() - began < 10  # The hub's own library would try for most of a minute.
     err = capsys.readouterr().err
     assert "Cannot load the tokenizer of 'bert-base-cased'" in err
+    assert "Without the hub there are minilm and tiny" in err
     assert err.count("\n") == 1
     assert not (tmp_path / "run").exists()
 

@@ -92,7 +92,7 @@ def test_bad_files(text: str, message: str, tmp_path: Path) -> None:
 def test_wrong_encoding_and_missing_file(tmp_path: Path) -> None:
     path = tmp_path / "latin.conll"
     path.write_bytes("Anna\tO\nMüller\tB-PER\n".encode("latin-1"))
-    with pytest.raises(InputError, match=r"latin\.conll: not UTF-8"):
+    with pytest.raises(InputError, match=r"latin\.conll, line 2: not UTF-8"):
         read_conll(path)
     path.write_bytes("Anna\tO\n".encode("utf-16"))
     with pytest.raises(InputError, match="not UTF-8"):

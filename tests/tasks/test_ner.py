@@ -150,6 +150,7 @@ def test_labels_are_sorted_by_type_with_o_first() -> None:
     [
         ("conll203", "Unknown corpus 'conll203'. Did you mean 'conll2003'?"),
         ("gum", "Corpus 'gum' is not under a data directory"),
+        ("no/such/folder", "There is no folder no/such/folder; on the hub, names are owner/name"),
     ],
 )
 def test_unknown_names(name: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -279,7 +280,7 @@ def test_the_copy_as_parquet_has_a_folder_for_each_configuration(tmp_path: Path)
     }
 
 
-@pytest.mark.parametrize("name", ["conll2003", "somebody/nothing", "no/such/folder"])
+@pytest.mark.parametrize("name", ["conll2003", "somebody/nothing"])
 def test_without_a_network_one_clear_line(
     name: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

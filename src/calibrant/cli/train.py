@@ -101,12 +101,13 @@ def _leave_the_group() -> None:
 
 def _recipe(args: argparse.Namespace, seed: int, device: str) -> Recipe:
     from calibrant.experiments.recipe import Recipe
+    from calibrant.tasks.catalogue import is_place
 
     # A folder or file is the same from wherever the command is given.
     places = {
         k: str(Path(v).resolve())
         for k in ("data", "model")
-        if (v := getattr(args, k)) is not None and Path(v).exists()
+        if (v := getattr(args, k)) is not None and is_place(v)
     }
     given = {f.name: getattr(args, f.name, None) for f in fields(Recipe)}
     return Recipe.from_dict(
@@ -114,7 +115,7 @@ def _recipe(args: argparse.Namespace, seed: int, device: str) -> Recipe:
             **{name: value for name, value in given.items() if value is not None},
             **places,
             "seed": seed,
-            "shift": [str(Path(n).resolve()) if Path(n).exists() else n for n in args.shift],
+            "shift": [str(Path(n).resolve()) if is_place(n) else n for n in args.shift],
             "method": args.method.replace("-", "_"),
             "method_options": parse_settings(args.settings),
             "dtype": args.dtype or ("float32" if device == "cpu" else "bfloat16"),

@@ -30,9 +30,21 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
     except PermissionError:
         raise InputError(f"{path}: no permission to read it.") from None
     except UnicodeDecodeError:
-        raise InputError(f"{path}: not UTF-8 text after line {number}; save it as UTF-8.") from None
+        number = _first_damaged(path, opener)
+        raise InputError(f"{path}, line {number}: not UTF-8 text; save it as UTF-8.") from None
     except (EOFError, zlib.error, OSError) as error:
         raise InputError(f"{path}: damaged after line {number} ({error}).") from None
+
+
+def _first_damaged(path: Path, opener: Callable[..., IO[Any]]) -> int:
+    """The line that is not UTF-8: the decoder, which reads ahead, does not know it."""
+    with opener(path, "rb") as file:
+        for number, line in enumerate(file, start=1):
+            try:
+                line.decode("utf-8")
+            except UnicodeDecodeError:
+                return number
+    return number
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from calibrant.errors import InputError
 
-__all__ = ["CORPORA", "Corpus", "data_directory", "find_file", "find_folder"]
+__all__ = ["CORPORA", "Corpus", "data_directory", "find_file", "find_folder", "is_place"]
 
 
 @dataclass(frozen=True)
@@ -68,4 +68,15 @@ def find_file(name: str, kind: str, directory: str | Path | None = None) -> Path
 
 def _places(name: str, kind: str, directory: str | Path | None) -> list[Path]:
     root = data_directory(directory)
-    return [Path(name)] if root is None else [Path(name), root / kind / name, root / name]
+    here = [Path(name)] if is_place(name) else []
+    return here if root is None else [*here, root / kind / name, root / name]
+
+
+def is_place(name: str) -> bool:
+    """Whether a name is that of a folder or file here, and not of a run's folder.
+
+    Else ``--data gum -o gum`` would, once begun, mean the run by the name of the corpus.
+    """
+    path = Path(name)
+    marks = ("recipe.json", ".lock", "seed-*/recipe.json", "seed-*/.lock")
+    return path.exists() and not any(next(path.glob(mark), None) for mark in marks)

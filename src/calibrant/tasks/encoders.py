@@ -9,6 +9,7 @@ from typing import Any
 
 from calibrant.errors import InputError
 from calibrant.extras import require
+from calibrant.tasks.catalogue import is_place
 from calibrant.tasks.network import asking_the_hub, first_line
 
 __all__ = ["ENCODERS", "find_encoder", "load_tokenizer"]
@@ -23,7 +24,7 @@ def find_encoder(name: str) -> str:
     In this order: a folder of that name; one under the directory named by the environment variable
     CALIBRANT_ENCODERS; the package that ships the encoder; else it is taken for a hub name.
     """
-    if Path(name).is_dir():
+    if Path(name).is_dir() and is_place(name):
         return name
     named = os.environ.get("CALIBRANT_ENCODERS")
     if named and (folder := Path(named) / name).is_dir():
@@ -51,7 +52,18 @@ def load_tokenizer(name: str) -> Any:
                 # Else those of RoBERTa and its kin read every word as the end of another.
                 tokenizer = transformers.AutoTokenizer.from_pretrained(where, add_prefix_space=True)
     except (OSError, ValueError) as error:
-        raise InputError(f"Cannot load the tokenizer of '{name}': {first_line(error)}") from None
+        raise InputError(
+            f"Cannot load the tokenizer of '{name}': {_reason(where, error)}"
+        ) from None
     if not tokenizer.is_fast:
         raise InputError(f"'{name}' has no fast tokenizer, which is needed to find its words.")
     return tokenizer
+
+
+def _reason(where: str, error: BaseException) -> str:
+    if not Path(where).is_dir():
+        known = " and ".join(sorted([*ENCODERS, "tiny"]))
+        return f"{first_line(error)} Without the hub there are {known}, and folders."
+    if not (Path(where) / "config.json").exists():
+        return "the folder holds no model, as save_pretrained writes it, with a config.json."
+    return first_line(error)

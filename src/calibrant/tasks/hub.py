@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,14 +15,13 @@ from calibrant.tasks.splits import split_of
 __all__ = ["column", "is_saved", "load_hub", "load_saved", "names_of"]
 
 _PURPOSE = "Reading a data set of the hub"
-_SECONDS = (
-    5.0  # To find out whether there is a network; the hub itself would try for half a minute.
-)
+_NAME = re.compile(r"[\w.-]*\w/[\w.-]*\w(:.+)?")  # owner/name:config
 
 
 def load_hub(name: str) -> dict[str, Any]:
     """The splits of ``owner/name`` or ``owner/name:config`` on the hub, or of its local cache."""
-    datasets = require("datasets", "data", "Reading a data set of the hub")
+    _check_name(name)
+    datasets = require("datasets", "data", _PURPOSE)
     name, _, config = name.partition(":")
     try:
         with asking_the_hub(name):
@@ -32,6 +32,13 @@ def load_hub(name: str) -> dict[str, Any]:
             "files in a folder and name that, or the data directory that it is in."
         ) from None
     return _by_split(found, name)
+
+
+def _check_name(name: str) -> None:
+    if Path(name).is_file():
+        raise InputError(f"{name} is a file: name the folder of the train, (dev) and test parts.")
+    if not _NAME.fullmatch(name):
+        raise InputError(f"There is no folder {name}; on the hub, names are owner/name.")
 
 
 def _load(datasets: Any, name: str, config: str | None) -> Any:

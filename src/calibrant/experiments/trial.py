@@ -1,0 +1,60 @@
+"""A step of a recipe's method on made-up numbers, so that a wrong option shows before the work."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from calibrant.errors import CalibrantError, InputError
+from calibrant.experiments.preparation import build_method
+from calibrant.experiments.recipe import Recipe
+from calibrant.training.tap import attach
+
+__all__ = ["try_method"]
+
+_EXAMPLES, _WIDTH, _CLASSES = 8, 4, 3
+
+
+class _Classifier(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.encoder = nn.Linear(_WIDTH, _WIDTH)
+        self.classifier = nn.Linear(_WIDTH, _CLASSES)
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        logits: torch.Tensor = self.classifier(self.encoder(inputs))
+        return logits
+
+
+def try_method(recipe: Recipe) -> None:
+    """Raise an error in one line if the method cannot take a step with the recipe's options.
+
+    >>> try_method(Recipe(method="focal", method_options={"gamma": "three"}))
+    Traceback (most recent call last):
+    ...
+    calibrant.errors.InputError: Method 'focal' cannot be trained with gamma='three': ...
+    """
+    with torch.random.fork_rng(devices=()):
+        torch.manual_seed(0)
+        try:
+            _step(recipe)
+        except CalibrantError:
+            raise
+        except Exception as error:  # Whatever an option of the wrong type or size leads to.
+            given = ", ".join(f"{name}={value!r}" for name, value in recipe.method_options.items())
+            said = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+            raise InputError(
+                f"Method '{recipe.method}' cannot be trained with {given or 'its defaults'}: "
+                f"{said}."
+            ) from None
+
+
+def _step(recipe: Recipe) -> None:
+    method, model = build_method(recipe), _Classifier()
+    inputs, labels = torch.randn(_EXAMPLES, _WIDTH), torch.arange(_EXAMPLES) % _CLASSES
+    with attach(model, method) as tap:
+        with torch.no_grad():
+            holdout = tap.step(model(inputs), labels)
+        mixed, targets = method.prepare((inputs, labels))
+        loss = method.loss(tap.step(model(mixed), targets, holdout=holdout))
+        torch.autograd.grad(loss, list(model.parameters()), allow_unused=True)
