@@ -3,9 +3,11 @@
 import csv
 import io
 import json
+import math
 import re
 import sys
 from importlib import resources
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -15,7 +17,7 @@ from hypothesis import strategies as st
 from calibrant import InputError
 from calibrant.plots.series import COLOURS
 from calibrant.study import build_study, read_all, write_study
-from calibrant.study.axis import round_steps
+from calibrant.study.axis import fit_axis, round_steps
 from calibrant.study.charts import draw_panel
 from calibrant.study.figures import figures_of
 from calibrant.study.latex import latex_table
@@ -155,6 +157,50 @@ def test_a_key_of_numbers_has_a_figure(make_record):
     assert sweep.panels[0].logarithmic
     assert [place.x for place in sweep.panels[0].curves[0].places] == list(weights)
     assert "text-anchor" not in draw_panel(sweep.panels[0], "x")
+
+
+def test_many_methods_stay_apart():
+    def panel(count, places):
+        lines = [
+            Curve(f"m{n}", tuple(Place(x, n + x, math.nan, 0.5) for x in range(places)))
+            for n in range(count)
+        ]
+        return Panel("T", "x", "y", tuple(lines))
+
+    few, many = draw_panel(panel(5, 3), "F"), draw_panel(panel(23, 3), "F")
+    assert few.count('class="whisker') == 15
+    assert many.count('class="whisker') == 0  # They would cover each other.
+    assert few.count('class="leader"') == 5
+    assert many.count('class="leader"') == 0
+    looks = re.findall(r'<(circle|rect|polygon)[^>]*class="key (s\d)"', many)
+    assert len(looks) == 23
+    corners = re.findall(r'<polygon points="([^"]*)" class="key', many)
+    assert {len(points.split()) for points in corners} == {3, 4}
+    heights = sorted(float(y) for y in re.findall(r'y="([\d.]+)" class="name', many))
+    assert min(b - a for a, b in pairwise(heights)) > 12
+    assert [panel(5, 3).aside(n) for n in range(5)] == [-2, -1, 0, 1, 2]
+    assert panel(23, 3).aside(0) == panel(5, 1).aside(0) == 0
+
+
+def test_an_axis_of_ratios():
+    axis = fit_axis([0.02, 0.05, 0.2], [0.01, 0.3, math.nan], logarithmic=True)
+    assert [words for _, words in axis.steps] == ["0.02", "0.05", "0.2"]
+    assert axis(0.05) - axis(0.02) == pytest.approx(axis(0.125) - axis(0.05))
+    assert axis(-0.25) == 0  # The end of an interval, where there is no logarithm.
+    low, high = axis.limits
+    assert low < 0.02
+    assert high > 0.2
+    many = fit_axis([0.011 * 1.2**n for n in range(20)], [math.nan] * 20, logarithmic=True)
+    assert [words for _, words in many.steps] == ["0.01", "0.02", "0.05", "0.1", "0.2"]
+    uneven = fit_axis([0.0313, 0.1412], [math.nan] * 2, logarithmic=True)
+    assert [words for _, words in uneven.steps] == ["0.05", "0.1"]
+
+
+def test_one_wide_interval_does_not_hide_the_points():
+    values, halves = [0.50, 0.51, 0.52, 0.40], [0.01, 0.01, 0.01, 5.0]
+    low, high = fit_axis(values, halves).limits
+    assert 0.3 < low < 0.4
+    assert 0.53 < high < 0.6
 
 
 def test_a_panel_of_one_point_and_of_none():

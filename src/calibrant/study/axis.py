@@ -5,8 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import median
 
-__all__ = ["Axis", "fit_axis", "round_steps"]
+from calibrant.study.panels import Panel
+
+__all__ = ["Axis", "axes_of", "fit_axis", "round_steps"]
+
+_MOST_STEPS = 8
 
 
 @dataclass(frozen=True)
@@ -20,8 +25,22 @@ class Axis:
 
     def __call__(self, value: float) -> float:
         """Where a value lies; what is outside comes to the edge."""
-        value = math.log10(value) if self.logarithmic else value
+        if self.logarithmic:
+            value = math.log10(value) if value > 0 else -math.inf
         return min(max((value - self.low) / (self.high - self.low), 0.0), 1.0)
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """The least and the greatest value that is shown."""
+        return (10**self.low, 10**self.high) if self.logarithmic else (self.low, self.high)
+
+
+def axes_of(panel: Panel) -> tuple[Axis, Axis]:
+    """The axes of a panel that has places: across and up."""
+    places = [place for curve in panel.curves for place in curve.places]
+    across = fit_axis([p.x for p in places], [p.x_half for p in places], panel.logarithmic)
+    halves = [p.y_half if panel.whiskers else math.nan for p in places]
+    return across, fit_axis([p.y for p in places], halves)
 
 
 def fit_axis(values: Sequence[float], halves: Sequence[float], logarithmic: bool = False) -> Axis:
@@ -31,10 +50,10 @@ def fit_axis(values: Sequence[float], halves: Sequence[float], logarithmic: bool
     ['0.20', '0.25', '0.30', '0.35', '0.40']
     """
     if logarithmic:
-        logs = [math.log10(value) for value in values]
-        exact = tuple((value, f"{value:g}") for value in sorted(set(values)))
-        return Axis(min(logs) - 0.1, max(logs) + 0.1, exact, True)
-    room = 1.5 * (max(values) - min(values)) or 0.1 * abs(values[0]) or 1.0
+        return _logarithmic(values)
+    spread = max(values) - min(values)
+    middle = median([0.0 if math.isnan(half) else half for half in halves])
+    room = max(0.2 * spread, 2 * middle) or 0.1 * abs(values[0]) or 1.0
     known = [0.0 if math.isnan(half) else min(half, room) for half in halves]
     low = min(value - half for value, half in zip(values, known, strict=True))
     high = max(value + half for value, half in zip(values, known, strict=True))
@@ -45,6 +64,21 @@ def fit_axis(values: Sequence[float], halves: Sequence[float], logarithmic: bool
     digits = max(0, -math.floor(math.log10(steps[1] - steps[0]) + 1e-9))
     words = tuple((step, f"{step:.{digits}f}") for step in steps)
     return Axis(low - margin, high + margin, words)
+
+
+def _logarithmic(values: Sequence[float]) -> Axis:
+    """Steps at the values where they are few and round, else at 1, 2 and 5 times powers of ten."""
+    logs = [math.log10(value) for value in values]
+    margin = max(0.06 * (max(logs) - min(logs)), 0.04)
+    low, high = min(logs) - margin, max(logs) + margin
+    steps = sorted(set(values))
+    if len(steps) > _MOST_STEPS or any(step != float(f"{step:.2g}") for step in steps):
+        powers = range(math.floor(low), math.ceil(high) + 1)
+        rough = [(step, 10.0**power) for power in powers for step in (1, 2, 5)]
+        steps = [step * power for step, power in rough if low <= math.log10(step * power) <= high]
+    if len(steps) > _MOST_STEPS:
+        steps = [step for step in steps if f"{step:e}".startswith("1.0")]
+    return Axis(low, high, tuple((step, f"{step:g}") for step in steps), True)
 
 
 def round_steps(low: float, high: float, wanted: int = 6) -> list[float]:

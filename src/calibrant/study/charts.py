@@ -8,27 +8,28 @@ from dataclasses import dataclass
 from calibrant.plots.trade_off import spaced
 from calibrant.report.chart import Chart
 from calibrant.report.markup import Markup, tag
-from calibrant.study.axis import Axis, fit_axis
+from calibrant.study.axis import Axis, axes_of
 from calibrant.study.estimate import show
-from calibrant.study.panels import Curve, Panel, Place
+from calibrant.study.panels import FEW, Panel, Place
 
 __all__ = ["draw_panel"]
 
-_COLOURS, _DASHES = 7, 4
+_COLOURS, _SHAPES = 7, 4
 _LINE = 13  # Units from one name to the next.
 _LONGEST = 34  # Letters of a name that fit beside the axes.
+_STEP = 0.01  # Of the width of the axes, by which curves move aside.
 _REACH = 9  # Units around a point that answer a hover.
 
 
 def draw_panel(panel: Panel, figure: str) -> Markup:
     """One pair of axes with the names of its curves beside."""
-    chart = Chart(560, 330, left=58, right=200, above=14)
+    height = max(330, 70 + _LINE * len(panel.curves))
+    chart = Chart(560, height, left=58, right=212, above=14)
     places = [place for curve in panel.curves for place in curve.places]
     label = f"{figure}, {panel.title}"
     if not places:
         return chart.svg(label, "No values.", chart.text(0.5, 0.5, "no values", "axis mid"))
-    across = fit_axis([p.x for p in places], [p.x_half for p in places], panel.logarithmic)
-    up = fit_axis([p.y for p in places], [p.y_half for p in places])
+    across, up = axes_of(panel)
     frame = _Frame(chart, across, up, panel)
     shapes = [
         chart.labels(panel.x_label, panel.y_label),
@@ -52,33 +53,36 @@ class _Frame:
     up: Axis
     panel: Panel
 
-    def at(self, place: Place) -> tuple[float, float]:
-        """The units of a place in the drawing."""
-        return self.chart.x(self.across(place.x)), self.chart.y(self.up(place.y))
+    def at(self, place: Place, number: int) -> tuple[float, float]:
+        """The units of a place of a curve in the drawing."""
+        return self.chart.x(self.x(place, number)), self.chart.y(self.up(place.y))
+
+    def x(self, place: Place, number: int) -> float:
+        """How far across a place of a curve is drawn, from 0 to 1."""
+        return self.across(place.x) + _STEP * self.panel.aside(number)
 
     def curve(self, number: int) -> list[Markup]:
         """A line, its whiskers and its points."""
         curve = self.panel.curves[number]
-        colour, dash = f"s{number % _COLOURS}", f"d{number // _COLOURS % _DASHES}"
+        colour, dash = f"s{number % _COLOURS}", f"d{number // _COLOURS % _SHAPES}"
         shapes = []
         if len(curve.places) > 1:
-            xs, ys = (
-                [self.across(p.x) for p in curve.places],
-                [self.up(p.y) for p in curve.places],
-            )
+            xs = [self.x(place, number) for place in curve.places]
+            ys = [self.up(place.y) for place in curve.places]
             shapes.append(self.chart.path(xs, ys, f"curve {colour} {dash}"))
         for place in curve.places:
-            x, y = self.at(place)
-            spot = tag("circle", cx=x, cy=y, r=4.5, class_=f"spot {colour}")
+            x, y = self.at(place, number)
             hit = tag("circle", cx=x, cy=y, r=_REACH, class_="hit")
-            tip = "\n".join([*_told(curve.label, place, self.panel), *self.near(curve, place)])
-            whiskers = self.whiskers(place, f"whisker {colour}")
+            tip = "\n".join([*_told(curve.label, place, self.panel), *self.near(number, place)])
+            whiskers = self.whiskers(place, number) if self.panel.whiskers else []
+            spot = _spot(x, y, number, f"spot {colour}")
             shapes.append(tag("g", *whiskers, spot, hit, data_tip=tip))
         return shapes
 
-    def whiskers(self, place: Place, class_: str) -> list[Markup]:
+    def whiskers(self, place: Place, number: int) -> list[Markup]:
         """Lines over the intervals, as far as they are known."""
-        x, y, shapes = self.across(place.x), self.up(place.y), []
+        class_, shapes = f"whisker s{number % _COLOURS}", []
+        x, y = self.x(place, number), self.up(place.y)
         if not math.isnan(place.y_half):
             low, high = self.up(place.y - place.y_half), self.up(place.y + place.y_half)
             shapes.append(self.chart.line(x, x, low, high, class_))
@@ -87,13 +91,13 @@ class _Frame:
             shapes.append(self.chart.line(low, high, y, y, class_))
         return shapes
 
-    def near(self, curve: Curve, place: Place) -> list[str]:
+    def near(self, number: int, place: Place) -> list[str]:
         """Who else lies where the pointer is, and would be covered."""
+        here = self.at(place, number)
         others = [
             other.label
-            for other in self.panel.curves
-            if other is not curve
-            and any(math.dist(self.at(p), self.at(place)) < _REACH for p in other.places)
+            for n, other in enumerate(self.panel.curves)
+            if n != number and any(math.dist(self.at(p, n), here) < _REACH for p in other.places)
         ]
         return [f"Close by: {', '.join(others)}"] if others else []
 
@@ -105,15 +109,33 @@ class _Frame:
         heights = spaced([self.up(curve.places[-1].y) for _, curve in drawn], gap)
         shapes = []
         for (number, curve), height in zip(drawn, heights, strict=True):
-            (x0, y0), x, y = self.at(curve.places[-1]), self.chart.x(1) + 10, self.chart.y(height)
+            x0, y0 = self.at(curve.places[-1], number)
+            x, y = self.chart.x(1) + 24, self.chart.y(height)
             text = (
                 curve.label if len(curve.label) <= _LONGEST else f"{curve.label[: _LONGEST - 1]}…"
             )
+            if len(drawn) <= FEW:
+                line = {"x1": x0, "y1": y0, "x2": x - 14, "y2": y - 3.5}
+                shapes.append(tag("line", **line, class_="leader"))
             shapes += [
-                tag("line", x1=x0, y1=y0, x2=x - 3, y2=y - 3, class_="leader"),
+                _spot(x - 8, y - 3.5, number, f"key s{number % _COLOURS}"),
                 tag("text", text, x=x, y=y, class_=f"name s{number % _COLOURS}"),
             ]
         return shapes
+
+
+def _spot(x: float, y: float, number: int, class_: str) -> Markup:
+    """Colours come round after seven curves; then the shape is another."""
+    shape = number // _COLOURS % _SHAPES
+    if shape == 0:
+        return tag("circle", cx=x, cy=y, r=4.5, class_=class_)
+    if shape == 1:
+        return tag("rect", x=x - 4, y=y - 4, width=8, height=8, class_=class_)
+    corners = (
+        [(0, -5.5), (5, 4), (-5, 4)] if shape == 2 else [(0, -5.5), (5.5, 0), (0, 5.5), (-5.5, 0)]
+    )
+    points = " ".join(f"{x + dx:.1f},{y + dy:.1f}" for dx, dy in corners)
+    return tag("polygon", points=points, class_=class_)
 
 
 def _told(label: str, place: Place, panel: Panel) -> list[str]:

@@ -20,6 +20,10 @@ from calibrant.study.units import by_setting
 
 __all__ = ["figures_of"]
 
+# What only the order of confidences decides: a map hardly changes it, and its picture not at all.
+_ORDER_ALONE = ("aurc", "auroc")
+_WIDE = 4  # Times the least ECE: then the axis is logarithmic, or one method hides all others.
+
 
 def figures_of(study: Study) -> list[Figure]:
     """All that the records allow, those over all corpora first."""
@@ -75,7 +79,9 @@ def _trade_off(unit: str, runs: Sequence[Run], by: Sequence[str]) -> Figure | No
                 place = Place(x.mean, y.mean, x.half, y.half)
                 curves.append(Curve(label, (place,)))
         if curves:
-            panels.append(Panel(_map_title(map_), "ECE", Measure(f1).title, tuple(curves)))
+            values = [curve.places[0].x for curve in curves]
+            wide = min(values) > 0 and max(values) / min(values) >= _WIDE
+            panels.append(Panel(_map_title(map_), "ECE", Measure(f1).title, tuple(curves), wide))
     title = f"{Measure(f1).title} against ECE on {unit}"
     return Figure("trade-off", title, unit, "points", tuple(panels))
 
@@ -135,11 +141,13 @@ def _sweep(unit: str, runs: Sequence[Run], study: Study) -> Figure | None:
 def _shifts(unit: str, runs: Sequence[Run]) -> list[Figure]:
     found = []
     for kind, shift in shifts_of(runs).items():
-        if kind == OTHER:
+        if kind == OTHER or len(shift) < 3:  # One strength makes no line.
             continue
         measured = measured_on(runs, shift)
         panels = []
         for measure in shift_measures(measured, shift):
+            if measure.map != "identity" and measure.metric in _ORDER_ALONE:
+                continue
             curves = []
             for label, cell in _grouped(measured, lambda run: run.method).items():
                 places = [

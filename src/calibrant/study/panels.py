@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-__all__ = ["Curve", "Figure", "Panel", "Place"]
+__all__ = ["FEW", "Curve", "Figure", "Panel", "Place"]
+
+FEW = 8  # Curves whose intervals and leaders can be told apart.
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,21 @@ class Panel:
     curves: tuple[Curve, ...]
     logarithmic: bool = False
     critical_difference: float = math.nan  # Of ranks: what is further from the best is worse
+
+    @property
+    def whiskers(self) -> bool:
+        """Whether intervals are drawn: those of many lines at the same places cover each other."""
+        return not self._lines or len(self.curves) <= FEW
+
+    def aside(self, number: int) -> float:
+        """By how many small steps a curve moves sideways, so that whiskers stand side by side."""
+        if self._lines and len(self.curves) <= FEW:
+            return number - (len(self.curves) - 1) / 2
+        return 0.0
+
+    @property
+    def _lines(self) -> bool:
+        return any(len(curve.places) > 1 for curve in self.curves)
 
 
 @dataclass(frozen=True)
