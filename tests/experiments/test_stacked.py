@@ -50,11 +50,11 @@ def test_only_cells_that_share_their_batches_go_together():
     sizes = sorted(len(group) for group in stacks(cells, 10))
     assert sizes == [1, 1, 1, 1, 2]
     assert all(len(group) == 1 for group in stacks(cells, 1))
-    assert sorted(len(g) for g in stacks([[Recipe(head_width=w)] for w in range(1, 8)], 3)) == [
-        2,
-        2,
-        3,
-    ]
+    more = [[Recipe(seed=s) for s in (0, 1, 2)], [Recipe(method="focal", seed=s) for s in (0, 2)]]
+    parts = [[[r.seed for r in cell] for cell in group] for group in stacks(more, 10)]
+    assert parts == [[[0, 2], [0, 2]], [[1]]]
+    widths = [[Recipe(head_width=width)] for width in range(1, 8)]
+    assert sorted(len(group) for group in stacks(widths, 3)) == [2, 2, 3]
 
 
 def test_trimming_the_vocabulary_changes_no_prediction(corpus):

@@ -30,20 +30,34 @@ __all__ = ["run_stack", "stacks"]
 _PIECES = 1 << 18  # Word pieces of all runs together in one forward pass.
 
 
-def stacks(cells: Sequence[Sequence[Recipe]], size: int) -> Iterator[list[Sequence[Recipe]]]:
+def stacks(cells: Sequence[Sequence[Recipe]], size: int) -> Iterator[list[list[Recipe]]]:
     """Cells that can be trained together, at most ``size`` at once; the others by themselves.
 
-    Together go cells of the same data, encoder, schedule and seeds, whatever their head and method.
+    Together go runs of the same data, encoder, schedule and seed, whatever their head and method.
+    A stack is captured once for all its seeds, so seeds that the same cells have stay together.
     """
-    alike: dict[tuple[object, ...], list[Sequence[Recipe]]] = {}
+    bodies: dict[tuple[str, int | None], list[Sequence[Recipe]]] = {}
     for number, cell in enumerate(cells):
-        seeds = tuple(recipe.seed for recipe in cell)
         alone = number if size == 1 or not _can_stack(cell[0]) else None
-        alike.setdefault((_body(cell[0]), seeds, alone), []).append(cell)
-    for group in alike.values():
-        rounds = -(-len(group) // size)
-        for first in range(rounds):  # Of about the same size each.
-            yield group[first::rounds]
+        bodies.setdefault((_body(cell[0]), alone), []).append(cell)
+    for group in bodies.values():
+        for together in _of_same_seeds(group):
+            rounds = -(-len(together) // size)
+            for first in range(rounds):  # Of about the same size each.
+                yield together[first::rounds]
+
+
+def _of_same_seeds(cells: Sequence[Sequence[Recipe]]) -> Iterator[list[list[Recipe]]]:
+    """The cells cut by seeds, so that all parts that come together have the same ones."""
+    having: dict[int, list[int]] = {}
+    for number, cell in enumerate(cells):
+        for recipe in cell:
+            having.setdefault(recipe.seed, []).append(number)
+    alike: dict[tuple[int, ...], list[int]] = {}
+    for seed, numbers in having.items():
+        alike.setdefault(tuple(numbers), []).append(seed)
+    for those, seeds in alike.items():
+        yield [[recipe for recipe in cells[n] if recipe.seed in seeds] for n in those]
 
 
 def run_stack(
