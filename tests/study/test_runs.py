@@ -150,6 +150,9 @@ def test_a_training_that_was_also_tested_on_other_data_counts_once(make_record):
     for order in ([plain, shifted], [shifted, plain]):
         (run,) = arrange(order)
         assert run.record is shifted
+    other = make_record(calibrator="temperature")
+    assert other.recipe.key != plain.recipe.key
+    assert [run.unit for run in arrange([plain, other])] == ["gum"]
 
 
 def test_values_are_found_or_nan(make_record):

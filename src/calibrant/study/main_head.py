@@ -26,8 +26,8 @@ def at_main_width(runs: Sequence[Run]) -> list[Run]:
 
 
 def with_several_depths(runs: Sequence[Run]) -> list[Run]:
-    """The runs at widths that were run at more than one depth."""
-    depths: dict[int, set[int]] = {}
+    """The runs of methods and widths that were run at more than one depth."""
+    depths: dict[tuple[str, int], set[int]] = {}
     for run in runs:
-        depths.setdefault(run.width, set()).add(run.depth)
-    return [run for run in runs if len(depths[run.width]) > 1]
+        depths.setdefault((run.method, run.width), set()).add(run.depth)
+    return [run for run in runs if len(depths[run.method, run.width]) > 1]

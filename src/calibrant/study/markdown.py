@@ -67,13 +67,12 @@ def _sections(tables: Sequence[Table]) -> list[str]:
 
 
 def _entries(values: object, depth: int = 0) -> str:
-    """Nested keys and values as nested lists."""
+    """Nested keys and values as nested lists, the innermost in a row."""
     lines = []
     if isinstance(values, dict):
         for key, value in values.items():
-            nested = isinstance(value, dict)
-            told = "" if nested else f" {_told(value)}"
-            lines.append(f"{'  ' * depth}- {key}:{told}")
+            nested = isinstance(value, dict) and any(isinstance(v, dict) for v in value.values())
+            lines.append(f"{'  ' * depth}- {key}:" + ("" if nested else f" {_told(value)}"))
             if nested:
                 lines.append(_entries(value, depth + 1))
     return "\n".join(lines)
@@ -82,7 +81,12 @@ def _entries(values: object, depth: int = 0) -> str:
 def _told(value: object) -> str:
     if isinstance(value, list):
         return ", ".join(map(str, value))
-    return f"{value:,}" if isinstance(value, int | float) else str(value)
+    if isinstance(value, dict):
+        counts = all(type(v) is int for v in value.values())  # Each value with its records
+        return "; ".join(f"{k} ({v:,})" if counts else f"{k} {_told(v)}" for k, v in value.items())
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value).lower() if isinstance(value, bool) else str(value)
+    return f"{value:,}"
 
 
 def _line(cells: Iterable[str]) -> str:

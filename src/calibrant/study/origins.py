@@ -106,11 +106,11 @@ def missing(runs: Sequence[Run], metrics: Sequence[str] | None = None) -> list[s
 
 
 def _missing_corpora(runs: Sequence[Run]) -> list[str]:
-    """Methods that were run on some corpora alone, in their main setting."""
+    """Methods, whatever their options, that were run on some corpora alone."""
     places: dict[str, set[str]] = {}
     for run in runs:
         if not run.setting:
-            places.setdefault(run.method, set()).add(run.corpus)
+            places.setdefault(run.record.recipe.method, set()).add(run.corpus)
     everywhere = set().union(*places.values())
     lacking: dict[tuple[str, ...], list[str]] = {}
     for method, found in places.items():

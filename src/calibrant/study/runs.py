@@ -118,7 +118,7 @@ def _trainings(records: Iterable[Record]) -> dict[str, Record]:
     }
 
     def place(record: Record) -> tuple[int, str]:
-        measured = sum(len(getattr(record.recipe, name)) for name in plain)
+        measured = len(record.recipe.shift) + len(record.recipe.maps)
         return -measured, record.recipe.key
 
     found: dict[str, Record] = {}

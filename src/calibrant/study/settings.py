@@ -18,8 +18,8 @@ __all__ = ["AXES", "BESIDES", "main_settings", "settings_of", "shared_settings",
 
 # What the tables have places for; every other key that differs makes a setting of its own.
 AXES = ("data", "method", "method_options", "head_width", "head_depth", "seed")
-# What a run was measured with and on does not change the run.
-BESIDES = ("shift", "maps")
+# What a run was measured on, and measured or put to use with, does not change its training.
+BESIDES = ("shift", "maps", "calibrator")
 
 Settings = dict[str, Any]
 
