@@ -90,7 +90,7 @@ def test_a_corpus_may_have_a_batch_of_its_own(make_record):
     runs = arrange(records)
     assert sorted({run.unit for run in runs}) == ["conll2003", "gum", "gum (batch 3)", "wikiann-en"]
     found = origins(runs)["settings where nothing else is said"]
-    assert found["batch"] == "64; 32 on gum"
+    assert found["batch"] == "64 (32 on gum)"
     assert found["epochs"] == 10
 
 

@@ -571,7 +571,7 @@ def test_the_summary_says_what_is_there(make_record):
         "16 records of 3 corpora (conll2003, gum, wikiann-en); widths 64, 128; depth 1; "
         "1 to 3 seeds; minilm.",
         "2 methods: cross_entropy, focal.",
-        "Trained with batch 64; 32 on gum. Shown apart: gum (batch 3).",
+        "Trained with batch 64 (32 on gum). Shown apart: gum (batch 3).",
     )
     assert study.summary[-1] == "Missing: 3 things, listed below."
     wide = table_of(study, "all-corpora-identity")

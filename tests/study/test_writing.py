@@ -136,6 +136,17 @@ def test_figures_show_the_numbers_of_the_tables(varied):
     assert [place.x for place in shift.panels[0].curves[0].places] == [0, 1, 2]
 
 
+def test_points_are_of_widths_that_all_methods_have(make_record):
+    records = [make_record(head_width=w, seed=s, ece=w / 1000) for w in (64, 128) for s in (0, 1)]
+    (figure,) = figures_of(build_study(records))
+    assert figure.title == "F1 against ECE on gum"
+    assert figure.panels[0].curves[0].places[0].x == pytest.approx(0.096)
+    records += [make_record(method="focal", seed=s) for s in (0, 1)]
+    (figure,) = figures_of(build_study(records))
+    assert figure.title == "F1 against ECE on gum, width 128"
+    assert figure.panels[0].curves[0].places[0].x == pytest.approx(0.128)
+
+
 def test_names_of_files_do_not_collide(make_record, tmp_path, undrawn):
     records = [make_record(data=name, seed=s) for name in ("my data", "my-data") for s in range(2)]
     study = build_study(records)

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from calibrant.study.estimate import Estimate, estimate
+from calibrant.study.curves import curves, grouped, over_seeds, told_width
 from calibrant.study.labels import file_names, settings_label
-from calibrant.study.main_head import at_main_depth, with_several_depths
+from calibrant.study.main_head import at_main_depth, at_shared_widths, with_several_depths
 from calibrant.study.measures import SCORES, Measure, maps_of, measures_of
 from calibrant.study.panels import Curve, Figure, Panel, Place
 from calibrant.study.rank_table import rank_over
 from calibrant.study.runs import Run
-from calibrant.study.shift_tables import OTHER, measured_on, shift_measures, shifts_of
+from calibrant.study.shift_figures import shift_figures
 from calibrant.study.study import Study
 from calibrant.study.units import by_setting
 
 __all__ = ["figures_of"]
 
-# What only the order of confidences decides: a map hardly changes it, and its picture not at all.
-_ORDER_ALONE = ("aurc", "auroc")
 _WIDE = 4  # Times the least ECE: then the axis is logarithmic, or one method hides all others.
 
 
@@ -34,7 +32,7 @@ def figures_of(study: Study) -> list[Figure]:
             _trade_off(unit, main, study.by),
             _depth(unit, runs),
             _sweep(unit, main, study),
-            *_shifts(unit, main),
+            *shift_figures(unit, main),
         ]
     figures = [figure for figure in found if figure is not None and figure.panels]
     names = file_names(f"{figure.unit} {figure.name}" for figure in figures)
@@ -52,13 +50,13 @@ def _ranks(study: Study) -> list[Figure]:
         panels = []
         for measure, ranking in ranked.by.items():
             order = sorted(zip(ranking.average, ranked.methods, strict=True))
-            curves = [
+            rows = [
                 Curve(method, (Place(rank, float(len(order) - place)),))
                 for place, (rank, method) in enumerate(order)
             ]
             width = ranking.critical_difference
             panels.append(
-                Panel(measure.title, "Average rank", "", tuple(curves), critical_difference=width)
+                Panel(measure.title, "Average rank", "", tuple(rows), critical_difference=width)
             )
         title = f"Average rank over {len(ranked.shared)} corpora"
         title += f" ({setting})" if setting else ""
@@ -67,22 +65,23 @@ def _ranks(study: Study) -> list[Figure]:
 
 
 def _trade_off(unit: str, runs: Sequence[Run], by: Sequence[str]) -> Figure | None:
+    shown = at_shared_widths(runs)
     known = {name for run in runs for name in run.part("identity")}
     f1 = next((metric for metric in SCORES if metric in known), SCORES[0])
     panels = []
     for map_ in maps_of(runs):
         ece, score = Measure("ece", map_), Measure(f1, map_)
-        curves = []
-        for label, cell in _grouped(runs, lambda run: _label(run, by)).items():
-            x, y = (_over_seeds(cell, measure) for measure in (ece, score))
+        points = []
+        for label, cell in grouped(shown, lambda run: _label(run, by)).items():
+            x, y = (over_seeds(cell, measure) for measure in (ece, score))
             if math.isfinite(x.mean) and math.isfinite(y.mean):
                 place = Place(x.mean, y.mean, x.half, y.half)
-                curves.append(Curve(label, (place,)))
-        if curves:
-            values = [curve.places[0].x for curve in curves]
+                points.append(Curve(label, (place,)))
+        if points:
+            values = [point.places[0].x for point in points]
             wide = min(values) > 0 and max(values) / min(values) >= _WIDE
-            panels.append(Panel(_map_title(map_), "ECE", Measure(f1).title, tuple(curves), wide))
-    title = f"{Measure(f1).title} against ECE on {unit}"
+            panels.append(Panel(_map_title(map_), "ECE", Measure(f1).title, tuple(points), wide))
+    title = f"{Measure(f1).title} against ECE on {unit}{told_width(shown, runs)}"
     return Figure("trade-off", title, unit, "points", tuple(panels))
 
 
@@ -98,7 +97,7 @@ def _depth(unit: str, runs: Sequence[Run]) -> Figure | None:
             _map_title(measure.map),
             "Depth of the head",
             "ECE",
-            _curves(runs, measure, label, lambda run: run.depth),
+            curves(runs, measure, label, lambda run: run.depth),
         )
         for measure in measures_of(runs, ("ece",))
     ]
@@ -129,74 +128,13 @@ def _sweep(unit: str, runs: Sequence[Run], study: Study) -> Figure | None:
             measure.title,
             key.replace("_", " "),
             measure.title,
-            _curves(runs, measure, label, lambda run: float(run.by[place])),
+            curves(runs, measure, label, lambda run: float(run.by[place])),
             logarithmic,
         )
         for measure in measures_of(runs, study.metrics)
     ]
     title = f"By {key.replace('_', ' ')} on {unit}"
     return Figure(key, title, unit, "lines", tuple(panels))
-
-
-def _shifts(unit: str, runs: Sequence[Run]) -> list[Figure]:
-    found = []
-    for kind, shift in shifts_of(runs).items():
-        if kind == OTHER or len(shift) < 3:  # One strength makes no line.
-            continue
-        measured = measured_on(runs, shift)
-        panels = []
-        for measure in shift_measures(measured, shift):
-            if measure.map != "identity" and measure.metric in _ORDER_ALONE:
-                continue
-            curves = []
-            for label, cell in _grouped(measured, lambda run: run.method).items():
-                places = [
-                    (float(strength), _over_seeds(cell, replace(measure, part=part)))
-                    for strength, part in shift.items()
-                ]
-                curves.append(_curve(label, places))
-            panels.append(Panel(measure.title, "Strength", measure.title, tuple(curves)))
-        title = f"{kind[0].upper()}{kind[1:]} of growing strength, trained on {unit}"
-        found.append(Figure(f"shift-{kind}", title, unit, "lines", tuple(panels)))
-    return found
-
-
-def _curves(
-    runs: Sequence[Run],
-    measure: Measure,
-    label: Callable[[Run], str],
-    x: Callable[[Run], float],
-) -> tuple[Curve, ...]:
-    curves = []
-    for name, cell in _grouped(runs, label).items():
-        by_x = _grouped(cell, x)
-        places = [(value, _over_seeds(by_x[value], measure)) for value in sorted(by_x)]
-        curves.append(_curve(name, places))
-    return tuple(curves)
-
-
-def _curve(label: str, places: Iterable[tuple[float, Estimate]]) -> Curve:
-    return Curve(
-        label,
-        tuple(
-            Place(float(x), found.mean, math.nan, found.half)
-            for x, found in places
-            if math.isfinite(found.mean)
-        ),
-    )
-
-
-def _over_seeds(runs: Sequence[Run], measure: Measure) -> Estimate:
-    """Each seed's mean (over widths, where there are several), then that of the seeds."""
-    seeds = _grouped(runs, lambda run: run.seed)
-    return estimate([sum(map(measure.of, each)) / len(each) for each in seeds.values()])
-
-
-def _grouped(runs: Iterable[Run], key: Callable[[Run], Any]) -> dict[Any, list[Run]]:
-    found: dict[Any, list[Run]] = {}
-    for run in runs:
-        found.setdefault(key(run), []).append(run)
-    return found
 
 
 def _label(run: Run, by: Sequence[str]) -> str:

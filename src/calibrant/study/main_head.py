@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from calibrant.study.runs import Run
 
-__all__ = ["at_main_depth", "at_main_width", "with_several_depths"]
+__all__ = ["at_main_depth", "at_main_width", "at_shared_widths", "with_several_depths"]
 
 
 def at_main_depth(runs: Sequence[Run]) -> list[Run]:
@@ -23,6 +23,14 @@ def at_main_width(runs: Sequence[Run]) -> list[Run]:
     methods = Counter(width for _, width in {(run.method, run.width) for run in runs})
     main = min(methods, key=lambda w: (-methods[w], -counts[w], w), default=None)
     return [run for run in runs if run.width == main]
+
+
+def at_shared_widths(runs: Sequence[Run]) -> list[Run]:
+    """All runs where every method has every width, so that averages over widths are alike."""
+    widths = {run.width for run in runs}
+    cells = {(run.method, run.width) for run in runs}
+    complete = len(cells) == len(widths) * len({run.method for run in runs})
+    return list(runs) if complete else at_main_width(runs)
 
 
 def with_several_depths(runs: Sequence[Run]) -> list[Run]:

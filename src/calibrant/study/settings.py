@@ -61,7 +61,7 @@ def told_by_corpus(main: Mapping[str, Settings]) -> dict[str, str]:
 
     >>> batch = {"conll2003": {"batch": 64}, "gum": {"batch": 32}, "wikiann": {"batch": 64}}
     >>> told_by_corpus(batch)
-    {'batch': '64; 32 on gum'}
+    {'batch': '64 (32 on gum)'}
     """
     shared = shared_settings(main)
     found = {}
@@ -72,7 +72,6 @@ def told_by_corpus(main: Mapping[str, Settings]) -> dict[str, str]:
         for corpus, settings in main.items():
             places.setdefault(value_label(settings[key]), []).append(corpus)
         first, *others = sorted(places, key=lambda value: -len(places[value]))
-        found[key] = "; ".join(
-            [first, *(f"{value} on {', '.join(places[value])}" for value in others)]
-        )
+        exceptions = (f"{value} on {', '.join(places[value])}" for value in others)
+        found[key] = f"{first} ({'; '.join(exceptions)})"
     return found

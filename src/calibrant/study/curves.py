@@ -1,0 +1,60 @@
+"""Curves of figures from runs: a place per value, with the interval over seeds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from calibrant.study.estimate import Estimate, estimate
+from calibrant.study.measures import Measure
+from calibrant.study.panels import Curve, Place
+from calibrant.study.runs import Run
+
+__all__ = ["curve_of", "curves", "grouped", "over_seeds", "told_width"]
+
+
+def curves(
+    runs: Sequence[Run],
+    measure: Measure,
+    label: Callable[[Run], str],
+    x: Callable[[Run], float],
+) -> tuple[Curve, ...]:
+    """One per label, against what ``x`` says of a run."""
+    found = []
+    for name, cell in grouped(runs, label).items():
+        by_x = grouped(cell, x)
+        places = [(value, over_seeds(by_x[value], measure)) for value in sorted(by_x)]
+        found.append(curve_of(name, places))
+    return tuple(found)
+
+
+def curve_of(label: str, places: Iterable[tuple[float, Estimate]]) -> Curve:
+    """The places that are numbers."""
+    return Curve(
+        label,
+        tuple(
+            Place(float(x), found.mean, math.nan, found.half)
+            for x, found in places
+            if math.isfinite(found.mean)
+        ),
+    )
+
+
+def over_seeds(runs: Sequence[Run], measure: Measure) -> Estimate:
+    """Each seed's mean (over widths, where there are several), then that of the seeds."""
+    seeds = grouped(runs, lambda run: run.seed)
+    return estimate([sum(map(measure.of, each)) / len(each) for each in seeds.values()])
+
+
+def grouped(runs: Iterable[Run], key: Callable[[Run], Any]) -> dict[Any, list[Run]]:
+    """Runs by what ``key`` says of them, in their order."""
+    found: dict[Any, list[Run]] = {}
+    for run in runs:
+        found.setdefault(key(run), []).append(run)
+    return found
+
+
+def told_width(shown: Sequence[Run], runs: Sequence[Run]) -> str:
+    """For a title, of which width the runs shown are; "" where they are all."""
+    return f", width {shown[0].width}" if len(shown) < len(runs) else ""
