@@ -8,9 +8,14 @@ import numpy as np
 import pytest
 
 from calibrant import InputError, Predictions
-from calibrant.calibrators import CALIBRATORS, CalibrationWarning, Temperature
+from calibrant.calibrators import CALIBRATORS, CalibrationWarning, Spline, Temperature
 from calibrant.comparison import compare
-from calibrant.comparison.cross_validation import example_nll, make_folds, out_of_fold_nll
+from calibrant.comparison.cross_validation import (
+    example_nll,
+    make_folds,
+    out_of_fold,
+    out_of_fold_nll,
+)
 from calibrant.comparison.recommendation import Differences, choose
 from calibrant.metrics import accuracy, adaptive_ece, brier, ece, nll
 
@@ -75,6 +80,23 @@ def test_out_of_fold_equals_a_plain_loop():
         probabilities = fitted.transform(valid[inside]).probabilities()
         expected[inside] = -np.log(probabilities[np.arange(inside.sum()), valid.labels[inside]])
     np.testing.assert_allclose(out_of_fold_nll(Temperature(), valid, folds), expected)
+
+
+def test_folds_in_which_a_map_falls_back_are_joined_to_the_others():
+    """Where a map falls back it leaves logits, and elsewhere it gives probabilities."""
+    valid = sample(200, scale=1, seed=3)
+    folds = make_folds(valid, 5, seed=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CalibrationWarning)
+        fitted = [Spline().fit(valid[folds.fold != number]) for number in range(5)]
+    assert len({each.fell_back_ for each in fitted}) == 2
+    expected = [
+        each.transform(valid[folds.fold == number]).probabilities()
+        for number, each in enumerate(fitted)
+    ]
+    found = out_of_fold(Spline(), valid, folds)
+    assert found.kind == "probabilities"
+    np.testing.assert_array_equal(found.scores, np.concatenate(expected))
 
 
 def test_sentences_stay_together_and_folds_are_even():

@@ -1,5 +1,7 @@
 """The numbers of a run: a map is judged on validation as on new data."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -43,6 +45,15 @@ def test_the_predictions_of_a_top_label_map_are_those_before_it():
     results = measure_run(valid, test, ["identity", "isotonic-top-label", "histogram-top-label"])
     scores = {name: split["test"]["entity_f1"] for name, split in results.items()}
     assert len(set(scores.values())) == 1
+
+
+@pytest.mark.parametrize("first", range(6))
+def test_two_sentences_are_enough(first):
+    """Whatever their numbers: blocks are hashes of them."""
+    valid = words(2, 0)
+    sentence = np.where(valid.groups["sentence"] == 0, first, 40)
+    valid = replace(valid, groups={**valid.groups, "sentence": sentence})
+    assert "cross_validated" in measure_run(valid, words(20, 1))["temperature"]
 
 
 def test_one_sentence_cannot_be_cross_validated():

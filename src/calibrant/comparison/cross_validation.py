@@ -61,8 +61,10 @@ def out_of_fold_nll(calibrator: Calibrator, predictions: Predictions, folds: Fol
 
 def out_of_fold(calibrator: Calibrator, predictions: Predictions, folds: Folds) -> Predictions:
     """The same examples, fold by fold, each calibrated by the map fitted on the other folds."""
-    parts = _out_of_fold(calibrator, predictions, folds)
-    return Predictions.concatenate([mapped for _, mapped in parts])
+    parts = [mapped for _, mapped in _out_of_fold(calibrator, predictions, folds)]
+    if len({part.kind for part in parts}) > 1:  # A map that fell back leaves logits as they are.
+        parts = [part.with_scores(part.probabilities(), "probabilities") for part in parts]
+    return Predictions.concatenate(parts)
 
 
 def _out_of_fold(

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from calibrant.calibrators import Calibrator, Temperature, calibrator_class
-from calibrant.comparison.cross_validation import make_folds, out_of_fold
+from calibrant.comparison.cross_validation import Folds, make_folds, out_of_fold
+from calibrant.errors import InputError
 from calibrant.metrics import (
     Confidences,
     accumulate,
     accuracy,
     adaptive_ece,
-    assign_blocks,
     aurc,
     auroc,
     brier,
@@ -130,12 +130,16 @@ def measure_run(
     confidence parts it from the test split.
     """
     results: dict[str, Any] = {}
+    folds = _folds(valid)
     for name in maps:
         fitted = calibrator_class(name)().fit(valid)
         calibrated = fitted.transform(test)
         results[name] = {"valid": measure(fitted.transform(valid)), "test": measure(calibrated)}
-        if len(set(assign_blocks(valid, blocks=_FOLDS))) > 1:
-            results[name]["cross_validated"] = _cross_validated(name, valid, measure, results)
+        if folds is not None and name == "identity":  # It learns nothing.
+            results[name]["cross_validated"] = results[name]["valid"]
+        elif folds is not None:
+            new = out_of_fold(calibrator_class(name)(), valid, folds)
+            results[name]["cross_validated"] = measure(new)
         if ood is not None:
             results[name]["ood"] = measure(fitted.transform(ood))
         if shift and name in maps[:2]:
@@ -149,18 +153,12 @@ def measure_run(
     return results
 
 
-def _cross_validated(
-    name: str,
-    valid: Predictions,
-    measure: Callable[[Predictions], dict[str, float]],
-    results: Mapping[str, Any],
-) -> dict[str, float]:
-    """Validation as new data: each sentence calibrated by a map that was fitted without it."""
-    if name == "identity":  # It learns nothing.
-        found: dict[str, float] = results[name]["valid"]
-        return found
-    folds = make_folds(valid, _FOLDS, seed=0)
-    return measure(out_of_fold(calibrator_class(name)(), valid, folds))
+def _folds(valid: Predictions) -> Folds | None:
+    """Whole sentences in each; None where there is but one."""
+    try:
+        return make_folds(valid, _FOLDS, seed=0)
+    except InputError:
+        return None
 
 
 def _calibrated(fitted: Calibrator, logits: np.ndarray) -> np.ndarray:
