@@ -269,6 +269,13 @@ def test_a_real_report_fits_on_a_few_pages():
     assert page.count("<tr") > 1000
 
 
+def test_latex_rules_are_under_titles():
+    row = Row(("a",), (Entry("1"), Entry("2"), Entry("3")))
+    table = Table("t", "T", ("m",), ("n", "p", "q"), (row,), groups=(("", 1), ("G", 2)))
+    assert re.findall(r"\\cmidrule\(lr\)\{(.*?)\}", latex_table(table)) == ["3-4"]
+    assert table.full_heads == ("n", "G p", "G q")
+
+
 def test_latex_is_balanced(pilot, varied):
     for table in (*pilot.tables, *build_study(varied).tables):
         text = latex_table(table)

@@ -92,8 +92,8 @@ def _candidate(
             continue
         ratio[corpus], f1[corpus] = estimate(ratios), estimate(changes)
         used += [*ours, *base, *best]
-        part = _validation_part(ours, map_)
-        ratios, changes = _ratios(ours, best, map_, part), _changes(ours, base, map_, part)
+        judged, part = _to_judge_by(ours, map_)
+        ratios, changes = _ratios(judged, best, map_, part), _changes(judged, base, map_, part)
         if _known(ratios) and _known(changes) and method in with_enough_seeds(runs):
             valid_ratio[corpus], valid_f1[corpus] = float(np.mean(ratios)), float(np.mean(changes))
             if part == "valid" and map_ != "identity":
@@ -104,10 +104,12 @@ def _candidate(
     )  # fmt: skip
 
 
-def _validation_part(runs: Sequence[Run], map_: str) -> str:
-    """Numbers of sentences that the map was not fitted on, where all runs have them."""
+def _to_judge_by(runs: Sequence[Run], map_: str) -> tuple[Sequence[Run], str]:
+    """The runs with numbers of sentences that the map was not fitted on, where two or all have."""
     crossed = Measure("apcr", map_, "cross_validated")
-    return "valid" if any(math.isnan(crossed.of(run)) for run in runs) else "cross_validated"
+    found = [run for run in runs if not math.isnan(crossed.of(run))]
+    enough = len({run.seed for run in found}) >= min(2, len({run.seed for run in runs}))
+    return (found, "cross_validated") if enough else (runs, "valid")
 
 
 def _ratios(ours: Sequence[Run], best: Sequence[Run], map_: str, part: str = "test") -> list[float]:

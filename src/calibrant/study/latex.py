@@ -57,14 +57,14 @@ def latex_table(table: Table) -> str:
 
 
 def _groups(table: Table) -> list[str]:
-    """Titles over several columns, with a rule under each."""
+    """Titles over several columns, with a rule under each that says something."""
     if not table.groups:
         return []
     start, rules = len(table.label_heads) + 1, []
     cells = [""] * len(table.label_heads)
     for title, span in table.groups:
         cells.append(rf"\multicolumn{{{span}}}{{c}}{{{_text(title)}}}")
-        rules.append(rf"\cmidrule(lr){{{start}-{start + span - 1}}}")
+        rules += [rf"\cmidrule(lr){{{start}-{start + span - 1}}}"] if title else []
         start += span
     return [_line(cells), " ".join(rules)]
 

@@ -8,7 +8,7 @@ from calibrant.report.numbers import counted
 from calibrant.study.claims import Claim, told_claims
 from calibrant.study.runs import Run, cells, main_by_corpus, method_order
 from calibrant.study.settings import told_by_corpus
-from calibrant.study.target_table import Target, told_choice
+from calibrant.study.target_table import Target, told_choice, told_reach
 
 __all__ = ["summarize", "told_settings"]
 
@@ -27,7 +27,7 @@ def summarize(
     said += [settings] if settings else []
     said += told_claims(claims, baseline)
     if target is not None:
-        said.append(told_choice(target))
+        said += [told_choice(target), told_reach(target)]
     if missing:
         said.append(f"Missing: {counted(len(missing), 'thing')}, listed below.")
     return said

@@ -18,10 +18,11 @@ from calibrant.study.measures import Measure
 from calibrant.study.table import Entry, Row, Table, as_entry, number_entry
 from calibrant.study.units import Units
 
-__all__ = ["Target", "target_of", "target_table", "told_choice"]
+__all__ = ["Target", "target_of", "target_table", "told_choice", "told_reach"]
 
 _MULTIPLE = 3.0  # What a recipe to recommend should reach on every corpus.
 _MOST = 20  # Rows that are shown at first.
+_NAMED = 4  # Recipes that a sentence names.
 
 
 class Target(NamedTuple):
@@ -58,6 +59,18 @@ def told_choice(target: Target) -> str:
         f"with {chosen.map}. On test it reaches the target (APCR × 3, F1 at most 0.5 points below "
         f"{target.baseline}) on {_reached(chosen, target.corpora)} of {len(target.corpora)}: "
         f"{there}."
+    )
+
+
+def told_reach(target: Target) -> str:
+    """How far any recipe comes on test, which no one could know beforehand, in a sentence."""
+    most = max(_reached(candidate, target.corpora) for candidate in target.candidates)
+    best = [c for c in target.candidates if _reached(c, target.corpora) == most]
+    names = [f"{c.method} with {c.map}" for c in best[:_NAMED]]
+    names += [f"{len(best) - _NAMED} more"] if len(best) > _NAMED else []
+    return (
+        f"In hindsight, of {len(target.candidates)} recipes the target is reached on at most "
+        f"{most} of {len(target.corpora)}" + (f": by {', '.join(names)}." if most else ".")
     )
 
 
