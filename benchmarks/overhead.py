@@ -7,9 +7,9 @@ Random weights and tokens: only the time counts. A step is forward, loss, backwa
 the method does of its own (γ-Net's outer step with its held-out batch included). Each measurement
 of a method stands between two of the baseline, and the overhead is the median over rounds of its
 time divided by theirs, so a machine that slows down or speeds up slows both. On a CPU that other
-programs use too, ``--clock process`` counts the time that the step itself was running. On the GPU the
-batch is large enough to fill it: with 32 sentences an H200 waits for launches three quarters of the
-time, and a method is charged for every small kernel (``overhead_graph.py`` captures the step).
+programs use too, ``--clock process`` counts the time that the step itself was running. On the GPU
+the batch is large enough to fill it: with 32 sentences an H200 waits for launches three quarters of
+the time, and a method is charged for every small kernel (``overhead_graph.py`` captures the step).
 """
 
 from __future__ import annotations
