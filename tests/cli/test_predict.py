@@ -10,7 +10,7 @@ import pytest
 import calibrant
 from calibrant.cli import main
 from calibrant.errors import InputError
-from calibrant.predictions import Predictions, softmax
+from calibrant.predictions import Predictions
 from calibrant.tasks.pieces import encode
 from calibrant.tasks.sentences import Sentence
 from calibrant.training.prediction import predict_words
@@ -58,7 +58,7 @@ def test_confidences_are_those_of_the_calibrated_model(predictor):
     words = tuple(text.split())
     pieces = encode([Sentence(words, ("O",) * 7)], predictor.labels, predictor.tokenizer)
     raw = predict_words(predictor.model, pieces, predictor.labels, padding=0)
-    expected = softmax(raw.scores / predictor.calibrator.temperature_).max(axis=1)
+    expected = predictor.calibrator.transform(raw).probabilities().max(axis=1)
     for entity in predictor.predict(text)[0].entities:
         for token in entity.tokens:
             word = words.index(token.text)
@@ -141,19 +141,39 @@ def test_files_and_standard_input(trained, tmp_path, capsys, monkeypatch):
     assert main(["predict", run, str(tmp_path / "in.txt"), "--json"]) == 0
     printed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [row["entities"] for row in printed] == [row["entities"] for row in rows]
-    monkeypatch.setattr("sys.stdin", io.StringIO("\n".join(TEXTS)))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO("\n".join(TEXTS).encode())))
     assert main(["predict", run, "--json", "--target-risk", "0.5"]) == 0
     captured = capsys.readouterr()
     assert len(captured.out.splitlines()) == len(TEXTS)
     assert "risk" in captured.err or "at most" in captured.err
 
 
+def test_a_mark_of_the_byte_order_and_blank_lines_are_no_texts(trained, tmp_path, capsys):
+    run = str(trained[0])
+    (tmp_path / "in.txt").write_text(TEXTS[2] + "\n", encoding="utf-8-sig")
+    line = json.dumps({"text": TEXTS[2]})
+    (tmp_path / "in.jsonl").write_text(f"{line}\n\n{line}\n\n", encoding="utf-8-sig")
+    assert main(["predict", run, str(tmp_path / "in.txt"), "--json"]) == 0
+    (row,) = map(json.loads, capsys.readouterr().out.splitlines())
+    assert row["text"] == TEXTS[2]
+    assert main(["predict", run, str(tmp_path / "in.jsonl"), "--json"]) == 0
+    assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == [row, row]
+
+
 def test_bad_input_is_one_line(trained, tmp_path, capsys):
     run = str(trained[0])
     (tmp_path / "latin.txt").write_bytes(b"ok\n\xe9t\xe9\n")
     (tmp_path / "no.jsonl").write_text('{"text": "a"}\n{"txt": 1}\n')
+    (tmp_path / "table.csv").write_text("text\na\n")
     cases = [
         ([run, "none.txt"], "There is no file none.txt"),
+        ([run, "none.csv"], "There is no file none.csv"),
+        ([run, str(tmp_path / "table.csv")], "expected a .txt file with a text on each line"),
+        (
+            [run, str(tmp_path / "latin.txt"), "-o", str(tmp_path / "latin.txt"), "--overwrite"],
+            "not written over itself",
+        ),
+        ([run, "a", "--device", "cuda:99"], "Device 'cuda:99' cannot be used"),
         (
             [run, str(tmp_path / "latin.txt"), "-o", str(tmp_path / "o.jsonl")],
             "line 2 is not UTF-8",

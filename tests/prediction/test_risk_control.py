@@ -48,7 +48,7 @@ def test_by_hand():
     enough = guaranteed_threshold(np.full(92, 0.99), np.ones(92, bool), 0.05)
     assert enough.threshold == 0.0
     assert enough.accepted == 92
-    assert "at most 5.0%" in str(enough)
+    assert "at most 5%" in str(enough)
 
 
 def plainly(confidence, correct, target, level):

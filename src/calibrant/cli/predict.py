@@ -6,7 +6,7 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import tee
 from pathlib import Path
@@ -21,6 +21,8 @@ __all__ = ["add_parser", "run"]
 
 _COLORS = (36, 33, 35, 32, 34, 31)  # One per entity type, in turn.
 _FILES = (".txt", ".jsonl")
+# What is no text by lines, and would be read as if it were.
+_OTHER_FILES = (".csv", ".tsv", ".json", ".parquet", ".conll", ".gz", ".zip", ".pdf", ".docx")
 _ROW = dict[str, Any]
 
 
@@ -88,7 +90,8 @@ def run(args: argparse.Namespace) -> int:
     from calibrant.prediction.loading import load
 
     if args.output is not None:
-        check_writable(args.output, overwrite=args.overwrite)
+        inputs = [path for path in [_file(args.input)] if path is not None]
+        check_writable(args.output, overwrite=args.overwrite, inputs=inputs)
     rows, total = _rows(args.input)
     predictor = load(args.model, args.device)
     if args.target_risk is not None:
@@ -129,26 +132,42 @@ def _predicted(
 def _rows(given: str | None) -> tuple[Iterator[_ROW], int | None]:
     """The texts, each with what else its line holds, and their number where it is known."""
     if given is None or given == "-":
-        return ({"text": line.rstrip("\r\n")} for line in sys.stdin), None
-    path = Path(given)
-    if len(given) < 4096 and "\n" not in given and path.is_file():
-        with path.open("rb") as file:
-            total = sum(1 for _ in file)
-        return _file_rows(path), total
-    if path.suffix in _FILES and " " not in given:
-        raise InputError(f"There is no file {given}.")
-    return iter([{"text": given}]), 1
+        return _parsed_rows(sys.stdin.buffer, "standard input", json_lines=False), None
+    path = _file(given)
+    if path is None:
+        if Path(given).suffix.lower() in (*_FILES, *_OTHER_FILES) and " " not in given:
+            raise InputError(f"There is no file {given}.")
+        return iter([{"text": given}]), 1
+    if path.suffix.lower() in _OTHER_FILES:
+        raise InputError(f"{path}: expected a .txt file with a text on each line, or .jsonl.")
+    with path.open("rb") as file:
+        total = sum(1 for _ in file)
+    return _file_rows(path), total
+
+
+def _file(given: str | None) -> Path | None:
+    """The file that is meant, where it is one and not the text itself."""
+    named = given is not None and len(given) < 4096 and "\n" not in given and "\0" not in given
+    return path if named and (path := Path(str(given))).is_file() else None
 
 
 def _file_rows(path: Path) -> Iterator[_ROW]:
     with path.open("rb") as file:
-        for number, raw in enumerate(file, start=1):
-            where = f"{path}, line {number}"
-            try:
-                line = raw.decode("utf-8").rstrip("\r\n")
-            except UnicodeDecodeError:
-                raise InputError(f"{where} is not UTF-8; convert it with 'iconv'.") from None
-            yield _parsed(line, where) if path.suffix == ".jsonl" else {"text": line}
+        yield from _parsed_rows(file, str(path), json_lines=path.suffix.lower() == ".jsonl")
+
+
+def _parsed_rows(file: Iterable[bytes], name: str, *, json_lines: bool) -> Iterator[_ROW]:
+    """One row per line; blank lines of jsonl are none, those of plain text are empty texts."""
+    for number, raw in enumerate(file, start=1):
+        where = f"{name}, line {number}"
+        try:
+            line = raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
+        except UnicodeDecodeError:
+            raise InputError(f"{where} is not UTF-8; convert it with 'iconv'.") from None
+        if not json_lines:
+            yield {"text": line}
+        elif line.strip():
+            yield _parsed(line, where)
 
 
 def _parsed(line: str, where: str) -> _ROW:

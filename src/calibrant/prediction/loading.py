@@ -28,17 +28,27 @@ def load(run: str | Path, device: str | None = None) -> Predictor:
 
     folder = Path(run)
     recipe = _recipe(folder)
+    device = _usable(torch, device or ("cuda" if torch.cuda.is_available() else "cpu"))
     model, tokenizer = load_model(folder / "model")
     maps = folder / "calibrator.json", folder / "temperature.json"  # The first version had one.
     split = next(p for p in (folder / "valid.parquet", folder / "valid.npz") if p.exists())
     return Predictor(
-        model.to(device or ("cuda" if torch.cuda.is_available() else "cpu")),
+        model.to(device),
         tokenizer,
         json.loads((folder / "labels.json").read_text()),
         load_calibrator(next(path for path in maps if path.exists())),
         Predictions.read(split),
         recipe["max_length"],
     )
+
+
+def _usable(torch: Any, device: str) -> str:
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        said = str(error).splitlines()[0]
+        raise InputError(f"Device '{device}' cannot be used: {said}") from None
+    return device
 
 
 def _recipe(folder: Path) -> dict[str, Any]:

@@ -50,17 +50,17 @@ class Guarantee:
     upper: float
 
     def __str__(self) -> str:
+        target, level = f"{100 * self.target:g}%", f"{100 * self.level:g}%"
         if self.threshold > 1:
             return (
-                f"No threshold keeps the risk at {self.target:.1%} with confidence "
-                f"{self.level:.0%}, judged by {self.entities:,} validation entities: nothing is "
-                "accepted."
+                f"No threshold keeps the risk at {target} with confidence {level}, judged by "
+                f"{self.entities:,} validation entities: nothing is accepted."
             )
         return (
-            f"Accepted from confidence {self.threshold:.4f} on: with probability {self.level:.0%} "
-            f"at most {self.target:.1%} of such entities are wrong, if texts are like the "
-            f"validation split's. There it accepts {self.accepted:,} of {self.entities:,}, of "
-            f"which {self.wrong:,} are wrong."
+            f"Accepted from confidence {self.threshold:.4f} on: with probability {level} "
+            f"at most {target} of such entities are wrong, if texts are like the validation "
+            f"split's. There it accepts {self.accepted:,} of {self.entities:,}, of which "
+            f"{self.wrong:,} are wrong."
         )
 
 
