@@ -50,6 +50,9 @@ def test_only_cells_that_share_their_batches_go_together():
     sizes = sorted(len(group) for group in stacks(cells, 10))
     assert sizes == [1, 1, 1, 1, 2]
     assert all(len(group) == 1 for group in stacks(cells, 1))
+    whole_model = {"method": "gamma_net_sece", "method_options": {"look_ahead": "full"}}
+    ahead = [[Recipe(head_width=width, **whole_model)] for width in (8, 16)]
+    assert [len(group) for group in stacks(ahead, 10)] == [1, 1]
     more = [[Recipe(seed=s) for s in (0, 1, 2)], [Recipe(method="focal", seed=s) for s in (0, 2)]]
     parts = [[[r.seed for r in cell] for cell in group] for group in stacks(more, 10)]
     assert parts == [[[0, 2], [0, 2]], [[1]]]

@@ -182,6 +182,16 @@ def test_a_method_learns_from_held_out_windows():
     loop.close()
 
 
+def test_warming_up_may_take_more_steps_than_a_short_run_has():
+    """As a capture does, three for each length; held-out batches are planned for each step."""
+    windows, held = Windows(pieces(), "cpu"), Windows(pieces(12, seed=1), "cpu")
+    schedule = Schedule(epochs=1, batch=40)
+    loop = Loop(Tagger(), create("gamma_net_sece"), windows, schedule, holdout=held)
+    assert len(loop) == 1
+    for _ in range(3):
+        loop._step(loop.order[0])
+
+
 @pytest.mark.parametrize(
     ("method", "schedule", "message"),
     [

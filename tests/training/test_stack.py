@@ -122,6 +122,16 @@ def test_logits_are_those_of_the_trained_models():
     torch.testing.assert_close(made.logits(**inputs)[2], alone.eval()(**inputs).logits)
 
 
+def test_logits_between_two_steps_leave_training_as_it_is():
+    inputs = {"input_ids": torch.arange(12).view(2, 6), "attention_mask": torch.ones(2, 6).long()}
+    undisturbed = train(stack(*parts(dropout=0.5, methods=METHODS[:3])))
+    made = stack(*parts(dropout=0.5, methods=METHODS[:3]))
+    for _ in made.steps():
+        made.logits(**inputs)
+    for number in range(3):
+        assert torch.equal(run_weights(made, number), run_weights(undisturbed, number))
+
+
 def test_a_run_does_not_depend_on_its_neighbours():
     models, methods = parts()
     whole = train(stack(models, methods))
@@ -158,6 +168,9 @@ def test_what_cannot_be_stacked_is_said():
         stack(models[:1], [host])
     with pytest.raises(InputError, match="learns from held-out data"):
         stack(models[:1], [create("gamma_net_sece")])
+    held = Windows(pieces(4), "cpu")
+    with pytest.raises(InputError, match="runs the whole model again"):
+        stack(models[:1], [create("gamma_net_sece", look_ahead="full")], holdout=held)
     other = Tagger(width=6)
     with pytest.raises(InputError, match="alike but for the head"):
         stack([models[0], other], methods[:2])

@@ -137,8 +137,8 @@ class _Trimmed:
 
 
 def _can_stack(recipe: Recipe) -> bool:
-    can = entry_of(recipe.task).stacks and recipe.accumulate == 1
-    return can and is_static(build_method(recipe))
+    can, method = entry_of(recipe.task).stacks, build_method(recipe)
+    return can and recipe.accumulate == 1 and is_static(method) and not method.needs_model
 
 
 def _body(recipe: Recipe) -> str:

@@ -26,6 +26,7 @@ class Around(Method):
         self.has_task = task is not None
         self.task = CrossEntropy() if task is None else task
         self.needs_holdout = self.task.needs_holdout
+        self.needs_model = self.task.needs_model
         if self.task.passes != 1:
             inner, outer = type(self.task).__name__, type(self).__name__
             raise InputError(

@@ -26,6 +26,9 @@ class Method(nn.Module, ABC):
     needs_holdout: bool = False
     """Whether ``outer_step`` wants ``step.holdout``."""
 
+    needs_model: bool = False
+    """Whether ``outer_step`` runs the whole model again: it wants ``step.model`` and inputs."""
+
     on_device: bool = True
     """Whether ``prepare`` and ``outer_step`` leave the host out: a CUDA graph can hold them."""
 

@@ -78,6 +78,7 @@ class MetaRegularization(Method):
         self.gamma_net = GammaNet(clusters, temperature, seed)
         self.learning_rate = learning_rate
         self.look_ahead = look_ahead
+        self.needs_model = look_ahead == "full"
         self.look_ahead_rate = look_ahead_rate
         self._optimizer: torch.optim.Adam | None = None
         self._optimizer_state: dict[str, Any] | None = None

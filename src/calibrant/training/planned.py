@@ -163,7 +163,9 @@ class Planned(ABC):
     def _held_batch(self, holdout: Rows) -> dict[str, Tensor]:
         """The held-out batch of the step whose learning rate was set last."""
         assert self.held_rows is not None
-        rows = self.held_rows.index_select(0, self.done.long().view(1) - 1)[0]
+        # Warming up for a capture may take more steps than a short run has.
+        step = (self.done.long().view(1) - 1).remainder(len(self.held_rows))
+        rows = self.held_rows.index_select(0, step)[0]
         return holdout.batch(rows, holdout.longest)
 
     def _set_learning_rate(self) -> None:

@@ -38,7 +38,8 @@ class Stack(Planned):
     The models are alike but for the head and the numbers in it. Dropout differs between runs. With
     dtype "bfloat16" the encoders train in it throughout, from copies of their float32 weights that
     are made once a step, and the heads in float32; evaluation is in float32.
-    Methods must be static (:func:`~calibrant.training.checkpoint.is_static`).
+    Methods must be static (:func:`~calibrant.training.checkpoint.is_static`), and content with the
+    head: no run has a whole model of its own.
     """
 
     def __init__(
@@ -58,6 +59,8 @@ class Stack(Planned):
         for method in methods:
             if not checkpoint.is_static(method):
                 raise InputError(f"{type(method).__name__} keeps state on the host: use Loop.")
+            if method.needs_model:
+                raise InputError(f"{type(method).__name__} runs the whole model again: use Loop.")
         bodies = [_without_head(model) for model in models]
         self.body = copy.deepcopy(bodies[0]).to(self.device)
         self.stacked, self.buffers = _stacked(bodies, self.device)
@@ -106,11 +109,14 @@ class Stack(Planned):
 
     @torch.no_grad()
     def logits(self, **inputs: Tensor) -> list[Tensor]:
-        """Each run's logits, in evaluation mode."""
+        """Each run's logits, in evaluation mode; between two steps too."""
+        training = self.body.training
         self.train(False)
         with self.on_stream():
             features = self._features(inputs)
-            return [run.evaluate(f) for run, f in zip(self.runs, features, strict=True)]
+            found = [run.evaluate(f) for run, f in zip(self.runs, features, strict=True)]
+        self.train(training)
+        return found
 
     def _features(self, inputs: Mapping[str, Tensor]) -> Sequence[Tensor]:
         def encode(stacked: dict[str, Tensor]) -> Tensor:
