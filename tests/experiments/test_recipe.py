@@ -42,6 +42,12 @@ def test_a_key_is_that_of_the_first_version_until_a_new_setting_is_used():
         ({"learning_rate": 0.0}, "learning_rate is greater than 0"),
         ({"warm_up": 1.0}, "warm_up is a share"),
         ({"batch": 8, "accumulate": 5}, "equal parts"),
+        ({"learning_rate": "5e-5"}, "learning_rate is a number, got '5e-5'"),
+        ({"clip": True}, "clip is a number, got True"),
+        ({"data": 2003}, "data is a text, got 2003"),
+        ({"method_options": ["gamma"]}, "method_options is a table"),
+        ({"task": "image", "compile": "yes"}, "compile is true or false"),
+        ({"task": ["ner"]}, "Unknown task"),
     ],
 )
 def test_bad_settings(content, message):
@@ -60,6 +66,32 @@ def test_grids(tmp_path):
         read_recipes(path)
     path.write_text("[grids]\n")
     with pytest.raises(InputError, match="Did you mean 'grid'"):
+        read_recipes(path)
+
+
+def test_maps_are_one_setting_of_a_grid():
+    names = ["identity", "spline"]
+    assert [r.maps for r in expand_grid({}, [{"maps": names, "seed": [0, 1]}])] == [
+        tuple(names),
+        tuple(names),
+    ]
+    both = expand_grid({}, [{"maps": [names, ["identity"]]}])
+    assert [r.maps for r in both] == [tuple(names), ("identity",)]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("[grid]\nseed = [1]\n", r"each grid as \[\[grid\]\]"),
+        ("[[defaults]]\nseed = 1\n", r"one table \[defaults\]"),
+        ("[[grid]]\nseed = []\n", "seed of a grid has no value"),
+        ("[[grid]]\nvariant = ['focal']\n", "variant of a grid is a list of tables"),
+    ],
+)
+def test_grids_written_otherwise(content, message, tmp_path):
+    path = tmp_path / "grid.toml"
+    path.write_text(content)
+    with pytest.raises(InputError, match=message):
         read_recipes(path)
 
 

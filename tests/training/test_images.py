@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from calibrant.errors import InputError
-from calibrant.experiments.recipe import CHOICES
+from calibrant.experiments.recipe_checks import CHOICES
 from calibrant.methods import create
 from calibrant.tasks.image_classifier import Shape, build_classifier
 from calibrant.training.checkpoint import read_checkpoint, write_checkpoint

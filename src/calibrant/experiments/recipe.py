@@ -5,31 +5,19 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-import math
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from calibrant.calibrators import calibrator_class
 from calibrant.errors import InputError, unknown_name
 from calibrant.experiments.choice import AUTO
-from calibrant.experiments.task import TASKS, entry_of
+from calibrant.experiments.recipe_checks import check_recipe, checked_names
+from calibrant.experiments.task import TASKS
 
 __all__ = ["Recipe", "expand_grid", "read_recipes"]
 
-CHOICES = {
-    "task": tuple(TASKS),
-    "engine": ("lean", "trainer"),
-    "dtype": ("float32", "tf32", "bfloat16", "float16"),
-    "optimizer": ("adamw", "sgd"),
-    "decay": ("linear", "cosine", "step"),
-}
-LEAST = {
-    "head_width": 1, "head_depth": 0, "seed": 0, "epochs": 1, "batch": 1, "max_length": 16,
-    "accumulate": 1, "patience": 0, "image_size": 0,
-}  # fmt: skip
 # Settings that came after the first records: left out of a key where they have their default, so
 # that the records of an older version are still found.
 _LATER = (
@@ -78,52 +66,10 @@ class Recipe:
     image_size: int = 0  # side to which images are brought; 0: they are all of one size already
 
     def __post_init__(self) -> None:
-        for name, known in CHOICES.items():
-            if getattr(self, name) not in known:
-                raise unknown_name(name, str(getattr(self, name)), known)
-        for name, least in LEAST.items():
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise InputError(f"{name} is a whole number from {least} on, got {value!r}.")
-        if not 0 < self.learning_rate < math.inf:
-            raise InputError(f"learning_rate is greater than 0, got {self.learning_rate!r}.")
-        if not 0 <= self.warm_up < 1:
-            raise InputError(f"warm_up is a share of all steps in [0, 1), got {self.warm_up!r}.")
-        if self.batch % self.accumulate:
-            raise InputError(
-                f"A batch of {self.batch} cannot be run in {self.accumulate} equal parts."
-            )
         for name, example in (("shift", "['typos-3', 'wnut17']"), ("maps", "['temperature']")):
             # A list, where it comes from a file.
-            object.__setattr__(self, name, _names(name, getattr(self, name), example))
-        self._check_task()
-        for name in {*self.maps, self.calibrator} - {AUTO}:
-            calibrator_class(name)  # Says so where there is none of that name.
-        self._check_optimizer()
-
-    def _check_optimizer(self) -> None:
-        for name in ("momentum", "clip", "weight_decay"):
-            if not 0 <= getattr(self, name) < math.inf:
-                raise InputError(f"{name} is a number from 0 on, got {getattr(self, name)!r}.")
-        if self.momentum >= 1:
-            raise InputError(f"momentum is below 1, got {self.momentum!r}.")
-        if self.optimizer != "sgd" and self.momentum != Recipe.momentum:
-            raise InputError(f"momentum is a setting of optimizer 'sgd', not '{self.optimizer}'.")
-        if self.engine == "trainer" and (self.optimizer, self.decay) != ("adamw", "linear"):
-            raise InputError("Engine 'trainer' has AdamW with linear decay: leave both out.")
-
-    def _check_task(self) -> None:
-        entry = entry_of(self.task)
-        if self.engine not in entry.engines:
-            raise InputError(
-                f"Task '{self.task}' is trained by engine {' or '.join(entry.engines)}, not by "
-                f"'{self.engine}'."
-            )
-        defaults = {f.name: f.default for f in fields(self)}
-        for other, its in TASKS.items():
-            for name in set(its.own) - set(entry.own):
-                if getattr(self, name) != defaults[name]:
-                    raise InputError(f"{name} is a setting of task '{other}', not '{self.task}'.")
+            object.__setattr__(self, name, checked_names(name, getattr(self, name), example))
+        check_recipe(self)
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Recipe:
@@ -139,7 +85,8 @@ class Recipe:
             if key not in known:
                 raise unknown_name("recipe key", key, known)
         task = content.get("task", cls.task)
-        return cls(**{**TASKS[task].defaults, **content} if task in TASKS else content)
+        known_task = isinstance(task, str) and task in TASKS
+        return cls(**{**TASKS[task].defaults, **content} if known_task else content)
 
     def to_dict(self) -> dict[str, Any]:
         """Every key, defaults included."""
@@ -174,7 +121,10 @@ def read_recipes(path: str | Path) -> list[Recipe]:
     for key in content:
         if key not in ("defaults", "grid", "title"):
             raise unknown_name("table", key, ("defaults", "grid", "title"))
-    return expand_grid(content.get("defaults", {}), content.get("grid", [{}]))
+    defaults, grids = content.get("defaults", {}), content.get("grid", [{}])
+    if not isinstance(defaults, dict) or not isinstance(grids, list):
+        raise InputError(f"{path}: expected one table [defaults], and each grid as [[grid]].")
+    return expand_grid(defaults, grids)
 
 
 def expand_grid(defaults: Mapping[str, Any], grids: list[Mapping[str, Any]]) -> list[Recipe]:
@@ -205,21 +155,19 @@ def expand_grid(defaults: Mapping[str, Any], grids: list[Mapping[str, Any]]) -> 
 def _choices(key: str, values: Any) -> list[Any]:
     if not isinstance(values, list):
         return [values]
-    several = key != "shift" or any(isinstance(value, list) for value in values)
-    return values if several else [values]
-
-
-def _names(key: str, names: Any, example: str) -> tuple[str, ...]:
-    listed = isinstance(names, (list, tuple))
-    if not listed or not all(isinstance(name, str) and name for name in names):
-        raise InputError(f"{key} is a list of names, such as {example}, got {names!r}.")
-    if len(set(names)) < len(names):
-        raise InputError(f"{key} names something twice: {', '.join(names)}.")
-    return tuple(names)
+    if key in ("shift", "maps") and not any(isinstance(value, list) for value in values):
+        return [values]
+    if not values:
+        raise InputError(f"{key} of a grid has no value: leave it out, or give it one.")
+    return values
 
 
 def _setting(key: str, value: Any) -> dict[str, Any]:
-    return dict(value) if key == "variant" else {key: value}
+    if key != "variant":
+        return {key: value}
+    if not isinstance(value, Mapping):
+        raise InputError(f"variant of a grid is a list of tables of settings, got {value!r}.")
+    return dict(value)
 
 
 def _toml(path: Path) -> dict[str, Any]:

@@ -1,0 +1,106 @@
+"""What the settings of a recipe may be: each by itself, and what goes together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+from calibrant.calibrators import calibrator_class
+from calibrant.errors import InputError, unknown_name
+from calibrant.experiments.choice import AUTO
+from calibrant.experiments.task import TASKS, entry_of
+
+if TYPE_CHECKING:
+    from calibrant.experiments.recipe import Recipe
+
+__all__ = ["CHOICES", "LEAST", "check_recipe", "checked_names"]
+
+CHOICES = {
+    "task": tuple(TASKS),
+    "engine": ("lean", "trainer"),
+    "dtype": ("float32", "tf32", "bfloat16", "float16"),
+    "optimizer": ("adamw", "sgd"),
+    "decay": ("linear", "cosine", "step"),
+}
+LEAST = {
+    "head_width": 1, "head_depth": 0, "seed": 0, "epochs": 1, "batch": 1, "max_length": 16,
+    "accumulate": 1, "patience": 0, "image_size": 0,
+}  # fmt: skip
+_TEXTS = ("data", "model", "method", "head_activation", "augment", "calibrator")
+_NUMBERS = ("learning_rate", "weight_decay", "warm_up", "momentum", "clip")
+
+
+def check_recipe(recipe: Recipe) -> None:
+    """Raise an error that says which setting is wrong, and what it may be."""
+    _check_kinds(recipe)
+    if not 0 < recipe.learning_rate < math.inf:
+        raise InputError(f"learning_rate is greater than 0, got {recipe.learning_rate!r}.")
+    if not 0 <= recipe.warm_up < 1:
+        raise InputError(f"warm_up is a share of all steps in [0, 1), got {recipe.warm_up!r}.")
+    if recipe.batch % recipe.accumulate:
+        raise InputError(
+            f"A batch of {recipe.batch} cannot be run in {recipe.accumulate} equal parts."
+        )
+    _check_task(recipe)
+    for name in {*recipe.maps, recipe.calibrator} - {AUTO}:
+        calibrator_class(name)  # Says so where there is none of that name.
+    _check_optimizer(recipe)
+
+
+def checked_names(key: str, names: Any, example: str) -> tuple[str, ...]:
+    """The names of a list, as it comes from a file."""
+    listed = isinstance(names, (list, tuple))
+    if not listed or not all(isinstance(name, str) and name for name in names):
+        raise InputError(f"{key} is a list of names, such as {example}, got {names!r}.")
+    if len(set(names)) < len(names):
+        raise InputError(f"{key} names something twice: {', '.join(names)}.")
+    return tuple(names)
+
+
+def _check_kinds(recipe: Recipe) -> None:
+    """A text where one belongs, and a number where a number does: a file may hold anything."""
+    for name, known in CHOICES.items():
+        if getattr(recipe, name) not in known:
+            raise unknown_name(name, str(getattr(recipe, name)), known)
+    for name, least in LEAST.items():
+        value = getattr(recipe, name)
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            raise InputError(f"{name} is a whole number from {least} on, got {value!r}.")
+    for names, kind, words in (
+        (_TEXTS, str, "a text"),
+        (_NUMBERS, (int, float), "a number"),
+        (("compile",), bool, "true or false"),
+        (("method_options",), Mapping, "a table, such as {gamma = 3}"),
+    ):
+        for name in names:
+            value = getattr(recipe, name)
+            if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+                raise InputError(f"{name} is {words}, got {value!r}.")
+
+
+def _check_task(recipe: Recipe) -> None:
+    entry = entry_of(recipe.task)
+    if recipe.engine not in entry.engines:
+        raise InputError(
+            f"Task '{recipe.task}' is trained by engine {' or '.join(entry.engines)}, not by "
+            f"'{recipe.engine}'."
+        )
+    defaults = {field.name: field.default for field in fields(recipe)}
+    for other, its in TASKS.items():
+        for name in set(its.own) - set(entry.own):
+            if getattr(recipe, name) != defaults[name]:
+                raise InputError(f"{name} is a setting of task '{other}', not '{recipe.task}'.")
+
+
+def _check_optimizer(recipe: Recipe) -> None:
+    for name in ("momentum", "clip", "weight_decay"):
+        if not 0 <= getattr(recipe, name) < math.inf:
+            raise InputError(f"{name} is a number from 0 on, got {getattr(recipe, name)!r}.")
+    if recipe.momentum >= 1:
+        raise InputError(f"momentum is below 1, got {recipe.momentum!r}.")
+    if recipe.optimizer != "sgd" and recipe.momentum != type(recipe).momentum:
+        raise InputError(f"momentum is a setting of optimizer 'sgd', not '{recipe.optimizer}'.")
+    if recipe.engine == "trainer" and (recipe.optimizer, recipe.decay) != ("adamw", "linear"):
+        raise InputError("Engine 'trainer' has AdamW with linear decay: leave both out.")
