@@ -55,7 +55,7 @@ def test_a_run_holds_all_that_it_promises(lean):
     names = {path.name for path in folder.iterdir() if path.name != ".lock"}
     assert names == {
         "recipe.json", "model", "labels.json", "valid.parquet", "test.parquet", "temperature.json",
-        "metrics.json", "report.html", "log.jsonl",
+        "calibrator.json", "metrics.json", "report.html", "log.jsonl",
     }  # fmt: skip
     assert json.loads((folder / "recipe.json").read_text()) == record.recipe.to_dict()
     rows = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -13,6 +13,7 @@ from calibrant.errors import InputError
 from calibrant.experiments.finishing import finish
 from calibrant.experiments.history import History
 from calibrant.experiments.lean_engine import train_lean
+from calibrant.experiments.limits import one_line_for_what_runs_out
 from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.record import Record, read_record
 from calibrant.experiments.run_folder import RunFolder
@@ -64,7 +65,7 @@ def train(
     shift = task.shifted(recipe, data, directory)  # Now, and not after hours of training.
     model = task.build_model(recipe, data)
     with (
-        _one_line_for_memory(recipe),
+        one_line_for_what_runs_out(recipe, run.path),
         run.begun(recipe) if _first_process() else contextlib.nullcontext(),
         telling(
             recipe.epochs, run.path, tensorboard=tensorboard, say=say, shown=_first_process()
@@ -113,20 +114,3 @@ def _check_settings(save_every: float, bootstrap: int) -> None:
 
 def _first_process() -> bool:
     return int(os.environ.get("RANK", "0")) == 0
-
-
-@contextlib.contextmanager
-def _one_line_for_memory(recipe: Recipe) -> Iterator[None]:
-    """Say what to do when memory runs out."""
-    try:
-        yield
-    except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
-        said = str(error)
-        telling_words = ("out of memory", "not enough memory", "can't allocate memory")
-        if isinstance(error, RuntimeError) and not any(w in said.lower() for w in telling_words):
-            raise
-        raise InputError(
-            f"Out of memory with a batch of {recipe.batch} in {recipe.accumulate} part(s): run it "
-            f"in more parts (--accumulate {2 * recipe.accumulate}), which gives the same result, "
-            "or take a smaller --batch."
-        ) from None

@@ -37,8 +37,9 @@ __all__ = [
 
 def write_checkpoint(path: Path, content: Mapping[str, Any]) -> None:
     """Replace the checkpoint at ``path``; whoever is killed meanwhile leaves the one before."""
-    with new_file(path, overwrite=True) as unfinished:
-        torch.save(dict(content), unfinished)
+    # Through a file of Python's, which says why it cannot be written; torch's own does not.
+    with new_file(path, overwrite=True) as unfinished, unfinished.open("wb") as file:
+        torch.save(dict(content), file)
 
 
 def read_checkpoint(path: Path, device: str | torch.device = "cpu") -> dict[str, Any] | None:

@@ -1,0 +1,58 @@
+"""Memory or disk that runs out is told in one line; other errors stay what they are."""
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+import torch
+
+from calibrant.errors import InputError
+from calibrant.experiments.limits import one_line_for_what_runs_out
+from calibrant.experiments.recipe import Recipe
+from calibrant.training.checkpoint import write_checkpoint
+
+FULL = OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (MemoryError(), r"--accumulate 4\).*smaller --batch"),
+        (torch.OutOfMemoryError("CUDA out of memory."), "Out of memory with a batch of 32"),
+        (RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory"), "batch of 32"),
+        (FULL, "the disk is full. Make room"),
+        (ValueError("Error while serializing: No space left on device (os error 28)"), "disk is"),
+    ],
+)
+def test_what_ran_out_is_named(tmp_path, error, message):
+    with (
+        pytest.raises(InputError, match=message) as caught,
+        one_line_for_what_runs_out(Recipe(accumulate=2), tmp_path),
+    ):
+        raise error
+    assert "\n" not in str(caught.value)
+
+
+def test_the_cause_may_lie_behind_the_error(tmp_path):
+    error = RuntimeError("unexpected pos 64 vs 0")  # As torch tells it.
+    error.__context__ = FULL
+    with pytest.raises(InputError, match="full"), one_line_for_what_runs_out(Recipe(), tmp_path):
+        raise error
+
+
+@pytest.mark.parametrize("error", [RuntimeError("shapes do not match"), KeyError("a"), OSError()])
+def test_other_errors_are_left_alone(tmp_path, error):
+    with pytest.raises(type(error)), one_line_for_what_runs_out(Recipe(), tmp_path):
+        raise error
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_checkpoint_without_room_says_so_and_leaves_nothing(tmp_path):
+    (tmp_path / f".{os.getpid()}.unfinished.checkpoint.pt").symlink_to("/dev/full")
+    with (
+        pytest.raises(InputError, match=r"cannot be written: (the disk is full|No space left)"),
+        one_line_for_what_runs_out(Recipe(), tmp_path),
+    ):
+        write_checkpoint(tmp_path / "checkpoint.pt", {"weights": torch.zeros(100_000)})
+    assert not list(tmp_path.iterdir())
