@@ -1,5 +1,7 @@
 """The numbers of a run: a map is judged on validation as on new data."""
 
+import json
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -9,6 +11,8 @@ from calibrant import Predictions
 from calibrant.calibrators import TopLabelIsotonic
 from calibrant.comparison.cross_validation import make_folds
 from calibrant.experiments.measure import measure_run, measure_tags
+from calibrant.experiments.recipe import Recipe
+from calibrant.experiments.record import Record, read_record
 
 NAMES = ["O", "B-PER", "I-PER"]
 
@@ -38,6 +42,19 @@ def test_cross_validated_is_what_maps_fitted_without_a_sentence_make_of_it():
     # On what it was fitted on, isotonic regression has next to no error: no ground to choose by.
     assert results["isotonic-top-label"]["valid"]["ece"] < found["ece"] / 2
     assert results["identity"]["cross_validated"] == results["identity"]["valid"]
+
+
+def test_an_error_of_zero_leaves_a_record_that_is_json(tmp_path):
+    """APCR = F1² / ECE is infinite then, which JSON has no word for."""
+    groups = {"sentence": np.zeros(3, np.int64), "position": np.arange(3)}
+    sure = Predictions.from_logits(200 * np.eye(3), [0, 1, 2], label_names=NAMES, groups=groups)
+    numbers = measure_tags(sure)
+    assert (numbers["ece"], numbers["apcr"]) == (0, math.inf)
+    path = Record(Recipe(), {"identity": {"test": numbers}}, {}, {}).write(tmp_path)
+    json.loads(path.read_text(), parse_constant=pytest.fail)
+    assert math.isnan(read_record(path).results["identity"]["test"]["apcr"])
+    wrong = Predictions.from_logits(200 * np.eye(3)[[0] * 3], [0] * 3, label_names=NAMES)
+    assert math.isnan(measure_tags(wrong)["apcr"])  # No entity: no F1.
 
 
 def test_the_predictions_of_a_top_label_map_are_those_before_it():

@@ -48,6 +48,8 @@ def test_a_key_is_that_of_the_first_version_until_a_new_setting_is_used():
         ({"method_options": ["gamma"]}, "method_options is a table"),
         ({"task": "image", "compile": "yes"}, "compile is true or false"),
         ({"task": ["ner"]}, "Unknown task"),
+        ({"maps": ["identity", "spline"]}, "add 'temperature'"),
+        ({"maps": []}, "add 'identity'"),
     ],
 )
 def test_bad_settings(content, message):
@@ -70,13 +72,13 @@ def test_grids(tmp_path):
 
 
 def test_maps_are_one_setting_of_a_grid():
-    names = ["identity", "spline"]
+    names = ["identity", "temperature", "spline"]
     assert [r.maps for r in expand_grid({}, [{"maps": names, "seed": [0, 1]}])] == [
         tuple(names),
         tuple(names),
     ]
-    both = expand_grid({}, [{"maps": [names, ["identity"]]}])
-    assert [r.maps for r in both] == [tuple(names), ("identity",)]
+    both = expand_grid({}, [{"maps": [names, names[:2]]}])
+    assert [r.maps for r in both] == [tuple(names), tuple(names[:2])]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ from calibrant.metrics import (
     accumulate,
     accuracy,
     adaptive_ece,
+    apcr,
     aurc,
     auroc,
     brier,
@@ -81,7 +83,9 @@ def measure_tags(p: Predictions) -> dict[str, float]:
         "entity_precision": accuracy(entities),
     }
     numbers.update({name: float(value) for name, value in more.items()})
-    numbers["apcr"] = float(np.divide(np.square(numbers["entity_f1"]), numbers["ece"]))
+    with warnings.catch_warnings():  # Infinite at an ECE of 0: that is a number like another here.
+        warnings.simplefilter("ignore", RuntimeWarning)
+        numbers["apcr"] = apcr(numbers["entity_f1"], numbers["ece"])
     return numbers
 
 

@@ -118,7 +118,7 @@ def circumstances() -> dict[str, Any]:
 
 
 def without_nan(content: Any) -> Any:
-    """The same with null for NaN, which JSON does not know.
+    """The same with null for NaN and infinity, which JSON does not know.
 
     >>> without_nan({"f1": [0.5, float("nan")]})
     {'f1': [0.5, None]}
@@ -127,7 +127,7 @@ def without_nan(content: Any) -> Any:
         return {key: without_nan(value) for key, value in content.items()}
     if isinstance(content, (list, tuple)):
         return [without_nan(value) for value in content]
-    return None if isinstance(content, float) and math.isnan(content) else content
+    return None if isinstance(content, float) and not math.isfinite(content) else content
 
 
 def _with_nan(content: Any) -> Any:
