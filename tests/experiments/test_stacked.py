@@ -88,6 +88,30 @@ def test_out_of_memory_keeps_what_is_done(corpus, tmp_path, monkeypatch):
     assert len(list(read_records(tmp_path))) == 1
 
 
+def test_what_a_cell_fails_at_leaves_the_records_of_others(corpus, tmp_path):
+    found, missing = (recipes(data, epochs=1)[0] for data in (corpus, tmp_path / "nowhere"))
+    running = run_grid([found, missing], tmp_path / "runs", device="cpu", workers=1)
+    with pytest.raises(InputError, match="nowhere"):
+        list(running)
+    assert [record.recipe for record in read_records(tmp_path / "runs")] == [found]
+
+
+@pytest.mark.parametrize("stack", [1, 4])
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"method": "focal", "method_options": {"gamma": "three"}}, "gamma='three'"),
+        ({"patience": 2}, "leave engine and patience out"),
+    ],
+)
+def test_what_cannot_be_run_is_said_before_anything_is(corpus, tmp_path, stack, wrong, message):
+    wanted = recipes(corpus)[:3]
+    wanted[-1] = Recipe.from_dict({**wanted[-1].to_dict(), **wrong})
+    with pytest.raises(InputError, match=message):
+        next(run_grid(wanted, tmp_path, device="cpu", workers=1, stack=stack))
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_size_below_one_is_an_error(corpus, tmp_path):
     with pytest.raises(InputError, match="stack is a whole number from 1 on"):
         list(run_grid(recipes(corpus), tmp_path, device="cpu", stack=0))

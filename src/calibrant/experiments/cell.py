@@ -13,7 +13,6 @@ from calibrant.errors import InputError
 from calibrant.experiments.preparation import build_method, schedule_of
 from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.task import task_of
-from calibrant.experiments.trial import try_method
 from calibrant.predictions import Predictions
 from calibrant.training.loop import Loop
 
@@ -41,8 +40,6 @@ def run_cell(
     The caller takes turns between cells, so their streams share the device.
     """
     first = recipes[0]
-    check_cell(first)
-    try_method(first)
     task = task_of(first.task)
     data = task.prepare(first, directory)
     others = task.shifted(first, data, directory)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from calibrant.errors import CalibrantError, InputError
-from calibrant.experiments.grid import cells_of, record_of, take_turns
+from calibrant.experiments.grid import cells_of, check_grid, record_of, take_turns
 from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.record import Record, circumstances
 from calibrant.experiments.stacked import stacks
@@ -57,6 +57,7 @@ def run_on_ray(
             raise InputError(f"{name} is a whole number from 1 on, got {value}.")
     folder = make_folder(folder)
     left = [recipe for recipe in recipes if not (folder / f"{recipe.key}.json").exists()]
+    check_grid(left)
     with _connected(ray, address, jobs):
         gpus = device != "cpu" and any(_resource(node, "GPU") for node in _nodes(ray))
         units = _units(left, stack or (10 if gpus else 1))

@@ -12,15 +12,16 @@ from pathlib import Path
 import torch
 
 from calibrant.errors import InputError
-from calibrant.experiments.cell import Outcome, run_cell
+from calibrant.experiments.cell import Outcome, check_cell, run_cell
 from calibrant.experiments.child_process import follow_parent
 from calibrant.experiments.measure import measure_run
 from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.record import Record, circumstances
 from calibrant.experiments.stacked import run_stack, stacks
 from calibrant.experiments.task import entry_of
+from calibrant.experiments.trial import try_method
 
-__all__ = ["cells_of", "record_of", "run_grid", "take_turns"]
+__all__ = ["cells_of", "check_grid", "record_of", "run_grid", "take_turns"]
 
 
 def run_grid(
@@ -47,6 +48,7 @@ def run_grid(
     except OSError as error:
         raise InputError(f"{folder} cannot be made: {error.strerror}.") from None
     waiting = [r for r in recipes if not (folder / f"{r.key}.json").exists()]
+    check_grid(waiting)
     where = device or _device()
     together = list(stacks(list(cells_of(waiting)), stack or (10 if where == "cuda" else 1)))
     about = circumstances()
@@ -54,22 +56,32 @@ def run_grid(
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(workers, mp_context=context, initializer=follow_parent) as pool:
         measuring: list[Future[Record]] = []
-        full: InputError | None = None
+        failure: Exception | None = None
         try:
             for outcome in take_turns(together, jobs, directory, where):
                 measuring.append(pool.submit(record_of, outcome, about))
                 done = [future for future in measuring if future.done()]
                 measuring = [future for future in measuring if not future.done()]
                 yield from (future.result().write(folder) for future in done)
-        except torch.OutOfMemoryError:  # What is trained is kept.
+        except torch.OutOfMemoryError:
             size = max(len(cells) for cells in together)
-            full = InputError(
+            failure = InputError(
                 f"Out of memory with {jobs} job(s) of up to {size} runs each: take fewer (--jobs, "
                 "--stack) and run the same command again; it goes on from here."
             )
+        except Exception as error:  # Whatever ends one cell, what others have trained is kept.
+            failure = error
         yield from (future.result().write(folder) for future in measuring)
-        if full is not None:
-            raise full
+        if failure is not None:
+            raise failure
+
+
+def check_grid(recipes: Sequence[Recipe]) -> None:
+    """Raise an error for what cannot be run, before anything is."""
+    for recipe in recipes:
+        check_cell(recipe)
+    for recipe in {(r.method, str(r.method_options)): r for r in recipes}.values():
+        try_method(recipe)
 
 
 def cells_of(recipes: Sequence[Recipe]) -> Iterator[list[Recipe]]:

@@ -6,7 +6,7 @@ import dataclasses
 import time
 from collections.abc import Iterator, Mapping, Sequence
 
-from calibrant.experiments.cell import Outcome, check_cell
+from calibrant.experiments.cell import Outcome
 from calibrant.experiments.preparation import (
     Prepared,
     build_method,
@@ -65,8 +65,6 @@ def run_stack(
 ) -> Iterator[Outcome | None]:
     """Train one seed of all cells after the other; yields None after each step, then outcomes."""
     first = cells[0][0]
-    for cell in cells:
-        check_cell(cell[0])
     data = _Trimmed(prepare(first, directory), first, directory)
     windows = Windows(data.train, device, data.padding)
     held = None if data.held is None else Windows(data.held, device, data.padding)
