@@ -234,6 +234,14 @@ def test_nothing_is_made_where_nothing_can_be(corpus, tmp_path):
         quietly(recipe(corpus, epochs=1), tmp_path / "file")
 
 
+def test_one_sentence_cannot_be_trained_on_and_held_out(tmp_path):
+    for split in ("train", "dev", "test"):
+        (tmp_path / f"{split}.txt").write_text("Anna B-PER\nlaughs O\n")
+    recipe = Recipe(data=str(tmp_path), model="tiny", method="gamma_net_sece")
+    with pytest.raises(InputError, match="1 training examples are too few to part"):
+        prepare(recipe)
+
+
 def test_a_method_with_held_out_data_trains_on_the_rest(corpus, tmp_path):
     made = recipe(corpus, method="gamma_net_sece", epochs=1)
     data = prepare(made)

@@ -15,7 +15,7 @@ from torch import nn
 
 from calibrant.corruptions import IMAGE, STRENGTHS, parse_corruption
 from calibrant.errors import InputError, unknown_name
-from calibrant.experiments.preparation import HELD_OUT, build_method
+from calibrant.experiments.preparation import build_method
 from calibrant.experiments.recipe import Recipe
 from calibrant.predictions import IGNORED, Predictions
 from calibrant.tasks.image_classifier import (
@@ -25,6 +25,7 @@ from calibrant.tasks.image_classifier import (
     write_classifier,
 )
 from calibrant.tasks.pictures import Pictures, load_pictures
+from calibrant.tasks.splits import carve
 from calibrant.training.class_logits import image_logits
 from calibrant.training.images import Images, parse_augmentation
 
@@ -179,10 +180,9 @@ def _prepare(
     splits = {s: Part(pictures.images[s], pictures.classes[s]) for s in pictures.images}
     train = splits["train"]
     if held:
-        order = np.random.default_rng(_SEED).permutation(len(train.classes))
-        size = max(1, round(HELD_OUT * len(order)))
-        rows = {"held": np.sort(order[:size]), "train": np.sort(order[size:])}
-        splits.update({s: Part(train.images[r], train.classes[r]) for s, r in rows.items()})
+        kept = carve(range(len(train.classes)), _SEED, name)
+        for split, rows in zip(("train", "held"), kept, strict=True):
+            splits[split] = Part(train.images[rows], train.classes[rows])
     mean = train.images.mean((0, 1, 2), dtype=np.float64)
     # A channel that is the same everywhere is left at zero.
     deviation = np.maximum(train.images.std((0, 1, 2), dtype=np.float64), 1e-3)

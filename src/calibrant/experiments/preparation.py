@@ -23,6 +23,7 @@ from calibrant.tasks.ner import NerCorpus, load_corpus
 from calibrant.tasks.pieces import Pieces, encode
 from calibrant.tasks.sentences import Sentence
 from calibrant.tasks.small_encoder import build_small_encoder, build_small_tokenizer
+from calibrant.tasks.splits import carve
 from calibrant.tasks.token_classifier import load_encoder, with_head
 from calibrant.training.prediction import predict_words
 from calibrant.training.schedule import Schedule
@@ -31,7 +32,7 @@ from calibrant.training.windows import Windows
 __all__ = ["TINY", "Prepared", "build_method", "build_model", "prepare", "schedule_of"]
 
 TINY = "tiny"  # A small encoder from scratch, its vocabulary from the training text.
-HELD_OUT = 0.1  # Share of the training sentences for methods that learn from held-out data.
+_SEED = 0  # Of the held-out part: the same in every run.
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,13 +159,10 @@ def _prepare(
         split: getattr(corpus, split) for split in ("train", "dev", "test", "ood")
     }
     if held:
-        order = np.random.default_rng(0).permutation(len(corpus.train))
-        size = max(1, round(HELD_OUT * len(order)))
-        taken = [corpus.train[i] for i in sorted(order[:size].tolist())]
+        parts["train"], taken = carve(corpus.train, _SEED, name)
         # All held-out batches are padded to one length, which the few longest would set.
         longest = np.quantile([len(sentence) for sentence in taken], 0.95)
         parts["held"] = [sentence for sentence in taken if len(sentence) <= longest]
-        parts["train"] = [corpus.train[i] for i in sorted(order[size:].tolist())]
     pieces = {
         split: encode(sentences, corpus.labels, tokenizer, max_length)
         for split, sentences in parts.items()

@@ -15,7 +15,7 @@ from torch import nn
 
 from calibrant.corruptions import IMAGE, STRENGTHS, parse_corruption
 from calibrant.errors import InputError, unknown_name
-from calibrant.experiments.preparation import HELD_OUT, build_method
+from calibrant.experiments.preparation import build_method
 from calibrant.experiments.recipe import Recipe
 from calibrant.metrics.sample import Sample
 from calibrant.metrics.scene import Scene, pixel_predictions
@@ -23,6 +23,7 @@ from calibrant.predictions import IGNORED, Predictions
 from calibrant.tasks.corrupted_scenes import CorruptedScenes
 from calibrant.tasks.segmentation import Pixels, SegmentationTask
 from calibrant.tasks.segmenter import Segmenter, build_segmenter, write_segmenter
+from calibrant.tasks.splits import carve
 from calibrant.training.images import Images
 from calibrant.training.pixel_logits import pixel_logits
 
@@ -185,11 +186,9 @@ def _prepare(
 @functools.lru_cache(maxsize=4)
 def _windows(data: PreparedScenes, device: str) -> tuple[Images, Images | None]:
     images, masks = _stacked(data.task)
-    rows = {"train": np.arange(len(images))}
+    rows: dict[str, list[int]] = {"train": list(range(len(images)))}
     if data.held:
-        order = np.random.default_rng(_SEED).permutation(len(images))
-        size = max(1, round(HELD_OUT * len(order)))
-        rows = {"train": np.sort(order[size:]), "held": np.sort(order[:size])}
+        rows["train"], rows["held"] = carve(rows["train"], _SEED, data.name)
     normal: dict[str, Any] = {"mean": data.task.mean, "deviation": data.task.deviation}
     made = {part: Images(images[r], masks[r], device, **normal) for part, r in rows.items()}
     return made["train"], made.get("held")

@@ -16,7 +16,7 @@ from torch import nn
 
 from calibrant.corruptions import STRENGTHS, TEXT, corrupt_text, parse_corruption
 from calibrant.errors import unknown_name
-from calibrant.experiments.preparation import HELD_OUT, TINY, build_method
+from calibrant.experiments.preparation import TINY, build_method
 from calibrant.experiments.recipe import Recipe
 from calibrant.prediction.model_folder import quiet, write_model
 from calibrant.predictions import IGNORED, Predictions
@@ -24,6 +24,7 @@ from calibrant.tasks.encoded_texts import EncodedTexts, encode_texts
 from calibrant.tasks.encoders import find_encoder, load_tokenizer
 from calibrant.tasks.sequence_classifier import with_sequence_head
 from calibrant.tasks.small_encoder import build_small_encoder, build_small_tokenizer
+from calibrant.tasks.splits import carve
 from calibrant.tasks.text import TextCorpus, load_texts
 from calibrant.tasks.token_classifier import load_encoder
 from calibrant.tasks.words import split_words
@@ -154,11 +155,11 @@ def _prepare(
         tokenizer = load_tokenizer(encoder)
     parts = {s: (list(corpus.texts[s]), list(corpus.classes[s])) for s in corpus.texts}
     if held:
-        order = np.random.default_rng(_SEED).permutation(len(train))
-        size = max(1, round(HELD_OUT * len(order)))
-        rows = {"held": sorted(order[:size].tolist()), "train": sorted(order[size:].tolist())}
         texts, classes = parts["train"]
-        parts.update({s: ([texts[i] for i in r], [classes[i] for i in r]) for s, r in rows.items()})
+        for split, rows in zip(
+            ("train", "held"), carve(range(len(texts)), _SEED, name), strict=True
+        ):
+            parts[split] = [texts[i] for i in rows], [classes[i] for i in rows]
     encoded = {s: encode_texts(*part, tokenizer, max_length) for s, part in parts.items()}
     notes = [
         f"{part.shortened:,} texts of {split} shortened to {max_length} pieces."

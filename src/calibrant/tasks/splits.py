@@ -21,7 +21,7 @@ NAMES = {
     "test": ("test", "testing", "eval"),
     "ood": ("ood", "oos-test"),
 }
-CARVED = 0.1  # Share of the training split that stands in for a missing one.
+CARVED = 0.1  # Share of the training split that stands in for a missing one, or is held out.
 
 
 def split_of(name: str) -> str | None:
