@@ -128,6 +128,8 @@ def _digits() -> list[Example]:
 
 
 def _read_npz(path: Path) -> dict[str, Sequence[Example]]:
+    if not path.is_file():
+        raise InputError(f"There is no file {path}.")
     try:
         with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
             arrays = dict(file)
