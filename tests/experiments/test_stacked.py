@@ -1,5 +1,7 @@
 """A grid of stacks: the same records as cell by cell."""
 
+import shutil
+
 import numpy as np
 import pytest
 import torch
@@ -36,6 +38,21 @@ def test_every_recipe_has_its_record(corpus, tmp_path):
     assert not list(run_grid(wanted, tmp_path, device="cpu", workers=1, stack=4))
     learned = [r.results["identity"]["test"]["entity_f1"] for r in records.values()]
     assert np.mean(learned) > 0.5
+
+
+def test_a_stack_measures_what_a_cell_measures(corpus, tmp_path, monkeypatch):
+    """The out-of-domain part too, and other data whatever it is called."""
+    data = shutil.copytree(corpus, tmp_path / "data")
+    shutil.copy(data / "test.conll", data / "ood.conll")
+    shutil.copytree(corpus, tmp_path / "test")
+    monkeypatch.chdir(tmp_path)
+    wanted = recipes(data, epochs=1, shift=["test"])[:3]
+    kinds = []
+    for stack in (1, 2):
+        list(run_grid(wanted, tmp_path / str(stack), device="cpu", workers=1, stack=stack))
+        records = list(read_records(tmp_path / str(stack)))
+        kinds.append([sorted(record.results["identity"]) for record in records])
+    assert kinds[0] == kinds[1] == 3 * [["cross_validated", "ood", "shift", "test", "valid"]]
 
 
 def test_only_cells_that_share_their_batches_go_together():

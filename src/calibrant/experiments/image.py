@@ -180,8 +180,8 @@ def _prepare(
     splits = {s: Part(pictures.images[s], pictures.classes[s]) for s in pictures.images}
     train = splits["train"]
     if held:
-        kept = carve(range(len(train.classes)), _SEED, name)
-        for split, rows in zip(("train", "held"), kept, strict=True):
+        both = carve(range(len(train.classes)), _SEED, name)
+        for split, rows in zip(("train", "held"), both, strict=True):
             splits[split] = Part(train.images[rows], train.classes[rows])
     mean = train.images.mean((0, 1, 2), dtype=np.float64)
     # A channel that is the same everywhere is left at zero.

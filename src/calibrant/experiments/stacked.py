@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from calibrant.experiments.cell import Outcome
 from calibrant.experiments.preparation import (
@@ -89,10 +89,15 @@ def run_stack(
 def _outcomes(
     stack: Stack, recipes: Sequence[Recipe], data: _Trimmed, seconds: float
 ) -> Iterator[Outcome]:
-    found = {name: _predict(stack, data, part) for name, part in data.evaluated.items()}
+    found, shifted = (
+        {name: _predict(stack, data, part) for name, part in parts.items()}
+        for parts in (data.parts, data.shifted)
+    )
     losses = stack.losses()
     for number, recipe in enumerate(recipes):
-        made = {name: runs[number] for name, runs in found.items()}
+        made, shift = (
+            {name: runs[number] for name, runs in several.items()} for several in (found, shifted)
+        )
         training = {
             "steps": len(stack),
             # Its share: all runs of the stack were trained in the same time.
@@ -101,7 +106,7 @@ def _outcomes(
             "mean_loss": losses[number],
             "notes": list(data.whole.corpus.notes),
         }
-        yield Outcome(recipe, made.pop("valid"), made.pop("test"), training, made)
+        yield Outcome(recipe, made["valid"], made["test"], training, shift, made.get("ood"))
 
 
 def _predict(stack: Stack, data: _Trimmed, part: Pieces) -> list[Predictions]:
@@ -121,17 +126,17 @@ class _Trimmed:
 
     def __init__(self, whole: Prepared, recipe: Recipe, directory: str | None) -> None:
         self.whole = whole
-        parts: Mapping[str, Pieces] = {
-            "valid": whole.dev,
-            "test": whole.test,
-            **shifted_tests(recipe, whole, directory),
-        }
+        shifted = shifted_tests(recipe, whole, directory)
         trained = [whole.train] if whole.held is None else [whole.train, whole.held]
-        self.kept = occurring([*trained, *parts.values()], whole.padding)
+        every = [*trained, *whole.parts.values(), *shifted.values()]
+        self.kept = occurring(every, whole.padding)
         self.padding = int(self.kept.searchsorted(whole.padding))
         self.train = renumber(whole.train, self.kept)
         self.held = None if whole.held is None else renumber(whole.held, self.kept)
-        self.evaluated = {name: renumber(part, self.kept) for name, part in parts.items()}
+        self.parts, self.shifted = (
+            {name: renumber(part, self.kept) for name, part in parts.items()}
+            for parts in (whole.parts, shifted)
+        )
 
 
 def _can_stack(recipe: Recipe) -> bool:
