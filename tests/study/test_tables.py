@@ -334,6 +334,25 @@ def test_without_the_papers_rows_there_is_no_target(make_record):
     assert "target" not in [table.name for table in build_study(records).tables]
 
 
+@pytest.mark.parametrize(
+    "where",
+    [
+        {"focal": ["gum", "wnut17", "conll2003"], "mmce": ["gum", "wnut17", "wikiann-en"]},
+        {"focal": ["gum", "wnut17", "a", "b", "c", "d"], "mmce": ["gum", "wnut17"]},
+    ],
+)
+def test_ranks_are_of_what_methods_share_also_where_none_has_that_alone(make_record, where):
+    records = [
+        make_record(data=data, method=method, seed=seed)
+        for method, corpora in where.items()
+        for data in corpora
+        for seed in (0, 1)
+    ]
+    table = table_of(build_study(records), "ranks")
+    assert [row.labels[0] for row in table.rows[:-1]] == ["focal", "mmce"]
+    assert table.title == "Average rank over 2 corpora"
+
+
 def test_ranks_are_of_what_all_methods_share(make_record):
     records = [
         make_record(data=d, method=m, head_width=w)

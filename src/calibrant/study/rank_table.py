@@ -42,16 +42,20 @@ def rank_over(units: Units, measures: Sequence[Measure]) -> Ranked | None:
 
 
 def _largest(units: Units) -> tuple[list[str], list[str]]:
-    """The methods and corpora with the most cells such that each of them was run on each."""
+    """The methods, two at least, and corpora with the most cells, each run on each."""
     enough = {corpus: with_enough_seeds(runs) for corpus, runs in units.items()}
     methods = methods_of(units)
     where = {m: frozenset(c for c, there in enough.items() if m in there) for m in methods}
-    choices = sorted({found for found in where.values() if len(found) > 1}, key=sorted)
+    choices = set(where.values())
+    for found in where.values():  # What several methods share may be all that none has alone.
+        choices |= {found & other for other in choices}
 
     def cells(corpora: frozenset[str]) -> tuple[int, int]:
-        return len(corpora) * sum(corpora <= found for found in where.values()), len(corpora)
+        together = sum(corpora <= found for found in where.values())
+        return len(corpora) * together if together > 1 else 0, len(corpora)
 
-    best = max(choices, key=cells, default=frozenset())
+    several = sorted((found for found in choices if len(found) > 1), key=sorted)
+    best = max(several, key=cells, default=frozenset())
     return [m for m in methods if best and best <= where[m]], [c for c in units if c in best]
 
 
