@@ -26,7 +26,8 @@ class Candidate:
 
     Those on validation are of sentences that the map was not fitted on, where the records have such
     numbers; ``fitted_there`` are the corpora where they do not. They are missing where too few
-    seeds were run to choose by.
+    seeds were run to choose by. On each part the reference is the best of that part: test has no
+    word in what validation chooses.
     """
 
     method: str
@@ -39,9 +40,9 @@ class Candidate:
     keys: tuple[str, ...]
 
 
-def references_of(units: Units) -> dict[str, str]:
+def references_of(units: Units, part: str = "test") -> dict[str, str]:
     """Corpus → the one of the paper's methods with the highest APCR as trained."""
-    apcr = Measure("apcr")
+    apcr = Measure("apcr", part=part)
     found = {}
     for corpus, runs in units.items():
         means = {
@@ -61,9 +62,9 @@ def candidates_of(units: Units, references: Mapping[str, str], baseline: str) ->
     What has no number on validation for some corpus comes last, and before it what costs too much.
     """
     maps = maps_of([run for runs in units.values() for run in runs])
-    corpora = list(units)
+    corpora, on_validation = list(units), references_of(units, "valid")
     found = [
-        _candidate(units, references, baseline, method, map_)
+        _candidate(units, references, on_validation, baseline, method, map_)
         for method in methods_of(units)
         for map_ in maps
     ]
@@ -77,23 +78,29 @@ def candidates_of(units: Units, references: Mapping[str, str], baseline: str) ->
 
 
 def _candidate(
-    units: Units, references: Mapping[str, str], baseline: str, method: str, map_: str
+    units: Units,
+    references: Mapping[str, str],
+    on_validation: Mapping[str, str],
+    baseline: str,
+    method: str,
+    map_: str,
 ) -> Candidate:
     ratio, f1, valid_ratio, valid_f1 = {}, {}, {}, {}
     used: list[Run] = []
     fitted_there = []
     for corpus, runs in units.items():
-        ours, base, best = (
+        ours, base, best, best_there = (
             [run for run in runs if run.method == name]
-            for name in (method, baseline, references.get(corpus))
+            for name in (method, baseline, references.get(corpus), on_validation.get(corpus))
         )
         ratios, changes = _ratios(ours, best, map_), _changes(ours, base, map_)
         if not (_known(ratios) and _known(changes)):
             continue
         ratio[corpus], f1[corpus] = estimate(ratios), estimate(changes)
-        used += [*ours, *base, *best]
+        used += [*ours, *base, *best, *best_there]
         judged, part = _to_judge_by(ours, map_)
-        ratios, changes = _ratios(judged, best, map_, part), _changes(judged, base, map_, part)
+        ratios = _ratios(judged, best_there, map_, part)
+        changes = _changes(judged, base, map_, part)
         if _known(ratios) and _known(changes) and method in with_enough_seeds(runs):
             valid_ratio[corpus], valid_f1[corpus] = float(np.mean(ratios)), float(np.mean(changes))
             if part == "valid" and map_ != "identity":
