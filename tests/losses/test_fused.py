@@ -196,6 +196,15 @@ def test_the_plan_covers_every_pair(n, rows, columns):
     assert plan.blocks * plan.parts <= max(528, plan.blocks)
 
 
+def test_a_kernel_that_reaches_everywhere_is_left_to_the_other_ways(monkeypatch):
+    """Examples that do not count are put far away, and it would reach there."""
+    monkeypatch.setattr(fused, "serves", lambda *_: True)
+    monkeypatch.setattr(fused, "smooth_gap", None)  # Called, it would raise.
+    confidence, correct = torch.tensor([0.5, 1.0]), torch.tensor([1.0, 0.0])
+    found = smooth_gap(confidence, correct, bandwidth=10 * fused.WIDEST)
+    torch.testing.assert_close(found, torch.tensor(0.25))  # |0.5 − 0.5| and |0.5 − 1|.
+
+
 def test_a_cpu_is_not_served():
     one = torch.ones(3)
     assert not fused.serves("violation", one, one, None)

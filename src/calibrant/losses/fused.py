@@ -44,6 +44,9 @@ The others are not measured there and set as low as these.
 STEEPEST = 1400
 """Largest 1/h of the Laplacian kernel: exp(1 / 2h) must not overflow."""
 
+WIDEST = 100
+"""Largest h of the Gaussian kernel: none may reach where examples that do not count are put."""
+
 Known = tuple[Float[Tensor, ""], Float[Tensor, " n"]]
 """A value and its gradient."""
 

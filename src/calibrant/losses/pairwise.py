@@ -104,8 +104,8 @@ def smooth_gap(
     tensor(0.2500)
     """
     with torch.no_grad():
-        narrow = not bandwidth >= gauss_sums.NARROWEST
-        if not narrow and fused.serves("smooth_gap", confidence, correct, counted):
+        reaches = gauss_sums.NARROWEST <= bandwidth <= fused.WIDEST
+        if reaches and fused.serves("smooth_gap", confidence, correct, counted):
             value, gradient = fused.smooth_gap(confidence, correct, counted, bandwidth)
         else:
             value, gradient = gauss_sums.smooth_gap(
