@@ -10,7 +10,9 @@ import pytest
 from calibrant.errors import InputError
 from calibrant.experiments.history import Epoch, History
 from calibrant.experiments.recipe import Recipe, expand_grid, read_recipes
+from calibrant.experiments.recipe_checks import LONGEST
 from calibrant.experiments.record import Record, read_record
+from calibrant.training import buckets
 
 
 def test_a_key_is_that_of_the_first_version_until_a_new_setting_is_used():
@@ -48,6 +50,7 @@ def test_a_key_is_that_of_the_first_version_until_a_new_setting_is_used():
         ({"method_options": ["gamma"]}, "method_options is a table"),
         ({"task": "image", "compile": "yes"}, "compile is true or false"),
         ({"task": ["ner"]}, "Unknown task"),
+        ({"max_length": 513}, "max_length is at most 512 word pieces, got 513"),
         ({"maps": ["identity", "spline"]}, "add 'temperature'"),
         ({"maps": []}, "add 'identity'"),
     ],
@@ -69,6 +72,10 @@ def test_grids(tmp_path):
     path.write_text("[grids]\n")
     with pytest.raises(InputError, match="Did you mean 'grid'"):
         read_recipes(path)
+
+
+def test_the_longest_window_has_a_bucket():
+    assert buckets.LENGTHS[-1] == LONGEST
 
 
 def test_maps_are_one_setting_of_a_grid():

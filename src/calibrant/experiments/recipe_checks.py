@@ -15,7 +15,7 @@ from calibrant.experiments.task import TASKS, entry_of
 if TYPE_CHECKING:
     from calibrant.experiments.recipe import Recipe
 
-__all__ = ["CHOICES", "LEAST", "check_recipe", "checked_names"]
+__all__ = ["CHOICES", "LEAST", "LONGEST", "check_recipe", "checked_names"]
 
 CHOICES = {
     "task": tuple(TASKS),
@@ -28,6 +28,7 @@ LEAST = {
     "head_width": 1, "head_depth": 0, "seed": 0, "epochs": 1, "batch": 1, "max_length": 16,
     "accumulate": 1, "patience": 0, "image_size": 0,
 }  # fmt: skip
+LONGEST = 512  # Word pieces: the last of the lengths that batches are padded to.
 _TEXTS = ("data", "model", "method", "head_activation", "augment", "calibrator")
 _NUMBERS = ("learning_rate", "weight_decay", "warm_up", "momentum", "clip")
 
@@ -71,6 +72,8 @@ def _check_kinds(recipe: Recipe) -> None:
         value = getattr(recipe, name)
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
             raise InputError(f"{name} is a whole number from {least} on, got {value!r}.")
+    if recipe.max_length > LONGEST:
+        raise InputError(f"max_length is at most {LONGEST} word pieces, got {recipe.max_length}.")
     for names, kind, words in (
         (_TEXTS, str, "a text"),
         (_NUMBERS, (int, float), "a number"),
