@@ -27,7 +27,7 @@ ALLOWED = {
     "training": {"losses", "methods"},
     "corruptions": set(),
     "tasks": {"corruptions", "files", "metrics"},
-    "prediction": {"metrics", "calibrators", "training", "tasks"},
+    "prediction": {"metrics", "calibrators", "comparison", "training", "tasks"},
     "experiments": {
         "metrics",
         "corruptions",

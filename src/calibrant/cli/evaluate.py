@@ -97,10 +97,11 @@ def _print(results: Mapping[str, Any], args: argparse.Namespace) -> None:
         told = {"run": str(args.model), "data": args.data, "results": without_nan(results)}
         print(json.dumps(told))
         return
-    raw, cooled = results["identity"], results["temperature"]
+    chosen = list(results)[-1]
+    raw, mapped = results["identity"], results[chosen]
     columns = [(raw, "entity_f1", "F1"), (raw, "accuracy", "accuracy"), (raw, "ece", "ECE")]
-    columns += [(cooled, "ece", "ECE (T)"), (raw, "nll", "NLL"), (cooled, "nll", "NLL (T)")]
-    columns += [(cooled, "aurc", "AURC (T)"), (cooled, "auroc", "AUROC (T)")]
+    columns += [(mapped, "ece", "ECE (M)"), (raw, "nll", "NLL"), (mapped, "nll", "NLL (M)")]
+    columns += [(mapped, "aurc", "AURC (M)"), (mapped, "auroc", "AUROC (M)")]
     columns = [column for column in columns if column[1] in raw["test"]]
     rows = [
         [name or "as it is", *(_number(part, name, metric) for part, metric, _ in columns)]
@@ -108,7 +109,7 @@ def _print(results: Mapping[str, Any], args: argparse.Namespace) -> None:
     ]
     headers = ["data", *(title for _, _, title in columns)]
     print(render_table(headers, rows, right=range(1, len(headers))))
-    print(f"\n(T): with the temperature {cooled['temperature']:.4f} of the validation split.")
+    print(f"\n(M): with the map of the run, {chosen}, fitted on its validation split.")
     if args.figure is not None:
         print(f"Figure: {args.figure}")
 

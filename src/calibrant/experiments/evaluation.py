@@ -10,6 +10,7 @@ from calibrant.corruptions import STRENGTHS, parse_corruption
 from calibrant.errors import InputError, unknown_name
 from calibrant.experiments.labelled_examples import LABELLED
 from calibrant.experiments.measure import measure_run
+from calibrant.experiments.record import read_record
 from calibrant.experiments.run import default_device
 from calibrant.experiments.run_folder import RunFolder
 from calibrant.experiments.task import entry_of
@@ -32,7 +33,8 @@ def evaluate(
 
     ``data`` is a labelled file, or a corpus by name or folder, of which the test split is taken; by
     default that of the run's own corpus. ``corrupt`` names kinds, at all five strengths, or one
-    strength each (``jpeg-3``). The maps are fitted on the validation split of the run, as always.
+    strength each (``jpeg-3``). The maps, no map, temperature and that of the run, are fitted on its
+    validation split, as always; the last one is that of the run.
     With seed 0 the corruptions are those of a recipe's ``shift``.
     """
     folder = RunFolder(Path(run))
@@ -55,7 +57,12 @@ def evaluate(
             progress(1)
     valid = Predictions.read(folder.predictions("valid"))
     shift = {name: found[name] for name in names}
-    return measure_run(valid, found[None], shift=shift, measure=entry_of(recipe.task).measure)
+    options: dict[str, Any] = {"shift": shift, "measure": entry_of(recipe.task).measure}
+    results = measure_run(valid, found[None], **options)
+    chosen = read_record(folder.metrics).training.get("calibrator", "temperature")
+    if chosen not in results:
+        results.update(measure_run(valid, found[None], (chosen,), **options))
+    return {**{name: results[name] for name in results if name != chosen}, chosen: results[chosen]}
 
 
 def asked_corruptions(names: Sequence[str], kinds: Collection[str]) -> list[str]:

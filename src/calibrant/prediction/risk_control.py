@@ -9,8 +9,9 @@ goes on from each to looser ones while they pass (fixed-sequence testing with se
 with probability 1 − δ no threshold that passed has a risk above the target; the loosest is taken.
 
 It holds for entities that are drawn as the validation ones were, each by itself. Entities of one
-sentence are not quite independent, the temperature is fitted on the same split (one number), and
-texts of another kind are not covered at all.
+sentence are not quite independent, and texts of another kind are not covered at all. The map of the
+confidences is fitted on the same split: each entity is therefore judged with a map that was fitted
+on other sentences, which is nearly, not exactly, the one in use.
 """
 
 from __future__ import annotations
