@@ -84,7 +84,7 @@ def test_a_run_holds_all_that_it_promises(trained):
     names = {path.name for path in folder.iterdir() if path.name != ".lock"}
     assert names == {
         "recipe.json", "model", "labels.json", "valid.parquet", "test.parquet", "temperature.json",
-        "metrics.json", "report.html", "log.jsonl",
+        "calibrator.json", "metrics.json", "report.html", "log.jsonl",
     }  # fmt: skip
     rows = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
     assert [row["epoch"] for row in rows] == [1, 2, 3]
