@@ -1,6 +1,7 @@
 """A grid of stacks: the same records as cell by cell."""
 
 import shutil
+import time
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from calibrant.experiments import grid
 from calibrant.experiments.grid import run_grid
 from calibrant.experiments.preparation import build_model, prepare
 from calibrant.experiments.recipe import Recipe, expand_grid
-from calibrant.experiments.record import read_records
+from calibrant.experiments.record import read_record, read_records
 from calibrant.experiments.stacked import stacks
 from calibrant.experiments.vocabulary import occurring, renumber, trim_embeddings
 from calibrant.training.prediction import predict_words
@@ -87,6 +88,27 @@ def test_trimming_the_vocabulary_changes_no_prediction(corpus):
     padding = int(np.searchsorted(kept, data.padding))
     part = predict_words(model, renumber(data.test, kept), data.labels, padding=padding)
     np.testing.assert_allclose(part.scores, whole.scores, rtol=1e-5, atol=1e-6)
+
+
+def test_a_record_does_not_wait_for_the_next_run(corpus, tmp_path, monkeypatch):
+    """The second cell never ends; the record of the first is there all the same."""
+    real = grid.run_cell
+
+    def endless(cells, *rest):
+        if cells[0].method != "cross_entropy":
+            while True:
+                time.sleep(0.01)
+                yield None
+        yield from real(cells, *rest)
+
+    monkeypatch.setattr(grid, "run_cell", endless)
+    wanted = expand_grid(
+        {"data": str(corpus), "model": "tiny", "epochs": 1, "batch": 8, "dtype": "float32"},
+        [{"method": ["cross_entropy", "focal"]}],
+    )
+    running = run_grid(wanted, tmp_path, device="cpu", workers=1)
+    assert read_record(next(running)).recipe == wanted[0]
+    running.close()
 
 
 def test_out_of_memory_keeps_what_is_done(corpus, tmp_path, monkeypatch):

@@ -75,7 +75,7 @@ def train_unit(
     os.environ.update(settings)
     if Path(place).is_dir():
         os.chdir(place)
-    outcomes = list(take_turns([unit], 1, directory, device))
+    outcomes = [o for o in take_turns([unit], 1, directory, device) if o is not None]
     about = {**circumstances(), "host": socket.gethostname()}
     return [record_of(outcome, about) for outcome in outcomes]
 

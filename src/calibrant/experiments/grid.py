@@ -59,10 +59,11 @@ def run_grid(
         failure: Exception | None = None
         try:
             for outcome in take_turns(together, jobs, directory, where):
-                measuring.append(pool.submit(record_of, outcome, about))
-                done = [future for future in measuring if future.done()]
-                measuring = [future for future in measuring if not future.done()]
-                yield from (future.result().write(folder) for future in done)
+                if outcome is not None:
+                    measuring.append(pool.submit(record_of, outcome, about))
+                for future in [future for future in measuring if future.done()]:
+                    measuring.remove(future)
+                    yield future.result().write(folder)
         except torch.OutOfMemoryError:
             size = max(len(cells) for cells in together)
             failure = InputError(
@@ -97,8 +98,11 @@ def take_turns(
     jobs: int,
     directory: str | None,
     device: str,
-) -> Iterator[Outcome]:
-    """Train groups of cells, ``jobs`` of them side by side; yields outcomes as they come."""
+) -> Iterator[Outcome | None]:
+    """Train groups of cells, ``jobs`` of them side by side; yields outcomes as they come.
+
+    And None after each step, so that whoever waits for something else can look after it.
+    """
     waiting = iter(together)
     running: list[Iterator[Outcome | None]] = []
     while True:
@@ -115,8 +119,7 @@ def take_turns(
             except StopIteration:
                 running.remove(turn)
                 continue
-            if outcome is not None:
-                yield outcome
+            yield outcome
 
 
 def record_of(outcome: Outcome, about: dict[str, object]) -> Record:
