@@ -29,8 +29,9 @@ def choose_calibrator(name: str, valid: Predictions) -> Calibrator:
     >>> rng = np.random.default_rng(0)
     >>> labels = rng.integers(0, 3, 3000)
     >>> logits = 4 * (rng.normal(size=(3000, 3)) + np.eye(3)[labels])  # Four times too large.
-    >>> choose_calibrator("auto", Predictions.from_logits(logits, labels)).name
-    'temperature'
+    >>> valid = Predictions.from_logits(logits, labels)
+    >>> choose_calibrator("auto", valid).name  # Temperature has an ECE of 0.027, this one 0.009.
+    'isotonic-top-label'
     """
     if name == AUTO:
         try:
