@@ -108,8 +108,9 @@ def add_how(group: Any) -> None:
     )
     group.add_argument(
         "--calibrator",
-        help="the post-hoc map that predictions are made with; auto: the one with the least "
-        "cross-validated ECE on the validation split (auto; segmentation temperature)",
+        help="the post-hoc map that predictions are made with; auto: the simplest that "
+        "cross-validation on the validation split cannot tell from perfect, or else the best "
+        "(auto; segmentation temperature)",
     )
     group.add_argument(
         "--patience",
