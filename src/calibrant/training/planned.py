@@ -96,6 +96,7 @@ class Planned(ABC):
     def steps(self) -> Iterator[int]:
         """Queue one optimizer step after another, yielding the number of those queued."""
         self.train()
+        self._follow_default_stream()
         while self.number < len(self.order):
             length = self.order[self.number]
             with self.on_stream():
@@ -124,6 +125,11 @@ class Planned(ABC):
     def on_stream(self) -> contextlib.AbstractContextManager[Any]:
         """What is queued inside runs after the steps queued before it."""
         return contextlib.nullcontext() if self.stream is None else torch.cuda.stream(self.stream)
+
+    def _follow_default_stream(self) -> None:
+        """Weights and tables were made on the default stream: begin when they are there."""
+        if self.stream is not None:
+            self.stream.wait_stream(torch.cuda.default_stream(self.device))
 
     def autocast(self) -> contextlib.AbstractContextManager[Any]:
         """The schedule's number format for a forward pass."""
@@ -176,6 +182,7 @@ class Planned(ABC):
     def _capture(self, seed: int) -> None:
         """One graph per length; the warm-up steps that capturing needs are undone."""
         self.train()
+        self._follow_default_stream()
         weights = {name: value.clone() for name, value in self.weights().items()}
         pool = torch.cuda.graph_pool_handle()
         for length in self.rows:
