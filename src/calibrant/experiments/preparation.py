@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import functools
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +12,7 @@ import numpy as np
 from torch import nn
 
 from calibrant.errors import InputError
+from calibrant.experiments.fingerprint import fingerprint
 from calibrant.experiments.recipe import Recipe
 from calibrant.methods import create
 from calibrant.methods.base import Method
@@ -64,12 +64,7 @@ class Prepared:
     @functools.cached_property
     def fingerprint(self) -> str:
         """A hash of all pieces and labels: the same for the same data and tokenizer."""
-        digest = hashlib.sha256("\0".join(self.labels).encode())
-        for part in (self.train, self.dev, self.test, self.held, self.ood):
-            if part is not None:
-                for values in (part.ids, part.labels, part.starts):
-                    digest.update(np.ascontiguousarray(values, np.int64).tobytes())
-        return digest.hexdigest()
+        return fingerprint(self.labels, (self.train, self.dev, self.test, self.held, self.ood))
 
     @property
     def name(self) -> str:

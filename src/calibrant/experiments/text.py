@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import functools
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +15,7 @@ from torch import nn
 
 from calibrant.corruptions import STRENGTHS, TEXT, corrupt_text, parse_corruption
 from calibrant.errors import unknown_name
+from calibrant.experiments.fingerprint import fingerprint
 from calibrant.experiments.preparation import TINY, build_method
 from calibrant.experiments.recipe import Recipe
 from calibrant.prediction.model_folder import quiet, write_model
@@ -79,12 +79,7 @@ class PreparedTexts:
     @functools.cached_property
     def fingerprint(self) -> str:
         """A hash of all pieces and labels: the same for the same data and tokenizer."""
-        digest = hashlib.sha256("\0".join(self.labels).encode())
-        for part in (self.train, self.dev, self.test, self.held, self.ood):
-            if part is not None:
-                for values in (part.ids, part.labels, part.starts):
-                    digest.update(np.ascontiguousarray(values, np.int64).tobytes())
-        return digest.hexdigest()
+        return fingerprint(self.labels, (self.train, self.dev, self.test, self.held, self.ood))
 
     def windows(self, device: str) -> tuple[Windows, Windows | None]:
         """The training part, and the held-out one, on a device."""
