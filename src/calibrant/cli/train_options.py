@@ -79,21 +79,7 @@ def add_how(group: Any) -> None:
     group.add_argument(
         "--accumulate", type=int, help="parts to run a batch in, for less memory (1)"
     )
-    group.add_argument(
-        "--optimizer", help="adamw or sgd, with Nesterov momentum (adamw; images sgd)"
-    )
-    group.add_argument(
-        "--learning-rate", type=float, help="(ner 5e-5, text 1e-4, image 0.1, segmentation 5e-3)"
-    )
-    group.add_argument("--momentum", type=float, help="of sgd (0.9)")
-    group.add_argument("--weight-decay", type=float, help="(0.01; of images 5e-4)")
-    group.add_argument(
-        "--decay", help="linear, cosine, or step at 50 and 75 %% (linear; images cosine)"
-    )
-    group.add_argument("--warm-up", type=float, help="share of all steps (0; of images 0.1)")
-    group.add_argument(
-        "--clip", type=float, help="largest norm of the gradient; 0: any (1; images 0)"
-    )
+    _add_optimizer(group)
     group.add_argument(
         "--augment", help="of images: none, or crop, flip and cutout joined by + (crop)"
     )
@@ -125,6 +111,25 @@ def add_how(group: Any) -> None:
         "--max-length",
         type=int,
         help="pieces; longer sentences are windowed (512), longer texts shortened (256)",
+    )
+
+
+def _add_optimizer(group: Any) -> None:
+    """How the weights are moved."""
+    group.add_argument(
+        "--optimizer", help="adamw or sgd, with Nesterov momentum (adamw; images sgd)"
+    )
+    group.add_argument(
+        "--learning-rate", type=float, help="(ner 5e-5, text 1e-4, image 0.1, segmentation 5e-3)"
+    )
+    group.add_argument("--momentum", type=float, help="of sgd (0.9)")
+    group.add_argument("--weight-decay", type=float, help="(0.01; of images 5e-4)")
+    group.add_argument(
+        "--decay", help="linear, cosine, or step at 50 and 75 %% (linear; images cosine)"
+    )
+    group.add_argument("--warm-up", type=float, help="share of all steps (0; of images 0.1)")
+    group.add_argument(
+        "--clip", type=float, help="largest norm of the gradient; 0: any (1; images 0)"
     )
 
 
