@@ -162,7 +162,7 @@ def _check_arrays(images: np.ndarray, labels: np.ndarray, where: str) -> None:
 
 
 def _from_torchvision(name: str, directory: str | Path | None) -> dict[str, Sequence[Example]]:
-    torchvision = require("torchvision.datasets", "data", f"The image set '{name}'")
+    torchvision = require("torchvision.datasets", "image", f"The image set '{name}'")
     home = os.environ.get("TORCH_HOME", str(Path.home() / ".cache" / "torch"))
     root = data_directory(directory) or Path(home) / "datasets"
     parts: dict[str, Sequence[Example]] = {}
