@@ -1,5 +1,6 @@
 """A grid of stacks: the same records as cell by cell."""
 
+import json
 import shutil
 import time
 
@@ -88,6 +89,16 @@ def test_trimming_the_vocabulary_changes_no_prediction(corpus):
     padding = int(np.searchsorted(kept, data.padding))
     part = predict_words(model, renumber(data.test, kept), data.labels, padding=padding)
     np.testing.assert_allclose(part.scores, whole.scores, rtol=1e-5, atol=1e-6)
+
+
+def test_records_that_were_gathered_in_one_file_count(corpus, tmp_path):
+    wanted = recipes(corpus, epochs=1)[:2]
+    made = list(run_grid(wanted, tmp_path, device="cpu", workers=1))
+    lines = [json.dumps(json.loads(path.read_text())) for path in made]
+    for path in made:
+        path.unlink()
+    (tmp_path / "all.jsonl").write_text("\n".join(lines) + "\n")
+    assert not list(run_grid(wanted, tmp_path, device="cpu", workers=1))
 
 
 def test_a_record_does_not_wait_for_the_next_run(corpus, tmp_path, monkeypatch):

@@ -57,10 +57,12 @@ def add_parser(commands: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run what has no record yet, telling each that is done."""
     from calibrant.experiments.recipe import read_recipes
+    from calibrant.experiments.record import recorded
     from calibrant.progress import Progress
 
     recipes = read_recipes(args.recipes)
-    waiting = [r for r in recipes if not (args.output / f"{r.key}.json").exists()]
+    done = recorded(args.output)
+    waiting = [recipe for recipe in recipes if recipe.key not in done]
     print(f"{len(recipes):,} recipes, {len(recipes) - len(waiting):,} of them done.")
     if args.dry_run:
         print(*(recipe.key for recipe in waiting), sep="\n")

@@ -20,7 +20,7 @@ from typing import Any
 from calibrant.errors import CalibrantError, InputError
 from calibrant.experiments.grid import cells_of, check_grid, record_of, take_turns
 from calibrant.experiments.recipe import Recipe
-from calibrant.experiments.record import Record, circumstances
+from calibrant.experiments.record import Record, circumstances, recorded
 from calibrant.experiments.stacked import stacks
 from calibrant.extras import require
 from calibrant.outputs import make_folder
@@ -56,7 +56,8 @@ def run_on_ray(
         if value < 1:
             raise InputError(f"{name} is a whole number from 1 on, got {value}.")
     folder = make_folder(folder)
-    left = [recipe for recipe in recipes if not (folder / f"{recipe.key}.json").exists()]
+    done = recorded(folder)
+    left = [recipe for recipe in recipes if recipe.key not in done]
     check_grid(left)
     with _connected(ray, address, jobs):
         gpus = device != "cpu" and any(_resource(node, "GPU") for node in _nodes(ray))

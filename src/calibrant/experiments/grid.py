@@ -16,7 +16,7 @@ from calibrant.experiments.cell import Outcome, check_cell, run_cell
 from calibrant.experiments.child_process import follow_parent
 from calibrant.experiments.measure import measure_run
 from calibrant.experiments.recipe import Recipe
-from calibrant.experiments.record import Record, circumstances
+from calibrant.experiments.record import Record, circumstances, recorded
 from calibrant.experiments.stacked import run_stack, stacks
 from calibrant.experiments.task import entry_of
 from calibrant.experiments.trial import try_method
@@ -47,7 +47,8 @@ def run_grid(
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"{folder} cannot be made: {error.strerror}.") from None
-    waiting = [r for r in recipes if not (folder / f"{r.key}.json").exists()]
+    done = recorded(folder)
+    waiting = [recipe for recipe in recipes if recipe.key not in done]
     check_grid(waiting)
     where = device or _device()
     together = list(stacks(list(cells_of(waiting)), stack or (10 if where == "cuda" else 1)))

@@ -23,6 +23,7 @@ __all__ = [
     "located_records",
     "read_record",
     "read_records",
+    "recorded",
     "without_nan",
 ]
 
@@ -95,6 +96,16 @@ def _in_file(path: Path) -> Iterator[tuple[str, Record]]:
         where = f"{path}, line {number}"
         if line.strip():
             yield where, _record(line, where)
+
+
+def recorded(folder: str | Path) -> set[str]:
+    """The keys of the recipes that have a record in a folder, in a file each or in ``.jsonl``."""
+    folder = Path(folder)
+    gathered = (
+        record for path in sorted(folder.glob("[!.]*.jsonl")) for _, record in _in_file(path)
+    )
+    named = (path.stem for path in folder.glob("[!.]*.json"))
+    return {*named, *(record.recipe.key for record in gathered)}
 
 
 def circumstances() -> dict[str, Any]:
