@@ -107,10 +107,8 @@ def audit(
     chunks = [source] if isinstance(source, Predictions) else source
     found = collected(chunks, Collector(Bins(bins, closed), by, reduction, mistakes, kept))
     if found.state is None or not found.rows:
-        raise InputError(
-            "Nothing to audit: "
-            + (f"all {found.ignored} rows are labelled −100." if found.ignored else "no rows.")
-        )
+        rows = f"all {found.ignored} rows are labelled −100" if found.ignored else "no rows"
+        raise InputError(f"Nothing to audit: {rows}.")
     state = found.state.total()
     classes = _class_rows(state, found.label_names)
     entities = None
