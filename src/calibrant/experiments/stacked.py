@@ -27,6 +27,7 @@ from calibrant.training.windows import Windows
 
 __all__ = ["run_stack", "stacks"]
 
+_MANY_STEPS = 2000  # With fewer, compiling would take longer than it saves.
 _PIECES = 1 << 18  # Word pieces of all runs together in one forward pass.
 
 
@@ -75,7 +76,11 @@ def run_stack(
         models = [trim_embeddings(build_model(recipe, data.whole), data.kept) for recipe in recipes]
         if stack is None:
             schedule, seed = schedule_of(first), recipes[0].seed
-            stack = Stack(models, methods, windows, schedule, seed=seed, holdout=held)
+            steps = len(windows) // schedule.batch * schedule.epochs * len(cells[0])
+            compiled = windows.device.type == "cuda" and steps >= _MANY_STEPS
+            stack = Stack(
+                models, methods, windows, schedule, seed=seed, holdout=held, compiled=compiled
+            )
         else:
             stack.restart(models, recipes[0].seed)
         for _ in stack.steps():

@@ -9,7 +9,7 @@ clipping and optimizer; nothing passes between them.
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -25,6 +25,7 @@ from calibrant.training.head import find_head
 from calibrant.training.planned import Planned, rewind_optimizer
 from calibrant.training.schedule import Schedule
 from calibrant.training.stacked_attention import StackedAttention
+from calibrant.training.stacked_bert import StackedBert
 from calibrant.training.step import Step
 from calibrant.training.tap import attach
 from calibrant.training.windows import Rows
@@ -38,6 +39,8 @@ class Stack(Planned):
     The models are alike but for the head and the numbers in it. Dropout differs between runs. With
     dtype "bfloat16" the encoders train in it throughout, from copies of their float32 weights that
     are made once a step, and the heads in float32; evaluation is in float32.
+
+    ``compiled`` fuses what a BERT does between its matrix products, after some time of compiling.
     Methods must be static (:func:`~calibrant.training.checkpoint.is_static`), and content with the
     head: no run has a whole model of its own.
     """
@@ -51,6 +54,7 @@ class Stack(Planned):
         *,
         seed: int = 0,
         graph: bool | None = None,
+        compiled: bool = False,
         holdout: Rows | None = None,
     ) -> None:
         super().__init__(windows, schedule, methods, holdout)
@@ -64,8 +68,9 @@ class Stack(Planned):
         bodies = [_without_head(model) for model in models]
         self.body = copy.deepcopy(bodies[0]).to(self.device)
         self.stacked, self.buffers = _stacked(bodies, self.device)
+        self.bert = StackedBert(self.body, compiled) if StackedBert.serves(self.body) else None
         self.runs = [
-            _Run(model, method, [v[i] for v in self.stacked.values()], schedule, self)
+            _Run(i, model, method, [v[i] for v in self.stacked.values()], schedule, self)
             for i, (model, method) in enumerate(zip(models, methods, strict=True))
         ]
         self._plan(seed)
@@ -119,12 +124,17 @@ class Stack(Planned):
         return found
 
     def _features(self, inputs: Mapping[str, Tensor]) -> Sequence[Tensor]:
+        half = torch.is_grad_enabled() and self.schedule.dtype == "bfloat16"
+        if self.bert is not None:
+            dtype = torch.bfloat16 if half else torch.float32
+            ids, mask = inputs["input_ids"], inputs["attention_mask"]
+            return self.bert(self.stacked, ids, mask, dtype).float().unbind()
+
         def encode(stacked: dict[str, Tensor]) -> Tensor:
             output: Any = functional_call(self.body, (stacked, self.buffers), (), dict(inputs))
             logits: Tensor = output.logits
             return logits
 
-        half = torch.is_grad_enabled() and self.schedule.dtype == "bfloat16"
         stacked = {n: v.bfloat16() for n, v in self.stacked.items()} if half else self.stacked
         with StackedAttention():
             return vmap(encode, randomness="different")(stacked).float().unbind()
@@ -136,16 +146,30 @@ class Stack(Planned):
         self._zero_grad()
         for run in self.runs:  # Mixup draws; what a stack's methods change is the head's input.
             run.method.prepare({**inputs, "labels": labels})
-        features = self._features(inputs)
-        steps = [run.step(f, labels) for run, f in zip(self.runs, features, strict=True)]
-        losses = [run.method.loss(step) for run, step in zip(self.runs, steps, strict=True)]
+        features, steps, losses = self._features(inputs), [], []
+        for run in self._side_by_side():
+            steps.append(run.step(features[run.number], labels))
+            losses.append(run.method.loss(steps[-1]))
+            run.loss.add_(losses[-1].detach())
         torch.autograd.backward(losses)
         if self.holdout is not None:
             self._outer_steps(self.holdout, steps)
-        for run, loss in zip(self.runs, losses, strict=True):
-            run.loss.add_(loss.detach())
-        for number, run in enumerate(self.runs):
-            run.update([value.grad for value in self.stacked.values()], number)
+        gradients = [value.grad for value in self.stacked.values()]
+        for run in self._side_by_side():
+            run.update(gradients)
+
+    def _side_by_side(self) -> Iterator[_Run]:
+        """Each run, on a stream of its own: what heads and optimizers do are many small kernels."""
+        if self.stream is None:
+            yield from self.runs
+            return
+        main = torch.cuda.current_stream(self.device)
+        for run in self.runs:
+            run.stream.wait_stream(main)
+            with torch.cuda.stream(run.stream):
+                yield run
+        for run in self.runs:
+            main.wait_stream(run.stream)
 
     def _outer_steps(self, holdout: Rows, steps: Sequence[Step]) -> None:
         inputs = self._held_batch(holdout)
@@ -180,6 +204,7 @@ class _Run(nn.Module):
 
     def __init__(
         self,
+        number: int,
         model: nn.Module,
         method: Method,
         encoder: Sequence[Tensor],
@@ -187,6 +212,8 @@ class _Run(nn.Module):
         stack: Planned,
     ) -> None:
         super().__init__()
+        self.number = number
+        self.stream: Any = None if stack.stream is None else torch.cuda.Stream(stack.device)  # type: ignore[no-untyped-call]
         self.head = find_head(model)[1].to(stack.device)
         self.encoder = nn.ParameterList([nn.Parameter(v.detach()) for v in encoder])
         self.method = method.to(stack.device)
@@ -202,10 +229,10 @@ class _Run(nn.Module):
     def step(self, features: Tensor, labels: Tensor) -> Step:
         return self.tap.step(self.head(features), labels)
 
-    def update(self, gradients: Sequence[Tensor | None], number: int) -> None:
+    def update(self, gradients: Sequence[Tensor | None]) -> None:
         """Clip this run's gradients by their own norm and take a step."""
         for parameter, gradient in zip(self.encoder, gradients, strict=True):
-            parameter.grad = None if gradient is None else gradient[number]
+            parameter.grad = None if gradient is None else gradient[self.number]
         self.schedule.clip_gradient(self.clipped)
         self.optimizer.step()
 
