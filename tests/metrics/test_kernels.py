@@ -246,6 +246,24 @@ def test_any_number_of_threads_gives_the_same_bits(use, monkeypatch):
     assert len(texts) == 1
 
 
+@pytest.mark.parametrize("wrong", [0, 2, 4])
+def test_an_error_on_any_thread_is_raised(monkeypatch, wrong):
+    monkeypatch.setattr(compiled, "_SMALLEST", 1)
+    monkeypatch.setattr(compiled, "_PARTS", 5)
+    monkeypatch.setattr(compiled, "_processors", lambda: 3)
+
+    def task(start, stop):
+        if start == wrong:
+            raise InputError(f"at {start}")
+        return start, stop
+
+    with pytest.raises(InputError, match=f"at {wrong}"):
+        compiled.spread(task, 5, 1)
+    wrong = None
+    assert compiled.spread(task, 5, 1) == [(i, i + 1) for i in range(5)]
+    assert compiled.spread(task, 5, 1, smallest=4) == [(0, 4), (4, 5)]
+
+
 def test_two_threads_at_once(use):
     use("numba")
     p = Predictions.from_logits(*logits_and_labels(60_000, 8))

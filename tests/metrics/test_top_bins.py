@@ -128,6 +128,65 @@ def test_what_is_not_finite_is_found_wherever_it_is(kind, value, classes):
         assert_same(make(kind, scores, ignored), in_float64(kind, scores, ignored))
 
 
+@pytest.mark.parametrize("n", [1, 15, 16, 17, 33, 256, 257, 271, 529])
+@pytest.mark.parametrize("classes", [2, 3, 4, 7, 9, 10, 15, 16, 17])
+def test_short_rows_side_by_side(classes, n):
+    """Sixteen rows at a time, tiles of 256, and what is left at the end; ties and ignored rows."""
+    logits, labels = drawn(n, classes)
+    labels[::7] = -100
+    for scores in (logits, logits.round() / 4):
+        for kind, rows in (("logits", scores), ("probabilities", softmax(scores))):
+            assert_same(make(kind, rows, labels), in_float64(kind, rows, labels))
+
+
+@pytest.mark.parametrize("classes", [2, 5, 10, 16])
+def test_a_wrong_number_is_found_in_every_lane(classes):
+    whole, labels = softmax(drawn(18, classes)[0]), np.zeros(18, np.int64)
+    for row in range(18):
+        for column in range(classes):
+            # The third keeps a valid sum, the fourth valid numbers.
+            for value in (np.nan, np.inf, -0.5, 0.0):
+                scores = whole.copy()
+                scores[row, column] = value
+                if value == 0:
+                    scores[row] = 0.9 / classes
+                if value < 0:
+                    scores[row, column - 1] += whole[row, column] + 0.5
+                with pytest.raises(InputError, match=f"row {row}"):
+                    make("probabilities", scores, labels)
+
+
+def test_columns_of_sixteen_rows():
+    import numba
+
+    from calibrant.metrics.lane_memory import load_columns, memory_of, store
+
+    @numba.njit
+    def turn(flat, start, columns, out):
+        by_array, by_address = (
+            load_columns(flat, start, columns),
+            load_columns(memory_of(flat), start, columns),
+        )
+        store(by_array[0], out, 0)
+        store(by_array[1], out, 16)
+        store(by_address[2], out, 32)
+        store(by_address[3], out, 48)
+
+    for columns in (4, 7, 10):
+        numbers, out = np.arange(17 * columns, dtype=np.float32), np.zeros(64, np.float32)
+        turn(numbers, 2, columns, out)
+        rows = [numbers[2 + row * columns :][:4] for row in range(16)]
+        np.testing.assert_array_equal(out.reshape(4, 16), np.transpose(rows))
+
+
+def test_a_label_far_outside_is_not_looked_for():
+    """In a long row of equal scores the columns before the label are searched for the same."""
+    labels = np.zeros(20, np.int64)
+    labels[11] = 2**40
+    with pytest.raises(InputError, match=rf"Label {2**40} at row 11 is outside 0..39"):
+        make("logits", np.zeros((20, 40), np.float32), labels)
+
+
 @pytest.mark.parametrize("label", [-1, 7, -101, 2**40])
 def test_labels_outside_are_found(label):
     logits, labels = drawn(70, 7)
@@ -201,8 +260,8 @@ def test_many_columns_keep_float32s_precision():
 def test_exponential_in_float32():
     import numba
 
+    from calibrant.metrics.lane_exponential import exponential_in_lanes
     from calibrant.metrics.lanes import largest, same
-    from calibrant.metrics.top_kernels import exponential_in_lanes
 
     @numba.njit
     def exponentials(x, deep, out):

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from _thread import start_new_thread
+from collections.abc import Callable, Sequence
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
-from threading import Lock
+from threading import Lock, Semaphore
 from types import ModuleType
 from typing import TypeVar
 
@@ -77,37 +77,57 @@ def _load() -> ModuleType | None:
 
 
 def spread(
-    task: Callable[[int, int], Result], rows: int, columns: int, cells: int = 0
+    task: Callable[[int, int], Result],
+    rows: int,
+    columns: int,
+    cells: int = 0,
+    smallest: int = 0,
 ) -> list[Result]:
     """The results of task(start, stop) over consecutive chunks of the rows, in their order.
 
     The chunks depend on the sizes alone, so sums of results are the same to the last bit for any
-    number of threads. ``cells`` is the size of one result: chunks are long enough to outweigh it.
+    number of threads. ``cells`` is the size of one result: chunks are long enough to outweigh it,
+    and at least of ``smallest`` scores.
     """
-    chunk = min(max(rows * columns // _PARTS, _SMALLEST), _LARGEST)
+    chunk = min(max(rows * columns // _PARTS, _SMALLEST, smallest), _LARGEST)
     step = max(1, max(chunk, 16 * cells) // columns)
     starts = range(0, rows, step)
+    return _in_order(lambda start: task(start, min(start + step, rows)), starts)
+
+
+def _in_order(task: Callable[[int], Result], starts: Sequence[int]) -> list[Result]:
+    """The results of task(start) for each start, found on all processors.
+
+    Threads are started without waiting for them, as ``threading`` would: where the processors are
+    busy that takes longer than the work. One that comes too late finds nothing left to do, and
+    nobody waits for it.
+    """
     results: dict[int, Result] = {}
-    waiting, turn = iter(starts), Lock()
+    errors: list[BaseException] = []
+    taken: list[int] = []
+    waiting, turn, finished = iter(starts), Lock(), Semaphore(0)
 
     def work() -> None:
-        """Take chunk after chunk: a future for each would cost as much as a tenth of the work."""
+        """Take chunk after chunk: a thread for each would cost as much as a tenth of the work."""
         while True:
             with turn:
-                start = next(waiting, None)
-            if start is None:
-                return
-            results[start] = task(start, min(start + step, rows))
+                start = None if errors else next(waiting, None)
+                if start is None:
+                    return
+                taken.append(start)
+            try:
+                results[start] = task(start)
+            except BaseException as error:
+                errors.append(error)
+            finished.release()
 
-    helpers = min(_processors(), len(starts)) - 1
-    if helpers > 0:
-        with ThreadPoolExecutor(helpers) as pool:
-            others = [pool.submit(work) for _ in range(helpers)]
-            work()
-            for other in others:
-                other.result()
-    else:
-        work()
+    for _ in range(min(_processors(), len(starts)) - 1):
+        start_new_thread(work, ())
+    work()
+    for _ in taken:  # All that there will be, now that this thread got none.
+        finished.acquire()
+    if errors:
+        raise errors[0]
     return [results[start] for start in starts]
 
 

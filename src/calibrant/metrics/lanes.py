@@ -23,24 +23,25 @@ from numba.core.typing import templates
 from calibrant.metrics.kernels import intrinsic
 
 __all__ = [
+    "FLOATS",
+    "INTEGERS",
     "LANES",
-    "announce",
+    "LANES_KIND",
     "count_equal",
     "keep_first",
     "larger",
     "largest",
-    "load",
-    "place_of",
     "power_of_two",
     "same",
     "smaller",
     "smallest",
     "sum_of_lanes",
+    "where_larger",
 ]
 
 LANES = 16
-_FLOATS = ir.VectorType(ir.FloatType(), LANES)
-_INTEGERS = ir.VectorType(ir.IntType(32), LANES)
+FLOATS = ir.VectorType(ir.FloatType(), LANES)
+INTEGERS = ir.VectorType(ir.IntType(32), LANES)
 _FIRST = ir.Constant(ir.IntType(32), 0)
 
 
@@ -51,13 +52,13 @@ class _Lanes(types.Type):
         super().__init__(name="Lanes")
 
 
-_lanes = _Lanes()
+LANES_KIND = _Lanes()
 
 
 @extending.register_model(_Lanes)
 class _LanesModel(extending.models.PrimitiveModel):
     def __init__(self, manager: Any, kind: Any) -> None:
-        super().__init__(manager, kind, _FLOATS)
+        super().__init__(manager, kind, FLOATS)
 
 
 def _all(builder: Any, value: Any) -> Any:
@@ -65,7 +66,7 @@ def _all(builder: Any, value: Any) -> Any:
     kind = ir.VectorType(value.type, LANES)
     one = builder.insert_element(ir.Constant(kind, ir.Undefined), value, _FIRST)
     return builder.shuffle_vector(
-        one, ir.Constant(kind, ir.Undefined), ir.Constant(_INTEGERS, [0] * LANES)
+        one, ir.Constant(kind, ir.Undefined), ir.Constant(INTEGERS, [0] * LANES)
     )
 
 
@@ -74,21 +75,21 @@ def _arithmetic(operation: Any, instruction: str) -> None:
 
     class Typing(templates.AbstractTemplate):
         def generic(self, arguments: Any, _: Any) -> Any:
-            if _lanes in arguments:
-                return templates.signature(_lanes, *arguments)
+            if LANES_KIND in arguments:
+                return templates.signature(LANES_KIND, *arguments)
             return None
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         left, right = (
             value
-            if kind == _lanes
+            if kind == LANES_KIND
             else _all(builder, context.cast(builder, value, kind, types.float32))
             for value, kind in zip(arguments, signature.args, strict=True)
         )
         return getattr(builder, instruction)(left, right, flags=("contract", "nsz"))
 
     templates.infer_global(operation)(Typing)
-    for kinds in ((_lanes, _lanes), (_lanes, types.Float), (types.Float, _lanes)):
+    for kinds in ((LANES_KIND, LANES_KIND), (LANES_KIND, types.Float), (types.Float, LANES_KIND)):
         lower_builtin(operation, *kinds)(generate)
 
 
@@ -102,15 +103,10 @@ def _by(emit: Callable[..., Any]) -> Callable[..., Any]:
     return lambda _context, builder, _signature, values: emit(builder, *values)
 
 
-def _address(context: Any, builder: Any, kind: Any, array: Any, start: Any) -> Any:
-    data = context.make_array(kind)(context, builder, array).data
-    return builder.bitcast(builder.gep(data, [start]), _FLOATS.as_pointer())
-
-
 def _inside(builder: Any, count: Any) -> Any:
     """Which lanes come before ``count``."""
     limit = _all(builder, builder.trunc(count, ir.IntType(32)))
-    return builder.icmp_signed("<", ir.Constant(_INTEGERS, list(range(LANES))), limit)
+    return builder.icmp_signed("<", ir.Constant(INTEGERS, list(range(LANES))), limit)
 
 
 def _halves(builder: Any, vector: Any) -> tuple[Any, Any]:
@@ -143,37 +139,9 @@ def _take_sum(builder: Any, left: Any, right: Any) -> Any:
 
 
 @intrinsic
-def load(_: Any, flat: Any, start: Any) -> Any:
-    """16 floats from a place in a flat array on."""
-
-    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        loaded = builder.load(_address(context, builder, signature.args[0], *values))
-        loaded.align = 4
-        return loaded
-
-    return _lanes(flat, start), generate
-
-
-@intrinsic
-def announce(_: Any, flat: Any, start: Any) -> Any:
-    """Have 16 floats brought near, to the second-level cache; they may lie past the end."""
-
-    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        address = _address(context, builder, signature.args[0], *values)
-        address = builder.bitcast(address, ir.IntType(8).as_pointer())
-        number = ir.IntType(32)
-        kind = ir.FunctionType(ir.VoidType(), [address.type, number, number, number])
-        fetch = builder.module.declare_intrinsic("llvm.prefetch", [address.type], kind)
-        builder.call(fetch, [address, number(0), number(2), number(1)])
-        return context.get_dummy_value()
-
-    return types.void(flat, start), generate
-
-
-@intrinsic
 def same(_: Any, value: Any) -> Any:
     """A float in all lanes."""
-    return _lanes(value), _by(_all)
+    return LANES_KIND(value), _by(_all)
 
 
 @intrinsic
@@ -183,19 +151,29 @@ def keep_first(_: Any, values: Any, count: Any, fill: Any) -> Any:
     def emit(builder: Any, lanes: Any, count: Any, fill: Any) -> Any:
         return builder.select(_inside(builder, count), lanes, _all(builder, fill))
 
-    return _lanes(values, count, fill), _by(emit)
+    return LANES_KIND(values, count, fill), _by(emit)
 
 
 @intrinsic
 def larger(_: Any, left: Any, right: Any) -> Any:
     """The larger of two numbers, lane by lane; the right one where the left is NaN."""
-    return _lanes(left, right), _by(_take_larger)
+    return LANES_KIND(left, right), _by(_take_larger)
 
 
 @intrinsic
 def smaller(_: Any, left: Any, right: Any) -> Any:
     """The smaller of two numbers, lane by lane; the right one where the left is NaN."""
-    return _lanes(left, right), _by(_take_smaller)
+    return LANES_KIND(left, right), _by(_take_smaller)
+
+
+@intrinsic
+def where_larger(_: Any, left: Any, right: Any, values: Any, others: Any) -> Any:
+    """``values`` in the lanes where left > right, and ``others`` where it is not, or is NaN."""
+
+    def emit(builder: Any, left: Any, right: Any, values: Any, others: Any) -> Any:
+        return builder.select(builder.fcmp_ordered(">", left, right), values, others)
+
+    return LANES_KIND(left, right, values, others), _by(emit)
 
 
 @intrinsic
@@ -221,10 +199,10 @@ def power_of_two(_: Any, shifted: Any) -> Any:
     """2^k where the lowest bits of a float are k + 127: these bits in the exponent's place."""
 
     def emit(builder: Any, lanes: Any) -> Any:
-        left = ir.Constant(_INTEGERS, [23] * LANES)
-        return builder.bitcast(builder.shl(builder.bitcast(lanes, _INTEGERS), left), _FLOATS)
+        left = ir.Constant(INTEGERS, [23] * LANES)
+        return builder.bitcast(builder.shl(builder.bitcast(lanes, INTEGERS), left), FLOATS)
 
-    return _lanes(shifted), _by(emit)
+    return LANES_KIND(shifted), _by(emit)
 
 
 @intrinsic
@@ -235,18 +213,5 @@ def count_equal(_: Any, values: Any, value: Any) -> Any:
         found = builder.fcmp_ordered("==", lanes, _all(builder, value))
         bits = builder.zext(builder.bitcast(found, ir.IntType(LANES)), ir.IntType(64))
         return builder.ctpop(bits)
-
-    return types.int64(values, value), _by(emit)
-
-
-@intrinsic
-def place_of(_: Any, values: Any, value: Any) -> Any:
-    """The first lane that holds ``value``, or 16."""
-
-    def emit(builder: Any, lanes: Any, value: Any) -> Any:
-        found = builder.fcmp_ordered("==", lanes, _all(builder, value))
-        bits = builder.zext(builder.bitcast(found, ir.IntType(LANES)), ir.IntType(64))
-        bits = builder.or_(bits, ir.Constant(bits.type, 1 << LANES))
-        return builder.cttz(bits, ir.Constant(ir.IntType(1), 1))
 
     return types.int64(values, value), _by(emit)

@@ -20,6 +20,7 @@ from calibrant.validation import RANGE_TOLERANCE, SUM_TOLERANCE
 __all__ = ["TopBins", "top_bins"]
 
 _CHUNK = 1 << 17  # Scores that NumPy takes at a time: a megabyte in float64.
+_LEAST = 1 << 20  # Scores that a thread takes at a time, in about half a millisecond.
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,11 +199,12 @@ def _in_lanes(kind: Kind, scores: Array, labels: Array, bins: Bins) -> tuple[Top
     checks = 0.5 + SUM_TOLERANCE, SUM_TOLERANCE - classes * 2.0**-24
 
     def add(start: int, stop: int) -> tuple[np.ndarray, np.ndarray, bool]:
-        tally, sums = np.zeros(2 * bins.count, np.int64), np.zeros(2 * bins.count)
+        cells = top_kernels.TABLES * bins.count
+        tally, sums = np.zeros(cells, np.int64), np.zeros(cells)
         given = plain(scores[start:stop]), plain(labels[start:stop], np.int64)
         return tally, sums, top_kernels.add_tops(*given, cut, logits, checks, (tally, sums))
 
-    parts = spread(add, len(scores), classes)
+    parts = spread(add, len(scores), classes, smallest=_LEAST)
     if not parts:
         return TopBins.empty(bins), True
     tallies, sums, valid = (np.array(column) for column in zip(*parts, strict=True))

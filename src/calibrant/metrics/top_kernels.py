@@ -3,7 +3,8 @@
 One pass finds the largest score of each row, its confidence and its bin, and tells whether any
 score or label might be wrong, so that data which has not been checked is read once. Rows are taken
 in vectors of 16 floats (:mod:`calibrant.metrics.lanes`); the last vector of a row reaches into the
-next one, and what it finds there is left out.
+next one, and what it finds there is left out. Rows of up to 16 scores are taken side by side
+(:mod:`calibrant.metrics.short_rows`).
 
 Exponentials are taken in float32, correct to about one unit in its last place, which
 ``docs/decisions/0006`` gives reasons for. Confidences so close to an edge that this could matter
@@ -22,70 +23,46 @@ from functools import partial
 import numpy as np
 
 from calibrant.metrics.kernels import bin_at_edge, compiled, sum_of_exponentials
+from calibrant.metrics.lane_exponential import DEEP, exponential_in_lanes
+from calibrant.metrics.lane_memory import announce, load
 from calibrant.metrics.lanes import (
     LANES,
-    announce,
     count_equal,
     keep_first,
     larger,
     largest,
-    load,
-    place_of,
-    power_of_two,
     same,
     smaller,
     smallest,
     sum_of_lanes,
 )
+from calibrant.metrics.short_rows import tops_of_logits, tops_of_probabilities
 
-__all__ = ["add_tops", "exponential_in_lanes", "margin"]
+__all__ = ["TABLES", "add_tops", "margin"]
 
 # Scores may be NaN: to find that out is a part of the work.
 _compiled = partial(compiled, mathematics={"contract", "nsz"})
 # A call per tile costs nothing, and what is compiled once instead of at each call, seconds less.
 _compiled_apart = partial(_compiled, inline=False)
 
-_LOG2_E = np.float32(1.4426950408889634)
-_ROUND = np.float32(1.5 * 2**23 + 127)  # Adding it leaves k + 127 in the lowest bits.
 _LOWEST, _HIGHEST = np.finfo(np.float32).min, np.finfo(np.float32).max
-_ZERO, _ONE = np.float32(0), np.float32(1)
-_LEAST_EXPONENT = np.float32(-126)
-_DEEP = np.float32(87)  # e^−87 is the smallest power that float32 holds with all digits.
-# 2^f ≈ 1 + f · Σ_i c_i f^i with the least maximum of the relative error: 9e−8 for abs(f) ≤ 1/2.
-_C0, _C1, _C2, _C3, _C4 = (
-    np.float32(c) for c in (0.693147, 0.24022242, 0.055507336, 0.009671513, 0.0013264727)
-)
+_ZERO = np.float32(0)
 _SPAN = 1024  # Columns that are added up in float32, before float64 takes their sum.
-_TILE = 64  # Rows at a time, at most,
+_TILE = 256  # Rows at a time, at most,
 _CACHED = 4096  # and scores: half of the first-level cache.
+TABLES = 4  # Rows take turns in them: an addition to a bin need not wait for those just before.
 
 
 def margin(bins: int, columns: int) -> float:
     """How far confidence · bins of :func:`add_tops` may be from that of float64, for logits.
 
-    In units of 2^−24: rounding of Σ exp in each lane and of lanes with lanes; of an exponential,
-    3; of the score differences d, Σ d e^−d / Σ e^−d ≤ log K; doubled for safety.
+    In units of 2^−24: rounding of Σ exp, in each lane and of lanes with lanes, or in short rows of
+    fours and within them; of an exponential, 3; of the score differences d,
+    Σ d e^−d / Σ e^−d ≤ log K; doubled for safety.
     """
-    units = min(columns, _SPAN) / LANES + 4 + 3 + math.log(columns)
+    sums = min(columns, _SPAN) / LANES + 4 if columns > LANES else columns / 4 + 2
+    units = sums + 3 + math.log(columns)
     return 2 * bins * units * 2.0**-24
-
-
-@_compiled
-def exponential_in_lanes(x, deep):
-    """e^x for x ≤ 0, within 2e−7 of it; e^0 is exactly 1. Without ``deep``, for x > −87.
-
-    2^y = 2^k · 2^f with k whole and abs(f) ≤ 1/2; NaN stays NaN.
-    """
-    y = x * _LOG2_E
-    if deep:
-        y = larger(y, same(_LEAST_EXPONENT))
-    shifted = y + _ROUND
-    f = y - (shifted - _ROUND)
-    p = _C3 + f * _C4
-    p = _C2 + f * p
-    p = _C1 + f * p
-    p = _C0 + f * p
-    return (_ONE + f * p) * power_of_two(shifted)
 
 
 @_compiled
@@ -138,7 +115,7 @@ def _tile_of_logits(flat, start, rows, columns, top, confidence):
     for r in range(rows):
         highest = max(highest, top[r])
     spread = highest - smallest(low)
-    deep = spread > _DEEP
+    deep = spread > DEEP
     for r in range(rows):
         row = (start + r) * columns
         confidence[r] = _sum_of_row(flat, row, columns, top[r], deep, 2 * rows * columns)
@@ -179,43 +156,40 @@ def _is_first(flat, row, columns, label, top):
 
 @_compiled_apart
 def _find_correct(flat, labels, start, columns, alone, top, confidence, correct, doubtful):
-    """Whether the label has the largest score; −1 where there is no such class.
+    """Whether the label has the largest score, in long rows.
 
     An earlier column with the same score is looked for only where the confidence allows for two,
     and then in a loop of its own: whether it does is a coin toss to the processor.
     """
-    doubts, known = 0, True
+    doubts = 0
     for r in range(len(labels)):
-        known &= (labels[r] >= 0) & (labels[r] < columns)
-    if columns <= LANES:
-        for r in range(len(labels)):
-            correct[r] = place_of(load(flat, (start + r) * columns), top[r]) == labels[r]
-    else:
-        for r in range(len(labels)):
-            label = labels[r] if 0 <= labels[r] < columns else 0
-            correct[r] = flat[(start + r) * columns + label] == top[r]
-        for r in range(len(labels)):
-            doubtful[doubts] = r
-            doubts += (correct[r] == 1) & (confidence[r] <= alone)
+        label = labels[r] if 0 <= labels[r] < columns else 0
+        correct[r] = flat[(start + r) * columns + label] == top[r]
+    for r in range(len(labels)):
+        doubtful[doubts] = r
+        doubts += (correct[r] == 1) & (confidence[r] <= alone)
     for d in range(doubts):
         r = doubtful[d]
-        correct[r] = _is_first(flat, (start + r) * columns, columns, labels[r], top[r])
-    if not known:
-        for r in range(len(labels)):
-            correct[r] = correct[r] if 0 <= labels[r] < columns else -1
+        label = min(labels[r], columns)  # What is no class is not looked for beyond the row.
+        correct[r] = _is_first(flat, (start + r) * columns, columns, label, top[r])
+
+
+@_compiled
+def _are_known(labels, columns):
+    """Whether all labels are classes."""
+    known = True
+    for r in range(len(labels)):
+        known &= (labels[r] >= 0) & (labels[r] < columns)
     return known
 
 
 @_compiled
 def _find_bins(confidence, rows, bins, margin, where):
-    """The bin of each confidence; whether one is so near to an edge that this may be wrong.
-
-    Rows take turns in two tables, so that two additions to one bin need not wait for each other.
-    """
+    """The bin of each confidence; whether one is so near to an edge that this may be wrong."""
     near = False
     for r in range(rows):
         product = confidence[r] * bins
-        where[r] = min(max(int(product), 0), bins - 1) + bins * (r % 2)
+        where[r] = min(max(int(product), 0), bins - 1) + bins * (r % TABLES)
         edge = np.floor(product + 0.5)
         near |= (abs(product - edge) <= margin) & (edge > 0) & (edge < bins)
     return near
@@ -231,49 +205,62 @@ def _find_bins_at_edges(flat, start, rows, columns, cut, logits, top, confidence
             if logits:
                 row = flat[(start + r) * columns : (start + r + 1) * columns]
                 confidence[r] = 1 / sum_of_exponentials(row, top[r])
-            where[r] = bin_at_edge(confidence[r], edges, right) + (len(edges) - 1) * (r % 2)
+            where[r] = bin_at_edge(confidence[r], edges, right) + (len(edges) - 1) * (r % TABLES)
+
+
+@_compiled
+def _find_tops(flat, labels, start, columns, logits, checks, work):
+    """Confidences of some rows, and which are correct; whether all scores are surely valid."""
+    rows, (alone, tolerance) = len(labels), checks
+    top, total, place, confidence, correct, doubtful = work
+    if columns > LANES:
+        if logits:
+            valid = _tile_of_logits(flat, start, rows, columns, top, confidence)
+        else:
+            valid = _tile_of_probabilities(flat, start, rows, columns, tolerance, top, confidence)
+        _find_correct(flat, labels, start, columns, alone, top, confidence, correct, doubtful)
+        return valid
+    if logits:
+        valid = tops_of_logits(flat, start, rows, columns, top, place, total, confidence)
+    else:
+        valid = tops_of_probabilities(flat, start, rows, columns, tolerance, top, place, confidence)
+    for r in range(rows):
+        correct[r] = np.int32(place[r]) == labels[r]
+    return valid
 
 
 @_compiled_apart
 def _add_rows(flat, labels, columns, cut, logits, checks, tables):
     """Add the rows of a flat array in which the vectors of the last row end before it does."""
-    alone, tolerance = checks
     tally, sums = tables
     bins, margin, valid = len(cut[0]) - 1, cut[2], True
-    top, confidence = np.zeros(_TILE, np.float32), np.zeros(_TILE)
-    correct, where = np.zeros(_TILE, np.int64), np.zeros(_TILE, np.int64)
-    doubtful = np.zeros(_TILE + 1, np.int64)
+    top, total, place = np.zeros((3, _TILE), np.float32)
+    confidence, where = np.zeros(_TILE), np.zeros(_TILE, np.int64)
+    correct, doubtful = np.zeros(_TILE, np.int64), np.zeros(_TILE + 1, np.int64)
+    work = top, total, place, confidence, correct, doubtful
     step = max(1, min(_TILE, _CACHED // columns))
     for start in range(0, len(labels), step):
         given = labels[start : start + step]
         rows = len(given)
-        if logits:
-            valid &= _tile_of_logits(flat, start, rows, columns, top, confidence)
-        else:
-            valid &= _tile_of_probabilities(
-                flat, start, rows, columns, tolerance, top, confidence
-            )  # fmt: skip
-        known = _find_correct(
-            flat, given, start, columns, alone, top, confidence, correct, doubtful
-        )  # fmt: skip
+        valid &= _find_tops(flat, given, start, columns, logits, checks, work)
         if _find_bins(confidence, rows, bins, margin, where):
             _find_bins_at_edges(flat, start, rows, columns, cut, logits, top, confidence, where)
-        if known:
+        if _are_known(given, columns):
             for r in range(rows):
                 tally[where[r]] += 1 + (correct[r] << 32)
                 sums[where[r]] += confidence[r]
         else:
-            valid &= _add_known(given, correct, confidence, where, tables)
+            valid &= _add_known(given, columns, correct, confidence, where, tables)
     return valid
 
 
 @_compiled_apart
-def _add_known(labels, correct, confidence, where, tables):
+def _add_known(labels, columns, correct, confidence, where, tables):
     """Add the rows with a label; whether the labels of all others are −100."""
     tally, sums = tables
     valid = True
     for r in range(len(labels)):
-        if correct[r] >= 0:
+        if 0 <= labels[r] < columns:
             tally[where[r]] += 1 + (correct[r] << 32)
             sums[where[r]] += confidence[r]
         else:
@@ -294,17 +281,18 @@ def add_tops(
     ``cut`` is the edges, whether bins are closed at the right, and how near to an edge a closer
     look is needed. ``checks``: the confidence above which no row has two equal maxima, and how far
     a sum of probabilities may be from 1. To the first of ``tables`` go the rows of each bin plus
-    2^32 times those that are correct, to the second the confidences; both hold all bins twice.
+    2^32 times those that are correct, to the second the confidences; both hold all bins
+    :data:`TABLES` times.
 
     Returns whether all scores and labels are surely valid; if not, the sums are of no use.
     """
     n, columns = scores.shape
-    flat = scores.reshape(-1)
-    reach = columns - columns % LANES + LANES  # How far the vectors of a row go.
-    last = min(n, (reach + columns - 1) // columns - 1)  # Rows too near to the end for that.
-    valid = _add_rows(flat, labels[: n - last], columns, cut, logits, checks, tables)
-    copied = np.zeros(last * columns + reach, np.float32)
-    copied[: last * columns] = flat[(n - last) * columns :]
+    # Vectors reach beyond the end of a long row; short rows go in sixteens.
+    last, needed = (1, 2) if columns > LANES else (n - (n - 1) // LANES * LANES, LANES + 1)
+    flat, first = scores.reshape(-1), n - last
+    valid = _add_rows(flat, labels[:first], columns, cut, logits, checks, tables)
+    # The rest with the last row after it again and again: something valid, if it is.
+    copied = scores[np.minimum(np.arange(first, first + needed), n - 1)].reshape(-1)
     copied.flags.writeable = False  # As the others are, or all would be compiled twice.
-    rest = _add_rows(copied, labels[n - last :], columns, cut, logits, checks, tables)
+    rest = _add_rows(copied, labels[first:], columns, cut, logits, checks, tables)
     return bool(valid and rest)
