@@ -17,6 +17,7 @@ from calibrant.methods.stream import rank
 from calibrant.training import checkpoint
 from calibrant.training.generators import drawing_from
 from calibrant.training.schedule import Schedule
+from calibrant.training.streams import own_stream
 from calibrant.training.windows import Rows
 
 __all__ = ["Planned", "rewind_optimizer"]
@@ -47,8 +48,9 @@ class Planned(ABC):
         self.holdout = holdout
         if schedule.dtype != "float32":  # For the whole process: torch has no narrower switch.
             torch.set_float32_matmul_precision("high")
-        cuda = self.device.type == "cuda"
-        self.stream: Any = torch.cuda.Stream(self.device) if cuda else None  # type: ignore[no-untyped-call]
+        self.stream = own_stream(self, self.device)
+        if self.stream is None and self.device.type == "cuda":
+            raise InputError("More than 32 loops side by side on one GPU: take fewer jobs.")
         # Dropout draws from a stream of its own, so that loops side by side stay independent.
         self.random = torch.Generator(self.device)
         self.done, self.learning_rate = (torch.zeros((), device=self.device) for _ in range(2))

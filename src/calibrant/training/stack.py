@@ -27,10 +27,13 @@ from calibrant.training.schedule import Schedule
 from calibrant.training.stacked_attention import StackedAttention
 from calibrant.training.stacked_bert import StackedBert
 from calibrant.training.step import Step
+from calibrant.training.streams import own_stream
 from calibrant.training.tap import attach
 from calibrant.training.windows import Rows
 
 __all__ = ["Stack"]
+
+_SIDES = 8  # A process has 32 streams in all.
 
 
 class Stack(Planned):
@@ -73,6 +76,8 @@ class Stack(Planned):
             _Run(i, model, method, [v[i] for v in self.stacked.values()], schedule, self)
             for i, (model, method) in enumerate(zip(models, methods, strict=True))
         ]
+        made = [own_stream(self, self.device) for _ in range(min(_SIDES, len(models)))]
+        self.sides = [stream for stream in made if stream is not None]
         self._plan(seed)
         if (self.device.type == "cuda") if graph is None else graph:
             with self.on_stream(), drawing_from(self.random):
@@ -159,17 +164,18 @@ class Stack(Planned):
             run.update(gradients)
 
     def _side_by_side(self) -> Iterator[_Run]:
-        """Each run, on a stream of its own: what heads and optimizers do are many small kernels."""
-        if self.stream is None:
+        """Each run, on streams beside each other: heads and optimizers are many small kernels."""
+        if not self.sides:
             yield from self.runs
             return
         main = torch.cuda.current_stream(self.device)
+        for side in self.sides:
+            side.wait_stream(main)
         for run in self.runs:
-            run.stream.wait_stream(main)
-            with torch.cuda.stream(run.stream):
+            with torch.cuda.stream(self.sides[run.number % len(self.sides)]):
                 yield run
-        for run in self.runs:
-            main.wait_stream(run.stream)
+        for side in self.sides:
+            main.wait_stream(side)
 
     def _outer_steps(self, holdout: Rows, steps: Sequence[Step]) -> None:
         inputs = self._held_batch(holdout)
@@ -213,7 +219,6 @@ class _Run(nn.Module):
     ) -> None:
         super().__init__()
         self.number = number
-        self.stream: Any = None if stack.stream is None else torch.cuda.Stream(stack.device)  # type: ignore[no-untyped-call]
         self.head = find_head(model)[1].to(stack.device)
         self.encoder = nn.ParameterList([nn.Parameter(v.detach()) for v in encoder])
         self.method = method.to(stack.device)

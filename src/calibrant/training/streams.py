@@ -1,0 +1,33 @@
+"""CUDA streams that no two loops of a process share.
+
+PyTorch hands out 32 streams in turn and begins again. Two graphs captured on the same stream hold
+the same work space of the matrix library; replayed side by side they would write over each other.
+"""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from typing import Any
+
+import torch
+
+__all__ = ["own_stream"]
+
+_taken: set[tuple[int | None, int]] = set()
+
+
+def own_stream(owner: object, device: torch.device) -> Any:
+    """A stream for as long as ``owner`` lives; None where there is no GPU or none is left."""
+    if device.type != "cuda":
+        return None
+    for number in range(64):
+        if number == 32:
+            gc.collect()  # Loops that ended may not have been cleared away yet.
+        stream: Any = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+        name = (stream.device_index, stream.cuda_stream)
+        if name not in _taken:
+            _taken.add(name)
+            weakref.finalize(owner, _taken.discard, name)
+            return stream
+    return None

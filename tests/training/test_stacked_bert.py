@@ -1,0 +1,156 @@
+"""BERT encoders of several runs as one: values and gradients are those of each by itself."""
+
+import copy
+import functools
+
+import pytest
+import torch
+
+from calibrant.methods import create
+from calibrant.training import stacked_bert, streams
+from calibrant.training.loop import Schedule, Windows
+from calibrant.training.stack import Stack, _stacked, _without_head
+from calibrant.training.stacked_bert import StackedBert
+
+transformers = pytest.importorskip("transformers")
+RUNS = 3
+LONG = stacked_bert._SHORT + 5
+
+
+def bert(seed=0, dropout=0.0, **changes):
+    settings = {
+        "vocab_size": 50, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4,
+        "intermediate_size": 24, "hidden_dropout_prob": dropout, "num_labels": 3,
+        "attention_probs_dropout_prob": dropout, "classifier_dropout": 0.0,
+    }  # fmt: skip
+    torch.manual_seed(seed)
+    model = transformers.BertForTokenClassification(transformers.BertConfig(**settings | changes))
+    for parameter in model.parameters():  # Biases and norms begin at 0 and 1.
+        parameter.data += 0.1 * torch.randn_like(parameter)
+    return model.double()
+
+
+def batch(sentences, pieces):
+    """Sentences of all lengths, one of them full and one of a single piece."""
+    random = torch.Generator().manual_seed(pieces)
+    ids = torch.randint(1, 50, (sentences, pieces), generator=random)
+    lengths = torch.randint(1, pieces + 1, (sentences,), generator=random)
+    lengths[0], lengths[-1] = pieces, 1
+    return ids, (torch.arange(pieces) < lengths[:, None]).long()
+
+
+def stacked(**options):
+    bodies = [_without_head(bert(seed, **options)).train() for seed in range(RUNS)]
+    weights, _ = _stacked([copy.deepcopy(body) for body in bodies], torch.device("cpu"))
+    return bodies, weights
+
+
+def features_and_gradients(encoder, weights, ids, mask):
+    found = encoder(weights, ids, mask, torch.float64)
+    target = torch.linspace(-1, 1, found[0].numel()).view_as(found[0]) * mask[..., None]
+    gradients = torch.autograd.grad((found * target).sum(), list(weights.values()))
+    return found * mask[..., None], dict(zip(weights, gradients, strict=True))
+
+
+@pytest.mark.parametrize(("sentences", "pieces"), [(4, 6), (2, 1), (5, 17), (2, LONG)])
+def test_each_run_is_what_it_would_be_alone(sentences, pieces):
+    bodies, weights = stacked()
+    ids, mask = batch(sentences, pieces)
+    found, gradients = features_and_gradients(StackedBert(bodies[0]), weights, ids, mask)
+    target = torch.linspace(-1, 1, found[0].numel()).view_as(found[0]) * mask[..., None]
+    for number, body in enumerate(bodies):
+        alone = body(input_ids=ids, attention_mask=mask).logits * mask[..., None]
+        torch.testing.assert_close(found[number], alone)
+        (alone * target).sum().backward()
+        for name, parameter in body.named_parameters():
+            torch.testing.assert_close(gradients[name][number], parameter.grad, msg=name)
+
+
+# torch's compiler looks at it itself.
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
+def test_compiled_it_is_the_same_and_compiled_once(monkeypatch):
+    graphs = []
+
+    def backend(graph, inputs):
+        graphs.append(graph)
+        return graph.forward
+
+    compile_so = functools.partial(torch.compile, backend=backend)
+    monkeypatch.setattr(torch, "compile", compile_so)
+    stacked_bert._compiled.cache_clear()
+    bodies, weights = stacked()
+    for sentences, pieces in ((4, 6), (5, 17), (3, LONG), (7, 9)):
+        inputs = weights, *batch(sentences, pieces)
+        plain, quick = (
+            features_and_gradients(StackedBert(bodies[0], compiled), *inputs)
+            for compiled in (False, True)
+        )
+        torch.testing.assert_close(quick, plain)
+    assert len(graphs) == 2  # What begins, and the layer.
+    stacked_bert._compiled.cache_clear()
+
+
+def test_runs_draw_dropout_of_their_own():
+    bodies, _ = stacked(dropout=0.5)
+    weights, _ = _stacked([bodies[0]] * RUNS, torch.device("cpu"))
+    first, second, _ = StackedBert(bodies[0].train())(weights, *batch(4, 6), torch.float64)
+    assert not torch.allclose(first, second)
+    first, second, _ = StackedBert(bodies[0].eval())(weights, *batch(4, 6), torch.float64)
+    assert torch.equal(first, second)
+
+
+def test_in_bfloat16_gradients_are_in_float32():
+    bodies, weights = stacked()
+    weights = {name: value.detach().float().requires_grad_() for name, value in weights.items()}
+    found = StackedBert(bodies[0])(weights, *batch(4, 6), torch.bfloat16)
+    assert found.dtype == torch.bfloat16
+    gradients = torch.autograd.grad(found.float().square().sum(), list(weights.values()))
+    assert {gradient.dtype for gradient in gradients} == {torch.float32}
+
+
+def test_what_is_no_plain_bert_goes_another_way():
+    assert StackedBert.serves(bert())
+    assert not StackedBert.serves(bert(hidden_act="relu"))
+    assert not StackedBert.serves(torch.nn.Linear(2, 2))
+    config = transformers.DistilBertConfig(
+        vocab_size=10, dim=8, n_layers=1, n_heads=2, hidden_dim=8
+    )
+    assert not StackedBert.serves(transformers.DistilBertForTokenClassification(config))
+
+
+def test_a_cpu_has_no_streams():
+    assert streams.own_stream(object(), torch.device("cpu")) is None
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+class TestOnAGpu:
+    def test_no_two_owners_share_a_stream(self):
+        class Owner:
+            pass
+
+        owners = [Owner() for _ in range(40)]
+        made = [streams.own_stream(owner, torch.device("cuda", 0)) for owner in owners]
+        names = [stream.cuda_stream for stream in made if stream is not None]
+        assert len(set(names)) == len(names)
+        assert None in made
+        owners.clear()
+        assert streams.own_stream(Owner(), torch.device("cuda", 0)) is not None
+
+    @pytest.mark.parametrize("compiled", [False, True])
+    def test_captured_it_trains_as_it_does_eagerly(self, compiled):
+        from test_loop import pieces
+
+        results = []
+        for graph in (False, True):
+            models = [bert(seed).float() for seed in range(RUNS)]
+            schedule = Schedule(epochs=3, batch=4, learning_rate=1e-2)
+            made = Stack(
+                models, [create("error_regularization") for _ in models],
+                Windows(pieces(), "cuda"), schedule, graph=graph, compiled=compiled and graph,
+            )  # fmt: skip
+            for _ in made.steps():
+                pass
+            made.wait()
+            results.append({name: value.cpu() for name, value in made.weights().items()})
+        for name, eager in results[0].items():
+            torch.testing.assert_close(eager, results[1][name], rtol=1e-3, atol=1e-3, msg=name)
