@@ -270,6 +270,11 @@ def versions() -> dict[str, str]:
     return found
 
 
+def load() -> tuple[float, ...] | None:
+    """Of 1, 5 and 15 minutes: programs that want a processor, at the end this one among them."""
+    return os.getloadavg() if hasattr(os, "getloadavg") else None
+
+
 def circumstances() -> dict[str, Any]:
     import torch
 
@@ -286,7 +291,7 @@ def circumstances() -> dict[str, Any]:
         "processor": next((n.split(": ")[1] for n in names if "model name" in n), ""),
         "cores": cores(),
         "torch's threads": torch.get_num_threads(),
-        "load": os.getloadavg() if hasattr(os, "getloadavg") else None,
+        "load": load(),
         "commit": git("rev-parse", "HEAD"),
         "changed": bool(git("status", "--porcelain", "--", "../src")),
     }
@@ -315,6 +320,7 @@ def run_all(quick: bool) -> dict[str, Any]:
             found = {clock: ratios(taken) for clock, taken in seconds.items()}
             results["times"][title] = {"seconds": seconds, "ratios": found}
             show_times(title, seconds)
+    results["load after the times"] = load()
     del os.environ["CALIBRANT_KERNELS"]
     sizes = (100_000, 1_000_000) if quick else (100_000, 1_000_000, 10_000_000)
     results["memory"] = [
