@@ -35,7 +35,8 @@ types: $(VENV)/.dev
 unit: $(VENV)/.dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --import-mode=prepend --doctest-modules src \
-		--ignore=src/calibrant/losses/tiles  # Needs Triton, which comes with CUDA.
+		--ignore=src/calibrant/losses/tiles \
+		--ignore=src/calibrant/training/adamw_kernel.py  # Triton comes with CUDA alone.
 
 clean:
 	rm -rf $(VENV) out

@@ -49,8 +49,9 @@ def train(made):
 
 
 def run_weights(made, number):
-    run = made.runs[number]
-    return torch.cat([p.detach().flatten() for p in (*run.encoder, *run.head.parameters())])
+    encoder = [value[number] for value in made.stacked.masters().values()]
+    head = made.runs[number].head.parameters()
+    return torch.cat([p.detach().flatten() for p in (*encoder, *head)])
 
 
 def test_each_run_is_what_it_would_be_alone():

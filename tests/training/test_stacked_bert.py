@@ -1,6 +1,5 @@
 """BERT encoders of several runs as one: values and gradients are those of each by itself."""
 
-import copy
 import functools
 
 import pytest
@@ -9,7 +8,7 @@ import torch
 from calibrant.methods import create
 from calibrant.training import stacked_bert, streams
 from calibrant.training.loop import Schedule, Windows
-from calibrant.training.stack import Stack, _stacked, _without_head
+from calibrant.training.stack import Stack, _without_head
 from calibrant.training.stacked_bert import StackedBert
 
 transformers = pytest.importorskip("transformers")
@@ -41,8 +40,16 @@ def batch(sentences, pieces):
 
 def stacked(**options):
     bodies = [_without_head(bert(seed, **options)).train() for seed in range(RUNS)]
-    weights, _ = _stacked([copy.deepcopy(body) for body in bodies], torch.device("cpu"))
-    return bodies, weights
+    return bodies, separate(bodies)
+
+
+def separate(bodies):
+    """Each parameter of all runs as a leaf of its own."""
+    names = [name for name, _ in bodies[0].named_parameters()]
+    return {
+        name: torch.stack([body.get_parameter(name).detach() for body in bodies]).requires_grad_()
+        for name in names
+    }
 
 
 def features_and_gradients(encoder, weights, ids, mask):
@@ -92,7 +99,7 @@ def test_compiled_it_is_the_same_and_compiled_once(monkeypatch):
 
 def test_runs_draw_dropout_of_their_own():
     bodies, _ = stacked(dropout=0.5)
-    weights, _ = _stacked([bodies[0]] * RUNS, torch.device("cpu"))
+    weights = separate([bodies[0]] * RUNS)
     first, second, _ = StackedBert(bodies[0].train())(weights, *batch(4, 6), torch.float64)
     assert not torch.allclose(first, second)
     first, second, _ = StackedBert(bodies[0].eval())(weights, *batch(4, 6), torch.float64)

@@ -61,9 +61,10 @@ def finish(
         results = measure_run(
             made["valid"],
             made["test"],
-            tuple(dict.fromkeys((*recipe.maps, calibrator.name))),
+            recipe.maps,
             ood=made.get("ood"),
             shift=shifted,
+            calibrator=calibrator.name,
             measure=entry_of(recipe.task).measure,
             outside=data.outside(model),
         )

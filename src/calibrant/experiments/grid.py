@@ -5,15 +5,18 @@ from __future__ import annotations
 import dataclasses
 import multiprocessing
 import os
+import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from pathlib import Path
 
 import torch
 
+from calibrant.calibrators import CalibrationWarning
 from calibrant.errors import InputError
 from calibrant.experiments.cell import Outcome, check_cell, run_cell
 from calibrant.experiments.child_process import follow_parent
+from calibrant.experiments.choice import choose_calibrator
 from calibrant.experiments.measure import measure_run
 from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.record import Record, circumstances, recorded
@@ -125,16 +128,23 @@ def take_turns(
 
 def record_of(outcome: Outcome, about: dict[str, object]) -> Record:
     """Measure what a trained model predicts."""
-    results = measure_run(
-        outcome.valid,
-        outcome.test,
-        outcome.recipe.maps,
-        ood=outcome.ood,
-        shift=outcome.shift,
-        measure=entry_of(outcome.recipe.task).measure,
-        outside=outcome.outside,
-    )
-    return Record(outcome.recipe, results, outcome.training, dict(about))
+    recipe = outcome.recipe
+    with warnings.catch_warnings():  # A map that helps little is a number here, and no news.
+        warnings.simplefilter("ignore", CalibrationWarning)
+        calibrator = choose_calibrator(recipe.calibrator, outcome.valid).name
+        results = measure_run(
+            outcome.valid,
+            outcome.test,
+            recipe.maps,
+            ood=outcome.ood,
+            shift=outcome.shift,
+            calibrator=calibrator,
+            measure=entry_of(recipe.task).measure,
+            outside=outcome.outside,
+        )
+    # What a user of this recipe gets, whichever map it is.
+    results[recipe.calibrator] = results[calibrator]
+    return Record(recipe, results, {**outcome.training, "calibrator": calibrator}, dict(about))
 
 
 def _device() -> str:

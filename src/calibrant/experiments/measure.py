@@ -121,13 +121,14 @@ def measure_run(
     ood: Predictions | None = None,
     shift: Mapping[str, Predictions] | None = None,
     *,
+    calibrator: str | None = None,
     measure: Callable[[Predictions], dict[str, float]] = measure_tags,
     outside: np.ndarray | None = None,
 ) -> dict[str, Any]:
     """``{map: {"valid": …, "test": …}}``, each map fitted on validation, and what it learned.
 
     With ``ood``, the same of an out-of-domain part; with ``shift``, ``"shift": {name: …}`` of each,
-    for the first two maps.
+    for the first two maps and for ``calibrator``, the map that the run is put to use with.
     ``"cross_validated"`` is validation measured without fitting on what is measured, to choose
     by, where it has more than one sentence.
     ``outside`` are logits of what belongs to no class: ``"outside"`` then tells how well the
@@ -135,7 +136,7 @@ def measure_run(
     """
     results: dict[str, Any] = {}
     folds = _folds(valid)
-    for name in maps:
+    for name in dict.fromkeys((*maps, *([] if calibrator is None else [calibrator]))):
         fitted = calibrator_class(name)().fit(valid)
         calibrated = fitted.transform(test)
         results[name] = {"valid": measure(fitted.transform(valid)), "test": measure(calibrated)}
@@ -146,7 +147,7 @@ def measure_run(
             results[name]["cross_validated"] = measure(new)
         if ood is not None:
             results[name]["ood"] = measure(fitted.transform(ood))
-        if shift and name in maps[:2]:
+        if shift and name in (*maps[:2], calibrator):
             results[name]["shift"] = {
                 other: measure(fitted.transform(part)) for other, part in shift.items()
             }

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call, stack_module_state, vmap
+from torch.func import functional_call, vmap
 
 from calibrant.errors import InputError
 from calibrant.methods.base import Method
@@ -24,8 +24,10 @@ from calibrant.training.generators import drawing_from
 from calibrant.training.head import find_head
 from calibrant.training.planned import Planned, rewind_optimizer
 from calibrant.training.schedule import Schedule
+from calibrant.training.stacked_adamw import StackedAdamW
 from calibrant.training.stacked_attention import StackedAttention
 from calibrant.training.stacked_bert import StackedBert
+from calibrant.training.stacked_weights import StackedWeights
 from calibrant.training.step import Step
 from calibrant.training.streams import own_stream
 from calibrant.training.tap import attach
@@ -68,12 +70,24 @@ class Stack(Planned):
                 raise InputError(f"{type(method).__name__} keeps state on the host: use Loop.")
             if method.needs_model:
                 raise InputError(f"{type(method).__name__} runs the whole model again: use Loop.")
+        if schedule.optimizer_name != "adamw":
+            raise InputError(f"A stack trains with adamw, not {schedule.optimizer_name}: use Loop.")
         bodies = [_without_head(model) for model in models]
         self.body = copy.deepcopy(bodies[0]).to(self.device)
-        self.stacked, self.buffers = _stacked(bodies, self.device)
+        self.buffers = dict(self.body.named_buffers())  # Those of the first: they are not trained.
         self.bert = StackedBert(self.body, compiled) if StackedBert.serves(self.body) else None
+        self.stacked = StackedWeights(
+            bodies,
+            self.device,
+            half=schedule.dtype == "bfloat16",
+            apart=() if self.bert is None else StackedBert.APART,
+        )
+        self.optimizer = StackedAdamW(
+            self.stacked.groups, schedule.weight_decay, self.learning_rate, self.done
+        )
+        self.scale = torch.ones(len(models), device=self.device)
         self.runs = [
-            _Run(i, model, method, [v[i] for v in self.stacked.values()], schedule, self)
+            _Run(i, model, method, schedule, self)
             for i, (model, method) in enumerate(zip(models, methods, strict=True))
         ]
         made = [own_stream(self, self.device) for _ in range(min(_SIDES, len(models)))]
@@ -95,7 +109,7 @@ class Stack(Planned):
 
     def weights(self) -> dict[str, Tensor]:
         """The stacked encoders, and each run's head under its number."""
-        found = {f"body.{name}": value.detach() for name, value in self.stacked.items()}
+        found = {f"body.{name}": value for name, value in self.stacked.masters().items()}
         for number, run in enumerate(self.runs):
             found.update({f"{number}.{name}": v for name, v in run.head.state_dict().items()})
         return found
@@ -103,7 +117,7 @@ class Stack(Planned):
     def restart(self, models: Sequence[nn.Module], seed: int) -> None:
         """Begin the same runs again from other weights and another seed."""
         bodies = [_without_head(model) for model in models]
-        stacked, _ = _stacked(bodies, self.device)
+        stacked = StackedWeights(bodies, self.device).masters()
         weights = {f"body.{name}": value for name, value in stacked.items()}
         for number, model in enumerate(models):
             head = find_head(model)[1].state_dict()
@@ -129,20 +143,21 @@ class Stack(Planned):
         return found
 
     def _features(self, inputs: Mapping[str, Tensor]) -> Sequence[Tensor]:
-        half = torch.is_grad_enabled() and self.schedule.dtype == "bfloat16"
+        trained = torch.is_grad_enabled()
+        weights = self.stacked.leaves() if trained else self.stacked.masters()
         if self.bert is not None:
+            half = trained and self.schedule.dtype == "bfloat16"
             dtype = torch.bfloat16 if half else torch.float32
             ids, mask = inputs["input_ids"], inputs["attention_mask"]
-            return self.bert(self.stacked, ids, mask, dtype).float().unbind()
+            return self.bert(weights, ids, mask, dtype).float().unbind()
 
         def encode(stacked: dict[str, Tensor]) -> Tensor:
             output: Any = functional_call(self.body, (stacked, self.buffers), (), dict(inputs))
             logits: Tensor = output.logits
             return logits
 
-        stacked = {n: v.bfloat16() for n, v in self.stacked.items()} if half else self.stacked
         with StackedAttention():
-            return vmap(encode, randomness="different")(stacked).float().unbind()
+            return vmap(encode, randomness="different")(weights).float().unbind()
 
     def _step(self, length: int) -> None:
         inputs = self.windows.batch(self._next_rows(length), length)
@@ -159,9 +174,10 @@ class Stack(Planned):
         torch.autograd.backward(losses)
         if self.holdout is not None:
             self._outer_steps(self.holdout, steps)
-        gradients = [value.grad for value in self.stacked.values()]
+        squares = self.optimizer.squares() if self.schedule.clip else None
         for run in self._side_by_side():
-            run.update(gradients)
+            run.update(None if squares is None else squares[run.number], self.scale[run.number])
+        self.optimizer.step(self.scale)
 
     def _side_by_side(self) -> Iterator[_Run]:
         """Each run, on streams beside each other: heads and optimizers are many small kernels."""
@@ -189,56 +205,48 @@ class Stack(Planned):
             run.method.outer_step(replace(step, holdout=other))
 
     def _zero_grad(self) -> None:
-        for value in self.stacked.values():
-            value.grad = None
+        self.stacked.zero_grad()
         for run in self.runs:
             run.optimizer.zero_grad(set_to_none=True)
 
     def _rewind(self, weights: Mapping[str, Tensor]) -> None:
         checkpoint.restore_tensors(self.weights(), weights)
+        self.stacked.refresh()
+        self.optimizer.rewind()
         for run in self.runs:
             run.rewind()
         self._rewind_clock()
 
 
 class _Run(nn.Module):
-    """What one run has of its own: head, method, loss and optimizer.
-
-    ``encoder`` holds its slices of the stacked weights, so that an optimizer of this run's own
-    updates them in place.
-    """
+    """What one run has of its own: head, method, loss and the head's optimizer."""
 
     def __init__(
-        self,
-        number: int,
-        model: nn.Module,
-        method: Method,
-        encoder: Sequence[Tensor],
-        schedule: Schedule,
-        stack: Planned,
+        self, number: int, model: nn.Module, method: Method, schedule: Schedule, stack: Planned
     ) -> None:
         super().__init__()
-        self.number = number
+        self.number, self.clip = number, schedule.clip
         self.head = find_head(model)[1].to(stack.device)
-        self.encoder = nn.ParameterList([nn.Parameter(v.detach()) for v in encoder])
         self.method = method.to(stack.device)
         self.fresh = copy.deepcopy(method)
         self.tap = attach(nn.ModuleDict({"head": self.head}), method, "head")
         self.loss = torch.zeros((), device=stack.device)
-        self.schedule, self.clipped = (
-            schedule,
-            [*self.encoder.parameters(), *self.head.parameters()],
-        )
-        self.optimizer = schedule.optimizer(nn.ParameterList(self.clipped), stack.learning_rate)
+        self.optimizer = schedule.optimizer(self.head, stack.learning_rate)
 
     def step(self, features: Tensor, labels: Tensor) -> Step:
         return self.tap.step(self.head(features), labels)
 
-    def update(self, gradients: Sequence[Tensor | None]) -> None:
-        """Clip this run's gradients by their own norm and take a step."""
-        for parameter, gradient in zip(self.encoder, gradients, strict=True):
-            parameter.grad = None if gradient is None else gradient[self.number]
-        self.schedule.clip_gradient(self.clipped)
+    def update(self, squares: Tensor | None, scale: Tensor) -> None:
+        """Take a step with the head; ``scale`` gets what the encoder's gradient is clipped by.
+
+        ``squares`` is the squared norm of that gradient; the norm of both together is clipped.
+        """
+        if squares is not None:
+            gradients = [p.grad for p in self.head.parameters() if p.grad is not None]
+            own = torch.stack(torch._foreach_norm(gradients)).square().sum() if gradients else 0.0
+            norm = (squares + own).sqrt()
+            scale.copy_((self.clip / (norm + 1e-6)).clamp(max=1.0))  # As clip_grad_norm_ does.
+            torch._foreach_mul_(gradients, scale)
         self.optimizer.step()
 
     def evaluate(self, features: Tensor) -> Tensor:
@@ -260,14 +268,3 @@ def _without_head(model: nn.Module) -> nn.Module:
         raise InputError(f"A stack takes models whose head is an attribute, not '{name}'.")
     body._modules = {**body._modules, name: nn.Identity()}
     return body
-
-
-def _stacked(
-    bodies: Sequence[nn.Module], device: torch.device
-) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """Parameters on a new first axis, and the buffers of the first: they must not be trained."""
-    shapes = [{n: p.shape for n, p in body.named_parameters()} for body in bodies]
-    if any(found != shapes[0] for found in shapes):
-        raise InputError("The models of a stack must be alike but for the head.")
-    parameters, _ = stack_module_state([body.to(device) for body in bodies])
-    return parameters, {name: value.to(device) for name, value in bodies[0].named_buffers()}

@@ -38,6 +38,9 @@ class StackedBert:
     not long. :meth:`serves` tells whether a model is one that is written out here.
     """
 
+    APART = ("bert.embeddings.word_embeddings.weight",)
+    """Looked up in as one table of all runs, so it must lie by itself."""
+
     def __init__(self, body: nn.Module, compiled: bool = False) -> None:
         self.body = body
         config: Any = body.config
@@ -118,7 +121,7 @@ def _layer(
     heads: int,
     eps: float,
 ) -> Tensor:
-    """One layer of all runs; the weights come in float32 and are taken in the states' type."""
+    """One layer of all runs, in the type of the states."""
     query, query_bias, key, key_bias, value, value_bias, *rest = (
         weight.to(states.dtype) for weight in weights
     )

@@ -1,0 +1,125 @@
+"""AdamW for several runs at once, each with its gradient scaled by a number of its own.
+
+As :class:`torch.optim.AdamW` does it (Loshchilov & Hutter 2019), for rows of one large tensor:
+
+    m ← β₁ m + (1 − β₁) s g,  v ← β₂ v + (1 − β₂) (s g)²,
+    w ← (1 − η d) w − η m / (1 − β₁ᵗ) / (√(v / (1 − β₂ᵗ)) + ε)
+
+with s the run's scale, which clips its gradient, and d the weight decay of matrices. On CUDA one
+kernel (:mod:`.adamw_kernel`, in Triton) reads and writes every number once, the copy in bfloat16
+included.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from calibrant.training.stacked_weights import Group
+
+__all__ = ["StackedAdamW"]
+
+BETAS = (0.9, 0.999)
+EPSILON = 1e-8
+_BLOCK = 1024  # Numbers that a program takes at a time,
+_PART = 32  # and how many blocks of them a program that adds up squares takes.
+
+
+class StackedAdamW:
+    """AdamW of the ``groups``; learning rate and number of steps are read where they lie."""
+
+    def __init__(
+        self, groups: Sequence[Group], weight_decay: float, learning_rate: Tensor, done: Tensor
+    ) -> None:
+        self.groups, self.weight_decay = groups, weight_decay
+        self.learning_rate, self.done = learning_rate, done
+        self.moments = [
+            (torch.zeros_like(group.master), torch.zeros_like(group.master)) for group in groups
+        ]
+        self.betas = torch.tensor(BETAS, dtype=torch.float64, device=done.device)
+
+    def squares(self) -> Tensor:
+        """The squared norm of each run's gradient."""
+        found = [_squares(group.leaf.grad) for group in self.groups if group.leaf.grad is not None]
+        runs = len(self.groups[0].master)
+        return torch.stack(found).sum(0) if found else self.done.new_zeros(runs)
+
+    @torch.no_grad()
+    def step(self, scale: Tensor) -> None:
+        """One step with every run's gradient times its ``scale``."""
+        corrections = 1 - self.betas ** self.done.double()
+        for group, moments in zip(self.groups, self.moments, strict=True):
+            if group.leaf.grad is not None:
+                update = _in_one_kernel if _has_kernel(group.master) else _in_torch
+                update(group, *moments, scale, corrections, self.learning_rate, self.weight_decay)
+
+    def rewind(self) -> None:
+        """As before the first step."""
+        for moments in self.moments:
+            for moment in moments:
+                moment.zero_()
+
+
+def _squares(gradient: Tensor) -> Tensor:
+    if not _has_kernel(gradient):
+        return gradient.float().square().sum(1)
+    gradient = gradient.contiguous()
+    runs, size = gradient.shape
+    parts = math.ceil(size / (_BLOCK * _PART))
+    sums = gradient.new_empty(runs, parts, dtype=torch.float32)
+    _kernels().add_squares[parts, runs](gradient, sums, size, BLOCK=_BLOCK, PART=_PART)
+    return sums.sum(1)
+
+
+def _in_one_kernel(
+    group: Group,
+    first: Tensor,
+    second: Tensor,
+    scale: Tensor,
+    corrections: Tensor,
+    learning_rate: Tensor,
+    weight_decay: float,
+) -> None:
+    assert group.leaf.grad is not None
+    runs, size = group.master.shape
+    _kernels().adamw[math.ceil(size / _BLOCK), runs](
+        group.master, group.leaf, group.leaf.grad.contiguous(), first, second, scale, corrections,
+        learning_rate, size, group.decayed, DECAY=weight_decay, EPSILON=EPSILON,
+        FIRST=BETAS[0], SECOND=BETAS[1], COPY=group.leaf is not group.master, BLOCK=_BLOCK,
+    )  # fmt: skip
+
+
+def _in_torch(
+    group: Group,
+    first: Tensor,
+    second: Tensor,
+    scale: Tensor,
+    corrections: Tensor,
+    learning_rate: Tensor,
+    weight_decay: float,
+) -> None:
+    assert group.leaf.grad is not None
+    master, gradient = group.master, group.leaf.grad.float() * scale[:, None]
+    first.lerp_(gradient, 1 - BETAS[0])
+    second.mul_(BETAS[1]).addcmul_(gradient, gradient, value=1 - BETAS[1])
+    master[:, : group.decayed] *= 1 - learning_rate * weight_decay
+    spread = (second / corrections[1]).sqrt_().add_(EPSILON).float()
+    master -= learning_rate * (first / corrections[0]).float() / spread
+    if group.leaf is not master:
+        group.leaf.copy_(master)
+
+
+def _has_kernel(tensor: Tensor) -> bool:
+    return tensor.is_cuda and find_spec("triton") is not None
+
+
+@cache
+def _kernels() -> Any:
+    return import_module("calibrant.training.adamw_kernel")
