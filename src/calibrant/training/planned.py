@@ -187,7 +187,8 @@ class Planned(ABC):
         self._follow_default_stream()
         weights = {name: value.clone() for name, value in self.weights().items()}
         pool = torch.cuda.graph_pool_handle()
-        for length in self.rows:
+        # The longest first: the others fit into what it takes.
+        for length in sorted(self.rows, reverse=True):
             for _ in range(_WARM_UP):
                 self._step(length)
             graph = torch.cuda.CUDAGraph()
@@ -195,6 +196,7 @@ class Planned(ABC):
                 for stream in checkpoint.method_streams(method):
                     graph.register_generator_state(stream.generator(self.device))
             self._zero_grad()
+            torch.cuda.empty_cache()  # Graphs have memory of their own; the warm-up's is free now.
             # torch.cuda.graph() would wait for the whole device, other loops included.
             graph.capture_begin(pool=pool, capture_error_mode="thread_local")
             self._step(length)
@@ -202,7 +204,6 @@ class Planned(ABC):
             self.replays[length] = graph
         self._rewind(weights)
         self._plan(seed)  # The warm-up drew random numbers too.
-        torch.cuda.empty_cache()  # Graphs have memory of their own; that of the warm-up is free.
 
     def _rewind_clock(self) -> None:
         for value in (*self.position.values(), self.done):
