@@ -34,6 +34,17 @@ def test_a_table_has_the_papers_columns_and_its_source():
     assert "Golebiowski" in table.note
 
 
+def test_models_side_by_side_have_the_numbers_of_their_own_paper():
+    runs = arrange([record(model=m) for m in ("resnet18", "resnet50", "lenet")], ["model"])
+    (table,) = result_tables(runs, [Measure("accuracy"), Measure("ece")], ["model"])
+    rows = {row.labels[1]: [entry.text for entry in row.entries[-2:]] for row in table.rows}
+    assert rows["resnet18"] == ["–", "0.0406"]
+    assert rows["resnet50"] == ["0.9320", "0.0585"]
+    assert rows["lenet"] == ["–", "–"]
+    assert "Golebiowski" in table.note
+    assert "Liu et al." in table.note
+
+
 def test_options_and_networks_decide_which_row_it_is():
     def value(metric, **changes):
         return cifar10_value(record(**changes).recipe, metric)
@@ -48,7 +59,7 @@ def test_options_and_networks_decide_which_row_it_is():
 
 def test_every_row_of_the_slides_has_a_recipe():
     recipes = read_recipes(RECIPES / "meta-regularization.toml")
-    assert len(recipes) == 33
+    assert len([recipe for recipe in recipes if recipe.seed == 2]) == 11
     assert all(cifar10_value(recipe, "nll") is not None for recipe in recipes)
     poster = [r for r in read_recipes(RECIPES / "mbls.toml") if r.model == "resnet50"]
     assert len(poster) == 21

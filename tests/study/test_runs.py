@@ -8,6 +8,8 @@ import pytest
 
 from calibrant import InputError
 from calibrant.experiments.record import without_nan
+from calibrant.study import build_study
+from calibrant.study.figures import figures_of
 from calibrant.study.origins import missing, origins
 from calibrant.study.reading import read_all
 from calibrant.study.runs import arrange
@@ -122,6 +124,51 @@ def test_corpora_of_the_same_name_are_not_mixed(make_record):
 def test_a_tie_of_settings_is_broken_the_same_way_each_time(make_record):
     records = [make_record(batch=32), make_record(batch=64)]
     assert [r.unit for r in arrange(records)] == [r.unit for r in arrange(records[::-1])]
+
+
+def architectures(make_record, **more):
+    """Each model with the training that it usually has."""
+    usual = {"task": "image", "data": "cifar10", "shift": ("jpeg-1", "jpeg-5"), "head_depth": 0}
+    trained = {
+        "resnet18": {"optimizer": "sgd", "epochs": 10},
+        "lenet": {"optimizer": "sgd", "epochs": 15},
+        "vit_tiny": {"optimizer": "adamw", "epochs": 15},
+    }
+    return [
+        make_record(model=model, seed=seed, **{**usual, **settings, **more.get(model, {})})
+        for model, settings in trained.items()
+        for seed in range(2)
+    ]
+
+
+def test_models_shown_side_by_side_are_each_trained_in_their_own_way(make_record):
+    records = architectures(make_record)
+    assert len({run.unit for run in arrange(records)}) == 3
+    study = build_study(records, by=["model"])
+    assert set(study.units) == {"cifar10"}
+    told = "Trained with epochs 15 (10 on resnet18), optimizer sgd (adamw on vit_tiny)."
+    assert told in study.summary
+    settings = study.origins["settings where nothing else is said"]
+    assert settings["epochs"] == "15 (10 on resnet18)"
+    assert settings["batch"] == 32
+
+
+def test_two_trainings_of_one_model_stand_apart_among_models_too(make_record):
+    records = architectures(make_record)
+    records += architectures(make_record, lenet={"epochs": 30})[2:4]
+    units = {run.unit for run in arrange(records, ["model"])}
+    # The optimizer still follows from the model; how long it is trained does not.
+    assert units == {"cifar10", "cifar10 (epochs 10)", "cifar10 (epochs 30)"}
+
+
+def test_accuracy_and_ece_against_strength_have_a_line_for_each_model(make_record):
+    study = build_study(architectures(make_record), by=["model"])
+    figure = next(f for f in figures_of(study) if f.name == "cifar10-shift-jpeg")
+    panels = {panel.title: panel for panel in figure.panels}
+    assert {"accuracy", "ECE"} <= set(panels)
+    lines = [curve.label for curve in panels["accuracy"].curves]
+    assert lines == [f"cross_entropy, model {name}" for name in ("lenet", "resnet18", "vit_tiny")]
+    assert [place.x for place in panels["ECE"].curves[0].places] == [0, 1, 5]
 
 
 def test_options_by_which_results_are_shown_leave_the_name(make_record):

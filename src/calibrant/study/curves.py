@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from calibrant.study.estimate import Estimate, estimate
+from calibrant.study.labels import settings_label
 from calibrant.study.measures import Measure
 from calibrant.study.panels import Curve, Place
 from calibrant.study.runs import Run
 
-__all__ = ["curve_of", "curves", "grouped", "over_seeds", "told_width"]
+__all__ = ["curve_of", "curves", "grouped", "label_of", "over_seeds", "told_width"]
 
 
 def curves(
@@ -39,6 +40,12 @@ def curve_of(label: str, places: Iterable[tuple[float, Estimate]]) -> Curve:
             if math.isfinite(found.mean)
         ),
     )
+
+
+def label_of(run: Run, by: Sequence[str]) -> str:
+    """The method with the keys that were asked for."""
+    asked = {key: value for key, value in zip(by, run.by, strict=True) if value is not None}
+    return ", ".join(filter(None, [run.shown, settings_label(asked)]))
 
 
 def over_seeds(runs: Sequence[Run], measure: Measure) -> Estimate:

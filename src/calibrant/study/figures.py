@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from calibrant.study.curves import curves, grouped, over_seeds, told_width
+from calibrant.study.curves import curves, grouped, label_of, over_seeds, told_width
 from calibrant.study.labels import file_names, settings_label
 from calibrant.study.main_head import at_main_depth, at_shared_widths, with_several_depths
 from calibrant.study.measures import SCORES, Measure, maps_of, measures_of
@@ -32,7 +32,7 @@ def figures_of(study: Study) -> list[Figure]:
             _trade_off(unit, main, study.by),
             _depth(unit, runs),
             _sweep(unit, main, study),
-            *shift_figures(unit, main),
+            *shift_figures(unit, main, study.by),
         ]
     figures = [figure for figure in found if figure is not None and figure.panels]
     names = file_names(f"{figure.unit} {figure.name}" for figure in figures)
@@ -72,7 +72,7 @@ def _trade_off(unit: str, runs: Sequence[Run], by: Sequence[str]) -> Figure | No
     for map_ in maps_of(runs):
         ece, score = Measure("ece", map_), Measure(f1, map_)
         points = []
-        for label, cell in grouped(shown, lambda run: _label(run, by)).items():
+        for label, cell in grouped(shown, lambda run: label_of(run, by)).items():
             x, y = (over_seeds(cell, measure) for measure in (ece, score))
             if math.isfinite(x.mean) and math.isfinite(y.mean):
                 place = Place(x.mean, y.mean, x.half, y.half)
@@ -135,11 +135,6 @@ def _sweep(unit: str, runs: Sequence[Run], study: Study) -> Figure | None:
     ]
     title = f"By {key.replace('_', ' ')} on {unit}"
     return Figure(key, title, unit, "lines", tuple(panels))
-
-
-def _label(run: Run, by: Sequence[str]) -> str:
-    asked = {key: value for key, value in zip(by, run.by, strict=True) if value is not None}
-    return ", ".join(filter(None, [run.shown, settings_label(asked)]))
 
 
 def _map_title(map_: str) -> str:

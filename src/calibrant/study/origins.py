@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from calibrant.study.measures import measures_of
-from calibrant.study.runs import Run, cells, main_by_corpus
+from calibrant.study.runs import Run, cells, main_by_corpus, main_by_model
 from calibrant.study.settings import shared_settings, told_by_corpus
 
 __all__ = ["missing", "origins"]
@@ -16,13 +16,15 @@ __all__ = ["missing", "origins"]
 
 def origins(runs: Sequence[Run], by: Sequence[str] = ()) -> dict[str, Any]:
     """Records, versions, hardware, states of the source, time and speed of training, notes."""
-    main = main_by_corpus(runs, by)
+    main, models = main_by_corpus(runs, by), main_by_model(runs, by)
     found: dict[str, Any] = {
         "records": len(runs),
         "corpora": sorted({run.corpus for run in runs}),
         "models": _counted(run.record.recipe.model for run in runs),
         "seeds": sorted({run.seed for run in runs}),
-        "settings where nothing else is said": shared_settings(main) | told_by_corpus(main),
+        "settings where nothing else is said": shared_settings(main)
+        | told_by_corpus(main)
+        | (told_by_corpus(models) if models else {}),
         "training": _training(runs),
         "circumstances": _circumstances(runs),
     }

@@ -27,8 +27,8 @@ def printed_measures(runs: Sequence[Run], measures: Iterable[Measure]) -> list[M
 
 def citation(runs: Sequence[Run]) -> str:
     """Where the paper's numbers of these runs stand."""
-    found = (cifar10_source(run.record.recipe) for run in runs)
-    return next((source for source in found if source is not None), CITATION)
+    found = dict.fromkeys(cifar10_source(run.record.recipe) for run in runs)
+    return "; ".join(source for source in found if source is not None) or CITATION
 
 
 def paper_entries(runs: Sequence[Run], measures: Sequence[Measure]) -> list[Entry]:
@@ -50,7 +50,7 @@ def _printed(run: Run, measure: Measure) -> float:
 
 
 def _digits(run: Run, measure: Measure) -> int:
-    return 4 if cifar10_source(run.record.recipe) else _DIGITS[measure.metric]
+    return 4 if cifar10_source(run.record.recipe) else _DIGITS.get(measure.metric, 4)
 
 
 def _one_per_width(runs: Iterable[Run]) -> list[Run]:

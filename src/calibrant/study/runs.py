@@ -13,7 +13,7 @@ from calibrant.errors import InputError, unknown_name
 from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.record import Record
 from calibrant.study.labels import corpus_names, method_label, settings_label, value_label
-from calibrant.study.settings import AXES, BESIDES, main_settings, settings_of
+from calibrant.study.settings import AXES, BESIDES, following, main_settings, settings_of
 
 __all__ = [
     "BASELINE",
@@ -21,6 +21,7 @@ __all__ = [
     "arrange",
     "cells",
     "main_by_corpus",
+    "main_by_model",
     "method_order",
 ]
 
@@ -77,7 +78,7 @@ def arrange(records: Iterable[Record], by: Sequence[str] = ()) -> list[Run]:
         raise InputError("A study needs at least one record, got none.")
     recipes = [record.recipe for record in unique]
     _check_keys(by, recipes)
-    main = main_settings(recipes, by)
+    main = main_settings(recipes, (*by, *following(recipes, by)))
     names = corpus_names(recipe.data for recipe in recipes)
     runs = [
         _run(record, names[record.recipe.data], by, main[record.recipe.data]) for record in unique
@@ -94,7 +95,18 @@ def arrange(records: Iterable[Record], by: Sequence[str] = ()) -> list[Run]:
 
 def main_by_corpus(runs: Iterable[Run], by: Sequence[str] = ()) -> dict[str, dict[str, Any]]:
     """Corpus → the setting of its runs that do not stand apart, by the names of the tables."""
-    return {run.corpus: settings_of(run.record.recipe, by) for run in runs if not run.setting}
+    runs = [run for run in runs if not run.setting]
+    hidden = (*by, *following([run.record.recipe for run in runs], by))
+    return {run.corpus: settings_of(run.record.recipe, hidden) for run in runs}
+
+
+def main_by_model(runs: Iterable[Run], by: Sequence[str] = ()) -> dict[str, dict[str, Any]]:
+    """Model → what follows from it, where models are shown side by side."""
+    recipes = [run.record.recipe for run in runs if not run.setting]
+    keys = following(recipes, by)
+    return {
+        recipe.model: {key: recipe.to_dict()[key] for key in keys} for recipe in recipes if keys
+    }
 
 
 def cells(runs: Iterable[Run]) -> dict[tuple[Any, ...], list[Run]]:

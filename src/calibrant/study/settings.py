@@ -1,7 +1,8 @@
 """How runs were trained beside what the tables show: the main setting of each corpus.
 
 Only what was trained alike is compared. Runs of one corpus that differ in a key without a place in
-the tables stand apart; a key that merely differs from corpus to corpus tells nothing apart.
+the tables stand apart; a key that merely differs from corpus to corpus tells nothing apart, nor
+one that follows from the model where models are shown side by side: each is trained in its own way.
 """
 
 from __future__ import annotations
@@ -14,7 +15,15 @@ from typing import Any
 from calibrant.experiments.recipe import Recipe
 from calibrant.study.labels import value_label
 
-__all__ = ["AXES", "BESIDES", "main_settings", "settings_of", "shared_settings", "told_by_corpus"]
+__all__ = [
+    "AXES",
+    "BESIDES",
+    "following",
+    "main_settings",
+    "settings_of",
+    "shared_settings",
+    "told_by_corpus",
+]
 
 # What the tables have places for; every other key that differs makes a setting of its own.
 AXES = ("data", "method", "method_options", "head_width", "head_depth", "seed")
@@ -28,6 +37,27 @@ def settings_of(recipe: Recipe, by: Sequence[str] = ()) -> Settings:
     """The keys of a recipe that the tables have no place for."""
     without = {*AXES, *BESIDES, *by}
     return {key: value for key, value in recipe.to_dict().items() if key not in without}
+
+
+def following(recipes: Sequence[Recipe], by: Sequence[str]) -> tuple[str, ...]:
+    """The keys that differ, but not among the recipes of one model; none unless models are shown.
+
+    >>> image = [Recipe(model="lenet", epochs=15), Recipe(model="vit_tiny", epochs=30)]
+    >>> following(image, ["model"]), following(image, ["batch"])
+    (('epochs',), ())
+    """
+    if "model" not in by:
+        return ()
+    found: dict[str, set[tuple[str, str]]] = {}
+    for recipe in recipes:
+        for key, value in settings_of(recipe, by).items():
+            found.setdefault(key, set()).add((recipe.model, json.dumps(value)))
+    models = {recipe.model for recipe in recipes}
+    return tuple(
+        key
+        for key, pairs in found.items()
+        if len(pairs) == len(models) and len({value for _, value in pairs}) > 1
+    )
 
 
 def main_settings(recipes: Sequence[Recipe], by: Sequence[str] = ()) -> dict[str, Settings]:
@@ -57,7 +87,7 @@ def shared_settings(main: Mapping[str, Settings]) -> Settings:
 
 
 def told_by_corpus(main: Mapping[str, Settings]) -> dict[str, str]:
-    """The other keys in words: the value of most corpora, then the exceptions.
+    """The other keys in words: the value of most corpora (or models), then the exceptions.
 
     >>> batch = {"conll2003": {"batch": 64}, "gum": {"batch": 32}, "wikiann": {"batch": 64}}
     >>> told_by_corpus(batch)

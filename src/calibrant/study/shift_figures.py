@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from calibrant.study.curves import curve_of, grouped, over_seeds, told_width
+from calibrant.study.curves import curve_of, grouped, label_of, over_seeds, told_width
 from calibrant.study.main_head import at_shared_widths
 from calibrant.study.panels import Figure, Panel
 from calibrant.study.runs import Run
@@ -17,7 +17,7 @@ __all__ = ["shift_figures"]
 _ORDER_ALONE = ("aurc", "auroc")
 
 
-def shift_figures(unit: str, runs: Sequence[Run]) -> list[Figure]:
+def shift_figures(unit: str, runs: Sequence[Run], by: Sequence[str] = ()) -> list[Figure]:
     """One per kind of corruption with several strengths."""
     found = []
     for kind, shift in shifts_of(runs).items():
@@ -30,7 +30,7 @@ def shift_figures(unit: str, runs: Sequence[Run]) -> list[Figure]:
             if measure.map != "identity" and measure.metric in _ORDER_ALONE:
                 continue
             lines = []
-            for label, cell in grouped(measured, lambda run: run.method).items():
+            for label, cell in grouped(measured, lambda run: label_of(run, by)).items():
                 places = [
                     (float(strength), over_seeds(cell, replace(measure, part=part)))
                     for strength, part in shift.items()

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from calibrant.report.numbers import counted
 from calibrant.study.claims import Claim, told_claims
-from calibrant.study.runs import Run, cells, main_by_corpus, method_order
+from calibrant.study.runs import Run, cells, main_by_corpus, main_by_model, method_order
 from calibrant.study.settings import told_by_corpus
 from calibrant.study.target_table import Target, told_choice, told_reach
 
@@ -69,8 +69,10 @@ def _listed(name: str, values: Iterable[int]) -> str:
 
 
 def told_settings(runs: Sequence[Run], by: Sequence[str] = ()) -> str:
-    """What differs from corpus to corpus, and what stands apart; "" where nothing does."""
+    """What differs from corpus to corpus or model to model, and what stands apart."""
     told = told_by_corpus(main_by_corpus(runs, by))
+    if models := main_by_model(runs, by):
+        told |= told_by_corpus(models)
     said = [f"{key.replace('_', ' ')} {value}" for key, value in told.items()]
     apart = dict.fromkeys(run.unit for run in runs if run.setting)
     sentences = [f"Trained with {', '.join(said)}."] if said else []
