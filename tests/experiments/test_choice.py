@@ -6,7 +6,9 @@ import pytest
 from calibrant import Predictions
 from calibrant.calibrators import CALIBRATORS
 from calibrant.errors import InputError
+from calibrant.experiments.cell import Outcome
 from calibrant.experiments.choice import CANDIDATES, choose_calibrator
+from calibrant.experiments.grid import record_of
 from calibrant.experiments.recipe import Recipe
 
 
@@ -57,3 +59,17 @@ def test_one_sentence_gets_a_temperature():
 def test_an_unknown_map_is_named_before_training(setting):
     with pytest.raises(InputError, match=r"tempature.*temperature"):
         Recipe(**setting)
+
+
+@pytest.mark.parametrize("calibrator", ["auto", "beta", "temperature"])
+def test_a_record_tells_what_its_recipe_is_used_with(calibrator):
+    valid, test = (
+        Predictions.from_logits(3 * np.log(p.scores), p.labels) for p in (sample(), sample(seed=1))
+    )
+    recipe = Recipe.from_dict({"task": "text", "data": "synthetic", "calibrator": calibrator})
+    record = record_of(Outcome(recipe, valid, test, {"steps": 1}, {"typos-1": test}), {})
+    chosen = record.training["calibrator"]
+    assert chosen == choose_calibrator(calibrator, valid).name
+    assert record.results[calibrator] == record.results[chosen]
+    assert {"test", "valid", "cross_validated", "shift"} <= set(record.results[calibrator])
+    assert {"identity", "temperature", calibrator} <= set(record.results)
