@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from calibrant.cli import main
+from calibrant.experiments import grid as grid_module
+from calibrant.experiments.grid import take_turns
 from calibrant.experiments.record import read_record, read_records
 
 pytest.importorskip("transformers")
@@ -167,6 +169,39 @@ def test_bench_runs_a_grid_and_skips_what_is_done(small_corpus, tmp_path, capsys
     assert main(arguments) == 0
     assert "2 recipes, 2 of them done" in capsys.readouterr().out
     assert len(list(read_records(tmp_path / "runs"))) == 2
+
+
+def test_bench_keeps_what_is_trained_when_its_time_is_up(
+    small_corpus, tmp_path, capsys, monkeypatch
+):
+    head = f'[defaults]\ndata = "{small_corpus}"\nmodel = "tiny"\nepochs = 1\ndtype = "float32"\n'
+    grids = [tmp_path / "one.toml", tmp_path / "two.toml"]
+    for grid, methods in zip(grids, (["mse", "focal"], ["focal", "flsd"]), strict=True):
+        grid.write_text(f"{head}batch = 16\n[[grid]]\nmethod = {json.dumps(methods)}\n")
+    now = [0.0]
+
+    def turns(*args):
+        for outcome in take_turns(*args):
+            now[0] += 100.0 * (outcome is not None)  # Training one takes longer than there is.
+            yield outcome
+
+    monkeypatch.setattr(grid_module, "take_turns", turns)
+    monkeypatch.setattr(grid_module, "monotonic", lambda: now[0])
+    arguments = ["bench", *map(str, grids), "-o", str(tmp_path / "runs"), "--device", "cpu"]
+    for left in (2, 1):
+        assert main([*arguments, "--workers", "1", "--time-limit", "50"]) == 3
+        assert f"Time is up, and {left} recipes are left" in capsys.readouterr().out
+        assert len(list(read_records(tmp_path / "runs"))) == 3 - left
+    assert main([*arguments, "--workers", "1", "--time-limit", "150"]) == 0
+    assert "Time is up" not in capsys.readouterr().out
+    assert len(list(read_records(tmp_path / "runs"))) == 3
+    grids[0].write_text(f'{head}method = "mmce"\n')
+    for wrong, told in (
+        (["--time-limit", "0"], "above 0"),
+        (["--time-limit", "9", "--ray", "local"], "--ray"),
+    ):
+        assert main([*arguments, *wrong]) == 2
+        assert told in capsys.readouterr().err
 
 
 def test_bench_refuses_what_a_grid_cannot_do(small_corpus, tmp_path, capsys):

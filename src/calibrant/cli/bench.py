@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -21,11 +22,11 @@ def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "bench",
         help="run a grid of recipes",
-        description="Train every recipe of a TOML file ([defaults], [[grid]] tables of lists) and "
+        description="Train every recipe of TOML files ([defaults], [[grid]] tables of lists) and "
         "write a record of each to RUNS. A record that is there is not made again, so a grid that "
         "was killed goes on where it stood.",
     )
-    parser.add_argument("recipes", metavar="RECIPE.toml", type=Path, help="the grid")
+    parser.add_argument("recipes", metavar="RECIPE.toml", type=Path, nargs="+", help="the grids")
     parser.add_argument("-o", "--output", metavar="RUNS", type=Path, required=True, help="a folder")
     parser.add_argument(
         "--jobs",
@@ -50,6 +51,13 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument("--data-dir", metavar="FOLDER", help="where corpora are (CALIBRANT_DATA)")
     parser.add_argument("--device", help="cpu, cuda, cuda:1 (cuda where there is one)")
+    parser.add_argument(
+        "--time-limit",
+        metavar="SECONDS",
+        type=float,
+        help="train no longer than this, keep what is done, and end with exit code 3 if something "
+        "is left; not with --ray",
+    )
     parser.add_argument("--dry-run", action="store_true", help="only list what would be run")
     parser.set_defaults(run=run)
 
@@ -60,8 +68,8 @@ def run(args: argparse.Namespace) -> int:
     from calibrant.experiments.record import recorded
     from calibrant.progress import Progress
 
-    recipes = read_recipes(args.recipes)
-    done = recorded(args.output)
+    found = {recipe.key: recipe for path in args.recipes for recipe in read_recipes(path)}
+    done, recipes = recorded(args.output), list(found.values())
     waiting = [recipe for recipe in recipes if recipe.key not in done]
     print(f"{len(recipes):,} recipes, {len(recipes) - len(waiting):,} of them done.")
     if args.dry_run:
@@ -77,21 +85,29 @@ def run(args: argparse.Namespace) -> int:
             progress.advance()
             record = read_record(path)
             shown = dict(list(entry_of(record.recipe.task).shown.items())[:2])
-            found = record.results["identity"]["test"]
-            told = "   ".join(f"{title} {found[name]:.4f}" for name, title in shown.items())
+            test = record.results["identity"]["test"]
+            told = "   ".join(f"{title} {test[name]:.4f}" for name, title in shown.items())
             print(f"{progress.done}/{len(waiting)}   {path.stem}   {told}", file=sys.stderr)
+        left = len(waiting) - progress.done
     print(f"Records: {args.output}")
-    return 0
+    if left:
+        print(f"Time is up, and {left:,} recipes are left: the same command goes on with them.")
+    return 3 if left else 0
 
 
 def _records(recipes: Sequence[Recipe], args: argparse.Namespace) -> Iterator[Path]:
     common = {
         "jobs": args.jobs, "stack": args.stack, "directory": args.data_dir, "device": args.device,
     }  # fmt: skip
+    if args.time_limit is not None and args.time_limit <= 0:
+        raise InputError(f"--time-limit is a number of seconds above 0, got {args.time_limit:g}.")
     if args.ray is None:
         from calibrant.experiments.grid import run_grid
 
-        return run_grid(recipes, args.output, workers=args.workers, **common)
+        seconds = math.inf if args.time_limit is None else args.time_limit
+        return run_grid(recipes, args.output, workers=args.workers, seconds=seconds, **common)
+    if args.time_limit is not None:
+        raise InputError("--time-limit is not for --ray: a cluster has limits of its own.")
     if args.workers is not None:
         raise InputError("--workers is not for --ray, where whoever trains also measures.")
     from calibrant.experiments.cluster import run_on_ray

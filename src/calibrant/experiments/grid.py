@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import multiprocessing
 import os
 import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from pathlib import Path
+from time import monotonic
 
 import torch
 
@@ -36,13 +38,16 @@ def run_grid(
     device: str | None = None,
     workers: int | None = None,
     stack: int | None = None,
+    seconds: float = math.inf,
 ) -> Iterator[Path]:
     """Run what has no record in ``folder`` yet, ``jobs`` cells at a time; yields new records.
+
+    After ``seconds`` nothing is trained any more; what is trained by then is measured and kept.
 
     With ``stack`` > 1 a job trains up to that many cells as one model (see
     :mod:`calibrant.training.stack`): the default is 10 on CUDA, 1 elsewhere.
     """
-    folder = Path(folder)
+    folder, end = Path(folder), monotonic() + seconds
     for name, value in {"jobs": jobs, "stack": 1 if stack is None else stack}.items():
         if value < 1:
             raise InputError(f"{name} is a whole number from 1 on, got {value}.")
@@ -68,6 +73,8 @@ def run_grid(
                 for future in [future for future in measuring if future.done()]:
                     measuring.remove(future)
                     yield future.result().write(folder)
+                if monotonic() > end:
+                    break
         except torch.OutOfMemoryError:
             size = max(len(cells) for cells in together)
             failure = InputError(
