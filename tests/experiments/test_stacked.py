@@ -68,6 +68,8 @@ def test_only_cells_that_share_their_batches_go_together():
     ]
     sizes = sorted(len(group) for group in stacks(cells, 10))
     assert sizes == [1, 1, 1, 1, 2]
+    slower = [[Recipe(head_width=width, optimizer="sgd")] for width in (8, 16)]
+    assert [len(group) for group in stacks(slower, 10)] == [1, 1]  # A stack has AdamW alone.
     assert all(len(group) == 1 for group in stacks(cells, 1))
     whole_model = {"method": "gamma_net_sece", "method_options": {"look_ahead": "full"}}
     ahead = [[Recipe(head_width=width, **whole_model)] for width in (8, 16)]

@@ -145,8 +145,10 @@ class _Trimmed:
 
 
 def _can_stack(recipe: Recipe) -> bool:
-    can, method = entry_of(recipe.task).stacks, build_method(recipe)
-    return can and recipe.accumulate == 1 and is_static(method) and not method.needs_model
+    method = build_method(recipe)
+    plain = recipe.accumulate == 1 and recipe.optimizer == "adamw"
+    can = plain and entry_of(recipe.task).stacks
+    return can and is_static(method) and not method.needs_model
 
 
 def _body(recipe: Recipe) -> str:
