@@ -26,7 +26,7 @@ SIZES = [1, 40, 700, 5000] if CUDA else [1, 40]
 def device(monkeypatch):
     """Where the kernels can run."""
     if CUDA:
-        assert fused._runs(), "there is a GPU, but Triton does not compile on it"
+        assert fused.has_triton(), "there is a GPU, but Triton does not compile on it"
         return "cuda"
     if find_spec("triton") is None:
         pytest.skip("needs Triton, which comes with CUDA builds of PyTorch")
@@ -217,11 +217,11 @@ def test_where_triton_does_not_compile_the_other_ways_are_taken(monkeypatch):
     monkeypatch.setattr(fused, "find_spec", lambda _: object())
     monkeypatch.setattr(torch, "ones", fails)
     with pytest.warns(UserWarning, match="more launches: no C compiler"):
-        assert not fused._runs.__wrapped__()
+        assert not fused.has_triton.__wrapped__()
     monkeypatch.setattr(fused, "find_spec", lambda _: None)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert not fused._runs.__wrapped__()
+        assert not fused.has_triton.__wrapped__()
 
 
 @needs_cuda

@@ -27,7 +27,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-__all__ = ["FUSED_BELOW", "quadratic_form", "serves", "smooth_gap", "violation"]
+__all__ = ["FUSED_BELOW", "has_triton", "quadratic_form", "serves", "smooth_gap", "violation"]
 
 FUSED_BELOW = {
     "violation": {torch.float32: 65_536, torch.float64: 16_384},
@@ -95,7 +95,7 @@ def serves(name: str, confidence: Float[Tensor, " n"], *others: Tensor | None) -
     if any(x is not None and (x.shape, x.device) != here for x in others):
         return False  # The other ways broadcast, or say what is wrong.
     below = FUSED_BELOW[name].get(confidence.dtype, 0)
-    return confidence.dim() == 1 and 0 < confidence.numel() <= below and _runs()
+    return confidence.dim() == 1 and 0 < confidence.numel() <= below and has_triton()
 
 
 def violation(
@@ -235,7 +235,7 @@ def _kernels(module: str) -> Any:
 
 
 @cache
-def _runs() -> bool:
+def has_triton() -> bool:
     """Whether Triton is there and compiles: tried once, on the kernel that is needed most."""
     if find_spec("triton") is None:
         return False
@@ -244,7 +244,7 @@ def _runs() -> bool:
         violation(one, one, one.bool(), normalize=True)
     except Exception as error:  # Whatever it is, the answer is the same: without.
         warnings.warn(
-            f"Triton cannot compile here, so pairwise losses take more launches: {error}",
+            f"Triton cannot compile here, so losses and optimizers take more launches: {error}",
             stacklevel=4,
         )
         return False

@@ -50,7 +50,10 @@ class Planned(ABC):
             torch.set_float32_matmul_precision("high")
         self.stream = own_stream(self, self.device)
         if self.stream is None and self.device.type == "cuda":
-            raise InputError("More than 32 loops side by side on one GPU: take fewer jobs.")
+            raise InputError(
+                "All 32 streams of the GPU are taken by loops that run side by side: take fewer "
+                "jobs."
+            )
         # Dropout draws from a stream of its own, so that loops side by side stay independent.
         self.random = torch.Generator(self.device)
         self.done, self.learning_rate = (torch.zeros((), device=self.device) for _ in range(2))
@@ -197,7 +200,6 @@ class Planned(ABC):
                     graph.register_generator_state(stream.generator(self.device))
             self._zero_grad()
             torch.cuda.empty_cache()  # Graphs have memory of their own; the warm-up's is free now.
-            # torch.cuda.graph() would wait for the whole device, other loops included.
             graph.capture_begin(pool=pool, capture_error_mode="thread_local")
             self._step(length)
             graph.capture_end()

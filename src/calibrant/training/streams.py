@@ -14,19 +14,24 @@ import torch
 
 __all__ = ["own_stream"]
 
+_ALL = 32  # On each GPU.
 _taken: set[tuple[int | None, int]] = set()
 
 
-def own_stream(owner: object, device: torch.device) -> Any:
-    """A stream for as long as ``owner`` lives; None where there is no GPU or none is left."""
+def own_stream(owner: object, device: torch.device, leave: int = 0) -> Any:
+    """A stream for as long as ``owner`` lives.
+
+    None where there is no GPU, or where fewer than ``leave`` would be left on it for others.
+    """
     if device.type != "cuda":
         return None
-    for number in range(64):
-        if number == 32:
+    for number in range(2 * _ALL):
+        if number == _ALL:
             gc.collect()  # Loops that ended may not have been cleared away yet.
         stream: Any = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         name = (stream.device_index, stream.cuda_stream)
-        if name not in _taken:
+        taken = sum(index == stream.device_index for index, _ in _taken)
+        if name not in _taken and taken + leave < _ALL:
             _taken.add(name)
             weakref.finalize(owner, _taken.discard, name)
             return stream
