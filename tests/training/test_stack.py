@@ -111,6 +111,74 @@ def test_a_transformer_in_a_stack_is_what_it_would_be_alone():
         torch.testing.assert_close(run_weights(made, number), weights(model), rtol=1e-3, atol=1e-5)
 
 
+def frozen(model, name):
+    for parameter in model.get_submodule(name).parameters():
+        parameter.requires_grad = False
+    return model
+
+
+@pytest.mark.parametrize("name", ["embedding", "classifier"])
+def test_what_is_frozen_stays_as_it_is(name):
+    models, methods = parts()
+    models = [frozen(model, name) for model in models]
+    alone = copy.deepcopy(models)
+    made = train(stack(models, methods))
+    for number, model in enumerate(alone):
+        schedule = Schedule(epochs=3, batch=4, learning_rate=1e-2)
+        Loop(model, create(METHODS[number][0]), Windows(pieces(), "cpu"), schedule).run()
+        torch.testing.assert_close(run_weights(made, number), weights(model), rtol=1e-4, atol=1e-5)
+        models[number] = frozen(copy.deepcopy(model), name)
+    other = [*models[:-1], copy.deepcopy(models[-1]).requires_grad_()]
+    if name == "embedding":
+        with pytest.raises(InputError, match="alike but for the head"):
+            stack(other, methods)
+
+
+@pytest.mark.parametrize("name", ["bert.embeddings", "bert.encoder.layer.0"])
+def test_part_of_a_frozen_transformer_trains(name):
+    models, methods = [frozen(bert(), name) for _ in range(2)], [create("focal") for _ in range(2)]
+    alone = copy.deepcopy(models[1])
+    schedule = Schedule(epochs=2, batch=4, learning_rate=1e-3)
+    made = train(stack(models, methods, schedule=schedule))
+    Loop(alone, create("focal"), Windows(pieces(), "cpu"), schedule).run()
+    torch.testing.assert_close(run_weights(made, 1), weights(alone), rtol=1e-3, atol=1e-5)
+
+
+def test_in_bfloat16_encoders_follow_their_float32_weights():
+    schedule = Schedule(epochs=1, batch=4, learning_rate=1e-3, dtype="bfloat16")
+    many = [[bert() for _ in range(2)] for _ in range(3)]
+    made, fresh = (
+        stack(models, [create("cross_entropy"), create("focal")], schedule=schedule)
+        for models in many[:2]
+    )
+    for _ in range(2):
+        before = made.stacked.groups[0].master.detach().clone()
+        train(made)
+        for group in made.stacked.groups:
+            assert torch.equal(group.leaf, group.master.to(group.leaf.dtype))
+        assert not torch.equal(before, made.stacked.groups[0].master)
+        made.restart(copy.deepcopy(many[2]), seed=0)
+        for group in made.stacked.groups:
+            assert torch.equal(group.leaf, group.master.to(group.leaf.dtype))
+    train(made), train(fresh)
+    for number in range(2):
+        assert torch.equal(run_weights(made, number), run_weights(fresh, number))
+
+
+def test_other_inputs_are_not_passed_over():
+    """What is written out for BERT takes ids and mask; the model itself takes more, or less."""
+    schedule = Schedule(epochs=1, batch=4, dtype="bfloat16")
+    model, ids = bert(), torch.arange(12).view(2, 6)
+    made = stack([copy.deepcopy(model)], [create("focal")], schedule=schedule)
+    assert made.bert is not None
+    for inputs in ({"input_ids": ids}, {"input_ids": ids, "token_type_ids": ids % 2}):
+        expected = model.eval()(**inputs).logits
+        torch.testing.assert_close(made.logits(**inputs)[0], expected)
+        made.train(False)
+        (half,) = made._features(inputs)  # As a step does.
+        torch.testing.assert_close(made.runs[0].head(half), expected, rtol=0.05, atol=0.05)
+
+
 def test_logits_are_those_of_the_trained_models():
     models, methods = parts()
     alone = copy.deepcopy(models[2])
@@ -172,6 +240,8 @@ def test_what_cannot_be_stacked_is_said():
     held = Windows(pieces(4), "cpu")
     with pytest.raises(InputError, match="runs the whole model again"):
         stack(models[:1], [create("gamma_net_sece", look_ahead="full")], holdout=held)
+    with pytest.raises(InputError, match="trains with adamw, not sgd"):
+        stack(models[:1], methods[:1], schedule=Schedule(optimizer_name="sgd"))
     other = Tagger(width=6)
     with pytest.raises(InputError, match="alike but for the head"):
         stack([models[0], other], methods[:2])

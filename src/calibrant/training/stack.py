@@ -2,13 +2,14 @@
 
 Runs of one seed see the same batches, whatever their method and head. Their encoders have the same
 shape, so one batched matrix product does the work of many small ones: a step of twenty runs
-launches hardly more kernels than a step of one. Each run keeps its own head, method, loss,
-clipping and optimizer; nothing passes between them.
+launches hardly more kernels than a step of one. Each run keeps its own head, method and loss, its
+gradient is clipped by its own norm, and AdamW works number by number: nothing passes between runs.
 """
 
 from __future__ import annotations
 
 import copy
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -18,6 +19,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
 from calibrant.errors import InputError
+from calibrant.losses.fused import has_triton
 from calibrant.methods.base import Method
 from calibrant.training import checkpoint
 from calibrant.training.generators import drawing_from
@@ -35,7 +37,8 @@ from calibrant.training.windows import Rows
 
 __all__ = ["Stack"]
 
-_SIDES = 8  # A process has 32 streams in all.
+_SIDES = 8  # Streams for heads, beside the main one,
+_LEFT = 8  # as long as so many are left for other loops.
 
 
 class Stack(Planned):
@@ -45,7 +48,8 @@ class Stack(Planned):
     dtype "bfloat16" the encoders train in it throughout, from copies of their float32 weights that
     are made once a step, and the heads in float32; evaluation is in float32.
 
-    ``compiled`` fuses what a BERT does between its matrix products, after some time of compiling.
+    ``compiled`` fuses what a BERT does between its matrix products, after some time of compiling;
+    it does nothing on a GPU where Triton cannot compile.
     Methods must be static (:func:`~calibrant.training.checkpoint.is_static`), and content with the
     head: no run has a whole model of its own.
     """
@@ -75,7 +79,8 @@ class Stack(Planned):
         bodies = [_without_head(model) for model in models]
         self.body = copy.deepcopy(bodies[0]).to(self.device)
         self.buffers = dict(self.body.named_buffers())  # Those of the first: they are not trained.
-        self.bert = StackedBert(self.body, compiled) if StackedBert.serves(self.body) else None
+        quick = compiled and (self.device.type != "cuda" or has_triton())
+        self.bert = StackedBert(self.body, quick) if StackedBert.serves(self.body) else None
         self.stacked = StackedWeights(
             bodies,
             self.device,
@@ -90,8 +95,8 @@ class Stack(Planned):
             _Run(i, model, method, schedule, self)
             for i, (model, method) in enumerate(zip(models, methods, strict=True))
         ]
-        made = [own_stream(self, self.device) for _ in range(min(_SIDES, len(models)))]
-        self.sides = [stream for stream in made if stream is not None]
+        more = iter(lambda: own_stream(self, self.device, leave=_LEFT), None)
+        self.sides: list[Any] = list(itertools.islice(more, min(_SIDES, len(models))))
         self._plan(seed)
         if (self.device.type == "cuda") if graph is None else graph:
             with self.on_stream(), drawing_from(self.random):
@@ -145,10 +150,10 @@ class Stack(Planned):
     def _features(self, inputs: Mapping[str, Tensor]) -> Sequence[Tensor]:
         trained = torch.is_grad_enabled()
         weights = self.stacked.leaves() if trained else self.stacked.masters()
-        if self.bert is not None:
-            half = trained and self.schedule.dtype == "bfloat16"
-            dtype = torch.bfloat16 if half else torch.float32
-            ids, mask = inputs["input_ids"], inputs["attention_mask"]
+        half = trained and self.schedule.dtype == "bfloat16"
+        dtype = torch.bfloat16 if half else torch.float32
+        if self.bert is not None and set(inputs) == set(StackedBert.INPUTS):
+            ids, mask = (inputs[name] for name in StackedBert.INPUTS)
             return self.bert(weights, ids, mask, dtype).float().unbind()
 
         def encode(stacked: dict[str, Tensor]) -> Tensor:
@@ -157,7 +162,8 @@ class Stack(Planned):
             return logits
 
         with StackedAttention():
-            return vmap(encode, randomness="different")(weights).float().unbind()
+            same = {name: value.to(dtype) for name, value in weights.items()}
+            return vmap(encode, randomness="different")(same).float().unbind()
 
     def _step(self, length: int) -> None:
         inputs = self.windows.batch(self._next_rows(length), length)
@@ -243,10 +249,12 @@ class _Run(nn.Module):
         """
         if squares is not None:
             gradients = [p.grad for p in self.head.parameters() if p.grad is not None]
-            own = torch.stack(torch._foreach_norm(gradients)).square().sum() if gradients else 0.0
-            norm = (squares + own).sqrt()
+            if gradients:  # None where the head is frozen.
+                squares = squares + torch.stack(torch._foreach_norm(gradients)).square().sum()
+            norm = squares.sqrt()
             scale.copy_((self.clip / (norm + 1e-6)).clamp(max=1.0))  # As clip_grad_norm_ does.
-            torch._foreach_mul_(gradients, scale)
+            if gradients:
+                torch._foreach_mul_(gradients, scale)
         self.optimizer.step()
 
     def evaluate(self, features: Tensor) -> Tensor:

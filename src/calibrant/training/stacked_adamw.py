@@ -16,12 +16,12 @@ import math
 from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from calibrant.losses.fused import has_triton
 from calibrant.training.stacked_weights import Group
 
 __all__ = ["StackedAdamW"]
@@ -38,18 +38,19 @@ class StackedAdamW:
     def __init__(
         self, groups: Sequence[Group], weight_decay: float, learning_rate: Tensor, done: Tensor
     ) -> None:
-        self.groups, self.weight_decay = groups, weight_decay
+        self.runs, self.weight_decay = len(groups[0].master), weight_decay
+        self.groups = [group for group in groups if group.leaf.requires_grad]
         self.learning_rate, self.done = learning_rate, done
         self.moments = [
-            (torch.zeros_like(group.master), torch.zeros_like(group.master)) for group in groups
+            (torch.zeros_like(group.master), torch.zeros_like(group.master))
+            for group in self.groups
         ]
         self.betas = torch.tensor(BETAS, dtype=torch.float64, device=done.device)
 
     def squares(self) -> Tensor:
         """The squared norm of each run's gradient."""
         found = [_squares(group.leaf.grad) for group in self.groups if group.leaf.grad is not None]
-        runs = len(self.groups[0].master)
-        return torch.stack(found).sum(0) if found else self.done.new_zeros(runs)
+        return torch.stack(found).sum(0) if found else self.done.new_zeros(self.runs)
 
     @torch.no_grad()
     def step(self, scale: Tensor) -> None:
@@ -110,14 +111,14 @@ def _in_torch(
     first.lerp_(gradient, 1 - BETAS[0])
     second.mul_(BETAS[1]).addcmul_(gradient, gradient, value=1 - BETAS[1])
     master[:, : group.decayed] *= 1 - learning_rate * weight_decay
-    spread = (second / corrections[1]).sqrt_().add_(EPSILON).float()
-    master -= learning_rate * (first / corrections[0]).float() / spread
+    spread = (second / corrections[1]).sqrt_().add_(EPSILON)
+    master -= learning_rate * (first / corrections[0]) / spread
     if group.leaf is not master:
         group.leaf.copy_(master)
 
 
 def _has_kernel(tensor: Tensor) -> bool:
-    return tensor.is_cuda and find_spec("triton") is not None
+    return tensor.is_cuda and has_triton()
 
 
 @cache

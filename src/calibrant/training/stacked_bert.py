@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +20,10 @@ __all__ = ["StackedBert"]
 
 _SHORT = 96  # Pieces up to which all scores of a layer are written out.
 
+_EMBEDDINGS = [
+    "word_embeddings.weight", "position_embeddings.weight", "token_type_embeddings.weight",
+    "LayerNorm.weight", "LayerNorm.bias",
+]  # fmt: skip
 _LAYER = [
     f"{part}.{kind}"
     for part in (
@@ -41,6 +45,9 @@ class StackedBert:
     APART = ("bert.embeddings.word_embeddings.weight",)
     """Looked up in as one table of all runs, so it must lie by itself."""
 
+    INPUTS = ("input_ids", "attention_mask")
+    """What it takes: all of it, and nothing else."""
+
     def __init__(self, body: nn.Module, compiled: bool = False) -> None:
         self.body = body
         config: Any = body.config
@@ -49,13 +56,15 @@ class StackedBert:
 
     @staticmethod
     def serves(body: nn.Module) -> bool:
-        """Whether ``body`` is a plain BERT that classifies tokens."""
+        """Whether ``body``, which has no head, is a plain BERT that classifies tokens."""
         config = getattr(body, "config", None)
         return (
             type(body).__name__ == "BertForTokenClassification"
             and getattr(config, "hidden_act", None) == "gelu"
             and getattr(config, "position_embedding_type", "absolute") == "absolute"
             and not getattr(config, "is_decoder", False)
+            and _names(config) == {name for name, _ in body.named_parameters()}
+            and _drops_as_configured(body, config)
         )
 
     def __call__(
@@ -84,17 +93,37 @@ class StackedBert:
 
     def _embeddings(self, stacked: Mapping[str, Tensor], ids: Tensor) -> list[Tensor]:
         """Of each piece, looked up in its run's table; then positions, type, and the norm's."""
-        table, places, types, *norm = (
-            stacked[f"bert.embeddings.{name}"]
-            for name in (
-                "word_embeddings.weight", "position_embeddings.weight",
-                "token_type_embeddings.weight", "LayerNorm.weight", "LayerNorm.bias",
-            )
-        )  # fmt: skip
+        table, places, types, *norm = (stacked[f"bert.embeddings.{name}"] for name in _EMBEDDINGS)
         runs, pieces = table.shape[:2]
         first = pieces * torch.arange(runs, device=ids.device)[:, None, None]
         words = embedding(ids + first, table.flatten(0, 1))
+        padding = cast(Any, self.body).bert.embeddings.word_embeddings.padding_idx
+        if padding is not None:  # Its row is not trained.
+            fixed = table[:, None, None, padding].detach()
+            words = torch.where((ids == padding)[..., None], fixed, words)
         return [words, places[:, None, : ids.shape[1]], types[:, None, :1], *norm]
+
+
+def _names(config: Any) -> set[str]:
+    """Of all parameters, but for the head's."""
+    layers = (
+        f"encoder.layer.{number}.{name}"
+        for number in range(config.num_hidden_layers)
+        for name in _LAYER
+    )
+    return {f"bert.{name}" for name in (*(f"embeddings.{n}" for n in _EMBEDDINGS), *layers)}
+
+
+def _drops_as_configured(body: nn.Module, config: Any) -> bool:
+    """Whether nobody has set another rate of dropout since the model was made."""
+    return all(
+        part.p == (
+            config.attention_probs_dropout_prob if name.endswith("attention.self.dropout")
+            else config.hidden_dropout_prob
+        )
+        for name, part in body.get_submodule("bert").named_modules()
+        if isinstance(part, nn.Dropout)
+    )  # fmt: skip
 
 
 def _begin(

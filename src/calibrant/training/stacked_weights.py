@@ -21,8 +21,9 @@ __all__ = ["Group", "StackedWeights"]
 class Group:
     """Parameters side by side: ``master`` is runs × numbers in float32.
 
-    ``leaf`` is what gradients are taken of: the master itself, or its copy in bfloat16. The first
-    ``decayed`` numbers of a row belong to matrices, which decay; the others to biases and norms.
+    ``leaf`` is what gradients are taken of: the master itself, or its copy in bfloat16; it requires
+    none where the parameters are frozen. The first ``decayed`` numbers of a row belong to matrices,
+    which decay; the others to biases and norms.
     """
 
     shapes: Mapping[str, torch.Size]
@@ -45,7 +46,8 @@ class StackedWeights:
     """The parameters of ``bodies``, which must be alike in names and shapes.
 
     With ``half`` they are differentiated in bfloat16, but for those ``apart``, which stay in
-    float32 and lie by themselves.
+    float32 and lie by themselves. What requires no gradient stays as it is. What requires one and
+    gets none, as no output depends on it, has a gradient of 0 here: it decays.
     """
 
     def __init__(
@@ -56,15 +58,18 @@ class StackedWeights:
         half: bool = False,
         apart: Collection[str] = (),
     ) -> None:
+        self.groups: list[Group] = []
         found = [dict(body.named_parameters()) for body in bodies]
-        shapes = [{name: value.shape for name, value in each.items()} for each in found]
-        if any(each != shapes[0] for each in shapes):
+        kinds = [{n: (p.shape, p.requires_grad) for n, p in each.items()} for each in found]
+        if any(each != kinds[0] for each in kinds):
             raise InputError("The models of a stack must be alike but for the head.")
-        self.names = list(shapes[0])
+        self.names = list(found[0])
         together = [name for name in self.names if name not in apart]
-        together.sort(key=lambda name: len(shapes[0][name]) <= 1)  # Matrices first: they decay.
+        together.sort(key=lambda name: found[0][name].ndim <= 1)  # Matrices first: they decay.
+        for trained in (True, False):
+            names = [name for name in together if found[0][name].requires_grad == trained]
+            self.groups += [_group(found, names, device, half)] if names else []
         alone = [name for name in self.names if name in apart]
-        self.groups = [_group(found, together, device, half)] if together else []
         self.groups += [_group(found, [name], device, False) for name in alone]
 
     def masters(self) -> dict[str, Tensor]:
@@ -103,4 +108,4 @@ def _group(
     master = torch.stack(rows).to(device, torch.float32)
     leaf = master.bfloat16() if half else master
     decayed = sum(shape.numel() for shape in shapes.values() if len(shape) > 1)
-    return Group(shapes, master, leaf.requires_grad_(), decayed)
+    return Group(shapes, master, leaf.requires_grad_(found[0][names[0]].requires_grad), decayed)
