@@ -61,6 +61,31 @@ def test_an_unknown_map_is_named_before_training(setting):
         Recipe(**setting)
 
 
+@pytest.mark.parametrize("name", ["type-temperature", "position-temperature"])
+@pytest.mark.parametrize("task", ["text", "image", "segmentation"])
+def test_a_map_that_a_task_has_no_data_for_is_named_before_training(task, name):
+    for setting in ({"calibrator": name}, {"maps": ["identity", "temperature", name]}):
+        Recipe(**setting)
+        with pytest.raises(InputError, match=f"{name} is a map of task 'ner', not '{task}'"):
+            Recipe.from_dict({"task": task, **setting})
+
+
+@pytest.mark.parametrize("more", [[], ["isotonic-top-label"]])
+def test_of_each_map_a_record_has_what_the_records_of_other_choices_have(more):
+    """Else a table would compare maps by the runs that chose them."""
+    bent = sample(20_000, bend=lambda c: np.where(c > 0.8, c, 0.8 + (c - 0.25) * 0.1))
+    found = []
+    for p in (bent, sample()):
+        maps = ["identity", "temperature", *more]
+        recipe = Recipe.from_dict({"task": "text", "data": "synthetic", "maps": maps})
+        found.append(record_of(Outcome(recipe, p, p, {}, {"typos-1": p}), {}))
+    assert [r.training["calibrator"] for r in found] == ["isotonic-top-label", "identity"]
+    for record in found:
+        assert set(record.results) == {*maps, "auto"}
+        having = {name for name, numbers in record.results.items() if "shift" in numbers}
+        assert having == {"identity", "temperature", "auto"}
+
+
 @pytest.mark.parametrize("calibrator", ["auto", "beta", "temperature"])
 def test_a_record_tells_what_its_recipe_is_used_with(calibrator):
     valid, test = (

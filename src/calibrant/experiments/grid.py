@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from pathlib import Path
 from time import monotonic
+from typing import Any
 
 import torch
 
@@ -149,9 +150,20 @@ def record_of(outcome: Outcome, about: dict[str, object]) -> Record:
             measure=entry_of(recipe.task).measure,
             outside=outcome.outside,
         )
-    # What a user of this recipe gets, whichever map it is.
-    results[recipe.calibrator] = results[calibrator]
+    results = _as_chosen(results, recipe, calibrator)
     return Record(recipe, results, {**outcome.training, "calibrator": calibrator}, dict(about))
+
+
+def _as_chosen(results: dict[str, Any], recipe: Recipe, calibrator: str) -> dict[str, Any]:
+    """What a user of the recipe gets under its own word ("auto"), whichever map it is.
+
+    The others are the recipe's, alike in all runs: the mean over runs that chose a map is not the
+    mean of that map.
+    """
+    others = {name: dict(results[name]) for name in recipe.maps}
+    if calibrator in recipe.maps[2:]:  # Under shift all runs have the first two.
+        others[calibrator].pop("shift", None)
+    return {**others, recipe.calibrator: results[calibrator]}
 
 
 def _device() -> str:

@@ -98,6 +98,9 @@ def _check_task(recipe: Recipe) -> None:
         for name in set(its.own) - set(entry.own):
             if getattr(recipe, name) != defaults[name]:
                 raise InputError(f"{name} is a setting of task '{other}', not '{recipe.task}'.")
+        for name in set(its.own_maps) - set(entry.own_maps):
+            if name in (*recipe.maps, recipe.calibrator):
+                raise InputError(f"{name} is a map of task '{other}', not '{recipe.task}'.")
 
 
 def _check_optimizer(recipe: Recipe) -> None:

@@ -94,7 +94,7 @@ class Entry:
     ``score`` the one that early stopping watches and each epoch is told with, ``score_name``.
     ``shown`` are the numbers that a run is told with at its end. ``defaults`` stand where a recipe
     of this task says nothing, in place of those of :class:`~calibrant.experiments.recipe.Recipe`;
-    ``own`` are the settings that not every task has.
+    ``own`` are the settings that not every task has, ``own_maps`` the post-hoc maps.
     """
 
     factory: str
@@ -105,6 +105,7 @@ class Entry:
     shown: Mapping[str, str]
     defaults: Mapping[str, Any] = field(default_factory=dict)
     own: tuple[str, ...] = ()
+    own_maps: tuple[str, ...] = ()
     engines: tuple[str, ...] = ("lean",)
     stacks: bool = False  # whether runs can be trained as one stack of models
     hint: str = ""  # what to try with a finished {run}
@@ -138,6 +139,7 @@ TASKS: dict[str, Entry] = {
             "apcr": "APCR",
         },
         own=("max_length",),
+        own_maps=("type-temperature", "position-temperature"),
         engines=("lean", "trainer"),
         stacks=True,
         hint='Try: calibrant predict {run} "Anna Lind lives in Paris ."',
