@@ -125,6 +125,28 @@ def test_dropout_of_the_head_is_off_for_held_out_data_and_on_again_after():
     assert all(part.training for part in model.modules())
 
 
+def test_a_parameter_that_nothing_uses_stays():
+    model, method, step = toy("full", Sece(bandwidth=0.1))
+    expected = method.hypergradient(step)
+    model[0].register_parameter("unused", nn.Parameter(torch.zeros(2)))
+    for found, gradient in zip(method.hypergradient(step), expected, strict=True):
+        assert torch.equal(found, gradient)
+
+
+def test_the_channels_of_images_are_the_features():
+    model = nn.Sequential(
+        nn.Conv2d(1, 5, 3), nn.AdaptiveAvgPool2d(1), nn.Sequential(nn.Flatten(), nn.Linear(5, 2))
+    )
+    method = MetaRegularization()
+    with attach(model, method) as tap:
+        step = tap.step(model(torch.randn(4, 1, 6, 6)), torch.tensor([0, 1, 0, 1]))
+        assert step.features.shape == (4, 5, 1, 1)
+        method.loss(step)
+    assert method.gamma_net.A.shape == (5, 16)
+    flat = replace(step, features=step.features.flatten(1))
+    assert torch.equal(method.loss(step), method.loss(flat))
+
+
 def test_what_is_missing_is_said():
     _, method, step = toy("full", Sece())
     with pytest.raises(InputError, match="holdout"):

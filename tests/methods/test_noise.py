@@ -1,5 +1,7 @@
 """The noise variants, and the random stream behind them."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -98,6 +100,19 @@ def test_noise_of_a_head_that_pools_its_own_input():
     step = Step(torch.zeros(2, 2), torch.tensor([0, -100]), features)
     for noise in (MatchedGaussian(), FeatureMixture(), Shell()):
         assert draw(noise, step).abs().max() == 0
+
+
+def test_the_channels_of_images_are_the_width():
+    """Features (b, d, h, w) with labels (b), as a head gets them that flattens them itself."""
+    step = clusters()
+    step = replace(step, features=step.features + torch.tensor([0.0, 30.0, -30.0]))
+    images = step.features.view(-1, 3, 1, 1).expand(-1, 3, 2, 2)
+    of_images = Step(step.logits, step.labels, images)
+    for noise in (MatchedGaussian, lambda: MatchedGaussian("full"), Shell, FeatureMixture):
+        drawn = draw(noise(), of_images)
+        assert drawn.shape == images.shape
+        flat = drawn.movedim(1, -1).reshape(-1, 3)
+        torch.testing.assert_close(flat.mean(0), draw(noise(), step).mean(0), atol=0.5, rtol=0)
 
 
 def test_shapes_that_do_not_fit():

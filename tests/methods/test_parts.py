@@ -109,6 +109,16 @@ def test_history_counts_how_often_an_example_was_right():
         method.term(Step(logits, torch.tensor([1, 0, -100])))
 
 
+def test_history_of_what_has_no_label_is_an_error():
+    """Under count_ignored, which would otherwise look up whichever example has number 0."""
+    method = ErrorRegularization(error="history", examples=3, count_ignored=True)
+    logits, examples = torch.tensor([[2.0, 0.0], [1.0, 0.0]]), torch.tensor([0, 1])
+    found = method.term(Step(logits, torch.tensor([-100, 0]), examples=examples))
+    found = method.term(Step(logits.flip(0), torch.tensor([0, -100]), examples=examples))
+    confidence = logits.softmax(-1)[:, 0]
+    torch.testing.assert_close(found, (confidence[0] - confidence[1]) ** 2)
+
+
 def test_input_mixup_mixes_pixels_and_labels_in_the_same_shares():
     inputs, labels = torch.eye(6, 8), torch.tensor([0, 1, 2, 0, 1, 2])
     method = InputMixup(alpha=1.0, seed=2)

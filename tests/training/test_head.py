@@ -203,6 +203,31 @@ def test_not_found_lists_the_candidates(model):
     assert ("'1' (Conv2d), '0' (Conv2d)" in str(caught.value)) == isinstance(model, nn.Sequential)
 
 
+class ConvolutionOnTop(nn.Module):
+    """The last linear layer is inside the encoder: found by the rules, and not the head."""
+
+    def __init__(self):
+        super().__init__()
+        self.body, self.to_logits = nn.Linear(4, 8), nn.Conv1d(8, 3, 1)
+
+    def forward(self, tokens):
+        return self.to_logits(self.body(tokens).transpose(1, 2)).transpose(1, 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "uses_head"), [("head_noise", "loss"), ("gamma_net_sece", "outer_step")]
+)
+def test_a_layer_of_the_encoder_does_not_pass_for_the_head(name, uses_head):
+    model, method, tokens = ConvolutionOnTop(), create(name), torch.randn(2, 5, 4)
+    labels = torch.zeros(2, 5, dtype=torch.long)
+    with attach(model, method) as tap:
+        assert tap.name == "body"
+        holdout = tap.step(model(tokens), labels)
+        step = tap.step(model(tokens), labels, holdout=holdout)
+        with pytest.raises(InputError, match=r"'body' is not the head.*'to_logits' \(Conv1d\)"):
+            getattr(method, uses_head)(step)
+
+
 def test_inside_a_compiled_wrapper():
     compiled = torch.compile(ResNetStyle(), backend="eager")
     assert find_head(compiled)[0] == "fc"

@@ -27,8 +27,8 @@ class Module(lightning.LightningModule):
         return torch.optim.SGD(self.model.parameters(), lr=0.1)
 
 
-def fit(calibration, folder, **options):
-    module = Module(calibration)
+def fit(calibration, folder, kind=Module, **options):
+    module = kind(calibration)
     trainer = lightning.Trainer(
         accelerator="cpu",
         callbacks=[calibration],
@@ -86,6 +86,27 @@ def test_meta_regularization_asks_for_held_out_data(tmp_path):
     fit(Calibration(method, holdout=holdout), tmp_path, max_epochs=2)
     assert len(asked) == 2
     assert len(method._adam().state) == 2
+
+
+def test_held_out_data_leaves_each_part_in_its_mode(tmp_path):
+    class Frozen(Module):
+        def on_train_start(self):
+            self.model.encoder.eval()
+
+    calibration = Calibration(MetaRegularization(), holdout=lambda: token_batch(seed=7))
+    module, _ = fit(calibration, tmp_path, kind=Frozen)
+    assert not module.model.encoder.training
+
+
+def test_training_that_breaks_off_leaves_the_model_free(tmp_path):
+    class Breaking(Module):
+        def on_train_batch_end(self, *_):
+            raise RuntimeError("out of patience")
+
+    calibration = Calibration("head_noise")
+    with pytest.raises(RuntimeError, match="patience"):
+        fit(calibration, tmp_path, kind=Breaking)
+    assert calibration._tap is None
 
 
 def test_a_callback_that_is_not_in_fit_says_so():

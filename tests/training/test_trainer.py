@@ -229,6 +229,50 @@ def test_a_loss_function_beside_the_method_is_refused(tmp_path):
         )
 
 
+def test_label_smoothing_beside_the_method_is_refused(tmp_path):
+    with pytest.raises(InputError, match=r"LabelSmoothing\(alpha=0.1\)"):
+        Trainer(
+            model=tiny_bert(),
+            args=arguments(tmp_path, label_smoothing_factor=0.1),
+            method="focal",
+        )
+
+
+def test_the_numbers_of_the_examples_reach_the_method_and_not_the_model(tmp_path):
+    rows = [
+        {**row, "examples": torch.arange(6) + 6 * number} for number, row in enumerate(sentences())
+    ]
+    method = ErrorRegularization(error="history", examples=6 * SENTENCES)
+    trainer = Trainer(
+        model=tiny_bert(), args=arguments(tmp_path), train_dataset=rows, method=method
+    )
+    trainer.train()
+    kept = torch.cat([row["labels"] for row in rows]) != -100
+    assert torch.equal(method.seen, kept.float())
+    assert "eval_loss" in trainer.evaluate(rows)
+
+
+def test_a_process_more_than_had_saved_continues_from_rank_0(tmp_path, monkeypatch):
+    trained = MetaRegularization()
+    Trainer(
+        model=tiny_bert(),
+        args=arguments(tmp_path, save_strategy="steps", save_steps=2),
+        train_dataset=sentences(),
+        holdout_dataset=sentences(seed=5),
+        method=trained,
+    ).train()
+    method = MetaRegularization(seed=1)
+    resumed = Trainer(
+        model=tiny_bert(),
+        args=arguments(tmp_path),
+        holdout_dataset=sentences(seed=5),
+        method=method,
+    )
+    monkeypatch.setattr("calibrant.training.trainer.rank", lambda: 1)
+    resumed._load_method(str(tmp_path / "checkpoint-2"))
+    assert torch.equal(method.gamma_net.A, trained.gamma_net.A)
+
+
 def test_the_package_has_it_without_loading_torch():
     code = (
         "import sys, calibrant\n"

@@ -82,4 +82,4 @@ class ErrorRegularization(Regularizer):
         self.right.index_add_(0, index, now * kept)
         self.seen.index_add_(0, index, kept)
         share = self.right[index] / self.seen[index].clamp(min=1)
-        return (1 - share).view(step.labels.shape)
+        return (1 - share * kept).view(step.labels.shape)  # Without a label: never right.

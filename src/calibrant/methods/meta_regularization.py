@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -17,6 +15,7 @@ from calibrant.losses.focal import focal
 from calibrant.methods.around import Regularizer
 from calibrant.methods.base import Method
 from calibrant.methods.dece import Dece
+from calibrant.methods.evaluating import evaluating
 from calibrant.methods.gamma_net import GammaNet
 from calibrant.methods.sece import Sece
 
@@ -111,12 +110,15 @@ class MetaRegularization(Method):
         with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH):
             logits = _run(step, theta, self.look_ahead)
             inner = focal(logits, step.labels, gamma)
-            slopes = torch.autograd.grad(inner, list(theta.values()), create_graph=True)
+            # A parameter that the forward pass does not use has no slope, and stays.
+            slopes = torch.autograd.grad(
+                inner, list(theta.values()), create_graph=True, allow_unused=True
+            )
             ahead = {
-                name: value - self.look_ahead_rate * slope
+                name: value if slope is None else value - self.look_ahead_rate * slope
                 for (name, value), slope in zip(theta.items(), slopes, strict=True)
             }
-            with _evaluating(_target(step.holdout, self.look_ahead)):
+            with evaluating(_target(step.holdout, self.look_ahead)):
                 held_out = _run(step.holdout, ahead, self.look_ahead)
             outer = self.outer.term(replace(step.holdout, logits=held_out))
         return list(torch.autograd.grad(outer, list(self.gamma_net.parameters())))
@@ -175,8 +177,7 @@ def gamma_net_dece(**options: Any) -> MetaRegularization:
 
 def _example_features(step: Step) -> Tensor:
     """One feature vector for each label: the mean over positions that a head pools itself."""
-    assert step.features is not None
-    features = step.features.detach()
+    features = step.channels_last.detach()
     extra = features.ndim - 1 - step.labels.ndim
     return (
         features.mean(tuple(range(step.labels.ndim, step.labels.ndim + extra)))
@@ -214,15 +215,3 @@ def _run(step: Step, parameters: dict[str, Tensor], look_ahead: str) -> Tensor:
         return cast(Tensor, head.whole_model(step.inputs, parameters))
     assert step.features is not None
     return cast(Tensor, head(step.features.detach(), parameters))
-
-
-@contextmanager
-def _evaluating(module: nn.Module) -> Iterator[None]:
-    """Held-out data is scored as it will be in use: without dropout."""
-    modes = {part: part.training for part in module.modules()}
-    module.eval()
-    try:
-        yield
-    finally:
-        for part, training in modes.items():
-            part.training = training

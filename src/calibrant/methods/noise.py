@@ -50,8 +50,7 @@ class Gaussian(Noise):
 
 def feature_rows(step: Step) -> tuple[Tensor, Tensor]:
     """The features as float32 (n, d) rows, 0 where ignored, and which of them are kept."""
-    assert step.features is not None
-    features = step.features.detach()
+    features = step.channels_last.detach()
     extra = features.ndim - 1 - step.labels.ndim
     if extra < 0 or features.shape[: step.labels.ndim] != step.labels.shape:
         raise InputError(
@@ -66,4 +65,6 @@ def feature_rows(step: Step) -> tuple[Tensor, Tensor]:
 def as_features(rows: Tensor, step: Step) -> Tensor:
     """Rows (n, d) in the shape and dtype of the features."""
     assert step.features is not None
-    return rows.to(step.features.dtype).view_as(step.features)
+    features = step.channels_last
+    shaped = rows.to(features.dtype).view(features.shape)
+    return shaped if features is step.features else shaped.movedim(-1, 1)

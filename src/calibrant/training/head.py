@@ -6,7 +6,7 @@ from torch import nn
 
 from calibrant.errors import InputError
 
-__all__ = ["HEAD_NAMES", "find_head", "unwrap"]
+__all__ = ["HEAD_NAMES", "advice", "find_head", "unwrap"]
 
 # Attribute names of heads, most specific first: transformers classifiers, decoder-only sequence
 # classifiers, BART, torchvision (fc, classifier, heads) and timm (head), and plain habits.
@@ -70,7 +70,7 @@ def find_head(model: nn.Module, name: str | None = None) -> tuple[str, nn.Module
             return found
     raise InputError(
         f"No classification head found in {type(model).__name__}: it has no attribute "
-        f"{', '.join(HEAD_NAMES)} and no linear layer. {_advice(model)}"
+        f"{', '.join(HEAD_NAMES)} and no linear layer inside. {advice(model)}"
     )
 
 
@@ -79,18 +79,21 @@ def _named(model: nn.Module, name: str) -> nn.Module:
         return model.get_submodule(name)
     except AttributeError:
         raise InputError(
-            f"{type(model).__name__} has no module '{name}' to use as head. {_advice(model)}"
+            f"{type(model).__name__} has no module '{name}' to use as head. {advice(model)}"
         ) from None
 
 
-def _advice(model: nn.Module) -> str:
+def advice(model: nn.Module) -> str:
+    """What else could be the head: the modules with parameters, last first."""
     candidates = [
         f"'{name}' ({type(module).__name__})"
         for name, module in model.named_modules()
         if name and next(module.parameters(), None) is not None
     ]
     if not candidates:
-        return "It has no module with parameters."
+        return (
+            "It has no module with parameters: a head stands behind an encoder, inside the model."
+        )
     shown = ", ".join(reversed(candidates[-12:]))
     return f"Pass head='…' with one of its modules, last first: {shown}."
 

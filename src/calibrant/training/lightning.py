@@ -12,8 +12,9 @@ from calibrant.errors import InputError
 from calibrant.extras import require
 from calibrant.methods import create
 from calibrant.methods.base import Method
+from calibrant.methods.evaluating import evaluating
 from calibrant.training.step import Step
-from calibrant.training.tap import HeadTap, attach
+from calibrant.training.tap import HeadTap, attach, logits_of
 
 lightning = require("lightning", "lightning", "calibrant.training.lightning.Calibration")
 
@@ -83,7 +84,8 @@ class Calibration(Callback):
     def on_before_optimizer_step(self, trainer: Any, pl_module: Any, optimizer: Any) -> None:  # noqa: ARG002
         """The method's own update."""
         if self.method.needs_holdout and self._step is not None:
-            self.method.outer_step(replace(self._step, holdout=self._holdout_step()))
+            batch = trainer.strategy.batch_to_device(self.holdout())
+            self.method.outer_step(replace(self._step, holdout=self._holdout_step(*batch)))
         self._step = None
 
     def teardown(self, trainer: Any, pl_module: Any, stage: str) -> None:  # noqa: ARG002
@@ -91,6 +93,10 @@ class Calibration(Callback):
         if self._tap is not None:
             self._tap.remove()
         self._tap = self._step = None
+
+    def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:  # noqa: ARG002
+        """The same: Lightning does not tear callbacks down when training breaks off."""
+        self.teardown(trainer, pl_module, "fit")
 
     def state_dict(self) -> dict[str, Any]:
         """The method's state, for the checkpoint."""
@@ -101,11 +107,8 @@ class Calibration(Callback):
         self.method.load_state_dict(state_dict["method"])
 
     @torch.no_grad()
-    def _holdout_step(self) -> Step:
+    def _holdout_step(self, inputs: Any, labels: Tensor) -> Step:
         assert self._tap is not None
-        inputs, labels = self.holdout()
-        network = self._tap.model
-        network.eval()
-        logits = network(inputs)
-        network.train()
+        with evaluating(self._tap.model):
+            logits = logits_of(self._tap.model(inputs))
         return self._tap.step(logits, labels, inputs=(inputs,))

@@ -67,6 +67,14 @@ class Step:
         """K."""
         return self.logits.shape[-1]
 
+    @property
+    def channels_last(self) -> Tensor:
+        """The features with their width last: images (b, d, h, w) come to a head that pools."""
+        if self.features is None:
+            raise InputError("This step has no features: make it with attach(model, method).")
+        images = self.labels.ndim == 1 and self.features.ndim > 3
+        return self.features.movedim(1, -1) if images else self.features
+
     @cached_property
     def kept(self) -> Tensor:
         """True where the label counts."""

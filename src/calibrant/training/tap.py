@@ -14,7 +14,7 @@ from torch.func import functional_call
 
 from calibrant.errors import InputError
 from calibrant.methods.base import Method
-from calibrant.training.head import find_head, unwrap
+from calibrant.training.head import advice, find_head, unwrap
 from calibrant.training.step import Step
 
 __all__ = ["HeadPass", "HeadTap", "attach", "logits_of"]
@@ -54,7 +54,7 @@ class HeadTap:
                 "and attach the method before a compiled model is called for the first time."
             )
         features, self._features = self._features, None
-        head = HeadPass(self, self._call, self._autocast)
+        head = HeadPass(self, self._call, self._autocast, logits.shape[-1])
         more.setdefault("model", self.model)
         return Step(logits, labels, features, head, gradient_scale=self._scale, **more)
 
@@ -121,6 +121,7 @@ class HeadPass:
     tap: HeadTap
     call: tuple[tuple[Any, ...], dict[str, Any]]
     autocast: tuple[bool, torch.dtype] | None
+    classes: int
 
     @property
     def module(self) -> nn.Module:
@@ -137,7 +138,7 @@ class HeadPass:
                 logits = functional_call(self.module, replaced, args, kwargs)
             else:
                 logits = self.module(*args, **kwargs)
-        return logits_of(logits)
+        return self._checked(logits_of(logits))
 
     def whole_model(
         self, inputs: Mapping[str, Any] | tuple[Any, ...], parameters: Mapping[str, Tensor]
@@ -148,6 +149,16 @@ class HeadPass:
         replaced.update(parameters)
         with self.tap.pause():
             return logits_of(functional_call(self.tap.model, replaced, args, kwargs))
+
+    def _checked(self, logits: Tensor) -> Tensor:
+        """A layer inside the encoder can pass for the head until its output is seen."""
+        if logits.shape[-1:] != (self.classes,):
+            raise InputError(
+                f"'{self.tap.name}' is not the head of {type(self.tap.model).__name__}: it gives "
+                f"{tuple(logits.shape)}, and the logits have {self.classes} classes, last. "
+                f"{advice(self.tap.model)}"
+            )
+        return logits
 
     def _as_recorded(self, device: str) -> contextlib.AbstractContextManager[Any]:
         now = (torch.is_autocast_enabled(device), torch.get_autocast_dtype(device))

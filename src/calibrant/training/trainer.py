@@ -15,6 +15,7 @@ from calibrant.extras import require
 from calibrant.methods import create
 from calibrant.methods.base import Method
 from calibrant.methods.cross_entropy import CrossEntropy
+from calibrant.methods.evaluating import evaluating
 from calibrant.methods.stream import rank
 from calibrant.training.step import Step
 from calibrant.training.tap import HeadTap, attach, logits_of
@@ -37,6 +38,8 @@ class Trainer(_Trainer):
 
     ``method`` is a method or its name. ``head`` names the model's head where it is not found, and
     ``holdout_dataset`` is the held-out part of the training split for methods that learn from it.
+    A column "examples", the index of each example (in the shape of its labels), is not given to the
+    model but to the method: ``ErrorRegularization(error="history")`` needs it.
 
     The method's loss takes the place of the model's, by the Trainer's own ``compute_loss_func``: it
     is averaged over all kept labels of the accumulated batch and of all processes, and the logged
@@ -65,8 +68,14 @@ class Trainer(_Trainer):
         self._tap: HeadTap | None = None
         self._step: Step | None = None
         self._inputs: dict[str, Any] = {}
+        self._examples: Tensor | None = None
         self._holdout: Iterator[Any] = iter(())
         super().__init__(*args, **{**kwargs, "compute_loss_func": self._method_loss})
+        if self.args.label_smoothing_factor:
+            raise InputError(
+                "Trainer: the method computes the loss, so label_smoothing_factor would do nothing;"
+                f" use LabelSmoothing(alpha={self.args.label_smoothing_factor})."
+            )
         if self.args.n_gpu > 1:
             raise InputError(
                 f"Trainer: {self.args.n_gpu} GPUs in one process (DataParallel) copy the model "
@@ -87,6 +96,7 @@ class Trainer(_Trainer):
 
     def compute_loss(self, model: Any, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
         """As usual, on the batch that the method prepared."""
+        self._examples = inputs.pop("examples", None)
         if model.training:
             if self._tap is None:
                 self._tap = attach(model, self.method, self.head)
@@ -114,6 +124,7 @@ class Trainer(_Trainer):
             labels,
             num_items=num_items_in_batch,
             last=self.accelerator.sync_gradients,
+            examples=self._examples,
             inputs=self._inputs,
         )
         return self.method.loss(self._step)
@@ -127,23 +138,36 @@ class Trainer(_Trainer):
             batch = next(self._holdout)
         inputs = dict(self._prepare_inputs(batch))
         labels = inputs.pop(self.label_names[0])
-        model = self._tap.model
-        model.eval()
-        logits = logits_of(model(**inputs))
-        model.train()
+        inputs.pop("examples", None)
+        with evaluating(self._tap.model):
+            logits = logits_of(self._tap.model(**inputs))
         return self._tap.step(logits, labels, inputs=inputs)
+
+    def _set_signature_columns_if_needed(self) -> None:
+        # The columns that remove_unused_columns leaves.
+        super()._set_signature_columns_if_needed()
+        columns: Any = self._signature_columns
+        if "examples" not in columns:
+            columns.append("examples")
 
     def _save_rng_state(self, output_dir: str) -> None:
         # The moment at which every process saves what is its own into the checkpoint.
         super()._save_rng_state(output_dir)
-        torch.save(self.method.state_dict(), _state_file(output_dir))
+        torch.save(self.method.state_dict(), _state_file(output_dir, rank()))
 
     def _load_method(self, checkpoint: str | bool | None) -> None:
         if checkpoint is True:
             checkpoint = get_last_checkpoint(self.args.output_dir)  # type: ignore[no-untyped-call]
-        if isinstance(checkpoint, str) and _state_file(checkpoint).exists():
-            self.method.load_state_dict(torch.load(_state_file(checkpoint), weights_only=True))
+        if not isinstance(checkpoint, str):
+            return
+        # More processes than had saved: what the method has learnt is the same for all, and a noise
+        # stream that another rank has saved is not continued but branched off.
+        for number in (rank(), 0):
+            file = _state_file(checkpoint, number)
+            if file.exists():
+                self.method.load_state_dict(torch.load(file, weights_only=True))
+                return
 
 
-def _state_file(folder: str) -> Path:
-    return Path(folder) / f"calibrant_method_{rank()}.pt"
+def _state_file(folder: str, number: int) -> Path:
+    return Path(folder) / f"calibrant_method_{number}.pt"
