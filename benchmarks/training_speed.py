@@ -11,6 +11,7 @@ dense peak of the number format, so padding and everything that is no matrix pro
 
 import argparse
 import json
+import tempfile
 import time
 from pathlib import Path
 
@@ -77,7 +78,7 @@ class Bench:
     def _train(self, dtype, batch):
         clock = Clock()
         arguments = TrainingArguments(
-            "/tmp/trainer",
+            str(Path(tempfile.gettempdir()) / "trainer"),  # Nothing is written there.
             max_steps=WARM_UP + self.steps,
             per_device_train_batch_size=batch,
             bf16=dtype == "bfloat16",
