@@ -68,6 +68,18 @@ def train(wrap, abstention, counted, micro_batches):
     return found
 
 
+def values(counted):
+    """What all ranks together log of a statistic of the joined batch: the mean of their losses."""
+    batch, method = token_batch(), ErrorRegularization(weight=1.0, across_ranks=True)
+    (inputs, labels), model = share_of(batch, 1)[0], Classifier()
+    more = {"num_items": int((batch[1] != -100).sum())} if counted else {}
+    with attach(model, method) as tap:
+        value = method.penalty(tap.step(model(inputs), labels, **more)).detach()
+    value = value * dist.get_world_size() if counted else value
+    dist.all_reduce(value)
+    return value / dist.get_world_size()
+
+
 def noise_streams():
     """The first noise that each rank draws."""
     method, model = HeadNoise(seed=5), Classifier()
@@ -90,9 +102,13 @@ def main(folder):
         for abstention in (False, True)
         for counted, micro_batches in ((False, 1), (True, 1), (True, 2))
     }
-    streams = noise_streams()
+    found = {
+        "gradients": results,
+        "streams": noise_streams(),
+        "values": {counted: values(counted) for counted in (False, True)},
+    }
     if dist.get_rank() == 0:
-        torch.save({"gradients": results, "streams": streams}, Path(folder) / "results.pt")
+        torch.save(found, Path(folder) / "results.pt")
     dist.barrier()
     # Gloo's threads sometimes abort the interpreter while it shuts down; all results are written.
     os._exit(0)

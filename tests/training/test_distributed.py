@@ -9,6 +9,8 @@ import pytest
 import torch
 from algorithm_one import Classifier, algorithm_one, token_batch
 
+from calibrant.losses import error_regularization
+
 WORKER = Path(__file__).with_name("distributed_worker.py")
 
 
@@ -37,6 +39,13 @@ def test_equal_to_algorithm_one_on_the_joined_batch(
     assert found.keys() == expected.keys()
     for name, value in expected.items():
         torch.testing.assert_close(found[name], value, rtol=1e-12, atol=1e-15, msg=name)
+
+
+@pytest.mark.parametrize("counted", [False, True])
+def test_the_logged_statistic_is_that_of_the_joined_batch(results, counted):
+    inputs, labels = token_batch()
+    expected = error_regularization(Classifier()(inputs), labels)
+    torch.testing.assert_close(results["values"][counted], expected, rtol=1e-12, atol=0)
 
 
 def test_ranks_draw_different_noise(results):

@@ -10,6 +10,7 @@ from torch import Tensor
 from calibrant.errors import InputError
 from calibrant.methods.base import Method
 from calibrant.methods.cross_entropy import CrossEntropy
+from calibrant.methods.gradients import report
 from calibrant.methods.ranks import join_ranks
 
 if TYPE_CHECKING:
@@ -69,10 +70,14 @@ class Regularizer(Around):
 
     def penalty(self, step: Step) -> Tensor:
         """``weight`` times the statistic, weighted by the share of this micro-batch."""
-        factor = 1
-        if self.across_ranks:
-            step, factor = join_ranks(step)
-        return self.weight * factor * step.weigh(self.term(step))
+        if not self.across_ranks:
+            return self.weight * step.weigh(self.term(step))
+        step, ranks = join_ranks(step)
+        whole = self.weight * step.weigh(self.term(step))
+        # Data-parallel wrappers average gradients over ranks; with num_items the trainer
+        # multiplies the whole loss by their number. The value is this rank's share of the mean.
+        factor = ranks if step.num_items is None else 1
+        return report(factor * whole, factor * whole.detach() / ranks, 1)
 
     def loss(self, step: Step) -> Tensor:
         """Task loss plus penalty."""

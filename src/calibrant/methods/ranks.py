@@ -18,11 +18,10 @@ __all__ = ["join_ranks"]
 
 
 def join_ranks(step: Step) -> tuple[Step, int]:
-    """The step with the logits and labels of all ranks, and the factor of its statistic.
+    """The step with the logits and labels of all ranks, and their number.
 
     Only this rank's rows carry a gradient: the sum of the ranks' gradients is then the gradient
-    of the joined batch. Data-parallel wrappers average over ranks, so without ``num_items`` the
-    factor is their number; with it, the trainer multiplies the whole loss by that number.
+    of the joined batch.
     """
     if not (dist.is_available() and dist.is_initialized()) or dist.get_world_size() == 1:
         return step, 1
@@ -34,7 +33,7 @@ def join_ranks(step: Step) -> tuple[Step, int]:
     logits = torch.nn.functional.pad(logits, (0, 0, 0, short))
     labels = torch.nn.functional.pad(labels, (0, short), value=IGNORED)
     joined = replace(step, logits=_gather(logits), labels=_gather(labels), examples=None)
-    return joined, dist.get_world_size() if step.num_items is None else 1
+    return joined, dist.get_world_size()
 
 
 def _gather(rows: Tensor) -> Tensor:
