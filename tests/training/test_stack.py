@@ -97,14 +97,15 @@ def bert():
     return transformers.BertForTokenClassification(config)
 
 
-def test_a_transformer_in_a_stack_is_what_it_would_be_alone():
+@pytest.mark.parametrize("more", [{}, {"clip": 0.0}, {"clip": 0.01, "weight_decay": 10.0}])
+def test_a_transformer_in_a_stack_is_what_it_would_be_alone(more):
     models, methods = [bert() for _ in range(3)], [create("cross_entropy") for _ in range(3)]
     for number, model in enumerate(models):  # Encoders may differ in their numbers.
         torch.manual_seed(number)
         for parameter in model.parameters():
             parameter.data += 0.02 * torch.randn_like(parameter)
     alone = copy.deepcopy(models)
-    schedule = Schedule(epochs=2, batch=4, learning_rate=1e-3)
+    schedule = Schedule(epochs=2, batch=4, learning_rate=1e-3, **more)
     made = train(stack(models, methods, schedule=schedule))
     for number, model in enumerate(alone):
         Loop(model, create("cross_entropy"), Windows(pieces(), "cpu"), schedule).run()
