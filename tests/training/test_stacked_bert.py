@@ -74,6 +74,19 @@ def test_each_run_is_what_it_would_be_alone(sentences, pieces):
             torch.testing.assert_close(gradients[name][number], parameter.grad, msg=name)
 
 
+@pytest.mark.parametrize("pieces", [6, LONG])
+@pytest.mark.parametrize(
+    "place", ["hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout"]
+)
+def test_dropout_has_the_places_that_it_has_alone(place, pieces):
+    """Where everything is dropped, nothing is random."""
+    bodies, weights = stacked(**{place: 1.0})
+    ids, mask = batch(4, pieces)
+    found = StackedBert(bodies[0])(weights, ids, mask, torch.float64)
+    for number, body in enumerate(bodies):
+        torch.testing.assert_close(found[number], body(input_ids=ids, attention_mask=mask).logits)
+
+
 # torch's compiler looks at it itself.
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
 def test_compiled_it_is_the_same_and_compiled_once(monkeypatch):
