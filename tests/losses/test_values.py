@@ -214,6 +214,12 @@ def _sigmoid(x):
     return 1 / (1 + math.exp(-x)) if x > -700 else 0.0
 
 
+@pytest.mark.parametrize("options", [{"bins": 0}, {"bin_temperature": 0.0}])
+def test_dece_without_bins_is_refused(options):
+    with pytest.raises(InputError, match="1 bin or more"):
+        losses.dece(torch.zeros(2, 3), torch.tensor([0, 1]), **options)
+
+
 def test_dece_with_cold_temperatures_is_ece():
     # 40 examples away from the edges of the bins: soft bins turn hard, and the sum is ECE.
     rng = np.random.default_rng(0)

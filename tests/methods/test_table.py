@@ -43,6 +43,30 @@ def test_parts_as_data(noise):
     assert isinstance(method.noise, Noise)
 
 
+def test_several_parts_as_data():
+    parts = [{"name": "error_regularization", "weight": 1.0}, {"name": "mmce"}]
+    method = create("head_noise", with_=parts)
+    assert [type(part).__name__ for part in method.with_] == ["ErrorRegularization", "Mmce"]
+    assert method.passes == 4
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("avuc", {"warm_up": 0}),
+        ("gamma_net_sece", {"clusters": 0}),
+        ("gamma_net_dece", {"temperature": 0.0}),
+        ("head_noise", {"noise": {"name": "mixture", "parts": 0}}),
+        ("head_noise", {"noise": {"name": "matched", "refresh": 0}}),
+        ("head_noise", {"noise": {"name": "matched", "momentum": 2.0}}),
+        ("head_noise", {"noise": {"name": "shell", "momentum": 0.0}}),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(name, options):
+    with pytest.raises(InputError, match=r"or more|up to 1"):
+        create(name, **options)
+
+
 def test_list_prints_a_row_for_each(capsys):
     assert run("methods") == 0
     lines = capsys.readouterr().out.splitlines()

@@ -25,6 +25,8 @@ def cross_entropy(
     ``torch.nn.functional.cross_entropy``, except that a batch with nothing to keep gives 0, not
     NaN.
 
+    Reference: I. J. Good, Rational decisions, 1952 (the logarithmic score).
+
     >>> cross_entropy(torch.tensor([[0.0, 0.0], [9.0, 0.0]]), torch.tensor([1, -100]))
     tensor(0.6931)
     """
@@ -46,6 +48,8 @@ def soft_cross_entropy(
     .. math:: L = \frac1n \sum_i \sum_k -t_{ik} \log p_{ik}
 
     ``labels`` only says which examples are kept: those whose label is not −100.
+
+    Reference: Zhang et al., mixup: Beyond Empirical Risk Minimization, ICLR 2018.
 
     >>> targets = torch.tensor([[0.5, 0.5]])
     >>> soft_cross_entropy(torch.tensor([[0.0, 0.0]]), targets, torch.tensor([0]))

@@ -4,6 +4,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from calibrant.errors import InputError
 from calibrant.losses.kept import Kept, keep
 from calibrant.losses.prediction import top_label
 
@@ -37,6 +38,11 @@ def dece(
     >>> dece(logits, torch.tensor([0, 0]))
     tensor(0.4820)
     """
+    if bins < 1 or not bin_temperature > 0:
+        raise InputError(
+            "dece takes 1 bin or more and a bin_temperature above 0; "
+            f"got {bins} and {bin_temperature}."
+        )
     kept = keep(logits, labels)
     confidence = top_label(kept).confidence
     number = torch.arange(1, bins + 1, dtype=confidence.dtype, device=confidence.device)

@@ -17,8 +17,8 @@ def mdca(
 
     .. math:: R = \frac1K \sum_k \Bigl| \frac1n \sum_i p_{ik} - \frac1n \sum_i 1[y_i = k] \Bigr|
 
-    Added to a task loss with a weight of its own. Reference: Hebbalaguppe et al., A Stitch in Time
-    Saves Nine, CVPR 2022.
+    Added to a task loss with weight λ, 1 by default in the method. Reference: Hebbalaguppe et al.,
+    A Stitch in Time Saves Nine, CVPR 2022.
 
     >>> import torch
     >>> mdca(torch.zeros(2, 2), torch.tensor([1, 1]))

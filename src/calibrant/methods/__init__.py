@@ -183,7 +183,7 @@ _PARTS = (
 
 
 def create(name: str, **options: Any) -> Method:
-    """The method of that name. A part may be given as data: a mapping with its own "name".
+    """The method of that name. Parts may be given as data: mappings with a "name" of their own.
 
     >>> method = create("head_noise", task={"name": "focal"}, noise={"name": "shell"})
     >>> type(method.task).__name__, type(method.noise).__name__
@@ -201,6 +201,8 @@ def _build(what: str, table: dict[str, Entry], name: str, options: dict[str, Any
 
 
 def _part(key: str, value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return [_part(key, one) for one in value]
     if not (isinstance(value, dict) and "name" in value):
         return value
     options = {option: part for option, part in value.items() if option != "name"}

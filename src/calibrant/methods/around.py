@@ -30,9 +30,10 @@ class Around(Method):
         self.needs_model = self.task.needs_model
         if self.task.passes != 1:
             inner, outer = type(self.task).__name__, type(self).__name__
+            other = "one is enough" if inner == outer else f"write {inner}({outer}(…)) instead"
             raise InputError(
                 f"{outer} cannot stand around {inner}, which splits the gradient between head and "
-                f"encoder: write {inner}({outer}(…)) instead."
+                f"encoder: {other}."
             )
 
     def prepare(self, batch: Any) -> Any:

@@ -56,6 +56,8 @@ class Avuc(Regularizer):
             raise InputError(
                 f"Avuc: threshold is 'warm-up', 'median' or a number, got {threshold!r}."
             )
+        if threshold == "warm-up" and warm_up < 1:
+            raise InputError(f"Avuc: the warm-up lasts 1 loss or more, got {warm_up}.")
         self.threshold = threshold
         self.warm_up = warm_up
         self.measure: Uncertainty = measure

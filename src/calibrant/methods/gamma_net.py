@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from calibrant.errors import InputError
+
 __all__ = ["GammaNet"]
 
 
@@ -28,6 +30,11 @@ class GammaNet(nn.Module):
 
     def __init__(self, clusters: int = 16, temperature: float = 0.1, seed: int = 0) -> None:
         super().__init__()
+        if clusters < 1 or not temperature > 0:
+            raise InputError(
+                "γ-Net takes 1 cluster or more and a temperature above 0; "
+                f"got {clusters} and {temperature}."
+            )
         self.clusters = clusters
         self.temperature = temperature
         self.seed = seed

@@ -41,6 +41,11 @@ class MatchedGaussian(Noise):
             raise InputError(
                 f"MatchedGaussian: covariance is diagonal or full, got {covariance!r}."
             )
+        if not 0 < momentum <= 1 or refresh < 1:
+            raise InputError(
+                "MatchedGaussian: momentum is above 0 and up to 1, refresh 1 step or more; "
+                f"got {momentum} and {refresh}."
+            )
         self.covariance = covariance
         self.momentum = momentum
         self.refresh = refresh

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from calibrant.errors import InputError
 from calibrant.methods.noise import Noise, as_features, feature_rows
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ class FeatureMixture(Noise):
 
     def __init__(self, parts: int = 4) -> None:
         super().__init__()
+        if parts < 1:
+            raise InputError(f"FeatureMixture: a mixture has 1 part or more, got {parts}.")
         self.parts = parts
 
     def like(self, step: Step, generator: torch.Generator) -> Tensor:

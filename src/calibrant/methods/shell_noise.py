@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from calibrant.errors import InputError
 from calibrant.methods.noise import Noise, as_features, feature_rows
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ class Shell(Noise):
         self, clearance: float = 2.0, thickness: float = 0.5, momentum: float = 0.1
     ) -> None:
         super().__init__()
+        if not 0 < momentum <= 1:
+            raise InputError(f"Shell: momentum is above 0 and up to 1, got {momentum}.")
         self.clearance = clearance
         self.thickness = thickness
         self.momentum = momentum
