@@ -177,9 +177,11 @@ def test_parts_compose():
 
 
 def test_head_noise_is_the_outermost_part():
-    for outer in (Mmce, FeatureMixup, HeadNoise):
+    for outer in (Mmce, FeatureMixup):
         with pytest.raises(InputError, match=rf"HeadNoise\({outer.__name__}"):
             outer(HeadNoise())
+    with pytest.raises(InputError, match="one is enough"):
+        HeadNoise(HeadNoise())
     with pytest.raises(InputError, match="with a task"):
         HeadNoise(with_=Mmce(CrossEntropy()))
     with pytest.raises(InputError, match="CrossEntropy"):
