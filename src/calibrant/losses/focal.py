@@ -53,7 +53,10 @@ def flsd(
 ) -> Float[Tensor, "..."]:
     r"""Focal loss whose γ depends on the example (FLSD-53).
 
-    γ = 5 where p_y < 0.2, else 3; γ is a constant for the gradient.
+    .. math:: L = \frac1n \sum_i -(1 - p_{i,y_i})^{\gamma_i} \log p_{i,y_i}, \qquad
+        \gamma_i = 5 \text{ if } p_{i,y_i} < 0.2 \text{ else } 3
+
+    γ is a constant for the gradient.
 
     Reference: Mukhoti et al., Calibrating Deep Neural Networks using Focal Loss, NeurIPS 2020.
 

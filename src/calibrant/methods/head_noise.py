@@ -156,7 +156,11 @@ def noise_confidence(logits: Tensor) -> Tensor:
 def head_noise_error_regularization(
     weight: float = 0.025, regularization: float = 0.05, **options: Any
 ) -> HeadNoise:
-    """∇Acc with Abstention: error regularisation as a third head-only pass, divisor 3."""
+    """∇Acc with Abstention: error regularisation as a further head-only pass, divisor 3.
+
+    >>> head_noise_error_regularization().passes
+    3
+    """
     return HeadNoise(weight=weight, with_=ErrorRegularization(weight=regularization), **options)
 
 

@@ -166,12 +166,20 @@ class MetaRegularization(Method):
 
 
 def gamma_net_sece(**options: Any) -> MetaRegularization:
-    """FLγ-SECE."""
+    """FLγ-SECE.
+
+    >>> type(gamma_net_sece(look_ahead="full").outer).__name__
+    'Sece'
+    """
     return MetaRegularization(outer=Sece(), **options)
 
 
 def gamma_net_dece(**options: Any) -> MetaRegularization:
-    """FLγ-DECE."""
+    """FLγ-DECE.
+
+    >>> type(gamma_net_dece().outer).__name__
+    'Dece'
+    """
     return MetaRegularization(outer=Dece(), **options)
 
 
