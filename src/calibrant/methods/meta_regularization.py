@@ -40,8 +40,8 @@ class MetaRegularization(Method):
     ``outer`` is SECE (FLγ-SECE) or DECE (FLγ-DECE), any regulariser. ``look_ahead="head"``
     restricts θ in the outer line to the head, ``"full"`` takes the whole model, at the price of
     two more forward and backward passes. η is ``look_ahead_rate``, one step of plain gradient
-    descent. Only its direction matters to Adam. Rates, k and τ are our choice: the slides print
-    none. Not for models sharded by FSDP2, whose parameters have no full copy to look ahead with.
+    descent. Only its direction matters to Adam. Rates, k and τ are our choice, made on digits: the
+    slides print none. Not for models sharded by FSDP2, whose parameters have no full copy to look ahead with.
 
     Reference: Wang & Golebiowski, Towards Unbiased Calibration using Meta-Regularization,
     TMLR 2024.
@@ -62,8 +62,8 @@ class MetaRegularization(Method):
         self,
         outer: Regularizer | None = None,
         clusters: int = 16,
-        temperature: float = 0.1,
-        learning_rate: float = 1e-3,
+        temperature: float = 1.0,
+        learning_rate: float = 1e-4,
         look_ahead: Literal["head", "full"] = "head",
         look_ahead_rate: float = 0.01,
         seed: int = 0,
