@@ -40,8 +40,9 @@ class MetaRegularization(Method):
     ``outer`` is SECE (FLγ-SECE) or DECE (FLγ-DECE), any regulariser. ``look_ahead="head"``
     restricts θ in the outer line to the head, ``"full"`` takes the whole model, at the price of
     two more forward and backward passes. η is ``look_ahead_rate``, one step of plain gradient
-    descent. Only its direction matters to Adam. Rates, k and τ are our choice, made on digits: the
-    slides print none. Not for models sharded by FSDP2, whose parameters have no full copy to look ahead with.
+    descent. Only its direction matters to Adam. Rates, k and τ are our choice, made on digits; the
+    slides print none. Not for models sharded by FSDP2, whose parameters have no full copy to look
+    ahead with.
 
     Reference: Wang & Golebiowski, Towards Unbiased Calibration using Meta-Regularization,
     TMLR 2024.
