@@ -36,7 +36,7 @@ def working(driver):
 
 
 def wait_for(condition, driver):
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 300  # Ray starts slowly where others use the machine too.
     while not (found := condition()):
         assert driver.poll() is None, driver.communicate()
         assert time.monotonic() < deadline
