@@ -148,6 +148,14 @@ def test_an_encoder_of_a_hub_out_of_reach_is_one_line_at_once(
     assert not (tmp_path / "run").exists()
 
 
+def test_a_method_may_keep_a_history(small_corpus, tmp_path, capsys):
+    more = ["--method", "error_regularization", "--set", "error=history"]
+    assert main(command(small_corpus, tmp_path / "run", *more)) == 0
+    capsys.readouterr()
+    assert main(command(small_corpus, tmp_path / "other", *more, "--engine", "trainer")) == 2
+    assert "--engine lean" in capsys.readouterr().err
+
+
 def test_bench_runs_a_grid_and_skips_what_is_done(small_corpus, tmp_path, capsys):
     grid = tmp_path / "grid.toml"
     grid.write_text(

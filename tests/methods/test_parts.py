@@ -103,8 +103,10 @@ def test_history_counts_how_often_an_example_was_right():
     confidence = logits.softmax(-1)[:, 0]
     torch.testing.assert_close(found, (confidence[0] - confidence[1]) ** 2)
     assert method.seen.tolist() == [0, 0, 2, 0, 0, 0, 0, 2, 0, 0]
-    with pytest.raises(InputError, match="examples"):
-        ErrorRegularization(error="history")
+    with pytest.raises(InputError, match="size of the data set"):
+        ErrorRegularization(error="history").term(Step(logits, torch.tensor([1, 0, 0])))
+    with pytest.raises(InputError, match="across_ranks"):
+        ErrorRegularization(error="history", examples=10, across_ranks=True)
     with pytest.raises(InputError, match=r"step\.examples"):
         method.term(Step(logits, torch.tensor([1, 0, -100])))
 

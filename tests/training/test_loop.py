@@ -243,3 +243,29 @@ def test_a_graph_goes_on_from_its_state(tmp_path, method):
     loop.load(read_checkpoint(tmp_path / "state.pt", "cuda"))
     loop.run()
     torch.testing.assert_close(weights(resumed), weights(straight), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("accumulate", [1, 2])
+def test_a_history_knows_every_label(accumulate):
+    data, schedule = pieces(), Schedule(epochs=3, batch=4, accumulate=accumulate)
+    method = create("error_regularization", error="history")
+    Loop(Tagger(), method, Windows(data, "cpu"), schedule).run()
+    assert sorted(method.seen.unique().tolist()) == [0, 3]  # What has a label: once per epoch.
+    assert int((method.seen > 0).sum()) == int((data.labels != -100).sum())
+    assert bool((method.right <= method.seen).all())
+
+
+def test_a_history_goes_on_and_begins_again():
+    def loop():
+        method = create("head_noise", with_={"name": "error_regularization", "error": "history"})
+        return Loop(Tagger(), method, Windows(pieces(), "cpu"), Schedule(epochs=2, batch=4))
+
+    made, other = loop(), loop()
+    for _ in made.steps():
+        pass
+    (before,), (after,) = made.method.asking(), other.method.asking()
+    assert float(before.seen.sum()) > 0
+    other.load(made.state())
+    assert torch.equal(after.seen, before.seen)
+    other.restart(Tagger().state_dict(), seed=1)
+    assert float(other.method.asking()[0].seen.sum()) == 0

@@ -21,6 +21,7 @@ METHODS = [
     ("head_noise_error_regularization", {}),
     ("mmce", {}),
     ("feature_mixup", {}),
+    ("error_regularization", {"error": "history", "weight": 1.0}),
 ]
 
 
@@ -126,7 +127,8 @@ def test_what_is_frozen_stays_as_it_is(name):
     made = train(stack(models, methods))
     for number, model in enumerate(alone):
         schedule = Schedule(epochs=3, batch=4, learning_rate=1e-2)
-        Loop(model, create(METHODS[number][0]), Windows(pieces(), "cpu"), schedule).run()
+        method, options = METHODS[number]
+        Loop(model, create(method, **options), Windows(pieces(), "cpu"), schedule).run()
         torch.testing.assert_close(run_weights(made, number), weights(model), rtol=1e-4, atol=1e-5)
         models[number] = frozen(copy.deepcopy(model), name)
     other = [*models[:-1], copy.deepcopy(models[-1]).requires_grad_()]
@@ -230,7 +232,7 @@ def test_a_restart_is_a_new_stack():
 
 def test_what_cannot_be_stacked_is_said():
     models, methods = parts()
-    with pytest.raises(InputError, match="8 models and 7 methods"):
+    with pytest.raises(InputError, match="9 models and 8 methods"):
         stack(models, methods[:-1])
     host = create("cross_entropy")
     host.on_device = False

@@ -52,6 +52,9 @@ def train_with_trainer(
 
     A checkpoint is written after each epoch.
     """
+    method = build_method(recipe)
+    if method.asking():
+        raise InputError(f"Method '{recipe.method}' with a history trains with --engine lean.")
     arguments = _arguments(recipe, data, run, device)
     course = _Course(recipe, data, tell)
     trainer = Trainer(
@@ -60,7 +63,7 @@ def train_with_trainer(
         train_dataset=_Rows(data.train),
         holdout_dataset=None if data.held is None else _Rows(data.held),
         data_collator=_Collate(data.padding),
-        method=build_method(recipe),
+        method=method,
         callbacks=[course],
     )
     trainer.remove_callback(PrinterCallback)  # We tell the course ourselves.

@@ -29,8 +29,18 @@ class Method(nn.Module, ABC):
     needs_model: bool = False
     """Whether ``outer_step`` runs the whole model again: it wants ``step.model`` and inputs."""
 
+    needs_examples: bool = False
+    """Whether it keeps something of each example: it wants ``expect`` and ``step.examples``."""
+
     on_device: bool = True
     """Whether ``prepare`` and ``outer_step`` leave the host out: a CUDA graph can hold them."""
+
+    def expect(self, examples: int) -> None:
+        """How many examples there are, told before training to those that need it."""
+
+    def asking(self) -> list[Method]:
+        """Those of its parts, itself included, that need examples."""
+        return [m for m in self.modules() if isinstance(m, Method) and m.needs_examples]
 
     def prepare(self, batch: Any) -> Any:
         """Change the batch before the forward pass (mixup); by default it stays as it is."""

@@ -23,7 +23,8 @@ class ErrorRegularization(Regularizer):
 
     ``error`` e is ``"loss"`` (the formula), ``"wrong"`` (the original code) or ``"history"``: 1 −
     the share of times that the example was right so far. The last needs ``examples``, the size of
-    the data set, and ``step.examples``, the index of each example in it. ``normalize=False`` is
+    the data set (``calibrant train`` and the lean loop know it: :meth:`expect`), and
+    ``step.examples``, the index of each example in it. ``normalize=False`` is
     the raw sum. ``count_ignored=True`` reproduces the code of the ∇Acc paper, in which −100
     positions count as errors.
 
@@ -49,14 +50,19 @@ class ErrorRegularization(Regularizer):
         across_ranks: bool = False,
     ) -> None:
         super().__init__(task, weight, across_ranks)
-        if error == "history" and (examples < 1 or across_ranks):
+        if error == "history" and across_ranks:
             raise InputError(
-                "ErrorRegularization: error='history' takes examples=<size of the data set>, and "
-                "each rank keeps its own history (across_ranks=False)."
+                "ErrorRegularization: with error='history' each rank keeps a history of its own "
+                "(across_ranks=False)."
             )
         self.error: Literal["loss", "wrong", "history"] = error
+        self.needs_examples = error == "history"
         self.normalize = normalize
         self.count_ignored = count_ignored
+        self.expect(examples)
+
+    def expect(self, examples: int) -> None:
+        """Room for the history of so many examples, none of them seen yet."""
         self.register_buffer("right", torch.zeros(examples))
         self.register_buffer("seen", torch.zeros(examples))
 
@@ -73,8 +79,11 @@ class ErrorRegularization(Regularizer):
     @torch.no_grad()
     def _history(self, step: Step) -> Tensor:
         """Count this prediction, and give 1 − the share of right ones."""
-        if step.examples is None:
-            raise InputError("ErrorRegularization: error='history' needs step.examples.")
+        if step.examples is None or not len(self.right):
+            raise InputError(
+                "ErrorRegularization: error='history' takes examples=<size of the data set>, and "
+                "step.examples, the index of each example in it."
+            )
         self.to(step.logits.device)
         index = step.examples.reshape(-1).where(step.kept.reshape(-1), 0)
         kept = step.kept.reshape(-1).float()

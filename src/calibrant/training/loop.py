@@ -56,7 +56,7 @@ class Loop(Planned):
         holdout: Rows | None = None,
     ) -> None:
         super().__init__(windows, schedule, [method], holdout)
-        if processes.world() > 1 and (graph or holdout is not None):
+        if processes.world() > 1 and (graph or holdout is not None or self.places):
             what = "captures no graph" if graph else f"cannot train {type(method).__name__}"
             raise InputError(f"The lean loop {what} in several processes: run it in one.")
         processes.check_shares(schedule.batch, schedule.accumulate)
@@ -164,7 +164,7 @@ class Loop(Planned):
         parts = [self.windows.batch(r, length) for r in own]
         self._set_learning_rate()
         self._zero_grad()
-        for step in self._forward(parts):
+        for step in self._forward(parts, own):
             loss = self.method.loss(step)
             torch.autograd.backward(loss)
             self.loss.add_(loss.detach())
@@ -178,20 +178,23 @@ class Loop(Planned):
     def _zero_grad(self) -> None:
         self.optimizer.zero_grad(set_to_none=True)
 
-    def _forward(self, parts: list[dict[str, Tensor]]) -> Iterator[Step]:
+    def _forward(
+        self, parts: Sequence[dict[str, Tensor]], rows: Sequence[Tensor]
+    ) -> Iterator[Step]:
         """The step of each part of a batch, whose losses add up to that of the whole batch."""
         several: dict[str, Any] = {}
         if len(parts) * processes.world() > 1:
             kept = torch.stack([(part["labels"] != IGNORED).sum() for part in parts]).sum()
             several["num_items"] = processes.add_up(kept)
         for number, part in enumerate(parts, start=1):
+            examples = self._examples(rows[number - 1], part["labels"])
             inputs = dict(self.method.prepare(part))
             labels = inputs.pop("labels")
             with self.autocast():
                 logits = logits_of(self.model(**inputs))
             if several:
                 several["last"] = number == len(parts)
-            yield self.tap.step(logits, labels, inputs=inputs, **several)
+            yield self.tap.step(logits, labels, inputs=inputs, examples=examples, **several)
 
     @torch.no_grad()
     def _holdout_step(self, holdout: Rows) -> Step:

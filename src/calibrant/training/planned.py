@@ -45,6 +45,7 @@ class Planned(ABC):
                 needs = "learns" if method.needs_holdout else "does not learn"
                 raise InputError(f"{type(method).__name__} {needs} from held-out data: holdout=…")
         self.device, self.windows, self.schedule = windows.device, windows, schedule
+        self.places = _tell_examples(methods, windows)
         self.holdout = holdout
         if schedule.dtype != "float32":  # For the whole process: torch has no narrower switch.
             torch.set_float32_matmul_precision("high")
@@ -171,6 +172,13 @@ class Planned(ABC):
         position.add_(1).remainder_(len(self.rows[length]))
         return rows
 
+    def _examples(self, rows: Tensor, labels: Tensor) -> Tensor | None:
+        """The index of each label in the data, where a method asks for it."""
+        if not self.places:
+            return None
+        inside = torch.arange(labels[0].numel(), device=self.device).view(labels.shape[1:])
+        return rows.view(-1, *(1 for _ in labels.shape[1:])) * self.places + inside
+
     def _held_batch(self, holdout: Rows) -> dict[str, Tensor]:
         """The held-out batch of the step whose learning rate was set last."""
         assert self.held_rows is not None
@@ -211,6 +219,18 @@ class Planned(ABC):
         for value in (*self.position.values(), self.done):
             value.zero_()
         self.number = 0
+
+
+def _tell_examples(methods: Sequence[Method], windows: Rows) -> int:
+    """Tell methods that need it how many labels there are; the most of a row, or 0 if none does."""
+    asking = [part for method in methods for part in method.asking()]
+    if not asking:
+        return 0
+    first = torch.zeros(1, dtype=torch.long, device=windows.device)
+    labels = windows.batch(first, windows.longest)["labels"]
+    for part in asking:
+        part.expect(len(windows) * labels.numel())
+    return labels.numel()
 
 
 def _seed_of_rank(seed: int) -> int:

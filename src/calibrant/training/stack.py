@@ -166,15 +166,17 @@ class Stack(Planned):
             return vmap(encode, randomness="different")(same).float().unbind()
 
     def _step(self, length: int) -> None:
-        inputs = self.windows.batch(self._next_rows(length), length)
+        rows = self._next_rows(length)
+        inputs = self.windows.batch(rows, length)
         labels = inputs.pop("labels")
+        examples = self._examples(rows, labels)
         self._set_learning_rate()
         self._zero_grad()
         for run in self.runs:  # Mixup draws; what a stack's methods change is the head's input.
             run.method.prepare({**inputs, "labels": labels})
         features, steps, losses = self._features(inputs), [], []
         for run in self._side_by_side():
-            steps.append(run.step(features[run.number], labels))
+            steps.append(run.step(features[run.number], labels, examples))
             losses.append(run.method.loss(steps[-1]))
             run.loss.add_(losses[-1].detach())
         torch.autograd.backward(losses)
@@ -239,8 +241,8 @@ class _Run(nn.Module):
         self.loss = torch.zeros((), device=stack.device)
         self.optimizer = schedule.optimizer(self.head, stack.learning_rate)
 
-    def step(self, features: Tensor, labels: Tensor) -> Step:
-        return self.tap.step(self.head(features), labels)
+    def step(self, features: Tensor, labels: Tensor, examples: Tensor | None = None) -> Step:
+        return self.tap.step(self.head(features), labels, examples=examples)
 
     def update(self, squares: Tensor | None, scale: Tensor) -> None:
         """Take a step with the head; ``scale`` gets what the encoder's gradient is clipped by.

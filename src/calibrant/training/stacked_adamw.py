@@ -58,8 +58,33 @@ class StackedAdamW:
         corrections = 1 - self.betas ** self.done.double()
         for group, moments in zip(self.groups, self.moments, strict=True):
             if group.leaf.grad is not None:
-                update = _in_one_kernel if _has_kernel(group.master) else _in_torch
-                update(group, *moments, scale, corrections, self.learning_rate, self.weight_decay)
+                update = self._in_one_kernel if _has_kernel(group.master) else self._in_torch
+                update(group, *moments, scale, corrections)
+
+    def _in_one_kernel(
+        self, group: Group, first: Tensor, second: Tensor, scale: Tensor, corrections: Tensor
+    ) -> None:
+        assert group.leaf.grad is not None
+        runs, size = group.master.shape
+        _kernels().adamw[math.ceil(size / _BLOCK), runs](
+            group.master, group.leaf, group.leaf.grad.contiguous(), first, second, scale,
+            corrections, self.learning_rate, size, group.decayed, DECAY=self.weight_decay,
+            EPSILON=EPSILON, FIRST=BETAS[0], SECOND=BETAS[1],
+            COPY=group.leaf is not group.master, BLOCK=_BLOCK,
+        )  # fmt: skip
+
+    def _in_torch(
+        self, group: Group, first: Tensor, second: Tensor, scale: Tensor, corrections: Tensor
+    ) -> None:
+        assert group.leaf.grad is not None
+        master, gradient = group.master, group.leaf.grad.float() * scale[:, None]
+        first.lerp_(gradient, 1 - BETAS[0])
+        second.mul_(BETAS[1]).addcmul_(gradient, gradient, value=1 - BETAS[1])
+        master[:, : group.decayed] *= 1 - self.learning_rate * self.weight_decay
+        spread = (second / corrections[1]).sqrt_().add_(EPSILON)
+        master -= self.learning_rate * (first / corrections[0]) / spread
+        if group.leaf is not master:
+            group.leaf.copy_(master)
 
     def rewind(self) -> None:
         """As before the first step."""
@@ -77,44 +102,6 @@ def _squares(gradient: Tensor) -> Tensor:
     sums = gradient.new_empty(runs, parts, dtype=torch.float32)
     _kernels().add_squares[parts, runs](gradient, sums, size, BLOCK=_BLOCK, PART=_PART)
     return sums.sum(1)
-
-
-def _in_one_kernel(
-    group: Group,
-    first: Tensor,
-    second: Tensor,
-    scale: Tensor,
-    corrections: Tensor,
-    learning_rate: Tensor,
-    weight_decay: float,
-) -> None:
-    assert group.leaf.grad is not None
-    runs, size = group.master.shape
-    _kernels().adamw[math.ceil(size / _BLOCK), runs](
-        group.master, group.leaf, group.leaf.grad.contiguous(), first, second, scale, corrections,
-        learning_rate, size, group.decayed, DECAY=weight_decay, EPSILON=EPSILON,
-        FIRST=BETAS[0], SECOND=BETAS[1], COPY=group.leaf is not group.master, BLOCK=_BLOCK,
-    )  # fmt: skip
-
-
-def _in_torch(
-    group: Group,
-    first: Tensor,
-    second: Tensor,
-    scale: Tensor,
-    corrections: Tensor,
-    learning_rate: Tensor,
-    weight_decay: float,
-) -> None:
-    assert group.leaf.grad is not None
-    master, gradient = group.master, group.leaf.grad.float() * scale[:, None]
-    first.lerp_(gradient, 1 - BETAS[0])
-    second.mul_(BETAS[1]).addcmul_(gradient, gradient, value=1 - BETAS[1])
-    master[:, : group.decayed] *= 1 - learning_rate * weight_decay
-    spread = (second / corrections[1]).sqrt_().add_(EPSILON)
-    master -= learning_rate * (first / corrections[0]) / spread
-    if group.leaf is not master:
-        group.leaf.copy_(master)
 
 
 def _has_kernel(tensor: Tensor) -> bool:
