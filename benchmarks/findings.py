@@ -1,0 +1,137 @@
+"""The tables of docs/findings.md and README.md that `calibrant report` does not print as such.
+
+    python benchmarks/findings.py
+
+All methods at width 128; the paper's methods less the baseline, each seed's mean over the widths,
+± half of a 95 % t-interval over seeds; the default recipe against the best of the paper's rows; the
+shifted test sets of CoNLL-2003.
+"""
+
+import json
+import math
+from collections import Counter, defaultdict
+from pathlib import Path
+from statistics import mean, stdev
+
+from scipy import stats
+
+RESULTS = Path(__file__).parent / "results"
+CORPORA = ("conll2003", "ncbi-disease", "wikiann-en", "gum", "wnut17")
+PAPER = (
+    "cross_entropy", "avuc", "error_regularization", "head_noise",
+    "head_noise_error_regularization",
+)  # fmt: skip
+
+
+def records(*names):
+    return [json.loads(x) for n in names for x in (RESULTS / f"{n}.jsonl").read_text().splitlines()]
+
+
+def value(record, metric, map_="identity"):
+    return record["results"][map_]["test"][metric]
+
+
+def over_seeds(values):
+    """Mean ± half of an interval, of the mean of each seed."""
+    means = [mean(v) for v in values.values()]
+    if len(means) < 2:
+        return f"{means[0]:.2f} (1 seed)"
+    half = stats.t.ppf(0.975, len(means) - 1) * stdev(means) / math.sqrt(len(means))
+    return f"{mean(means):+.2f} ± {half:.2f} ({len(means)} seeds)"
+
+
+def methods_at_width_128():
+    found = defaultdict(list)
+    for record in records("table1", "others"):
+        recipe = record["recipe"]
+        if recipe["head_width"] == 128:
+            found[recipe["method"], recipe["data"]].append(record)
+    print("Width 128: F1, ECE, APCR; with temperature ECE, APCR; with the recipe's choice ECE")
+    for (method, corpus), runs in sorted(found.items()):
+        numbers = [mean(value(r, m) for r in runs) for m in ("entity_f1", "ece", "apcr")]
+        numbers += [mean(value(r, m, "temperature") for r in runs) for m in ("ece", "apcr")]
+        chosen = [value(r, "ece", "auto") for r in runs if "auto" in r["results"]]
+        told = "{:.3f} {:.4f} {:.1f}; {:.4f} {:.1f}; ".format(*numbers)
+        told += f"{mean(chosen):.4f} ({len(chosen)})" if chosen else "–"
+        print(f"{method:33}{corpus:14}{len(runs)} seeds  {told}")
+
+
+def cells():
+    """(corpus, width, seed) → method → record."""
+    found = defaultdict(dict)
+    for record in records("table1"):
+        recipe = record["recipe"]
+        found[recipe["data"], recipe["head_width"], recipe["seed"]][recipe["method"]] = record
+    return {key: runs for key, runs in found.items() if set(runs) >= set(PAPER)}
+
+
+def differences(whole):
+    print("\nLess the baseline, in points")
+    for corpus in CORPORA:
+        for method in PAPER[1:]:
+            told = []
+            for metric, map_ in (
+                ("entity_f1", "identity"), ("ece", "identity"), ("ece", "temperature"),
+            ):  # fmt: skip
+                by_seed = defaultdict(list)
+                for (data, _, seed), runs in whole.items():
+                    if data == corpus:
+                        ours, base = (value(runs[m], metric, map_) for m in (method, PAPER[0]))
+                        by_seed[seed].append(100 * (ours - base))
+                told.append(over_seeds(by_seed))
+            print(f"{corpus:14}{method:33}F1 {told[0]}  ECE {told[1]}  with temperature {told[2]}")
+
+
+def default_recipe(whole):
+    print("\nCross-entropy with the map that validation chooses")
+    for corpus in CORPORA:
+        here = {key: runs for key, runs in whole.items() if key[0] == corpus}
+        apcr = {m: mean(value(runs[m], "apcr") for runs in here.values()) for m in PAPER}
+        best = max(apcr, key=apcr.get)
+        ratios, chosen = defaultdict(list), []
+        for (_, _, seed), runs in here.items():
+            if "auto" in runs[PAPER[0]]["results"]:
+                ours = value(runs[PAPER[0]], "apcr", "auto")
+                ratios[seed].append(ours / value(runs[best], "apcr"))
+                chosen.append(runs[PAPER[0]])
+        if not chosen:
+            print(f"{corpus:14}not yet")
+            continue
+        maps = dict(Counter(record["training"]["calibrator"] for record in chosen))
+        least = min(r for several in ratios.values() for r in several)
+        ece, plain = (100 * mean(value(r, "ece", m) for r in chosen) for m in ("auto", "identity"))
+        print(
+            f"{corpus:14}{len(chosen)} runs, {over_seeds(ratios)} times {best}, least {least:.2f}; "
+            f"ECE {ece:.2f} ({plain:.2f}); {maps}"
+        )
+    for record in records("maps-cpu"):
+        ratio = value(record, "apcr", "isotonic-top-label") / value(record, "apcr")
+        print(f"{record['recipe']['data']:14}one run on a CPU: {ratio:.1f} times its own, isotonic")
+
+
+def out_of_domain():
+    print("\nTrained on conll2003, width 128: F1; ECE as trained, with temperature, chosen; AUROC")
+    found = defaultdict(list)
+    for record in records("table1", "others"):
+        recipe = record["recipe"]
+        if recipe["data"] == "conll2003" and recipe["head_width"] == 128:
+            found[recipe["method"]].append(record["results"])
+    for method, runs in sorted(found.items()):
+        for part in ("test", *runs[0]["identity"].get("shift", ())):
+            told = [_mean(runs, "identity", part, m) for m in ("entity_f1", "ece")]
+            told += [_mean(runs, map_, part, "ece") for map_ in ("temperature", "auto")]
+            told.append(_mean(runs, "identity", part, "auroc"))
+            print(f"{method:33}{part:24}" + "  ".join(f"{x:.3f}" for x in told))
+
+
+def _mean(runs, map_, part, metric):
+    found = [run[map_] for run in runs if map_ in run]
+    parts = [x["test"] if part == "test" else x["shift"][part] for x in found]
+    return mean(p[metric] for p in parts) if parts else math.nan
+
+
+if __name__ == "__main__":
+    methods_at_width_128()
+    differences(cells())
+    default_recipe(cells())
+    out_of_domain()
