@@ -107,8 +107,7 @@ def audit(
     chunks = [source] if isinstance(source, Predictions) else source
     found = collected(chunks, Collector(Bins(bins, closed), by, reduction, mistakes, kept))
     if found.state is None or not found.rows:
-        rows = f"all {found.ignored} rows are labelled −100" if found.ignored else "no rows"
-        raise InputError(f"Nothing to audit: {rows}.")
+        raise _nothing(found)
     state = found.state.total()
     classes = _class_rows(state, found.label_names)
     entities = None
@@ -131,6 +130,11 @@ def audit(
         provenance={**(provenance or {}), **_provenance(found), **settings},
         pixels=pixels,
     )
+
+
+def _nothing(found: Collector) -> InputError:
+    rows = f"all {found.ignored} rows are labelled −100" if found.ignored else "no rows"
+    return InputError(f"Nothing to audit: {rows}.")
 
 
 def _measures(
