@@ -500,8 +500,8 @@ def test_one_seed_marks_the_best_mean_alone(make_record):
 def test_the_best_and_its_like():
     ones = {0: 1.0, 1: 1.0, 2: 1.0}
     assert best_alike([ones, dict(ones)], 1) == [True, True]
-    assert best_alike([ones, {0: 2.0, 1: 2.0, 2: 2.0}], 1) == [False, True]
-    assert best_alike([ones, {0: 2.0, 1: 2.0, 2: 2.0}], -1) == [True, False]
+    assert best_alike([ones, {0: 2.0, 1: 2.1, 2: 2.0}], 1) == [False, True]
+    assert best_alike([ones, {0: 2.0, 1: 2.1, 2: 2.0}], -1) == [True, False]
     assert best_alike([ones, {5: 2.0, 6: 2.0}], 1) == [False, True]  # Nothing shared: no test.
     assert best_alike([ones, {0: 2.0}], 1) == [True, False]  # One run hides nothing.
     assert best_alike([{0: 1.0}, {0: 2.0}], 1) == [False, True]
