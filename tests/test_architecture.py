@@ -9,7 +9,7 @@ SOURCE = Path(calibrant.__file__).parent
 
 # What everybody may import.
 FOUNDATION = {
-    "arrays", "conversion", "errors", "extras", "outputs", "predictions", "progress", "validation",
+    "arrays", "conversion", "devices", "errors", "extras", "outputs", "predictions", "progress", "validation",
     "",
 }  # fmt: skip
 # Part → the further parts that it may import.

@@ -117,11 +117,58 @@ def test_images_of_an_npz_without_training(images, tmp_path):
         evaluate(folder, str(tmp_path / "mine.npz"), device="cpu")
 
 
+@pytest.mark.filterwarnings("ignore::calibrant.calibrators.CalibrationWarning")
+def test_a_run_on_one_file_is_not_tested_on_what_it_was_trained_on(tmp_path):
+    corpus = load_texts("synthetic")
+    rows = list(zip(corpus.texts["train"], corpus.classes["train"], strict=True))[:60]
+    lines = [json.dumps({"text": t, "label": corpus.labels[y]}) for t, y in rows]
+    (tmp_path / "mine.jsonl").write_text("\n".join(lines))
+    settings = {"task": "text", "data": str(tmp_path / "mine.jsonl"), "model": "tiny"}
+    record = trained(tmp_path / "run", **settings)
+    for data in (None, str(tmp_path / "run" / ".." / "mine.jsonl")):
+        found = evaluate(tmp_path / "run", data, device="cpu")["identity"]["test"]
+        expected = record.results["identity"]["test"]
+        assert found == pytest.approx(expected, abs=1e-5, nan_ok=True)
+    (tmp_path / "copy.jsonl").write_text("\n".join(lines))
+    other = evaluate(tmp_path / "run", str(tmp_path / "copy.jsonl"), device="cpu")
+    assert other["identity"]["test"]["nll"] != pytest.approx(expected["nll"], abs=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore::calibrant.calibrators.CalibrationWarning")
+def test_images_of_any_size_are_evaluated_in_the_size_of_the_run(tmp_path):
+    pil = pytest.importorskip("PIL.Image")
+    random = np.random.default_rng(0)
+    for label in ("day", "night"):
+        (tmp_path / "sky" / label).mkdir(parents=True)
+        for number in range(15):
+            shape = (10 + number % 3, 12, 3)
+            pixels = random.integers(0, 100, shape, np.uint8) + 150 * (label == "day")
+            pil.fromarray(pixels.astype(np.uint8)).save(tmp_path / "sky" / label / f"{number}.png")
+    settings = {"task": "image", "data": str(tmp_path / "sky"), "model": "tiny", "image_size": 8}
+    record = trained(tmp_path / "run", **settings, batch=8, shift=["contrast-5"])
+    own = evaluate(tmp_path / "run", corrupt=["contrast-5"], device="cpu")["identity"]
+    for found, expected in (
+        (own["test"], record.results["identity"]["test"]),
+        (own["shift"], record.results["identity"]["shift"]),
+    ):
+        flat, same = (part.get("contrast-5", part) for part in (found, expected))
+        assert flat == pytest.approx(same, abs=1e-5, nan_ok=True)
+    (tmp_path / "sky").rename(tmp_path / "other")  # All of it is new to the run, by its name.
+    other = evaluate(tmp_path / "run", str(tmp_path / "other"), device="cpu")["identity"]["test"]
+    assert other["nll"] != pytest.approx(own["test"]["nll"], abs=1e-5)
+
+
+def test_a_device_that_is_none(images):
+    with pytest.raises(InputError, match="Device 'tpu9' cannot be used"):
+        evaluate(images[0], device="tpu9")
+
+
 def test_test_texts_of_folders(tmp_path):
     (tmp_path / "test.csv").write_text("text,label\na,x\n")
     assert load_test_texts(str(tmp_path)) == [("a", "x")]
     (tmp_path / "test.csv").rename(tmp_path / "train.csv")
-    (tmp_path / "train.csv").write_text("text,label\n" + "".join(f"t{i},x\n" for i in range(9)))
+    rows = "".join(f"t{i},{i % 2}\n" for i in range(9))
+    (tmp_path / "train.csv").write_text("text,label\n" + rows)
     corpus = load_texts(str(tmp_path))
     assert [text for text, _ in load_test_texts(str(tmp_path))] == list(corpus.texts["test"])
 

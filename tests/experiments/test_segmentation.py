@@ -1,6 +1,7 @@
 """Training on masks: from a folder of pictures to a run, its numbers, its maps and its model."""
 
 import re
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -136,6 +137,18 @@ def test_a_method_with_held_out_data(folder):
     data = task_of("segmentation").prepare(asked)
     rows, held = data.windows("cpu")
     assert (len(rows), len(held)) == (11, 1)
+
+
+def test_masks_in_which_all_is_void(folder, tmp_path):
+    shutil.copytree(folder, tmp_path / "void")
+    pillow = pytest.importorskip("PIL.Image")
+    for split, message in (("test", "no pixel of 5 masks to measure"), ("train", "training masks")):
+        for path in (tmp_path / "void" / split / "masks").iterdir():
+            void = np.full_like(np.asarray(pillow.open(path)), 255)
+            pillow.fromarray(void).save(path)
+        segmentation._prepare.cache_clear()
+        with pytest.raises(InputError, match=message):
+            train(recipe(tmp_path / "void", epochs=1), tmp_path / "run", device="cpu")
 
 
 def test_grids_and_the_recipe_of_the_benchmark(folder, tmp_path):

@@ -11,7 +11,8 @@ import pytest
 
 from calibrant.errors import InputError, MissingExtraError
 from calibrant.tasks.image import ImageTask
-from calibrant.tasks.pictures import load_pictures
+from calibrant.tasks.picture_files import open_image
+from calibrant.tasks.pictures import load_pictures, load_test_pictures
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (20, 6, 5, 3), np.uint8)
 LABELS = np.arange(20) % 3
@@ -174,3 +175,95 @@ def test_training_images_have_mean_zero_and_deviation_one(tmp_path: Path) -> Non
     black.pictures.images["train"][:] = 7
     same = ImageTask(black.pictures)
     assert np.isfinite(same.collate(same.load("train"))["pixel_values"].numpy()).all()
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        (splits(train_labels=LABELS - 1, label_names=NAMES), "label -1 of image 1; classes are"),
+        (splits(train_labels=LABELS - 100), "label -100 of image 1; classes are numbered from 0"),
+        (splits(test_labels=LABELS + 1, label_names=NAMES), "label 3 of image 3; .* from 0 to 2"),
+        (splits(train_labels=LABELS.astype(float)), "whole numbers or texts, got float64"),
+        (splits(train_labels=NAMES[LABELS], label_names=NAMES[:2]), "'fly' of image 3 is none of"),
+        (splits(label_names=np.array(["a", "a", "b"])), "'label_names' has 'a' twice"),
+        (splits(train_labels=0 * LABELS), "has one class, '0'"),
+        (splits(test_images=IMAGES[:0], test_labels=LABELS[:0]), "the test split is empty"),
+        (splits(test_images=IMAGES[:, :4]), r"\(6, 5, 3\) and \(test split, example 1\) \(4, 5, 3"),
+        (splits(test_images=np.zeros((20, 6, 5, 2), np.uint8)), r"example 1\) \(6, 5, 2\)"),
+        (splits(train_images=IMAGES[:, :0]), "expected bytes"),
+        (splits(train_labels=np.stack([LABELS, LABELS], 1)), r"and labels \(20, 2\)"),
+    ],
+)
+def test_labels_and_shapes_of_an_npz_are_checked(
+    arrays: dict[str, np.ndarray], message: str, tmp_path: Path
+) -> None:
+    """Where they were not, −1 was the last class and grey test images were coloured by accident."""
+    np.savez(tmp_path / "a.npz", **arrays)
+    with pytest.raises(InputError, match=message):
+        load_pictures(str(tmp_path / "a.npz"))
+
+
+def test_what_an_npz_may_hold_besides(tmp_path: Path) -> None:
+    """Texts as labels, a column of labels, out-of-domain images of no class, grey test images."""
+    outside = {"ood_images": IMAGES[:3], "ood_labels": np.array([-100, 1, 7])}
+    np.savez(
+        tmp_path / "a.npz",
+        **splits(
+            train_labels=NAMES[LABELS],
+            test_labels=LABELS[:, None],
+            test_images=IMAGES[..., 0],
+            label_names=NAMES,
+            **outside,
+        ),
+    )
+    found = load_pictures(str(tmp_path / "a.npz"))
+    assert found.labels == ("ant", "bee", "fly")
+    for split in ("train", "test"):
+        np.testing.assert_array_equal(found.classes[split], LABELS)
+    assert found.classes["ood"].tolist() == [-100, 1, -100]
+    np.testing.assert_array_equal(found.images["test"], np.repeat(IMAGES[..., :1], 3, -1))
+
+
+def test_arrays_are_brought_to_a_size(tmp_path: Path) -> None:
+    pytest.importorskip("PIL")
+    np.savez(tmp_path / "a.npz", **splits())
+    found = load_pictures(str(tmp_path / "a.npz"), size=8)
+    assert {part.shape[1:] for part in found.images.values()} == {(8, 8, 3)}
+    five = np.zeros((20, 4, 4, 5), np.uint8)
+    np.savez(tmp_path / "b.npz", train_images=five, train_labels=LABELS)
+    with pytest.raises(InputError, match="5 channels cannot be brought to a size"):
+        load_pictures(str(tmp_path / "b.npz"), size=8)
+
+
+def test_grey_among_coloured_and_sixteen_bits(tmp_path: Path) -> None:
+    pil = pytest.importorskip("PIL.Image")
+    write_folder(tmp_path)
+    grey = IMAGES[0, ..., 0]
+    pil.fromarray(grey).save(tmp_path / "ant" / "grey.png")
+    found = load_pictures(str(tmp_path))
+    assert found.images["train"].shape[1:] == (6, 5, 3)
+    every = np.concatenate(list(found.images.values()))
+    assert (every == np.repeat(grey[..., None], 3, -1)).all((1, 2, 3)).any()
+
+    pil.fromarray(grey.astype(np.uint16) * 257).save(tmp_path / "deep.png")
+    np.testing.assert_array_equal(open_image(tmp_path / "deep.png")[..., 0], grey)
+    pil.fromarray(grey).convert("LA").save(tmp_path / "clear.png")
+    np.testing.assert_array_equal(open_image(tmp_path / "clear.png")[..., 0], grey)
+    pil.fromarray(grey > 100).save(tmp_path / "bits.png")
+    np.testing.assert_array_equal(open_image(tmp_path / "bits.png")[..., 0], 255 * (grey > 100))
+    pil.fromarray(grey.astype(np.float32)).save(tmp_path / "float.tif")
+    with pytest.raises(InputError, match=r"float\.tif: expected 8 bits a channel, or 16 of grey"):
+        open_image(tmp_path / "float.tif")
+
+
+def test_what_is_tested_on(tmp_path: Path) -> None:
+    """A folder without splits: a tenth of it for a run of its own, else all of it."""
+    write_folder(tmp_path / "a")
+    images, labels = load_test_pictures(str(tmp_path / "a"))
+    assert (len(images), len(labels)) == (2, 2)
+    images, labels = load_test_pictures(str(tmp_path / "a"), whole=True)
+    assert sorted(labels) == sorted(NAMES[LABELS])
+    assert load_test_pictures(str(tmp_path / "a"), size=4, whole=True)[0].shape == (20, 4, 4, 3)
+    for split in ("train", "test"):
+        write_folder(tmp_path / "b" / split)
+    assert len(load_test_pictures(str(tmp_path / "b"), whole=True)[0]) == 20

@@ -193,6 +193,14 @@ def broken(folder: Path, what: str) -> None:
             path.unlink()
     elif what == "not on disk":
         (folder / "train.txt").write_text("00\n77\n78\n")
+    elif what == "empty split":
+        (folder / "train.txt").write_text("00\n01\n")
+        (folder / "test.txt").write_text("\n")
+    elif what == "black and white":
+        for i in range(12):
+            save(folder / "masks" / f"{i:02}.png", np.uint8(255) * (MASKS[i] > 0))
+    elif what == "no classes":
+        save(folder / "masks" / "03.png", MASKS[3].astype(np.uint16) * 200)
 
 
 @pytest.mark.parametrize(
@@ -208,6 +216,9 @@ def broken(folder: Path, what: str) -> None:
         ("one class", r"labels\.txt: expected at least two classes, got 1"),
         ("empty", "has no training images"),
         ("not on disk", r"no file for '77' \(2 are missing\)"),
+        ("empty split", "the test split is empty"),
+        ("black and white", r"training masks is 0\. \(255 is ignored: .* write 0 and 1"),
+        ("no classes", "largest in the training masks is 51000"),
     ],
 )
 def test_folders_with_a_fault(what: str, message: str, tmp_path: Path) -> None:
@@ -227,6 +238,26 @@ def test_faults_that_show_when_a_file_is_read(tmp_path: Path) -> None:
         path.write_bytes(path.read_bytes()[:200])  # The header is whole, the pixels are not.
     with pytest.raises(InputError, match=r"images/\d\d\.png is not an image that can be read"):
         list(load_scenes(str(tmp_path)).parts["train"])
+
+
+@pytest.mark.parametrize("value", [3, 40_000, 65_535, 65_436])
+def test_no_number_of_a_mask_passes_for_another(value: int, tmp_path: Path) -> None:
+    """In 16 bits 65,436 would be −100, which is ignored."""
+    write(tmp_path)
+    (tmp_path / "labels.txt").write_text("sky\ntree\nroad\n")
+    for i in range(12):
+        save(tmp_path / "masks" / f"{i:02}.png", np.full((10, 9), value, np.uint16))
+    with pytest.raises(InputError, match=rf"class {value}, but there are 3 classes"):
+        list(load_scenes(str(tmp_path)).parts["train"])
+
+
+def test_pictures_of_sixteen_bits(tmp_path: Path) -> None:
+    write(tmp_path)
+    for i in range(12):
+        save(tmp_path / "images" / f"{i:02}.png", IMAGES[i, ..., 0].astype(np.uint16) * 257)
+    part = load_scenes(str(tmp_path)).parts["train"]
+    for (image, _), (path, _) in zip(part, part.pairs, strict=True):
+        np.testing.assert_array_equal(image[..., 0], IMAGES[int(path.stem), ..., 0])
 
 
 def test_names_that_lead_nowhere(tmp_path: Path) -> None:
@@ -274,6 +305,8 @@ def test_networks_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torchvision.models.segmentation", None)
     with pytest.raises(MissingExtraError, match="'fcn_resnet50' needs torchvision"):
         build_segmenter("fcn_resnet50", 3, 2)
+    with pytest.raises(InputError, match="takes images of 3 channels, got 1: take 'unet'"):
+        build_segmenter("fcn_resnet50", 1, 2)
     assert torch.is_grad_enabled()
 
 

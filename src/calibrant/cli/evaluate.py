@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import sys
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -25,8 +27,8 @@ def add_parser(commands: Any) -> None:
         "data",
         metavar="DATA",
         nargs="?",
-        help="a labelled file, a folder or a corpus by name, whose test split is taken (the test "
-        "split that the run was tested on)",
+        help="a labelled file or a folder of classes, all of it, or a folder with splits or a "
+        "corpus by name, whose test split is taken (the test split that the run was tested on)",
     )
     parser.add_argument(
         "--corrupt",
@@ -48,6 +50,7 @@ def add_parser(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Evaluate, print the table, and draw."""
+    from calibrant.calibrators import CalibrationWarning
     from calibrant.errors import InputError
     from calibrant.extras import require
     from calibrant.outputs import check_writable, new_file
@@ -64,7 +67,8 @@ def run(args: argparse.Namespace) -> int:
         require("matplotlib", "plots", "Drawing a figure")
     from calibrant.experiments.evaluation import evaluate
 
-    with Progress(None, "test sets") as progress:
+    with Progress(None, "test sets") as progress, warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always", CalibrationWarning)
         results = evaluate(
             args.model,
             args.data,
@@ -74,6 +78,8 @@ def run(args: argparse.Namespace) -> int:
             device=args.device,
             progress=progress.advance,
         )
+    for note in sorted({str(w.message) for w in said if w.category is CalibrationWarning}):
+        print(note, file=sys.stderr)
     score, name = _score(results)
     if args.figure is not None:
         from calibrant.plots.shift import shift_diagram

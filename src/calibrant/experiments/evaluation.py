@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from calibrant.corruptions import STRENGTHS, parse_corruption
+from calibrant.devices import usable_device
 from calibrant.errors import InputError, unknown_name
 from calibrant.experiments.labelled_examples import LABELLED
 from calibrant.experiments.measure import measure_run
@@ -31,11 +32,12 @@ def evaluate(
 ) -> dict[str, Any]:
     """The numbers of a run on ``data``: ``{map: {"test": …, "shift": {"typos-1": …}}}``.
 
-    ``data`` is a labelled file, or a corpus by name or folder, of which the test split is taken; by
-    default that of the run's own corpus. ``corrupt`` names kinds, at all five strengths, or one
-    strength each (``jpeg-3``). The maps, no map, temperature and that of the run, are fitted on its
-    validation split, as always; the last one is that of the run.
-    With seed 0 the corruptions are those of a recipe's ``shift``.
+    ``data`` is a labelled file, or a folder of classes without splits, all of it; or a corpus by
+    name or folder, of which the test split is taken; by default the split that the run was tested
+    on, as also where its own data is named again. ``corrupt`` names kinds, at all five strengths,
+    or one strength each (``jpeg-3``). The maps, no map, temperature and that of the run, are fitted
+    on its validation split, as always; the last one is that of the run. With seed 0 the corruptions
+    are those of a recipe's ``shift``.
     """
     folder = RunFolder(Path(run))
     recipe = folder.recipe()
@@ -45,8 +47,13 @@ def evaluate(
         raise InputError(f"Runs of the task '{recipe.task}' cannot be evaluated this way.")
     kinds = LABELLED[recipe.task].kinds
     names = asked_corruptions(corrupt, kinds)
+    own = data is None or Path(data).resolve() == Path(recipe.data).resolve()
     examples = LABELLED[recipe.task](
-        folder, recipe, data or recipe.data, directory, device or default_device()
+        folder,
+        recipe,
+        recipe.data if own else str(data),
+        directory,
+        usable_device(device or default_device()),
     )
     found: dict[str | None, Predictions] = {}
     for name in (None, *names):

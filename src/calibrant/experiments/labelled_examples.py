@@ -19,6 +19,7 @@ from calibrant.tasks.corrupted import corrupt_sentence
 from calibrant.tasks.encoded_texts import encode_texts
 from calibrant.tasks.image_classifier import load_classifier
 from calibrant.tasks.ner import load_test
+from calibrant.tasks.picture_files import in_channels
 from calibrant.tasks.pictures import load_test_pictures
 from calibrant.tasks.pieces import encode
 from calibrant.tasks.sentences import Sentence
@@ -98,7 +99,7 @@ class LabelledTexts:
         self.model, self.tokenizer = load_model(run.model, unit="sequence")
         self.model.to(device)
         self.labels, self.max_length = run.labels(), recipe.max_length
-        found = _some(load_test_texts(data, directory), data)
+        found = _some(load_test_texts(data, directory, whole=data != recipe.data), data)
         self.texts = [text for text, _ in found]
         self.classes = _numbered([label for _, label in found], self.labels, data)
 
@@ -121,17 +122,15 @@ class LabelledImages:
     kinds: Collection[str] = IMAGE
 
     def __init__(
-        self,
-        run: RunFolder,
-        recipe: Recipe,  # noqa: ARG002
-        data: str,
-        directory: str | None,
-        device: str,
+        self, run: RunFolder, recipe: Recipe, data: str, directory: str | None, device: str
     ) -> None:
         self.model, self.about = load_classifier(run.model)
         self.model.to(device)
         self.device, self.labels = device, run.labels()
-        self.images, labels = load_test_pictures(data, directory)
+        images, labels = load_test_pictures(
+            data, directory, recipe.image_size or None, whole=data != recipe.data
+        )
+        self.images = in_channels(images, self.about["channels"])
         self.classes = _numbered(_some(labels, data), self.labels, data)
         expected = (self.about["size"], self.about["size"], self.about["channels"])
         if self.images.shape[1:] != expected:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import torch
 
+from calibrant.devices import usable_device
 from calibrant.errors import InputError
 from calibrant.experiments.finishing import finish
 from calibrant.experiments.history import History
@@ -98,11 +99,7 @@ def _check(recipe: Recipe, device: str) -> None:
         raise InputError(
             "float16 needs its loss scaled: that is engine 'trainer' on CUDA; or take bfloat16."
         )
-    try:
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:
-        said = str(error).splitlines()[0]
-        raise InputError(f"Device '{device}' cannot be used: {said}") from None
+    usable_device(device)
 
 
 def _check_settings(save_every: float, bootstrap: int) -> None:

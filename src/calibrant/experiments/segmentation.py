@@ -117,6 +117,10 @@ def sampled_pixels(model: nn.Module, part: Pixels, task: SegmentationTask) -> Sa
     for number, logits in enumerate(pixel_logits(model, part, task.collate)):
         mask = part[number]["labels"]
         sample.add(pixel_predictions(logits, mask, number, label_names=task.labels))
+    if not sample.held:
+        raise InputError(
+            f"{task.name}: no pixel of {len(part):,} masks to measure on has a class, all are void."
+        )
     return sample
 
 
@@ -206,4 +210,6 @@ def _stacked(task: SegmentationTask) -> tuple[np.ndarray, np.ndarray]:
         example = examples[number]
         images[number, :height, :width] = example["pixel_values"]
         masks[number, :height, :width] = example["labels"]
+    if (masks == IGNORED).all():
+        raise InputError(f"{task.name}: no pixel of the training masks has a class, all are void.")
     return images, masks

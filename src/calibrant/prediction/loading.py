@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from calibrant.devices import usable_device
 from calibrant.errors import InputError
 from calibrant.extras import require
 
@@ -28,7 +29,7 @@ def load(run: str | Path, device: str | None = None) -> Predictor:
 
     folder = Path(run)
     recipe = _recipe(folder)
-    device = _usable(torch, device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    device = usable_device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     model, tokenizer = load_model(folder / "model")
     maps = folder / "calibrator.json", folder / "temperature.json"  # The first version had one.
     split = next(p for p in (folder / "valid.parquet", folder / "valid.npz") if p.exists())
@@ -40,15 +41,6 @@ def load(run: str | Path, device: str | None = None) -> Predictor:
         Predictions.read(split),
         recipe["max_length"],
     )
-
-
-def _usable(torch: Any, device: str) -> str:
-    try:
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:
-        said = str(error).splitlines()[0]
-        raise InputError(f"Device '{device}' cannot be used: {said}") from None
-    return device
 
 
 def _recipe(folder: Path) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from calibrant.corruptions.names import check_strength
 from calibrant.errors import InputError, unknown_name
 from calibrant.extras import require
 from calibrant.outputs import check_writable, new_file
-from calibrant.tasks.pictures import SUFFIXES, open_image
+from calibrant.tasks.picture_files import SUFFIXES, open_image
 from calibrant.tasks.splits import split_of
 
 __all__ = ["corrupt_pictures"]

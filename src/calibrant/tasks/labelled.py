@@ -10,7 +10,7 @@ from calibrant.errors import InputError
 from calibrant.predictions import IGNORED
 from calibrant.tasks.splits import split_of
 
-__all__ = ["class_folders", "label_names", "number_labels"]
+__all__ = ["class_folders", "has_splits", "label_names", "number_labels"]
 
 
 def label_names(labels: Iterable[str]) -> tuple[str, ...]:
@@ -64,6 +64,11 @@ def class_folders(folder: Path, suffixes: Sequence[str]) -> dict[str, list[tuple
             f"{folder} has no files for {empty}: expected a folder for each class with {kinds}."
         )
     return parts
+
+
+def has_splits(folder: Path) -> bool:
+    """Whether some of the folders in a folder are splits."""
+    return any(split_of(path.name) for path in _folders(folder))
 
 
 def _folders(folder: Path) -> list[Path]:

@@ -9,8 +9,7 @@ are the classes; 255 is ignored. Names of the classes are in ``labels.json`` or 
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, overload
@@ -21,13 +20,14 @@ from calibrant.errors import InputError
 from calibrant.extras import require
 from calibrant.files import read_label_names
 from calibrant.predictions import IGNORED
+from calibrant.tasks.picture_files import SUFFIXES, in_bytes, is_grey, opened_picture
 from calibrant.tasks.splits import complete, split_files, split_of
 
 __all__ = ["VOID", "MaskedPictures", "read_mask_folder"]
 
 VOID = 255  # In a mask: belongs to no class, as in PASCAL VOC, Cityscapes and ADE20K.
-_PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff", ".webp", ".gif")
 _EXACT = (".png", ".bmp", ".tif", ".tiff", ".gif")  # JPEG would smear the class numbers.
+_MOST = 1000  # Classes that are taken from numbers alone; more are likely no classes.
 _NAMES = ("labels.json", "labels.txt", "classes.json", "classes.txt")
 Pair = tuple[Path, Path]
 
@@ -53,18 +53,17 @@ class MaskedPictures(Sequence[tuple[np.ndarray, np.ndarray]]):
         if isinstance(number, slice):
             return MaskedPictures(self.pairs[number], self.classes, self.channels, self.size)
         picture, mask = self.pairs[number]
-        with _opened(picture) as file:
-            image = np.asarray(
-                _sized(file.convert("RGB" if self.channels == 3 else "L"), self.size)
-            )
+        with opened_picture(picture) as file:
+            colours = in_bytes(file).convert("RGB" if self.channels == 3 else "L")
+            image = np.asarray(_sized(colours, self.size))
         labels = _mask(mask, self.size)
-        worst = int(labels.max(initial=IGNORED))
-        if worst >= self.classes:
+        odd = labels[(labels >= self.classes) | ((labels < 0) & (labels != IGNORED))]
+        if len(odd):
             raise InputError(
-                f"{mask}: class {worst}, but there are {self.classes} classes, 0 to "
+                f"{mask}: class {odd[0]}, but there are {self.classes} classes, 0 to "
                 f"{self.classes - 1}; {VOID} marks pixels to ignore."
             )
-        return image.reshape(*image.shape[:2], self.channels), labels
+        return image.reshape(*image.shape[:2], self.channels), labels.astype(np.int16)
 
 
 def read_mask_folder(
@@ -101,7 +100,7 @@ def _splits(folder: Path) -> dict[str, Sequence[Pair]]:
 
 def _pairs(folder: Path, names: Path | None = None) -> list[Pair]:
     """The pictures of a folder with their masks; those on a list only, in its order."""
-    images, masks = _files(folder / "images", _PICTURES), _files(folder / "masks", _EXACT)
+    images, masks = _files(folder / "images", SUFFIXES), _files(folder / "masks", _EXACT)
     if names is None:
         wanted = sorted(images)
         lonely = sorted(set(masks) - set(images))
@@ -135,13 +134,13 @@ def _files(folder: Path, suffixes: Sequence[str]) -> dict[str, Path]:
 
 def _checked(pair: Pair) -> bool:
     """Whether the picture has colours; it must be as large as its mask."""
-    with _opened(pair[0]) as picture, _opened(pair[1]) as mask:
+    with opened_picture(pair[0]) as picture, opened_picture(pair[1]) as mask:
         if picture.size != mask.size:
             raise InputError(
                 f"{pair[0]} has {picture.size[0]} × {picture.size[1]} pixels, but its mask "
                 f"{mask.size[0]} × {mask.size[1]}."
             )
-        return picture.mode not in ("1", "L", "I", "I;16", "F")
+        return not is_grey(picture)
 
 
 def _labels(folder: Path, train: Sequence[Pair]) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -152,8 +151,13 @@ def _labels(folder: Path, train: Sequence[Pair]) -> tuple[tuple[str, ...], tuple
         if len(labels) < 2:
             raise InputError(f"{named}: expected at least two classes, got {len(labels)}.")
         return labels, ()
-    most = max(int(_mask(mask, None).max(initial=0)) for _, mask in train)
-    classes = max(2, most + 1)
+    classes = 1 + max(int(_mask(mask, None).max(initial=0)) for _, mask in train)
+    if not 2 <= classes <= _MOST:
+        raise InputError(
+            f"{folder}: expected masks whose numbers are the classes, from 0 on; the largest in "
+            f"the training masks is {classes - 1}. ({VOID} is ignored: where masks are 0 and "
+            f"{VOID}, write 0 and 1.) Names of the classes go into {_NAMES[0]}."
+        )
     return tuple(map(str, range(classes))), (
         f"No names of classes ({_NAMES[0]}): {classes} classes, by the largest number in the "
         "training masks.",
@@ -161,14 +165,14 @@ def _labels(folder: Path, train: Sequence[Pair]) -> tuple[tuple[str, ...], tuple
 
 
 def _mask(path: Path, size: int | None) -> np.ndarray:
-    with _opened(path) as file:
+    with opened_picture(path) as file:
         if file.mode not in ("1", "L", "P", "I", "I;16"):
             raise InputError(
                 f"{path}: expected a mask in grey or palette colours, whose numbers are the "
                 f"classes, got colours ({file.mode})."
             )
         values = np.asarray(_sized(file, size, exact=True)).astype(np.int64)
-    return np.where(values == VOID, IGNORED, values).astype(np.int16)
+    return np.where(values == VOID, IGNORED, values)
 
 
 def _sized(picture: Any, size: int | None, *, exact: bool = False) -> Any:
@@ -176,16 +180,3 @@ def _sized(picture: Any, size: int | None, *, exact: bool = False) -> Any:
         return picture
     sampling = require("PIL.Image", "data", "Reading images").Resampling
     return picture.resize((size, size), sampling.NEAREST if exact else sampling.BILINEAR)
-
-
-@contextlib.contextmanager
-def _opened(path: Path) -> Iterator[Any]:
-    """A picture that is open; whatever is wrong with the file is said in one line."""
-    pillow = require("PIL.Image", "data", "Reading images")
-    try:
-        with pillow.open(path) as file:
-            yield file
-    except InputError:
-        raise
-    except (OSError, SyntaxError, ValueError):
-        raise InputError(f"{path} is not an image that can be read.") from None

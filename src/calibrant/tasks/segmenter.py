@@ -93,7 +93,11 @@ def build_segmenter(
         torch.manual_seed(seed)
         if name == SMALL:
             return Segmenter(SmallUNet(channels, width), nn.Conv2d(width, classes, 1))
-        library = require("torchvision.models.segmentation", "data", f"The network '{name}'")
+        if channels != 3:
+            raise InputError(
+                f"The network '{name}' takes images of 3 channels, got {channels}: take '{SMALL}'."
+            )
+        library = require("torchvision.models.segmentation", "image", f"The network '{name}'")
         made = getattr(library, name)(weights=None, weights_backbone=None, num_classes=classes)
         return Segmenter(made.backbone, made.classifier)
 

@@ -74,6 +74,9 @@ def complete(
     missing = next((s for s in ("train", "test") if s not in parts and s not in wanted), None)
     if missing is not None:
         raise InputError(f"{where} has no {missing} split; found: {', '.join(parts) or 'none'}.")
+    empty = next((s for s, part in parts.items() if s not in ("train", "ood") and not part), None)
+    if empty is not None:
+        raise InputError(f"{where}: the {empty} split is empty; leave it out, or fill it.")
     for split, name in wanted.items():
         if split not in parts:
             parts["train"], parts[split] = carve(parts["train"], seed, where)

@@ -13,7 +13,7 @@ from calibrant.tasks.collation import pad
 from calibrant.tasks.encoded_texts import EncodedTexts, encode_texts
 from calibrant.tasks.encoders import find_encoder, load_tokenizer
 from calibrant.tasks.hub import column, is_saved, load_hub, load_saved, names_of
-from calibrant.tasks.labelled import class_folders, label_names, number_labels
+from calibrant.tasks.labelled import class_folders, has_splits, label_names, number_labels
 from calibrant.tasks.records import SUFFIXES, TEXTS, field, read_records
 from calibrant.tasks.small_encoder import MAX_LENGTH, build_small_encoder, build_small_tokenizer
 from calibrant.tasks.splits import complete, part_of, split_files
@@ -51,16 +51,23 @@ def load_texts(name: str, directory: str | Path | None = None, seed: int = 0) ->
     return _corpus(name, *_parts(name, directory, seed), seed)
 
 
-def load_test_texts(name: str, directory: str | Path | None = None) -> list[Example]:
-    """The test split alone, with labels as they are written; of one file, all of it.
+def load_test_texts(
+    name: str, directory: str | Path | None = None, *, whole: bool = False
+) -> list[Example]:
+    """The test split alone, with labels as they are written.
 
-    Where there is no test split, it is the one that :func:`load_texts` takes from training.
+    Where there is no test split, it is the one that :func:`load_texts` takes from training; with
+    ``whole``, one file, or a folder of class folders without splits, is all to test on.
     """
-    if Path(name).is_file():
+    if whole and Path(name).is_file():
         return _read_file(Path(name))
     parts, _ = _parts(name, directory, 0)
     if "test" in parts:
         return list(parts["test"])
+    folder = find_folder(name, "text", directory)
+    files = folder is not None and (split_files(folder, SUFFIXES) or is_saved(folder))
+    if whole and folder is not None and not files and not has_splits(folder):
+        return list(parts["train"])
     corpus = load_texts(name, directory)
     labels = (corpus.labels[number] for number in corpus.classes["test"])
     return list(zip(corpus.texts["test"], labels, strict=True))
@@ -70,6 +77,8 @@ def _corpus(name: str, parts: dict[str, Sequence[Example]], where: str, seed: in
     if not parts.get("train"):
         raise InputError(f"{where} has no training texts.")
     labels = label_names(label for _, label in parts["train"])
+    if len(labels) < 2:
+        raise InputError(f"{where} has one class, '{labels[0]}': there is nothing to classify.")
     full, notes = complete(parts, where, seed, test=True)
     texts = {split: [text for text, _ in part] for split, part in full.items()}
     classes = number_labels({s: [label for _, label in p] for s, p in full.items()}, labels, where)

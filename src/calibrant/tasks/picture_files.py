@@ -1,0 +1,88 @@
+"""Image files as bytes, grey or coloured, whatever their own format is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from calibrant.errors import InputError
+from calibrant.extras import require
+
+__all__ = [
+    "SUFFIXES",
+    "in_bytes",
+    "in_channels",
+    "is_grey",
+    "open_image",
+    "opened_picture",
+    "resized",
+]
+
+SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
+
+
+@contextmanager
+def opened_picture(path: Path) -> Iterator[Any]:
+    """A picture that is open; whatever is wrong with the file is said in one line."""
+    pillow = require("PIL.Image", "data", "Reading images")
+    try:
+        with pillow.open(path) as picture:
+            yield picture
+    except InputError:
+        raise
+    except pillow.DecompressionBombError:
+        raise InputError(f"{path} has too many pixels to be read.") from None
+    except (OSError, SyntaxError, ValueError):
+        raise InputError(f"{path} is not an image that can be read.") from None
+
+
+def open_image(path: Path, size: int | None = None) -> np.ndarray:
+    """An image file as (height, width, 1 or 3) of bytes, brought to ``size`` where one is given."""
+    with opened_picture(path) as picture:
+        return resized(picture, size)
+
+
+def resized(picture: Any, size: int | None) -> np.ndarray:
+    """A picture of Pillow as (height, width, 1 or 3) of bytes, brought to ``size``."""
+    whole = in_bytes(picture)
+    pixels = np.asarray(whole.resize((size, size)) if size else whole)
+    return pixels[..., None] if pixels.ndim == 2 else pixels
+
+
+def in_bytes(picture: Any) -> Any:
+    """The picture in grey or in red, green and blue, with 8 bits each.
+
+    Grey of 16 bits is scaled; Pillow by itself would make white of nearly all of it. What is
+    transparent is shown as if it were not.
+    """
+    # Versions of Pillow differ in what they call the 16 bits of a PNG.
+    if picture.mode.startswith("I;16") or (picture.mode == "I" and picture.format == "PNG"):
+        pillow = require("PIL.Image", "data", "Reading images")
+        return pillow.fromarray(((np.asarray(picture, np.uint32) + 128) // 257).astype(np.uint8))
+    if picture.mode in ("I", "F"):
+        where = getattr(picture, "filename", "") or "An image"
+        raise InputError(
+            f"{where}: expected 8 bits a channel, or 16 of grey, got numbers of 32 bits (mode "
+            f"{picture.mode}), of which nobody knows what is white."
+        )
+    return picture.convert("L" if is_grey(picture) else "RGB")
+
+
+def is_grey(picture: Any) -> bool:
+    """Whether a picture of Pillow has no colours."""
+    return picture.mode in ("1", "L", "LA", "La", "I", "F") or picture.mode.startswith("I;16")
+
+
+def in_channels(images: np.ndarray, channels: int) -> np.ndarray:
+    """Images (…, height, width, channels), grey ones in three equal colours if so many are asked.
+
+    >>> in_channels(np.zeros((2, 8, 8, 1), np.uint8), 3).shape
+    (2, 8, 8, 3)
+    """
+    if images.shape[-1] == 1 and channels == 3:
+        return np.repeat(images, 3, axis=-1)
+    return images
