@@ -143,6 +143,26 @@ def test_pooled_over_widths_by_hand(make_record):
     assert len(row.keys) == 4
 
 
+def test_pooled_bold_is_of_the_seeds_that_are_shown(make_record):
+    """A method whose best runs lack a width elsewhere, or that has one seed, is not the best."""
+    values = {
+        "cross_entropy": {(w, s): 0.10 + 0.001 * s for w in (64, 128) for s in range(3)},
+        "focal": {(w, s): 0.12 + 0.002 * s for w in (64, 128) for s in range(3)}
+        | {(64, s): 0.01 for s in range(3, 9)},  # Shown nowhere: they have no width 128.
+        "mmce": {(w, 0): 0.09 for w in (64, 128)},
+    }
+    records = [
+        make_record(method=m, ece=e, head_width=w, seed=s)
+        for m, cells in values.items()
+        for (w, s), e in cells.items()
+    ]
+    table = table_of(build_study(records), "gum-pooled")
+    shown = {row.labels[0]: row.entries[2] for row in table.rows}
+    assert [shown[m].value for m in values] == pytest.approx([0.101, 0.122, 0.09])
+    assert [shown[m].bold for m in values] == [True, False, False]
+    assert "One seed" in table.note
+
+
 def test_one_width_needs_no_pooling(tiny):
     assert not [t for t in build_study(tiny).tables if t.name.endswith("pooled")]
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from calibrant.study.best import best_alike
 from calibrant.study.estimate import estimate
 from calibrant.study.main_head import at_main_width
 from calibrant.study.measures import Measure
@@ -30,9 +31,10 @@ BOLD = (
     "was fitted on the validation split."
 )
 _POOLED = (
-    "Each seed's mean over the widths, then mean ± half of a 95 % t-interval over seeds. Bold: the "
-    "best mean, and what the paired t-test over seeds and widths cannot tell from it (5 %, "
-    "Holm-corrected). (T): with the temperature that was fitted on the validation split."
+    "Each seed's mean over the widths, of the seeds that were run at all of them, then mean ± half "
+    "of a 95 % t-interval over seeds. Bold: the best mean, and what the paired t-test over seeds "
+    "cannot tell from it (5 %, Holm-corrected). (T): with the temperature that was fitted on the "
+    "validation split."
 )
 
 
@@ -87,23 +89,30 @@ def _pooled_table(
     """The same averaged over head widths; None where there is one, or no method has them all."""
     widths = sorted({run.width for run in runs})
     cells = gather(runs, lambda run: (run.shown, *asked_labels(run), run.method, run.extra))
-    cells = {key: cell for key, cell in cells.items() if {run.width for run in cell} == set(widths)}
-    if len(widths) < 2 or not cells:
+    complete = {key: _complete_seeds(cell, len(widths)) for key, cell in cells.items()}
+    complete = {key: seeds for key, seeds in complete.items() if seeds}
+    if len(widths) < 2 or not complete:
         return None
-    bold = bold_marks(cells, measures, lambda _: 0, lambda run: (run.width, run.seed))
-    paper = printed_measures(runs, measures)
-    rows = [
-        _pooled_row((*map(str, key[: 1 + len(by)]),), seeds, measures, bold[key], paper)
-        for key, cell in cells.items()
-        if (seeds := _complete_seeds(cell, len(widths)))
+    marks = [
+        best_alike([_by_seed(seeds, measure) for seeds in complete.values()], measure.sign)
+        for measure in measures
     ]
+    paper = printed_measures(runs, measures)
+    rows = []
+    for place, (key, seeds) in enumerate(complete.items()):
+        bold = [alike[place] and len(complete) > 1 for alike in marks]
+        labels = (*map(str, key[: 1 + len(by)]),)
+        rows.append(_pooled_row(labels, seeds, measures, bold, paper))
+    used = {
+        key: [run for each in seeds.values() for run in each] for key, seeds in complete.items()
+    }
     return Table(
         "pooled",
         f"Averaged over widths {', '.join(map(str, widths))} on {runs[0].unit}",
         ("method", *asked_heads(by)),
         _heads(measures, paper),
         grouped(rows),
-        _POOLED + one_seed(cells),
+        _POOLED + one_seed(used),
         runs[0].unit,
         tuple(measure.to_dict() for measure in measures),
     )
@@ -117,9 +126,7 @@ def _pooled_row(
     paper: Sequence[Measure],
 ) -> Row:
     entries = [
-        as_entry(
-            estimate([_mean(runs, measure) for runs in seeds.values()]), measure.digits, marked
-        )
+        as_entry(estimate(list(_by_seed(seeds, measure).values())), measure.digits, marked)
         for measure, marked in zip(measures, bold, strict=True)
     ]
     runs = [run for each in seeds.values() for run in each]
@@ -134,8 +141,9 @@ def _complete_seeds(cell: Sequence[Run], widths: int) -> dict[int, list[Run]]:
     return {seed: runs for seed, runs in sorted(seeds.items()) if len(runs) == widths}
 
 
-def _mean(runs: Sequence[Run], measure: Measure) -> float:
-    return sum(measure.of(run) for run in runs) / len(runs)
+def _by_seed(seeds: Mapping[int, Sequence[Run]], measure: Measure) -> dict[int, float]:
+    """Each seed's mean over its widths."""
+    return {seed: sum(map(measure.of, runs)) / len(runs) for seed, runs in seeds.items()}
 
 
 def _heads(measures: Sequence[Measure], paper: Sequence[Measure]) -> tuple[str, ...]:
