@@ -147,6 +147,34 @@ def test_points_are_of_widths_that_all_methods_have(make_record):
     assert figure.panels[0].curves[0].places[0].x == pytest.approx(0.128)
 
 
+def test_points_are_of_the_seeds_that_the_tables_show(make_record):
+    """Seed 2 lacks a width: its mean would be of one width where others have two."""
+    records = [make_record(head_width=w, seed=s, ece=w / 1000) for w in (64, 128) for s in (0, 1)]
+    records += [make_record(head_width=64, seed=2, ece=0.5)]
+    study = build_study(records)
+    (figure,) = figures_of(study)
+    (table,) = [table for table in study.tables if table.name == "gum-pooled"]
+    place, shown = figure.panels[0].curves[0].places[0], table.rows[0].entries[2]
+    assert place.x == pytest.approx(0.096)
+    assert (place.x, place.x_half) == pytest.approx((shown.value, shown.half))
+
+
+def test_depths_of_runs_that_were_trained_otherwise_are_other_curves(make_record):
+    records = [
+        make_record(head_depth=d, batch=b, seed=s, ece=0.01 * d + (0.1 if b == 3 else 0))
+        for d in (1, 2)
+        for b in (3, 32)
+        for s in (0, 1)
+    ]
+    records += [make_record(head_depth=3, batch=8)]  # One depth of its own.
+    [figure] = [f for f in figures_of(build_study(records, by=["batch"])) if "depth" in f.name]
+    found = {c.label: [(p.x, round(p.y, 9)) for p in c.places] for c in figure.panels[0].curves}
+    assert found == {
+        "cross_entropy, batch 3": [(1, 0.11), (2, 0.12)],
+        "cross_entropy, batch 32": [(1, 0.01), (2, 0.02)],
+    }
+
+
 def test_names_of_files_do_not_collide(make_record, tmp_path, undrawn):
     records = [make_record(data=name, seed=s) for name in ("my data", "my-data") for s in range(2)]
     study = build_study(records)

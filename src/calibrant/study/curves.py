@@ -49,9 +49,14 @@ def label_of(run: Run, by: Sequence[str]) -> str:
 
 
 def over_seeds(runs: Sequence[Run], measure: Measure) -> Estimate:
-    """Each seed's mean (over widths, where there are several), then that of the seeds."""
-    seeds = grouped(runs, lambda run: run.seed)
-    return estimate([sum(map(measure.of, each)) / len(each) for each in seeds.values()])
+    """Each seed's mean (over widths, where there are several), then that of the seeds.
+
+    As in the tables, of the seeds that were run at every width; of all where none was.
+    """
+    widths = {run.width for run in runs}
+    seeds = list(grouped(runs, lambda run: run.seed).values())
+    complete = [each for each in seeds if {run.width for run in each} == widths]
+    return estimate([sum(map(measure.of, each)) / len(each) for each in complete or seeds])
 
 
 def grouped(runs: Iterable[Run], key: Callable[[Run], Any]) -> dict[Any, list[Run]]:

@@ -30,7 +30,7 @@ def figures_of(study: Study) -> list[Figure]:
         main = at_main_depth(runs)
         found += [
             _trade_off(unit, main, study.by),
-            _depth(unit, runs),
+            _depth(unit, runs, study.by),
             _sweep(unit, main, study),
             *shift_figures(unit, main, study.by),
         ]
@@ -85,12 +85,13 @@ def _trade_off(unit: str, runs: Sequence[Run], by: Sequence[str]) -> Figure | No
     return Figure("trade-off", title, unit, "points", tuple(panels))
 
 
-def _depth(unit: str, runs: Sequence[Run]) -> Figure | None:
+def _depth(unit: str, runs: Sequence[Run], by: Sequence[str]) -> Figure | None:
     runs = with_several_depths(runs)
     widths = {run.width for run in runs}
 
     def label(run: Run) -> str:
-        return run.method if len(widths) == 1 else f"{run.method}, width {run.width}"
+        name = label_of(run, by)
+        return name if len(widths) == 1 else f"{name}, width {run.width}"
 
     panels = [
         Panel(

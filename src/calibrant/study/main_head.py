@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 from calibrant.study.runs import Run
 
@@ -34,8 +35,8 @@ def at_shared_widths(runs: Sequence[Run]) -> list[Run]:
 
 
 def with_several_depths(runs: Sequence[Run]) -> list[Run]:
-    """The runs of methods and widths that were run at more than one depth."""
-    depths: dict[tuple[str, int], set[int]] = {}
+    """The runs of methods and widths that were run at more than one depth, else trained alike."""
+    depths: dict[tuple[Any, ...], set[int]] = {}
     for run in runs:
-        depths.setdefault((run.method, run.width), set()).add(run.depth)
-    return [run for run in runs if len(depths[run.method, run.width]) > 1]
+        depths.setdefault((run.method, run.width, run.extra), set()).add(run.depth)
+    return [run for run in runs if len(depths[run.method, run.width, run.extra]) > 1]
