@@ -271,6 +271,30 @@ def test_the_target_by_hand(make_record):
     }
 
 
+def test_the_target_counts_each_seed_once(make_record):
+    """Runs of one seed at several widths are not independent: the interval is that over seeds."""
+    ece = {(64, 0): 0.1, (128, 0): 0.05, (64, 1): 0.04, (128, 1): 0.02}
+    records = [make_record(f1=0.5, ece=0.1, head_width=w, seed=s) for w, s in ece]
+    records += [
+        make_record(method="focal", f1=0.45, ece=e, head_width=w, seed=s)
+        for (w, s), e in ece.items()
+    ]
+    # The best APCR of the paper's rows, with one seed: no reference beside two.
+    records += [make_record(method="avuc", f1=0.9, ece=0.01, head_width=64)]
+    table = table_of(build_study(records), "target")
+    rows = {row.labels: row.entries for row in table.rows}
+    multiple, points = rows["focal", "identity"][:2]
+    seeds = [0.81 * (1 + 2) / 2, 0.81 * (2.5 + 5) / 2]
+    assert (multiple.value, multiple.n) == (pytest.approx(sum(seeds) / 2), 2)
+    assert multiple.half == pytest.approx(stats.t.ppf(0.975, 1) * (seeds[1] - seeds[0]) / 2)
+    assert "cross_entropy on gum" in table.note
+    assert not points.bold
+    after = rows["focal", "temperature"]
+    assert after[0].value > 3  # Not on target: it costs five points.
+    assert [entry.bold for entry in after[:3]] == [False] * 3
+    assert " 2 of 6 recipes could not be chosen" in table.note  # Avuc, with either map.
+
+
 def test_test_numbers_have_no_word_in_what_validation_chooses(make_record):
     methods = ("cross_entropy", "avuc", "head_noise", "focal", "mmce")
     corpora = [(d, m, s) for d in ("gum", "wnut17") for m in methods for s in range(3)]
@@ -400,7 +424,7 @@ def test_ranks_are_of_what_all_methods_share(make_record):
     table = table_of(build_study(records), "ranks")
     assert "(width 128)" in table.note
     assert "Left out: mmce (too few seeds on wnut17)." in table.note
-    assert [len(row.keys) for row in table.rows] == [2, 2, 0]
+    assert [len(row.keys) for row in table.rows] == [2, 2, 4]
 
 
 def test_how_often_best_counts_the_papers_cells(make_record):

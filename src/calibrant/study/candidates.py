@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +24,9 @@ LOSS = 0.005  # Of F1 against the baseline: what a recipe may cost.
 class Candidate:
     """By corpus: APCR as a multiple of the reference's, and F1 minus the baseline's.
 
+    Pairs are runs of one seed and width. Those of one seed are not independent, so each seed's mean
+    counts once.
+
     Those on validation are of sentences that the map was not fitted on, where the records have such
     numbers; ``fitted_there`` are the corpora where they do not. They are missing where too few
     seeds were run to choose by. On each part the reference is the best of that part: test has no
@@ -41,14 +44,18 @@ class Candidate:
 
 
 def references_of(units: Units, part: str = "test") -> dict[str, str]:
-    """Corpus → the one of the paper's methods with the highest APCR as trained."""
+    """Corpus → the one of the paper's methods with the highest APCR as trained.
+
+    One seed is no reference where others have more.
+    """
     apcr = Measure("apcr", part=part)
     found = {}
     for corpus, runs in units.items():
+        enough = with_enough_seeds(run for run in runs if run.method in paper_methods())
         means = {
             method: float(np.mean([apcr.of(run) for run in runs if run.method == method]))
             for method in paper_methods()
-            if any(run.method == method for run in runs)
+            if method in enough
         }
         known = {method: mean for method, mean in means.items() if math.isfinite(mean)}
         if known:
@@ -120,29 +127,39 @@ def _to_judge_by(runs: Sequence[Run], map_: str) -> tuple[Sequence[Run], str]:
 
 
 def _ratios(ours: Sequence[Run], best: Sequence[Run], map_: str, part: str = "test") -> list[float]:
-    """APCR over that of the reference as trained, pair by pair."""
-    a, b = _paired(ours, best, "apcr", map_, part)
-    return [x / y if y else math.nan for x, y in zip(a, b, strict=True)]
+    """APCR over that of the reference as trained: each seed's mean of its pairs."""
+    pairs = _paired(ours, best, "apcr", map_, part)
+    return _over_pairs((seed, x / y if y else math.nan) for seed, x, y in pairs)
 
 
 def _changes(
     ours: Sequence[Run], base: Sequence[Run], map_: str, part: str = "test"
 ) -> list[float]:
-    """F1 minus that of the baseline as trained, pair by pair."""
-    a, b = _paired(ours, base, "entity_f1", map_, part)
-    return [x - y for x, y in zip(a, b, strict=True)]
+    """F1 minus that of the baseline as trained: each seed's mean of its pairs."""
+    pairs = _paired(ours, base, "entity_f1", map_, part)
+    return _over_pairs((seed, x - y) for seed, x, y in pairs)
 
 
 def _paired(
     ours: Sequence[Run], others: Sequence[Run], metric: str, map_: str, part: str
-) -> tuple[list[float], list[float]]:
-    """What is as trained was fitted on no validation data: "valid" is right for it."""
+) -> list[tuple[int, float, float]]:
+    """Seed and both values of each pair.
+
+    What is as trained was fitted on no validation data: "valid" is right for it.
+    """
     plain = "test" if part == "test" else "valid"
     one, other = Measure(metric, map_, part), Measure(metric, "identity", plain)
-    a, b, _ = paired_values(
+    a, b, shared = paired_values(
         {run.pair: one.of(run) for run in ours}, {run.pair: other.of(run) for run in others}
     )
-    return a, b
+    return [(pair[-1], x, y) for pair, x, y in zip(shared, a, b, strict=True)]
+
+
+def _over_pairs(values: Iterable[tuple[int, float]]) -> list[float]:
+    seeds: dict[int, list[float]] = {}
+    for seed, value in values:
+        seeds.setdefault(seed, []).append(value)
+    return [sum(each) / len(each) for each in seeds.values()]
 
 
 def _known(values: Sequence[float]) -> bool:

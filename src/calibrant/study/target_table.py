@@ -58,7 +58,7 @@ def told_choice(target: Target) -> str:
         f"Chosen on validation alone ({_judged(target)}), one for all corpora: {chosen.method} "
         f"with {chosen.map}. On test it reaches the target (APCR × 3, F1 at most 0.5 points below "
         f"{target.baseline}) on {_reached(chosen, target.corpora)} of {len(target.corpora)}: "
-        f"{there}."
+        f"{there}.{_not_judged(target)}"
     )
 
 
@@ -94,7 +94,7 @@ def _row(candidate: Candidate, corpora: Sequence[str]) -> Row:
     entries: list[Entry] = []
     for corpus in corpora:
         if corpus in candidate.ratio:
-            good = candidate.ratio[corpus].mean >= _MULTIPLE
+            good = _on_target(candidate, corpus)
             entries += [as_entry(candidate.ratio[corpus], 2, good), _points(candidate, corpus)]
         else:
             entries += [Entry(""), Entry("")]
@@ -123,10 +123,11 @@ def _note(target: Target) -> str:
     best = ", ".join(f"{target.references[corpus]} on {corpus}" for corpus in target.corpora)
     said = (
         "APCR on the test split as a multiple of that of the best of the paper's five rows as "
-        f"trained ({best}), and F1 minus that of {target.baseline} in points; means over pairs of "
-        "the same seed and width ± half of a 95 % t-interval. Bold: a multiple of 3 or more, with "
-        "F1 at most 0.5 points below. Rows are in the order in which validation alone would take "
-        "them: those that keep F1 there first, by the geometric mean of their multiples there; "
+        f"trained ({best}), and F1 minus that of {target.baseline} in points; paired by seed "
+        "and width, each seed's mean over its widths, then mean ± half of a 95 % t-interval over "
+        "seeds. Bold: a multiple of 3 or more, with F1 at most 0.5 points below. Rows are in the "
+        "order in which validation alone would take them: those that keep F1 there "
+        "first, by the geometric mean of their multiples there; "
         f"what lacks a corpus, or a second seed on one, comes last. {told_choice(target)}"
     )
     single = [(corpus, choose(target.candidates, [corpus])) for corpus in target.corpora]
@@ -136,6 +137,22 @@ def _note(target: Target) -> str:
         if found is not None
     )
     return said + (f" Each corpus by itself: {told}." if told else "")
+
+
+def _not_judged(target: Target) -> str:
+    """The recipes that could not be chosen, and the corpora that are to blame."""
+    lacking = [
+        [corpus for corpus in target.corpora if corpus not in candidate.valid_ratio]
+        for candidate in target.candidates
+    ]
+    count = sum(map(bool, lacking))
+    if not count:
+        return ""
+    where = [corpus for corpus in target.corpora if any(corpus in gone for gone in lacking)]
+    return (
+        f" {count} of {len(lacking)} recipes could not be chosen, for want of numbers or of a "
+        f"second seed on {', '.join(where)}."
+    )
 
 
 def _judged(target: Target) -> str:
