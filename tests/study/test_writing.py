@@ -304,6 +304,26 @@ def test_latex_rules_are_under_titles():
     assert table.full_heads == ("n", "G p", "G q")
 
 
+def test_latex_of_our_own_words_is_plain(pilot, varied):
+    """Whatever engine sets it, without packages for other letters."""
+    for table in (*pilot.tables, *build_study(varied).tables):
+        assert latex_table(table).isascii()
+
+
+def test_every_number_has_records(pilot, varied):
+    for study in (pilot, build_study(varied)):
+        for table in study.tables:
+            assert all(row.keys for row in table.rows), table.name
+
+
+def test_the_list_of_records_shows_the_score_of_the_task():
+    [record] = read_all([PILOT.with_name("cifar10-18-epochs.jsonl")])
+    page = render_study(build_study([record]))
+    shown = page[page.index('id="records"') :]
+    assert ">accuracy<" in shown
+    assert f">{record.results['identity']['test']['accuracy']:.4f}<" in shown
+
+
 def test_latex_is_balanced(pilot, varied):
     for table in (*pilot.tables, *build_study(varied).tables):
         text = latex_table(table)

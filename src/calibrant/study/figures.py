@@ -10,7 +10,7 @@ from typing import Any
 from calibrant.study.curves import curves, grouped, label_of, over_seeds, told_width
 from calibrant.study.labels import file_names, settings_label
 from calibrant.study.main_head import at_main_depth, at_shared_widths, with_several_depths
-from calibrant.study.measures import SCORES, Measure, maps_of, measures_of
+from calibrant.study.measures import Measure, maps_of, measures_of, score_of
 from calibrant.study.panels import Curve, Figure, Panel, Place
 from calibrant.study.rank_table import rank_over
 from calibrant.study.runs import Run
@@ -66,11 +66,10 @@ def _ranks(study: Study) -> list[Figure]:
 
 def _trade_off(unit: str, runs: Sequence[Run], by: Sequence[str]) -> Figure | None:
     shown = at_shared_widths(runs)
-    known = {name for run in runs for name in run.part("identity")}
-    f1 = next((metric for metric in SCORES if metric in known), SCORES[0])
+    f1 = score_of(runs)
     panels = []
     for map_ in maps_of(runs):
-        ece, score = Measure("ece", map_), Measure(f1, map_)
+        ece, score = Measure("ece", map_), replace(f1, map=map_)
         points = []
         for label, cell in grouped(shown, lambda run: label_of(run, by)).items():
             x, y = (over_seeds(cell, measure) for measure in (ece, score))
@@ -80,8 +79,8 @@ def _trade_off(unit: str, runs: Sequence[Run], by: Sequence[str]) -> Figure | No
         if points:
             values = [point.places[0].x for point in points]
             wide = min(values) > 0 and max(values) / min(values) >= _WIDE
-            panels.append(Panel(_map_title(map_), "ECE", Measure(f1).title, tuple(points), wide))
-    title = f"{Measure(f1).title} against ECE on {unit}{told_width(shown, runs)}"
+            panels.append(Panel(_map_title(map_), "ECE", f1.title, tuple(points), wide))
+    title = f"{f1.title} against ECE on {unit}{told_width(shown, runs)}"
     return Figure("trade-off", title, unit, "points", tuple(panels))
 
 

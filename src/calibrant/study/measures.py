@@ -16,6 +16,7 @@ __all__ = [
     "check_metrics",
     "maps_of",
     "measures_of",
+    "score_of",
     "with_maps",
 ]
 
@@ -137,6 +138,12 @@ def measures_of(
             if map_ == "identity" or not _same(values, [plain.of(run) for run in runs]):
                 found.append(measure)
     return found
+
+
+def score_of(runs: Iterable[Run]) -> Measure:
+    """How good predictions are as trained, by the first metric that any record has."""
+    known = {name for run in runs for name in run.part("identity")}
+    return Measure(next((metric for metric in SCORES if metric in known), SCORES[0]))
 
 
 def check_metrics(runs: Iterable[Run], metrics: Iterable[str]) -> None:

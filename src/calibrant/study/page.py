@@ -14,6 +14,7 @@ from calibrant.report.tables import table_box
 from calibrant.study.charts import draw_panel
 from calibrant.study.estimate import show
 from calibrant.study.figures import figures_of
+from calibrant.study.measures import score_of
 from calibrant.study.panels import Figure
 from calibrant.study.rank_chart import draw_ranks
 from calibrant.study.runs import Run
@@ -140,12 +141,13 @@ def _figure(figure: Figure) -> Markup:
 
 
 def _records(runs: Sequence[Run]) -> Markup:
-    heads = ["record", "F1", "ECE", "ECE (T)", "steps", "seconds", "source"]
+    score = score_of(runs)
+    heads = ["record", score.title, "ECE", "ECE (T)", "steps", "seconds", "source"]
     rows = [
         tag(
             "tr",
             tag("th", user_text(run.key), scope="row"),
-            tag("td", show(run.value("entity_f1"), 4), class_="number"),
+            tag("td", show(score.of(run), 4), class_="number"),
             tag("td", show(run.value("ece"), 4), class_="number"),
             tag("td", show(run.value("ece", "temperature"), 4), class_="number"),
             tag("td", str(run.record.training.get("steps", "")), class_="number"),

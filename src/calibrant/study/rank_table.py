@@ -73,7 +73,8 @@ def rank_table(units: Units, measures: Sequence[Measure]) -> Table | None:
         )
         for i, method in enumerate(methods)
     ]
-    p = Row(("p of “all the same”",), tuple(number_entry(r.p, 4) for r in found.values()))
+    every = tuple(sorted(run.key for runs in shared.values() for run in runs))
+    p = Row(("p of “all the same”",), tuple(number_entry(r.p, 4) for r in found.values()), every)
     return Table(
         "ranks",
         f"Average rank over {len(shared)} corpora",
