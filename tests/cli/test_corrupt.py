@@ -48,6 +48,22 @@ def test_what_is_refused(tmp_path, capsys, name, kind, message):
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("name", "kind", "option"),
+    [
+        ("a.npz", "jpeg", "--layout"),
+        ("a.npz", "jpeg", "--column"),
+        ("a.txt", "ocr", "--split"),
+        ("a.txt", "ocr", "--device"),
+    ],
+)
+def test_options_that_would_do_nothing(tmp_path, capsys, name, kind, option):
+    (tmp_path / name).write_text("")
+    command = ["corrupt", str(tmp_path / name), "--kind", kind, "-o", str(tmp_path / "b")]
+    assert main([*command, option, "x"]) == 2
+    assert f"which {option} is not for" in capsys.readouterr().err
+
+
 def test_all_are_listed(capsys):
     assert main(["list", "corruptions", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)

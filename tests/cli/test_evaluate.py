@@ -32,7 +32,7 @@ def test_a_table_and_a_figure(trained, tmp_path, capsys):
     [
         (["--figure", "x.png"], "name some with --corrupt"),
         (["--corrupt", "typos", "--figure", "x.doc"], "A figure is .png, .svg or .pdf"),
-        (["--corrupt", "jpeg-3"], "Unknown corruption 'jpeg-3'"),
+        (["--corrupt", "jpeg-3"], "Unknown corruption 'jpeg'. Known: casing, "),
         (["none.conll"], "Unknown corpus 'none.conll'"),
     ],
 )

@@ -178,6 +178,8 @@ def test_test_texts_of_folders(tmp_path):
     [
         ({"corrupt": ["jpeg"]}, "Unknown corruption 'jpeg'"),
         ({"corrupt": ["typo"]}, "Did you mean 'typos'"),
+        ({"corrupt": ["typo-2"]}, "Unknown corruption 'typo'. Did you mean 'typos'"),
+        ({"corrupt": ["jpeg-2"]}, "Known: casing, dropped-characters"),
         ({"corrupt": ["typos-9"]}, "1, 2, 3, 4 or 5, got 'typos-9'"),
         ({"data": "conll2004"}, "Did you mean 'conll2003'"),
     ],

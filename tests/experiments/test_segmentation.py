@@ -2,6 +2,7 @@
 
 import re
 import shutil
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from calibrant.cli import main
 from calibrant.experiments import segmentation
 from calibrant.experiments.evaluation import evaluate
 from calibrant.experiments.grid import run_grid
+from calibrant.experiments.labelled_scenes import LabelledScenes
 from calibrant.experiments.measure import measure_pixels
 from calibrant.experiments.recipe import Recipe, read_recipes
 from calibrant.experiments.record import read_record
@@ -130,6 +132,36 @@ def test_of_many_pixels_a_sample_is_kept(folder, monkeypatch):
     )
     same = data.predict(model, data.parts["test"])
     np.testing.assert_array_equal(part.scores, same.scores)
+
+
+def test_each_image_is_read_once_and_each_part_predicted_in_turn(run, monkeypatch):
+    asked, path, _ = run
+    data = segmentation.PreparedScenes(task_of("segmentation").prepare(asked).task, False)
+    read = []
+
+    class Seen(segmentation.Pixels):
+        def __getitem__(self, number):
+            read.append(number)
+            return super().__getitem__(number)
+
+    model, _ = load_segmenter(path / "model")
+    data.predict(model, Seen(data.parts["test"].scenes))
+    assert read == list(range(5))
+
+    alive, most = weakref.WeakSet(), []
+    real = LabelledScenes.predict
+
+    def predict(self, corruption, seed):
+        made = real(self, corruption, seed)
+        if corruption is not None:
+            alive.add(made)
+            most.append(len(alive))
+        return made
+
+    monkeypatch.setattr(LabelledScenes, "predict", predict)
+    found = evaluate(path, corrupt=["contrast"], device="cpu")
+    assert len(found["temperature"]["shift"]) == 5
+    assert max(most) <= 2
 
 
 def test_a_method_with_held_out_data(folder):

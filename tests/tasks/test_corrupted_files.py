@@ -13,7 +13,9 @@ from calibrant.tasks.conll import read_conll
 from calibrant.tasks.corrupted import corrupt_sentences
 from calibrant.tasks.corrupted_files import corrupt_file
 from calibrant.tasks.corrupted_pictures import corrupt_pictures
+from calibrant.tasks.corrupted_scenes import CorruptedScenes
 from calibrant.tasks.pictures import load_pictures
+from calibrant.tasks.scenes import load_scenes
 
 CONLL = (
     "-DOCSTART- -X- O\n\nAnna NNP B-PER\nLind NNP I-PER\nlives VBZ O\nin IN O\nParis NNP B-LOC\n"
@@ -234,9 +236,55 @@ def test_a_folder_of_images(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in", "out"]
 
 
+def test_a_folder_of_masks_keeps_its_masks(tmp_path):
+    """And is, with seed 0, what a run on it is tested on."""
+    pytest.importorskip("torch")
+    pil = pytest.importorskip("PIL.Image")
+    random = np.random.default_rng(0)
+    for split, count in (("train", 4), ("val", 2), ("test", 3)):
+        for kind, shape, most in (("images", (8, 9, 3), 256), ("masks", (8, 9), 3)):
+            (tmp_path / "in" / split / kind).mkdir(parents=True)
+            for name in ("a", "a-b", "c", "d")[:count]:
+                pixels = random.integers(0, most, shape, dtype=np.uint8)
+                pil.fromarray(pixels).save(tmp_path / "in" / split / kind / f"{name}.png")
+    (tmp_path / "in" / "labels.txt").write_text("sky\ntree\nroad\n")
+    assert corrupt_pictures(tmp_path / "in", tmp_path / "out", "gaussian-noise", 5) == 9
+    old, new = (load_scenes(str(tmp_path / name)) for name in ("in", "out"))
+    assert new.labels == ("sky", "tree", "road")
+    for split, scenes in old.parts.items():
+        expected = CorruptedScenes(scenes, ("gaussian-noise", 5))
+        for (image, mask), (its, truth) in zip(new.parts[split], expected, strict=True):
+            np.testing.assert_array_equal(image, its)
+            np.testing.assert_array_equal(mask, truth)
+
+
+def test_images_of_a_folder_are_numbered_within_their_split(tmp_path):
+    pytest.importorskip("torch")
+    pil = pytest.importorskip("PIL.Image")
+    from calibrant.corruptions.image import corrupt_bytes
+
+    for split in ("train", "dev", "test"):
+        for label in ("a", "b"):
+            (tmp_path / "in" / split / label).mkdir(parents=True)
+            for number in range(3):
+                path = tmp_path / "in" / split / label / f"{number}.png"
+                pil.effect_noise((8, 8), 50).save(path)
+    corrupt_pictures(tmp_path / "in", tmp_path / "out", "shot-noise", 2)
+    old, new = (load_pictures(str(tmp_path / name)).images["test"] for name in ("in", "out"))
+    np.testing.assert_array_equal(new, corrupt_bytes(old, "shot-noise", 2))
+
+
+@pytest.mark.parametrize("seed", [-1, 1 << 32])
+def test_seeds_that_would_be_those_of_others(arrays, tmp_path, seed):
+    with pytest.raises(InputError, match="A seed is a whole number from 0 to"):
+        corrupt_pictures(arrays, tmp_path / "new.npz", "shot-noise", 1, seed=seed)
+    assert not (tmp_path / "new.npz").exists()
+
+
 @pytest.mark.parametrize(
     ("content", "options", "message"),
     [
+        ({"test_images": np.zeros((2, 3, 3), np.uint8)}, {"device": "tpu9"}, "Device 'tpu9'"),
         ({"test_images": np.zeros((2, 3, 3), np.float32)}, {}, "expected bytes"),
         ({"test_images": np.zeros((2, 3), np.uint8)}, {}, "expected bytes"),
         ({"x": np.zeros(2)}, {}, "has no images"),

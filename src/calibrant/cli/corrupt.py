@@ -41,7 +41,7 @@ def add_parser(commands: Any) -> None:
     text.add_argument("--column", metavar="NAME", help="that holds the text (text)")
     image = parser.add_argument_group("images")
     image.add_argument("--split", help="of an npz, to leave the others as they are (all)")
-    image.add_argument("--device", default="cpu", help="cpu, cuda (cpu)")
+    image.add_argument("--device", help="cpu, cuda (cpu)")
     parser.set_defaults(run=run)
 
 
@@ -58,6 +58,10 @@ def run(args: argparse.Namespace) -> int:
         raise InputError(f"{args.input} holds {has}, which '{args.kind}' is not for.")
     if args.kind not in known:
         raise unknown_name("corruption", args.kind, known)
+    for name in ("layout", "column") if images else ("split", "device"):
+        if getattr(args, name) is not None:
+            has = "images" if images else "text"
+            raise InputError(f"{args.input} holds {has}, which --{name} is not for.")
     count = _images(args) if images else _texts(args)
     what = "images" if images else "texts"
     print(f"{args.kind} of strength {args.strength}: {count:,} {what}.\nWritten: {args.output}")
@@ -94,7 +98,7 @@ def _images(args: argparse.Namespace) -> int:
             args.strength,
             seed=args.seed,
             split=args.split,
-            device=args.device,
+            device=args.device or "cpu",
             overwrite=args.overwrite,
             progress=progress.advance,
         )

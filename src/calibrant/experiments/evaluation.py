@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from calibrant.devices import usable_device
 from calibrant.errors import InputError, unknown_name
 from calibrant.experiments.labelled_examples import LABELLED
 from calibrant.experiments.measure import measure_run
+from calibrant.experiments.predicted import Predicted
 from calibrant.experiments.record import read_record
 from calibrant.experiments.run import default_device
 from calibrant.experiments.run_folder import RunFolder
@@ -55,20 +57,21 @@ def evaluate(
         directory,
         usable_device(device or default_device()),
     )
-    found: dict[str | None, Predictions] = {}
-    for name in (None, *names):
-        found[name] = examples.predict(
-            None if name is None else parse_corruption(name, kinds), seed
-        )
+
+    def predict(corruption: tuple[str, int] | None) -> Predictions:
+        found = examples.predict(corruption, seed)
         if progress is not None:
             progress(1)
-    valid = Predictions.read(folder.predictions("valid"))
-    shift = {name: found[name] for name in names}
-    options: dict[str, Any] = {"shift": shift, "measure": entry_of(recipe.task).measure}
-    results = measure_run(valid, found[None], **options)
+        return found
+
     chosen = read_record(folder.metrics).training.get("calibrator", "temperature")
-    if chosen not in results:
-        results.update(measure_run(valid, found[None], (chosen,), **options))
+    results = measure_run(
+        Predictions.read(folder.predictions("valid")),
+        predict(None),
+        shift=Predicted({name: parse_corruption(name, kinds) for name in names}, predict),
+        calibrator=chosen,
+        measure=entry_of(recipe.task).measure,
+    )
     return {**{name: results[name] for name in results if name != chosen}, chosen: results[chosen]}
 
 
@@ -85,6 +88,6 @@ def asked_corruptions(names: Sequence[str], kinds: Collection[str]) -> list[str]
         elif parse_corruption(name, kinds) is not None:
             asked[name] = None
         else:
-            known = (*kinds, *(f"{kind}-{strength}" for kind in kinds for strength in STRENGTHS))
-            raise unknown_name("corruption", name, known, "'calibrant list corruptions' shows all.")
+            kind = re.sub(r"-\d+$", "", name)
+            raise unknown_name("corruption", kind, kinds, "'calibrant list corruptions' shows all.")
     return list(asked)

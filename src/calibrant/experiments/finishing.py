@@ -14,6 +14,7 @@ from calibrant.calibrators import CalibrationWarning, Calibrator, Temperature
 from calibrant.experiments.choice import choose_calibrator
 from calibrant.experiments.history import History
 from calibrant.experiments.measure import measure_run
+from calibrant.experiments.predicted import Predicted
 from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.record import Record, circumstances
 from calibrant.experiments.run_folder import RunFolder
@@ -47,11 +48,9 @@ def finish(
     made = {split: data.predict(model, part) for split, part in data.parts.items()}
     for split, predictions in made.items():
         predictions.write(run.path / f"{split}.{suffix}", overwrite=True)
-    shifted = {name: data.predict(model, part) for name, part in shift.items()}
     run.write_json("labels.json", list(data.labels))
     with run.new_folder(run.model) as folder:
         task_of(recipe.task).write_model(recipe, data, model, folder)
-    notes = list(data.notes)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always", CalibrationWarning)
         Temperature().fit(made["valid"]).save(run.temperature, overwrite=True)
@@ -63,11 +62,12 @@ def finish(
             made["test"],
             recipe.maps,
             ood=made.get("ood"),
-            shift=shifted,
+            shift=Predicted(shift, lambda part: data.predict(model, part)),
             calibrator=calibrator.name,
             measure=entry_of(recipe.task).measure,
             outside=data.outside(model),
         )
+    notes = list(data.notes)  # Now that all is predicted: they say what of it was a sample.
     notes += sorted({str(w.message) for w in said if w.category is CalibrationWarning})
     history.write(run.log)
     training = {**_training(history, notes), "calibrator": calibrator.name}

@@ -34,6 +34,7 @@ class LabelledScenes:
     ) -> None:
         self.model, about = load_segmenter(run.model)
         self.model.to(device)
+        self.device = device
         self.task = SegmentationTask.open(data, directory)
         for what, found, known in (
             ("classes", self.task.labels, run.labels()),
@@ -48,5 +49,5 @@ class LabelledScenes:
         """One row per pixel that has a class; of very many, a seeded sample."""
         part = self.task.load("test")
         if corruption is not None:
-            part = Pixels(CorruptedScenes(part.scenes, corruption, seed))
+            part = Pixels(CorruptedScenes(part.scenes, corruption, seed, self.device))
         return Predictions.concatenate(sampled_pixels(self.model, part, self.task).parts)

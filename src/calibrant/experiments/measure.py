@@ -128,13 +128,15 @@ def measure_run(
     """``{map: {"valid": …, "test": …}}``, each map fitted on validation, and what it learned.
 
     With ``ood``, the same of an out-of-domain part; with ``shift``, ``"shift": {name: …}`` of each,
-    for the first two maps and for ``calibrator``, the map that the run is put to use with.
+    for the first two maps and for ``calibrator``, the map that the run is put to use with; each
+    part is asked for once, in turn.
     ``"cross_validated"`` is validation measured without fitting on what is measured, to choose
     by, where it has more than one sentence.
     ``outside`` are logits of what belongs to no class: ``"outside"`` then tells how well the
     confidence parts it from the test split.
     """
     results: dict[str, Any] = {}
+    under_shift: dict[str, Calibrator] = {}
     folds = _folds(valid)
     for name in dict.fromkeys((*maps, *([] if calibrator is None else [calibrator]))):
         fitted = calibrator_class(name)().fit(valid)
@@ -148,13 +150,14 @@ def measure_run(
         if ood is not None:
             results[name]["ood"] = measure(fitted.transform(ood))
         if shift and name in (*maps[:2], calibrator):
-            results[name]["shift"] = {
-                other: measure(fitted.transform(part)) for other, part in shift.items()
-            }
+            under_shift[name], results[name]["shift"] = fitted, {}
         if outside is not None:
             results[name]["outside"] = _against(calibrated, _calibrated(fitted, outside))
         if isinstance(fitted, Temperature):
             results[name]["temperature"] = fitted.temperature_
+    for other, part in (shift or {}).items():  # One at a time: there may be many, of many pixels.
+        for name, fitted in under_shift.items():
+            results[name]["shift"][other] = measure(fitted.transform(part))
     return results
 
 

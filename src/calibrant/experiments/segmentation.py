@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -114,9 +115,15 @@ class PreparedScenes:
 def sampled_pixels(model: nn.Module, part: Pixels, task: SegmentationTask) -> Sample[Predictions]:
     """The predictions of each image, or of a seeded sample of pixels where there are too many."""
     sample: Sample[Predictions] = Sample(max(1, _SCORES // len(task.labels)), _SEED)
-    for number, logits in enumerate(pixel_logits(model, part, task.collate)):
-        mask = part[number]["labels"]
-        sample.add(pixel_predictions(logits, mask, number, label_names=task.labels))
+    masks: deque[np.ndarray] = deque()  # Of images that run now: each file is read once.
+
+    def collate(examples: Sequence[dict[str, Any]]) -> dict[str, Any]:
+        masks.extend(example["labels"] for example in examples)
+        return task.collate(examples)
+
+    for number, logits in enumerate(pixel_logits(model, part, collate)):
+        labels = masks.popleft()
+        sample.add(pixel_predictions(logits, labels, number, label_names=task.labels))
     if not sample.held:
         raise InputError(
             f"{task.name}: no pixel of {len(part):,} masks to measure on has a class, all are void."
@@ -167,7 +174,11 @@ class Segmentation:
     ) -> Mapping[str, Pixels]:
         """The test images corrupted, under the same masks: ``jpeg-3`` and so on."""
         test = data.parts["test"].scenes
-        return {name: Pixels(CorruptedScenes(test, _parsed(name))) for name in recipe.shift}
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+        return {
+            name: Pixels(CorruptedScenes(test, _parsed(name), _SEED, device))
+            for name in recipe.shift
+        }
 
 
 def _parsed(name: str) -> tuple[str, int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import zipfile
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +14,7 @@ import numpy as np
 
 from calibrant.corruptions import IMAGE
 from calibrant.corruptions.names import check_strength
+from calibrant.devices import usable_device
 from calibrant.errors import InputError, unknown_name
 from calibrant.extras import require
 from calibrant.outputs import check_writable, new_file
@@ -42,13 +44,15 @@ def corrupt_pictures(
 
     An npz (see :func:`~calibrant.tasks.pictures.load_pictures`) keeps its labels; with ``split``
     only the images of that split are changed. A folder keeps its folders; its images become PNG,
-    which loses nothing more. Images are numbered in the order of an array, or of their paths.
+    which loses nothing more; where there are masks beside them (:mod:`.mask_folder`), these and all
+    that is no image are copied. Images are numbered in the order of an array, or of their paths
+    within a split.
     """
     source, target = Path(source), Path(target)
     if kind not in IMAGE:
         raise unknown_name("image corruption", kind, IMAGE)
     check_strength(strength)
-    require("torch", "torch", "Corrupting images")
+    usable_device(device)
     from calibrant.corruptions.image import corrupt_bytes
 
     def change(images: np.ndarray, first: int) -> np.ndarray:
@@ -120,28 +124,47 @@ def _array(images: np.ndarray, change: Change, where: str) -> np.ndarray:
 
 def _folder(source: Path, target: Path, change: Change) -> int:
     pil = require("PIL.Image", "data", "Writing images")
-    paths = _images(source)
+    images, others = _content(source)
+    seen: Counter[str] = Counter()  # Images of each split: they are numbered as in its array.
     with _new_folder(source, target) as unfinished:
-        for number, path in enumerate(paths):
-            image = change(open_image(path)[None], number)[0]
+        for path in others:
+            place = unfinished / path.relative_to(source)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, place)
+        for path in images:
+            split = split_of(path.relative_to(source).parts[0]) or ""
+            image = change(open_image(path)[None], seen[split])[0]
+            seen[split] += 1
             place = (unfinished / path.relative_to(source)).with_suffix(".png")
             place.parent.mkdir(parents=True, exist_ok=True)
             if place.exists():
                 raise InputError(f"{path}: another image would be called {place.name} too.")
             pil.fromarray(image[..., 0] if image.shape[-1] == 1 else image).save(place)
-    return len(paths)
+    return len(images)
 
 
-def _images(folder: Path) -> list[Path]:
-    inside = (path for path in sorted(folder.rglob("*")) if path.suffix.lower() in SUFFIXES)
-    paths = [
+def _content(folder: Path) -> tuple[list[Path], list[Path]]:
+    """The images to change, in the order in which a task reads them, and what goes with masks."""
+    files = [
         path
-        for path in inside
-        if not any(part.startswith(".") for part in path.relative_to(folder).parts)
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+        and not any(part.startswith(".") for part in path.relative_to(folder).parts)
     ]
-    if not paths:
+    images = [path for path in files if path.suffix.lower() in SUFFIXES]
+    if any(map(_is_masked, images)):
+        images = sorted(filter(_is_masked, images), key=lambda path: (path.parent, path.stem))
+        others = sorted(set(files) - set(images))
+    else:
+        others = []
+    if not images:
         raise InputError(f"{folder} holds no image: expected {', '.join(SUFFIXES)}.")
-    return paths
+    return images, others
+
+
+def _is_masked(path: Path) -> bool:
+    """Whether an image has masks beside it."""
+    return path.parent.name == "images" and (path.parent.parent / "masks").is_dir()
 
 
 @contextmanager

@@ -22,8 +22,11 @@ class CorruptedScenes(Sequence[Any]):
     (True, True)
     """
 
-    def __init__(self, scenes: Sequence[Example], asked: tuple[str, int], seed: int = 0) -> None:
-        self.scenes, self.asked, self.seed = scenes, asked, seed
+    def __init__(
+        self, scenes: Sequence[Example], asked: tuple[str, int], seed: int = 0, device: str = "cpu"
+    ) -> None:
+        self.scenes, self.asked = scenes, asked
+        self.options: dict[str, Any] = {"seed": seed, "device": device}
 
     def __len__(self) -> int:
         return len(self.scenes)
@@ -33,4 +36,4 @@ class CorruptedScenes(Sequence[Any]):
         from calibrant.corruptions.image import corrupt_bytes
 
         image, mask = self.scenes[number]
-        return corrupt_bytes(image[None], *self.asked, seed=self.seed, first=number)[0], mask
+        return corrupt_bytes(image[None], *self.asked, first=number, **self.options)[0], mask
