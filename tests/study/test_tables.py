@@ -344,10 +344,17 @@ def test_what_a_map_was_not_fitted_on_decides(make_record):
     assert "(cross-validated: each sentence" in again.note
     del records[1].results["temperature"]["cross_validated"]
     table = table_of(build_study(records), "target")
-    assert "but for 1 of 2 recipes" in table.note
-    assert {row.labels: row.entries[-1].text for row in table.rows}[
-        "cross_entropy", "temperature"
-    ] == "2.00"  # On gum as where it was fitted, which here is the same.
+    found = {row.labels: row.entries[-1].text for row in table.rows}
+    assert found["cross_entropy", "temperature"] == ""  # One seed left to judge by.
+    assert found["focal", "temperature"] == "3.00"
+    assert "1 of 4 recipes could not be chosen" in table.note
+    for record in records:  # Where no record of a corpus has it, what was fitted there is taken.
+        if record.recipe.data == "gum":
+            record.results["temperature"].pop("cross_validated", None)
+    table = table_of(build_study(records), "target")
+    assert "(cross-validated, but on gum by the sentences" in table.note
+    found = {row.labels: row.entries[-1].value for row in table.rows}
+    assert found["focal", "temperature"] == pytest.approx((8 * 3) ** 0.5)
 
 
 def test_what_lacks_a_corpus_or_a_second_seed_is_shown_but_not_chosen(make_record):

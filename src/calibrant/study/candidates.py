@@ -27,8 +27,9 @@ class Candidate:
     Pairs are runs of one seed and width. Those of one seed are not independent, so each seed's mean
     counts once.
 
-    Those on validation are of sentences that the map was not fitted on, where the records have such
-    numbers; ``fitted_there`` are the corpora where they do not. They are missing where too few
+    Those on validation are of sentences that the map was not fitted on. On a corpus where no record
+    has such numbers, named in ``fitted_there``, they are of those that it was fitted on. They are
+    missing where others have them and this one has not, which would favour it, and where too few
     seeds were run to choose by. On each part the reference is the best of that part: test has no
     word in what validation chooses.
     """
@@ -106,12 +107,14 @@ def _candidate(
         ratio[corpus], f1[corpus] = estimate(ratios), estimate(changes)
         used += [*ours, *base, *best, *best_there]
         judged, part = _to_judge_by(ours, map_)
+        fitted = part == "valid" and map_ != "identity"
+        if method not in with_enough_seeds(runs) or (fitted and _has_crossed(runs)):
+            continue
         ratios = _ratios(judged, best_there, map_, part)
         changes = _changes(judged, base, map_, part)
-        if _known(ratios) and _known(changes) and method in with_enough_seeds(runs):
+        if _known(ratios) and _known(changes):
             valid_ratio[corpus], valid_f1[corpus] = float(np.mean(ratios)), float(np.mean(changes))
-            if part == "valid" and map_ != "identity":
-                fitted_there.append(corpus)
+            fitted_there += [corpus] if fitted else []
     keys = tuple(sorted({run.key for run in used}))
     return Candidate(
         method, map_, ratio, f1, valid_ratio, valid_f1, tuple(fitted_there), keys
@@ -124,6 +127,15 @@ def _to_judge_by(runs: Sequence[Run], map_: str) -> tuple[Sequence[Run], str]:
     found = [run for run in runs if not math.isnan(crossed.of(run))]
     enough = len({run.seed for run in found}) >= min(2, len({run.seed for run in runs}))
     return (found, "cross_validated") if enough else (runs, "valid")
+
+
+def _has_crossed(runs: Iterable[Run]) -> bool:
+    """Whether a map of any run was judged on sentences that it was not fitted on."""
+    return any(
+        map_ != "identity" and "cross_validated" in parts
+        for run in runs
+        for map_, parts in run.record.results.items()
+    )
 
 
 def _ratios(ours: Sequence[Run], best: Sequence[Run], map_: str, part: str = "test") -> list[float]:

@@ -150,21 +150,17 @@ def _not_judged(target: Target) -> str:
         return ""
     where = [corpus for corpus in target.corpora if any(corpus in gone for gone in lacking)]
     return (
-        f" {count} of {len(lacking)} recipes could not be chosen, for want of numbers or of a "
-        f"second seed on {', '.join(where)}."
+        f" {count} of {len(lacking)} recipes could not be chosen, for want of numbers "
+        f"(cross-validated, where others have such) or of a second seed on {', '.join(where)}."
     )
 
 
 def _judged(target: Target) -> str:
     """Whether the maps had seen the sentences that they were chosen by."""
-    judged = [c for c in target.candidates if c.map != "identity" and c.valid_ratio]
-    seen = [c for c in judged if c.fitted_there]
+    seen = {corpus for candidate in target.candidates for corpus in candidate.fitted_there}
+    favours = "by the sentences that maps were fitted on, which favours those that fit more"
     if not seen:
         return "cross-validated: each sentence by a map that was fitted on others"
-    favours = "which favours those that fit more"
-    if all(set(c.fitted_there) == set(c.valid_ratio) for c in judged):
-        return f"not cross-validated: by the sentences that maps were fitted on, {favours}"
-    return (
-        f"cross-validated, but for {len(seen)} of {len(judged)} recipes that are judged on some "
-        f"corpus by the sentences that their maps were fitted on, {favours}"
-    )
+    if seen >= set(target.corpora):
+        return f"not cross-validated: {favours}"
+    return f"cross-validated, but on {', '.join(sorted(seen))} {favours}"
