@@ -17,6 +17,7 @@ from calibrant.study.main_head import at_main_depth
 from calibrant.study.maps_table import maps_table
 from calibrant.study.measures import check_metrics, maps_of, measures_of, with_maps
 from calibrant.study.origins import missing, origins
+from calibrant.study.outside_table import outside_table
 from calibrant.study.rank_table import rank_table
 from calibrant.study.result_tables import result_tables
 from calibrant.study.runs import BASELINE, Run, arrange
@@ -179,6 +180,7 @@ def _by_unit(runs: Sequence[Run], full: Sequence[Run], shown: _Shown) -> list[Ta
             *comparison_tables(main, measures, shown.baseline),
             maps_table(complete, maps_of(main), shown.by),
             depth_table(members, measures, shown.by),
+            outside_table(main, shown.by),
             worst_shift_table(main, shown.by),
             *shift_tables(main, shown.by),
         ]
