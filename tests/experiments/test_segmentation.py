@@ -242,14 +242,26 @@ def test_a_run_is_evaluated_on_its_own_and_other_masks(run, tmp_path):
         assert mine["shift"]["contrast-3"]["mean_iou"] == pytest.approx(same, abs=1e-3)
     other = evaluate(path, "shapes", device="cpu")
     assert other["identity"]["test"]["ece"] != found["identity"]["test"]["ece"]
-    (tmp_path / "grey").mkdir()
+
+
+def test_masks_that_are_only_to_test_on(run, folder, tmp_path):
+    """The test split alone, all of a folder without splits, grey images, no names of classes."""
+    _, path, record = run
+    expected = record.results["identity"]["test"]
+    shutil.copytree(folder / "test", tmp_path / "mine")
+    shutil.copytree(folder / "test", tmp_path / "split" / "test")
+    for name in ("mine", "split"):
+        found = evaluate(path, str(tmp_path / name), device="cpu")["identity"]["test"]
+        assert found == pytest.approx(expected, abs=1e-5, nan_ok=True)
+    (tmp_path / "mine" / "labels.txt").write_text("sky\ntree\n")
+    with pytest.raises(InputError, match=r"expected the run's classes, background, circle, .* sky"):
+        evaluate(path, str(tmp_path / "mine"), device="cpu")
+    (tmp_path / "mine" / "labels.txt").unlink()
     pillow = pytest.importorskip("PIL.Image")
-    for kind in ("images", "masks"):
-        (tmp_path / "grey" / kind).mkdir()
-        for i in range(4):
-            pillow.fromarray(np.eye(8, dtype=np.uint8)).save(tmp_path / "grey" / kind / f"{i}.png")
-    with pytest.raises(InputError, match="expected the run's classes"):
-        evaluate(path, str(tmp_path / "grey"), device="cpu")
-    (tmp_path / "grey" / "labels.txt").write_text("\n".join(CLASSES))
-    with pytest.raises(InputError, match="expected the run's channels, 3, got 1"):
-        evaluate(path, str(tmp_path / "grey"), device="cpu")
+    for image in (tmp_path / "mine" / "images").iterdir():
+        pillow.open(image).convert("L").save(image)
+    grey = evaluate(path, str(tmp_path / "mine"), device="cpu")["identity"]["test"]
+    assert grey["nll"] != pytest.approx(expected["nll"])
+    (tmp_path / "split" / "test").rename(tmp_path / "split" / "val")
+    with pytest.raises(InputError, match="has no test images; found: dev"):
+        evaluate(path, str(tmp_path / "split"), device="cpu")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
@@ -12,7 +12,10 @@ from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.run_folder import RunFolder
 from calibrant.experiments.segmentation import sampled_pixels
 from calibrant.predictions import Predictions
+from calibrant.tasks.catalogue import find_folder
 from calibrant.tasks.corrupted_scenes import CorruptedScenes
+from calibrant.tasks.mask_folder import read_test_masks
+from calibrant.tasks.scenes import Example, Scenes, load_scenes
 from calibrant.tasks.segmentation import Pixels, SegmentationTask
 from calibrant.tasks.segmenter import load_segmenter
 
@@ -25,25 +28,26 @@ class LabelledScenes:
     kinds: Collection[str] = IMAGE
 
     def __init__(
-        self,
-        run: RunFolder,
-        recipe: Recipe,  # noqa: ARG002
-        data: str,
-        directory: str | None,
-        device: str,
+        self, run: RunFolder, recipe: Recipe, data: str, directory: str | None, device: str
     ) -> None:
         self.model, about = load_segmenter(run.model)
         self.model.to(device)
         self.device = device
-        self.task = SegmentationTask.open(data, directory)
+        labels, moments = run.labels(), (np.asarray(about["mean"]), np.asarray(about["deviation"]))
+        folder = None if data == recipe.data else find_folder(data, "segmentation", directory)
+        if folder is not None:
+            part: Sequence[Example] = read_test_masks(folder, labels, len(moments[0]))
+            scenes = Scenes(data, {"test": part}, labels)
+        else:
+            scenes = load_scenes(data, directory)
+        channels = scenes.parts["test"][0][0].shape[-1]
         for what, found, known in (
-            ("classes", self.task.labels, run.labels()),
-            ("channels", len(self.task.mean), len(about["mean"])),
+            ("classes", scenes.labels, labels),
+            ("channels", channels, len(moments[0])),
         ):
             if found != known:
                 raise InputError(f"{data}: expected the run's {what}, {known}, got {found}.")
-        self.task.mean = np.asarray(about["mean"])
-        self.task.deviation = np.asarray(about["deviation"])
+        self.task = SegmentationTask(scenes, moments=moments)
 
     def predict(self, corruption: tuple[str, int] | None, seed: int) -> Predictions:
         """One row per pixel that has a class; of very many, a seeded sample."""

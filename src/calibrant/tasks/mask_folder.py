@@ -23,7 +23,7 @@ from calibrant.predictions import IGNORED
 from calibrant.tasks.picture_files import SUFFIXES, in_bytes, is_grey, opened_picture
 from calibrant.tasks.splits import complete, split_files, split_of
 
-__all__ = ["VOID", "MaskedPictures", "read_mask_folder"]
+__all__ = ["VOID", "MaskedPictures", "read_mask_folder", "read_test_masks"]
 
 VOID = 255  # In a mask: belongs to no class, as in PASCAL VOC, Cityscapes and ADE20K.
 _EXACT = (".png", ".bmp", ".tif", ".tiff", ".gif")  # JPEG would smear the class numbers.
@@ -87,6 +87,25 @@ def read_mask_folder(
     return parts, labels, (*notes, *carved)
 
 
+def read_test_masks(folder: Path, labels: Sequence[str], channels: int) -> MaskedPictures:
+    """The test split alone, or all of a folder without splits, for a network that is trained.
+
+    Where the folder names its classes, they are ``labels``; else its numbers mean those.
+    """
+    pairs = _splits(folder)
+    unsplit = (folder / "images").is_dir() and not split_files(folder, (".txt",))
+    part = pairs["train"] if unsplit and pairs.keys() == {"train"} else pairs.get("test", ())
+    if not part:
+        raise InputError(f"{folder} has no test images; found: {', '.join(pairs)}.")
+    for pair in part:
+        _checked(pair)
+    named = _named(folder)
+    if named is not None and named != tuple(labels):
+        told = ", ".join(named)
+        raise InputError(f"{folder}: expected the run's classes, {', '.join(labels)}, got {told}.")
+    return MaskedPictures(tuple(part), len(labels), channels)
+
+
 def _splits(folder: Path) -> dict[str, Sequence[Pair]]:
     folders = sorted(path for path in folder.iterdir() if path.is_dir())
     within = {split: path for path in folders if (split := split_of(path.name))}
@@ -145,12 +164,9 @@ def _checked(pair: Pair) -> bool:
 
 def _labels(folder: Path, train: Sequence[Pair]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The names of the classes from a file, else the numbers that the training masks hold."""
-    named = next((folder / name for name in _NAMES if (folder / name).is_file()), None)
+    named = _named(folder)
     if named is not None:
-        labels = tuple(read_label_names(str(named)))
-        if len(labels) < 2:
-            raise InputError(f"{named}: expected at least two classes, got {len(labels)}.")
-        return labels, ()
+        return named, ()
     classes = 1 + max(int(_mask(mask, None).max(initial=0)) for _, mask in train)
     if not 2 <= classes <= _MOST:
         raise InputError(
@@ -162,6 +178,17 @@ def _labels(folder: Path, train: Sequence[Pair]) -> tuple[tuple[str, ...], tuple
         f"No names of classes ({_NAMES[0]}): {classes} classes, by the largest number in the "
         "training masks.",
     )
+
+
+def _named(folder: Path) -> tuple[str, ...] | None:
+    """The names of the classes, where there is a file of them."""
+    named = next((folder / name for name in _NAMES if (folder / name).is_file()), None)
+    if named is None:
+        return None
+    labels = tuple(read_label_names(str(named)))
+    if len(labels) < 2:
+        raise InputError(f"{named}: expected at least two classes, got {len(labels)}.")
+    return labels
 
 
 def _mask(path: Path, size: int | None) -> np.ndarray:

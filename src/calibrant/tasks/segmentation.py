@@ -50,10 +50,17 @@ class SegmentationTask:
 
     embedded = SHAPES
 
-    def __init__(self, scenes: Scenes, model: str = "unet", width: int = 16) -> None:
+    def __init__(
+        self,
+        scenes: Scenes,
+        model: str = "unet",
+        width: int = 16,
+        moments: tuple[np.ndarray, np.ndarray] | None = None,
+    ) -> None:
+        """``moments`` are mean and deviation, by default those of the training split."""
         self.scenes, self.model, self.width = scenes, model, width
         self.name, self.labels, self.notes = scenes.name, scenes.labels, scenes.notes
-        self.mean, self.deviation = _moments(scenes.parts["train"])
+        self.mean, self.deviation = moments or _moments(scenes.parts["train"])
 
     @classmethod
     def open(
