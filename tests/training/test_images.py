@@ -54,6 +54,15 @@ def test_without_augmentation_an_image_is_only_normalised():
     assert made["pixel_values"].is_contiguous(memory_format=torch.channels_last)
 
 
+def test_masks_lie_as_narrow_as_they_are_given():
+    masks = np.where(PIXELS[..., 0] > 200, -100, CLASSES[:, None, None]).astype(np.int16)
+    held = Images(PIXELS, masks, "cpu", **NORMAL)
+    assert held.classes.dtype == torch.int16
+    labels = held.batch(torch.tensor([3, 0]), 1)["labels"]
+    assert labels.dtype == torch.int64
+    np.testing.assert_array_equal(labels.numpy(), masks[[3, 0]])
+
+
 def test_crop_and_flip_are_moves_of_up_to_an_eighth_and_mirrors():
     found = as_bytes(batch("crop+flip")["pixel_values"])
     seen = set()

@@ -112,6 +112,16 @@ def test_images_are_run_as_they_are(task):
     assert list(pixel_logits(model, [], task.collate)) == []
 
 
+def test_convolutions_are_not_tuned_for_images_of_any_size(task, monkeypatch):
+    seen = []
+    model = task.build_model().eval()
+    model.register_forward_hook(lambda *_: seen.append(torch.backends.cudnn.benchmark))
+    monkeypatch.setattr(torch.backends.cudnn, "benchmark", True)
+    next(pixel_logits(model, task.load("test")[:2], task.collate))
+    assert seen == [False]
+    assert torch.backends.cudnn.benchmark
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.parametrize("name", ["cross_entropy", "margin_smoothing", "mmce", "sece"])
 def test_captured_steps_are_the_eager_ones(task, rows, name):

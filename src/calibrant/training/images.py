@@ -78,7 +78,8 @@ class Images:
             raise InputError("There are no images to make batches of.")
         self.pixels = torch.as_tensor(images, device=device)
         self.device = self.pixels.device
-        self.classes = torch.as_tensor(classes, dtype=torch.long, device=device)
+        # As narrow as given: those of whole masks would else be most of what lies there.
+        self.classes = torch.as_tensor(classes, device=device)
         self.mean, self.deviation = (
             torch.as_tensor(np.asarray(values), dtype=torch.float32, device=device)
             for values in (mean, deviation)
@@ -97,7 +98,7 @@ class Images:
         normal = (self._gathered(rows).float() - self.mean) / self.deviation
         if "cutout" in self.augment:
             normal = normal.masked_fill(self._cut_out(len(rows)), 0.0)
-        return {"pixel_values": normal.permute(0, 3, 1, 2), "labels": self.classes[rows]}
+        return {"pixel_values": normal.permute(0, 3, 1, 2), "labels": self.classes[rows].long()}
 
     def _gathered(self, rows: Tensor) -> Tensor:
         """Moving and mirroring only change which pixel comes from where: one gather does both."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -43,4 +44,17 @@ def pixel_logits(
 
 def _run(model: nn.Module, batch: dict[str, Tensor], device: torch.device) -> Iterator[np.ndarray]:
     inputs = {name: values.to(device) for name, values in batch.items() if name != "labels"}
-    yield from logits_of(model(**inputs)).float().cpu().numpy()
+    with _untuned():
+        logits = logits_of(model(**inputs)).float().cpu().numpy()
+    yield from logits
+
+
+@contextmanager
+def _untuned() -> Iterator[None]:
+    """No search for the fastest convolutions, which pays for one size, not for one of each."""
+    before = torch.backends.cudnn.benchmark
+    torch.backends.cudnn.benchmark = False
+    try:
+        yield
+    finally:
+        torch.backends.cudnn.benchmark = before
