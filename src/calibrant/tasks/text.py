@@ -12,7 +12,8 @@ from calibrant.tasks.catalogue import find_folder
 from calibrant.tasks.collation import pad
 from calibrant.tasks.encoded_texts import EncodedTexts, encode_texts
 from calibrant.tasks.encoders import find_encoder, load_tokenizer
-from calibrant.tasks.hub import column, is_saved, load_hub, load_saved, names_of
+from calibrant.tasks.hub import check_name, column, is_saved, load_hub, load_saved, names_of
+from calibrant.tasks.intents import INTENTS, read_intents
 from calibrant.tasks.labelled import class_folders, has_splits, label_names, number_labels
 from calibrant.tasks.records import SUFFIXES, TEXTS, field, read_records
 from calibrant.tasks.small_encoder import MAX_LENGTH, build_small_encoder, build_small_tokenizer
@@ -20,7 +21,7 @@ from calibrant.tasks.splits import complete, part_of, split_files
 from calibrant.tasks.synthetic import generate_splits
 from calibrant.tasks.words import split_words
 
-__all__ = ["TextCorpus", "TextTask", "load_test_texts", "load_texts"]
+__all__ = ["TextCorpus", "TextTask", "find_texts", "load_test_texts", "load_texts"]
 
 SYNTHETIC = "synthetic"
 # What findings are told of; found under the data directory.
@@ -51,6 +52,28 @@ def load_texts(name: str, directory: str | Path | None = None, seed: int = 0) ->
     return _corpus(name, *_parts(name, directory, seed), seed)
 
 
+def find_texts(name: str, directory: str | Path | None = None) -> Path | None:
+    """The folder of a corpus; None for embedded texts, a file, or the hub. Nothing is read.
+
+    >>> find_texts("synthetic") is None
+    True
+    """
+    if name == SYNTHETIC or name.lower().endswith((*SUFFIXES, ".json")):
+        return None
+    folder = find_folder(name, "text", directory)
+    if folder is None and name in CORPORA:
+        raise InputError(
+            f"'{name}' is not under the data directory (--data-dir, CALIBRANT_DATA): put its "
+            f"train and test .jsonl files into text/{name} there."
+        )
+    if folder is None and "/" not in name:
+        hint = "A folder with train.csv or train.jsonl, or owner/name on the hub, works too."
+        raise unknown_name("text corpus", name, (SYNTHETIC, *CORPORA), hint)
+    if folder is None:
+        check_name(name)
+    return folder
+
+
 def load_test_texts(
     name: str, directory: str | Path | None = None, *, whole: bool = False
 ) -> list[Example]:
@@ -59,7 +82,7 @@ def load_test_texts(
     Where there is no test split, it is the one that :func:`load_texts` takes from training; with
     ``whole``, one file, or a folder of class folders without splits, is all to test on.
     """
-    if whole and Path(name).is_file():
+    if whole and Path(name).is_file() and not name.lower().endswith(".json"):
         return _read_file(Path(name))
     parts, _ = _parts(name, directory, 0)
     if "test" in parts:
@@ -95,15 +118,9 @@ def _parts(
         return _synthetic(seed), name
     if name.lower().endswith(SUFFIXES):
         return {"train": _read_file(Path(name))}, name
-    folder = find_folder(name, "text", directory)
-    if folder is None and name in CORPORA:
-        raise InputError(
-            f"'{name}' is not under the data directory (--data-dir, CALIBRANT_DATA): put its "
-            f"train and test .jsonl files into text/{name} there."
-        )
-    if folder is None and "/" not in name:
-        hint = "A folder with train.csv or train.jsonl, or owner/name on the hub, works too."
-        raise unknown_name("text corpus", name, (SYNTHETIC, *CORPORA), hint)
+    if name.lower().endswith(".json"):
+        return dict(read_intents(Path(name))), name
+    folder = find_texts(name, directory)
     if folder is None:
         return {s: _from_table(table, s) for s, table in load_hub(name).items()}, name
     return _read_folder(folder), str(folder)
@@ -113,6 +130,8 @@ def _read_folder(folder: Path) -> dict[str, Sequence[Example]]:
     files = split_files(folder, SUFFIXES)
     if files:
         return {split: _read_file(path) for split, path in files.items()}
+    if (folder / INTENTS).is_file():
+        return dict(read_intents(folder / INTENTS))
     if is_saved(folder):
         return {s: _from_table(table, s) for s, table in load_saved(folder).items()}
     parts = class_folders(folder, (".txt",))
