@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from calibrant import InputError, Predictions
 from calibrant.audit import audit
@@ -114,7 +115,7 @@ def test_smaller_images_are_filled_up_with_void(folder):
     assert held is None
     assert rows.pixels.shape == (12, 16, 16, 3)
     assert (rows.classes[:2, 12:] == -100).all()
-    batch = rows.batch(rows.classes.new_tensor([0, 5]), rows.longest)
+    batch = rows.batch(torch.tensor([0, 5]), rows.longest)
     assert batch["pixel_values"][0, :, 12:].abs().max() < 0.02  # The mean, rounded to a byte.
     assert data.fingerprint == task_of("segmentation").prepare(recipe(folder)).fingerprint
 
@@ -219,6 +220,8 @@ def test_the_command_line(folder, tmp_path, capsys):
     assert re.search(r"test +mIoU +ECE +ECE near borders", told.out)
     assert main(["audit", str(tmp_path / "run" / "test.parquet"), "--bootstrap", "0"]) == 0
     assert "ECE near borders" in capsys.readouterr().out
+    assert main(["evaluate", str(tmp_path / "run"), "--device", "cpu"]) == 0
+    assert re.search(r"data +mIoU +accuracy +ECE", capsys.readouterr().out)
 
 
 def test_scenes_of_the_report_follow_the_temperature(run):

@@ -105,7 +105,8 @@ def _print(results: Mapping[str, Any], args: argparse.Namespace) -> None:
         return
     chosen = list(results)[-1]
     raw, mapped = results["identity"], results[chosen]
-    columns = [(raw, "entity_f1", "F1"), (raw, "accuracy", "accuracy"), (raw, "ece", "ECE")]
+    columns = [(raw, "entity_f1", "F1"), (raw, "mean_iou", "mIoU"), (raw, "accuracy", "accuracy")]
+    columns += [(raw, "ece", "ECE")]
     columns += [(mapped, "ece", "ECE (M)"), (raw, "nll", "NLL"), (mapped, "nll", "NLL (M)")]
     columns += [(mapped, "aurc", "AURC (M)"), (mapped, "auroc", "AUROC (M)")]
     columns = [column for column in columns if column[1] in raw["test"]]

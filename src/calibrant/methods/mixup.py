@@ -71,7 +71,7 @@ class _Mixup(Around):
         if self._both.shape != values.shape[: self._both.ndim]:
             raise InputError(
                 f"Mixup takes features (…, d) for labels (…): got {tuple(values.shape)} and "
-                f"{tuple(self._both.shape)}."
+                f"{tuple(self._both.shape)}; images with masks are mixed by 'feature_mixup'."
             )
         both = self._both[(..., *[None] * (values.ndim - self._both.ndim))]
         return mixed.where(both, values)
