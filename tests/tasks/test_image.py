@@ -251,6 +251,10 @@ def test_grey_among_coloured_and_sixteen_bits(tmp_path: Path) -> None:
     np.testing.assert_array_equal(open_image(tmp_path / "clear.png")[..., 0], grey)
     pil.fromarray(grey > 100).save(tmp_path / "bits.png")
     np.testing.assert_array_equal(open_image(tmp_path / "bits.png")[..., 0], 255 * (grey > 100))
+    palette = pil.fromarray(IMAGES[0]).convert("P")
+    palette.save(tmp_path / "palette.png", transparency=bytes(range(100)))
+    expected = np.asarray(palette.convert("RGB"))
+    np.testing.assert_array_equal(open_image(tmp_path / "palette.png"), expected)
     pil.fromarray(grey.astype(np.float32)).save(tmp_path / "float.tif")
     with pytest.raises(InputError, match=r"float\.tif: expected 8 bits a channel, or 16 of grey"):
         open_image(tmp_path / "float.tif")

@@ -69,6 +69,8 @@ def in_bytes(picture: Any) -> Any:
             f"{where}: expected 8 bits a channel, or 16 of grey, got numbers of 32 bits (mode "
             f"{picture.mode}), of which nobody knows what is white."
         )
+    if picture.mode == "P":  # By way of RGBA, as Pillow warns of what is transparent otherwise.
+        picture = picture.convert("RGBA")
     return picture.convert("L" if is_grey(picture) else "RGB")
 
 
