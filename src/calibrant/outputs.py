@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -42,11 +43,16 @@ def check_writable(
 
 
 def make_folder(path: str | os.PathLike[str]) -> Path:
-    """The folder, made with those above it where it is not there yet."""
+    """The folder, made with those above it where it is not there yet, and open to new files."""
     try:
         Path(path).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"{path}: the folder cannot be made ({error.strerror}).") from None
+    try:  # Rights alone do not tell: a disk may be read-only or full.
+        with tempfile.TemporaryFile(dir=path) as file:
+            file.write(b"?")
+    except OSError as error:
+        raise InputError(f"{path}: no file can be written there ({error.strerror}).") from None
     return Path(path)
 
 

@@ -196,9 +196,9 @@ def test_bench_keeps_what_is_trained_when_its_time_is_up(
     monkeypatch.setattr(grid_module, "take_turns", turns)
     monkeypatch.setattr(grid_module, "monotonic", lambda: now[0])
     arguments = ["bench", *map(str, grids), "-o", str(tmp_path / "runs"), "--device", "cpu"]
-    for left in (2, 1):
+    for left, told in ((2, "2 recipes are"), (1, "1 recipe is")):
         assert main([*arguments, "--workers", "1", "--time-limit", "50"]) == 3
-        assert f"Time is up, and {left} recipes are left" in capsys.readouterr().out
+        assert f"Time is up, and {told} left" in capsys.readouterr().out
         assert len(list(read_records(tmp_path / "runs"))) == 3 - left
     assert main([*arguments, "--workers", "1", "--time-limit", "150"]) == 0
     assert "Time is up" not in capsys.readouterr().out
@@ -206,6 +206,9 @@ def test_bench_keeps_what_is_trained_when_its_time_is_up(
     grids[0].write_text(f'{head}method = "mmce"\n')
     for wrong, told in (
         (["--time-limit", "0"], "above 0"),
+        (["--time-limit", "nan"], "above 0"),
+        (["--workers", "-1"], "workers is a whole number from 1 on"),
+        (["--device", "abacus"], "Device 'abacus' cannot be used"),
         (["--time-limit", "9", "--ray", "local"], "--ray"),
     ):
         assert main([*arguments, *wrong]) == 2
@@ -217,6 +220,9 @@ def test_bench_refuses_what_a_grid_cannot_do(small_corpus, tmp_path, capsys):
     grid.write_text(f'[defaults]\ndata = "{small_corpus}"\nmodel = "tiny"\npatience = 2\n')
     assert main(["bench", str(grid), "-o", str(tmp_path / "runs"), "--device", "cpu"]) == 2
     assert "patience" in capsys.readouterr().err
+    grid.write_text("[[grid]]\nsede = [0, 1]\n")
+    assert main(["bench", str(grid), "-o", str(tmp_path / "runs")]) == 2
+    assert f"{grid}: Unknown recipe key 'sede'" in capsys.readouterr().err
     assert main(["bench", str(tmp_path / "none.toml"), "-o", str(tmp_path / "runs")]) == 2
     assert "Cannot read" in capsys.readouterr().err
 

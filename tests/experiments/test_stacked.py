@@ -1,14 +1,17 @@
 """A grid of stacks: the same records as cell by cell."""
 
+import errno
 import json
 import shutil
 import time
+from concurrent.futures.process import BrokenProcessPool
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
-from calibrant.errors import InputError
+from calibrant.errors import CalibrantError, InputError
 from calibrant.experiments import grid
 from calibrant.experiments.grid import run_grid
 from calibrant.experiments.preparation import build_model, prepare
@@ -141,11 +144,76 @@ def test_out_of_memory_keeps_what_is_done(corpus, tmp_path, monkeypatch):
 
 
 def test_what_a_cell_fails_at_leaves_the_records_of_others(corpus, tmp_path):
-    found, missing = (recipes(data, epochs=1)[0] for data in (corpus, tmp_path / "nowhere"))
-    running = run_grid([found, missing], tmp_path / "runs", device="cpu", workers=1)
-    with pytest.raises(InputError, match="nowhere"):
+    broken = tmp_path / "broken"
+    shutil.copytree(corpus, broken)
+    next(broken.glob("test*")).write_text("Anna\tB-nobody\n")
+    found, failing = (recipes(data, epochs=1)[0] for data in (corpus, broken))
+    running = run_grid([found, failing], tmp_path / "runs", device="cpu", workers=1)
+    with pytest.raises(InputError, match="B-nobody"):
         list(running)
     assert [record.recipe for record in read_records(tmp_path / "runs")] == [found]
+
+
+class Slow:
+    """In the place of a pool of one process: nothing is done before all is trained."""
+
+    def __init__(self, error):
+        self.error = error
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def submit(self, function, *given):
+        error, self.error = self.error, None  # Of the first alone.
+        return SimpleNamespace(
+            done=lambda: False, result=lambda: self.result(error, function, given)
+        )
+
+    def result(self, error, function, given):
+        if error is not None:
+            raise error
+        return function(*given)
+
+
+@pytest.mark.parametrize(
+    ("error", "expected", "told"),
+    [
+        (InputError("not to be measured"), InputError, "not to be measured"),
+        (BrokenProcessPool("terminated abruptly"), CalibrantError, "--workers"),
+    ],
+)
+def test_what_cannot_be_measured_leaves_the_records_of_others(
+    corpus, tmp_path, monkeypatch, error, expected, told
+):
+    monkeypatch.setattr(grid, "ProcessPoolExecutor", lambda *_, **__: Slow(error))
+    wanted = [recipe for recipe in recipes(corpus, epochs=1) if recipe.seed == 0][:3]
+    with pytest.raises(expected, match=told):
+        list(run_grid(wanted, tmp_path, device="cpu", workers=1))
+    assert [r.recipe for r in read_records(tmp_path)] == sorted(wanted[1:], key=lambda r: r.key)
+
+
+def test_a_record_that_was_cut_short_is_made_again(corpus, tmp_path):
+    wanted = recipes(corpus, epochs=1)[:1]
+    [path] = run_grid(wanted, tmp_path, device="cpu", workers=1)
+    whole = path.read_text()
+    path.write_text(whole[:300])
+    with pytest.raises(InputError, match="'calibrant bench' makes again"):
+        list(read_records(tmp_path))
+    assert list(run_grid(wanted, tmp_path, device="cpu", workers=1)) == [path]
+    assert json.loads(path.read_text())["results"] == json.loads(whole)["results"]
+
+
+def test_a_folder_that_cannot_be_written_is_said_before(corpus, tmp_path, monkeypatch):
+    def read_only(**_):
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(grid, "take_turns", lambda *_: pytest.fail("It trained."))
+    monkeypatch.setattr("calibrant.outputs.tempfile.TemporaryFile", read_only)
+    with pytest.raises(InputError, match="Read-only file system"):
+        next(run_grid(recipes(corpus), tmp_path, device="cpu", workers=1))
 
 
 @pytest.mark.parametrize("stack", [1, 4])
@@ -154,6 +222,14 @@ def test_what_a_cell_fails_at_leaves_the_records_of_others(corpus, tmp_path):
     [
         ({"method": "focal", "method_options": {"gamma": "three"}}, "gamma='three'"),
         ({"patience": 2}, "leave engine and patience out"),
+        ({"data": "nowhere"}, "Unknown corpus 'nowhere'"),
+        ({"data": "/no/where"}, "There is no folder /no/where"),
+        ({"shift": ["typo-3"]}, "Unknown shift 'typo-3'"),
+        ({"task": "text", "data": "clink150"}, "Unknown text corpus 'clink150'"),
+        ({"task": "text", "data": "synthetic", "shift": ["noise-1"]}, "Unknown corruption"),
+        ({"task": "image", "data": "digit", "max_length": 512}, "Unknown image set 'digit'"),
+        ({"task": "image", "data": "digits", "model": "lenat"}, "Unknown image model"),
+        ({"task": "segmentation", "data": "shape", "head_depth": 0}, "Unknown segmentation set"),
     ],
 )
 def test_what_cannot_be_run_is_said_before_anything_is(corpus, tmp_path, stack, wrong, message):

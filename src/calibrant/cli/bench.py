@@ -67,11 +67,12 @@ def run(args: argparse.Namespace) -> int:
     from calibrant.experiments.recipe import read_recipes
     from calibrant.experiments.record import recorded
     from calibrant.progress import Progress
+    from calibrant.report.numbers import counted
 
     found = {recipe.key: recipe for path in args.recipes for recipe in read_recipes(path)}
     done, recipes = recorded(args.output), list(found.values())
     waiting = [recipe for recipe in recipes if recipe.key not in done]
-    print(f"{len(recipes):,} recipes, {len(recipes) - len(waiting):,} of them done.")
+    print(f"{counted(len(recipes), 'recipe')}, {len(recipes) - len(waiting):,} of them done.")
     if args.dry_run:
         print(*(recipe.key for recipe in waiting), sep="\n")
         return 0
@@ -91,7 +92,8 @@ def run(args: argparse.Namespace) -> int:
         left = len(waiting) - progress.done
     print(f"Records: {args.output}")
     if left:
-        print(f"Time is up, and {left:,} recipes are left: the same command goes on with them.")
+        told = "1 recipe is" if left == 1 else f"{left:,} recipes are"
+        print(f"Time is up, and {told} left: the same command goes on from here.")
     return 3 if left else 0
 
 
@@ -99,7 +101,7 @@ def _records(recipes: Sequence[Recipe], args: argparse.Namespace) -> Iterator[Pa
     common = {
         "jobs": args.jobs, "stack": args.stack, "directory": args.data_dir, "device": args.device,
     }  # fmt: skip
-    if args.time_limit is not None and args.time_limit <= 0:
+    if args.time_limit is not None and not args.time_limit > 0:
         raise InputError(f"--time-limit is a number of seconds above 0, got {args.time_limit:g}.")
     if args.ray is None:
         from calibrant.experiments.grid import run_grid

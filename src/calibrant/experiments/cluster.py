@@ -18,7 +18,14 @@ from pathlib import Path
 from typing import Any
 
 from calibrant.errors import CalibrantError, InputError
-from calibrant.experiments.grid import cells_of, check_grid, record_of, take_turns
+from calibrant.experiments.grid import (
+    cells_of,
+    check_found,
+    check_grid,
+    check_numbers,
+    record_of,
+    take_turns,
+)
 from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.record import Record, circumstances, recorded
 from calibrant.experiments.stacked import stacks
@@ -52,13 +59,13 @@ def run_on_ray(
     corpora and encoders at the same place. A node with GPUs trains on them, ``jobs`` sharing all.
     """
     ray = require("ray", "ray", "Running a grid on a cluster")
-    for name, value in {"jobs": jobs, "stack": 1 if stack is None else stack}.items():
-        if value < 1:
-            raise InputError(f"{name} is a whole number from 1 on, got {value}.")
+    check_numbers(jobs=jobs, stack=stack)
     folder = make_folder(folder)
     done = recorded(folder)
     left = [recipe for recipe in recipes if recipe.key not in done]
     check_grid(left)
+    if address == "local":  # Elsewhere, data may be on the nodes alone.
+        check_found(left, directory)
     with _connected(ray, address, jobs):
         gpus = device != "cpu" and any(_resource(node, "GPU") for node in _nodes(ray))
         units = _units(left, stack or (10 if gpus else 1))

@@ -9,6 +9,7 @@ import os
 import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -16,7 +17,8 @@ from typing import Any
 import torch
 
 from calibrant.calibrators import CalibrationWarning
-from calibrant.errors import InputError
+from calibrant.devices import usable_device
+from calibrant.errors import CalibrantError, InputError
 from calibrant.experiments.cell import Outcome, check_cell, run_cell
 from calibrant.experiments.child_process import follow_parent
 from calibrant.experiments.choice import choose_calibrator
@@ -24,10 +26,19 @@ from calibrant.experiments.measure import measure_run
 from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.record import Record, circumstances, recorded
 from calibrant.experiments.stacked import run_stack, stacks
-from calibrant.experiments.task import entry_of
+from calibrant.experiments.task import entry_of, task_of
 from calibrant.experiments.trial import try_method
+from calibrant.outputs import make_folder
 
-__all__ = ["cells_of", "check_grid", "record_of", "run_grid", "take_turns"]
+__all__ = [
+    "cells_of",
+    "check_found",
+    "check_grid",
+    "check_numbers",
+    "record_of",
+    "run_grid",
+    "take_turns",
+]
 
 
 def run_grid(
@@ -48,19 +59,17 @@ def run_grid(
     With ``stack`` > 1 a job trains up to that many cells as one model (see
     :mod:`calibrant.training.stack`): the default is 10 on CUDA, 1 elsewhere.
     """
-    folder, end = Path(folder), monotonic() + seconds
-    for name, value in {"jobs": jobs, "stack": 1 if stack is None else stack}.items():
-        if value < 1:
-            raise InputError(f"{name} is a whole number from 1 on, got {value}.")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{folder} cannot be made: {error.strerror}.") from None
+    end = monotonic() + seconds
+    check_numbers(jobs=jobs, stack=stack, workers=workers)
+    folder = make_folder(folder)
     done = recorded(folder)
     waiting = [recipe for recipe in recipes if recipe.key not in done]
     check_grid(waiting)
+    check_found(waiting, directory)
     where = device or _device()
-    together = list(stacks(list(cells_of(waiting)), stack or (10 if where == "cuda" else 1)))
+    usable_device(where)
+    size = stack or (10 if where.startswith("cuda") else 1)
+    together = list(stacks(list(cells_of(waiting)), size))
     about = circumstances()
     workers = workers or max(1, (os.cpu_count() or 2) - 2)
     context = multiprocessing.get_context("spawn")
@@ -77,16 +86,27 @@ def run_grid(
                 if monotonic() > end:
                     break
         except torch.OutOfMemoryError:
-            size = max(len(cells) for cells in together)
+            most = max(len(cells) for cells in together)
             failure = InputError(
-                f"Out of memory with {jobs} job(s) of up to {size} runs each: take fewer (--jobs, "
+                f"Out of memory with {jobs} job(s) of up to {most} runs each: take fewer (--jobs, "
                 "--stack) and run the same command again; it goes on from here."
             )
         except Exception as error:  # Whatever ends one cell, what others have trained is kept.
             failure = error
-        yield from (future.result().write(folder) for future in measuring)
-        if failure is not None:
-            raise failure
+        for future in measuring:
+            try:
+                record = future.result()
+            except Exception as error:  # Nor does one that cannot be measured take others along.
+                failure = failure or error
+            else:
+                yield record.write(folder)
+    if isinstance(failure, BrokenProcessPool):
+        raise CalibrantError(
+            f"One of {workers} processes that measure was killed, perhaps for want of memory: take "
+            "fewer (--workers) and run the same command again; it goes on from here."
+        )
+    if failure is not None:
+        raise failure
 
 
 def check_grid(recipes: Sequence[Recipe]) -> None:
@@ -95,6 +115,19 @@ def check_grid(recipes: Sequence[Recipe]) -> None:
         check_cell(recipe)
     for recipe in {(r.method, str(r.method_options)): r for r in recipes}.values():
         try_method(recipe)
+
+
+def check_found(recipes: Sequence[Recipe], directory: str | None = None) -> None:
+    """Raise an error for data or an encoder that is nowhere, before others are trained."""
+    for recipe in {(r.task, r.data, r.model, r.shift, r.head_depth): r for r in recipes}.values():
+        task_of(recipe.task).check(recipe, directory)
+
+
+def check_numbers(**values: int | None) -> None:
+    """Raise an error for a number that is given and below 1."""
+    for name, value in values.items():
+        if value is not None and value < 1:
+            raise InputError(f"{name} is a whole number from 1 on, got {value}.")
 
 
 def cells_of(recipes: Sequence[Recipe]) -> Iterator[list[Recipe]]:

@@ -19,12 +19,13 @@ from calibrant.experiments.preparation import build_method
 from calibrant.experiments.recipe import Recipe
 from calibrant.predictions import IGNORED, Predictions
 from calibrant.tasks.image_classifier import (
+    IMAGE_MODELS,
     ImageClassifier,
     Shape,
     build_classifier,
     write_classifier,
 )
-from calibrant.tasks.pictures import Pictures, load_pictures
+from calibrant.tasks.pictures import Pictures, find_pictures, load_pictures
 from calibrant.tasks.splits import carve
 from calibrant.training.class_logits import image_logits
 from calibrant.training.images import Images, parse_augmentation
@@ -118,6 +119,14 @@ class PreparedImages:
 class Image:
     """A network by name, from scratch, on images that lie on the device."""
 
+    def check(self, recipe: Recipe, directory: str | None = None) -> None:
+        """Images, network and corruptions are there, as far as names tell."""
+        find_pictures(recipe.data, directory)
+        if recipe.model not in IMAGE_MODELS:
+            raise unknown_name("image model", recipe.model, IMAGE_MODELS)
+        for name in recipe.shift:
+            _parsed(name)
+
     def prepare(self, recipe: Recipe, directory: str | None = None) -> PreparedImages:
         """Load the images of a recipe."""
         held = build_method(recipe).needs_holdout
@@ -197,15 +206,20 @@ def _windows(data: PreparedImages, device: str) -> tuple[Images, Images | None]:
     return train, None if held is None else data.on_device(held, device)
 
 
-@functools.lru_cache(maxsize=64)
-def _corrupted(name: str, data: PreparedImages) -> Part:
-    from calibrant.corruptions.image import corrupt_bytes
-
+def _parsed(name: str) -> tuple[str, int]:
     asked = parse_corruption(name, IMAGE)
     if asked is None:
         known = [f"{kind}-{strength}" for kind in IMAGE for strength in STRENGTHS]
         hint = "'calibrant list corruptions' shows all."
         raise unknown_name("corruption of images", name, known, hint)
+    return asked
+
+
+@functools.lru_cache(maxsize=64)
+def _corrupted(name: str, data: PreparedImages) -> Part:
+    from calibrant.corruptions.image import corrupt_bytes
+
+    asked = _parsed(name)
     test = data.splits["test"]
     device = "cuda" if torch.cuda.is_available() else "cpu"
     return Part(corrupt_bytes(test.images, *asked, seed=_SEED, device=device), test.classes)

@@ -8,10 +8,12 @@ from typing import Any
 
 from torch import nn
 
-from calibrant.experiments.preparation import Prepared, build_model, prepare
+from calibrant.experiments.preparation import TINY, Prepared, build_model, prepare
 from calibrant.experiments.recipe import Recipe
-from calibrant.experiments.shift import shifted_tests
+from calibrant.experiments.shift import check_shift, shifted_tests
 from calibrant.prediction.model_folder import write_model
+from calibrant.tasks.encoders import find_encoder
+from calibrant.tasks.ner import find_corpus
 from calibrant.tasks.pieces import Pieces
 
 __all__ = ["Ner"]
@@ -19,6 +21,14 @@ __all__ = ["Ner"]
 
 class Ner:
     """A token classifier of transformers on a corpus in word pieces."""
+
+    def check(self, recipe: Recipe, directory: str | None = None) -> None:
+        """Corpus, encoder and shift are there, as far as names tell."""
+        find_corpus(recipe.data, directory)
+        if recipe.model != TINY:
+            find_encoder(recipe.model)
+        for name in recipe.shift:
+            check_shift(name, directory)
 
     def prepare(self, recipe: Recipe, directory: str | None = None) -> Prepared:
         """See :func:`~calibrant.experiments.preparation.prepare`."""

@@ -120,11 +120,14 @@ def read_recipes(path: str | Path) -> list[Recipe]:
         raise InputError(f"{path} is not TOML: {error}.") from None
     for key in content:
         if key not in ("defaults", "grid", "title"):
-            raise unknown_name("table", key, ("defaults", "grid", "title"))
+            raise unknown_name(f"table of {path}:", key, ("defaults", "grid", "title"))
     defaults, grids = content.get("defaults", {}), content.get("grid", [{}])
     if not isinstance(defaults, dict) or not isinstance(grids, list):
         raise InputError(f"{path}: expected one table [defaults], and each grid as [[grid]].")
-    return expand_grid(defaults, grids)
+    try:
+        return expand_grid(defaults, grids)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
 
 
 def expand_grid(defaults: Mapping[str, Any], grids: list[Mapping[str, Any]]) -> list[Recipe]:

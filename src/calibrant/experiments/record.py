@@ -99,13 +99,24 @@ def _in_file(path: Path) -> Iterator[tuple[str, Record]]:
 
 
 def recorded(folder: str | Path) -> set[str]:
-    """The keys of the recipes that have a record in a folder, in a file each or in ``.jsonl``."""
+    """The keys of the recipes that have a record in a folder, in a file each or in ``.jsonl``.
+
+    A file that was cut short, as a disk may leave it behind, is no record.
+    """
     folder = Path(folder)
     gathered = (
         record for path in sorted(folder.glob("[!.]*.jsonl")) for _, record in _in_file(path)
     )
-    named = (path.stem for path in folder.glob("[!.]*.json"))
+    named = (path.stem for path in folder.glob("[!.]*.json") if _is_whole(path))
     return {*named, *(record.recipe.key for record in gathered)}
+
+
+def _is_whole(path: Path) -> bool:
+    try:
+        json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return False
+    return True
 
 
 def circumstances() -> dict[str, Any]:
@@ -172,6 +183,10 @@ def _record(text: str, where: str) -> Record:
         return Record(recipe, results, content["training"], content["circumstances"])
     except KeyError as error:
         raise InputError(f"{where} is not a record: it has no {error}.") from None
+    except json.JSONDecodeError as error:
+        raise InputError(
+            f"{where} is not a record: {error}. What was cut short, 'calibrant bench' makes again."
+        ) from None
     except (ValueError, TypeError, AttributeError) as error:
         told = str(error).rstrip(".")
         raise InputError(f"{where} is not a record: {told}.") from None

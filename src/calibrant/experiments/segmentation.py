@@ -22,6 +22,7 @@ from calibrant.metrics.sample import Sample
 from calibrant.metrics.scene import Scene, pixel_predictions
 from calibrant.predictions import IGNORED, Predictions
 from calibrant.tasks.corrupted_scenes import CorruptedScenes
+from calibrant.tasks.scenes import SHAPES, find_scenes
 from calibrant.tasks.segmentation import Pixels, SegmentationTask
 from calibrant.tasks.segmenter import Segmenter, build_segmenter, write_segmenter
 from calibrant.tasks.splits import carve
@@ -134,13 +135,21 @@ def sampled_pixels(model: nn.Module, part: Pixels, task: SegmentationTask) -> Sa
 class Segmentation:
     """A network by name, from scratch, on images that lie on the device."""
 
-    def prepare(self, recipe: Recipe, directory: str | None = None) -> PreparedScenes:
-        """Open the images of a recipe."""
+    def check(self, recipe: Recipe, directory: str | None = None) -> None:
+        """Images and corruptions are there, as far as names tell, and the head is one layer."""
         if recipe.head_depth:
             raise InputError(
                 "The head of a segmentation network is one layer: leave head_depth at 0, got "
                 f"{recipe.head_depth}; head_width is the width of the U-Net."
             )
+        if recipe.data != SHAPES:
+            find_scenes(recipe.data, directory)
+        for name in recipe.shift:
+            _parsed(name)
+
+    def prepare(self, recipe: Recipe, directory: str | None = None) -> PreparedScenes:
+        """Open the images of a recipe."""
+        self.check(recipe, directory)
         held = build_method(recipe).needs_holdout
         return _prepare(recipe.data, directory, recipe.model, recipe.head_width, held)
 

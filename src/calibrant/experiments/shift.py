@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 
@@ -15,11 +16,11 @@ from calibrant.experiments.recipe import Recipe
 from calibrant.predictions import IGNORED
 from calibrant.tasks.catalogue import CORPORA
 from calibrant.tasks.corrupted import corrupt_sentences
-from calibrant.tasks.ner import SYNTHETIC, load_test
+from calibrant.tasks.ner import SYNTHETIC, find_corpus, load_test
 from calibrant.tasks.pieces import Pieces, encode
 from calibrant.tasks.shared_types import in_types_of
 
-__all__ = ["ignoring", "shifted_tests"]
+__all__ = ["check_shift", "ignoring", "shifted_tests"]
 
 _SEED = 0  # Of the corruptions: every run is tested on the same ones.
 
@@ -38,20 +39,28 @@ def shifted_tests(
     return {name: _shifted(name, data, recipe.max_length, directory) for name in recipe.shift}
 
 
-@functools.lru_cache(maxsize=256)
-def _shifted(name: str, data: Prepared, max_length: int, directory: str | None) -> Pieces:
-    asked = parse_corruption(name, TEXT)
-    if asked is not None:
-        sentences = list(corrupt_sentences(data.corpus.test, *asked, seed=_SEED))
-        return encode(sentences, data.labels, data.tokenizer, max_length)
+def check_shift(name: str, directory: str | None = None) -> None:
+    """Raise an error for what is neither a corruption nor a corpus or file; nothing is read."""
+    if parse_corruption(name, TEXT) is not None or Path(name).is_file():
+        return
     try:
-        found = load_test(name, directory)
+        find_corpus(name, directory)
     except InputError as error:
         if not str(error).startswith("Unknown corpus"):
             raise
         known = (*(f"{kind}-{s}" for kind in TEXT for s in STRENGTHS), *CORPORA, SYNTHETIC)
         hint = "Expected KIND-STRENGTH ('calibrant list corruptions' shows all), or a corpus."
         raise unknown_name("shift", name, known, hint) from None
+
+
+@functools.lru_cache(maxsize=256)
+def _shifted(name: str, data: Prepared, max_length: int, directory: str | None) -> Pieces:
+    asked = parse_corruption(name, TEXT)
+    if asked is not None:
+        sentences = list(corrupt_sentences(data.corpus.test, *asked, seed=_SEED))
+        return encode(sentences, data.labels, data.tokenizer, max_length)
+    check_shift(name, directory)
+    found = load_test(name, directory)
     mapped, judged = in_types_of(data.labels, found, name)
     return ignoring(encode(mapped, data.labels, data.tokenizer, max_length), judged)
 

@@ -1,6 +1,6 @@
 """The tasks that can be trained: one table, and what each of them must offer.
 
-A task is a row of :data:`TASKS` and a module with an object of four functions
+A task is a row of :data:`TASKS` and a module with an object of five functions
 (:class:`Trainable`), imported when it is first asked for. Everything else (engines, grids, run
 folders, the command line) asks the table, and knows no task by name.
 """
@@ -72,6 +72,9 @@ class Pictured(Protocol):
 
 class Trainable(Protocol):
     """What the module of a task offers."""
+
+    def check(self, recipe: Recipe, directory: str | None = None) -> None:
+        """Raise an error for data, network or ``shift`` that is nowhere; reads none of them."""
 
     def prepare(self, recipe: Recipe, directory: str | None = None) -> Any:
         """The :class:`Data` of a recipe."""

@@ -25,7 +25,7 @@ from calibrant.tasks.encoders import find_encoder, load_tokenizer
 from calibrant.tasks.sequence_classifier import with_sequence_head
 from calibrant.tasks.small_encoder import build_small_encoder, build_small_tokenizer
 from calibrant.tasks.splits import carve
-from calibrant.tasks.text import TextCorpus, load_texts
+from calibrant.tasks.text import TextCorpus, find_texts, load_texts
 from calibrant.tasks.token_classifier import load_encoder
 from calibrant.tasks.words import split_words
 from calibrant.training.class_logits import text_logits
@@ -101,6 +101,14 @@ class PreparedTexts:
 class Text:
     """A sequence classifier of transformers on a corpus of texts."""
 
+    def check(self, recipe: Recipe, directory: str | None = None) -> None:
+        """Corpus, encoder and corruptions are there, as far as names tell."""
+        find_texts(recipe.data, directory)
+        if recipe.model != TINY:
+            find_encoder(recipe.model)
+        for name in recipe.shift:
+            _parsed(name)
+
     def prepare(self, recipe: Recipe, directory: str | None = None) -> PreparedTexts:
         """Load the corpus of a recipe and cut it into the pieces of its encoder."""
         held = build_method(recipe).needs_holdout
@@ -170,13 +178,18 @@ def _windows(data: PreparedTexts, device: str) -> tuple[Windows, Windows | None]
     return Windows(data.train, device, data.padding), held
 
 
-@functools.lru_cache(maxsize=256)
-def _corrupted(name: str, data: PreparedTexts, max_length: int) -> EncodedTexts:
+def _parsed(name: str) -> tuple[str, int]:
     asked = parse_corruption(name, TEXT)
     if asked is None:
         known = [f"{kind}-{strength}" for kind in TEXT for strength in STRENGTHS]
         hint = "'calibrant list corruptions' shows all."
         raise unknown_name("corruption of texts", name, known, hint)
+    return asked
+
+
+@functools.lru_cache(maxsize=256)
+def _corrupted(name: str, data: PreparedTexts, max_length: int) -> EncodedTexts:
+    asked = _parsed(name)
     texts = [
         corrupt_text(text, *asked, seed=_SEED, number=number)
         for number, text in enumerate(data.corpus.texts["test"])

@@ -12,7 +12,7 @@ from calibrant.extras import require
 from calibrant.tasks.network import asking_the_hub, first_line
 from calibrant.tasks.splits import split_of
 
-__all__ = ["column", "is_saved", "load_hub", "load_saved", "names_of"]
+__all__ = ["check_name", "column", "is_saved", "load_hub", "load_saved", "names_of"]
 
 _PURPOSE = "Reading a data set of the hub"
 _NAME = re.compile(r"[\w.-]*\w/[\w.-]*\w(:.+)?")  # owner/name:config
@@ -20,7 +20,7 @@ _NAME = re.compile(r"[\w.-]*\w/[\w.-]*\w(:.+)?")  # owner/name:config
 
 def load_hub(name: str) -> dict[str, Any]:
     """The splits of ``owner/name`` or ``owner/name:config`` on the hub, or of its local cache."""
-    _check_name(name)
+    check_name(name)
     datasets = require("datasets", "data", _PURPOSE)
     name, _, config = name.partition(":")
     try:
@@ -34,7 +34,8 @@ def load_hub(name: str) -> dict[str, Any]:
     return _by_split(found, name)
 
 
-def _check_name(name: str) -> None:
+def check_name(name: str) -> None:
+    """Raise an error for what is no owner/name; the hub is not asked."""
     if Path(name).is_file():
         raise InputError(f"{name} is a file: name the folder of the train, (dev) and test parts.")
     if not _NAME.fullmatch(name):

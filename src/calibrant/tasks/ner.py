@@ -12,12 +12,12 @@ from calibrant.errors import InputError, unknown_name
 from calibrant.tasks.annotations import TAGS, WORDS, read_jsonl, tagged
 from calibrant.tasks.catalogue import CORPORA, find_folder
 from calibrant.tasks.conll import read_conll
-from calibrant.tasks.hub import column, is_saved, load_hub, load_saved, names_of
+from calibrant.tasks.hub import check_name, column, is_saved, load_hub, load_saved, names_of
 from calibrant.tasks.sentences import Sentence, to_bio
 from calibrant.tasks.splits import complete, split_files
 from calibrant.tasks.synthetic import generate_splits
 
-__all__ = ["SYNTHETIC", "NerCorpus", "label_set", "load_corpus", "load_test"]
+__all__ = ["SYNTHETIC", "NerCorpus", "find_corpus", "label_set", "load_corpus", "load_test"]
 
 SYNTHETIC = "synthetic"  # The embedded corpus.
 _READERS: dict[str, Callable[[Path], list[Sentence]]] = {
@@ -100,6 +100,33 @@ def load_corpus(
     return corpus
 
 
+def find_corpus(name: str, directory: str | Path | None = None) -> Path | None:
+    """The folder of a corpus; None for what is embedded or may be on the hub. Nothing is read.
+
+    >>> find_corpus("synthetic") is None
+    True
+    """
+    if name == SYNTHETIC:
+        return None
+    folder = find_folder(name, "ner", directory)
+    entry = CORPORA.get(name)
+    if folder is None and entry is not None and entry.hub is None:
+        raise InputError(
+            f"Corpus '{name}' is not under a data directory: pass one, or set CALIBRANT_DATA. "
+            + entry.hint
+        )
+    if folder is None and entry is None and "/" not in name:
+        raise unknown_name(
+            "corpus",
+            name,
+            (*CORPORA, SYNTHETIC),
+            "A folder with train and test files, or owner/name on the hub, works too.",
+        )
+    if folder is None and entry is None:
+        check_name(name)
+    return folder
+
+
 def load_test(name: str, directory: str | Path | None = None) -> list[Sentence]:
     """The test split alone of a corpus, whatever its tags, or the sentences of one file."""
     path = Path(name)
@@ -119,22 +146,10 @@ def _parts(
     """The sentences of each split that there is, and where they come from."""
     if name == SYNTHETIC:
         return dict(generate_splits(seed)), name
-    folder = find_folder(name, "ner", directory)
+    folder = find_corpus(name, directory)
     if folder is not None:
         return _read_folder(folder), str(folder)
     entry = CORPORA.get(name)
-    if entry is not None and entry.hub is None:
-        raise InputError(
-            f"Corpus '{name}' is not under a data directory: pass one, or set CALIBRANT_DATA. "
-            + entry.hint
-        )
-    if entry is None and "/" not in name:
-        raise unknown_name(
-            "corpus",
-            name,
-            (*CORPORA, SYNTHETIC),
-            "A folder with train and test files, or owner/name on the hub, works too.",
-        )
     return _from_tables(load_hub(name if entry is None or entry.hub is None else entry.hub)), name
 
 

@@ -13,13 +13,20 @@ import numpy as np
 from calibrant.errors import InputError, unknown_name
 from calibrant.extras import require
 from calibrant.tasks.catalogue import data_directory, find_file, find_folder
-from calibrant.tasks.hub import column, is_saved, load_hub, load_saved, names_of
+from calibrant.tasks.hub import check_name, column, is_saved, load_hub, load_saved, names_of
 from calibrant.tasks.labelled import class_folders, has_splits, label_names, number_labels
 from calibrant.tasks.picture_arrays import Example, array_examples, read_npz
 from calibrant.tasks.picture_files import SUFFIXES, in_channels, open_image, resized
 from calibrant.tasks.splits import complete
 
-__all__ = ["DIGITS", "TORCHVISION", "Pictures", "load_pictures", "load_test_pictures"]
+__all__ = [
+    "DIGITS",
+    "TORCHVISION",
+    "Pictures",
+    "find_pictures",
+    "load_pictures",
+    "load_test_pictures",
+]
 
 DIGITS = "digits"
 # Our name → torchvision's.
@@ -93,6 +100,24 @@ def load_test_pictures(
     return pictures.images["test"], [pictures.labels[n] for n in pictures.classes["test"]]
 
 
+def find_pictures(name: str, directory: str | Path | None = None) -> Path | None:
+    """The folder or npz of images; None for what else there may be. Nothing is read.
+
+    >>> find_pictures("digits") is None
+    True
+    """
+    if name == DIGITS or name.endswith(".npz"):
+        return None
+    folder = find_folder(name, "image", directory)
+    found = folder or find_file(f"{name}.npz", "image", directory)
+    if found is None and name not in TORCHVISION and "/" not in name:
+        hint = "A folder of class folders, an npz, or owner/name on the hub, works too."
+        raise unknown_name("image set", name, (DIGITS, *TORCHVISION), hint)
+    if found is None and name not in TORCHVISION:
+        check_name(name)
+    return found
+
+
 def _parts(
     name: str, directory: str | Path | None, size: int | None
 ) -> tuple[dict[str, Sequence[Example]], str]:
@@ -100,10 +125,9 @@ def _parts(
         return {"train": _digits(size)}, name
     if name.endswith(".npz"):
         return dict(read_npz(find_file(name, "image", directory) or Path(name), size)), name
-    folder = find_folder(name, "image", directory)
-    packed = None if folder else find_file(f"{name}.npz", "image", directory)
-    if packed is not None:
-        return dict(read_npz(packed, size)), str(packed)
+    folder = find_pictures(name, directory)
+    if folder is not None and folder.is_file():
+        return dict(read_npz(folder, size)), str(folder)
     if folder is not None and is_saved(folder):
         return {s: _from_table(t, s, size) for s, t in load_saved(folder).items()}, str(folder)
     if folder is not None:
@@ -112,9 +136,6 @@ def _parts(
         return dict(opened), str(folder)
     if name in TORCHVISION:
         return _from_torchvision(name, directory, size), name
-    if "/" not in name:
-        hint = "A folder of class folders, an npz, or owner/name on the hub, works too."
-        raise unknown_name("image set", name, (DIGITS, *TORCHVISION), hint)
     return {s: _from_table(t, s, size) for s, t in load_hub(name).items()}, name
 
 

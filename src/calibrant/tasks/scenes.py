@@ -13,7 +13,7 @@ from calibrant.tasks.catalogue import find_folder
 from calibrant.tasks.mask_folder import read_mask_folder
 from calibrant.tasks.shapes import CLASSES, SIDE, generate_shapes
 
-__all__ = ["SHAPES", "Example", "Scenes", "load_scenes"]
+__all__ = ["SHAPES", "Example", "Scenes", "find_scenes", "load_scenes"]
 
 SHAPES = "shapes"
 Example = tuple[np.ndarray, np.ndarray]  # (height, width, channels) of bytes; (height, width)
@@ -51,9 +51,14 @@ def load_scenes(
         return Scenes(name, generate_shapes(seed, size or SIDE, **sizes), CLASSES)
     if sizes:
         raise InputError(f"'{name}' has the splits that it has: only '{SHAPES}' takes their sizes.")
+    parts, labels, notes = read_mask_folder(find_scenes(name, directory), size, seed)
+    return Scenes(name, parts, labels, notes)
+
+
+def find_scenes(name: str, directory: str | Path | None = None) -> Path:
+    """The folder of masks of that name. Nothing is read."""
     folder = find_folder(name, "segmentation", directory)
     if folder is None:
         hint = "A folder with images/ and masks/ works too."
         raise unknown_name("segmentation set", name, (SHAPES,), hint)
-    parts, labels, notes = read_mask_folder(folder, size, seed)
-    return Scenes(name, parts, labels, notes)
+    return folder
