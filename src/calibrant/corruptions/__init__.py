@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from calibrant.corruptions.image_table import IMAGE
-from calibrant.corruptions.names import STRENGTHS, parse_corruption
+from calibrant.corruptions.names import STRENGTHS, known_corruption, parse_corruption
 from calibrant.corruptions.text import TEXT, corrupt_text, corrupt_words, kept_words
 
 __all__ = [
@@ -16,5 +16,6 @@ __all__ = [
     "corrupt_text",
     "corrupt_words",
     "kept_words",
+    "known_corruption",
     "parse_corruption",
 ]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-from calibrant.errors import InputError
+from calibrant.errors import InputError, unknown_name
 
-__all__ = ["STRENGTHS", "check_strength", "parse_corruption"]
+__all__ = ["STRENGTHS", "check_strength", "known_corruption", "parse_corruption"]
 
 STRENGTHS = (1, 2, 3, 4, 5)
 
@@ -24,6 +24,21 @@ def parse_corruption(name: str, kinds: Collection[str]) -> tuple[str, int] | Non
     if parts is None or parts[1] not in kinds:
         return None
     return parts[1], check_strength(int(parts[2]), name)
+
+
+def known_corruption(name: str, kinds: Collection[str], of: str) -> tuple[str, int]:
+    """Kind and strength of a name that is nothing else than one of ``kinds``, ``of`` some data.
+
+    >>> known_corruption("typo-3", ["typos", "ocr"], of="texts")
+    Traceback (most recent call last):
+    ...
+    calibrant.errors.InputError: Unknown corruption of texts 'typo-3'. Did you mean 'typos'? ...
+    """
+    found = parse_corruption(name, kinds)
+    if found is None:
+        hint = "Expected KIND-STRENGTH; 'calibrant list corruptions' shows all."
+        raise unknown_name(f"corruption of {of}", name, kinds, hint)
+    return found
 
 
 def check_strength(strength: int, told: object = None) -> int:

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from calibrant.corruptions import IMAGE, STRENGTHS, parse_corruption
+from calibrant.corruptions import IMAGE, known_corruption
 from calibrant.errors import InputError, unknown_name
 from calibrant.experiments.preparation import build_method
 from calibrant.experiments.recipe import Recipe
@@ -125,7 +125,7 @@ class Image:
         if recipe.model not in IMAGE_MODELS:
             raise unknown_name("image model", recipe.model, IMAGE_MODELS)
         for name in recipe.shift:
-            _parsed(name)
+            known_corruption(name, IMAGE, of="images")
 
     def prepare(self, recipe: Recipe, directory: str | None = None) -> PreparedImages:
         """Load the images of a recipe."""
@@ -206,20 +206,11 @@ def _windows(data: PreparedImages, device: str) -> tuple[Images, Images | None]:
     return train, None if held is None else data.on_device(held, device)
 
 
-def _parsed(name: str) -> tuple[str, int]:
-    asked = parse_corruption(name, IMAGE)
-    if asked is None:
-        known = [f"{kind}-{strength}" for kind in IMAGE for strength in STRENGTHS]
-        hint = "'calibrant list corruptions' shows all."
-        raise unknown_name("corruption of images", name, known, hint)
-    return asked
-
-
 @functools.lru_cache(maxsize=64)
 def _corrupted(name: str, data: PreparedImages) -> Part:
     from calibrant.corruptions.image import corrupt_bytes
 
-    asked = _parsed(name)
+    asked = known_corruption(name, IMAGE, of="images")
     test = data.splits["test"]
     device = "cuda" if torch.cuda.is_available() else "cpu"
     return Part(corrupt_bytes(test.images, *asked, seed=_SEED, device=device), test.classes)

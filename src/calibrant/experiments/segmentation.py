@@ -14,10 +14,11 @@ import numpy as np
 import torch
 from torch import nn
 
-from calibrant.corruptions import IMAGE, STRENGTHS, parse_corruption
-from calibrant.errors import InputError, unknown_name
+from calibrant.corruptions import IMAGE, known_corruption
+from calibrant.errors import InputError
 from calibrant.experiments.preparation import build_method
 from calibrant.experiments.recipe import Recipe
+from calibrant.methods import InputMixup
 from calibrant.metrics.sample import Sample
 from calibrant.metrics.scene import Scene, pixel_predictions
 from calibrant.predictions import IGNORED, Predictions
@@ -142,10 +143,15 @@ class Segmentation:
                 "The head of a segmentation network is one layer: leave head_depth at 0, got "
                 f"{recipe.head_depth}; head_width is the width of the U-Net."
             )
+        if isinstance(build_method(recipe), InputMixup):
+            raise InputError(
+                "Void pixels cannot be mixed with others: 'input_mixup' takes no masks; take "
+                "'feature_mixup'."
+            )
         if recipe.data != SHAPES:
             find_scenes(recipe.data, directory)
         for name in recipe.shift:
-            _parsed(name)
+            known_corruption(name, IMAGE, of="images")
 
     def prepare(self, recipe: Recipe, directory: str | None = None) -> PreparedScenes:
         """Open the images of a recipe."""
@@ -185,18 +191,11 @@ class Segmentation:
         test = data.parts["test"].scenes
         device = "cuda" if torch.cuda.is_available() else "cpu"
         return {
-            name: Pixels(CorruptedScenes(test, _parsed(name), _SEED, device))
+            name: Pixels(
+                CorruptedScenes(test, known_corruption(name, IMAGE, of="images"), _SEED, device)
+            )
             for name in recipe.shift
         }
-
-
-def _parsed(name: str) -> tuple[str, int]:
-    asked = parse_corruption(name, IMAGE)
-    if asked is None:
-        known = [f"{kind}-{strength}" for kind in IMAGE for strength in STRENGTHS]
-        hint = "'calibrant list corruptions' shows all."
-        raise unknown_name("corruption of images", name, known, hint)
-    return asked
 
 
 @functools.lru_cache(maxsize=4)

@@ -13,8 +13,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from calibrant.corruptions import STRENGTHS, TEXT, corrupt_text, parse_corruption
-from calibrant.errors import unknown_name
+from calibrant.corruptions import TEXT, corrupt_text, known_corruption
 from calibrant.experiments.fingerprint import fingerprint
 from calibrant.experiments.preparation import TINY, build_method
 from calibrant.experiments.recipe import Recipe
@@ -107,7 +106,7 @@ class Text:
         if recipe.model != TINY:
             find_encoder(recipe.model)
         for name in recipe.shift:
-            _parsed(name)
+            known_corruption(name, TEXT, of="texts")
 
     def prepare(self, recipe: Recipe, directory: str | None = None) -> PreparedTexts:
         """Load the corpus of a recipe and cut it into the pieces of its encoder."""
@@ -178,18 +177,9 @@ def _windows(data: PreparedTexts, device: str) -> tuple[Windows, Windows | None]
     return Windows(data.train, device, data.padding), held
 
 
-def _parsed(name: str) -> tuple[str, int]:
-    asked = parse_corruption(name, TEXT)
-    if asked is None:
-        known = [f"{kind}-{strength}" for kind in TEXT for strength in STRENGTHS]
-        hint = "'calibrant list corruptions' shows all."
-        raise unknown_name("corruption of texts", name, known, hint)
-    return asked
-
-
 @functools.lru_cache(maxsize=256)
 def _corrupted(name: str, data: PreparedTexts, max_length: int) -> EncodedTexts:
-    asked = _parsed(name)
+    asked = known_corruption(name, TEXT, of="texts")
     texts = [
         corrupt_text(text, *asked, seed=_SEED, number=number)
         for number, text in enumerate(data.corpus.texts["test"])
