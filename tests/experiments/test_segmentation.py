@@ -12,7 +12,7 @@ import torch
 from calibrant import InputError, Predictions
 from calibrant.audit import audit
 from calibrant.cli import main
-from calibrant.experiments import segmentation
+from calibrant.experiments import sampled_pixels, segmentation
 from calibrant.experiments.evaluation import evaluate
 from calibrant.experiments.grid import run_grid
 from calibrant.experiments.labelled_scenes import LabelledScenes
@@ -125,7 +125,7 @@ def test_of_many_pixels_a_sample_is_kept(folder, monkeypatch):
     model = task_of("segmentation").build_model(recipe(folder), data)
     whole = data.predict(model, data.parts["test"])
     assert data.notes == ()
-    monkeypatch.setattr(segmentation, "_SCORES", 5 * 400)
+    monkeypatch.setattr(sampled_pixels, "_SCORES", 5 * 400)
     part = data.predict(model, data.parts["test"])
     assert 150 < len(part) <= 400
     assert data.notes == (

@@ -10,7 +10,7 @@ from calibrant.corruptions import IMAGE
 from calibrant.errors import InputError
 from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.run_folder import RunFolder
-from calibrant.experiments.segmentation import sampled_pixels
+from calibrant.experiments.sampled_pixels import sampled_pixels
 from calibrant.predictions import Predictions
 from calibrant.tasks.catalogue import find_folder
 from calibrant.tasks.corrupted_scenes import CorruptedScenes

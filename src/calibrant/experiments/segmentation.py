@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,9 +17,9 @@ from calibrant.corruptions import IMAGE, known_corruption
 from calibrant.errors import InputError
 from calibrant.experiments.preparation import build_method
 from calibrant.experiments.recipe import Recipe
+from calibrant.experiments.sampled_pixels import sampled_pixels
 from calibrant.methods import InputMixup
-from calibrant.metrics.sample import Sample
-from calibrant.metrics.scene import Scene, pixel_predictions
+from calibrant.metrics.scene import Scene
 from calibrant.predictions import IGNORED, Predictions
 from calibrant.tasks.corrupted_scenes import CorruptedScenes
 from calibrant.tasks.scenes import SHAPES, find_scenes
@@ -30,10 +29,9 @@ from calibrant.tasks.splits import carve
 from calibrant.training.images import Images
 from calibrant.training.pixel_logits import pixel_logits
 
-__all__ = ["PreparedScenes", "Segmentation", "sampled_pixels"]
+__all__ = ["PreparedScenes", "Segmentation"]
 
 _SEED = 0  # Of the data, its corruptions, samples and the held-out part: the same in every run.
-_SCORES = 50_000_000  # Kept of a split: 200 MB. Of more, a sample of pixels is measured.
 _SHOWN = 4  # Test images in the report.
 
 
@@ -112,25 +110,6 @@ class PreparedScenes:
                 zip(shown, pixel_logits(model, shown, self.task.collate), strict=True)
             )
         ]
-
-
-def sampled_pixels(model: nn.Module, part: Pixels, task: SegmentationTask) -> Sample[Predictions]:
-    """The predictions of each image, or of a seeded sample of pixels where there are too many."""
-    sample: Sample[Predictions] = Sample(max(1, _SCORES // len(task.labels)), _SEED)
-    masks: deque[np.ndarray] = deque()  # Of images that run now: each file is read once.
-
-    def collate(examples: Sequence[dict[str, Any]]) -> dict[str, Any]:
-        masks.extend(example["labels"] for example in examples)
-        return task.collate(examples)
-
-    for number, logits in enumerate(pixel_logits(model, part, collate)):
-        labels = masks.popleft()
-        sample.add(pixel_predictions(logits, labels, number, label_names=task.labels))
-    if not sample.held:
-        raise InputError(
-            f"{task.name}: no pixel of {len(part):,} masks to measure on has a class, all are void."
-        )
-    return sample
 
 
 class Segmentation:
