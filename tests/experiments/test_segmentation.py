@@ -202,6 +202,10 @@ def test_grids_and_the_recipe_of_the_benchmark(folder, tmp_path):
         ({"model": "unit"}, "Unknown segmentation network 'unit'"),
         ({"shift": ["contrst-3"]}, "Unknown corruption of images 'contrst-3'. Did you mean"),
         ({"engine": "trainer"}, "Task 'segmentation' is trained by engine lean"),
+        (
+            {"shift": ["contrast"]},
+            "Which strength of 'contrast'. Expected contrast-1 to",
+        ),
         ({"method": "input_mixup"}, "'input_mixup' takes no masks; take 'feature_mixup'"),
         ({"augment": "flip"}, "augment is a setting of task 'image'"),
     ],

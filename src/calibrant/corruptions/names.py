@@ -34,6 +34,8 @@ def known_corruption(name: str, kinds: Collection[str], of: str) -> tuple[str, i
     ...
     calibrant.errors.InputError: Unknown corruption of texts 'typo-3'. Did you mean 'typos'? ...
     """
+    if name in kinds:
+        raise InputError(f"Which strength of '{name}'? Expected {name}-1 to {name}-5.")
     found = parse_corruption(name, kinds)
     if found is None:
         hint = "Expected KIND-STRENGTH; 'calibrant list corruptions' shows all."
