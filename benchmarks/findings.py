@@ -3,8 +3,9 @@
     python benchmarks/findings.py
 
 All methods at width 128; the paper's methods less the baseline, each seed's mean over the widths,
-± half of a 95 % t-interval over seeds; the default recipe against the best of the paper's rows; the
-shifted test sets of CoNLL-2003.
+± half of a 95 % t-interval over seeds; quirks, λ and noises less the same method without; the depth
+of the head; the default recipe against the best of the paper's rows; the shifted test sets of
+CoNLL-2003.
 """
 
 import json
@@ -40,12 +41,18 @@ def over_seeds(values):
     return f"{mean(means):+.2f} ± {half:.2f} ({len(means)} seeds)"
 
 
+def name(recipe):
+    """The method with its options."""
+    options = ", ".join(f"{k} {v}" for k, v in sorted(recipe["method_options"].items()))
+    return recipe["method"] + (f" ({options})" if options else "")
+
+
 def methods_at_width_128():
     found = defaultdict(list)
     for record in records("table1", "others"):
         recipe = record["recipe"]
         if recipe["head_width"] == 128:
-            found[recipe["method"], recipe["data"]].append(record)
+            found[name(recipe), recipe["data"]].append(record)
     print("Width 128: F1, ECE, APCR; with temperature ECE, APCR; with the recipe's choice ECE")
     for (method, corpus), runs in sorted(found.items()):
         numbers = [mean(value(r, m) for r in runs) for m in ("entity_f1", "ece", "apcr")]
@@ -53,7 +60,7 @@ def methods_at_width_128():
         chosen = [value(r, "ece", "auto") for r in runs if "auto" in r["results"]]
         told = "{:.3f} {:.4f} {:.1f}; {:.4f} {:.1f}; ".format(*numbers)
         told += f"{mean(chosen):.4f} ({len(chosen)})" if chosen else "–"
-        print(f"{method:33}{corpus:14}{len(runs)} seeds  {told}")
+        print(f"{method:60}{corpus:14}{len(runs)} seeds  {told}")
 
 
 def cells():
@@ -80,6 +87,48 @@ def differences(whole):
                         by_seed[seed].append(100 * (ours - base))
                 told.append(over_seeds(by_seed))
             print(f"{corpus:14}{method:33}F1 {told[0]}  ECE {told[1]}  with temperature {told[2]}")
+
+
+def variants(whole):
+    """Each of ablations.jsonl less the method as it is, at width 128, paired by seed."""
+    print("\nQuirks, λ, noises: F1 and ECE in points, and less the same method without")
+    found = defaultdict(list)
+    for record in records("ablations"):
+        recipe = record["recipe"]
+        plain = " without activation" if recipe["head_activation"] == "none" else ""
+        found[recipe["data"], recipe["method"], name(recipe) + plain].append(record)
+    for (corpus, method, label), runs in found.items():
+        told = []
+        for metric, map_ in (
+            ("entity_f1", "identity"), ("ece", "identity"), ("ece", "temperature"),
+        ):  # fmt: skip
+            less = {}
+            for record in runs:
+                plain = whole[corpus, 128, record["recipe"]["seed"]][method]
+                pair = (value(r, metric, map_) for r in (record, plain))
+                ours, theirs = (100 * x for x in pair)
+                less[record["recipe"]["seed"]] = [ours - theirs]
+            told.append(
+                f"{100 * mean(value(r, metric, map_) for r in runs):.2f} {over_seeds(less)}"
+            )
+        print(f"{corpus:14}{label:75}F1 {told[0]}  ECE {told[1]}  with temperature {told[2]}")
+
+
+def depths():
+    print("\nncbi-disease, width 128, by depth: F1, ECE, ECE with temperature in points (seeds)")
+    found = defaultdict(list)
+    for record in records("table1", "depth"):
+        recipe = record["recipe"]
+        if (recipe["data"], recipe["head_width"]) == ("ncbi-disease", 128) and recipe["seed"] < 3:
+            found[recipe["method"], recipe["head_depth"]].append(record)
+    for (method, depth), runs in sorted(found.items()):
+        told = [
+            f"{100 * mean(value(r, metric, map_) for r in runs):.2f}"
+            for metric, map_ in (
+                ("entity_f1", "identity"), ("ece", "identity"), ("ece", "temperature"),
+            )
+        ]  # fmt: skip
+        print(f"{method:33}{depth}  " + "  ".join(told) + f"  ({len(runs)})")
 
 
 def default_recipe(whole):
@@ -115,13 +164,13 @@ def out_of_domain():
     for record in records("table1", "others"):
         recipe = record["recipe"]
         if recipe["data"] == "conll2003" and recipe["head_width"] == 128:
-            found[recipe["method"]].append(record["results"])
+            found[name(recipe)].append(record["results"])
     for method, runs in sorted(found.items()):
         for part in ("test", *runs[0]["identity"].get("shift", ())):
             told = [_mean(runs, "identity", part, m) for m in ("entity_f1", "ece")]
             told += [_mean(runs, map_, part, "ece") for map_ in ("temperature", "auto")]
             told.append(_mean(runs, "identity", part, "auroc"))
-            print(f"{method:33}{part:24}" + "  ".join(f"{x:.3f}" for x in told))
+            print(f"{method:60}{part:24}" + "  ".join(f"{x:.3f}" for x in told))
 
 
 def _mean(runs, map_, part, metric):
@@ -133,5 +182,7 @@ def _mean(runs, map_, part, metric):
 if __name__ == "__main__":
     methods_at_width_128()
     differences(cells())
+    variants(cells())
+    depths()
     default_recipe(cells())
     out_of_domain()

@@ -166,4 +166,6 @@ class TestOnAGpu:
             made.wait()
             results.append({name: value.cpu() for name, value in made.weights().items()})
         for name, eager in results[0].items():
+            if name.endswith("key.bias"):
+                continue  # Softmax does not feel it: its gradient is rounding, which Adam enlarges.
             torch.testing.assert_close(eager, results[1][name], rtol=1e-3, atol=1e-3, msg=name)
