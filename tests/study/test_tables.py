@@ -357,6 +357,34 @@ def test_what_a_map_was_not_fitted_on_decides(make_record):
     assert found["focal", "temperature"] == pytest.approx((8 * 3) ** 0.5)
 
 
+def test_a_map_is_of_the_runs_that_were_measured_with_it(make_record):
+    """One that came later than some of the records counts where it is; a NaN is not left out."""
+    records = [make_record(f1=0.5, ece=0.1, seed=s) for s in range(4)]
+    records += [make_record(method="focal", f1=0.5, ece=0.1, seed=s) for s in range(4)]
+    for record in records:
+        known = record.results["temperature"]
+        if record.recipe.seed > 1:
+            record.results["spline"] = {"valid": known["valid"], "test": dict(known["test"])}
+    study = build_study(records)
+    table = table_of(study, "gum-maps")
+    place = table.full_heads.index("ECE spline")
+    assert [row.entries[place].text for row in table.rows] == ["0.0500 (2)"] * 2
+    assert {row.entries[place].n for row in table.rows} == {2}
+    rows = {row.labels: row.entries for row in table_of(study, "target").rows}
+    assert (rows["focal", "spline"][0].value, rows["focal", "spline"][0].n) == (2, 2)
+    assert rows["focal", "spline"][-1].text == "2.00"
+    assert "On validation it has × 2.00; next is" in table_of(study, "target").note
+    records[-1].results["spline"]["test"]["ece"] = math.nan
+    records[-1].results["spline"]["test"]["apcr"] = math.nan
+    study = build_study(records)
+    assert table_of(study, "gum-maps").rows[1].entries[place].text == "– (2)"
+    assert ("focal", "spline") not in [row.labels for row in table_of(study, "target").rows]
+    for record in records[4:]:
+        record.results.pop("spline", None)
+    table = table_of(build_study(records), "gum-maps")
+    assert [row.entries[place].text for row in table.rows] == ["0.0500 (2)", ""]
+
+
 def test_what_lacks_a_corpus_or_a_second_seed_is_shown_but_not_chosen(make_record):
     ece = {"cross_entropy": 0.1, "focal": 0.025, "mmce": 0.01, "sece": 0.01}
     records = [

@@ -24,8 +24,8 @@ LOSS = 0.005  # Of F1 against the baseline: what a recipe may cost.
 class Candidate:
     """By corpus: APCR as a multiple of the reference's, and F1 minus the baseline's.
 
-    Pairs are runs of one seed and width. Those of one seed are not independent, so each seed's mean
-    counts once.
+    Pairs are runs of one seed and width, of the runs that were measured with the map. Those of one
+    seed are not independent, so each seed's mean counts once.
 
     Those on validation are of sentences that the map was not fitted on. On a corpus where no record
     has such numbers, named in ``fitted_there``, they are of those that it was fitted on. They are
@@ -97,10 +97,11 @@ def _candidate(
     used: list[Run] = []
     fitted_there = []
     for corpus, runs in units.items():
-        ours, base, best, best_there = (
+        base, best, best_there = (
             [run for run in runs if run.method == name]
-            for name in (method, baseline, references.get(corpus), on_validation.get(corpus))
+            for name in (baseline, references.get(corpus), on_validation.get(corpus))
         )
+        ours = [run for run in runs if run.method == method and run.part(map_)]
         ratios, changes = _ratios(ours, best, map_), _changes(ours, base, map_)
         if not (_known(ratios) and _known(changes)):
             continue
@@ -108,7 +109,8 @@ def _candidate(
         used += [*ours, *base, *best, *best_there]
         judged, part = _to_judge_by(ours, map_)
         fitted = part == "valid" and map_ != "identity"
-        if method not in with_enough_seeds(runs) or (fitted and _has_crossed(runs)):
+        others = (run for run in runs if run.method != method)
+        if method not in with_enough_seeds([*ours, *others]) or (fitted and _has_crossed(runs)):
             continue
         ratios = _ratios(judged, best_there, map_, part)
         changes = _changes(judged, base, map_, part)

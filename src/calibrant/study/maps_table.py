@@ -42,7 +42,8 @@ def maps_table(runs: Sequence[Run], shown: Sequence[str], by: Sequence[str]) -> 
         ("method", *asked_heads(by)),
         ("seeds", *names * len(metrics)),
         rows,
-        "Means over seeds on the test split; maps are fitted on validation. Bold: the best map of "
+        "Means over seeds on the test split, in brackets of how many where not all were measured "
+        "with that map; maps are fitted on validation. Bold: the best map of "
         "the row, and what the paired t-test over seeds cannot tell from it (5 %, Holm-corrected).",
         runs[0].unit,
         tuple(Measure(metric, map_).to_dict() for metric in metrics for map_ in maps),
@@ -52,11 +53,18 @@ def maps_table(runs: Sequence[Run], shown: Sequence[str], by: Sequence[str]) -> 
 
 def _entries(cell: Sequence[Run], metric: str, maps: Sequence[str]) -> list[Entry]:
     measures = [Measure(metric, map_) for map_ in maps]
-    columns = [{run.pair: measure.of(run) for run in cell} for measure in measures]
-    marks = best_alike(columns, measures[0].sign)
+    columns = [
+        {run.pair: measure.of(run) for run in cell if run.part(measure.map)} for measure in measures
+    ]
+    known = [column or {(): math.nan} for column in columns]
+    marks = best_alike(known, measures[0].sign)
     entries = []
     for measure, column, bold in zip(measures, columns, marks, strict=True):
+        if not column:
+            entries.append(Entry(""))
+            continue
         found = estimate(list(column.values()))
         text = found._replace(half=math.nan).show(measure.digits)
+        text += f" ({found.n})" if found.n < len(cell) else ""
         entries.append(Entry(text, found.mean, found.half, found.n, bold))
     return entries

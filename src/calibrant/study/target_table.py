@@ -58,7 +58,7 @@ def told_choice(target: Target) -> str:
         f"Chosen on validation alone ({_judged(target)}), one for all corpora: {chosen.method} "
         f"with {chosen.map}. On test it reaches the target (APCR × 3, F1 at most 0.5 points below "
         f"{target.baseline}) on {_reached(chosen, target.corpora)} of {len(target.corpora)}: "
-        f"{there}.{_not_judged(target)}"
+        f"{there}.{_next_best(target)}{_not_judged(target)}"
     )
 
 
@@ -137,6 +137,19 @@ def _note(target: Target) -> str:
         if found is not None
     )
     return said + (f" Each corpus by itself: {told}." if told else "")
+
+
+def _next_best(target: Target) -> str:
+    """What came next, for whoever asks how close it was."""
+    corpora, chosen = target.corpora, target.chosen
+    other = choose([c for c in target.candidates if c is not chosen], corpora)
+    if chosen is None or other is None:
+        return ""
+    scores = [validation_score(candidate, corpora) for candidate in (chosen, other)]
+    return (
+        f" On validation it has × {scores[0]:.2f}; next is {other.method} with {other.map}, "
+        f"× {scores[1]:.2f}."
+    )
 
 
 def _not_judged(target: Target) -> str:
