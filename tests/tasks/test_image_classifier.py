@@ -8,6 +8,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from calibrant.errors import InputError, MissingExtraError  # noqa: E402
+from calibrant.tasks import image_classifier  # noqa: E402
 from calibrant.tasks.image_classifier import (  # noqa: E402
     IMAGE_MODELS,
     Shape,
@@ -36,6 +37,19 @@ def test_every_network_takes_small_images_and_has_a_head(model, shape):
     network = build_classifier(model, shape, 10).eval()
     assert network(torch.zeros(2, *shape, shape.size)).shape == (2, 10)
     assert find_head(network)[0] == "classifier"
+
+
+@pytest.mark.parametrize(
+    ("size", "side"),
+    [(8, 1), (12, 1), (16, 2), (28, 4), (32, 4), (48, 6), (60, 6), (64, 16), (100, 20), (224, 16)],
+)
+def test_patches_part_any_image_evenly(size, side):
+    assert image_classifier._patch(Shape(3, size)) == side
+
+
+def test_an_image_that_no_patch_parts():
+    with pytest.raises(InputError, match=r"67×67 cannot be cut into patches .* set an image size"):
+        image_classifier._patch(Shape(3, 67))
 
 
 @pytest.mark.parametrize("model", ["resnet18", "resnet50"])

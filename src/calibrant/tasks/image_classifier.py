@@ -25,6 +25,7 @@ __all__ = [
     "write_classifier",
 ]
 
+_MOST_PATCHES = 32  # Along a side.
 _SMALL = 64  # Images below this side would be all but gone after the stem that ImageNet needs.
 
 
@@ -79,7 +80,7 @@ def _resnet(name: str) -> Callable[[Shape], tuple[nn.Module, int]]:
 
 
 def _vit(width: int, heads: int) -> Callable[[Shape], tuple[nn.Module, int]]:
-    """timm's vision transformer of twelve layers, with patches of an eighth of a small image."""
+    """timm's vision transformer of twelve layers, with patches of about an eighth of a small one."""
 
     def build(shape: Shape) -> tuple[nn.Module, int]:
         models = _library("timm.models.vision_transformer", "A vision transformer")
@@ -126,9 +127,15 @@ def _library(module: str, purpose: str) -> Any:
 
 
 def _patch(shape: Shape) -> int:
-    patch = max(1, shape.size // 8) if shape.size < _SMALL else 16
-    if shape.size % patch:
-        raise InputError(f"Images of {shape.size}×{shape.size} cannot be cut into patches evenly.")
+    """The side of a patch: what parts the image evenly and is nearest to an eighth of it, or 16."""
+    wanted = shape.size / 8 if shape.size < _SMALL else 16
+    sides = (side for side in range(1, shape.size + 1) if shape.size % side == 0)
+    patch = min(sides, key=lambda side: abs(side - wanted))
+    if not 1 < shape.size // patch <= _MOST_PATCHES:
+        raise InputError(
+            f"Images of {shape.size}×{shape.size} cannot be cut into patches of about {wanted:g} "
+            "pixels a side: set an image size, such as a multiple of 8."
+        )
     return patch
 
 
