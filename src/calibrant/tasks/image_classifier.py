@@ -80,7 +80,7 @@ def _resnet(name: str) -> Callable[[Shape], tuple[nn.Module, int]]:
 
 
 def _vit(width: int, heads: int) -> Callable[[Shape], tuple[nn.Module, int]]:
-    """timm's vision transformer of twelve layers, with patches of about an eighth of a small one."""
+    """timm's vision transformer of twelve layers, with patches that ``_patch`` chooses."""
 
     def build(shape: Shape) -> tuple[nn.Module, int]:
         models = _library("timm.models.vision_transformer", "A vision transformer")
