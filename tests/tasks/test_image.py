@@ -78,6 +78,7 @@ def write_folder(folder: Path, kind: str = "png") -> None:
 
 def test_class_folders(tmp_path: Path) -> None:
     write_folder(tmp_path / "a")
+    (tmp_path / "a" / "ant" / "._00.png").write_bytes(b"what some systems leave beside an image")
     found = load_pictures(str(tmp_path / "a"))
     assert found.labels == ("ant", "bee", "fly")
     together = np.concatenate([found.images[split] for split in ("train", "dev", "test")])

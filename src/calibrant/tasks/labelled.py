@@ -53,7 +53,7 @@ def class_folders(folder: Path, suffixes: Sequence[str]) -> dict[str, list[tuple
             (file, label.name)
             for label in _folders(path)
             for file in sorted(label.iterdir())
-            if file.suffix.lower() in suffixes
+            if file.suffix.lower() in suffixes and file.name[0] != "."
         ]
         for split, path in (splits or {"train": folder}).items()
     }
