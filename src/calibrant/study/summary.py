@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from calibrant.report.numbers import counted
 from calibrant.study.claims import Claim, told_claims
+from calibrant.study.main_head import at_main_depth
 from calibrant.study.runs import Run, cells, main_by_corpus, main_by_model, method_order
 from calibrant.study.settings import told_by_corpus
 from calibrant.study.target_table import Target, told_choice, told_reach
@@ -24,7 +25,7 @@ def summarize(
     """One screen of sentences."""
     said = [_records(runs), _methods(runs)]
     settings = told_settings(runs, by)
-    said += [settings] if settings else []
+    said += [sentence for sentence in (settings, _depth(runs)) if sentence]
     said += told_claims(claims, baseline)
     if target is not None:
         said += [told_choice(target), told_reach(target)]
@@ -61,6 +62,16 @@ def _seeds(runs: Sequence[Run]) -> str:
     numbers = {len(cell) for members in units.values() for cell in cells(members).values()}
     low, high = min(numbers), max(numbers)
     return counted(low, "seed") if low == high else f"{low} to {high} seeds"
+
+
+def _depth(runs: Sequence[Run]) -> str:
+    """Of which depth the tables are, where there are several: "depth 1 (2 on gum)"."""
+    units = {run.unit: [r for r in runs if r.unit == run.unit] for run in runs}
+    if all(len({run.depth for run in members}) == 1 for members in units.values()):
+        return ""
+    main = {unit: {"depth": at_main_depth(members)[0].depth} for unit, members in units.items()}
+    told = told_by_corpus(main).get("depth") or str(next(iter(main.values()))["depth"])
+    return f"But for the table of depths, all are of heads of depth {told}."
 
 
 def _listed(name: str, values: Iterable[int]) -> str:
