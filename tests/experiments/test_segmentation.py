@@ -11,6 +11,7 @@ import torch
 
 from calibrant import InputError, Predictions
 from calibrant.audit import audit
+from calibrant.calibrators import CalibrationWarning
 from calibrant.cli import main
 from calibrant.experiments import sampled_pixels, segmentation
 from calibrant.experiments.evaluation import evaluate
@@ -120,7 +121,7 @@ def test_smaller_images_are_filled_up_with_void(folder):
     assert data.fingerprint == task_of("segmentation").prepare(recipe(folder)).fingerprint
 
 
-def test_of_many_pixels_a_sample_is_kept(folder, monkeypatch):
+def test_of_many_pixels_a_sample_is_kept(run, folder, monkeypatch):
     data = segmentation.PreparedScenes(task_of("segmentation").prepare(recipe(folder)).task, False)
     model = task_of("segmentation").build_model(recipe(folder), data)
     whole = data.predict(model, data.parts["test"])
@@ -133,6 +134,8 @@ def test_of_many_pixels_a_sample_is_kept(folder, monkeypatch):
     )
     same = data.predict(model, data.parts["test"])
     np.testing.assert_array_equal(part.scores, same.scores)
+    with pytest.warns(CalibrationWarning, match=r"seeded sample: \d+ of 1,\d+ labelled pixels"):
+        evaluate(run[1], device="cpu")
 
 
 def test_each_image_is_read_once_and_each_part_predicted_in_turn(run, monkeypatch):

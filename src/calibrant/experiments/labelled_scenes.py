@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Collection, Sequence
 
 import numpy as np
 
+from calibrant.calibrators import CalibrationWarning
 from calibrant.corruptions import IMAGE
 from calibrant.errors import InputError
 from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.run_folder import RunFolder
-from calibrant.experiments.sampled_pixels import sampled_pixels
+from calibrant.experiments.sampled_pixels import sampled_pixels, told_sample
 from calibrant.predictions import Predictions
 from calibrant.tasks.catalogue import find_folder
 from calibrant.tasks.corrupted_scenes import CorruptedScenes
@@ -50,8 +52,11 @@ class LabelledScenes:
         self.task = SegmentationTask(scenes, moments=moments)
 
     def predict(self, corruption: tuple[str, int] | None, seed: int) -> Predictions:
-        """One row per pixel that has a class; of very many, a seeded sample."""
+        """One row per pixel that has a class; of very many, a seeded sample, and a warning."""
         part = self.task.load("test")
         if corruption is not None:
             part = Pixels(CorruptedScenes(part.scenes, corruption, seed, self.device))
-        return Predictions.concatenate(sampled_pixels(self.model, part, self.task).parts)
+        sample = sampled_pixels(self.model, part, self.task)
+        if not sample.whole:
+            warnings.warn(told_sample(sample), CalibrationWarning, stacklevel=2)
+        return Predictions.concatenate(sample.parts)

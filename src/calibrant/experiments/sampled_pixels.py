@@ -16,7 +16,7 @@ from calibrant.predictions import Predictions
 from calibrant.tasks.segmentation import Pixels, SegmentationTask
 from calibrant.training.pixel_logits import pixel_logits
 
-__all__ = ["sampled_pixels"]
+__all__ = ["sampled_pixels", "told_sample"]
 
 _SEED = 0
 _SCORES = 50_000_000  # Kept of a split: 200 MB. Of more, a sample of pixels is measured.
@@ -39,3 +39,9 @@ def sampled_pixels(model: nn.Module, part: Pixels, task: SegmentationTask) -> Sa
             f"{task.name}: no pixel of {len(part):,} masks to measure on has a class, all are void."
         )
     return sample
+
+
+def told_sample(sample: Sample[Predictions]) -> str:
+    """What is to be said of numbers that come from a sample."""
+    said = f"{sample.held:,} of {sample.seen:,} labelled pixels"
+    return f"Measured on a seeded sample: {said} of a split."

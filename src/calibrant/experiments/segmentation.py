@@ -17,7 +17,7 @@ from calibrant.corruptions import IMAGE, known_corruption
 from calibrant.errors import InputError
 from calibrant.experiments.preparation import build_method
 from calibrant.experiments.recipe import Recipe
-from calibrant.experiments.sampled_pixels import sampled_pixels
+from calibrant.experiments.sampled_pixels import sampled_pixels, told_sample
 from calibrant.methods import InputMixup
 from calibrant.metrics.scene import Scene
 from calibrant.predictions import IGNORED, Predictions
@@ -41,7 +41,7 @@ class PreparedScenes:
 
     task: SegmentationTask
     held: bool  # whether a part of the training split is held out
-    sampled: dict[str, str] = field(default_factory=dict)
+    sampled: dict[str, None] = field(default_factory=dict)  # What was said of samples, once each
 
     @property
     def name(self) -> str:
@@ -56,7 +56,7 @@ class PreparedScenes:
     @property
     def notes(self) -> tuple[str, ...]:
         """What was done to the data, and of which splits only a sample of pixels was measured."""
-        return (*self.task.notes, *self.sampled.values())
+        return (*self.task.notes, *self.sampled)
 
     @property
     def parts(self) -> dict[str, Pixels]:
@@ -88,8 +88,7 @@ class PreparedScenes:
         """
         sample = sampled_pixels(model, part, self.task)
         if not sample.whole:
-            said = f"{sample.held:,} of {sample.seen:,} labelled pixels"
-            self.sampled[said] = f"Measured on a seeded sample: {said} of a split."
+            self.sampled[told_sample(sample)] = None
         return Predictions.concatenate(sample.parts)
 
     def outside(self, model: nn.Module) -> None:
