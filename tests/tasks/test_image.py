@@ -225,6 +225,11 @@ def test_what_an_npz_may_hold_besides(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found.images["test"], np.repeat(IMAGES[..., :1], 3, -1))
 
 
+def test_no_images_out_of_domain_are_none(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", **splits(ood_images=IMAGES[:0], ood_labels=LABELS[:0]))
+    assert set(load_pictures(str(tmp_path / "a.npz")).images) == {"train", "dev", "test"}
+
+
 def test_arrays_are_brought_to_a_size(tmp_path: Path) -> None:
     pytest.importorskip("PIL")
     np.savez(tmp_path / "a.npz", **splits())

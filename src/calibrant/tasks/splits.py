@@ -67,9 +67,10 @@ def complete(
 ) -> tuple[dict[str, Sequence[T]], tuple[str, ...]]:
     """The splits with a validation split carved from training where there is none, and a note.
 
-    With ``test``, a missing test split is carved as well; else it is an error.
+    With ``test``, a missing test split is carved as well; else it is an error, as an empty one is.
+    Out-of-domain data that is empty is none.
     """
-    parts, notes = dict(parts), []
+    parts, notes = {s: part for s, part in parts.items() if part or s != "ood"}, []
     wanted = {"test": "test", "dev": "validation"} if test else {"dev": "validation"}
     missing = next((s for s in ("train", "test") if s not in parts and s not in wanted), None)
     if missing is not None:
