@@ -5,7 +5,7 @@
 All methods at width 128; the paper's methods less the baseline, each seed's mean over the widths,
 ± half of a 95 % t-interval over seeds; quirks, λ and noises less the same method without; the depth
 of the head; the default recipe against the best of the paper's rows; the shifted test sets of
-CoNLL-2003.
+CoNLL-2003; networks on corrupted images; masks; texts.
 """
 
 import json
@@ -179,6 +179,55 @@ def _mean(runs, map_, part, metric):
     return mean(p[metric] for p in parts) if parts else math.nan
 
 
+def architectures():
+    print(
+        "\nCIFAR-10, accuracy; ECE as trained, with temperature: clean, mean of strengths 1, 3, 5"
+    )
+    for record in records("cifar10-architectures"):
+        plain, scaled = (record["results"][map_] for map_ in ("identity", "temperature"))
+        told = [(plain["test"]["accuracy"], plain["test"]["ece"], scaled["test"]["ece"])]
+        for strength in "135":
+            parts = [part for part in plain["shift"] if part.endswith(f"-{strength}")]
+            columns = ((plain, "accuracy"), (plain, "ece"), (scaled, "ece"))
+            told.append([mean(of["shift"][p][m] for p in parts) for of, m in columns])
+        shown = "; ".join(" ".join(f"{100 * x:.1f}" for x in three) for three in told)
+        print(f"{record['recipe']['model']:12}seed {record['recipe']['seed']}  {shown}")
+
+
+def masks():
+    print("\nMasks: accuracy, mean IoU; ECE of all, inside, borders, out of domain (temperature)")
+    for method, runs in by_method("segmentation"):
+        parts = ("test", "ece"), ("test", "inside_ece"), ("test", "border_ece"), ("ood", "ece")
+        told = [f"{mean(value(r, m) for r in runs):.3f}" for m in ("accuracy", "mean_iou")]
+        for part, metric in parts:
+            both = [
+                100 * mean(r["results"][map_][part][metric] for r in runs)
+                for map_ in ("identity", "temperature")
+            ]
+            told.append("{:.1f} ({:.1f})".format(*both))
+        print(f"{method:50}" + "  ".join(told))
+
+
+def texts():
+    print("\nTexts: accuracy; ECE, AUROC in against out of scope: as trained, temperature, chosen")
+    for data in ("clinc", "newsgroups"):
+        for method, runs in by_method(data):
+            told = [f"{mean(value(r, 'accuracy') for r in runs):.3f};"]
+            maps = ("identity", "temperature", "auto")
+            told += [f"{100 * mean(value(r, 'ece', map_) for r in runs):.1f}" for map_ in maps]
+            if data == "clinc":
+                outside = [[r["results"][map_]["outside"]["auroc"] for r in runs] for map_ in maps]
+                told += [f"{mean(values):.3f}" for values in outside]
+            print(f"{data:12}{method:40}" + "  ".join(told))
+
+
+def by_method(file):
+    found = defaultdict(list)
+    for record in records(file):
+        found[name(record["recipe"])].append(record)
+    return found.items()
+
+
 if __name__ == "__main__":
     methods_at_width_128()
     differences(cells())
@@ -186,3 +235,6 @@ if __name__ == "__main__":
     depths()
     default_recipe(cells())
     out_of_domain()
+    architectures()
+    masks()
+    texts()
