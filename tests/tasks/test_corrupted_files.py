@@ -3,12 +3,13 @@
 import gzip
 import io
 import json
+import sys
 
 import numpy as np
 import pytest
 
 from calibrant.corruptions import corrupt_text
-from calibrant.errors import InputError
+from calibrant.errors import InputError, MissingExtraError
 from calibrant.tasks.conll import read_conll
 from calibrant.tasks.corrupted import corrupt_sentences
 from calibrant.tasks.corrupted_files import corrupt_file
@@ -272,6 +273,12 @@ def test_images_of_a_folder_are_numbered_within_their_split(tmp_path):
     corrupt_pictures(tmp_path / "in", tmp_path / "out", "shot-noise", 2)
     old, new = (load_pictures(str(tmp_path / name)).images["test"] for name in ("in", "out"))
     np.testing.assert_array_equal(new, corrupt_bytes(old, "shot-noise", 2))
+
+
+def test_without_torch_the_work_is_named(arrays, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(MissingExtraError, match="Corrupting images needs torch"):
+        corrupt_pictures(arrays, tmp_path / "new.npz", "jpeg", 1)
 
 
 @pytest.mark.parametrize("seed", [-1, 1 << 32])

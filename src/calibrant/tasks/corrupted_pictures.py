@@ -52,6 +52,7 @@ def corrupt_pictures(
     if kind not in IMAGE:
         raise unknown_name("image corruption", kind, IMAGE)
     check_strength(strength)
+    require("torch", "torch", "Corrupting images")
     usable_device(device)
     from calibrant.corruptions.image import corrupt_bytes
 
