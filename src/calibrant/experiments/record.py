@@ -184,9 +184,9 @@ def _record(text: str, where: str) -> Record:
     except KeyError as error:
         raise InputError(f"{where} is not a record: it has no {error}.") from None
     except json.JSONDecodeError as error:
-        raise InputError(
-            f"{where} is not a record: {error}. What was cut short, 'calibrant bench' makes again."
-        ) from None
+        alone = where.endswith(".json")  # And no line of many.
+        hint = " What was cut short, 'calibrant bench' makes again." if alone else ""
+        raise InputError(f"{where} is not a record: {error}.{hint}") from None
     except (ValueError, TypeError, AttributeError) as error:
         told = str(error).rstrip(".")
         raise InputError(f"{where} is not a record: {told}.") from None
