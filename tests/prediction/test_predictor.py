@@ -3,9 +3,9 @@
 import numpy as np
 
 from calibrant import Predictions
-from calibrant.calibrators import TopLabelIsotonic
+from calibrant.calibrators import Beta, TopLabelIsotonic, Vector
 from calibrant.comparison.cross_validation import make_folds
-from calibrant.metrics import entity_confidences
+from calibrant.metrics import assign_blocks
 from calibrant.prediction.predictor import Predictor
 from calibrant.prediction.risk_control import guaranteed_threshold
 
@@ -28,16 +28,26 @@ def predictor(valid):
 
 def test_each_sentence_is_judged_by_a_map_that_was_fitted_without_it():
     valid = one_word_sentences(300, right=0.8, seed=0)
-    folds = make_folds(valid, 5, seed=0).fold
-    parts = [
-        TopLabelIsotonic().fit(valid[folds != k]).transform(valid[folds == k]) for k in range(5)
-    ]
-    found = entity_confidences(Predictions.concatenate(parts))
+    block = assign_blocks(valid)  # One entity a sentence.
+    entities = Predictions.from_probabilities(
+        np.asarray(valid.scores)[:, 1], valid.labels, groups={"sentence": block}
+    )
+    folds = make_folds(entities, 5, seed=0).fold
+    parts = [Beta().fit(entities[folds != k]).transform(entities[folds == k]) for k in range(5)]
+    found = Predictions.concatenate(parts)
     for target in (0.15, 0.25, 0.3):
-        expected = guaranteed_threshold(found.confidence, found.correct, target, 0.9)
+        expected = guaranteed_threshold(found.scores[:, 1], found.labels == 1, target, 0.9)
         assert predictor(valid).threshold(target) == expected
-    by_heart = entity_confidences(predictor(valid).calibrator.transform(valid))
-    assert not np.array_equal(np.sort(by_heart.confidence), np.sort(found.confidence))
+    by_heart = predictor(valid).entity_map().transform(valid)
+    assert not np.array_equal(np.sort(by_heart.confidence), np.sort(found.scores[:, 1]))
+
+
+def test_words_that_a_map_may_tag_anew_are_mapped_first():
+    """Vector scaling changes predictions: entities are those of the calibrated words."""
+    valid = one_word_sentences(300, right=0.2, seed=1)
+    made = Predictor(None, None, LABELS, Vector().fit(valid), valid, 512)
+    assert len(made.entity_map().transform(made._valid_as_new())) < len(valid)
+    assert len(predictor(valid).entity_map().transform(valid)) == len(valid)
 
 
 def test_a_risk_that_nothing_meets_is_hardly_ever_promised():

@@ -45,9 +45,10 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument(
         "--reduction",
-        choices=("product", "min", "mean"),
-        default="product",
-        help="confidence of an entity from that of its words (product)",
+        choices=("auto", "product", "min", "mean"),
+        default="auto",
+        help="one number from the confidences of an entity's words, from which that of the entity "
+        "is learned on the validation split (auto: the one that does best there)",
     )
     parser.add_argument(
         "--min-confidence", type=float, default=0.0, help="abstain from entities below this (0)"

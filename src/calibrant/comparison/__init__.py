@@ -9,13 +9,14 @@ import numpy as np
 from calibrant.calibrators import CALIBRATORS, calibrator_class
 from calibrant.comparison.candidates import Candidate, evaluate, fit_candidate
 from calibrant.comparison.cross_validation import Folds, make_folds
+from calibrant.comparison.entity_map import EntityMap
 from calibrant.comparison.recommendation import Differences, choose
 from calibrant.comparison.record import Comparison, Row, Settings
 from calibrant.errors import CalibrantError, InputError
 from calibrant.metrics.bootstrap import check_bootstrap
 from calibrant.predictions import Predictions
 
-__all__ = ["Comparison", "Row", "Settings", "compare"]
+__all__ = ["Comparison", "EntityMap", "Row", "Settings", "compare"]
 
 _BASELINE = "identity"
 

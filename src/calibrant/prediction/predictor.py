@@ -12,9 +12,10 @@ import numpy as np
 
 from calibrant.calibrators import Calibrator
 from calibrant.comparison.cross_validation import make_folds, out_of_fold
+from calibrant.comparison.entity_map import AUTO, EntityMap
 from calibrant.errors import InputError
 from calibrant.metrics.confidences import top_label
-from calibrant.metrics.entities import Reduction, entity_confidences, span_confidence
+from calibrant.metrics.entities import span_confidence
 from calibrant.metrics.spans import Spans, find_spans, sentence_starts
 from calibrant.metrics.tags import TagSet
 from calibrant.prediction.risk_control import Guarantee, guaranteed_threshold
@@ -43,7 +44,10 @@ class Token:
 
 @dataclass(frozen=True)
 class Entity:
-    """``text[start:end]`` is a ``type`` with this confidence, that of its tokens combined."""
+    """``text[start:end]`` is a ``type`` with this confidence: such entities are right so often.
+
+    That of a token is of its tag alone; see :class:`~calibrant.comparison.EntityMap`.
+    """
 
     type: str
     start: int
@@ -92,12 +96,13 @@ class Predictor:
         min_confidence: float = 0.0,
         target_risk: float | None = None,
         level: float = 0.9,
-        reduction: Reduction = "product",
+        reduction: str = AUTO,
     ) -> list[Prediction]:
         """The entities of each text.
 
-        ``reduction`` makes the confidence of an entity from those of its words. With
-        ``target_risk`` entities are accepted from :meth:`threshold` on, at that ``level``.
+        ``reduction`` ("auto", "product", "min" or "mean") makes one number of the confidences of
+        an entity's words, from which its own is learned: :meth:`entity_map`. With ``target_risk``
+        entities are accepted from :meth:`threshold` on, at that ``level``.
         """
         texts = [texts] if isinstance(texts, str) else texts
         return list(
@@ -117,7 +122,7 @@ class Predictor:
         min_confidence: float = 0.0,
         target_risk: float | None = None,
         level: float = 0.9,
-        reduction: Reduction = "product",
+        reduction: str = AUTO,
     ) -> Iterator[Prediction]:
         """As :meth:`predict`, a few hundred texts at a time."""
         if not 0 <= min_confidence <= 1:
@@ -130,61 +135,75 @@ class Predictor:
             yield from self._batch(batch, least, reduction)
 
     @functools.lru_cache(maxsize=32)  # noqa: B019  # A predictor lives as long as its process.
-    def threshold(
-        self, target_risk: float, level: float = 0.9, reduction: Reduction = "product"
-    ) -> Guarantee:
+    def threshold(self, target_risk: float, level: float = 0.9, reduction: str = AUTO) -> Guarantee:
         """The loosest confidence from which on at most ``target_risk`` of the entities are wrong.
 
         It holds with probability ``level``, for texts like those of the validation split: see
         :mod:`calibrant.prediction.risk_control`.
         """
-        found = entity_confidences(self._valid_as_new(), reduction=reduction)
+        found = self.entity_map(reduction).held_out(self._valid_as_new())
         return guaranteed_threshold(found.confidence, found.correct, target_risk, level)
 
-    def _valid_as_new(self) -> Predictions:
-        """Validation, each sentence calibrated by a map that was fitted without it.
+    @functools.lru_cache(maxsize=4)  # noqa: B019
+    def entity_map(self, reduction: str = AUTO) -> EntityMap:
+        """From the confidences of words to that of their entity, learned on validation."""
+        return EntityMap(reduction).fit(self._valid_as_new())
 
-        A flexible map makes what it was fitted on look better than what is to come.
+    @property
+    def _keeps_entities(self) -> bool:
+        """Whether the map of words leaves every tag as it is."""
+        return self.calibrator.keeps_argmax and getattr(self.calibrator, "keep_prediction", True)
+
+    @functools.lru_cache(maxsize=1)  # noqa: B019
+    def _valid_as_new(self) -> Predictions:
+        """Validation as entities are made of it: as the model has it, or of calibrated words.
+
+        Where the map of words changes predictions, it changes entities too: then each sentence is
+        calibrated by a map that was fitted without it. A flexible map makes what it was fitted on
+        look better than what is to come.
         """
+        if self._keeps_entities:
+            return self.valid
         try:
             folds = make_folds(self.valid, _FOLDS, seed=0)
         except InputError:  # One sentence alone.
             return self.calibrator.transform(self.valid)
         return out_of_fold(self.calibrator, self.valid, folds)
 
-    def _batch(self, texts: list[str], least: float, reduction: Reduction) -> Iterator[Prediction]:
+    def _batch(self, texts: list[str], least: float, reduction: str) -> Iterator[Prediction]:
         words = [split_words(text) for text in texts]
         filled = [number for number, found in enumerate(words) if found]
         entities: list[list[Entity]] = [[] for _ in texts]
         if filled:
-            predictions = self._words([words[number] for number in filled])
-            for sentence, entity in self._entities(predictions, texts, words, filled, reduction):
+            made = self._words([words[number] for number in filled])
+            for sentence, entity in self._entities(made, texts, words, filled, reduction):
                 entities[sentence].append(entity)
         for text, found in zip(texts, entities, strict=True):
             accepted = tuple(e for e in found if e.confidence >= least)
             yield Prediction(text, accepted, tuple(e for e in found if e.confidence < least))
 
     def _words(self, words: list[list[Word]]) -> Predictions:
-        """Calibrated predictions, one row per word; the true tags are unknown and set to O."""
+        """Raw predictions, one row per word; the true tags are unknown and set to O."""
         sentences = [Sentence(tuple(w.text for w in found), ("O",) * len(found)) for found in words]
         pieces = encode(sentences, self.labels, self.tokenizer, self.max_length)
         padding = int(self.tokenizer.pad_token_id)
-        return self.calibrator.transform(
-            predict_words(self.model, pieces, self.labels, padding=padding)
-        )
+        return predict_words(self.model, pieces, self.labels, padding=padding)
 
     def _entities(
         self,
-        predictions: Predictions,
+        raw: Predictions,
         texts: list[str],
         words: list[list[Word]],
         filled: list[int],
-        reduction: Reduction,
+        reduction: str,
     ) -> Iterator[tuple[int, Entity]]:
+        predictions = self.calibrator.transform(raw)
         confidence, predicted, _ = top_label(predictions)
         tags = TagSet.of(self.labels)
         spans = find_spans(predicted, tags, sentence_starts(predictions))
-        values = span_confidence(spans, confidence, reduction)
+        together = self.entity_map(reduction)
+        source = top_label(raw)[0] if self._keeps_entities else confidence
+        values = together.apply(span_confidence(spans, source, together.reduction_))
         for start, end, kind, value in _rows(spans, values):
             number = filled[int(predictions.groups["sentence"][start])]
             tokens = tuple(

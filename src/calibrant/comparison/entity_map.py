@@ -1,0 +1,138 @@
+"""The confidence of a whole entity: from those of its words, as validation says it should be."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from calibrant.calibrators import Beta, CalibrationWarning, Calibrator, Identity
+from calibrant.comparison.cross_validation import make_folds, out_of_fold
+from calibrant.errors import NotFittedError, unknown_name
+from calibrant.metrics import Confidences, assign_blocks, entity_confidences, nll
+from calibrant.metrics.bin_confidences import bin_confidences
+from calibrant.metrics.entities import Reduction
+from calibrant.predictions import Predictions
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+__all__ = ["AUTO", "REDUCTIONS", "EntityMap"]
+
+AUTO = "auto"
+REDUCTIONS: tuple[Reduction, ...] = ("product", "min", "mean")
+_FOLDS = 5
+
+
+class EntityMap:
+    """P(the entity is right) = beta(r(c_1 … c_n)) of the confidences c of its words.
+
+    A map of words makes words honest, not entities: tags of one entity hang together, so that the
+    product of their confidences is far too small for long ones, and their mean too large. Here r is
+    the product, the least or the mean, with ``reduction="auto"`` the one that cross-validation on
+    the validation entities prefers (NLL; whole sentences are held out together), and ``beta`` is
+    :class:`~calibrant.calibrators.Beta`, which never decreases: the order of entities is that of r.
+
+    ``fit`` and ``transform`` take the predictions of words as the model makes them, in front of any
+    map of words. Where no sentence, or one alone, has an entity there is nothing to learn from: the
+    map is identity, of the product.
+
+    >>> random = np.random.default_rng(0)
+    >>> sure = random.uniform(0.5, 1, 800)  # Two words an entity, right or wrong together.
+    >>> right, words = random.random(800) < sure, np.repeat(sure, 2)
+    >>> scores = np.stack([0 * words, words * ([1, 0] * 800), words * ([0, 1] * 800)], axis=1)
+    >>> scores[:, 0] = 1 - scores.sum(axis=1)
+    >>> labels = np.where(np.repeat(right, 2), [1, 2] * 800, 0)
+    >>> sentence, names = np.arange(1600) // 2, ["O", "B-X", "I-X"]
+    >>> p = Predictions.from_probabilities(
+    ...     scores, labels, label_names=names, groups={"sentence": sentence}
+    ... )
+    >>> fitted = EntityMap("product").fit(p)  # p² is what it is given, and p is right.
+    >>> fitted.apply(np.array([0.64, 0.81])).round(1)
+    array([0.8, 0.9])
+    """
+
+    reduction_: Reduction
+    calibrator_: Calibrator
+
+    def __init__(self, reduction: str = AUTO) -> None:
+        if reduction not in (AUTO, *REDUCTIONS):
+            raise unknown_name("reduction", str(reduction), (AUTO, *REDUCTIONS))
+        self.reduction = reduction
+
+    def fit(self, valid: Predictions) -> Self:
+        """Learn from the entities that are predicted on the validation split."""
+        wanted = [r for r in REDUCTIONS if self.reduction in (AUTO, r)]
+        found = {r: _by_sentence(valid, r) for r in wanted}
+        if _sentences_with_any(found[wanted[0]]) < 2:
+            self.reduction_, self.calibrator_ = wanted[0], Identity()
+            self.calibrator_.fit(_NOTHING_LEARNED)
+            return self
+        errors = {r: _nll(_held_out(entities)) for r, entities in found.items()}
+        self.reduction_ = min(errors, key=errors.__getitem__)
+        with warnings.catch_warnings():  # That it is no better than identity is no news here.
+            warnings.simplefilter("ignore", CalibrationWarning)
+            self.calibrator_ = Beta().fit(_as_predictions(found[self.reduction_]))
+        return self
+
+    def apply(self, confidence: np.ndarray) -> np.ndarray:
+        """Map confidences that are already reduced, one for each entity."""
+        if not hasattr(self, "calibrator_"):
+            raise NotFittedError("EntityMap is not fitted: call fit(valid) first.")
+        values = np.asarray(confidence, np.float64)
+        unknown = Confidences(values, np.zeros(len(values), bool))
+        return _right(self.calibrator_.transform(_as_predictions(unknown)))
+
+    def transform(self, predictions: Predictions) -> Confidences:
+        """Honest confidence, and correctness, of every entity that is predicted.
+
+        >>> p = Predictions.from_probabilities([[0.1, 0.9]], [1], label_names=["O", "B-X"])
+        >>> EntityMap().fit(p).transform(p).confidence
+        array([0.9])
+        """
+        if not hasattr(self, "calibrator_"):
+            raise NotFittedError("EntityMap is not fitted: call fit(valid) first.")
+        found = entity_confidences(predictions, reduction=self.reduction_)
+        return Confidences(self.apply(found.confidence), found.correct)
+
+    def held_out(self, valid: Predictions) -> Confidences:
+        """Those of the split it was fitted on, each by a map fitted on other sentences."""
+        found = _by_sentence(valid, self.reduction_)
+        return self.transform(valid) if _sentences_with_any(found) < 2 else _held_out(found)
+
+
+# Identity wants to know that there are two classes: wrong and right.
+_NOTHING_LEARNED = Predictions.from_probabilities([0.5, 0.5], [0, 1])
+
+
+def _by_sentence(valid: Predictions, reduction: Reduction) -> Confidences:
+    return entity_confidences(valid, reduction=reduction, block=assign_blocks(valid))
+
+
+def _sentences_with_any(entities: Confidences) -> int:
+    assert entities.block is not None
+    return len(np.unique(entities.block))
+
+
+def _held_out(entities: Confidences) -> Confidences:
+    binary = _as_predictions(entities)
+    mapped = out_of_fold(Beta(), binary, make_folds(binary, _FOLDS, seed=0))
+    return Confidences(_right(mapped), np.asarray(mapped.labels) == 1)
+
+
+def _as_predictions(entities: Confidences) -> Predictions:
+    """Two classes, wrong and right, and the confidence as the probability of right."""
+    groups = None if entities.block is None else {"sentence": entities.block}
+    confidence = np.clip(entities.confidence, 0.0, 1.0)
+    return Predictions.from_probabilities(
+        confidence, entities.correct.astype(np.int64), groups=groups
+    )
+
+
+def _right(mapped: Predictions) -> np.ndarray:
+    return np.asarray(mapped.probabilities(), np.float64)[:, 1]
+
+
+def _nll(entities: Confidences) -> float:
+    return float(nll(bin_confidences(entities)))

@@ -1,0 +1,130 @@
+"""The confidence of a whole entity: learned on validation, whatever its words say."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from calibrant import Predictions
+from calibrant.calibrators import Beta, TopLabelIsotonic
+from calibrant.comparison import EntityMap
+from calibrant.errors import InputError, NotFittedError
+from calibrant.metrics import ece, entity_ece
+from calibrant.metrics.bin_confidences import bin_confidences
+
+LABELS = ["O", "B-X", "I-X"]
+REDUCE = {"product": np.prod, "min": np.min, "mean": np.mean}
+
+
+def sentences(random, n, chance):
+    """One entity of one to four words a sentence, right as a whole with probability chance(c)."""
+    scores, labels, sentence = [], [], []
+    for number in range(n):
+        words = random.uniform(0.4, 1, random.integers(1, 5))
+        right = random.random() < chance(words)
+        for place, confidence in enumerate(words):
+            rest, tag = (1 - confidence) / 2, 1 if place == 0 else 2
+            scores.append([confidence if k == tag else rest for k in range(3)])
+            labels.append(tag if right else 0)
+            sentence.append(number)
+    return Predictions.from_probabilities(
+        scores, labels, label_names=LABELS, groups={"sentence": sentence}
+    )
+
+
+def plain(predictions, reduction):
+    """One (confidence, right?, sentence) per sentence of :func:`sentences`, by hand."""
+    top, number = np.asarray(predictions.scores).max(axis=1), predictions.groups["sentence"]
+    for one in np.unique(number):
+        rows = number == one
+        yield REDUCE[reduction](top[rows]), bool((predictions.labels[rows] > 0).all()), one
+
+
+def beta_of(confidence, right):
+    return Beta().fit(Predictions.from_probabilities(confidence, np.asarray(right, int)))
+
+
+@pytest.mark.parametrize("reduction", REDUCE)
+def test_it_is_a_beta_map_of_the_reduced_confidences(reduction):
+    random = np.random.default_rng(0)
+    valid, test = (sentences(random, 200, np.mean) for _ in range(2))
+    confidence, right, _ = zip(*plain(valid, reduction), strict=True)
+    fitted = beta_of(confidence, right)
+    new, truth, _ = zip(*plain(test, reduction), strict=True)
+    expected = fitted.transform(Predictions.from_probabilities(new, np.zeros(len(new), int)))
+    made = EntityMap(reduction).fit(valid).transform(test)
+    np.testing.assert_allclose(made.confidence, expected.scores[:, 1], rtol=1e-9)
+    np.testing.assert_array_equal(made.correct, truth)
+
+
+def test_what_is_held_out_was_mapped_by_others():
+    """A map that has seen an entity agrees with it more than one that has not."""
+    valid = sentences(np.random.default_rng(1), 150, np.mean)
+    fitted = EntityMap("mean").fit(valid)
+    held, seen = (
+        np.log(np.where(found.correct, found.confidence, 1 - found.confidence)).mean()
+        for found in (fitted.held_out(valid), fitted.transform(valid))
+    )
+    assert held < seen
+
+
+@pytest.mark.parametrize(
+    ("truth", "chosen"), [(np.mean, "mean"), (np.min, "min"), (np.prod, "product")]
+)
+def test_validation_chooses_what_entities_follow(truth, chosen):
+    valid = sentences(np.random.default_rng(2), 3000, truth)
+    assert EntityMap().fit(valid).reduction_ == chosen
+
+
+def test_entities_become_honest_where_a_map_of_words_does_not_make_them():
+    random = np.random.default_rng(3)
+    valid, test = (sentences(random, 2000, np.mean) for _ in range(2))
+    words = TopLabelIsotonic().fit(valid).transform(test)
+    assert entity_ece(words) > 0.15
+    assert ece(bin_confidences(EntityMap().fit(valid).transform(test))) < 0.04
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10**6), st.sampled_from(sorted(REDUCE)))
+def test_the_order_of_entities_is_kept(seed, reduction):
+    valid = sentences(np.random.default_rng(seed), 30, np.mean)
+    values = np.linspace(0, 1, 50)
+    mapped = EntityMap(reduction).fit(valid).apply(values)
+    assert ((mapped >= 0) & (mapped <= 1)).all()
+    assert (np.diff(mapped) >= -1e-12).all()
+
+
+def test_with_nothing_to_learn_from_it_is_the_product():
+    one = Predictions.from_probabilities(
+        [[0.1, 0.9, 0.0], [0.2, 0.0, 0.8]], [1, 2], label_names=LABELS, groups={"sentence": [0, 0]}
+    )
+    none = Predictions.from_probabilities([[0.9, 0.1, 0.0]] * 3, [0, 0, 1], label_names=LABELS)
+    for valid in (one, none):
+        fitted = EntityMap().fit(valid)
+        assert fitted.transform(one).confidence == pytest.approx([0.72])
+        assert fitted.held_out(one).confidence == pytest.approx([0.72])
+        assert len(fitted.transform(none)) == 0
+
+
+@pytest.mark.parametrize("right", [0.0, 1.0])
+def test_all_right_or_all_wrong_is_finite(right):
+    valid = sentences(np.random.default_rng(4), 50, lambda _: right)
+    mapped = EntityMap().fit(valid).transform(valid).confidence
+    assert np.isfinite(mapped).all()
+    assert abs(mapped - right).max() < 0.1
+
+
+def test_confidences_of_exactly_0_and_1_stay_finite():
+    scores = [[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.5, 0.5, 0.0], [0.0, 1.0, 0.0]] * 20
+    labels = [1, 0, 1, 0] * 20
+    p = Predictions.from_probabilities(scores, labels, label_names=LABELS)
+    assert np.isfinite(EntityMap().fit(p).apply(np.array([0.0, 0.5, 1.0]))).all()
+
+
+def test_wrong_use_is_told():
+    with pytest.raises(InputError, match="reduction"):
+        EntityMap("sum")
+    with pytest.raises(NotFittedError, match="fit"):
+        EntityMap().apply(np.array([0.5]))
+    with pytest.raises(InputError):  # Classes that are no tags.
+        EntityMap().fit(Predictions.from_probabilities([[0.9, 0.1]], [0]))
