@@ -9,10 +9,13 @@ import pytest
 
 from calibrant import Predictions
 from calibrant.calibrators import TopLabelIsotonic
+from calibrant.comparison import EntityMap
 from calibrant.comparison.cross_validation import make_folds
 from calibrant.experiments.measure import measure_run, measure_tags
 from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.record import Record, read_record
+from calibrant.metrics import ece
+from calibrant.metrics.bin_confidences import bin_confidences
 
 NAMES = ["O", "B-PER", "I-PER"]
 
@@ -76,3 +79,16 @@ def test_two_sentences_are_enough(first):
 def test_one_sentence_cannot_be_cross_validated():
     results = measure_run(words(1, 0), words(20, 1))
     assert "cross_validated" not in results["temperature"]
+
+
+def test_the_map_in_use_tells_of_whole_entities_what_predict_will_say():
+    valid, test = words(200, 0), words(200, 1)
+    results = measure_run(valid, test, calibrator="temperature")
+    assert "entities" not in results["identity"]
+    made = results["temperature"]["entities"]
+    fitted = EntityMap().fit(valid)
+    found = fitted.transform(test)
+    assert made["reduction"] == fitted.reduction_
+    assert made["examples"] == len(found)
+    assert made["accuracy"] == pytest.approx(found.correct.mean())
+    assert made["ece"] == pytest.approx(ece(bin_confidences(found)))

@@ -28,6 +28,12 @@ def show(record: Record, folder: Path) -> str:
     if "calibrator" in record.training:
         said.append(f"Predictions are made with: {record.training['calibrator']}")
     said.append(f"Temperature {record.results['temperature']['temperature']:.4f}")
+    entities = record.results[record.training.get("calibrator", "identity")].get("entities")
+    if entities:
+        said.append(
+            f"Confidence of whole entities, from the {entities['reduction']} of their words: "
+            f"ECE {entities['ece']:.4f}"
+        )
     if "outside" in record.results["identity"]:
         found = [f"{record.results[k]['outside']['auroc']:.4f} {t}" for k, t in _MAPS.items()]
         said.append(f"AUROC of in- against out-of-scope: {', '.join(found)}")

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from calibrant.calibrators import Calibrator, Temperature, calibrator_class
+from calibrant.comparison import EntityMap
 from calibrant.comparison.cross_validation import Folds, make_folds, out_of_fold
 from calibrant.errors import InputError
 from calibrant.metrics import (
@@ -36,6 +37,7 @@ from calibrant.metrics import (
     top_label,
     without_outside,
 )
+from calibrant.metrics.bin_confidences import bin_confidences
 from calibrant.predictions import Predictions
 
 __all__ = ["measure_classes", "measure_pixels", "measure_run", "measure_tags"]
@@ -133,7 +135,8 @@ def measure_run(
     ``"cross_validated"`` is validation measured without fitting on what is measured, to choose
     by, where it has more than one sentence.
     ``outside`` are logits of what belongs to no class: ``"outside"`` then tells how well the
-    confidence parts it from the test split.
+    confidence parts it from the test split. Where tags are measured, ``calibrator`` also has
+    ``"entities"``: how honest the confidences of whole entities are that a user of the run gets.
     """
     results: dict[str, Any] = {}
     under_shift: dict[str, Calibrator] = {}
@@ -155,10 +158,28 @@ def measure_run(
             results[name]["outside"] = _against(calibrated, _calibrated(fitted, outside))
         if isinstance(fitted, Temperature):
             results[name]["temperature"] = fitted.temperature_
+    if calibrator is not None and measure is measure_tags:
+        results[calibrator]["entities"] = _measure_entities(valid, test)
     for other, part in (shift or {}).items():  # One at a time: there may be many, of many pixels.
         for name, fitted in under_shift.items():
             results[name]["shift"][other] = measure(fitted.transform(part))
     return results
+
+
+def _measure_entities(valid: Predictions, test: Predictions) -> dict[str, Any]:
+    """Confidences of whole entities on the test split, learned on validation."""
+    fitted = EntityMap().fit(valid)
+    found = fitted.transform(test)
+    state = bin_confidences(found)
+    return {
+        "reduction": fitted.reduction_,
+        "examples": float(len(found)),
+        "ece": float(ece(state)),
+        "mean_confidence": float(mean_confidence(state)),
+        "accuracy": float(accuracy(state)),
+        "auroc": float(auroc(found)),
+        "aurc": float(aurc(found)),
+    }
 
 
 def _folds(valid: Predictions) -> Folds | None:

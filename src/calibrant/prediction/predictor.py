@@ -141,20 +141,20 @@ class Predictor:
         It holds with probability ``level``, for texts like those of the validation split: see
         :mod:`calibrant.prediction.risk_control`.
         """
-        found = self.entity_map(reduction).held_out(self._valid_as_new())
+        found = self.entity_map(reduction).held_out(self._valid_as_new)
         return guaranteed_threshold(found.confidence, found.correct, target_risk, level)
 
     @functools.lru_cache(maxsize=4)  # noqa: B019
     def entity_map(self, reduction: str = AUTO) -> EntityMap:
         """From the confidences of words to that of their entity, learned on validation."""
-        return EntityMap(reduction).fit(self._valid_as_new())
+        return EntityMap(reduction).fit(self._valid_as_new)
 
     @property
     def _keeps_entities(self) -> bool:
         """Whether the map of words leaves every tag as it is."""
         return self.calibrator.keeps_argmax and getattr(self.calibrator, "keep_prediction", True)
 
-    @functools.lru_cache(maxsize=1)  # noqa: B019
+    @functools.cached_property
     def _valid_as_new(self) -> Predictions:
         """Validation as entities are made of it: as the model has it, or of calibrated words.
 
