@@ -13,6 +13,8 @@ __all__ = ["MarginSmoothing"]
 class MarginSmoothing(ExampleLoss):
     """Cross-entropy + λ Σ_k max(0, max_j l_j − l_k − m); m 10 for images, 6 for text.
 
+    With many classes take ``class_mean``: see :func:`~calibrant.losses.margin_smoothing`.
+
     >>> import torch
     >>> from calibrant.training import Step
     >>> step = Step(torch.tensor([[12.0, 0.0, 0.0]]), torch.tensor([0]))
