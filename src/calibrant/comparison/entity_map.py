@@ -9,7 +9,7 @@ import numpy as np
 
 from calibrant.calibrators import Beta, CalibrationWarning, Calibrator, Identity
 from calibrant.comparison.cross_validation import make_folds, out_of_fold
-from calibrant.errors import NotFittedError, unknown_name
+from calibrant.errors import InputError, NotFittedError, unknown_name
 from calibrant.metrics import Confidences, assign_blocks, entity_confidences, nll
 from calibrant.metrics.bin_confidences import bin_confidences
 from calibrant.metrics.entities import Reduction
@@ -18,7 +18,7 @@ from calibrant.predictions import Predictions
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["AUTO", "REDUCTIONS", "EntityMap"]
+__all__ = ["AUTO", "REDUCTIONS", "EntityMap", "entity_words", "new_entity_words"]
 
 AUTO = "auto"
 REDUCTIONS: tuple[Reduction, ...] = ("product", "min", "mean")
@@ -35,8 +35,8 @@ class EntityMap:
     :class:`~calibrant.calibrators.Beta`, which never decreases: the order of entities is that of r.
 
     ``fit`` and ``transform`` take the predictions of words as the model makes them, in front of any
-    map of words. Where no sentence, or one alone, has an entity there is nothing to learn from: the
-    map is identity, of the product.
+    map of words (one that changes tags: :func:`entity_words`). Where no sentence, or one alone, has
+    an entity there is nothing to learn from: the map is identity, with "auto" of the product.
 
     >>> random = np.random.default_rng(0)
     >>> sure = random.uniform(0.5, 1, 800)  # Two words an entity, right or wrong together.
@@ -78,9 +78,10 @@ class EntityMap:
 
     def apply(self, confidence: np.ndarray) -> np.ndarray:
         """Map confidences that are already reduced, one for each entity."""
-        if not hasattr(self, "calibrator_"):
-            raise NotFittedError("EntityMap is not fitted: call fit(valid) first.")
+        self._check_fitted()
         values = np.asarray(confidence, np.float64)
+        if values.ndim != 1:
+            raise InputError(f"EntityMap.apply takes one number per entity, got {values.shape}.")
         unknown = Confidences(values, np.zeros(len(values), bool))
         return _right(self.calibrator_.transform(_as_predictions(unknown)))
 
@@ -91,15 +92,43 @@ class EntityMap:
         >>> EntityMap().fit(p).transform(p).confidence
         array([0.9])
         """
-        if not hasattr(self, "calibrator_"):
-            raise NotFittedError("EntityMap is not fitted: call fit(valid) first.")
+        self._check_fitted()
         found = entity_confidences(predictions, reduction=self.reduction_)
         return Confidences(self.apply(found.confidence), found.correct)
 
-    def held_out(self, valid: Predictions) -> Confidences:
-        """Those of the split it was fitted on, each by a map fitted on other sentences."""
-        found = _by_sentence(valid, self.reduction_)
-        return self.transform(valid) if _sentences_with_any(found) < 2 else _held_out(found)
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "calibrator_"):
+            raise NotFittedError("EntityMap is not fitted: call fit(valid) first.")
+
+
+def entity_words(calibrator: Calibrator, raw: Predictions) -> Predictions:
+    """The words that entities are made of: ``raw``, or calibrated by a map that changes tags.
+
+    >>> from calibrant.calibrators import Vector
+    >>> p = Predictions.from_logits([[0.1, 0.0], [2.0, 0.0]] * 9, [1, 0] * 9)
+    >>> entity_words(Identity().fit(p), p) is p, entity_words(Vector().fit(p), p) is p
+    (True, False)
+    """
+    return raw if _keeps_tags(calibrator) else calibrator.transform(raw)
+
+
+def new_entity_words(calibrator: Calibrator, valid: Predictions) -> Predictions:
+    """:func:`entity_words` of the split that ``calibrator`` was fitted on, as if they were new.
+
+    Each sentence is calibrated by a map that was fitted without it: a flexible map makes what it
+    was fitted on look better than what is to come.
+    """
+    if _keeps_tags(calibrator):
+        return valid
+    try:
+        folds = make_folds(valid, _FOLDS, seed=0)
+    except InputError:  # One sentence alone.
+        return calibrator.transform(valid)
+    return out_of_fold(calibrator, valid, folds)
+
+
+def _keeps_tags(calibrator: Calibrator) -> bool:
+    return calibrator.keeps_argmax and getattr(calibrator, "keep_prediction", True)
 
 
 # Identity wants to know that there are two classes: wrong and right.

@@ -11,14 +11,19 @@ from typing import Any
 import numpy as np
 
 from calibrant.calibrators import Calibrator
-from calibrant.comparison.cross_validation import make_folds, out_of_fold
-from calibrant.comparison.entity_map import AUTO, EntityMap
+from calibrant.comparison.entity_map import (
+    AUTO,
+    REDUCTIONS,
+    EntityMap,
+    entity_words,
+    new_entity_words,
+)
 from calibrant.errors import InputError
 from calibrant.metrics.confidences import top_label
 from calibrant.metrics.entities import span_confidence
 from calibrant.metrics.spans import Spans, find_spans, sentence_starts
 from calibrant.metrics.tags import TagSet
-from calibrant.prediction.risk_control import Guarantee, guaranteed_threshold
+from calibrant.prediction.risk_control import THRESHOLDS, Guarantee, guaranteed_threshold
 from calibrant.predictions import Predictions
 from calibrant.tasks.pieces import encode
 from calibrant.tasks.sentences import Sentence
@@ -28,7 +33,6 @@ from calibrant.training.prediction import predict_words
 __all__ = ["Entity", "Prediction", "Predictor", "Token"]
 
 _TEXTS = 256  # texts that are run together
-_FOLDS = 5  # of the validation split, to judge a map on what it was not fitted on
 
 
 @dataclass(frozen=True)
@@ -88,6 +92,7 @@ class Predictor:
     ) -> None:
         self.model, self.tokenizer, self.labels = model, tokenizer, tuple(labels)
         self.calibrator, self.valid, self.max_length = calibrator, valid, max_length
+        self._entity_maps: dict[str, EntityMap] = {}
 
     def predict(
         self,
@@ -134,41 +139,34 @@ class Predictor:
         while batch := list(islice(waiting, _TEXTS)):
             yield from self._batch(batch, least, reduction)
 
-    @functools.lru_cache(maxsize=32)  # noqa: B019  # A predictor lives as long as its process.
     def threshold(self, target_risk: float, level: float = 0.9, reduction: str = AUTO) -> Guarantee:
         """The loosest confidence from which on at most ``target_risk`` of the entities are wrong.
 
         It holds with probability ``level``, for texts like those of the validation split: see
         :mod:`calibrant.prediction.risk_control`.
         """
-        found = self.entity_map(reduction).held_out(self._valid_as_new)
-        return guaranteed_threshold(found.confidence, found.correct, target_risk, level)
+        together = self.entity_map(reduction)
+        found = together.transform(self._valid_words)
+        # The map of entities never decreases: thresholds of what it makes are thresholds of what it
+        # is given, which stood before validation was seen.
+        return guaranteed_threshold(
+            found.confidence,
+            found.correct,
+            target_risk,
+            level,
+            thresholds=together.apply(THRESHOLDS),
+            choices=len(REDUCTIONS) if reduction == AUTO else 1,
+        )
 
-    @functools.lru_cache(maxsize=4)  # noqa: B019
     def entity_map(self, reduction: str = AUTO) -> EntityMap:
         """From the confidences of words to that of their entity, learned on validation."""
-        return EntityMap(reduction).fit(self._valid_as_new)
-
-    @property
-    def _keeps_entities(self) -> bool:
-        """Whether the map of words leaves every tag as it is."""
-        return self.calibrator.keeps_argmax and getattr(self.calibrator, "keep_prediction", True)
+        if reduction not in self._entity_maps:
+            self._entity_maps[reduction] = EntityMap(reduction).fit(self._valid_words)
+        return self._entity_maps[reduction]
 
     @functools.cached_property
-    def _valid_as_new(self) -> Predictions:
-        """Validation as entities are made of it: as the model has it, or of calibrated words.
-
-        Where the map of words changes predictions, it changes entities too: then each sentence is
-        calibrated by a map that was fitted without it. A flexible map makes what it was fitted on
-        look better than what is to come.
-        """
-        if self._keeps_entities:
-            return self.valid
-        try:
-            folds = make_folds(self.valid, _FOLDS, seed=0)
-        except InputError:  # One sentence alone.
-            return self.calibrator.transform(self.valid)
-        return out_of_fold(self.calibrator, self.valid, folds)
+    def _valid_words(self) -> Predictions:
+        return new_entity_words(self.calibrator, self.valid)
 
     def _batch(self, texts: list[str], least: float, reduction: str) -> Iterator[Prediction]:
         words = [split_words(text) for text in texts]
@@ -202,7 +200,7 @@ class Predictor:
         tags = TagSet.of(self.labels)
         spans = find_spans(predicted, tags, sentence_starts(predictions))
         together = self.entity_map(reduction)
-        source = top_label(raw)[0] if self._keeps_entities else confidence
+        source = top_label(entity_words(self.calibrator, raw))[0]
         values = together.apply(span_confidence(spans, source, together.reduction_))
         for start, end, kind, value in _rows(spans, values):
             number = filled[int(predictions.groups["sentence"][start])]
