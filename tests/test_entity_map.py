@@ -1,13 +1,17 @@
 """The confidence of a whole entity: learned on validation, whatever its words say."""
 
+import copy
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from calibrant import Predictions
-from calibrant.calibrators import Beta, TopLabelIsotonic
+from calibrant.calibrators import Beta, Temperature, TopLabelIsotonic, Vector
 from calibrant.comparison import EntityMap
+from calibrant.comparison.cross_validation import make_folds
+from calibrant.comparison.entity_map import entity_words, new_entity_words
 from calibrant.errors import InputError, NotFittedError
 from calibrant.metrics import ece, entity_ece
 from calibrant.metrics.bin_confidences import bin_confidences
@@ -57,15 +61,33 @@ def test_it_is_a_beta_map_of_the_reduced_confidences(reduction):
     np.testing.assert_array_equal(made.correct, truth)
 
 
-def test_what_is_held_out_was_mapped_by_others():
-    """A map that has seen an entity agrees with it more than one that has not."""
-    valid = sentences(np.random.default_rng(1), 150, np.mean)
-    fitted = EntityMap("mean").fit(valid)
-    held, seen = (
-        np.log(np.where(found.correct, found.confidence, 1 - found.confidence)).mean()
-        for found in (fitted.held_out(valid), fitted.transform(valid))
+def test_words_that_a_map_tags_anew_are_those_of_maps_that_have_not_seen_them():
+    valid, test = (sentences(np.random.default_rng(seed), 60, np.mean) for seed in (1, 2))
+    for kept in (Temperature(), TopLabelIsotonic()):
+        fitted = kept.fit(valid)
+        assert new_entity_words(fitted, valid) is valid
+        assert entity_words(fitted, test) is test
+    folds = make_folds(valid, 5, seed=0).fold
+    for changed in (Vector(), TopLabelIsotonic(keep_prediction=False)):
+        fitted = copy.deepcopy(changed).fit(valid)
+        expected = np.concatenate(
+            [
+                copy.deepcopy(changed).fit(valid[folds != k]).transform(valid[folds == k]).scores
+                for k in range(5)
+            ]
+        )
+        np.testing.assert_array_equal(new_entity_words(fitted, valid).scores, expected)
+        np.testing.assert_array_equal(
+            entity_words(fitted, test).scores, fitted.transform(test).scores
+        )
+
+
+def test_one_sentence_that_a_map_tags_anew_is_mapped_as_it_is():
+    one = sentences(np.random.default_rng(1), 1, np.mean)
+    fitted = Vector().fit(one)
+    np.testing.assert_array_equal(
+        new_entity_words(fitted, one).scores, fitted.transform(one).scores
     )
-    assert held < seen
 
 
 @pytest.mark.parametrize(
@@ -102,7 +124,6 @@ def test_with_nothing_to_learn_from_it_is_the_product():
     for valid in (one, none):
         fitted = EntityMap().fit(valid)
         assert fitted.transform(one).confidence == pytest.approx([0.72])
-        assert fitted.held_out(one).confidence == pytest.approx([0.72])
         assert len(fitted.transform(none)) == 0
 
 
@@ -126,5 +147,9 @@ def test_wrong_use_is_told():
         EntityMap("sum")
     with pytest.raises(NotFittedError, match="fit"):
         EntityMap().apply(np.array([0.5]))
+    with pytest.raises(InputError, match="one number per entity"):
+        EntityMap().fit(sentences(np.random.default_rng(0), 9, np.mean)).apply(np.array(0.5))
+    with pytest.raises(NotFittedError, match="fit"):
+        EntityMap().transform(sentences(np.random.default_rng(0), 9, np.mean))
     with pytest.raises(InputError):  # Classes that are no tags.
         EntityMap().fit(Predictions.from_probabilities([[0.9, 0.1]], [0]))

@@ -8,14 +8,18 @@ import numpy as np
 import pytest
 
 from calibrant import Predictions
-from calibrant.calibrators import TopLabelIsotonic
+from calibrant.calibrators import TopLabelIsotonic, Vector
+from calibrant.cli.run_numbers import tell_entities
 from calibrant.comparison import EntityMap
 from calibrant.comparison.cross_validation import make_folds
+from calibrant.experiments.cell import Outcome
+from calibrant.experiments.grid import record_of
 from calibrant.experiments.measure import measure_run, measure_tags
 from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.record import Record, read_record
 from calibrant.metrics import ece
 from calibrant.metrics.bin_confidences import bin_confidences
+from calibrant.prediction.predictor import Predictor
 
 NAMES = ["O", "B-PER", "I-PER"]
 
@@ -92,3 +96,29 @@ def test_the_map_in_use_tells_of_whole_entities_what_predict_will_say():
     assert made["examples"] == len(found)
     assert made["accuracy"] == pytest.approx(found.correct.mean())
     assert made["ece"] == pytest.approx(ece(bin_confidences(found)))
+
+
+def test_a_map_that_tags_anew_is_told_with_the_entities_that_it_makes():
+    """As a predictor has them: learned from words that were calibrated out of fold."""
+    valid, test = words(200, 0), words(200, 1)
+    made = measure_run(valid, test, calibrator="vector")["vector"]["entities"]
+    fitted = Vector().fit(valid)
+    used = Predictor(None, None, NAMES, fitted, valid).entity_map()
+    found = used.transform(fitted.transform(test))
+    assert made["examples"] == len(found) != len(EntityMap().fit(valid).transform(test))
+    assert made["ece"] == pytest.approx(ece(bin_confidences(found)))
+
+
+def test_a_grid_tells_of_entities_under_its_own_choice_alone():
+    recipe = Recipe.from_dict({"data": "synthetic"})
+    for p in (words(60, 0), words(60, 3)):
+        results = record_of(Outcome(recipe, p, words(60, 1), {}, {}), {}).results
+        assert [name for name, numbers in results.items() if "entities" in numbers] == ["auto"]
+
+
+def test_without_entities_in_the_test_split_there_is_nothing_to_tell():
+    outside = words(30, 1).with_scores(np.tile([9.0, 0.0, 0.0], (180, 1)), "logits")
+    results = measure_run(words(60, 0), outside, calibrator="temperature")["temperature"]
+    assert results["entities"]["examples"] == 0
+    assert math.isnan(results["entities"]["ece"])
+    assert tell_entities(results) == tell_entities({}) == []

@@ -1,11 +1,12 @@
-"""A target risk is judged on sentences that the map was not fitted on."""
+"""A target risk is judged on validation by thresholds that it had no part in."""
+
+import gc
+import weakref
 
 import numpy as np
 
 from calibrant import Predictions
-from calibrant.calibrators import Beta, TopLabelIsotonic, Vector
-from calibrant.comparison.cross_validation import make_folds
-from calibrant.metrics import assign_blocks
+from calibrant.calibrators import TopLabelIsotonic, Vector
 from calibrant.prediction.predictor import Predictor
 from calibrant.prediction.risk_control import guaranteed_threshold
 
@@ -26,27 +27,47 @@ def predictor(valid):
     return Predictor(None, None, LABELS, TopLabelIsotonic().fit(valid), valid, 512)
 
 
-def test_each_sentence_is_judged_by_a_map_that_was_fitted_without_it():
+def test_thresholds_stand_before_validation_is_seen():
+    """They are those of the raw confidences, put through the map of entities."""
     valid = one_word_sentences(300, right=0.8, seed=0)
-    block = assign_blocks(valid)  # One entity a sentence.
-    entities = Predictions.from_probabilities(
-        np.asarray(valid.scores)[:, 1], valid.labels, groups={"sentence": block}
+    raw, right = np.asarray(valid.scores)[:, 1], np.asarray(valid.labels) == 1
+    together = predictor(valid).entity_map("min")
+    for target in (0.25, 0.3, 0.5):
+        expected = guaranteed_threshold(raw, right, target, 0.9)
+        found = predictor(valid).threshold(target, reduction="min")
+        assert (found.accepted, found.wrong) == (expected.accepted, expected.wrong)
+        assert found.threshold == together.apply(np.array([expected.threshold]))[0]
+
+
+def test_a_map_of_entities_that_is_flat_accepts_all_or_nothing():
+    """Confidences that fall where they should rise: beta is constant, and no threshold parts it."""
+    confidence = np.repeat(np.linspace(0.6, 0.99, 40), 10)
+    labels = (np.tile(np.arange(10), 40) < np.repeat(np.linspace(10, 5, 40), 10)).astype(np.int64)
+    scores = np.stack([1 - confidence, confidence], axis=1)
+    valid = Predictions.from_probabilities(
+        scores, labels, label_names=LABELS, groups={"sentence": np.arange(400)}
     )
-    folds = make_folds(entities, 5, seed=0).fold
-    parts = [Beta().fit(entities[folds != k]).transform(entities[folds == k]) for k in range(5)]
-    found = Predictions.concatenate(parts)
-    for target in (0.15, 0.25, 0.3):
-        expected = guaranteed_threshold(found.scores[:, 1], found.labels == 1, target, 0.9)
-        assert predictor(valid).threshold(target) == expected
-    by_heart = predictor(valid).entity_map().transform(valid)
-    assert not np.array_equal(np.sort(by_heart.confidence), np.sort(found.scores[:, 1]))
+    made = predictor(valid)
+    assert np.ptp(made.entity_map("min").apply(np.linspace(0, 1, 9))) == 0
+    assert made.threshold(0.1, reduction="min").threshold > 1
+    found = made.threshold(0.4, reduction="min")
+    assert (found.accepted, found.wrong) == (400, (labels == 0).sum())
+
+
+def test_a_predictor_that_is_no_longer_used_is_let_go():
+    made = predictor(one_word_sentences(50, right=0.8, seed=0))
+    made.threshold(0.3)
+    seen = weakref.ref(made)
+    del made
+    gc.collect()
+    assert seen() is None
 
 
 def test_words_that_a_map_may_tag_anew_are_mapped_first():
     """Vector scaling changes predictions: entities are those of the calibrated words."""
     valid = one_word_sentences(300, right=0.2, seed=1)
     made = Predictor(None, None, LABELS, Vector().fit(valid), valid, 512)
-    assert len(made.entity_map().transform(made._valid_as_new)) < len(valid)
+    assert len(made.entity_map().transform(made._valid_words)) < len(valid)
     assert len(predictor(valid).entity_map().transform(valid)) == len(valid)
 
 

@@ -87,7 +87,9 @@ MEANINGS: dict[str, Callable[[float], str]] = {
     "ece_without_o": lambda v: (
         f"Where gold or prediction is not O, confidence misses accuracy by {points(v)}."
     ),
-    "entity_ece": lambda v: f"Confidence of whole entities misses their accuracy by {points(v)}.",
+    "entity_ece": lambda v: (
+        f"Made of its words' like this, an entity's confidence misses its accuracy by {points(v)}."
+    ),
     "entity_confidence": lambda v: f"The model claims {percent(v)} of its entities to be right.",
     "entity_accuracy": lambda v: f"{percent(v)} of the predicted entities are right (precision).",
     "entity_auroc": lambda v: (

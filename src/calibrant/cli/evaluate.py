@@ -96,6 +96,7 @@ def _score(results: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _print(results: Mapping[str, Any], args: argparse.Namespace) -> None:
+    from calibrant.cli.run_numbers import tell_entities
     from calibrant.cli.table import render_table
     from calibrant.experiments.record import without_nan
 
@@ -117,6 +118,7 @@ def _print(results: Mapping[str, Any], args: argparse.Namespace) -> None:
     headers = ["data", *(title for _, _, title in columns)]
     print(render_table(headers, rows, right=range(1, len(headers))))
     print(f"\n(M): with the map of the run, {chosen}, fitted on its validation split.")
+    print(*(f"{line}\n" for line in tell_entities(mapped)), sep="", end="")
     if args.figure is not None:
         print(f"Figure: {args.figure}")
 

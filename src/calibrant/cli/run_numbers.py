@@ -12,9 +12,10 @@ from calibrant.experiments.task import Entry, entry_of
 if TYPE_CHECKING:
     from calibrant.experiments.record import Record
 
-__all__ = ["content", "content_over_seeds", "show", "show_over_seeds"]
+__all__ = ["content", "content_over_seeds", "show", "show_over_seeds", "tell_entities"]
 
 _MAPS = {"identity": "as trained", "temperature": "with temperature"}
+_REDUCTIONS = {"product": "product", "min": "least", "mean": "mean"}
 
 
 def show(record: Record, folder: Path) -> str:
@@ -28,17 +29,23 @@ def show(record: Record, folder: Path) -> str:
     if "calibrator" in record.training:
         said.append(f"Predictions are made with: {record.training['calibrator']}")
     said.append(f"Temperature {record.results['temperature']['temperature']:.4f}")
-    entities = record.results[record.training.get("calibrator", "identity")].get("entities")
-    if entities:
-        said.append(
-            f"Confidence of whole entities, from the {entities['reduction']} of their words: "
-            f"ECE {entities['ece']:.4f}"
-        )
+    said += tell_entities(record.results[record.training.get("calibrator", "identity")])
     if "outside" in record.results["identity"]:
         found = [f"{record.results[k]['outside']['auroc']:.4f} {t}" for k, t in _MAPS.items()]
         said.append(f"AUROC of in- against out-of-scope: {', '.join(found)}")
     said.append(f"Report: {folder / 'report.html'}")
     return "\n".join([*said, *([task.hint.format(run=folder)] if task.hint else [])])
+
+
+def tell_entities(numbers: Mapping[str, Any]) -> list[str]:
+    """How honest the learned confidences of entities are; nothing where none was measured."""
+    found = numbers.get("entities", {})
+    if not found.get("examples"):
+        return []
+    return [
+        f"Confidence of a whole entity, learned from the {_REDUCTIONS[found['reduction']]} of its "
+        f"words: ECE {found['ece']:.4f}"
+    ]
 
 
 def show_over_seeds(records: Mapping[Path, Record]) -> str:
@@ -54,9 +61,20 @@ def show_over_seeds(records: Mapping[Path, Record]) -> str:
     table = _table(shown, titles, task)
     folders = "\n".join(f"  {folder}" for folder in records)
     return (
-        f"{table}\n\nMean ± half of a 95 % t-interval over {len(runs)} seeds. Each is a run of its "
-        f"own:\n{folders}"
+        f"{table}{_entities_over_seeds(runs)}\n\n"
+        f"Mean ± half of a 95 % t-interval over {len(runs)} seeds. Each is a run of its own:\n"
+        f"{folders}"
     )
+
+
+def _entities_over_seeds(runs: Sequence[Record]) -> str:
+    from calibrant.demo.spread import spread
+
+    used = [run.results[run.training.get("calibrator", "identity")] for run in runs]
+    if not all(map(tell_entities, used)):
+        return ""
+    found = spread([numbers["entities"]["ece"] for numbers in used]).show(1, 4)
+    return f"\n\nLearned confidence of whole entities: ECE {found}"
 
 
 def content(record: Record, folder: Path, there: bool) -> dict[str, Any]:

@@ -194,6 +194,8 @@ def _as_chosen(results: dict[str, Any], recipe: Recipe, calibrator: str) -> dict
     mean of that map.
     """
     others = {name: dict(results[name]) for name in recipe.maps}
+    for numbers in others.values():  # Those of the choice alone.
+        numbers.pop("entities", None)
     if calibrator in recipe.maps[2:]:  # Under shift all runs have the first two.
         others[calibrator].pop("shift", None)
     return {**others, recipe.calibrator: results[calibrator]}

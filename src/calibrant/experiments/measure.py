@@ -11,6 +11,7 @@ import numpy as np
 from calibrant.calibrators import Calibrator, Temperature, calibrator_class
 from calibrant.comparison import EntityMap
 from calibrant.comparison.cross_validation import Folds, make_folds, out_of_fold
+from calibrant.comparison.entity_map import entity_words, new_entity_words
 from calibrant.errors import InputError
 from calibrant.metrics import (
     Confidences,
@@ -158,18 +159,18 @@ def measure_run(
             results[name]["outside"] = _against(calibrated, _calibrated(fitted, outside))
         if isinstance(fitted, Temperature):
             results[name]["temperature"] = fitted.temperature_
-    if calibrator is not None and measure is measure_tags:
-        results[calibrator]["entities"] = _measure_entities(valid, test)
+        if name == calibrator and measure is measure_tags:
+            results[name]["entities"] = _measure_entities(fitted, valid, test)
     for other, part in (shift or {}).items():  # One at a time: there may be many, of many pixels.
         for name, fitted in under_shift.items():
             results[name]["shift"][other] = measure(fitted.transform(part))
     return results
 
 
-def _measure_entities(valid: Predictions, test: Predictions) -> dict[str, Any]:
-    """Confidences of whole entities on the test split, learned on validation."""
-    fitted = EntityMap().fit(valid)
-    found = fitted.transform(test)
+def _measure_entities(words: Calibrator, valid: Predictions, test: Predictions) -> dict[str, Any]:
+    """Confidences of whole entities on the test split, learned on validation, as in predicting."""
+    fitted = EntityMap().fit(new_entity_words(words, valid))
+    found = fitted.transform(entity_words(words, test))
     state = bin_confidences(found)
     return {
         "reduction": fitted.reduction_,

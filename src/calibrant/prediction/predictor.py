@@ -13,7 +13,6 @@ import numpy as np
 from calibrant.calibrators import Calibrator
 from calibrant.comparison.entity_map import (
     AUTO,
-    REDUCTIONS,
     EntityMap,
     entity_words,
     new_entity_words,
@@ -155,7 +154,6 @@ class Predictor:
             target_risk,
             level,
             thresholds=together.apply(THRESHOLDS),
-            choices=len(REDUCTIONS) if reduction == AUTO else 1,
         )
 
     def entity_map(self, reduction: str = AUTO) -> EntityMap:

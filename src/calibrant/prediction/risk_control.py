@@ -8,10 +8,16 @@ of the risk being at most the target. Testing begins at eleven of the thresholds
 goes on from each to looser ones while they pass (fixed-sequence testing with several starts). So
 with probability 1 − δ no threshold that passed has a risk above the target; the loosest is taken.
 
+The confidence of an entity is learned on the same split, by a map that never decreases
+(:class:`~calibrant.comparison.EntityMap`). So the thresholds are those of what the map is given,
+which validation has no part in, and are put through the map: whatever it learned, the same entities
+are accepted.
+
 It holds for entities that are drawn as the validation ones were, each by itself. Entities of one
-sentence are not quite independent, and texts of another kind are not covered at all. The map of the
-confidences is fitted on the same split: each entity is therefore judged with a map that was fitted
-on other sentences, which is nearly, not exactly, the one in use.
+sentence are not quite independent, and texts of another kind are not covered at all. Nor is what
+was chosen on the same split: what the map is given (product, least or mean), and a map of words
+where it changes tags. Then each validation sentence has the tags of a map that was fitted on other
+sentences, which is nearly, not exactly, the one in use.
 """
 
 from __future__ import annotations
@@ -66,11 +72,17 @@ class Guarantee:
 
 
 def guaranteed_threshold(
-    confidence: np.ndarray, correct: np.ndarray, target: float, level: float = 0.9
+    confidence: np.ndarray,
+    correct: np.ndarray,
+    target: float,
+    level: float = 0.9,
+    *,
+    thresholds: np.ndarray = THRESHOLDS,
 ) -> Guarantee:
     """The loosest threshold whose risk is at most ``target`` with probability ``level``.
 
-    ``confidence`` and ``correct`` are those of validation entities.
+    ``confidence`` and ``correct`` are those of validation entities. ``thresholds`` are
+    :data:`THRESHOLDS`, or what a map that never decreases, and made the confidences, makes of them.
 
     >>> confidence = np.linspace(0.5, 1, 1000)
     >>> found = guaranteed_threshold(confidence, confidence > 0.6, target=0.05)
@@ -85,8 +97,8 @@ def guaranteed_threshold(
             f"Expected one confidence and one correctness for each entity, got "
             f"{confidence.shape} and {correct.shape}."
         )
-    accepted = _at_least(confidence)
-    wrong = _at_least(confidence[~correct])
+    accepted = _at_least(thresholds, confidence)
+    wrong = _at_least(thresholds, confidence[~correct])
 
     @functools.cache
     def passes(index: int) -> bool:
@@ -99,7 +111,7 @@ def guaranteed_threshold(
     best = max(reached)
     n, k = int(accepted[best]), int(wrong[best])
     upper = clopper_pearson_upper(k, n, level)
-    return Guarantee(float(THRESHOLDS[best]), target, level, len(confidence), n, k, upper)
+    return Guarantee(float(thresholds[best]), target, level, len(confidence), n, k, upper)
 
 
 def binomial_tail(wrong: int, n: int, risk: float) -> float:
@@ -139,9 +151,9 @@ def clopper_pearson_upper(wrong: int, n: int, level: float = 0.9) -> float:
     return high
 
 
-def _at_least(values: np.ndarray) -> np.ndarray:
+def _at_least(thresholds: np.ndarray, values: np.ndarray) -> np.ndarray:
     """How many values reach each threshold."""
-    return len(values) - np.searchsorted(np.sort(values), THRESHOLDS, side="left")
+    return len(values) - np.searchsorted(np.sort(values), thresholds, side="left")
 
 
 def _chain(passes: Callable[[int], bool], start: int) -> int | None:
