@@ -69,14 +69,14 @@ def test_words_that_a_map_tags_anew_are_those_of_maps_that_have_not_seen_them():
         assert entity_words(fitted, test) is test
     folds = make_folds(valid, 5, seed=0).fold
     for changed in (Vector(), TopLabelIsotonic(keep_prediction=False)):
-        fitted = copy.deepcopy(changed).fit(valid)
-        expected = np.concatenate(
-            [
-                copy.deepcopy(changed).fit(valid[folds != k]).transform(valid[folds == k]).scores
-                for k in range(5)
-            ]
-        )
-        np.testing.assert_array_equal(new_entity_words(fitted, valid).scores, expected)
+        fitted, made = copy.deepcopy(changed).fit(valid), np.empty(valid.scores.shape)
+        for k in range(5):
+            other = copy.deepcopy(changed).fit(valid[folds != k])
+            made[folds == k] = other.transform(valid[folds == k]).scores
+        found = new_entity_words(fitted, valid)
+        np.testing.assert_array_equal(found.scores, made)
+        np.testing.assert_array_equal(found.labels, valid.labels)
+        np.testing.assert_array_equal(found.groups["sentence"], valid.groups["sentence"])
         np.testing.assert_array_equal(
             entity_words(fitted, test).scores, fitted.transform(test).scores
         )
@@ -127,6 +127,13 @@ def test_with_nothing_to_learn_from_it_is_the_product():
         assert len(fitted.transform(none)) == 0
 
 
+def test_two_sentences_whose_hashes_meet_count_as_one():
+    """Cross-validation deals hashes of sentences to its folds: it would find one alone."""
+    scores, groups = [[0.1, 0.9, 0.0], [0.3, 0.7, 0.0]], {"sentence": [20, 23]}
+    valid = Predictions.from_probabilities(scores, [1, 0], label_names=LABELS, groups=groups)
+    assert EntityMap().fit(valid).transform(valid).confidence == pytest.approx([0.9, 0.7])
+
+
 @pytest.mark.parametrize("right", [0.0, 1.0])
 def test_all_right_or_all_wrong_is_finite(right):
     valid = sentences(np.random.default_rng(4), 50, lambda _: right)
@@ -149,6 +156,8 @@ def test_wrong_use_is_told():
         EntityMap().apply(np.array([0.5]))
     with pytest.raises(InputError, match="one number per entity"):
         EntityMap().fit(sentences(np.random.default_rng(0), 9, np.mean)).apply(np.array(0.5))
+    with pytest.raises(InputError, match="lie in"):
+        EntityMap().fit(sentences(np.random.default_rng(0), 9, np.mean)).apply(np.array([2.0]))
     with pytest.raises(NotFittedError, match="fit"):
         EntityMap().transform(sentences(np.random.default_rng(0), 9, np.mean))
     with pytest.raises(InputError):  # Classes that are no tags.

@@ -23,6 +23,7 @@ __all__ = ["AUTO", "REDUCTIONS", "EntityMap", "entity_words", "new_entity_words"
 AUTO = "auto"
 REDUCTIONS: tuple[Reduction, ...] = ("product", "min", "mean")
 _FOLDS = 5
+_ROUNDING = 1e-6  # By so much a mean of confidences may be above 1.
 
 
 class EntityMap:
@@ -82,6 +83,8 @@ class EntityMap:
         values = np.asarray(confidence, np.float64)
         if values.ndim != 1:
             raise InputError(f"EntityMap.apply takes one number per entity, got {values.shape}.")
+        if (abs(values - 0.5) > 0.5 + _ROUNDING).any():
+            raise InputError("EntityMap.apply takes confidences, which lie in [0, 1].")
         unknown = Confidences(values, np.zeros(len(values), bool))
         return _right(self.calibrator_.transform(_as_predictions(unknown)))
 
@@ -124,7 +127,8 @@ def new_entity_words(calibrator: Calibrator, valid: Predictions) -> Predictions:
         folds = make_folds(valid, _FOLDS, seed=0)
     except InputError:  # One sentence alone.
         return calibrator.transform(valid)
-    return out_of_fold(calibrator, valid, folds)
+    in_place = np.argsort(np.argsort(folds.fold, kind="stable"))  # Rows come fold by fold.
+    return out_of_fold(calibrator, valid, folds)[in_place]
 
 
 def _keeps_tags(calibrator: Calibrator) -> bool:
@@ -140,8 +144,8 @@ def _by_sentence(valid: Predictions, reduction: Reduction) -> Confidences:
 
 
 def _sentences_with_any(entities: Confidences) -> int:
-    assert entities.block is not None
-    return len(np.unique(entities.block))
+    """How many, as cross-validation counts them: by hashes, of which two may be the same."""
+    return len(np.unique(assign_blocks(_as_predictions(entities))))
 
 
 def _held_out(entities: Confidences) -> Confidences:
