@@ -23,6 +23,8 @@ def test_a_table_and_a_figure(trained, tmp_path, capsys):
     row = next(line.split() for line in out.splitlines() if line.startswith("typos-2"))
     numbers = told["results"]["identity"]["shift"]["typos-2"]
     assert row[1:4] == [f"{numbers[name]:.4f}" for name in ("entity_f1", "accuracy", "ece")]
+    learned = list(told["results"].values())[-1]["entities"]["ece"]
+    assert f"words: ECE {learned:.4f}" in out
     saved = json.loads((folder / "metrics.json").read_text())["results"]["identity"]["test"]
     assert told["results"]["identity"]["test"] == pytest.approx(saved, abs=1e-5)
 

@@ -61,6 +61,8 @@ def test_several_seeds_are_runs_side_by_side_and_a_table_of_means(small_corpus, 
     assert [record.recipe.seed for record in records] == [0, 2]
     values = [record.results["temperature"]["test"]["ece"] for record in records]
     assert f"{np.mean(values):.4f} ± {12.706 * abs(values[0] - values[1]) / 2:.4f}" in told.out
+    learned = [r.results[r.training["calibrator"]]["entities"]["ece"] for r in records]
+    assert f"whole entities: ECE {np.mean(learned):.4f} ± " in told.out
     assert main([*several, "--json"]) == 0
     content = json.loads(capsys.readouterr().out)
     assert content["test"]["temperature"]["ece"]["mean"] == pytest.approx(np.mean(values))
