@@ -13,12 +13,11 @@ from calibrant.study.rows import (
     bold_marks,
     estimates,
     gather,
-    number_of,
     one_seed,
-    record_keys,
+    rows_of,
 )
 from calibrant.study.runs import Run
-from calibrant.study.table import Row, Table
+from calibrant.study.table import Table
 
 __all__ = ["outside_table"]
 
@@ -36,14 +35,7 @@ def outside_table(runs: Sequence[Run], by: Sequence[str]) -> Table | None:
     )
     cells = gather(runs, lambda run: (run.shown, *asked_labels(run), run.method, run.extra))
     bold = bold_marks(cells, measures, lambda _: 0, lambda run: run.seed)
-    rows = tuple(
-        Row(
-            key[: 1 + len(by)],
-            (number_of(cell), *estimates(cell, measures, bold[key])),
-            record_keys(cell),
-        )
-        for key, cell in cells.items()
-    )
+    rows = rows_of(cells, by, lambda key, cell: estimates(cell, measures, bold[key]))
     count = int(max(run.value("examples", part=_PART) for run in runs))
     return Table(
         "outside",

@@ -11,7 +11,7 @@ from calibrant.study.estimate import estimate
 from calibrant.study.labels import value_label
 from calibrant.study.measures import Measure
 from calibrant.study.runs import Run
-from calibrant.study.table import Entry, as_entry
+from calibrant.study.table import Entry, Row, as_entry
 
 __all__ = [
     "ONE_SEED",
@@ -24,6 +24,7 @@ __all__ = [
     "number_of",
     "one_seed",
     "record_keys",
+    "rows_of",
 ]
 
 Cells = Mapping[tuple[Any, ...], Sequence[Run]]  # What sets a row apart → its runs
@@ -87,6 +88,18 @@ def number_of(things: Sized) -> Entry:
 def record_keys(runs: Iterable[Run]) -> tuple[str, ...]:
     """The keys of the records behind a row."""
     return tuple(sorted(run.key for run in runs))
+
+
+def rows_of(
+    cells: Cells,
+    by: Sequence[str],
+    entries: Callable[[tuple[Any, ...], Sequence[Run]], Iterable[Entry]],
+) -> tuple[Row, ...]:
+    """A row per cell: method and what was asked for, the number of seeds, and its entries."""
+    return tuple(
+        Row(key[: 1 + len(by)], (number_of(cell), *entries(key, cell)), record_keys(cell))
+        for key, cell in cells.items()
+    )
 
 
 def one_seed(cells: Cells) -> str:

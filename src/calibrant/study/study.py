@@ -12,6 +12,7 @@ from calibrant.study.best_counts import best_counts
 from calibrant.study.claims import Claim, claims_of, claims_table
 from calibrant.study.comparison_table import comparison_tables
 from calibrant.study.depth_table import depth_table
+from calibrant.study.entities_table import entities_table
 from calibrant.study.labels import file_names
 from calibrant.study.main_head import at_main_depth
 from calibrant.study.maps_table import maps_table
@@ -180,6 +181,7 @@ def _by_unit(runs: Sequence[Run], full: Sequence[Run], shown: _Shown) -> list[Ta
             *comparison_tables(main, measures, shown.baseline),
             maps_table(complete, maps_of(main), shown.by),
             depth_table(members, measures, shown.by),
+            entities_table(complete, shown.by),
             outside_table(main, shown.by),
             worst_shift_table(main, shown.by),
             *shift_tables(main, shown.by),

@@ -15,12 +15,11 @@ from calibrant.study.rows import (
     bold_marks,
     estimates,
     gather,
-    number_of,
-    record_keys,
+    rows_of,
 )
 from calibrant.study.runs import Run
 from calibrant.study.shift_tables import OTHER, shifts_of
-from calibrant.study.table import Entry, Row, Table
+from calibrant.study.table import Entry, Table
 
 __all__ = ["worst_shift_table"]
 
@@ -43,14 +42,7 @@ def worst_shift_table(runs: Sequence[Run], by: Sequence[str]) -> Table | None:
     ]
     cells = gather(runs, lambda run: (run.shown, *asked_labels(run), run.method, run.extra))
     bold = bold_marks(cells, measures, lambda _: 0, lambda run: run.seed)
-    rows = tuple(
-        Row(
-            key[: 1 + len(by)],
-            (number_of(cell), *_means(cell, measures, bold[key])),
-            record_keys(cell),
-        )
-        for key, cell in cells.items()
-    )
+    rows = rows_of(cells, by, lambda key, cell: _means(cell, measures, bold[key]))
     each = len(measures) // (1 + len(parts))
     same = f" No number changes with {', '.join(alike)}." if alike else ""
     return Table(

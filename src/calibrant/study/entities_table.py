@@ -1,0 +1,78 @@
+"""Whole entities: the product of their words' confidences, and the one that is learned."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from calibrant.study.main_head import at_main_width
+from calibrant.study.measures import Measure
+from calibrant.study.rows import (
+    asked_heads,
+    asked_labels,
+    bold_marks,
+    estimates,
+    gather,
+    one_seed,
+    rows_of,
+)
+from calibrant.study.runs import Run
+from calibrant.study.table import Table
+
+__all__ = ["entities_table"]
+
+_PART = "entities"
+_NOTE = (
+    "ECE of whole entities, right where start, end and type are, with the product of their words' "
+    "confidences, and with the confidence that is learned on validation entities (EntityMap), "
+    "which 'calibrant predict' gives; AUROC and AURC are of the latter. Mean ± half of a 95 % "
+    "t-interval over seeds. Bold: the best mean, and what the paired t-test over seeds cannot tell "
+    "from it (5 %, Holm-corrected). (T): with the temperature that was fitted on the validation "
+    "split."
+)
+
+
+@dataclass(frozen=True)
+class _Learned(Measure):
+    """A number of the learned confidences, which stand with the map that a run is used with."""
+
+    part: str = _PART
+
+    @property
+    def title(self) -> str:
+        """What the table calls it."""
+        return f"learned: {Measure(self.metric).title}"
+
+    def of(self, run: Run) -> float:
+        """The value of a run; NaN where it has none."""
+        found = (run.value(self.metric, map_, self.part) for map_ in run.record.results)
+        return next((value for value in found if not math.isnan(value)), math.nan)
+
+
+_LEARNED = [_Learned(metric, "auto") for metric in ("ece", "auroc", "aurc")]
+
+
+def entities_table(runs: Sequence[Run], by: Sequence[str]) -> Table | None:
+    """A row per method at the main width; None where no run tells of learned confidences."""
+    runs = [run for run in at_main_width(runs) if not math.isnan(_LEARNED[0].of(run))]
+    if not runs:
+        return None
+    product = [Measure("entity_ece"), Measure("entity_ece", "temperature")]
+    measures = [
+        measure
+        for measure in (*product, *_LEARNED)
+        if not all(math.isnan(measure.of(run)) for run in runs)
+    ]
+    cells = gather(runs, lambda run: (run.shown, *asked_labels(run), run.method, run.extra))
+    bold = bold_marks(cells, measures, lambda _: 0, lambda run: run.seed)
+    return Table(
+        "entities",
+        f"Whole entities on {runs[0].unit}, width {runs[0].width}",
+        ("method", *asked_heads(by)),
+        ("seeds", *(measure.title for measure in measures)),
+        rows_of(cells, by, lambda key, cell: estimates(cell, measures, bold[key])),
+        f"{_NOTE}{one_seed(cells)}",
+        runs[0].unit,
+        tuple(measure.to_dict() for measure in measures),
+    )
