@@ -12,13 +12,15 @@ from calibrant import Predictions
 from calibrant.calibrators import load
 from calibrant.comparison import EntityMap
 from calibrant.experiments.record import circumstances
-from calibrant.metrics import aurc, auroc, ece, entity_confidences
+from calibrant.metrics import aurc, auroc, chance_ece, ece, entity_confidences
 from calibrant.metrics.bin_confidences import bin_confidences
 
 
 def numbers(found):
+    state = bin_confidences(found)
     return {
-        "ece": float(ece(bin_confidences(found))),
+        "ece": float(ece(state)),
+        "ece by chance": chance_ece(state)[0],
         "auroc": float(auroc(found)),
         "aurc": float(aurc(found)),
         "entities": len(found),
@@ -31,6 +33,10 @@ def measure(run):
     fitted = EntityMap().fit(valid)
     return {
         "recipe": json.loads((run / "recipe.json").read_text()),
+        "words": {
+            "ece": float(ece(test)),
+            f"ece after {words.name}": float(ece(words.transform(test))),
+        },
         "product of words": numbers(entity_confidences(test)),
         f"product after {words.name}": numbers(entity_confidences(words.transform(test))),
         f"entity map ({fitted.reduction_})": numbers(fitted.transform(test)),
@@ -46,8 +52,7 @@ def main():
     for run in made:
         print(f"{run['recipe']['data']}, seed {run['recipe']['seed']}")
         for name, found in list(run.items())[1:]:
-            told = "  ".join(f"{k} {v:.4f}" for k, v in found.items() if k != "entities")
-            print(f"  {name:35}{told}  ({found['entities']} entities)")
+            print(f"  {name:35}" + "  ".join(f"{k} {v:.4g}" for k, v in found.items()))
     if args.json:
         args.json.write_text(json.dumps({"runs": made, "circumstances": circumstances()}, indent=1))
 

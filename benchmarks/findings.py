@@ -24,6 +24,10 @@ PAPER = (
 )  # fmt: skip
 
 
+# Metric and map of the numbers that most tables have.
+COLUMNS = (("entity_f1", "identity"), ("ece", "identity"), ("ece", "temperature"))
+
+
 def records(*names):
     return [json.loads(x) for n in names for x in (RESULTS / f"{n}.jsonl").read_text().splitlines()]
 
@@ -77,9 +81,7 @@ def differences(whole):
     for corpus in CORPORA:
         for method in PAPER[1:]:
             told = []
-            for metric, map_ in (
-                ("entity_f1", "identity"), ("ece", "identity"), ("ece", "temperature"),
-            ):  # fmt: skip
+            for metric, map_ in COLUMNS:
                 by_seed = defaultdict(list)
                 for (data, _, seed), runs in whole.items():
                     if data == corpus:
@@ -99,9 +101,7 @@ def variants(whole):
         found[recipe["data"], recipe["method"], name(recipe) + plain].append(record)
     for (corpus, method, label), runs in found.items():
         told = []
-        for metric, map_ in (
-            ("entity_f1", "identity"), ("ece", "identity"), ("ece", "temperature"),
-        ):  # fmt: skip
+        for metric, map_ in COLUMNS:
             less = {}
             for record in runs:
                 plain = whole[corpus, 128, record["recipe"]["seed"]][method]
@@ -123,12 +123,15 @@ def depths():
             found[recipe["method"], recipe["head_depth"]].append(record)
     for (method, depth), runs in sorted(found.items()):
         told = [
-            f"{100 * mean(value(r, metric, map_) for r in runs):.2f}"
-            for metric, map_ in (
-                ("entity_f1", "identity"), ("ece", "identity"), ("ece", "temperature"),
-            )
-        ]  # fmt: skip
+            f"{100 * mean(value(r, metric, map_) for r in runs):.2f}" for metric, map_ in COLUMNS
+        ]
         print(f"{method:33}{depth}  " + "  ".join(told) + f"  ({len(runs)})")
+
+
+def training_time():
+    """Shares of stacks, summed; jobs side by side, and other programs on the chip, count twice."""
+    seconds = [record["training"]["seconds"] for record in records("table1")]
+    print(f"\nTable I: {len(seconds)} runs, {sum(seconds):,.0f} s of training as their records say")
 
 
 def default_recipe(whole):
@@ -233,6 +236,7 @@ if __name__ == "__main__":
     differences(cells())
     variants(cells())
     depths()
+    training_time()
     default_recipe(cells())
     out_of_domain()
     architectures()

@@ -110,10 +110,9 @@ def audit(
         raise _nothing(found)
     state = found.state.total()
     classes = _class_rows(state, found.label_names)
-    entities = None
+    entities = pixels = None
     if found.entities is not None:
         entities = entity_view(found.entities, found.state, reduction, estimate)
-    pixels = None
     if found.pixels is not None:
         pixels = pixel_view(found.pixels, found.state, found.label_names, estimate, scenes)
     confidences = found.take_confidences()

@@ -66,8 +66,7 @@ def run_grid(
     waiting = [recipe for recipe in recipes if recipe.key not in done]
     check_grid(waiting)
     check_found(waiting, directory)
-    where = device or _device()
-    usable_device(where)
+    where = usable_device(device or _device())
     size = stack or (10 if where.startswith("cuda") else 1)
     together = list(stacks(list(cells_of(waiting)), size))
     about = circumstances()
@@ -85,12 +84,6 @@ def run_grid(
                     yield future.result().write(folder)
                 if monotonic() > end:
                     break
-        except torch.OutOfMemoryError:
-            most = max(len(cells) for cells in together)
-            failure = InputError(
-                f"Out of memory with {jobs} job(s) of up to {most} runs each: take fewer (--jobs, "
-                "--stack) and run the same command again; it goes on from here."
-            )
         except Exception as error:  # Whatever ends one cell, what others have trained is kept.
             failure = error
         for future in measuring:
@@ -100,13 +93,24 @@ def run_grid(
                 failure = failure or error
             else:
                 yield record.write(folder)
-    if isinstance(failure, BrokenProcessPool):
-        raise CalibrantError(
-            f"One of {workers} processes that measure was killed, perhaps for want of memory: take "
-            "fewer (--workers) and run the same command again; it goes on from here."
-        )
     if failure is not None:
-        raise failure
+        raise _told(failure, jobs, max(map(len, together), default=0), workers)
+
+
+def _told(failure: Exception, jobs: int, most: int, workers: int) -> Exception:
+    """What ended a grid, in words that help where memory is the reason."""
+    again = "and run the same command again; it goes on from here."
+    if isinstance(failure, torch.OutOfMemoryError):
+        return InputError(
+            f"Out of memory with {jobs} job(s) of up to {most} runs each: take fewer (--jobs, "
+            f"--stack) {again}"
+        )
+    if isinstance(failure, BrokenProcessPool):
+        return CalibrantError(
+            f"One of {workers} processes that measure was killed, perhaps for want of memory: take "
+            f"fewer (--workers) {again}"
+        )
+    return failure
 
 
 def check_grid(recipes: Sequence[Recipe]) -> None:

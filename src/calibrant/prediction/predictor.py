@@ -193,13 +193,13 @@ class Predictor:
         filled: list[int],
         reduction: str,
     ) -> Iterator[tuple[int, Entity]]:
-        predictions = self.calibrator.transform(raw)
+        source = entity_words(self.calibrator, raw)
+        predictions = self.calibrator.transform(raw) if source is raw else source
         confidence, predicted, _ = top_label(predictions)
         tags = TagSet.of(self.labels)
         spans = find_spans(predicted, tags, sentence_starts(predictions))
         together = self.entity_map(reduction)
-        source = top_label(entity_words(self.calibrator, raw))[0]
-        values = together.apply(span_confidence(spans, source, together.reduction_))
+        values = together.apply(span_confidence(spans, top_label(source)[0], together.reduction_))
         for start, end, kind, value in _rows(spans, values):
             number = filled[int(predictions.groups["sentence"][start])]
             tokens = tuple(
