@@ -64,6 +64,14 @@ def test_the_stem_keeps_the_size_of_small_images(model):
     assert isinstance(large.maxpool, torch.nn.MaxPool2d)
 
 
+def test_blocks_of_the_deep_one_begin_as_the_identity():
+    needs("resnet50")
+    blocks = build_classifier("resnet50", Shape(3, 32), 10).encoder.layer1
+    assert all(not block.bn3.weight.any() for block in blocks)
+    blocks = build_classifier("resnet18", Shape(3, 32), 10).encoder.layer1
+    assert all(block.bn2.weight.all() for block in blocks)
+
+
 def test_the_sizes_are_those_of_the_literature():
     """Parameters in millions, head of ten classes included."""
     expected = {"resnet18": 11.17, "resnet50": 23.52, "vit_tiny": 5.36, "mlp_mixer": 4.37}

@@ -58,12 +58,12 @@ def _tiny(shape: Shape) -> tuple[nn.Module, int]:
     return whole.features, whole.classifier.in_features
 
 
-def _resnet(name: str) -> Callable[[Shape], tuple[nn.Module, int]]:
+def _resnet(name: str, **options: Any) -> Callable[[Shape], tuple[nn.Module, int]]:
     """torchvision's, for small images with a 3×3 stem that keeps their size, and no pooling."""
 
     def build(shape: Shape) -> tuple[nn.Module, int]:
         models = _library("torchvision.models", f"The model '{name}'")
-        network = getattr(models, name)(weights=None)
+        network = getattr(models, name)(weights=None, **options)
         if shape.size < _SMALL or shape.channels != 3:
             small = {"kernel_size": 3, "stride": 1, "padding": 1}
             large = {"kernel_size": 7, "stride": 2, "padding": 3}
@@ -145,7 +145,8 @@ IMAGE_MODELS: dict[str, Callable[[Shape], tuple[nn.Module, int]]] = {
     "tiny": _tiny,
     "resnet18": _resnet("resnet18"),
     "resnet34": _resnet("resnet34"),
-    "resnet50": _resnet("resnet50"),
+    # Every block begins as the identity (Goyal et al. 2017): else it learns slowly at high rates.
+    "resnet50": _resnet("resnet50", zero_init_residual=True),
     "vit_tiny": _vit(width=192, heads=3),
     "vit_small": _vit(width=384, heads=6),
     "mlp_mixer": _mixer(width=256, blocks=8),
