@@ -5,7 +5,7 @@
 All methods at width 128; the paper's methods less the baseline, each seed's mean over the widths,
 ± half of a 95 % t-interval over seeds; quirks, λ and noises less the same method without; the depth
 of the head; the default recipe against the best of the paper's rows; the shifted test sets of
-CoNLL-2003; networks on corrupted images; masks; texts.
+CoNLL-2003; whole entities; CIFAR-10; networks on corrupted images; masks; texts.
 """
 
 import json
@@ -41,8 +41,7 @@ def over_seeds(values):
     means = [mean(v) for v in values.values()]
     if len(means) < 2:
         return f"{means[0]:.2f} (1 seed)"
-    half = stats.t.ppf(0.975, len(means) - 1) * stdev(means) / math.sqrt(len(means))
-    return f"{mean(means):+.2f} ± {half:.2f} ({len(means)} seeds)"
+    return f"{mean(means):+.2f} ± {half(means):.2f} ({len(means)} seeds)"
 
 
 def name(recipe):
@@ -182,19 +181,62 @@ def _mean(runs, map_, part, metric):
     return mean(p[metric] for p in parts) if parts else math.nan
 
 
+def half(values):
+    """Half of a 95 % t-interval."""
+    return stats.t.ppf(0.975, len(values) - 1) * stdev(values) / math.sqrt(len(values))
+
+
+def percent(values):
+    """Mean ± half of an interval over seeds, in per cent."""
+    told = f"{100 * mean(values):.1f}"
+    return f"{told} ± {100 * half(values):.1f}" if len(values) > 1 else f"{told} (1)"
+
+
+def cifar10():
+    metrics = ("error", "ece", "mce", "adaptive_ece", "classwise_ece")
+    print(f"\nCIFAR-10: {', '.join(metrics)}, ECE with temperature, chosen, in %; NLL")
+    for files in (("cifar10-30-epochs",), ("cifar10-meta", "cifar10-mbls")):
+        found = defaultdict(list)
+        for record in records(*files):
+            recipe = record["recipe"]
+            setting = f"{recipe['model']}, {recipe['epochs']} epochs at {recipe['learning_rate']}"
+            found[setting, name(recipe)].append(record)
+        for (setting, method), runs in sorted(found.items()):
+            told = [percent([value(r, m) for r in runs]) for m in metrics]
+            for map_ in ("temperature", "auto"):
+                scaled = [value(r, "ece", map_) for r in runs if map_ in r["results"]]
+                told.append(percent(scaled) if scaled else "–")
+            told.append(f"{mean(value(r, 'nll') for r in runs):.3f}")
+            print(f"{setting:28}{method:55}" + " | ".join(told))
+
+
 def architectures():
     print(
         "\nCIFAR-10, accuracy; ECE as trained, with temperature: clean, mean of strengths 1, 3, 5"
     )
+    found = defaultdict(list)
     for record in records("cifar10-architectures"):
         plain, scaled = (record["results"][map_] for map_ in ("identity", "temperature"))
-        told = [(plain["test"]["accuracy"], plain["test"]["ece"], scaled["test"]["ece"])]
+        told = [plain["test"]["accuracy"], plain["test"]["ece"], scaled["test"]["ece"]]
         for strength in "135":
             parts = [part for part in plain["shift"] if part.endswith(f"-{strength}")]
             columns = ((plain, "accuracy"), (plain, "ece"), (scaled, "ece"))
-            told.append([mean(of["shift"][p][m] for p in parts) for of, m in columns])
-        shown = "; ".join(" ".join(f"{100 * x:.1f}" for x in three) for three in told)
-        print(f"{record['recipe']['model']:12}seed {record['recipe']['seed']}  {shown}")
+            told += [mean(of["shift"][p][m] for p in parts) for of, m in columns]
+        found[record["recipe"]["model"]].append(told)
+    for model, runs in found.items():
+        print(f"{model:16}" + " | ".join(percent(column) for column in zip(*runs, strict=True)))
+
+
+def entities():
+    print("\nWhole entities: ECE of products as trained, (T), chosen map; learned: ECE, AUROC")
+    found = defaultdict(list)
+    for record in records("entities"):
+        maps = ("identity", "temperature", "auto")
+        told = [value(record, "entity_ece", map_) for map_ in maps]
+        learned = record["results"]["auto"]["entities"]
+        found[record["recipe"]["data"]].append([*told, learned["ece"], learned["auroc"]])
+    for corpus, runs in found.items():
+        print(f"{corpus:14}" + " | ".join(percent(column) for column in zip(*runs, strict=True)))
 
 
 def masks():
@@ -239,6 +281,8 @@ if __name__ == "__main__":
     training_time()
     default_recipe(cells())
     out_of_domain()
+    entities()
+    cifar10()
     architectures()
     masks()
     texts()
