@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from calibrant.study.differences import compare_runs, verdict
 from calibrant.study.measures import Measure
 from calibrant.study.paired import holm
+from calibrant.study.rows import asked_heads
 from calibrant.study.table import Entry, Row, Table, grouped
 from calibrant.study.units import Units
+from calibrant.study.values import Values, told_values
 
 __all__ = ["Claim", "claims_of", "claims_table", "told_claims"]
 
@@ -27,13 +29,17 @@ class Claim(NamedTuple):
     surely: int  # Better by the test
     surely_worse: int
     keys: tuple[str, ...]
+    values: Values = ()  # Of the keys asked for: each is judged by itself
 
 
-def claims_of(units: Units, measures: Sequence[Measure], baseline: str) -> list[Claim]:
+def claims_of(
+    parts: Mapping[Values, Units], measures: Sequence[Measure], baseline: str
+) -> list[Claim]:
     """Every measure of the paper's two methods that can be compared; none without them."""
     found = (
-        _claim(units, method, measure, baseline)
+        _claim(units, method, measure, baseline)._replace(values=values)
         for method in _CLAIMED
+        for values, units in parts.items()
         for measure in measures
         if measure.sign and method != baseline
     )
@@ -71,7 +77,7 @@ def claims_table(claims: Sequence[Claim], baseline: str) -> Table | None:
         return None
     rows = [
         Row(
-            (claim.method, claim.measure.title),
+            (claim.method, *(value for _, value in claim.values), claim.measure.title),
             tuple(
                 Entry(f"{count} of {claim.corpora}", float(count), math.nan, claim.corpora)
                 for count in (claim.better, claim.surely, claim.surely_worse)
@@ -83,7 +89,7 @@ def claims_table(claims: Sequence[Claim], baseline: str) -> Table | None:
     return Table(
         "claims",
         f"The paper’s claims: against {baseline}",
-        ("method", "measure"),
+        ("method", *asked_heads(key for key, _ in claims[0].values), "measure"),
         ("better mean", "significantly better", "significantly worse"),
         grouped(rows),
         f"Corpora on which the method is better than {baseline} in the mean of pairs of the same "
@@ -94,15 +100,16 @@ def claims_table(claims: Sequence[Claim], baseline: str) -> Table | None:
 
 
 def told_claims(claims: Sequence[Claim], baseline: str) -> list[str]:
-    """A sentence per method, as trained."""
+    """A sentence per method (and value of the keys asked for), as trained."""
     said = []
-    for method in dict.fromkeys(claim.method for claim in claims):
+    for method, values in dict.fromkeys((claim.method, claim.values) for claim in claims):
+        where = f" ({told_values(values)})" if values else ""
         counts = "; ".join(
             f"{claim.measure.title} better on {claim.better} of {claim.corpora} (significantly on "
             f"{claim.surely}, significantly worse on {claim.surely_worse})"
             for claim in claims
-            if claim.method == method and claim.measure.map == "identity"
+            if (claim.method, claim.values) == (method, values) and claim.measure.map == "identity"
         )
         if counts:
-            said.append(f"{method} against {baseline}, as trained, by corpus: {counts}.")
+            said.append(f"{method} against {baseline}{where}, as trained, by corpus: {counts}.")
     return said

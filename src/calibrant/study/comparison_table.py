@@ -1,16 +1,22 @@
-"""Tables of each method against the baseline: differences at a glance, and every test of them."""
+"""Tables of each method against the baseline: differences at a glance, and every test of them.
+
+Where a key asked for has several values (networks side by side), each value is compared by itself.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from calibrant.study.best import LEVEL
 from calibrant.study.differences import Compared, Differences, differences_of, verdict
 from calibrant.study.measures import Measure
 from calibrant.study.paired import smallest_p
+from calibrant.study.rows import asked_heads
 from calibrant.study.runs import Run
 from calibrant.study.table import Entry, Row, Table, as_entry, grouped, number_entry
+from calibrant.study.values import Values, by_value, varied
 
 __all__ = ["comparison_tables"]
 
@@ -20,39 +26,72 @@ _HEADS = (
 _TOLD = ("better", "worse", "differs")
 
 
+class _Found(NamedTuple):
+    """What was compared, and how the tables call it."""
+
+    parts: Mapping[
+        Values, Differences
+    ]  # By the values of the keys asked for; () where none differs
+    methods: Sequence[str]
+    measures: Sequence[Measure]
+    words: tuple[str, ...]  # The keys in words
+    unit: str
+    baseline: str
+
+    @property
+    def within(self) -> str:
+        """Which runs of the baseline a method is compared with."""
+        return f" of the same {' and '.join(self.words)}" if self.words else ""
+
+    def places(self) -> Iterable[tuple[str, Values, Differences]]:
+        """A method and a value at a time, in the order of tables."""
+        return ((m, values, there) for m in self.methods for values, there in self.parts.items())
+
+
 def comparison_tables(
     runs: Sequence[Run], measures: Sequence[Measure], baseline: str
 ) -> list[Table]:
     """Differences, then tests, of one unit; none without a baseline, or another method."""
-    found = differences_of(runs, measures, baseline)
-    if not found:
+    keys = varied([runs])
+    parts = {
+        values: differences_of(members, measures, baseline)
+        for values, members in by_value(runs, keys).items()
+    }
+    known = {values: differences for values, differences in parts.items() if differences}
+    if not known:
         return []
-    return [_differences(found, runs[0].unit, baseline), _tests(found, runs[0].unit, baseline)]
+    methods = list(dict.fromkeys(run.method for run in runs))
+    shown = [measure for measure in measures if any(measure in there for there in known.values())]
+    found = _Found(known, methods, shown, asked_heads(keys), runs[0].unit, baseline)
+    return [_differences(found), _tests(found)]
 
 
-def _differences(found: Differences, unit: str, baseline: str) -> Table:
-    """A row per method, a column per measure."""
-    methods = list(dict.fromkeys(method for compared in found.values() for method in compared))
-    rows = tuple(
-        Row(
-            (method,),
-            tuple(_difference(compared.get(method), m) for m, compared in found.items()),
-            tuple(sorted({k for c in found.values() if method in c for k in c[method].keys})),
-        )
-        for method in methods
-    )
+def _differences(found: _Found) -> Table:
+    """A row per method and value, a column per measure."""
+    rows = []
+    for method, values, there in found.places():
+        compared = [there.get(measure, {}).get(method) for measure in found.measures]
+        keys = {key for one in compared if one is not None for key in one.keys}
+        if keys:
+            entries = map(_difference, compared, found.measures)
+            rows.append(Row(_labels(method, values), tuple(entries), tuple(sorted(keys))))
+    one = f" of one {' and '.join(found.words)}" if found.words else ""
     return Table(
         "differences",
-        f"Difference from {baseline} on {unit}",
-        ("method",),
-        tuple(measure.title for measure in found),
-        rows,
-        f"Method minus {baseline}, paired by seed and head width, ± half of a 95 % t-interval. "
-        "Bold, with its direction: what the paired t-test tells apart (5 %, Holm-corrected over "
-        "the methods).",
-        unit,
-        tuple(measure.to_dict() for measure in found),
+        f"Difference from {found.baseline} on {found.unit}",
+        ("method", *found.words),
+        tuple(measure.title for measure in found.measures),
+        grouped(rows) if found.words else tuple(rows),
+        f"Method minus {found.baseline}{found.within}, paired by seed and head width, ± half of a "
+        "95 % t-interval. Bold, with its direction: what the paired t-test tells apart (5 %, "
+        f"Holm-corrected over the methods{one}).",
+        found.unit,
+        tuple(measure.to_dict() for measure in found.measures),
     )
+
+
+def _labels(method: str, values: Values) -> tuple[str, ...]:
+    return (method, *(value for _, value in values))
 
 
 def _difference(found: Compared | None, measure: Measure) -> Entry:
@@ -66,23 +105,23 @@ def _difference(found: Compared | None, measure: Measure) -> Entry:
     return Entry(text, difference.mean, difference.half, difference.n)
 
 
-def _tests(found: Differences, unit: str, baseline: str) -> Table:
-    """A row per measure and method, with every test."""
-    rows = [
-        Row((measure.title, method), _entries(compared, measure), compared.keys)
-        for measure, methods in found.items()
-        for method, compared in methods.items()
+def _tests(found: _Found) -> Table:
+    """A row per measure, method and value, with every test."""
+    tested = [
+        (measure, _labels(method, values), there[measure][method])
+        for measure in found.measures
+        for method, values, there in found.places()
+        if method in there.get(measure, {})
     ]
-    counts = {c.pairs.difference.n for methods in found.values() for c in methods.values()}
     return Table(
         "tests",
-        f"Tests against {baseline} on {unit}",
-        ("measure", "method"),
+        f"Tests against {found.baseline} on {found.unit}",
+        ("measure", "method", *found.words),
         _HEADS,
-        grouped(rows),
-        _note(baseline, min(counts)),
-        unit,
-        tuple(measure.to_dict() for measure in found),
+        grouped(Row((m.title, *labels), _entries(one, m), one.keys) for m, labels, one in tested),
+        _note(found, min(one.pairs.difference.n for _, _, one in tested)),
+        found.unit,
+        tuple(measure.to_dict() for measure in found.measures),
         closed=True,
     )
 
@@ -113,14 +152,15 @@ def _p(value: float) -> Entry:
     return number_entry(value, 4)
 
 
-def _note(baseline: str, few: int) -> str:
+def _note(found: _Found, few: int) -> str:
+    also = "".join(f" and {word}" for word in found.words)
     said = (
-        f"Method minus {baseline}, paired by seed and head width, ± half of a 95 % t-interval; "
-        "runs of one seed at several widths count as independent pairs. Effect: mean difference "
-        "over its standard deviation. p: paired t-test, both sides; Holm: corrected for all "
-        "methods of the same measure; sign flips: permutation test, exact up to 16 pairs; seeds: "
-        "t-test of each seed's mean difference over widths, uncorrected, which does without that "
-        "independence. The verdict is that of the corrected p at 5 %."
+        f"Method minus {found.baseline}{found.within}, paired by seed and head width, ± half of a "
+        "95 % t-interval; runs of one seed at several widths count as independent pairs. Effect: "
+        "mean difference over its standard deviation. p: paired t-test, both sides; Holm: "
+        f"corrected for all methods of the same measure{also}; sign flips: permutation test, exact "
+        "up to 16 pairs; seeds: t-test of each seed's mean difference over widths, uncorrected, "
+        "which does without that independence. The verdict is that of the corrected p at 5 %."
     )
     if smallest_p(few) > LEVEL:
         pairs = "1 pair" if few == 1 else f"{few} pairs"

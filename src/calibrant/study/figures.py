@@ -42,7 +42,7 @@ def figures_of(study: Study) -> list[Figure]:
 def _ranks(study: Study) -> list[Figure]:
     """Average ranks, with the critical difference from the best."""
     found = []
-    for setting, units in by_setting(study.runs).items():
+    for alike, units in by_setting(study.runs).items():
         runs = [run for corpus in units.values() for run in corpus]
         ranked = rank_over(units, measures_of(runs, study.metrics))
         if ranked is None:
@@ -59,7 +59,7 @@ def _ranks(study: Study) -> list[Figure]:
                 Panel(measure.title, "Average rank", "", tuple(rows), critical_difference=width)
             )
         title = f"Average rank over {len(ranked.shared)} corpora"
-        title += f" ({setting})" if setting else ""
+        title += f" ({alike.words})" if alike.words else ""
         found.append(Figure("ranks", title, "", "ranks", tuple(panels)))
     return found
 

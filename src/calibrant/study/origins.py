@@ -122,8 +122,7 @@ def _missing_corpora(runs: Sequence[Run]) -> list[str]:
 
 
 def _cell_name(run: Run) -> str:
-    extra = f" {' '.join(run.extra)}" if run.extra else ""
-    return f"{run.method} {run.width}×{run.depth}{extra}"
+    return " ".join([run.method, f"{run.width}×{run.depth}", *(value for _, value in run.extra)])
 
 
 def _listed(names: Sequence[str], most: int = 6) -> str:

@@ -23,6 +23,7 @@ __all__ = [
     "main_by_corpus",
     "main_by_model",
     "method_order",
+    "value_order",
 ]
 
 BASELINE = "cross_entropy"
@@ -44,7 +45,7 @@ class Run:
     method: str  # With all options
     shown: str  # The method without the options that stand in a column of their own
     by: tuple[Any, ...]  # The values of the keys that were asked for
-    extra: tuple[str, ...]  # Those of them that are keys of the recipe, not options of a method
+    extra: tuple[tuple[str, str], ...]  # Those that are keys of the recipe, with value in words
     width: int
     depth: int
     seed: int
@@ -86,7 +87,7 @@ def arrange(records: Iterable[Record], by: Sequence[str] = ()) -> list[Run]:
     order = {label: place for place, label in enumerate(method_order({r.shown for r in runs}))}
 
     def place(run: Run) -> tuple[Any, ...]:
-        asked = [_place(value) for value in run.by]
+        asked = [value_order(value) for value in run.by]
         where = (run.unit, order[run.shown], run.width, asked, run.method)
         return (*where, run.depth, run.seed, run.key)
 
@@ -139,8 +140,8 @@ def _trainings(records: Iterable[Record]) -> dict[str, Record]:
     return found
 
 
-def _place(value: Any) -> tuple[int, float, str]:
-    """Numbers by size before words by letter; what has no value comes first."""
+def value_order(value: Any) -> tuple[int, float, str]:
+    """To sort by: numbers by size before words by letter; what has no value comes first."""
     if value is None:
         return (0, 0.0, "")
     if isinstance(value, int | float) and not isinstance(value, bool):
@@ -159,7 +160,7 @@ def _run(record: Record, corpus: str, by: Sequence[str], main: Mapping[str, Any]
         method=method_label(recipe.method, recipe.method_options),
         shown=method_label(recipe.method, recipe.method_options, options),
         by=tuple(_asked(recipe, key) for key in by),
-        extra=tuple(value_label(settings[key]) for key in by if key in settings),
+        extra=tuple((key, value_label(settings[key])) for key in by if key in settings),
         width=recipe.head_width,
         depth=recipe.head_depth,
         seed=recipe.seed,

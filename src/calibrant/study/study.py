@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from calibrant.errors import unknown_name
 from calibrant.experiments.record import Record
-from calibrant.study.best_counts import best_counts
-from calibrant.study.claims import Claim, claims_of, claims_table
+from calibrant.study.claims import claims_of, claims_table
 from calibrant.study.comparison_table import comparison_tables
+from calibrant.study.corpora_tables import Shown, corpora_tables, target_tables, targets_of
 from calibrant.study.depth_table import depth_table
 from calibrant.study.entities_table import entities_table
 from calibrant.study.labels import file_names
@@ -19,16 +19,12 @@ from calibrant.study.maps_table import maps_table
 from calibrant.study.measures import check_metrics, maps_of, measures_of, with_maps
 from calibrant.study.origins import missing, origins
 from calibrant.study.outside_table import outside_table
-from calibrant.study.rank_table import rank_table
 from calibrant.study.result_tables import result_tables
 from calibrant.study.runs import BASELINE, Run, arrange
 from calibrant.study.shift_tables import shift_tables
 from calibrant.study.summary import summarize, told_settings
 from calibrant.study.table import Table, set_name
-from calibrant.study.target_table import Target, target_of, target_table
-from calibrant.study.units import Units, by_setting
-from calibrant.study.wide_table import wide_table
-from calibrant.study.win_table import win_tables
+from calibrant.study.units import by_setting, members_of
 from calibrant.study.worst_shift_table import worst_shift_table
 
 __all__ = ["Study", "build_study"]
@@ -100,14 +96,17 @@ def build_study(
     if baseline is not None and baseline not in methods:
         raise unknown_name("baseline", baseline, methods)
     check_metrics(runs, metrics or ())
-    shown = _Shown(metrics, tuple(by), base)
-    main, complete = by_setting(runs).get("", {}), by_setting(full)
-    claims = claims_of(main, measures_of(_members(main), metrics), base)
-    target = target_of(complete.get("", {}), base)
+    shown = Shown(metrics, tuple(by), base)
+    parts, complete = by_setting(runs), by_setting(full)
+    main = {alike.values: units for alike, units in parts.items() if not alike.setting}
+    measures = measures_of([run for units in main.values() for run in members_of(units)], metrics)
+    claims, targets = claims_of(main, measures, base), targets_of(complete, base)
     gone = missing(runs, metrics)
+    claimed = claims_table(claims, base)
     tables = [
-        *_claims_and_target(claims, target, base),
-        *_over_corpora(runs, complete, shown),
+        *([] if claimed is None else [claimed]),
+        *target_tables(targets),
+        *corpora_tables(parts, complete, shown, told_settings(runs, by)),
         *_by_unit(runs, full, shown),
     ]
     return Study(
@@ -116,61 +115,13 @@ def build_study(
         base,
         None if metrics is None else tuple(metrics),
         tuple(_named(tables)),
-        tuple(summarize(runs, by, claims, target, gone, base)),
+        tuple(summarize(runs, by, claims, targets, gone, base)),
         tuple(gone),
         origins(runs, by),
     )
 
 
-class _Shown(NamedTuple):
-    """What was asked for."""
-
-    metrics: Sequence[str] | None
-    by: tuple[str, ...]
-    baseline: str
-
-
-def _members(units: Units) -> list[Run]:
-    return [run for runs in units.values() for run in runs]
-
-
-def _claims_and_target(
-    claims: Sequence[Claim], target: Target | None, baseline: str
-) -> list[Table]:
-    claimed = claims_table(claims, baseline)
-    found = [] if claimed is None else [claimed]
-    return found if target is None else [*found, target_table(target)]
-
-
-def _over_corpora(runs: Sequence[Run], complete: Mapping[str, Units], shown: _Shown) -> list[Table]:
-    """The tables over corpora, one set per setting that has more than one corpus."""
-    found: list[Table] = []
-    for setting, units in by_setting(runs).items():
-        if len(units) < 2:
-            continue
-        members = _members(units)
-        measures = measures_of(members, shown.metrics)
-        wide = [wide_table(units, measures, m) for m in maps_of(members) if not shown.by]
-        tables = [*wide, rank_table(units, measures), best_counts(units, measures)]
-        tables += win_tables(units, measures)
-        if setting:
-            other = target_of(complete[setting], shown.baseline)
-            tables.append(None if other is None else target_table(other))
-        remark = "" if setting else told_settings(runs, shown.by)
-        found += [_told(table, setting, remark) for table in tables if table is not None]
-    return found
-
-
-def _told(table: Table, setting: str, remark: str) -> Table:
-    """A table that says of which setting it is."""
-    title = f"{table.title} ({setting})" if setting else table.title
-    note = (
-        f"{table.note} {remark}" if remark and table.name.startswith("all-corpora") else table.note
-    )
-    return replace(table, title=title, note=note)
-
-
-def _by_unit(runs: Sequence[Run], full: Sequence[Run], shown: _Shown) -> list[Table]:
+def _by_unit(runs: Sequence[Run], full: Sequence[Run], shown: Shown) -> list[Table]:
     tables: list[Table | None] = []
     for unit in dict.fromkeys(run.unit for run in runs):
         members = [run for run in runs if run.unit == unit]

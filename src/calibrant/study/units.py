@@ -1,30 +1,61 @@
-"""Corpora of one setting: what the tables over all corpora are made of."""
+"""Corpora trained alike: what the tables over all corpora are made of."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from calibrant.study.main_head import at_main_depth
 from calibrant.study.runs import Run, method_order
+from calibrant.study.values import Values, by_value, told_values, varied
 
-__all__ = ["Units", "by_setting", "keys_of", "methods_of", "with_enough_seeds"]
+__all__ = [
+    "Alike",
+    "Units",
+    "by_setting",
+    "keys_of",
+    "members_of",
+    "methods_of",
+    "with_enough_seeds",
+]
 
 Units = Mapping[str, Sequence[Run]]  # corpus → its runs; all of one setting and depth
 
 
-def by_setting(runs: Sequence[Run]) -> dict[str, Units]:
-    """Setting → its corpora, each with its runs at the depth that most of them have.
+class Alike(NamedTuple):
+    """What the runs of some units share."""
 
-    The main setting of every corpus comes first, under "".
+    setting: str  # "" for the main setting of every corpus
+    values: Values  # Of the keys asked for that have several values on one corpus
+
+    @property
+    def words(self) -> str:
+        """For a title; "" where nothing needs to be said."""
+        return ", ".join(filter(None, [self.setting, told_values(self.values)]))
+
+
+def by_setting(runs: Sequence[Run]) -> dict[Alike, Units]:
+    """Settings and values asked for → their corpora, at the depth that most of a corpus have.
+
+    The main setting comes first. A key that merely differs from corpus to corpus parts nothing.
     """
-    found: dict[str, Units] = {}
+    found: dict[Alike, Units] = {}
     for setting in sorted({run.setting for run in runs}):
         members = [run for run in runs if run.setting == setting]
-        found[setting] = {
+        corpora = {
             corpus: at_main_depth([run for run in members if run.corpus == corpus])
             for corpus in sorted({run.corpus for run in members})
         }
+        keys = varied(corpora.values())
+        for values in by_value(members_of(corpora), keys):
+            parts = {corpus: by_value(there, keys).get(values) for corpus, there in corpora.items()}
+            found[Alike(setting, values)] = {c: there for c, there in parts.items() if there}
     return found
+
+
+def members_of(units: Units) -> list[Run]:
+    """The runs of all corpora."""
+    return [run for runs in units.values() for run in runs]
 
 
 def methods_of(units: Units) -> list[str]:

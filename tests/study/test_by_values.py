@@ -1,0 +1,206 @@
+"""What ``--by`` shows side by side is not pooled: every value is compared by itself."""
+
+import numpy as np
+import pytest
+
+from calibrant.study import build_study
+from calibrant.study.figures import figures_of
+from calibrant.study.latex import latex_table
+from calibrant.study.page import render_study
+from calibrant.study.paired import holm
+from calibrant.study.runs import arrange
+from calibrant.study.spreadsheet import csv_table
+from calibrant.study.units import by_setting
+from calibrant.study.values import by_value, varied
+
+stats = pytest.importorskip("scipy.stats")
+
+BASE = (0.100, 0.110, 0.125)
+# On one network focal loss helps, on the other it harms: pooled, it would do nothing.
+FOCAL = {"small": (0.060, 0.071, 0.084), "large": (0.140, 0.151, 0.164)}
+
+
+def table_of(study, name):
+    (found,) = [table for table in study.tables if table.name == name]
+    return found
+
+
+def entries(table, *labels):
+    (row,) = [row for row in table.rows if row.labels == labels]
+    return row.entries
+
+
+@pytest.fixture
+def networks(make_record):
+    def runs(model, method, eces):
+        return [
+            make_record(model=model, method=method, seed=seed, ece=ece, f1=0.5 + 0.01 * seed)
+            for seed, ece in enumerate(eces)
+        ]
+
+    found = [runs(m, "cross_entropy", BASE) + runs(m, "focal", FOCAL[m]) for m in FOCAL]
+    avuc = runs("small", "avuc", (0.098, 0.111, 0.121))
+    return [*found[0], *found[1], *avuc]
+
+
+def test_every_network_has_its_own_difference(networks):
+    table = table_of(build_study(networks, by=["model"]), "gum-differences")
+    assert table.label_heads == ("method", "model")
+    labels = [row.labels for row in table.rows]
+    assert labels == [("avuc", "small"), ("focal", "large"), ("focal", "small")]
+    ece = table.heads.index("ECE")
+    for model, told in (("small", "better"), ("large", "worse")):
+        entry = entries(table, "focal", model)[ece]
+        assert entry.value == pytest.approx(np.mean(FOCAL[model]) - np.mean(BASE))
+        assert (entry.n, entry.bold) == (3, True)
+        assert entry.text.endswith(told)
+    assert "cross_entropy of the same model" in table.note
+    assert "over the methods of one model" in table.note
+    rows = {row.labels: row.keys for row in table.rows}
+    assert len(rows["focal", "small"]) == 6
+    assert not set(rows["focal", "small"]) & set(rows["focal", "large"])
+
+
+def test_the_tests_are_within_a_network_and_so_is_their_correction(networks):
+    table = table_of(build_study(networks, by=["model"]), "gum-tests")
+    assert table.label_heads == ("measure", "method", "model")
+    assert "the same measure and model" in table.note
+
+    def p(values):
+        return stats.ttest_rel(values, BASE).pvalue
+
+    pairs, _, _, raw, corrected, flips, *_ = entries(table, "ECE", "focal", "large")
+    assert (pairs.text, flips.value) == ("3", 0.25)
+    assert raw.value == pytest.approx(p(FOCAL["large"]))
+    assert corrected.value == raw.value  # The only method of that network.
+    small = [p(FOCAL["small"]), p((0.098, 0.111, 0.121))]
+    found = [entries(table, "ECE", m, "small")[4].value for m in ("focal", "avuc")]
+    assert found == pytest.approx(holm(small))
+
+
+def test_widths_of_a_network_stay_pairs(make_record):
+    records = [
+        make_record(model=m, method=method, head_width=width, seed=seed)
+        for m in ("small", "large")
+        for method in ("cross_entropy", "focal")
+        for width in (64, 128)
+        for seed in range(3)
+    ]
+    table = table_of(build_study(records, by=["model"]), "gum-tests")
+    assert {row.entries[0].text for row in table.rows} == {"6"}
+    assert {row.labels[1:] for row in table.rows} == {("focal", "small"), ("focal", "large")}
+
+
+def test_a_key_with_one_value_changes_nothing(networks):
+    one = [record for record in networks if record.recipe.model == "small"]
+    asked, plain = build_study(one, by=["model"]), build_study(one)
+    for name in ("gum-differences", "gum-tests"):
+        assert table_of(asked, name) == table_of(plain, name)
+
+
+def test_options_of_methods_are_methods_of_their_own(make_record):
+    records = [make_record(seed=s) for s in range(2)]
+    records += [
+        make_record(method="focal", method_options={"gamma": gamma}, seed=s)
+        for s in range(2)
+        for gamma in (10.0, 2.0)
+    ]
+    table = table_of(build_study(records, by=["gamma"]), "gum-differences")
+    assert [row.labels for row in table.rows] == [("focal (gamma 2)",), ("focal (gamma 10)",)]
+
+
+def test_values_come_by_size_and_only_keys_that_differ_count(make_record):
+    runs = arrange(
+        [make_record(learning_rate=r, seed=s) for r in (1e-3, 2e-4, 1e-4) for s in range(2)],
+        ["batch", "learning_rate"],
+    )
+    assert varied([runs]) == ["learning_rate"]
+    assert varied([runs[:2], runs[2:4]]) == []
+    parts = by_value(runs, ["learning_rate"])
+    assert [values[0][1] for values in parts] == ["0.0001", "0.0002", "0.001"]
+    assert [len(there) for there in parts.values()] == [2, 2, 2]
+    assert by_value(runs, []) == {(): runs}
+    assert by_value([], []) == {}
+
+
+@pytest.fixture
+def corpora(make_record):
+    """∇Acc is better on the small network and worse on the large one, on both corpora."""
+    ece = {("small", "head_noise"): 0.05, ("large", "head_noise"): 0.2}
+    return [
+        make_record(
+            data=d, model=m, method=n, seed=s, f1=0.5, ece=ece.get((m, n), 0.1) * (1 + 0.01 * s)
+        )
+        for d in ("gum", "wnut17")
+        for m in ("small", "large")
+        for n in ("cross_entropy", "head_noise")
+        for s in range(5)
+    ]
+
+
+def test_tables_over_corpora_come_for_every_network(corpora):
+    study = build_study(corpora, by=["model"])
+    place = table_of(study, "ranks-model-small").heads.index("ECE")
+    for model, rank, wins in (("small", "1.00", "2/0/0"), ("large", "2.00", "0/0/2")):
+        ranks = table_of(study, f"ranks-model-{model}")
+        assert ranks.title == f"Average rank over 2 corpora (model {model})"
+        assert entries(ranks, "head_noise")[place].text == rank
+        won = table_of(study, f"wins-identity-ece-model-{model}")
+        assert entries(won, "head_noise")[0].text == wins
+        best = entries(table_of(study, f"best-model-{model}"), "head_noise")[place]
+        assert best.text == wins[0]
+        target = table_of(study, f"target-model-{model}")
+        assert target.title == f"Which recipe to take (model {model})"
+        assert {key for row in target.rows for key in row.keys} == {
+            r.recipe.key for r in corpora if r.recipe.model == model
+        }
+    titles = [f.title for f in figures_of(study) if f.kind == "ranks"]
+    assert titles == [f"Average rank over 2 corpora (model {m})" for m in ("large", "small")]
+
+
+def test_claims_are_judged_for_every_network(corpora):
+    study = build_study(corpora, by=["model"])
+    table = table_of(study, "claims")
+    assert table.label_heads == ("method", "model", "measure")
+    small, large = (entries(table, "head_noise", m, "ECE") for m in ("small", "large"))
+    assert [e.text for e in small] == ["2 of 2", "2 of 2", "0 of 2"]
+    assert [e.text for e in large] == ["0 of 2", "0 of 2", "2 of 2"]
+    said = [s for s in study.summary if s.startswith("head_noise against cross_entropy (model ")]
+    assert len(said) == 2
+    assert len([s for s in study.summary if s.startswith("With model small: ")]) == 2
+
+
+def test_many_values_have_their_choices_in_tables_alone(make_record):
+    records = [
+        make_record(learning_rate=rate, method=m, seed=s)
+        for rate in (1e-5, 1e-4, 1e-3)
+        for m in ("cross_entropy", "avuc")
+        for s in range(2)
+    ]
+    study = build_study(records, by=["learning_rate"])
+    assert "Which recipe to take: a table for each of 3 values of learning rate." in study.summary
+    assert not any("Chosen on validation" in sentence for sentence in study.summary)
+    assert len([t for t in study.tables if t.name.startswith("target")]) == 3
+
+
+def test_a_key_that_differs_from_corpus_to_corpus_parts_nothing(make_record):
+    records = [
+        make_record(data=d, batch=batch, method=m, seed=s)
+        for d, batch in (("gum", 32), ("wnut17", 64))
+        for m in ("cross_entropy", "focal")
+        for s in range(2)
+    ]
+    (alike,) = by_setting(arrange(records, ["batch"]))
+    assert (alike.setting, alike.values, alike.words) == ("", (), "")
+    assert table_of(build_study(records, by=["batch"]), "ranks")
+
+
+def test_all_ways_to_write_it_have_the_column(networks):
+    study = build_study(networks, by=["model"])
+    table = table_of(study, "gum-differences")
+    lines = csv_table(table).splitlines()
+    assert lines[0].startswith("method,model,")
+    assert lines[2].startswith("focal,large,")
+    assert r"focal & small & " in latex_table(table)
+    page = render_study(study)
+    assert page.count("cross_entropy of the same model") == 2  # Differences and tests
