@@ -19,11 +19,13 @@ from calibrant.plots.series import COLOURS
 from calibrant.study import build_study, read_all, write_study
 from calibrant.study.axis import fit_axis, round_steps
 from calibrant.study.charts import draw_panel
+from calibrant.study.curves import labels_of
 from calibrant.study.figures import figures_of
 from calibrant.study.latex import latex_table
 from calibrant.study.markdown import markdown_report, markdown_table
 from calibrant.study.page import render_study
 from calibrant.study.panels import Curve, Panel, Place
+from calibrant.study.runs import arrange
 from calibrant.study.spreadsheet import csv_table
 from calibrant.study.table import Entry, Row, Table
 
@@ -114,8 +116,7 @@ def test_figures_show_the_numbers_of_the_tables(varied):
     study = build_study(varied)
     drawn = {figure.name: figure for figure in figures_of(study)}
     assert set(drawn) == {
-        "ranks", "gum-trade-off", "gum-depth", "gum-shift-typos", "gum-batch-3-trade-off",
-        "wnut17-trade-off",
+        "ranks", "gum-trade-off", "gum-depth", "gum-shift-typos", "wnut17-trade-off",
     }  # fmt: skip
     depth = drawn["gum-depth"].panels[0]
     table = next(t for t in study.tables if t.name == "gum-depth")
@@ -137,7 +138,12 @@ def test_figures_show_the_numbers_of_the_tables(varied):
 
 
 def test_points_are_of_widths_that_all_methods_have(make_record):
-    records = [make_record(head_width=w, seed=s, ece=w / 1000) for w in (64, 128) for s in (0, 1)]
+    records = [
+        make_record(method=m, head_width=w, seed=s, ece=w / 1000)
+        for m in ("cross_entropy", "avuc")
+        for w in (64, 128)
+        for s in (0, 1)
+    ]
     (figure,) = figures_of(build_study(records))
     assert figure.title == "F1 against ECE on gum"
     assert figure.panels[0].curves[0].places[0].x == pytest.approx(0.096)
@@ -151,6 +157,10 @@ def test_points_are_of_the_seeds_that_the_tables_show(make_record):
     """Seed 2 lacks a width: its mean would be of one width where others have two."""
     records = [make_record(head_width=w, seed=s, ece=w / 1000) for w in (64, 128) for s in (0, 1)]
     records += [make_record(head_width=64, seed=2, ece=0.5)]
+    assert not figures_of(build_study(records))  # One point has nothing to be weighed against.
+    records += [
+        make_record(method="focal", head_width=w, seed=s) for w in (64, 128) for s in (0, 1)
+    ]
     study = build_study(records)
     (figure,) = figures_of(study)
     (table,) = [table for table in study.tables if table.name == "gum-pooled"]
@@ -170,18 +180,56 @@ def test_depths_of_runs_that_were_trained_otherwise_are_other_curves(make_record
     [figure] = [f for f in figures_of(build_study(records, by=["batch"])) if "depth" in f.name]
     found = {c.label: [(p.x, round(p.y, 9)) for p in c.places] for c in figure.panels[0].curves}
     assert found == {
-        "cross_entropy, batch 3": [(1, 0.11), (2, 0.12)],
-        "cross_entropy, batch 32": [(1, 0.01), (2, 0.02)],
+        "batch 3": [(1, 0.11), (2, 0.12)],
+        "batch 32": [(1, 0.01), (2, 0.02)],
     }
 
 
 def test_names_of_files_do_not_collide(make_record, tmp_path, undrawn):
-    records = [make_record(data=name, seed=s) for name in ("my data", "my-data") for s in range(2)]
+    records = [
+        make_record(data=name, seed=s, method=method)
+        for name in ("my data", "my-data")
+        for method in ("cross_entropy", "focal")
+        for s in range(2)
+    ]
     study = build_study(records)
     for things in (study.tables, figures_of(study)):
         names = [thing.name for thing in things]
         assert len(set(names)) == len(names)
         assert {"my-data-results", "my-data-trade-off"} & set(names)
+        assert {"my-data-results-2", "my-data-trade-off-2"} & set(names)
+
+
+def test_curves_are_named_by_what_differs(make_record):
+    def names(records, by=("model", "batch")):
+        runs = arrange(records, by)
+        return [labels_of(runs, by)(run) for run in runs]
+
+    models = [make_record(model=m) for m in ("lenet", "vit_tiny")]
+    assert names(models) == ["lenet", "vit_tiny"]
+    assert names([*models, make_record(model="lenet", batch=3)]) == [
+        "lenet, batch 3", "lenet, batch 32", "vit_tiny, batch 32",
+    ]  # fmt: skip
+    assert names([*models, make_record(model="lenet", method="focal")]) == [
+        "cross_entropy, lenet", "cross_entropy, vit_tiny", "focal, lenet",
+    ]  # fmt: skip
+    assert names(models[:1]) == ["cross_entropy"]
+    weighed = [make_record(method="head_noise", method_options={"weight": 0.5}), make_record()]
+    assert names(weighed, ["weight"]) == ["cross_entropy", "head_noise, weight 0.5"]
+    runs = arrange(models, ["model"])
+    assert {labels_of(runs, ["model"], without="model")(run) for run in runs} == {"cross_entropy"}
+
+
+def test_names_of_curves_are_told_in_full():
+    ends = ["margin_smoothing (class mean true, margin 0)", f"{'a' * 60} 0.1", f"{'a' * 60} 0.2"]
+    lines = tuple(Curve(name, (Place(0.0, n), Place(1.0, n))) for n, name in enumerate(ends))
+    drawing = draw_panel(Panel("T", "x", "y", lines), "F")
+    names = re.findall(r'<text x="([\d.]+)"[^>]*class="name[^>]*>([^<]*)<', drawing)
+    assert len({name for _, name in names}) == 3
+    assert ends[0] in {name for _, name in names}
+    assert [name[-3:] for _, name in names[-2:]] == ["0.1", "0.2"]
+    width = float(re.search(r'viewBox="0 0 ([\d.]+)', drawing)[1])
+    assert all(float(x) + 6 * len(name) <= width for x, name in names)
 
 
 def test_a_key_of_numbers_has_a_figure(make_record):

@@ -16,7 +16,9 @@ __all__ = ["draw_panel"]
 
 _COLOURS, _SHAPES = 7, 4
 _LINE = 13  # Units from one name to the next.
-_LONGEST = 34  # Letters of a name that fit beside the axes.
+_LETTER = 6.1  # Units that a letter of a name takes, as a rule.
+_LONGEST = 48  # Letters of a name that fit beside the axes.
+_AXES = 290  # Units across the axes themselves, at least.
 _STEP = 0.01  # Of the width of the axes, by which curves move aside.
 _REACH = 9  # Units around a point that answer a hover.
 
@@ -24,7 +26,9 @@ _REACH = 9  # Units around a point that answer a hover.
 def draw_panel(panel: Panel, figure: str) -> Markup:
     """One pair of axes with the names of its curves beside."""
     height = max(330, 70 + _LINE * len(panel.curves))
-    chart = Chart(560, height, left=58, right=212, above=14)
+    longest = max((len(_short(curve.label)) for curve in panel.curves), default=0)
+    right = 40 + _LETTER * longest
+    chart = Chart(max(560, 58 + _AXES + right), height, left=58, right=right, above=14)
     places = [place for curve in panel.curves for place in curve.places]
     label = f"{figure}, {panel.title}"
     if not places:
@@ -111,17 +115,26 @@ class _Frame:
         for (number, curve), height in zip(drawn, heights, strict=True):
             x0, y0 = self.at(curve.places[-1], number)
             x, y = self.chart.x(1) + 24, self.chart.y(height)
-            text = (
-                curve.label if len(curve.label) <= _LONGEST else f"{curve.label[: _LONGEST - 1]}…"
-            )
             if len(drawn) <= FEW:
                 line = {"x1": x0, "y1": y0, "x2": x - 14, "y2": y - 3.5}
                 shapes.append(tag("line", **line, class_="leader"))
             shapes += [
                 _spot(x - 8, y - 3.5, number, f"key s{number % _COLOURS}"),
-                tag("text", text, x=x, y=y, class_=f"name s{number % _COLOURS}"),
+                tag("text", _short(curve.label), x=x, y=y, class_=f"name s{number % _COLOURS}"),
             ]
         return shapes
+
+
+def _short(label: str) -> str:
+    """A name that fits; what sets it apart is as likely at its end, so the middle goes.
+
+    >>> _short("head_noise_error_regularization (shell, weight 0.025, parts 2)")
+    'head_noise_error_regularizat…ght 0.025, parts 2)'
+    """
+    if len(label) <= _LONGEST:
+        return label
+    end = 2 * _LONGEST // 5
+    return f"{label[: _LONGEST - end - 1]}…{label[-end:]}"
 
 
 def _spot(x: float, y: float, number: int, class_: str) -> Markup:

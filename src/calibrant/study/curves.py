@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from calibrant.study.estimate import Estimate, estimate
-from calibrant.study.labels import settings_label
+from calibrant.study.labels import settings_label, value_label
 from calibrant.study.measures import Measure
 from calibrant.study.panels import Curve, Place
 from calibrant.study.runs import Run
 
-__all__ = ["curve_of", "curves", "grouped", "label_of", "over_seeds", "told_width"]
+__all__ = ["curve_of", "curves", "grouped", "labels_of", "over_seeds", "told_width"]
 
 
 def curves(
@@ -42,10 +42,30 @@ def curve_of(label: str, places: Iterable[tuple[float, Estimate]]) -> Curve:
     )
 
 
-def label_of(run: Run, by: Sequence[str]) -> str:
-    """The method with the keys that were asked for."""
-    asked = {key: value for key, value in zip(by, run.by, strict=True) if value is not None}
-    return ", ".join(filter(None, [run.shown, settings_label(asked)]))
+def labels_of(runs: Sequence[Run], by: Sequence[str], without: str = "") -> Callable[[Run], str]:
+    """What sets the curves of a figure apart: methods, and the keys asked for, where they differ.
+
+    A word ("lenet") says what it is; a number needs its key ("batch 3"). The key ``without`` has an
+    axis of its own.
+    """
+    methods = {run.shown for run in runs}
+    differing = [
+        place
+        for place, key in enumerate(by)
+        if key != without and len({value_label(run.by[place]) for run in runs}) > 1
+    ]
+
+    def label(run: Run) -> str:
+        parts = [run.shown] if len(methods) > 1 else []
+        for place in differing:
+            value = run.by[place]
+            if value is not None:
+                parts.append(
+                    value if isinstance(value, str) else settings_label({by[place]: value})
+                )
+        return ", ".join(parts) or run.shown
+
+    return label
 
 
 def over_seeds(runs: Sequence[Run], measure: Measure) -> Estimate:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from calibrant.study.curves import curves, grouped, label_of, over_seeds, told_width
-from calibrant.study.labels import file_names, settings_label
+from calibrant.study.curves import curves, grouped, labels_of, over_seeds, told_width
+from calibrant.study.labels import file_names
 from calibrant.study.main_head import at_main_depth, at_shared_widths, with_several_depths
 from calibrant.study.measures import Measure, maps_of, measures_of, score_of
 from calibrant.study.panels import Curve, Figure, Panel, Place
@@ -65,13 +65,17 @@ def _ranks(study: Study) -> list[Figure]:
 
 
 def _trade_off(unit: str, runs: Sequence[Run], by: Sequence[str]) -> Figure | None:
+    """None of one point: there is nothing to weigh it against."""
     shown = at_shared_widths(runs)
+    cells = grouped(shown, labels_of(shown, by))
+    if len(cells) < 2:
+        return None
     f1 = score_of(runs)
     panels = []
     for map_ in maps_of(runs):
         ece, score = Measure("ece", map_), replace(f1, map=map_)
         points = []
-        for label, cell in grouped(shown, lambda run: label_of(run, by)).items():
+        for label, cell in cells.items():
             x, y = (over_seeds(cell, measure) for measure in (ece, score))
             if math.isfinite(x.mean) and math.isfinite(y.mean):
                 place = Place(x.mean, y.mean, x.half, y.half)
@@ -86,10 +90,10 @@ def _trade_off(unit: str, runs: Sequence[Run], by: Sequence[str]) -> Figure | No
 
 def _depth(unit: str, runs: Sequence[Run], by: Sequence[str]) -> Figure | None:
     runs = with_several_depths(runs)
-    widths = {run.width for run in runs}
+    widths, named = {run.width for run in runs}, labels_of(runs, by)
 
     def label(run: Run) -> str:
-        name = label_of(run, by)
+        name = named(run)
         return name if len(widths) == 1 else f"{name}, width {run.width}"
 
     panels = [
@@ -116,11 +120,7 @@ def _sweep(unit: str, runs: Sequence[Run], study: Study) -> Figure | None:
         return None
     place, key = numeric[0], study.by[numeric[0]]
     runs = [run for run in runs if _is_number(run.by[place])]
-
-    def label(run: Run) -> str:
-        others = {k: v for i, (k, v) in enumerate(zip(study.by, run.by, strict=True)) if i != place}
-        return ", ".join(filter(None, [run.shown, settings_label(others)]))
-
+    label = labels_of(runs, study.by, without=key)
     values = [float(run.by[place]) for run in runs]
     logarithmic = min(values) > 0 and max(values) / min(values) >= 20
     panels = [

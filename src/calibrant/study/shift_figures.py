@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from calibrant.study.curves import curve_of, grouped, label_of, over_seeds, told_width
+from calibrant.study.curves import curve_of, grouped, labels_of, over_seeds, told_width
 from calibrant.study.main_head import at_shared_widths
 from calibrant.study.panels import Figure, Panel
 from calibrant.study.runs import Run
-from calibrant.study.shift_tables import OTHER, measured_on, shift_measures, shifts_of
+from calibrant.study.shift_tables import OTHER, kind_title, measured_on, shift_measures, shifts_of
 
 __all__ = ["shift_figures"]
 
@@ -30,14 +30,14 @@ def shift_figures(unit: str, runs: Sequence[Run], by: Sequence[str] = ()) -> lis
             if measure.map != "identity" and measure.metric in _ORDER_ALONE:
                 continue
             lines = []
-            for label, cell in grouped(measured, lambda run: label_of(run, by)).items():
+            for label, cell in grouped(measured, labels_of(measured, by)).items():
                 places = [
                     (float(strength), over_seeds(cell, replace(measure, part=part)))
                     for strength, part in shift.items()
                 ]
                 lines.append(curve_of(label, places))
             panels.append(Panel(measure.title, "Strength", measure.title, tuple(lines)))
-        title = f"{kind[0].upper()}{kind[1:]} of growing strength, trained on {unit}"
+        title = f"{kind_title(kind)} of growing strength, trained on {unit}"
         title += told_width(measured, whole)
         found.append(Figure(f"shift-{kind}", title, unit, "lines", tuple(panels)))
     return found

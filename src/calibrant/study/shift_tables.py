@@ -21,7 +21,15 @@ from calibrant.study.rows import (
 from calibrant.study.runs import Run
 from calibrant.study.table import Row, Table, grouped
 
-__all__ = ["OTHER", "Shift", "measured_on", "shift_measures", "shift_tables", "shifts_of"]
+__all__ = [
+    "OTHER",
+    "Shift",
+    "kind_title",
+    "measured_on",
+    "shift_measures",
+    "shift_tables",
+    "shifts_of",
+]
 
 Shift = dict[str, str]  # Strength, or the name of the data → the part of the results
 
@@ -48,6 +56,15 @@ def shifts_of(runs: Sequence[Run]) -> dict[str, Shift]:
     if any("ood" in found for run in runs for found in run.record.results.values()):
         kinds.setdefault(OTHER, {})["ood"] = "ood"
     return {kind: _with_test(kind, parts) for kind, parts in kinds.items()}
+
+
+def kind_title(kind: str) -> str:
+    """A kind of other data at the beginning of a title.
+
+    >>> kind_title("gaussian-noise")
+    'Gaussian noise'
+    """
+    return f"{kind[0].upper()}{kind[1:]}".replace("-", " ")
 
 
 def _with_test(kind: str, parts: Shift) -> Shift:
@@ -103,7 +120,7 @@ def _table(runs: Sequence[Run], kind: str, shift: Shift, by: Sequence[str]) -> T
     graded = kind != OTHER
     return Table(
         f"shift-{kind.replace(' ', '-')}",
-        f"{kind[0].upper()}{kind[1:]}: trained on {runs[0].unit}",
+        f"{kind_title(kind)}: trained on {runs[0].unit}",
         ("method", *asked_heads(by), "width", "strength" if graded else "on"),
         ("seeds", *(measure.title for measure in measures)),
         grouped(rows),
