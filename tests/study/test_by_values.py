@@ -1,5 +1,7 @@
 """What ``--by`` shows side by side is not pooled: every value is compared by itself."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -17,7 +19,7 @@ stats = pytest.importorskip("scipy.stats")
 
 BASE = (0.100, 0.110, 0.125)
 # On one network focal loss helps, on the other it harms: pooled, it would do nothing.
-FOCAL = {"small": (0.060, 0.071, 0.084), "large": (0.140, 0.151, 0.164)}
+FOCAL = {"small": (0.060, 0.071, 0.084), "large": (0.140, 0.151, 0.165)}
 
 
 def table_of(study, name):
@@ -204,3 +206,39 @@ def test_all_ways_to_write_it_have_the_column(networks):
     assert r"focal & small & " in latex_table(table)
     page = render_study(study)
     assert page.count("cross_entropy of the same model") == 2  # Differences and tests
+
+
+def bold_of(table, head):
+    place = table.heads.index(head)
+    return {row.labels: row.entries[place].bold for row in table.rows}
+
+
+def test_bold_is_the_best_method_of_a_network(networks):
+    table = table_of(build_study(networks, by=["model"]), "gum-results")
+    assert bold_of(table, "ECE") == {
+        ("cross_entropy", "large", "128"): True,  # Far behind the small network's best.
+        ("cross_entropy", "small", "128"): False,
+        ("avuc", "small", "128"): False,
+        ("focal", "large", "128"): False,
+        ("focal", "small", "128"): True,
+    }
+    assert "the best mean of its width, within one model, and what" in table.note
+
+
+def test_bold_is_the_best_network_of_one_method(networks):
+    focal = [record for record in networks if record.recipe.method == "focal"]
+    table = table_of(build_study(focal, by=["model"]), "gum-results")
+    marks = bold_of(table, "ECE")
+    assert marks == {("focal", "large", "128"): False, ("focal", "small", "128"): True}
+    assert "the best mean of its width, whatever the model, and what" in table.note
+
+
+def test_bold_of_averages_over_widths_is_within_a_network_too(networks):
+    changes = {"head_width": 64}
+    more = [replace(r, recipe=replace(r.recipe, **changes)) for r in networks]
+    table = table_of(build_study([*networks, *more], by=["model"]), "gum-pooled")
+    marks = bold_of(table, "ECE")
+    assert [labels for labels, bold in marks.items() if bold] == [
+        ("cross_entropy", "large"), ("focal", "small"),
+    ]  # fmt: skip
+    assert "the best mean, within one model, and what" in table.note

@@ -13,6 +13,7 @@ from calibrant.study.best import LEVEL
 from calibrant.study.differences import Compared, Differences, differences_of, verdict
 from calibrant.study.measures import Measure
 from calibrant.study.paired import smallest_p
+from calibrant.study.parts import in_parts, told_part
 from calibrant.study.rows import asked_heads
 from calibrant.study.runs import Run
 from calibrant.study.table import Entry, Row, Table, as_entry, grouped, number_entry
@@ -63,30 +64,31 @@ def comparison_tables(
     methods = list(dict.fromkeys(run.method for run in runs))
     shown = [measure for measure in measures if any(measure in there for there in known.values())]
     found = _Found(known, methods, shown, asked_heads(keys), runs[0].unit, baseline)
-    return [_differences(found), _tests(found)]
+    columns = in_parts(shown).items()
+    return [*(told_part(_differences(found, part), told) for told, part in columns), _tests(found)]
 
 
-def _differences(found: _Found) -> Table:
+def _differences(found: _Found, measures: Sequence[Measure]) -> Table:
     """A row per method and value, a column per measure."""
     rows = []
     for method, values, there in found.places():
-        compared = [there.get(measure, {}).get(method) for measure in found.measures]
+        compared = [there.get(measure, {}).get(method) for measure in measures]
         keys = {key for one in compared if one is not None for key in one.keys}
         if keys:
-            entries = map(_difference, compared, found.measures)
+            entries = map(_difference, compared, measures)
             rows.append(Row(_labels(method, values), tuple(entries), tuple(sorted(keys))))
     one = f" of one {' and '.join(found.words)}" if found.words else ""
     return Table(
         "differences",
         f"Difference from {found.baseline} on {found.unit}",
         ("method", *found.words),
-        tuple(measure.title for measure in found.measures),
+        tuple(measure.title for measure in measures),
         grouped(rows) if found.words else tuple(rows),
         f"Method minus {found.baseline}{found.within}, paired by seed and head width, ± half of a "
         "95 % t-interval. Bold, with its direction: what the paired t-test tells apart (5 %, "
         f"Holm-corrected over the methods{one}).",
         found.unit,
-        tuple(measure.to_dict() for measure in found.measures),
+        tuple(measure.to_dict() for measure in measures),
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from calibrant.study.main_head import with_several_depths
 from calibrant.study.measures import Measure
-from calibrant.study.result_tables import BOLD
+from calibrant.study.result_tables import MEANS
 from calibrant.study.rows import (
     asked_heads,
     asked_labels,
@@ -14,8 +14,8 @@ from calibrant.study.rows import (
     estimates,
     gather,
     number_of,
-    one_seed,
     record_keys,
+    told_bold,
 )
 from calibrant.study.runs import Run
 from calibrant.study.table import Row, Table, grouped
@@ -37,7 +37,7 @@ def depth_table(
             run.shown, *asked_labels(run), run.width, run.depth, run.method, run.extra,
         ),
     )  # fmt: skip
-    bold = bold_marks(cells, measures, lambda key: key[labels - 2 : labels], lambda run: run.seed)
+    bold = bold_marks(cells, measures, lambda key: key[labels - 2 : labels])
     rows = [
         Row(
             (*map(str, key[:labels]),),
@@ -52,7 +52,7 @@ def depth_table(
         ("method", *asked_heads(by), "width", "depth"),
         ("seeds", *(m.title for m in measures)),
         grouped(rows),
-        BOLD.format(where=" of its width and depth") + one_seed(cells),
+        MEANS + told_bold(cells, rows, " of its width and depth"),
         runs[0].unit,
         tuple(measure.to_dict() for measure in measures),
     )

@@ -14,8 +14,8 @@ from calibrant.study.rows import (
     bold_marks,
     estimates,
     gather,
-    one_seed,
     rows_of,
+    told_bold,
 )
 from calibrant.study.runs import Run
 from calibrant.study.table import Table
@@ -27,9 +27,7 @@ _NOTE = (
     "ECE of whole entities, right where start, end and type are, with the product of their words' "
     "confidences, and with the confidence that is learned on validation entities (EntityMap), "
     "which 'calibrant predict' gives; AUROC and AURC are of the latter. Mean ± half of a 95 % "
-    "t-interval over seeds. Bold: the best mean, and what the paired t-test over seeds cannot tell "
-    "from it (5 %, Holm-corrected). (T): with the temperature that was fitted on the validation "
-    "split."
+    "t-interval over seeds. (T): with the temperature that was fitted on the validation split."
 )
 
 
@@ -65,14 +63,15 @@ def entities_table(runs: Sequence[Run], by: Sequence[str]) -> Table | None:
         if not all(math.isnan(measure.of(run)) for run in runs)
     ]
     cells = gather(runs, lambda run: (run.shown, *asked_labels(run), run.method, run.extra))
-    bold = bold_marks(cells, measures, lambda _: 0, lambda run: run.seed)
+    bold = bold_marks(cells, measures, lambda _: 0)
+    rows = rows_of(cells, by, lambda key, cell: estimates(cell, measures, bold[key]))
     return Table(
         "entities",
         f"Whole entities on {runs[0].unit}, width {runs[0].width}",
         ("method", *asked_heads(by)),
         ("seeds", *(measure.title for measure in measures)),
-        rows_of(cells, by, lambda key, cell: estimates(cell, measures, bold[key])),
-        f"{_NOTE}{one_seed(cells)}",
+        rows,
+        f"{_NOTE}{told_bold(cells, rows)}",
         runs[0].unit,
         tuple(measure.to_dict() for measure in measures),
     )

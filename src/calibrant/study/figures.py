@@ -84,7 +84,8 @@ def _trade_off(unit: str, runs: Sequence[Run], by: Sequence[str]) -> Figure | No
             values = [point.places[0].x for point in points]
             wide = min(values) > 0 and max(values) / min(values) >= _WIDE
             panels.append(Panel(_map_title(map_), "ECE", f1.title, tuple(points), wide))
-    title = f"{f1.title} against ECE on {unit}{told_width(shown, runs)}"
+    name = f"{f1.title[0].upper()}{f1.title[1:]}"
+    title = f"{name} against ECE on {unit}{told_width(shown, runs)}"
     return Figure("trade-off", title, unit, "points", tuple(panels))
 
 

@@ -13,8 +13,8 @@ from calibrant.study.rows import (
     bold_marks,
     estimates,
     gather,
-    one_seed,
     rows_of,
+    told_bold,
 )
 from calibrant.study.runs import Run
 from calibrant.study.table import Table
@@ -34,7 +34,7 @@ def outside_table(runs: Sequence[Run], by: Sequence[str]) -> Table | None:
         measures_of(runs, _METRICS, _PART), key=lambda measure: _METRICS.index(measure.metric)
     )
     cells = gather(runs, lambda run: (run.shown, *asked_labels(run), run.method, run.extra))
-    bold = bold_marks(cells, measures, lambda _: 0, lambda run: run.seed)
+    bold = bold_marks(cells, measures, lambda _: 0)
     rows = rows_of(cells, by, lambda key, cell: estimates(cell, measures, bold[key]))
     count = int(max(run.value("examples", part=_PART) for run in runs))
     return Table(
@@ -45,9 +45,8 @@ def outside_table(runs: Sequence[Run], by: Sequence[str]) -> Table | None:
         rows,
         f"AUROC: the chance that an example of the test split is surer than one of {count:,} that "
         "belong to no class; mean confidence: of these, which should be low. Mean ± half of a 95 % "
-        "t-interval over seeds. Bold: the best mean, and what the paired t-test over seeds cannot "
-        "tell from it (5 %, Holm-corrected). (T): with the temperature that was fitted on the "
-        f"validation split.{one_seed(cells)}",
+        "t-interval over seeds. (T): with the temperature that was fitted on the validation split."
+        f"{told_bold(cells, rows)}",
         runs[0].unit,
         tuple(measure.to_dict() for measure in measures),
     )

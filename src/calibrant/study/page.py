@@ -15,7 +15,7 @@ from calibrant.study.charts import draw_panel
 from calibrant.study.estimate import show
 from calibrant.study.figures import figures_of
 from calibrant.study.measures import score_of
-from calibrant.study.panels import Figure
+from calibrant.study.panels import FEW, Figure
 from calibrant.study.rank_chart import draw_ranks
 from calibrant.study.runs import Run
 from calibrant.study.study import Study
@@ -23,10 +23,14 @@ from calibrant.study.table import Entry, Row, Table, set_name
 
 __all__ = ["render_study"]
 
+_WHISKERS = (
+    "Whiskers are 95 % t-intervals over seeds, cut where they leave the axes; each seed is "
+    "averaged over head widths."
+)
 _SAID = {
-    "values": "Whiskers are 95 % t-intervals over seeds, cut where they leave the axes; each seed "
-    "is averaged over head widths. Lines are moved a little sideways so that their intervals stand "
-    "side by side; those of more than 8 are in the tables and the tips alone.",
+    "points": _WHISKERS,
+    "lines": f"{_WHISKERS} Lines are moved a little sideways so that their intervals stand side by "
+    f"side; those of more than {FEW} are in the tables and the tips alone.",
     "ranks": "The band reaches one critical difference from the best: what lies in it cannot be "
     "told from the best.",
 }
@@ -130,12 +134,11 @@ def _figure(figure: Figure) -> Markup:
         tag("figure", tag("h4", panel.title, class_="which"), draw(panel, figure.title))
         for panel in figure.panels
     ]
-    said = _SAID["ranks" if figure.kind == "ranks" else "values"]
     return join(
         [
             tag("h3", user_text(figure.title)),
             tag("div", *panels, class_="panels"),
-            tag("p", said, class_="note"),
+            tag("p", _SAID[figure.kind], class_="note"),
         ]
     )
 

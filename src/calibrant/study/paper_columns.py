@@ -11,8 +11,9 @@ from calibrant.study.paper_cifar10 import cifar10_source, cifar10_value
 from calibrant.study.runs import Run
 from calibrant.study.table import Entry, number_entry
 
-__all__ = ["citation", "paper_entries", "printed_measures"]
+__all__ = ["citation", "paper_entries", "printed_beside", "printed_measures"]
 
+_MOST = 9  # Columns of results, ours and the paper's, that fit side by side.
 _DIGITS = {"entity_f1": 3, "ece": 3, "apcr": 2}  # Of Table I; the other papers print more.
 
 
@@ -23,6 +24,12 @@ def printed_measures(runs: Sequence[Run], measures: Iterable[Measure]) -> list[M
         for measure in measures
         if any(not math.isnan(_printed(run, measure)) for run in runs)
     ]
+
+
+def printed_beside(runs: Sequence[Run], measures: Sequence[Measure]) -> list[Measure]:
+    """The same where the paper's columns fit beside ours; none where they have their own table."""
+    printed = printed_measures(runs, measures)
+    return printed if len(measures) + len(printed) <= _MOST else []
 
 
 def citation(runs: Sequence[Run]) -> str:

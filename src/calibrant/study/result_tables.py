@@ -2,56 +2,69 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 
-from calibrant.study.best import best_alike
 from calibrant.study.estimate import estimate
 from calibrant.study.main_head import at_main_width
 from calibrant.study.measures import Measure
-from calibrant.study.paper_columns import citation, paper_entries, printed_measures
+from calibrant.study.paper_columns import citation, paper_entries, printed_beside
+from calibrant.study.paper_table import paper_table
+from calibrant.study.parts import in_parts, told_part
 from calibrant.study.rows import (
     asked_heads,
     asked_labels,
     bold_marks,
+    by_seed,
     estimates,
     gather,
     number_of,
-    one_seed,
     record_keys,
+    told_bold,
 )
 from calibrant.study.runs import Run
 from calibrant.study.table import Row, Table, as_entry, grouped
 
-__all__ = ["BOLD", "result_tables"]
+__all__ = ["MEANS", "result_tables"]
 
-BOLD = (
-    "Mean ± half of a 95 % t-interval over seeds. Bold: the best mean{where}, and what the paired "
-    "t-test over seeds cannot tell from it (5 %, Holm-corrected). (T): with the temperature that "
-    "was fitted on the validation split."
+MEANS = (
+    "Mean ± half of a 95 % t-interval over seeds. (T): with the temperature that was fitted on the "
+    "validation split."
 )
 _POOLED = (
     "Each seed's mean over the widths, of the seeds that were run at all of them, then mean ± half "
-    "of a 95 % t-interval over seeds. Bold: the best mean, and what the paired t-test over seeds "
-    "cannot tell from it (5 %, Holm-corrected). (T): with the temperature that was fitted on the "
-    "validation split."
+    "of a 95 % t-interval over seeds. (T): with the temperature that was fitted on the validation "
+    "split."
 )
 
 
 def result_tables(
     runs: Sequence[Run], measures: Sequence[Measure], by: Sequence[str]
 ) -> list[Table]:
-    """Averages over widths, the main width where those lack a method, and, as a detail, all."""
+    """Averages over widths, the main width where those lack a method, and, as a detail, all.
+
+    The paper's numbers stand beside ours, or in a table of their own where they are many. More
+    columns than fit side by side are those of further tables.
+    """
+    parts = in_parts(measures).items()
+    return [told_part(table, told) for told, part in parts for table in _tables(runs, part, by)]
+
+
+def _tables(runs: Sequence[Run], measures: Sequence[Measure], by: Sequence[str]) -> list[Table]:
     whole, pooled = _width_table(runs, measures, by), _pooled_table(runs, measures, by)
+    paper = paper_table(runs, measures, by)
+    beside = [] if paper is None else [paper]
     if len({run.width for run in runs}) == 1:
-        return [whole]
+        return [whole, *beside]
     tables = [] if pooled is None else [pooled]
     main = at_main_width(runs)
     if pooled is None or len(pooled.rows) < len({(run.method, run.extra) for run in runs}):
         title = f"{whole.title}, width {main[0].width}"
         name = f"results-{main[0].width}"
         tables.append(replace(_width_table(main, measures, by), name=name, title=title))
-    return [*tables, replace(whole, title=f"{whole.title}, all widths", closed=True)]
+    whole = replace(whole, title=f"{whole.title}, all widths", closed=True)
+    return [*tables, *beside, whole]
 
 
 def _width_table(runs: Sequence[Run], measures: Sequence[Measure], by: Sequence[str]) -> Table:
@@ -60,8 +73,8 @@ def _width_table(runs: Sequence[Run], measures: Sequence[Measure], by: Sequence[
     cells = gather(
         runs, lambda run: (run.shown, *asked_labels(run), run.width, run.method, run.extra)
     )
-    bold = bold_marks(cells, measures, lambda key: key[labels - 1], lambda run: run.seed)
-    paper = printed_measures(runs, measures)
+    bold = bold_marks(cells, measures, lambda key: key[labels - 1])
+    paper = printed_beside(runs, measures)
     rows = [
         Row(
             (*map(str, key[:labels]),),
@@ -77,7 +90,7 @@ def _width_table(runs: Sequence[Run], measures: Sequence[Measure], by: Sequence[
         ("method", *asked_heads(by), "width"),
         _heads(measures, paper),
         grouped(rows),
-        BOLD.format(where=" of its width") + one_seed(cells) + cited,
+        MEANS + told_bold(cells, rows, " of its width") + cited,
         runs[0].unit,
         tuple(measure.to_dict() for measure in measures),
     )
@@ -90,29 +103,22 @@ def _pooled_table(
     widths = sorted({run.width for run in runs})
     cells = gather(runs, lambda run: (run.shown, *asked_labels(run), run.method, run.extra))
     complete = {key: _complete_seeds(cell, len(widths)) for key, cell in cells.items()}
-    complete = {key: seeds for key, seeds in complete.items() if seeds}
+    complete = {key: cell for key, cell in complete.items() if cell}
     if len(widths) < 2 or not complete:
         return None
-    marks = [
-        best_alike([_by_seed(seeds, measure) for seeds in complete.values()], measure.sign)
-        for measure in measures
+    bold = bold_marks(complete, measures, lambda _: 0)
+    paper = printed_beside(runs, measures)
+    rows = [
+        _pooled_row((*map(str, key[: 1 + len(by)]),), cell, measures, bold[key], paper)
+        for key, cell in complete.items()
     ]
-    paper = printed_measures(runs, measures)
-    rows = []
-    for place, (key, seeds) in enumerate(complete.items()):
-        bold = [alike[place] and len(complete) > 1 for alike in marks]
-        labels = (*map(str, key[: 1 + len(by)]),)
-        rows.append(_pooled_row(labels, seeds, measures, bold, paper))
-    used = {
-        key: [run for each in seeds.values() for run in each] for key, seeds in complete.items()
-    }
     return Table(
         "pooled",
         f"Averaged over widths {', '.join(map(str, widths))} on {runs[0].unit}",
         ("method", *asked_heads(by)),
         _heads(measures, paper),
         grouped(rows),
-        _POOLED + one_seed(used),
+        _POOLED + told_bold(complete, rows),
         runs[0].unit,
         tuple(measure.to_dict() for measure in measures),
     )
@@ -120,30 +126,24 @@ def _pooled_table(
 
 def _pooled_row(
     labels: tuple[str, ...],
-    seeds: dict[int, list[Run]],
+    cell: Sequence[Run],
     measures: Sequence[Measure],
     bold: Sequence[bool],
     paper: Sequence[Measure],
 ) -> Row:
     entries = [
-        as_entry(estimate(list(_by_seed(seeds, measure).values())), measure.digits, marked)
+        as_entry(estimate(list(by_seed(cell, measure).values())), measure.digits, marked)
         for measure, marked in zip(measures, bold, strict=True)
     ]
-    runs = [run for each in seeds.values() for run in each]
-    return Row(labels, (number_of(seeds), *entries, *paper_entries(runs, paper)), record_keys(runs))
+    seeds = number_of({run.seed for run in cell})
+    return Row(labels, (seeds, *entries, *paper_entries(cell, paper)), record_keys(cell))
 
 
-def _complete_seeds(cell: Sequence[Run], widths: int) -> dict[int, list[Run]]:
-    """The runs of each seed that was run at every width."""
-    seeds: dict[int, list[Run]] = {}
-    for run in cell:
-        seeds.setdefault(run.seed, []).append(run)
-    return {seed: runs for seed, runs in sorted(seeds.items()) if len(runs) == widths}
-
-
-def _by_seed(seeds: Mapping[int, Sequence[Run]], measure: Measure) -> dict[int, float]:
-    """Each seed's mean over its widths."""
-    return {seed: sum(map(measure.of, runs)) / len(runs) for seed, runs in seeds.items()}
+def _complete_seeds(cell: Sequence[Run], widths: int) -> list[Run]:
+    """The runs of the seeds that were run at every width."""
+    counts = Counter(run.seed for run in cell)
+    runs = [run for run in cell if counts[run.seed] == widths]
+    return sorted(runs, key=lambda run: run.seed)
 
 
 def _heads(measures: Sequence[Measure], paper: Sequence[Measure]) -> tuple[str, ...]:

@@ -12,24 +12,26 @@ from calibrant.study.labels import value_label
 from calibrant.study.measures import Measure
 from calibrant.study.runs import Run
 from calibrant.study.table import Entry, Row, as_entry
+from calibrant.study.values import Values, varied
 
 __all__ = [
-    "ONE_SEED",
     "Cells",
     "asked_heads",
     "asked_labels",
     "bold_marks",
+    "by_seed",
     "estimates",
     "gather",
     "number_of",
-    "one_seed",
     "record_keys",
     "rows_of",
+    "told_bold",
+    "value_blocks",
 ]
 
 Cells = Mapping[tuple[Any, ...], Sequence[Run]]  # What sets a row apart → its runs
 
-ONE_SEED = (
+_ONE_SEED = (
     " One seed has no interval and allows no test: it is bold only as the best mean of what was "
     "run with one seed throughout."
 )
@@ -57,17 +59,29 @@ def bold_marks(
     cells: Cells,
     measures: Sequence[Measure],
     block: Callable[[tuple[Any, ...]], Hashable],
-    pair: Callable[[Run], Hashable],
 ) -> dict[tuple[Any, ...], list[bool]]:
-    """Per row and measure, whether it is the best of its block or cannot be told from it."""
+    """Per row and measure, whether it is the best of its block or cannot be told from it.
+
+    Methods are compared within one value of the keys asked for, see :func:`value_blocks`.
+    """
     marks: dict[tuple[Any, ...], list[bool]] = {key: [] for key in cells}
+    values = value_blocks(cells)
+    blocks = {key: (block(key), values[key]) for key in cells}
     for measure in measures:
-        for place in dict.fromkeys(map(block, cells)):
-            keys = [key for key in cells if block(key) == place]
-            columns = [{pair(run): measure.of(run) for run in cells[key]} for key in keys]
+        for place in dict.fromkeys(blocks.values()):
+            keys = [key for key in cells if blocks[key] == place]
+            columns = [by_seed(cells[key], measure) for key in keys]
             for key, marked in zip(keys, best_alike(columns, measure.sign), strict=True):
                 marks[key].append(marked and len(keys) > 1)
     return marks
+
+
+def by_seed(cell: Iterable[Run], measure: Measure) -> dict[int, float]:
+    """Each seed's value, or mean over its widths."""
+    seeds: dict[int, list[float]] = {}
+    for run in cell:
+        seeds.setdefault(run.seed, []).append(measure.of(run))
+    return {seed: sum(values) / len(values) for seed, values in seeds.items()}
 
 
 def estimates(
@@ -102,7 +116,34 @@ def rows_of(
     )
 
 
-def one_seed(cells: Cells) -> str:
+def value_blocks(cells: Cells) -> dict[tuple[Any, ...], Values]:
+    """Of each row, the values of the keys asked for within which it is compared with others.
+
+    Networks with several methods are told apart; of one method, the networks are what is compared.
+    """
+    keys = varied([[run for cell in cells.values() for run in cell]])
+    found = {
+        key: tuple(pair for pair in cell[0].extra if pair[0] in keys) for key, cell in cells.items()
+    }
+    methods = {(values, cells[key][0].method) for key, values in found.items()}
+    alone = len(methods) == len(set(found.values()))
+    return dict.fromkeys(found, ()) if alone else found
+
+
+def told_bold(cells: Cells, rows: Iterable[Row], where: str = "") -> str:
+    """What bold means, where anything is; the best of what, where a key asked for differs."""
+    marked = any(entry.bold for row in rows for entry in row.entries)
+    keys = asked_heads(varied([[run for cell in cells.values() for run in cell]]))
+    scope = "within one" if any(value_blocks(cells).values()) else "whatever the"
+    values = f", {scope} {' and '.join(keys)}," if keys else ","
+    said = (
+        f" Bold: the best mean{where}{values} and what the paired t-test over seeds cannot tell "
+        "from it (5 %, Holm-corrected)."
+    )
+    return (said if marked else "") + _one_seed(cells)
+
+
+def _one_seed(cells: Cells) -> str:
     """The remark that a table needs where a row has one seed."""
     alone = any(len({run.seed for run in cell}) == 1 for cell in cells.values())
-    return ONE_SEED if alone else ""
+    return _ONE_SEED if alone else ""

@@ -15,8 +15,8 @@ from calibrant.study.rows import (
     estimates,
     gather,
     number_of,
-    one_seed,
     record_keys,
+    told_bold,
 )
 from calibrant.study.runs import Run
 from calibrant.study.table import Row, Table, grouped
@@ -104,10 +104,7 @@ def _table(runs: Sequence[Run], kind: str, shift: Shift, by: Sequence[str]) -> T
     measures = shift_measures(runs, shift)
     cells = gather(runs, lambda run: (run.shown, *asked_labels(run), str(run.width)))
     there = {name: [replace(m, part=part) for m in measures] for name, part in shift.items()}
-    bold = {
-        name: bold_marks(cells, found, lambda _: 0, lambda run: run.seed)
-        for name, found in there.items()
-    }
+    bold = {name: bold_marks(cells, found, lambda _: 0) for name, found in there.items()}
     rows = [
         Row(
             (*labels, name),
@@ -125,10 +122,9 @@ def _table(runs: Sequence[Run], kind: str, shift: Shift, by: Sequence[str]) -> T
         ("seeds", *(measure.title for measure in measures)),
         grouped(rows),
         "Mean ± half of a 95 % t-interval over seeds; maps are fitted on the validation split of "
-        "the training corpus. "
-        + ("Strength 0 is the test split as it is. " if graded else "")
-        + "Bold: the best mean at that place, and what the paired t-test over seeds cannot tell "
-        "from it (5 %, Holm-corrected)." + one_seed(cells),
+        "the training corpus."
+        + (" Strength 0 is the test split as it is." if graded else "")
+        + told_bold(cells, rows, " at that place"),
         runs[0].unit,
         tuple(measure.to_dict() for measure in measures),
         closed=True,

@@ -25,7 +25,7 @@ from calibrant.study.shift_tables import shift_tables
 from calibrant.study.summary import summarize, told_settings
 from calibrant.study.table import Table, set_name
 from calibrant.study.units import by_setting, members_of
-from calibrant.study.worst_shift_table import worst_shift_table
+from calibrant.study.worst_shift_table import worst_shift_tables
 
 __all__ = ["Study", "build_study"]
 
@@ -134,7 +134,7 @@ def _by_unit(runs: Sequence[Run], full: Sequence[Run], shown: Shown) -> list[Tab
             depth_table(members, measures, shown.by),
             entities_table(complete, shown.by),
             outside_table(main, shown.by),
-            worst_shift_table(main, shown.by),
+            *worst_shift_tables(main, shown.by),
             *shift_tables(main, shown.by),
         ]
     return [table for table in tables if table is not None]

@@ -36,11 +36,11 @@ class Target(NamedTuple):
 
 
 def target_of(units: Units, baseline: str) -> Target | None:
-    """None where there is nothing to choose from, or nothing to compare with."""
+    """None where there is nothing to compare with, or no more to choose from than one map."""
     references = references_of(units)
     corpora = [corpus for corpus in units if corpus in references]
     candidates = candidates_of({c: units[c] for c in corpora}, references, baseline)
-    if not candidates:
+    if len({candidate.method for candidate in candidates}) < 2 and len(candidates) < 3:
         return None
     return Target(candidates, references, corpora, baseline, choose(candidates, corpora))
 
@@ -120,15 +120,18 @@ def _reached(candidate: Candidate, corpora: Sequence[str]) -> int:
 
 
 def _note(target: Target) -> str:
-    best = ", ".join(f"{target.references[corpus]} on {corpus}" for corpus in target.corpora)
+    places: dict[str, list[str]] = {}
+    for corpus in target.corpora:
+        places.setdefault(target.references[corpus], []).append(corpus)
+    best = "; ".join(f"{method} on {', '.join(there)}" for method, there in places.items())
     said = (
-        "APCR on the test split as a multiple of that of the best of the paper's five rows as "
-        f"trained ({best}), and F1 minus that of {target.baseline} in points; paired by seed "
-        "and width, each seed's mean over its widths, then mean ± half of a 95 % t-interval over "
-        "seeds. Bold: a multiple of 3 or more, with F1 at most 0.5 points below. Rows are in the "
-        "order in which validation alone would take them: those that keep F1 there "
-        "first, by the geometric mean of their multiples there; "
-        f"what lacks a corpus, or a second seed on one, comes last. {told_choice(target)}"
+        "APCR on the test split as a multiple of that of the best of the paper's five rows that "
+        f"were run, as trained ({best}), and F1 minus that of {target.baseline} in points; paired "
+        "by seed and width, each seed's mean over its widths, then mean ± half of a 95 % "
+        "t-interval over seeds. Bold: a multiple of 3 or more, with F1 at most 0.5 points below. "
+        "Rows are in the order in which validation alone would take them: those that keep F1 there "
+        "first, by the geometric mean of their multiples there; what lacks a corpus, or a second "
+        f"seed on one, comes last. {told_choice(target)}"
     )
     single = [(corpus, choose(target.candidates, [corpus])) for corpus in target.corpora]
     told = "; ".join(

@@ -15,6 +15,11 @@ __all__ = ["wide_table"]
 
 Place = tuple[str, int]
 
+_BOLD = (
+    " Bold: the best mean of a width, and what the paired t-test over seeds cannot tell from it "
+    "(5 %, Holm-corrected)."
+)
+
 
 def wide_table(units: Units, measures: Sequence[Measure], map_: str) -> Table | None:
     """Means over seeds of every corpus after one map; None where no measure has that map."""
@@ -37,14 +42,16 @@ def wide_table(units: Units, measures: Sequence[Measure], map_: str) -> Table | 
         )
         for method, width in places
     ]
+    compared = len(methods) > 1
+    title = "Table I: all corpora" if compared else "All corpora side by side"
     return Table(
         f"all-corpora-{map_}",
-        "Table I: all corpora" + ("" if map_ == "identity" else f", with {map_.replace('_', ' ')}"),
+        title + ("" if map_ == "identity" else f", with {map_.replace('_', ' ')}"),
         ("method", "width"),
         tuple(measure.title for _, measure in columns),
         grouped(rows),
-        "Means over seeds; the tables of each corpus have the intervals. Bold: the best mean of a "
-        "width, and what the paired t-test over seeds cannot tell from it (5 %, Holm-corrected).",
+        "Means over seeds; the tables of each corpus have the intervals."
+        + (_BOLD if compared else ""),
         measures=tuple(measure.to_dict() for measure in shown),
         groups=tuple((unit, len(shown)) for unit in units),
     )

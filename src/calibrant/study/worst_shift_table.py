@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from calibrant.study.estimate import show
 from calibrant.study.main_head import at_main_width
@@ -16,22 +17,40 @@ from calibrant.study.rows import (
     estimates,
     gather,
     rows_of,
+    told_bold,
 )
 from calibrant.study.runs import Run
 from calibrant.study.shift_tables import OTHER, shifts_of
 from calibrant.study.table import Entry, Table
 
-__all__ = ["worst_shift_table"]
+__all__ = ["worst_shift_tables"]
 
 _METRICS = ("accuracy", "ece")
+_MOST = 5  # Kinds of other data that fit side by side.
 
 
-def worst_shift_table(runs: Sequence[Run], by: Sequence[str]) -> Table | None:
-    """A row per method at the main width, a group of columns per kind; None without other data."""
+def worst_shift_tables(runs: Sequence[Run], by: Sequence[str]) -> list[Table]:
+    """A row per method at the main width, a group of columns per kind; none without other data.
+
+    Many kinds are dealt to several tables, of much the same size.
+    """
     runs = at_main_width(runs)
     parts, alike = _parts(runs)
-    if not parts:
-        return None
+    names = list(parts)
+    count = -(-len(names) // _MOST)
+    bounds = [place * len(names) // count for place in range(count + 1)] if count else []
+    same = f" No number changes with {', '.join(alike)}." if alike else ""
+    tables = []
+    for start, end in pairwise(bounds):
+        there = {name: parts[name] for name in names[start:end]}
+        table = _table(runs, there, by)
+        which = f": {', '.join(there)}" if count > 1 else ""
+        title = f"{table.title}{which}"
+        tables.append(replace(table, title=title, note=f"{table.note}{same}"))
+    return tables
+
+
+def _table(runs: Sequence[Run], parts: Mapping[str, str], by: Sequence[str]) -> Table:
     runs = [
         run for run in runs if not math.isnan(run.value("ece", part=next(iter(parts.values()))))
     ]
@@ -41,10 +60,9 @@ def worst_shift_table(runs: Sequence[Run], by: Sequence[str]) -> Table | None:
         for measure in _measures(runs, parts.values(), part)
     ]
     cells = gather(runs, lambda run: (run.shown, *asked_labels(run), run.method, run.extra))
-    bold = bold_marks(cells, measures, lambda _: 0, lambda run: run.seed)
+    bold = bold_marks(cells, measures, lambda _: 0)
     rows = rows_of(cells, by, lambda key, cell: _means(cell, measures, bold[key]))
     each = len(measures) // (1 + len(parts))
-    same = f" No number changes with {', '.join(alike)}." if alike else ""
     return Table(
         "shift",
         f"Other data: trained on {runs[0].unit}, width {runs[0].width}",
@@ -52,8 +70,7 @@ def worst_shift_table(runs: Sequence[Run], by: Sequence[str]) -> Table | None:
         ("seeds", *(replace(measure, part="test").title for measure in measures)),
         rows,
         "Means over seeds, of each corruption at its greatest strength; maps are fitted on the "
-        "validation split of the training corpus. Bold: the best mean, and what the paired t-test "
-        f"over seeds cannot tell from it (5 %, Holm-corrected).{same}",
+        f"validation split of the training corpus.{told_bold(cells, rows)}",
         runs[0].unit,
         tuple(measure.to_dict() for measure in measures),
         groups=(("", 1), ("test", each), *((name, each) for name in parts)),
