@@ -1,11 +1,13 @@
 """What ``--by`` shows side by side is not pooled: every value is compared by itself."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from calibrant.study import build_study
+from calibrant.study.charts import draw_panel
 from calibrant.study.figures import figures_of
 from calibrant.study.latex import latex_table
 from calibrant.study.page import render_study
@@ -197,6 +199,27 @@ def test_a_key_that_differs_from_corpus_to_corpus_parts_nothing(make_record):
     assert table_of(build_study(records, by=["batch"]), "ranks")
 
 
+def test_every_network_has_panels_of_its_own(networks):
+    (figure,) = figures_of(build_study(networks, by=["model"]))
+    assert [panel.title for panel in figure.panels] == [
+        f"{map_}, model {m}"
+        for m in ("large", "small")
+        for map_ in ("As trained", "With temperature")
+    ]
+    large, _, small, _ = figure.panels
+    # The same names in the same places, so that colours are the same.
+    names = ["cross_entropy", "avuc", "focal"]
+    assert [c.label for c in large.curves] == [c.label for c in small.curves] == names
+    assert [len(c.places) for c in large.curves] == [1, 0, 1]
+    assert small.curves[2].places[0].x == pytest.approx(np.mean(FOCAL["small"]))
+    drawing = draw_panel(large, "F")
+    assert "avuc" not in drawing
+    assert "of 2 methods" in drawing
+    focal = [record for record in networks if record.recipe.method == "focal"]
+    (figure,) = figures_of(build_study(focal, by=["model"]))
+    assert [c.label for c in figure.panels[0].curves] == ["large", "small"]
+
+
 def test_all_ways_to_write_it_have_the_column(networks):
     study = build_study(networks, by=["model"])
     table = table_of(study, "gum-differences")
@@ -206,6 +229,7 @@ def test_all_ways_to_write_it_have_the_column(networks):
     assert r"focal & small & " in latex_table(table)
     page = render_study(study)
     assert page.count("cross_entropy of the same model") == 2  # Differences and tests
+    assert re.search(r"<b>−0\.04\d\d ± [\d.]+ <wbr>better</b>", page)  # It may break there alone.
 
 
 def bold_of(table, head):

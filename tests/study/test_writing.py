@@ -24,7 +24,8 @@ from calibrant.study.figures import figures_of
 from calibrant.study.latex import latex_table
 from calibrant.study.markdown import markdown_report, markdown_table
 from calibrant.study.page import render_study
-from calibrant.study.panels import Curve, Panel, Place
+from calibrant.study.panels import Curve, Figure, Panel, Place
+from calibrant.study.pictures import draw_figure
 from calibrant.study.runs import arrange
 from calibrant.study.spreadsheet import csv_table
 from calibrant.study.table import Entry, Row, Table
@@ -217,7 +218,7 @@ def test_curves_are_named_by_what_differs(make_record):
     weighed = [make_record(method="head_noise", method_options={"weight": 0.5}), make_record()]
     assert names(weighed, ["weight"]) == ["cross_entropy", "head_noise, weight 0.5"]
     runs = arrange(models, ["model"])
-    assert {labels_of(runs, ["model"], without="model")(run) for run in runs} == {"cross_entropy"}
+    assert {labels_of(runs, ["model"], without=["model"])(run) for run in runs} == {"cross_entropy"}
 
 
 def test_names_of_curves_are_told_in_full():
@@ -230,6 +231,17 @@ def test_names_of_curves_are_told_in_full():
     assert [name[-3:] for _, name in names[-2:]] == ["0.1", "0.2"]
     width = float(re.search(r'viewBox="0 0 ([\d.]+)', drawing)[1])
     assert all(float(x) + 6 * len(name) <= width for x, name in names)
+
+
+def test_a_long_legend_fits_the_picture():
+    pytest.importorskip("matplotlib")
+    curves = tuple(Curve(f"method {n}", (Place(n, n),)) for n in range(40))
+    figure = Figure("f", "T", "gum", "points", (Panel("T", "x", "y", curves),))
+    drawn = draw_figure(figure)
+    (legend,) = drawn.legends
+    box = legend.get_window_extent()
+    assert len(legend.get_texts()) == 40
+    assert 0 <= box.y0 < box.y1 <= drawn.bbox.height
 
 
 def test_a_key_of_numbers_has_a_figure(make_record):

@@ -26,7 +26,8 @@ _REACH = 9  # Units around a point that answer a hover.
 def draw_panel(panel: Panel, figure: str) -> Markup:
     """One pair of axes with the names of its curves beside."""
     height = max(330, 70 + _LINE * len(panel.curves))
-    longest = max((len(_short(curve.label)) for curve in panel.curves), default=0)
+    drawn = [curve for curve in panel.curves if curve.places]
+    longest = max((len(_short(curve.label)) for curve in drawn), default=0)
     right = 40 + _LETTER * longest
     chart = Chart(max(560, 58 + _AXES + right), height, left=58, right=right, above=14)
     places = [place for curve in panel.curves for place in curve.places]
@@ -44,7 +45,7 @@ def draw_panel(panel: Panel, figure: str) -> Markup:
         *frame.names(),
         *(shape for number in range(len(panel.curves)) for shape in frame.curve(number)),
     ]
-    said = f"{panel.y_label} against {panel.x_label} of {len(panel.curves)} methods."
+    said = f"{panel.y_label} against {panel.x_label} of {len(drawn)} methods."
     return chart.svg(label, said, *shapes)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 from calibrant.study.estimate import Estimate, estimate
@@ -42,17 +42,19 @@ def curve_of(label: str, places: Iterable[tuple[float, Estimate]]) -> Curve:
     )
 
 
-def labels_of(runs: Sequence[Run], by: Sequence[str], without: str = "") -> Callable[[Run], str]:
+def labels_of(
+    runs: Sequence[Run], by: Sequence[str], without: Collection[str] = ()
+) -> Callable[[Run], str]:
     """What sets the curves of a figure apart: methods, and the keys asked for, where they differ.
 
-    A word ("lenet") says what it is; a number needs its key ("batch 3"). The key ``without`` has an
-    axis of its own.
+    A word ("lenet") says what it is; a number needs its key ("batch 3"). The keys ``without``
+    have a place of their own.
     """
     methods = {run.shown for run in runs}
     differing = [
         place
         for place, key in enumerate(by)
-        if key != without and len({value_label(run.by[place]) for run in runs}) > 1
+        if key not in without and len({value_label(run.by[place]) for run in runs}) > 1
     ]
 
     def label(run: Run) -> str:

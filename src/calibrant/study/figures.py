@@ -17,6 +17,7 @@ from calibrant.study.runs import Run
 from calibrant.study.shift_figures import shift_figures
 from calibrant.study.study import Study
 from calibrant.study.units import by_setting
+from calibrant.study.values import by_value, told_values, varied
 
 __all__ = ["figures_of"]
 
@@ -65,28 +66,43 @@ def _ranks(study: Study) -> list[Figure]:
 
 
 def _trade_off(unit: str, runs: Sequence[Run], by: Sequence[str]) -> Figure | None:
-    """None of one point: there is nothing to weigh it against."""
+    """Panels of the methods of every network, or of the networks of one method.
+
+    None of one point: there is nothing to weigh it against.
+    """
     shown = at_shared_widths(runs)
-    cells = grouped(shown, labels_of(shown, by))
-    if len(cells) < 2:
+    keys = varied([shown]) if len({run.method for run in shown}) > 1 else []
+    if len(grouped(shown, labels_of(shown, by))) < 2:
         return None
+    label = labels_of(shown, by, without=keys)
+    names = list(grouped(shown, label))
     f1 = score_of(runs)
     panels = []
-    for map_ in maps_of(runs):
-        ece, score = Measure("ece", map_), replace(f1, map=map_)
-        points = []
-        for label, cell in cells.items():
-            x, y = (over_seeds(cell, measure) for measure in (ece, score))
-            if math.isfinite(x.mean) and math.isfinite(y.mean):
-                place = Place(x.mean, y.mean, x.half, y.half)
-                points.append(Curve(label, (place,)))
-        if points:
-            values = [point.places[0].x for point in points]
-            wide = min(values) > 0 and max(values) / min(values) >= _WIDE
-            panels.append(Panel(_map_title(map_), "ECE", f1.title, tuple(points), wide))
+    for values, members in by_value(shown, keys).items():
+        cells = grouped(members, label)
+        for map_ in maps_of(runs):
+            measures = Measure("ece", map_), replace(f1, map=map_)
+            # A name has one colour in all panels, so it has its turn where it has no runs.
+            points = tuple(_point(name, cells.get(name, ()), *measures) for name in names)
+            title = ", ".join(filter(None, [_map_title(map_), told_values(values)]))
+            panels += [_weighed(title, f1.title, points)] if any(p.places for p in points) else []
     name = f"{f1.title[0].upper()}{f1.title[1:]}"
     title = f"{name} against ECE on {unit}{told_width(shown, runs)}"
     return Figure("trade-off", title, unit, "points", tuple(panels))
+
+
+def _point(label: str, cell: Sequence[Run], ece: Measure, score: Measure) -> Curve:
+    if not cell:
+        return Curve(label, ())
+    x, y = over_seeds(cell, ece), over_seeds(cell, score)
+    known = math.isfinite(x.mean) and math.isfinite(y.mean)
+    return Curve(label, (Place(x.mean, y.mean, x.half, y.half),) if known else ())
+
+
+def _weighed(title: str, score: str, points: tuple[Curve, ...]) -> Panel:
+    values = [place.x for point in points for place in point.places]
+    wide = min(values) > 0 and max(values) / min(values) >= _WIDE
+    return Panel(title, "ECE", score, points, wide)
 
 
 def _depth(unit: str, runs: Sequence[Run], by: Sequence[str]) -> Figure | None:
@@ -121,7 +137,7 @@ def _sweep(unit: str, runs: Sequence[Run], study: Study) -> Figure | None:
         return None
     place, key = numeric[0], study.by[numeric[0]]
     runs = [run for run in runs if _is_number(run.by[place])]
-    label = labels_of(runs, study.by, without=key)
+    label = labels_of(runs, study.by, without=[key])
     values = [float(run.by[place]) for run in runs]
     logarithmic = min(values) > 0 and max(values) / min(values) >= 20
     panels = [

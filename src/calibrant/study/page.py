@@ -124,8 +124,16 @@ def _row(row: Row, labels: int) -> Markup:
 
 
 def _entry(entry: Entry, link: str | None) -> Markup:
-    words: Markup = tag("b", entry.text) if entry.bold else tag("span", entry.text)
+    words: Markup = tag("b" if entry.bold else "span", *_breakable(entry))
     return tag("td", tag("a", words, href=link) if link else words, class_="number")
+
+
+def _breakable(entry: Entry) -> list[Markup | str]:
+    """A number in one line; what is said of it ("better") may stand below."""
+    number, space, said = entry.text.rpartition(" ")
+    if not (space and entry.n and said.isalpha()):
+        return [entry.text]
+    return [number, " ", Markup("<wbr>"), said]
 
 
 def _figure(figure: Figure) -> Markup:

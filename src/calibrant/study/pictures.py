@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["draw_figure"]
 
 _MARKERS = ("o", "s", "^", "D")  # As the page has them: colours come round, shapes change.
+_NAME = 0.15  # Inches that a name takes in the legend.
 _STEP = 2.0  # Points by which curves move aside.
 
 
@@ -29,7 +30,9 @@ def draw_figure(figure: Figure) -> Drawing:
     columns = min(count, 2 if count in (2, 4) or figure.kind == "ranks" else 3)
     rows = -(-count // columns)
     ranks = figure.kind == "ranks"
-    drawn = new_figure(5.2 * columns if ranks else 3.6 * columns + 2.4, 3.2 * rows)
+    names = {curve.label for panel in figure.panels for curve in panel.curves}
+    height = 3.2 * rows if ranks else max(3.2 * rows, _NAME * (len(names) + 2))
+    drawn = new_figure(5.2 * columns if ranks else 3.6 * columns + 2.4, height)
     places = [drawn.add_subplot(rows, columns, place + 1) for place in range(count)]
     for panel, ax in zip(figure.panels, places, strict=True):
         (_draw_ranks if ranks else _draw)(panel, ax)

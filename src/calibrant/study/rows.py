@@ -140,10 +140,7 @@ def told_bold(cells: Cells, rows: Iterable[Row], where: str = "") -> str:
         f" Bold: the best mean{where}{values} and what the paired t-test over seeds cannot tell "
         "from it (5 %, Holm-corrected)."
     )
-    return (said if marked else "") + _one_seed(cells)
-
-
-def _one_seed(cells: Cells) -> str:
-    """The remark that a table needs where a row has one seed."""
     alone = any(len({run.seed for run in cell}) == 1 for cell in cells.values())
-    return _ONE_SEED if alone else ""
+    if not marked:
+        return " One seed has no interval." if alone else ""
+    return said + (_ONE_SEED if alone else "")
