@@ -53,3 +53,25 @@ def test_it_is_found_with_whichever_map_a_run_is_used_with(make_record):
 
 def test_runs_without_have_no_table(make_record):
     assert table_of([make_record()]) is None
+
+
+def test_corpora_of_one_method_stand_below_each_other(make_record):
+    records = [
+        with_entities(make_record(data=corpus, seed=seed), ece)
+        for corpus, ece in (("gum", 0.03), ("wnut17", 0.05))
+        for seed in range(2)
+    ]
+    for record in records[:2]:  # Of gum: measured with no temperature.
+        del record.results["temperature"]["test"]["entity_ece"]
+    (table,) = [table for table in build_study(records).tables if table.name == "entities"]
+    assert table.label_heads == ("corpus", "method")
+    assert [row.labels for row in table.rows] == [
+        ("gum", "cross_entropy"), ("wnut17", "cross_entropy"),
+    ]  # fmt: skip
+    values = [dict(zip(table.heads, row.entries, strict=True)) for row in table.rows]
+    assert [found["learned: ECE"].value for found in values] == pytest.approx([0.03, 0.05])
+    assert [found["entity ECE (T)"].text for found in values] == ["", "0.1000 ± 0.0000"]
+    other = with_entities(make_record(data="gum", method="focal"), 0.1)
+    names = {table.name for table in build_study([*records, other]).tables}
+    assert "entities" not in names  # Each corpus has its own, of both methods.
+    assert {"gum-entities", "wnut17-entities"} <= names

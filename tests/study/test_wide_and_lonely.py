@@ -99,6 +99,9 @@ def test_one_method_with_several_maps_leaves_a_map_to_choose(make_record):
         record.results["spline"] = record.results["temperature"]
     table = table_of(build_study(records), "target")
     assert len(table.rows) == 3
+    assert table.groups == (("gum", 1), ("wnut17", 1), ("all", 2))  # No map changes F1.
+    assert "No recipe changes F1." in table.note
+    assert len(table.heads) == len(table.rows[0].entries) == 4
     assert "rows that were run, as trained (cross_entropy on gum, wnut17)" in table.note
 
 

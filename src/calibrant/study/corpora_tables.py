@@ -1,4 +1,4 @@
-"""The tables over all corpora: which recipe to take, all side by side, ranks, wins."""
+"""The tables over all corpora: which recipe to take, all side by side, ranks, wins, entities."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from calibrant.study.best_counts import best_counts
+from calibrant.study.entities_table import entities_overview
 from calibrant.study.measures import maps_of, measures_of
 from calibrant.study.rank_table import rank_table
 from calibrant.study.table import Table
@@ -61,6 +62,7 @@ def corpora_tables(
             rank_table(units, measures),
             best_counts(units, measures),
             *win_tables(units, measures),
+            entities_overview(complete[alike], shown.by),
         ]
         if alike.setting:
             other = target_of(complete[alike], shown.baseline)

@@ -18,9 +18,10 @@ from calibrant.study.rows import (
     told_bold,
 )
 from calibrant.study.runs import Run
-from calibrant.study.table import Table
+from calibrant.study.table import Entry, Row, Table
+from calibrant.study.units import Units
 
-__all__ = ["entities_table"]
+__all__ = ["entities_overview", "entities_table"]
 
 _PART = "entities"
 _NOTE = (
@@ -74,4 +75,28 @@ def entities_table(runs: Sequence[Run], by: Sequence[str]) -> Table | None:
         f"{_NOTE}{told_bold(cells, rows)}",
         runs[0].unit,
         tuple(measure.to_dict() for measure in measures),
+    )
+
+
+def entities_overview(units: Units, by: Sequence[str]) -> Table | None:
+    """The corpora of one method one below the other; None where there are not several."""
+    found = {corpus: entities_table(runs, by) for corpus, runs in units.items()}
+    tables = {corpus: table for corpus, table in found.items() if table is not None}
+    if len(tables) < 2 or any(len(table.rows) > 1 for table in tables.values()):
+        return None
+    widest = max(tables.values(), key=lambda table: len(table.heads))
+    rows = []
+    for corpus, table in tables.items():
+        (row,) = table.rows
+        entries = dict(zip(table.heads, row.entries, strict=True))
+        shown = tuple(entries.get(head, Entry("")) for head in widest.heads)
+        rows.append(Row((corpus, *row.labels), shown, row.keys))
+    return Table(
+        "entities",
+        f"Whole entities on {len(tables)} corpora",
+        ("corpus", *widest.label_heads),
+        widest.heads,
+        tuple(rows),
+        _NOTE,
+        measures=widest.measures,
     )
