@@ -7,7 +7,7 @@ from types import ModuleType
 
 from calibrant.errors import MissingExtraError
 
-__all__ = ["require"]
+__all__ = ["mismatched_torchvision", "require"]
 
 
 def require(module: str, extra: str, purpose: str) -> ModuleType:
@@ -29,3 +29,26 @@ def require(module: str, extra: str, purpose: str) -> ModuleType:
         raise MissingExtraError(
             f"{purpose} needs {package}, which is not installed: pip install 'calibrant[{extra}]'"
         ) from None
+
+
+def mismatched_torchvision(error: BaseException | None) -> str | None:
+    """What to say of an error that comes from a torchvision made for another torch; else None.
+
+    transformers imports torchvision where it is there, also for text, and fails in a way that
+    names neither.
+
+    >>> try:
+    ...     raise RuntimeError("operator torchvision::nms does not exist")
+    ... except RuntimeError as error:
+    ...     print(mismatched_torchvision(error))
+    The torchvision that is installed was made for another torch (operator torchvision::nms does ...
+    """
+    while error is not None and "torchvision::" not in str(error):
+        error = error.__cause__ or error.__context__
+    if error is None:
+        return None
+    return (
+        "The torchvision that is installed was made for another torch "
+        f"({str(error).splitlines()[0]}), which stops transformers too: install the one that "
+        "matches, or for text none (pip uninstall torchvision)."
+    )

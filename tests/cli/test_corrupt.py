@@ -39,10 +39,12 @@ def test_images(tmp_path, capsys):
         ("a.npz", "typos", "holds images, which 'typos' is not for"),
         ("a.txt", "typo", "Did you mean 'typos'"),
         ("none.txt", "typos", "There is no file"),
+        ("a.PNG", "jpeg", "is one image: name the folder of images, or an npz"),
+        (".", "typos", "is not for. Texts are corrupted file by file."),
     ],
 )
 def test_what_is_refused(tmp_path, capsys, name, kind, message):
-    for there in ("a.txt", "a.npz"):
+    for there in ("a.txt", "a.npz", "a.PNG"):
         (tmp_path / there).write_text("")
     assert main(["corrupt", str(tmp_path / name), "--kind", kind, "-o", str(tmp_path / "b")]) == 2
     assert message in capsys.readouterr().err

@@ -69,6 +69,29 @@ def test_a_lack_of_memory_is_one_line(monkeypatch, capsys):
     assert capsys.readouterr().err.startswith("calibrant list: out of memory (Unable to allocate")
 
 
+def test_a_torchvision_of_another_torch_is_one_line(monkeypatch, capsys):
+    """transformers says "Could not import module 'ModernBertFor…'", from an error that says why."""
+
+    def run(_):
+        try:
+            raise RuntimeError("operator torchvision::nms does not exist")
+        except RuntimeError as error:
+            raise ModuleNotFoundError("Could not import module 'ModernBert'.") from error
+
+    monkeypatch.setattr("calibrant.cli.list.run", run)
+    assert main(["list", "methods"]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith("calibrant list: The torchvision that is installed was made for another")
+    assert "torchvision::nms" in told
+
+    def other(_):
+        raise RuntimeError("something else")
+
+    monkeypatch.setattr("calibrant.cli.list.run", other)
+    with pytest.raises(RuntimeError, match="something else"):
+        main(["list", "methods"])
+
+
 def test_a_refusal_of_the_system_is_one_line(monkeypatch, capsys):
     def run(_):
         raise PermissionError(13, "Permission denied", "secret.npz")

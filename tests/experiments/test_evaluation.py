@@ -192,3 +192,24 @@ def test_what_is_refused(tagger, options, message):
 def test_a_folder_that_is_no_run(tmp_path):
     with pytest.raises(InputError, match="not the folder of a finished 'calibrant train'"):
         evaluate(tmp_path)
+
+
+@pytest.mark.filterwarnings("ignore::calibrant.calibrators.CalibrationWarning")
+def test_data_that_a_run_knows_by_name_is_its_own_by_path_too(tmp_path, monkeypatch):
+    """Else a folder without splits would be tested on as a whole, training images and all."""
+    pil = pytest.importorskip("PIL.Image")
+    random = np.random.default_rng(0)
+    for label in ("day", "night"):
+        (tmp_path / "data" / "image" / "sky" / label).mkdir(parents=True)
+        for number in range(15):
+            pixels = random.integers(0, 100, (8, 8, 3), np.uint8) + 50 * (label == "day")
+            place = tmp_path / "data" / "image" / "sky" / label / f"{number}.png"
+            pil.fromarray(pixels.astype(np.uint8)).save(place)
+    settings = {"task": "image", "data": "sky", "model": "tiny", "batch": 8}
+    monkeypatch.setenv("CALIBRANT_DATA", str(tmp_path / "data"))
+    record = trained(tmp_path / "run", **settings)
+    monkeypatch.delenv("CALIBRANT_DATA")
+    path = str(tmp_path / "data" / "image" / "sky")
+    found = evaluate(tmp_path / "run", path, device="cpu")["identity"]["test"]
+    expected = record.results["identity"]["test"]
+    assert found == pytest.approx(expected, abs=1e-5, nan_ok=True)

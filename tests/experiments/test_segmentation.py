@@ -178,13 +178,24 @@ def test_a_method_with_held_out_data(folder):
 def test_masks_in_which_all_is_void(folder, tmp_path):
     shutil.copytree(folder, tmp_path / "void")
     pillow = pytest.importorskip("PIL.Image")
-    for split, message in (("test", "no pixel of 5 masks to measure"), ("train", "training masks")):
+    for split in ("train", "test"):
         for path in (tmp_path / "void" / split / "masks").iterdir():
             void = np.full_like(np.asarray(pillow.open(path)), 255)
             pillow.fromarray(void).save(path)
         segmentation._prepare.cache_clear()
-        with pytest.raises(InputError, match=message):
+        with pytest.raises(InputError, match=f"no pixel of the {split} split has a class"):
             train(recipe(tmp_path / "void", epochs=1), tmp_path / "run", device="cpu")
+        assert not (tmp_path / "run" / "log.jsonl").exists()  # Before anything is trained.
+
+
+def test_a_class_of_a_test_mask_that_is_none_is_told_before_training(folder, tmp_path):
+    shutil.copytree(folder, tmp_path / "odd")
+    pillow = pytest.importorskip("PIL.Image")
+    path = next((tmp_path / "odd" / "test" / "masks").iterdir())
+    pillow.fromarray(np.full_like(np.asarray(pillow.open(path)), 77)).save(path)
+    with pytest.raises(InputError, match="class 77, but there are"):
+        train(recipe(tmp_path / "odd", epochs=1), tmp_path / "run", device="cpu")
+    assert not (tmp_path / "run" / "log.jsonl").exists()
 
 
 def test_grids_and_the_recipe_of_the_benchmark(folder, tmp_path):

@@ -130,6 +130,8 @@ def test_lines(tmp_path):
         ("a.jsonl", "{", {}, "no JSON"),
         ("a.jsonl", '{"text": "\\ud800"}', {}, "text 1: it holds half of a character"),
         ("a.csv", "text\na\n", {"column": "query"}, "line 2: expected 'query', got text"),
+        ("a.csv", "text,y,text\na,b,c\n", {}, "line 1: two columns are called 'text'"),
+        ("a.txt", "Anna B-PER\nsings O\n\n. O\n", {}, "words with tags .* conll or lines"),
         ("a.pdf", "text", {}, "which layout"),
         ("a.txt", "text", {"layout": "cnll"}, "Did you mean 'conll'"),
         ("a.txt", "text", {"kind": "typoes"}, "Did you mean 'typos'"),
@@ -312,3 +314,15 @@ def test_images_that_are_refused(tmp_path, content, options, message):
     with pytest.raises(InputError, match=message):
         corrupt_pictures(path, tmp_path / "b.npz", **options)
     assert [found.name for found in tmp_path.iterdir()] == ["a.npz"]
+
+
+def test_lines_that_end_like_tags_now_and_then_are_text(tmp_path):
+    (tmp_path / "a.txt").write_text("vitamin B-12\nand vitamin C\n")
+    assert corrupt_file(tmp_path / "a.txt", tmp_path / "b.txt", "upper-case", 5) == 2
+    assert (tmp_path / "b.txt").read_text() == "VITAMIN B-12\nAND VITAMIN C\n"
+
+
+def test_a_table_without_rows_keeps_its_header(tmp_path):
+    (tmp_path / "a.csv").write_text("text,label\n")
+    assert corrupt_file(tmp_path / "a.csv", tmp_path / "b.csv", "typos", 5) == 0
+    assert (tmp_path / "b.csv").read_text() == "text,label\n"

@@ -11,6 +11,7 @@ import pytest
 
 from calibrant.errors import InputError, MissingExtraError
 from calibrant.tasks.image import ImageTask
+from calibrant.tasks.labelled import label_names
 from calibrant.tasks.picture_files import open_image
 from calibrant.tasks.pictures import load_pictures, load_test_pictures
 
@@ -46,6 +47,7 @@ def test_npz(tmp_path: Path) -> None:
         ({"train_images": IMAGES / 255, "train_labels": LABELS}, "got float64"),
         ({"train_images": IMAGES[0, 0], "train_labels": LABELS}, "expected bytes"),
         (splits(test_labels=LABELS + 1), "test split, example 3: label '3' does not occur"),
+        (splits(dev_images=IMAGES, dev_labels=LABELS), "two arrays for one split: .* and "),
         (splits(train_images=IMAGES[:0], train_labels=LABELS[:0]), "no training images"),
     ],
 )
@@ -277,3 +279,40 @@ def test_what_is_tested_on(tmp_path: Path) -> None:
     for split in ("train", "test"):
         write_folder(tmp_path / "b" / split)
     assert len(load_test_pictures(str(tmp_path / "b"), whole=True)[0]) == 20
+
+
+def test_folders_of_classes_with_a_fault(tmp_path: Path) -> None:
+    write_folder(tmp_path / "a")
+    (tmp_path / "a" / "yak").mkdir()
+    with pytest.raises(InputError, match=r"yak holds no file \(\.png, .*fill the folder, or take"):
+        load_pictures(str(tmp_path / "a"))
+    for split in ("train", "val", "valid"):
+        write_folder(tmp_path / "b" / split)
+    with pytest.raises(InputError, match="two folders for one split: val and valid"):
+        load_pictures(str(tmp_path / "b"))
+    write_folder(tmp_path / "c" / "train")
+    (tmp_path / "c" / "test" / "yak").mkdir(parents=True)  # Nothing is asked of it.
+    write_folder(tmp_path / "c" / "test")
+    assert "yak" not in load_pictures(str(tmp_path / "c")).labels
+
+
+def test_images_deeper_in_a_class_and_of_old_formats_are_read(tmp_path: Path) -> None:
+    pil = pytest.importorskip("PIL.Image")
+    write_folder(tmp_path)
+    before = sum(map(len, load_pictures(str(tmp_path)).images.values()))
+    for name in ("more/1.png", "more/still/2.ppm", "3.PGM", ".hidden/4.png"):
+        place = tmp_path / NAMES[0] / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        pil.fromarray(IMAGES[0]).convert("L" if "PGM" in name else "RGB").save(place)
+    assert sum(map(len, load_pictures(str(tmp_path)).images.values())) == before + 3
+
+
+def test_other_data_is_never_parted_to_test_on(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", train_images=IMAGES, train_labels=LABELS)
+    assert len(load_test_pictures(str(tmp_path / "a.npz"))[0]) == 2
+    with pytest.raises(InputError, match=r"a\.npz has no test split; found: train\."):
+        load_test_pictures(str(tmp_path / "a.npz"), whole=True)
+
+
+def test_labels_that_are_one_number_have_one_order() -> None:
+    assert label_names(["1", "01", "0"]) == label_names(["01", "0", "1"]) == ("0", "01", "1")

@@ -57,6 +57,8 @@ def test_a_corpus_by_file_and_by_folder(path: Path, by: str) -> None:
         ('{"test": []}', "expected"),
         ('{"train": [["a", "b"], ["c"]]}', r"train, row 2: expected \[text, intent\], got \['c'\]"),
         ('{"train": [["a", 3]]}', "row 1: expected"),
+        ('{"train": 5}', r"train: expected \[\[text, intent\], …\], got 5\."),
+        ('{"train": {"a": "b"}}', r"train: expected \[\[text, intent\], …\]"),
         ('{"train": []}', "no training texts"),
     ],
 )

@@ -199,6 +199,9 @@ def broken(folder: Path, what: str) -> None:
     elif what == "black and white":
         for i in range(12):
             save(folder / "masks" / f"{i:02}.png", np.uint8(255) * (MASKS[i] > 0))
+    elif what == "two splits":
+        for split in ("train", "val", "dev"):
+            write(folder / split)
     elif what == "no classes":
         save(folder / "masks" / "03.png", MASKS[3].astype(np.uint16) * 200)
 
@@ -206,7 +209,7 @@ def broken(folder: Path, what: str) -> None:
 @pytest.mark.parametrize(
     ("what", "message"),
     [
-        ("no mask", r"masks has no file for '03'\."),
+        ("no mask", r"masks has no file for '03', as \.png, \.bmp, \.tif, \.tiff, \.gif\."),
         ("no image", r"03\.png has no image of the same name"),
         ("no folder", r"There is no folder .*masks: masks to train on lie in masks/"),
         ("other size", r"03\.png has 9 × 10 pixels, but its mask 9 × 5"),
@@ -215,7 +218,8 @@ def broken(folder: Path, what: str) -> None:
         ("twice", r"two files named '03'"),
         ("one class", r"labels\.txt: expected at least two classes, got 1"),
         ("empty", "has no training images"),
-        ("not on disk", r"no file for '77' \(2 are missing\)"),
+        ("not on disk", r"no file for '77' \(2 are missing\), as \.png, \.jpg"),
+        ("two splits", "two folders for one split: dev and val"),
         ("empty split", "the test split is empty"),
         ("black and white", r"training masks is 0\. \(255 is ignored: .* write 0 and 1"),
         ("no classes", "largest in the training masks is 51000"),
@@ -369,3 +373,13 @@ def test_the_page_tells_the_truth(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         exec(program, names)
         assert capsys.readouterr().out == printed
     assert (tmp_path / "maps.png").stat().st_size > 5000
+
+
+def test_lists_that_share_images_are_noted(tmp_path: Path) -> None:
+    write(tmp_path)
+    for split, numbers in (("train", range(8)), ("val", range(6, 10)), ("test", range(10, 12))):
+        (tmp_path / f"{split}.txt").write_text("".join(f"{i:02}\n" for i in numbers))
+    notes = load_scenes(str(tmp_path)).notes
+    assert [n for n in notes if "too" in n] == [
+        "2 images of the dev split are training images too."
+    ]

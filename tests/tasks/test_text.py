@@ -81,6 +81,8 @@ def test_saved_by_the_datasets_library(tmp_path: Path) -> None:
         ("txt,label\na,b\n", r"train\.csv, line 2: expected 'text', got txt, label"),
         ("text,y\na,b\n", r"line 2: expected 'label', got text, y"),
         ("text,label\na,\n", "line 2: expected a text and a label"),
+        ("text,label,text\na,b,c\n", "line 1: two columns are called 'text'"),
+        ("text,label\na, \n", "line 2: expected a text and a label"),
         ("text,label\n", "has no training texts"),
         ("", "has no training texts"),
     ],
@@ -150,3 +152,8 @@ def test_counts_of_the_real_corpora(corpora: Path) -> None:
     assert len(intents.labels) == 150
     assert set(intents.classes["ood"]) == {IGNORED}
     assert intents.notes == ()
+
+
+def test_spaces_around_a_label_make_no_class(tmp_path: Path) -> None:
+    (tmp_path / "train.csv").write_text("text,label\n" + "Purr.,cat\nWow., dog\nWow.,dog \n" * 9)
+    assert load_texts(str(tmp_path)).labels == ("cat", "dog")

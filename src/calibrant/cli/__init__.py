@@ -12,6 +12,7 @@ from typing import NoReturn
 
 from calibrant import __version__
 from calibrant.errors import CalibrantError
+from calibrant.extras import mismatched_torchvision
 
 __all__ = ["main"]
 
@@ -43,6 +44,12 @@ def main(argv: Sequence[str] | None = None) -> int:
             "or take fewer rows at a time.",
             file=sys.stderr,
         )
+        return BAD_INPUT
+    except (ImportError, RuntimeError) as error:
+        mismatch = mismatched_torchvision(error)
+        if mismatch is None:
+            raise
+        print(f"calibrant {args.command}: {mismatch}", file=sys.stderr)
         return BAD_INPUT
     except KeyboardInterrupt:
         return INTERRUPTED

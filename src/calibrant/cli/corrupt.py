@@ -48,14 +48,18 @@ def add_parser(commands: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Write the copy, and say how much is in it."""
     from calibrant.corruptions import IMAGE, TEXT
+    from calibrant.tasks.picture_files import SUFFIXES
 
     if not args.input.exists():
         raise InputError(f"There is no file {args.input}.")
+    if args.input.is_file() and args.input.suffix.lower() in SUFFIXES:
+        raise InputError(f"{args.input} is one image: name the folder of images, or an npz.")
     images = args.input.is_dir() or args.input.suffix.lower() == ".npz"
     known, other = (IMAGE, TEXT) if images else (TEXT, IMAGE)
     if args.kind in other:
         has = "images" if images else "text"
-        raise InputError(f"{args.input} holds {has}, which '{args.kind}' is not for.")
+        hint = " Texts are corrupted file by file." if args.input.is_dir() else ""
+        raise InputError(f"{args.input} holds {has}, which '{args.kind}' is not for.{hint}")
     if args.kind not in known:
         raise unknown_name("corruption", args.kind, known)
     for name in ("layout", "column") if images else ("split", "device"):

@@ -13,6 +13,7 @@ from calibrant.errors import InputError, unknown_name
 from calibrant.experiments.labelled_examples import LABELLED
 from calibrant.experiments.measure import measure_run
 from calibrant.experiments.predicted import Predicted
+from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.record import read_record
 from calibrant.experiments.run import default_device
 from calibrant.experiments.run_folder import RunFolder
@@ -49,13 +50,14 @@ def evaluate(
         raise InputError(f"Runs of the task '{recipe.task}' cannot be evaluated this way.")
     kinds = LABELLED[recipe.task].kinds
     names = asked_corruptions(corrupt, kinds)
-    own = data is None or Path(data).resolve() == Path(recipe.data).resolve()
+    named = recipe.data if data is None else str(data)
     examples = LABELLED[recipe.task](
         folder,
         recipe,
-        recipe.data if own else str(data),
+        named,
         directory,
         usable_device(device or default_device()),
+        own=_is_own(named, recipe),
     )
 
     def predict(corruption: tuple[str, int] | None) -> Predictions:
@@ -73,6 +75,17 @@ def evaluate(
         measure=entry_of(recipe.task).measure,
     )
     return {**{name: results[name] for name in results if name != chosen}, chosen: results[chosen]}
+
+
+def _is_own(data: str, recipe: Recipe) -> bool:
+    """Whether a run was trained on ``data``, of which only its test split is new to it then.
+
+    What a run calls ``pets`` lay in some data directory: a folder of that name, or ``pets.npz``,
+    is taken for it, as it cannot be said to be new.
+    """
+    if Path(data).resolve() == Path(recipe.data).resolve():
+        return True
+    return recipe.data == Path(data).name.removesuffix(".npz")
 
 
 def asked_corruptions(names: Sequence[str], kinds: Collection[str]) -> list[str]:

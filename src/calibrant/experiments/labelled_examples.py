@@ -40,8 +40,16 @@ class LabelledExamples(Protocol):
     kinds: Collection[str]  # what they can be corrupted by
 
     def __init__(
-        self, run: RunFolder, recipe: Recipe, data: str, directory: str | None, device: str
-    ) -> None: ...
+        self,
+        run: RunFolder,
+        recipe: Recipe,
+        data: str,
+        directory: str | None,
+        device: str,
+        *,
+        own: bool,
+    ) -> None:
+        """``own``: the run was trained on a part of ``data``."""
 
     def predict(self, corruption: tuple[str, int] | None, seed: int) -> Predictions:
         """The predictions of the model, for the examples corrupted or as they are."""
@@ -53,7 +61,14 @@ class TaggedSentences:
     kinds: Collection[str] = TEXT
 
     def __init__(
-        self, run: RunFolder, recipe: Recipe, data: str, directory: str | None, device: str
+        self,
+        run: RunFolder,
+        recipe: Recipe,
+        data: str,
+        directory: str | None,
+        device: str,
+        *,
+        own: bool,  # noqa: ARG002 (a corpus of entities always has a test split)
     ) -> None:
         self.model, self.tokenizer = load_model(run.model)
         self.model.to(device)
@@ -94,12 +109,19 @@ class LabelledTexts:
     kinds: Collection[str] = TEXT
 
     def __init__(
-        self, run: RunFolder, recipe: Recipe, data: str, directory: str | None, device: str
+        self,
+        run: RunFolder,
+        recipe: Recipe,
+        data: str,
+        directory: str | None,
+        device: str,
+        *,
+        own: bool,
     ) -> None:
         self.model, self.tokenizer = load_model(run.model, unit="sequence")
         self.model.to(device)
         self.labels, self.max_length = run.labels(), recipe.max_length
-        found = _some(load_test_texts(data, directory, whole=data != recipe.data), data)
+        found = _some(load_test_texts(data, directory, whole=not own), data)
         self.texts = [text for text, _ in found]
         self.classes = _numbered([label for _, label in found], self.labels, data)
 
@@ -122,13 +144,20 @@ class LabelledImages:
     kinds: Collection[str] = IMAGE
 
     def __init__(
-        self, run: RunFolder, recipe: Recipe, data: str, directory: str | None, device: str
+        self,
+        run: RunFolder,
+        recipe: Recipe,
+        data: str,
+        directory: str | None,
+        device: str,
+        *,
+        own: bool,
     ) -> None:
         self.model, self.about = load_classifier(run.model)
         self.model.to(device)
         self.device, self.labels = device, run.labels()
         images, labels = load_test_pictures(
-            data, directory, recipe.image_size or None, whole=data != recipe.data
+            data, directory, recipe.image_size or None, whole=not own
         )
         self.images = in_channels(images, self.about["channels"])
         self.classes = _numbered(_some(labels, data), self.labels, data)

@@ -30,13 +30,20 @@ class LabelledScenes:
     kinds: Collection[str] = IMAGE
 
     def __init__(
-        self, run: RunFolder, recipe: Recipe, data: str, directory: str | None, device: str
+        self,
+        run: RunFolder,
+        recipe: Recipe,  # noqa: ARG002
+        data: str,
+        directory: str | None,
+        device: str,
+        *,
+        own: bool,
     ) -> None:
         self.model, about = load_segmenter(run.model)
         self.model.to(device)
         self.device = device
         labels, moments = run.labels(), (np.asarray(about["mean"]), np.asarray(about["deviation"]))
-        folder = None if data == recipe.data else find_folder(data, "segmentation", directory)
+        folder = None if own else find_folder(data, "segmentation", directory)
         if folder is not None:
             part: Sequence[Example] = read_test_masks(folder, labels, len(moments[0]))
             scenes = Scenes(data, {"test": part}, labels)

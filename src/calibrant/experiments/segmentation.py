@@ -67,12 +67,18 @@ class PreparedScenes:
 
     @functools.cached_property
     def fingerprint(self) -> str:
-        """A hash of all images and masks."""
+        """A hash of all images and masks; what cannot be read or measured is an error here."""
         digest = hashlib.sha256("\0".join(self.labels).encode())
         for split in sorted(self.task.scenes.parts):
+            judged = False
             for image, mask in self.task.scenes.parts[split]:
                 digest.update(np.ascontiguousarray(image).tobytes())
                 digest.update(np.ascontiguousarray(mask, np.int16).tobytes())
+                judged = judged or bool((mask != IGNORED).any())
+            if not judged:
+                raise InputError(
+                    f"{self.name}: no pixel of the {split} split has a class, all are void."
+                )
         return digest.hexdigest()
 
     def windows(self, device: str) -> tuple[Images, Images | None]:
@@ -135,7 +141,9 @@ class Segmentation:
         """Open the images of a recipe."""
         self.check(recipe, directory)
         held = build_method(recipe).needs_holdout
-        return _prepare(recipe.data, directory, recipe.model, recipe.head_width, held)
+        data = _prepare(recipe.data, directory, recipe.model, recipe.head_width, held)
+        _ = data.fingerprint  # Every mask is read once before hours go into training.
+        return data
 
     def build_model(self, recipe: Recipe, data: PreparedScenes) -> nn.Module:
         """The network, its weights drawn from the recipe's seed, channels last in memory."""
@@ -207,6 +215,4 @@ def _stacked(task: SegmentationTask) -> tuple[np.ndarray, np.ndarray]:
         example = examples[number]
         images[number, :height, :width] = example["pixel_values"]
         masks[number, :height, :width] = example["labels"]
-    if (masks == IGNORED).all():
-        raise InputError(f"{task.name}: no pixel of the training masks has a class, all are void.")
     return images, masks

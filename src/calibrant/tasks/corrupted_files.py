@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,6 +31,9 @@ LAYOUTS = {
     "csv": (".csv", ".tsv"),
     "lines": (".txt",),
 }
+
+
+_LOOKED_AT = 50  # Lines that tell whether a .txt is CoNLL.
 
 
 class _Work(NamedTuple):
@@ -93,9 +98,23 @@ def _layout_of(path: Path) -> str:
     name = path.name.lower().removesuffix(".gz")
     for layout, suffixes in LAYOUTS.items():
         if name.endswith(suffixes):
+            if layout == "lines" and _is_tagged(path):
+                raise InputError(
+                    f"{path}: words with tags (CoNLL), it seems, and as lines of text the tags "
+                    "would be corrupted too: ask for a layout, conll or lines."
+                )
             return layout
     known = ", ".join(suffix for suffixes in LAYOUTS.values() for suffix in suffixes)
     raise InputError(f"{path}: which layout? Expected {known}, or a layout: {', '.join(LAYOUTS)}.")
+
+
+def _is_tagged(path: Path) -> bool:
+    """Whether the first lines of a file all end in a column with a tag."""
+    lines = (line.split() for _, line in numbered_lines(path))
+    some = list(itertools.islice(filter(None, lines), _LOOKED_AT))
+    return bool(some) and all(
+        len(columns) > 1 and re.fullmatch(r"O|[BIESLU]-\S+", columns[-1]) for columns in some
+    )
 
 
 def _conll(work: _Work) -> Iterator[tuple[str, bool]]:
@@ -157,6 +176,7 @@ def _csv(work: _Work) -> Iterator[tuple[str, bool]]:
     suffix = ".tsv" if ".tsv" in work.source.name.lower() else ".csv"
     row = io.StringIO()
     writer = csv.writer(row, delimiter="\t" if suffix == ".tsv" else ",", lineterminator="\n")
+    number = -1
     for number, (line, record) in enumerate(read_records(work.source, suffix)):
         if not number:
             writer.writerow(record)
@@ -164,6 +184,8 @@ def _csv(work: _Work) -> Iterator[tuple[str, bool]]:
         yield row.getvalue(), True
         row.seek(0)
         row.truncate()
+    if number < 0:  # No text: the header, if there is one.
+        yield "".join(line for _, line in numbered_lines(work.source)), False
 
 
 def _lines(work: _Work) -> Iterator[tuple[str, bool]]:

@@ -32,6 +32,8 @@ def read_intents(path: Path) -> dict[str, list[tuple[str, str]]]:
     parts: dict[str, list[tuple[str, str]]] = {}
     for key, rows in content.items():
         split = "ood" if key == _OUTSIDE else split_of(key)
+        if split is not None and not isinstance(rows, list):
+            raise InputError(f"{path}, {key}: expected [[text, intent], …], got {rows!r:.60}.")
         if split is not None:
             parts[split] = [_pair(row, f"{path}, {key}, row {n}") for n, row in enumerate(rows, 1)]
     return parts

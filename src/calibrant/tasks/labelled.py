@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from calibrant.errors import InputError
 from calibrant.predictions import IGNORED
-from calibrant.tasks.splits import split_of
+from calibrant.tasks.splits import split_folders
 
 __all__ = ["class_folders", "has_splits", "label_names", "number_labels"]
 
@@ -19,9 +18,9 @@ def label_names(labels: Iterable[str]) -> tuple[str, ...]:
     >>> label_names(["b", "a", "b"]), label_names(["10", "9"])
     (('a', 'b'), ('9', '10'))
     """
-    found = set(labels)
+    found = sorted(set(labels))  # First by the alphabet: '1' and '01' are one number, two labels.
     numbers = all(label.isascii() and label.isdigit() for label in found)
-    return tuple(sorted(found, key=int if numbers else None))
+    return tuple(sorted(found, key=int) if numbers else found)
 
 
 def number_labels(
@@ -46,29 +45,39 @@ def number_labels(
 
 
 def class_folders(folder: Path, suffixes: Sequence[str]) -> dict[str, list[tuple[Path, str]]]:
-    """The files of each class, whose name is their folder's: ``[split/]class/file``."""
-    splits = {split: path for path in _folders(folder) if (split := split_of(path.name))}
-    parts: dict[str, list[tuple[Path, str]]] = {
-        split: [
-            (file, label.name)
-            for label in _folders(path)
-            for file in sorted(label.iterdir())
-            if file.suffix.lower() in suffixes and file.name[0] != "."
-        ]
-        for split, path in (splits or {"train": folder}).items()
-    }
-    empty = next((split for split, files in parts.items() if not files), None)
-    if empty is not None:
-        kinds: Any = ", ".join(suffixes)
-        raise InputError(
-            f"{folder} has no files for {empty}: expected a folder for each class with {kinds}."
-        )
+    """The files of each class, whose name is their folder's: ``[split/]class/[…/]file``."""
+    splits = split_folders(folder) or {"train": folder}
+    parts: dict[str, list[tuple[Path, str]]] = {}
+    for split, path in splits.items():
+        classes = {label: _files(label, suffixes) for label in _folders(path)}
+        parts[split] = [(file, label.name) for label, files in classes.items() for file in files]
+        kinds = ", ".join(suffixes)
+        if not parts[split]:
+            raise InputError(
+                f"{folder} has no files for {split}: expected a folder for each class with {kinds}."
+            )
+        empty = next((label for label, files in classes.items() if not files), None)
+        if empty is not None and split == "train":
+            raise InputError(
+                f"{empty} holds no file ({kinds}), so that nothing can be learned of this class: "
+                "fill the folder, or take it away."
+            )
     return parts
 
 
 def has_splits(folder: Path) -> bool:
     """Whether some of the folders in a folder are splits."""
-    return any(split_of(path.name) for path in _folders(folder))
+    return bool(split_folders(folder))
+
+
+def _files(folder: Path, suffixes: Sequence[str]) -> list[Path]:
+    """Those with one of the suffixes, in folders of the folder too; nothing that is hidden."""
+    return [
+        path
+        for path in sorted(folder.rglob("*"))
+        if path.suffix.lower() in suffixes
+        and not any(part[0] == "." for part in path.relative_to(folder).parts)
+    ]
 
 
 def _folders(folder: Path) -> list[Path]:

@@ -9,7 +9,7 @@ are the classes; 255 is ignored. Names of the classes are in ``labels.json`` or 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, overload
@@ -21,7 +21,7 @@ from calibrant.extras import require
 from calibrant.files import read_label_names
 from calibrant.predictions import IGNORED
 from calibrant.tasks.picture_files import SUFFIXES, in_bytes, is_grey, opened_picture
-from calibrant.tasks.splits import complete, split_files, split_of
+from calibrant.tasks.splits import complete, split_files, split_folders
 
 __all__ = ["VOID", "MaskedPictures", "read_mask_folder", "read_test_masks"]
 
@@ -84,7 +84,7 @@ def read_mask_folder(
         split: MaskedPictures(tuple(part), len(labels), 3 if any(coloured) else 1, size)
         for split, part in full.items()
     }
-    return parts, labels, (*notes, *carved)
+    return parts, labels, (*notes, *_learned(pairs), *carved)
 
 
 def read_test_masks(folder: Path, labels: Sequence[str], channels: int) -> MaskedPictures:
@@ -107,8 +107,7 @@ def read_test_masks(folder: Path, labels: Sequence[str], channels: int) -> Maske
 
 
 def _splits(folder: Path) -> dict[str, Sequence[Pair]]:
-    folders = sorted(path for path in folder.iterdir() if path.is_dir())
-    within = {split: path for path in folders if (split := split_of(path.name))}
+    within = split_folders(folder)
     if within:
         return {split: _pairs(path) for split, path in within.items()}
     lists = split_files(folder, (".txt",))
@@ -132,7 +131,8 @@ def _pairs(folder: Path, names: Path | None = None) -> list[Pair]:
         missing = [name for name in wanted if name not in found]
         if missing:
             more = f" ({len(missing):,} are missing)" if len(missing) > 1 else ""
-            raise InputError(f"{folder / what} has no file for '{missing[0]}'{more}.")
+            kinds = ", ".join(SUFFIXES if what == "images" else _EXACT)
+            raise InputError(f"{folder / what} has no file for '{missing[0]}'{more}, as {kinds}.")
     return [(images[name], masks[name]) for name in wanted]
 
 
@@ -149,6 +149,15 @@ def _files(folder: Path, suffixes: Sequence[str]) -> dict[str, Path]:
                 raise InputError(f"{folder} has two files named '{path.stem}'.")
             found[path.stem] = path
     return found
+
+
+def _learned(pairs: Mapping[str, Sequence[Pair]]) -> Iterator[str]:
+    """What is to be said of images that lists name for training and for a test as well."""
+    train = set(pairs["train"])
+    for split, part in pairs.items():
+        both = len(train.intersection(part)) if split != "train" else 0
+        if both:
+            yield f"{both:,} images of the {split} split are training images too."
 
 
 def _checked(pair: Pair) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 from calibrant.errors import InputError
 from calibrant.extras import require
 from calibrant.tasks.picture_files import resized
-from calibrant.tasks.splits import split_of
+from calibrant.tasks.splits import only_one, split_of
 
 __all__ = ["Example", "array_examples", "read_npz"]
 
@@ -25,9 +25,12 @@ def read_npz(path: Path, size: int | None = None) -> dict[str, list[Example]]:
     arrays = _arrays(path)
     names = _names(arrays.pop("label_names", None), path)
     parts: dict[str, list[Example]] = {}
+    keys: dict[str, str] = {}
     for key, images in arrays.items():
         split = split_of(key.removesuffix("_images")) if key.endswith("_images") else None
         if split is not None:
+            only_one(keys, split, key, f"{path} has two arrays for one split")
+            keys[split] = key
             where = f"{path}, {key}"
             labels = arrays.get(key.replace("_images", "_labels"), np.empty(0))
             if labels.ndim == 2 and labels.shape[1] == 1:  # One column, as some sets have it.

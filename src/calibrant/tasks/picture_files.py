@@ -22,7 +22,9 @@ __all__ = [
     "resized",
 ]
 
-SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
+SUFFIXES = (
+    ".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp", ".ppm", ".pgm", ".pbm",
+)  # fmt: skip
 
 
 @contextmanager

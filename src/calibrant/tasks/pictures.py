@@ -86,7 +86,8 @@ def load_test_pictures(
     """The images (n, height, width, channels) of the test split alone, and their labels.
 
     Where there is no test split, it is the one that :func:`load_pictures` takes from training; with
-    ``whole``, a folder of class folders that has no splits is all to test on.
+    ``whole``, a folder of class folders that has no splits is all to test on, and what has splits
+    but no test split is an error.
     """
     parts, where = _parts(name, directory, size)
     folder = find_folder(name, "image", directory)
@@ -96,6 +97,8 @@ def load_test_pictures(
     if "test" in parts:
         images = _stacked({"test": [image for image, _ in parts["test"]]}, where)["test"]
         return images, [label for _, label in parts["test"]]
+    if whole and name != DIGITS:
+        raise InputError(f"{where} has no test split; found: {', '.join(parts)}.")
     pictures = load_pictures(name, directory, size=size)
     return pictures.images["test"], [pictures.labels[n] for n in pictures.classes["test"]]
 

@@ -61,6 +61,9 @@ def _table(path: Path, separator: str) -> Iterator[tuple[int, dict[str, Any]]]:
     reader = csv.reader((line for _, line in numbered_lines(path)), delimiter=separator)
     try:
         header = next(reader, [])
+        twice = next((name for i, name in enumerate(header) if name in header[:i]), None)
+        if twice is not None:
+            raise InputError(f"{path}, line 1: two columns are called '{twice}'; name them apart.")
         for row in reader:
             if row and len(row) != len(header):
                 raise InputError(

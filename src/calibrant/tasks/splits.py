@@ -10,7 +10,16 @@ import numpy as np
 
 from calibrant.errors import InputError, unknown_name
 
-__all__ = ["NAMES", "carve", "complete", "part_of", "split_files", "split_of"]
+__all__ = [
+    "NAMES",
+    "carve",
+    "complete",
+    "only_one",
+    "part_of",
+    "split_files",
+    "split_folders",
+    "split_of",
+]
 
 T = TypeVar("T")
 
@@ -52,14 +61,28 @@ def split_files(folder: Path, suffixes: Iterable[str]) -> dict[str, Path]:
     for path in sorted(folder.iterdir()):
         suffix = next((s for s in suffixes if path.name.lower().endswith(s)), None)
         split = None if suffix is None else split_of(path.name[: -len(suffix)])
-        if split is None or not path.is_file():
-            continue
-        if split in found:
-            raise InputError(
-                f"{folder} has two files for one split: {found[split].name} and {path.name}."
-            )
-        found[split] = path
+        if split is not None and path.is_file():
+            only_one(found, split, path.name, f"{folder} has two files for one split")
+            found[split] = path
     return found
+
+
+def split_folders(folder: Path) -> dict[str, Path]:
+    """The folder of each split in ``folder``; two for one are an error."""
+    found: dict[str, Path] = {}
+    for path in sorted(folder.iterdir()):
+        split = split_of(path.name)
+        if split is not None and path.is_dir():
+            only_one(found, split, path.name, f"{folder} has two folders for one split")
+            found[split] = path
+    return found
+
+
+def only_one(found: Mapping[str, Any], split: str, name: str, trouble: str) -> None:
+    """Raise an error if a split is there already: of 'val' and 'dev', neither is dropped unsaid."""
+    if split in found:
+        first = getattr(found[split], "name", found[split])
+        raise InputError(f"{trouble}: {first} and {name}.")
 
 
 def complete(

@@ -80,17 +80,20 @@ def load_test_texts(
     """The test split alone, with labels as they are written.
 
     Where there is no test split, it is the one that :func:`load_texts` takes from training; with
-    ``whole``, one file, or a folder of class folders without splits, is all to test on.
+    ``whole``, one file, or a folder of class folders without splits, is all to test on, and what
+    has splits but no test split is an error.
     """
     if whole and Path(name).is_file() and not name.lower().endswith(".json"):
         return _read_file(Path(name))
-    parts, _ = _parts(name, directory, 0)
+    parts, where = _parts(name, directory, 0)
     if "test" in parts:
         return list(parts["test"])
     folder = find_folder(name, "text", directory)
     files = folder is not None and (split_files(folder, SUFFIXES) or is_saved(folder))
     if whole and folder is not None and not files and not has_splits(folder):
         return list(parts["train"])
+    if whole:
+        raise InputError(f"{where} has no test split; found: {', '.join(parts)}.")
     corpus = load_texts(name, directory)
     labels = (corpus.labels[number] for number in corpus.classes["test"])
     return list(zip(corpus.texts["test"], labels, strict=True))
@@ -144,9 +147,10 @@ def _read_file(path: Path) -> list[Example]:
 
 def _example(record: dict[str, Any], where: str) -> Example:
     text, label = field(record, TEXTS, where), field(record, _LABEL, where)
-    if not isinstance(text, str) or not isinstance(label, (str, int)) or label == "":
+    name = str(label).strip()  # "a text, dog" of a csv is of the class of "a text,dog".
+    if not isinstance(text, str) or not isinstance(label, (str, int)) or not name:
         raise InputError(f"{where}: expected a text and a label, got {text!r:.40} and {label!r}.")
-    return text, str(label)
+    return text, name
 
 
 def _from_table(table: Any, split: str) -> list[Example]:
