@@ -41,3 +41,36 @@ def test_a_table_and_a_figure(trained, tmp_path, capsys):
 def test_bad_input(trained, capsys, more, message):
     assert main(["evaluate", str(trained[0]), *more]) == 2
     assert message in capsys.readouterr().err
+
+
+def told(results, tmp_path, monkeypatch, capsys):
+    """What the command prints and draws of made-up results."""
+    pytest.importorskip("matplotlib")
+    monkeypatch.setattr("calibrant.experiments.evaluation.evaluate", lambda *_, **__: results)
+    figure = tmp_path / "shift.svg"
+    corrupt = ["--corrupt", "typos-2", "--figure", str(figure)]
+    assert main(["evaluate", "run", *corrupt]) == 0
+    return capsys.readouterr().out, figure.read_text()
+
+
+@pytest.mark.parametrize("chosen", ["identity", "isotonic"])
+def test_table_and_figure_are_of_the_map_of_the_run(tmp_path, monkeypatch, capsys, chosen):
+    def numbers(ece):
+        return {"accuracy": 0.5, "ece": ece, "nll": 1.0, "aurc": 0.2, "auroc": 0.7}
+
+    made = {
+        name: {"test": numbers(ece), "shift": {"typos-2": numbers(2 * ece)}}
+        for name, ece in (("identity", 0.11), ("temperature", 0.13), ("isotonic", 0.17))
+    }
+    results = {**{name: made[name] for name in made if name != chosen}, chosen: made[chosen]}
+    out, figure = told(results, tmp_path, monkeypatch, capsys)
+    row = next(line.split() for line in out.splitlines() if line.startswith("typos-2"))
+    if chosen == "identity":
+        assert row == ["typos-2", "0.5000", "0.2200", "1.0000", "0.2000", "0.7000"]
+        assert "(M)" not in out
+        assert "without a map" in out
+        assert "ECE with temperature" in figure
+    else:
+        assert row[:4] == ["typos-2", "0.5000", "0.2200", "0.3400"]
+        assert "(M): with the map of the run, isotonic," in out
+        assert "ECE with isotonic" in figure

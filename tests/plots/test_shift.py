@@ -52,3 +52,11 @@ def test_what_is_no_number_is_left_out():
 
 def test_nothing_to_draw():
     assert shift_diagram(results()).axes[0].texts[0].get_text() == "no examples"
+
+
+def test_the_map_that_is_asked_for():
+    found = results(**{"typos-2": numbers(0.7, 0.2)})
+    figure = shift_diagram({**found, "isotonic": found["identity"]}, mapped="isotonic")
+    _, raw, mapped = figure.axes
+    assert mapped.get_title(loc="left") == "ECE with isotonic"
+    assert curves(mapped) == curves(raw)

@@ -84,8 +84,10 @@ def run(args: argparse.Namespace) -> int:
     if args.figure is not None:
         from calibrant.plots.shift import shift_diagram
 
+        chosen = list(results)[-1]
+        mapped = "temperature" if chosen == "identity" else chosen
         with new_file(args.figure, overwrite=args.overwrite) as unfinished:
-            shift_diagram(results, score, name).savefig(unfinished)
+            shift_diagram(results, score, name, mapped).savefig(unfinished)
     _print(results, args)
     return 0
 
@@ -106,21 +108,33 @@ def _print(results: Mapping[str, Any], args: argparse.Namespace) -> None:
         return
     chosen = list(results)[-1]
     raw, mapped = results["identity"], results[chosen]
-    columns = [(raw, "entity_f1", "F1"), (raw, "mean_iou", "mIoU"), (raw, "accuracy", "accuracy")]
-    columns += [(raw, "ece", "ECE")]
-    columns += [(mapped, "ece", "ECE (M)"), (raw, "nll", "NLL"), (mapped, "nll", "NLL (M)")]
-    columns += [(mapped, "aurc", "AURC (M)"), (mapped, "auroc", "AUROC (M)")]
-    columns = [column for column in columns if column[1] in raw["test"]]
+    columns = [column for column in _columns(raw, mapped) if column[1] in raw["test"]]
     rows = [
         [name or "as it is", *(_number(part, name, metric) for part, metric, _ in columns)]
         for name in (None, *raw.get("shift", {}))
     ]
     headers = ["data", *(title for _, _, title in columns)]
     print(render_table(headers, rows, right=range(1, len(headers))))
-    print(f"\n(M): with the map of the run, {chosen}, fitted on its validation split.")
+    if chosen == "identity":
+        print("\nThe run makes its predictions without a map.")
+    else:
+        print(f"\n(M): with the map of the run, {chosen}, fitted on its validation split.")
     print(*(f"{line}\n" for line in tell_entities(mapped)), sep="", end="")
     if args.figure is not None:
         print(f"Figure: {args.figure}")
+
+
+def _columns(
+    raw: Mapping[str, Any], mapped: Mapping[str, Any]
+) -> list[tuple[Mapping[str, Any], str, str]]:
+    """Numbers, the metric and its title, of each column; without a map each metric comes once."""
+    columns = [(raw, "entity_f1", "F1"), (raw, "mean_iou", "mIoU"), (raw, "accuracy", "accuracy")]
+    if mapped is raw:
+        names = ("ECE", "NLL", "AURC", "AUROC")
+        return columns + [(raw, name.lower(), name) for name in names]
+    columns += [(raw, "ece", "ECE"), (mapped, "ece", "ECE (M)")]
+    columns += [(raw, "nll", "NLL"), (mapped, "nll", "NLL (M)")]
+    return [*columns, (mapped, "aurc", "AURC (M)"), (mapped, "auroc", "AUROC (M)")]
 
 
 def _number(part: Mapping[str, Any], name: str | None, metric: str) -> str:

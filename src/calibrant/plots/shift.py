@@ -16,9 +16,12 @@ __all__ = ["shift_diagram"]
 
 
 def shift_diagram(
-    results: Mapping[str, Any], score: str = "accuracy", score_name: str = "Accuracy"
+    results: Mapping[str, Any],
+    score: str = "accuracy",
+    score_name: str = "Accuracy",
+    mapped: str = "temperature",
 ) -> Figure:
-    """Three panels: the score, and the ECE as trained and with temperature; a line per kind.
+    """Three panels: the score, and the ECE as trained and with a map; a line per kind.
 
     ``results`` are those of :func:`calibrant.experiments.evaluation.evaluate` or of a record:
     ``{map: {"test": …, "shift": {"typos-1": …}}}``. Strength 0 is the test as it is.
@@ -30,11 +33,11 @@ def shift_diagram(
     ['Accuracy', 'ECE as trained', 'ECE with temperature']
     """
     figure = new_figure(10.5, 3.2)
-    raw, cooled = (_lines(results[kind], "ece") for kind in ("identity", "temperature"))
+    raw, cooled = (_lines(results[kind], "ece") for kind in ("identity", mapped))
     panels = (
         (score_name, score_name, _lines(results["identity"], score)),
         ("ECE as trained", "ECE", raw),
-        ("ECE with temperature", "ECE", cooled),
+        (f"ECE with {mapped}", "ECE", cooled),
     )
     highest = max((y for line in (*raw, *cooled) for y in line.y), default=1.0)
     for place, (title, label, lines) in enumerate(panels):
