@@ -212,7 +212,8 @@ def test_other_data_than_before_is_refused(tmp_path, monkeypatch):
     ("changes", "message"),
     [
         ({"method": "head_nose"}, "Did you mean 'head_noise'"),
-        ({"method": "focal", "method_options": {"gama": 1}}, "unexpected keyword argument 'gama'"),
+        ({"method": "focal", "method_options": {"gama": 1}}, "argument 'gama'; it takes gamma"),
+        ({"method": "gamma_net_sece", "method_options": {"tau_": 1}}, r"argument 'tau_'\.$"),
         ({"data": "conll2004"}, "Did you mean 'conll2003'"),
         ({"dtype": "float16"}, "bfloat16"),
         ({"dtype": "float16", "engine": "trainer"}, "CUDA"),

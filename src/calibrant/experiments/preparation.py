@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,10 +12,11 @@ from typing import Any
 import numpy as np
 from torch import nn
 
+from calibrant import methods
 from calibrant.errors import InputError
 from calibrant.experiments.fingerprint import fingerprint
 from calibrant.experiments.recipe import Recipe
-from calibrant.methods import create
+from calibrant.methods import METHODS, create
 from calibrant.methods.base import Method
 from calibrant.prediction.model_folder import quiet
 from calibrant.predictions import Predictions
@@ -106,9 +108,16 @@ def build_method(recipe: Recipe) -> Method:
         return create(recipe.method, **recipe.method_options)
     except TypeError as error:
         said = str(error).split("() ", 1)[-1]
-        raise InputError(
-            f"Method '{recipe.method}' {said}; 'calibrant list methods' shows all."
-        ) from None
+        raise InputError(f"Method '{recipe.method}' {said}{_hint(recipe.method)}.") from None
+
+
+def _hint(method: str) -> str:
+    """The names that ``create`` takes besides that of the method, where they can be told."""
+    factory = getattr(methods, METHODS[method].factory.partition(":")[2])
+    options = inspect.signature(factory).parameters.values()
+    if any(option.kind is option.VAR_KEYWORD for option in options):
+        return ""  # Handed on to another.
+    return f"; it takes {', '.join(option.name for option in options)}"
 
 
 def build_model(recipe: Recipe, data: Prepared) -> nn.Module:
