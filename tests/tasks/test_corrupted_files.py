@@ -261,6 +261,24 @@ def test_a_folder_of_masks_keeps_its_masks(tmp_path):
             np.testing.assert_array_equal(mask, truth)
 
 
+def test_images_on_lists_are_numbered_in_their_order(tmp_path):
+    pytest.importorskip("torch")
+    pil = pytest.importorskip("PIL.Image")
+    random = np.random.default_rng(0)
+    for kind, shape, most in (("images", (8, 9, 3), 256), ("masks", (8, 9), 3)):
+        (tmp_path / "in" / kind).mkdir(parents=True)
+        for name in "abcdefg":
+            pixels = random.integers(0, most, shape, dtype=np.uint8)
+            pil.fromarray(pixels).save(tmp_path / "in" / kind / f"{name}.png")
+    for split, names in (("train", "abc"), ("val", "db"), ("test", "gfe")):
+        (tmp_path / "in" / f"{split}.txt").write_text("\n".join(names))
+    assert corrupt_pictures(tmp_path / "in", tmp_path / "out", "shot-noise", 5) == 7
+    old, new = (load_scenes(str(tmp_path / name)) for name in ("in", "out"))
+    expected = CorruptedScenes(old.parts["test"], ("shot-noise", 5))
+    for (image, _), (its, _) in zip(new.parts["test"], expected, strict=True):
+        np.testing.assert_array_equal(image, its)
+
+
 def test_images_of_a_folder_are_numbered_within_their_split(tmp_path):
     pytest.importorskip("torch")
     pil = pytest.importorskip("PIL.Image")

@@ -18,8 +18,9 @@ from calibrant.devices import usable_device
 from calibrant.errors import InputError, unknown_name
 from calibrant.extras import require
 from calibrant.outputs import check_writable, new_file
+from calibrant.tasks.mask_folder import listed_names
 from calibrant.tasks.picture_files import SUFFIXES, open_image
-from calibrant.tasks.splits import split_of
+from calibrant.tasks.splits import split_files, split_of
 
 __all__ = ["corrupt_pictures"]
 
@@ -45,8 +46,8 @@ def corrupt_pictures(
     An npz (see :func:`~calibrant.tasks.pictures.load_pictures`) keeps its labels; with ``split``
     only the images of that split are changed. A folder keeps its folders; its images become PNG,
     which loses nothing more; where there are masks beside them (:mod:`.mask_folder`), these and all
-    that is no image are copied. Images are numbered in the order of an array, or of their paths
-    within a split.
+    that is no image are copied. Images are numbered in the order of an array, of the list of a
+    split, or of their paths within a split.
     """
     source, target = Path(source), Path(target)
     if kind not in IMAGE:
@@ -126,22 +127,33 @@ def _array(images: np.ndarray, change: Change, where: str) -> np.ndarray:
 def _folder(source: Path, target: Path, change: Change) -> int:
     pil = require("PIL.Image", "data", "Writing images")
     images, others = _content(source)
-    seen: Counter[str] = Counter()  # Images of each split: they are numbered as in its array.
     with _new_folder(source, target) as unfinished:
         for path in others:
             place = unfinished / path.relative_to(source)
             place.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, place)
-        for path in images:
-            split = split_of(path.relative_to(source).parts[0]) or ""
-            image = change(open_image(path)[None], seen[split])[0]
-            seen[split] += 1
+        for path, number in zip(images, _numbers(source, images), strict=True):
+            image = change(open_image(path)[None], number)[0]
             place = (unfinished / path.relative_to(source)).with_suffix(".png")
             place.parent.mkdir(parents=True, exist_ok=True)
             if place.exists():
                 raise InputError(f"{path}: another image would be called {place.name} too.")
             pil.fromarray(image[..., 0] if image.shape[-1] == 1 else image).save(place)
     return len(images)
+
+
+def _numbers(folder: Path, images: list[Path]) -> Iterator[int]:
+    """The number of each image within its split, where draws begin: as a task reads them."""
+    lists = split_files(folder, (".txt",)) if (folder / "images").is_dir() else {}
+    listed: dict[str, int] = {}
+    for split in ("train", "dev", "ood", "test"):  # What is on two lists is tested on the last.
+        if split in lists:
+            listed.update({name: n for n, name in enumerate(listed_names(lists[split]))})
+    seen: Counter[str] = Counter()
+    for path in images:
+        split = split_of(path.relative_to(folder).parts[0]) or ""
+        yield listed.get(path.stem, seen[split])
+        seen[split] += 1
 
 
 def _content(folder: Path) -> tuple[list[Path], list[Path]]:

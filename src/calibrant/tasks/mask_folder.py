@@ -23,7 +23,7 @@ from calibrant.predictions import IGNORED
 from calibrant.tasks.picture_files import SUFFIXES, in_bytes, is_grey, opened_picture
 from calibrant.tasks.splits import complete, split_files, split_folders
 
-__all__ = ["VOID", "MaskedPictures", "read_mask_folder", "read_test_masks"]
+__all__ = ["VOID", "MaskedPictures", "listed_names", "read_mask_folder", "read_test_masks"]
 
 VOID = 255  # In a mask: belongs to no class, as in PASCAL VOC, Cityscapes and ADE20K.
 _EXACT = (".png", ".bmp", ".tif", ".tiff", ".gif")  # JPEG would smear the class numbers.
@@ -125,8 +125,7 @@ def _pairs(folder: Path, names: Path | None = None) -> list[Pair]:
         if lonely:
             raise InputError(f"{masks[lonely[0]]} has no image of the same name in images/.")
     else:
-        lines = names.read_text(encoding="utf-8").splitlines()
-        wanted = [line.strip() for line in lines if line.strip()]
+        wanted = listed_names(names)
     for what, found in (("images", images), ("masks", masks)):
         missing = [name for name in wanted if name not in found]
         if missing:
@@ -134,6 +133,12 @@ def _pairs(folder: Path, names: Path | None = None) -> list[Pair]:
             kinds = ", ".join(SUFFIXES if what == "images" else _EXACT)
             raise InputError(f"{folder / what} has no file for '{missing[0]}'{more}, as {kinds}.")
     return [(images[name], masks[name]) for name in wanted]
+
+
+def listed_names(path: Path) -> list[str]:
+    """The names on the list of a split, one on each line."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return [line.strip() for line in lines if line.strip()]
 
 
 def _files(folder: Path, suffixes: Sequence[str]) -> dict[str, Path]:
