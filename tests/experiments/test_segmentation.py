@@ -188,6 +188,17 @@ def test_masks_in_which_all_is_void(folder, tmp_path):
         assert not (tmp_path / "run" / "log.jsonl").exists()  # Before anything is trained.
 
 
+def test_masks_in_black_and_white_are_not_learned_as_black_and_void(folder, tmp_path):
+    """Else every pixel that counts is of one class, and all of them are right."""
+    shutil.copytree(folder, tmp_path / "odd")
+    pillow = pytest.importorskip("PIL.Image")
+    for path in tmp_path.glob("odd/*/masks/*.png"):
+        white = np.where(np.asarray(pillow.open(path)) > 0, 255, 0).astype(np.uint8)
+        pillow.fromarray(white).save(path)
+    with pytest.raises(InputError, match=r"are 'background', or void: .* 0 and 255, write 0 and 1"):
+        train(recipe(tmp_path / "odd", epochs=1), tmp_path / "run", device="cpu")
+
+
 def test_a_class_of_a_test_mask_that_is_none_is_told_before_training(folder, tmp_path):
     shutil.copytree(folder, tmp_path / "odd")
     pillow = pytest.importorskip("PIL.Image")

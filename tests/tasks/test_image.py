@@ -316,3 +316,12 @@ def test_other_data_is_never_parted_to_test_on(tmp_path: Path) -> None:
 
 def test_labels_that_are_one_number_have_one_order() -> None:
     assert label_names(["1", "01", "0"]) == label_names(["01", "0", "1"]) == ("0", "01", "1")
+
+
+def test_another_size_is_told_before_all_are_read(tmp_path: Path) -> None:
+    pil = pytest.importorskip("PIL.Image")
+    write_folder(tmp_path)
+    pil.fromarray(IMAGES[0, :4]).save(tmp_path / NAMES[0] / "01.png")
+    (tmp_path / NAMES[2] / "99.png").write_bytes(b"never looked at")
+    with pytest.raises(InputError, match=r"shapes, \(6, 5\) and \(.*01\.png\) \(4, 5\); set an"):
+        load_pictures(str(tmp_path))

@@ -22,6 +22,7 @@ from calibrant.methods import InputMixup
 from calibrant.metrics.scene import Scene
 from calibrant.predictions import IGNORED, Predictions
 from calibrant.tasks.corrupted_scenes import CorruptedScenes
+from calibrant.tasks.mask_folder import VOID
 from calibrant.tasks.scenes import SHAPES, find_scenes
 from calibrant.tasks.segmentation import Pixels, SegmentationTask
 from calibrant.tasks.segmenter import Segmenter, build_segmenter, write_segmenter
@@ -70,16 +71,25 @@ class PreparedScenes:
         """A hash of all images and masks; what cannot be read or measured is an error here."""
         digest = hashlib.sha256("\0".join(self.labels).encode())
         for split in sorted(self.task.scenes.parts):
-            judged = False
+            pixels = np.zeros(len(self.labels), np.int64)  # Of each class.
             for image, mask in self.task.scenes.parts[split]:
                 digest.update(np.ascontiguousarray(image).tobytes())
                 digest.update(np.ascontiguousarray(mask, np.int16).tobytes())
-                judged = judged or bool((mask != IGNORED).any())
-            if not judged:
-                raise InputError(
-                    f"{self.name}: no pixel of the {split} split has a class, all are void."
-                )
+                pixels += np.bincount(mask[mask != IGNORED], minlength=len(pixels))
+            self._check_pixels(pixels, split)
         return digest.hexdigest()
+
+    def _check_pixels(self, pixels: np.ndarray, split: str) -> None:
+        if not pixels.any():
+            raise InputError(
+                f"{self.name}: no pixel of the {split} split has a class, all are void."
+            )
+        if split == "train" and np.count_nonzero(pixels) == 1:
+            only = self.labels[int(pixels.argmax())]
+            raise InputError(
+                f"{self.name}: all pixels of the training masks are '{only}', or void: there is "
+                f"nothing to learn. ({VOID} is void: where masks are 0 and {VOID}, write 0 and 1.)"
+            )
 
     def windows(self, device: str) -> tuple[Images, Images | None]:
         """The training images on a device, all of them, and the held-out ones."""

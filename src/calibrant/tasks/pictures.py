@@ -134,12 +134,31 @@ def _parts(
     if folder is not None and is_saved(folder):
         return {s: _from_table(t, s, size) for s, t in load_saved(folder).items()}, str(folder)
     if folder is not None:
-        parts = class_folders(folder, SUFFIXES)
-        opened = {s: [(open_image(p, size), y) for p, y in part] for s, part in parts.items()}
-        return dict(opened), str(folder)
+        return _opened(folder, size), str(folder)
     if name in TORCHVISION:
         return _from_torchvision(name, directory, size), name
     return {s: _from_table(t, s, size) for s, t in load_hub(name).items()}, name
+
+
+def _opened(folder: Path, size: int | None) -> dict[str, Sequence[Example]]:
+    """The images of class folders; the first of another size is told before the others are read."""
+    first: tuple[int, ...] | None = None
+    found: dict[str, list[Example]] = {}
+    for split, part in class_folders(folder, SUFFIXES).items():
+        for path, label in part:
+            image = open_image(path, size)
+            first = first or image.shape[:2]
+            if image.shape[:2] != first:
+                raise _several(str(folder), first, str(path), image.shape[:2])
+            found.setdefault(split, []).append((image, label))
+    return dict(found)
+
+
+def _several(where: str, first: tuple[int, ...], which: str, other: tuple[int, ...]) -> InputError:
+    return InputError(
+        f"{where}: images of several shapes, {first} and ({which}) {other}; set an image size "
+        "(size=…, --image-size of 'calibrant train') to bring them to one."
+    )
 
 
 def _digits(size: int | None) -> list[Example]:
@@ -188,10 +207,6 @@ def _stacked(parts: Mapping[str, Sequence[np.ndarray]], where: str) -> dict[str,
         for number, image in enumerate(images, start=1):
             first = image.shape if first is None else first
             if image.shape != first:
-                raise InputError(
-                    f"{where}: images of several shapes, {first} and ({split} split, example "
-                    f"{number}) {image.shape}; set an image size (size=…, --image-size) to bring "
-                    "them to one."
-                )
+                raise _several(where, first, f"{split} split, example {number}", image.shape)
         found[split] = np.stack(images)
     return found
