@@ -199,6 +199,16 @@ def test_masks_in_black_and_white_are_not_learned_as_black_and_void(folder, tmp_
         train(recipe(tmp_path / "odd", epochs=1), tmp_path / "run", device="cpu")
 
 
+def test_to_be_tested_on_one_class_is_said(run, folder, tmp_path):
+    shutil.copytree(folder, tmp_path / "odd")
+    pillow = pytest.importorskip("PIL.Image")
+    for path in (tmp_path / "odd" / "test" / "masks").iterdir():
+        white = np.where(np.asarray(pillow.open(path)) > 0, 255, 0).astype(np.uint8)
+        pillow.fromarray(white).save(path)
+    with pytest.warns(CalibrationWarning, match="All pixels that have a class are 'background'"):
+        evaluate(run[1], str(tmp_path / "odd"), device="cpu")
+
+
 def test_a_class_of_a_test_mask_that_is_none_is_told_before_training(folder, tmp_path):
     shutil.copytree(folder, tmp_path / "odd")
     pillow = pytest.importorskip("PIL.Image")

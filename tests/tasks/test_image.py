@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import types
 from pathlib import Path
@@ -324,4 +325,14 @@ def test_another_size_is_told_before_all_are_read(tmp_path: Path) -> None:
     pil.fromarray(IMAGES[0, :4]).save(tmp_path / NAMES[0] / "01.png")
     (tmp_path / NAMES[2] / "99.png").write_bytes(b"never looked at")
     with pytest.raises(InputError, match=r"shapes, \(6, 5\) and \(.*01\.png\) \(4, 5\); set an"):
+        load_pictures(str(tmp_path))
+
+
+def test_masks_are_no_class(tmp_path: Path) -> None:
+    write_folder(tmp_path)
+    (tmp_path / NAMES[0]).rename(tmp_path / "images")
+    (tmp_path / NAMES[1]).rename(tmp_path / "masks")
+    load_pictures(str(tmp_path))  # With a third folder they may be called so.
+    shutil.rmtree(tmp_path / NAMES[2])
+    with pytest.raises(InputError, match="images and masks: they are for task 'segmentation'"):
         load_pictures(str(tmp_path))

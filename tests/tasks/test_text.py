@@ -157,3 +157,12 @@ def test_counts_of_the_real_corpora(corpora: Path) -> None:
 def test_spaces_around_a_label_make_no_class(tmp_path: Path) -> None:
     (tmp_path / "train.csv").write_text("text,label\n" + "Purr.,cat\nWow., dog\nWow.,dog \n" * 9)
     assert load_texts(str(tmp_path)).labels == ("cat", "dog")
+
+
+def test_a_folder_without_texts(tmp_path: Path) -> None:
+    (tmp_path / "more").mkdir()
+    (tmp_path / "more" / "train.csv").write_text("text,label\n")
+    with pytest.raises(
+        InputError, match=r"has no texts: expected train\.csv, \.tsv or \.jsonl, or"
+    ):
+        load_texts(str(tmp_path))

@@ -16,7 +16,7 @@ from calibrant.experiments.sampled_pixels import sampled_pixels, told_sample
 from calibrant.predictions import Predictions
 from calibrant.tasks.catalogue import find_folder
 from calibrant.tasks.corrupted_scenes import CorruptedScenes
-from calibrant.tasks.mask_folder import read_test_masks
+from calibrant.tasks.mask_folder import VOID, read_test_masks
 from calibrant.tasks.scenes import Example, Scenes, load_scenes
 from calibrant.tasks.segmentation import Pixels, SegmentationTask
 from calibrant.tasks.segmenter import load_segmenter
@@ -59,11 +59,19 @@ class LabelledScenes:
         self.task = SegmentationTask(scenes, moments=moments)
 
     def predict(self, corruption: tuple[str, int] | None, seed: int) -> Predictions:
-        """One row per pixel that has a class; of very many, a seeded sample, and a warning."""
+        """One row per pixel that has a class; of very many, a seeded sample, and a warning.
+
+        A warning too if all are of one class, as of masks of 0 and 255, whose objects are void.
+        """
         part = self.task.load("test")
         if corruption is not None:
             part = Pixels(CorruptedScenes(part.scenes, corruption, seed, self.device))
         sample = sampled_pixels(self.model, part, self.task)
         if not sample.whole:
             warnings.warn(told_sample(sample), CalibrationWarning, stacklevel=2)
-        return Predictions.concatenate(sample.parts)
+        found = Predictions.concatenate(sample.parts)
+        if (found.labels == found.labels[0]).all():
+            only = self.task.labels[int(found.labels[0])]
+            told = f"All pixels that have a class are '{only}': such numbers say little. ({VOID} in"
+            warnings.warn(f"{told} a mask is void.)", CalibrationWarning, stacklevel=2)
+        return found

@@ -145,6 +145,8 @@ def _opened(folder: Path, size: int | None) -> dict[str, Sequence[Example]]:
     first: tuple[int, ...] | None = None
     found: dict[str, list[Example]] = {}
     for split, part in class_folders(folder, SUFFIXES).items():
+        if {label for _, label in part} == {"images", "masks"}:
+            raise InputError(f"{folder} holds images and masks: they are for task 'segmentation'.")
         for path, label in part:
             image = open_image(path, size)
             first = first or image.shape[:2]
