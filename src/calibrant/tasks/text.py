@@ -139,8 +139,8 @@ def _read_folder(folder: Path) -> dict[str, Sequence[Example]]:
         return {s: _from_table(table, s) for s, table in load_saved(folder).items()}
     if next(folder.rglob("*.txt"), None) is None:
         raise InputError(
-            f"{folder} has no texts: expected train.csv, .tsv or .jsonl, or a folder for each class "
-            "with .txt files."
+            f"{folder} has no texts: expected train.csv, .tsv or .jsonl, or a folder for each "
+            "class with .txt files."
         )
     parts = class_folders(folder, (".txt",))
     return {s: [(_read(path), label) for path, label in part] for s, part in parts.items()}
