@@ -326,3 +326,11 @@ def test_a_sentence_longer_than_a_window_is_trained_and_predicted_whole(corpus, 
     words = tuple(f"w{number}" for number in range(200))
     pieces = encode([Sentence(words, ("O",) * 200)], data.labels, data.tokenizer, 16)
     assert (pieces.labels >= 0).sum() == 200
+
+
+def test_the_model_can_be_read_by_whoever_can_read_its_folder(tmp_path):
+    with RunFolder(tmp_path).new_folder(tmp_path / "model") as folder:
+        (folder / "weights").write_text("1")
+        (folder / "weights").chmod(0o600)
+    rights = (tmp_path / "model").stat().st_mode & 0o666
+    assert (tmp_path / "model" / "weights").stat().st_mode & 0o777 == rights

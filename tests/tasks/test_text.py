@@ -162,7 +162,5 @@ def test_spaces_around_a_label_make_no_class(tmp_path: Path) -> None:
 def test_a_folder_without_texts(tmp_path: Path) -> None:
     (tmp_path / "more").mkdir()
     (tmp_path / "more" / "train.csv").write_text("text,label\n")
-    with pytest.raises(
-        InputError, match=r"has no texts: expected train\.csv, .* or a folder"
-    ):
+    with pytest.raises(InputError, match=r"has no texts: expected train\.csv, .* or a folder"):
         load_texts(str(tmp_path))

@@ -134,6 +134,8 @@ class RunFolder:
         unfinished.mkdir()
         try:
             yield unfinished
+            for file in unfinished.iterdir():  # safetensors' own are for their owner alone.
+                file.chmod(unfinished.stat().st_mode & 0o666)
             shutil.rmtree(target, ignore_errors=True)
             unfinished.replace(target)
         finally:
