@@ -7,9 +7,15 @@ import torch
 from torch import nn
 
 from calibrant.errors import InputError
-from calibrant.methods import Dece, MetaRegularization, Sece
+from calibrant.methods import (
+    Dece,
+    MetaRegularization,
+    Sece,
+    gamma_net_dece,
+    gamma_net_sece,
+)
 from calibrant.methods.gamma_net import GammaNet
-from calibrant.training import attach
+from calibrant.training import Step, attach
 
 
 def toy(look_ahead, outer, rate=0.5):
@@ -93,6 +99,35 @@ def test_outer_steps_lower_the_outer_loss():
     for _ in range(40):
         method.outer_step(step)
     assert outer_by_hand(model, method, step, "head") < first - 1e-3
+
+
+def slope_of_sharpness(method):
+    """d outer / d s for logits s · onehot(label): every image right, none of them sure."""
+    labels = torch.arange(10)
+    sharpness = torch.tensor(0.4, dtype=torch.float64, requires_grad=True)
+    logits = sharpness * torch.eye(10, dtype=torch.float64)
+    (slope,) = torch.autograd.grad(method.outer.term(Step(logits, labels)), sharpness)
+    return slope.item()
+
+
+def test_what_is_too_modest_is_made_surer():
+    assert slope_of_sharpness(gamma_net_sece()) < -0.05
+    assert slope_of_sharpness(gamma_net_dece()) < -0.05
+    # The soft accuracy of the published DECE turns it round: less right is less too modest.
+    assert slope_of_sharpness(gamma_net_dece(accuracy_gradient=True)) > 0.05
+
+
+def test_a_constant_accuracy_changes_the_gradient_of_dece_alone():
+    torch.manual_seed(0)
+    logits = (0.05 * torch.randn(50, 4, dtype=torch.float64)).requires_grad_()
+    step = Step(logits, logits.detach().argsort(-1)[:, -2])  # The second place: wrong, but near.
+    published, constant = Dece(bins=1), Dece(bins=1, accuracy_gradient=False)
+    assert published.term(step).item() == constant.term(step).item()
+    # All in one bin and too sure: R = mean (c − ã), of which c alone has a slope.
+    (expected,) = torch.autograd.grad(logits.softmax(-1).amax(-1).mean(), logits)
+    (found,) = torch.autograd.grad(constant.term(step), logits)
+    assert torch.allclose(found, expected)
+    assert not torch.allclose(torch.autograd.grad(published.term(step), logits)[0], expected)
 
 
 def test_gamma_by_hand():

@@ -18,6 +18,7 @@ def dece(
     *,
     bin_temperature: float = 0.01,
     rank_sharpness: float = 100.0,
+    accuracy_gradient: bool = True,
 ) -> Float[Tensor, ""]:
     r"""ECE with soft bins and a soft accuracy (regulariser alone).
 
@@ -28,6 +29,10 @@ def dece(
       into equal-width bins as t_b (``bin_temperature``, 0.01) goes to 0;
     - soft accuracy ã_i = max(0, 2 − r_i) with the soft rank of the label
       r_i = 1 + Σ_{k≠y} σ(t_a (p_ik − p_iy)), t_a (``rank_sharpness``) = 100.
+
+    ``accuracy_gradient=False`` takes ã as a constant, as SECE does; the value is the same.
+    Otherwise a bin that is right more often than it says (ã > c) is also led to be right less
+    often, and near a tie that slope, up to t_a / 4 for each class, is far steeper than that of c.
 
     M (``bins``) is 15. The bin sizes cancel, so an empty bin needs no care; the reference code adds
     1e-6 to each membership instead, which moves the value by about as much.
@@ -48,7 +53,8 @@ def dece(
     number = torch.arange(1, bins + 1, dtype=confidence.dtype, device=confidence.device)
     scores = number * confidence.unsqueeze(-1) - number * (number - 1) / (2 * bins)
     membership = (scores / bin_temperature).softmax(-1)
-    gap = (_soft_accuracy(kept, rank_sharpness) - confidence) * kept.weight
+    accuracy = _soft_accuracy(kept, rank_sharpness)
+    gap = ((accuracy if accuracy_gradient else accuracy.detach()) - confidence) * kept.weight
     return (membership * gap.unsqueeze(-1)).sum(0).abs().sum() / kept.total
 
 

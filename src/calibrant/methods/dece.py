@@ -36,12 +36,14 @@ class Dece(Regularizer):
         bins: int = 15,
         bin_temperature: float = 0.01,
         rank_sharpness: float = 100.0,
+        accuracy_gradient: bool = True,
         across_ranks: bool = False,
     ) -> None:
         super().__init__(task, weight, across_ranks)
         self.bins = bins
         self.bin_temperature = bin_temperature
         self.rank_sharpness = rank_sharpness
+        self.accuracy_gradient = accuracy_gradient
 
     def term(self, step: Step) -> Tensor:
         """DECE of the kept examples."""
@@ -51,4 +53,5 @@ class Dece(Regularizer):
             self.bins,
             bin_temperature=self.bin_temperature,
             rank_sharpness=self.rank_sharpness,
+            accuracy_gradient=self.accuracy_gradient,
         )

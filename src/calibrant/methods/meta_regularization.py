@@ -175,13 +175,17 @@ def gamma_net_sece(**options: Any) -> MetaRegularization:
     return MetaRegularization(outer=Sece(), **options)
 
 
-def gamma_net_dece(**options: Any) -> MetaRegularization:
+def gamma_net_dece(accuracy_gradient: bool = False, **options: Any) -> MetaRegularization:
     """FLγ-DECE.
+
+    The accuracy inside of DECE is a constant to γ-Net, as it is inside of SECE. With
+    ``accuracy_gradient``, as DECE is published, a network that is too modest may have its γ raised
+    further, for that makes it less right (``docs/decisions/0010-accuracy-is-a-constant.md``).
 
     >>> type(gamma_net_dece().outer).__name__
     'Dece'
     """
-    return MetaRegularization(outer=Dece(), **options)
+    return MetaRegularization(outer=Dece(accuracy_gradient=accuracy_gradient), **options)
 
 
 def _example_features(step: Step) -> Tensor:
