@@ -76,6 +76,7 @@ def _files(folder: Path, suffixes: Sequence[str]) -> list[Path]:
         path
         for path in sorted(folder.rglob("*"))
         if path.suffix.lower() in suffixes
+        and path.is_file()
         and not any(part[0] == "." for part in path.relative_to(folder).parts)
     ]
 
