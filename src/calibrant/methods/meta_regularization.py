@@ -175,12 +175,12 @@ def gamma_net_sece(**options: Any) -> MetaRegularization:
     return MetaRegularization(outer=Sece(), **options)
 
 
-def gamma_net_dece(accuracy_gradient: bool = False, **options: Any) -> MetaRegularization:
+def gamma_net_dece(accuracy_gradient: bool = True, **options: Any) -> MetaRegularization:
     """FLγ-DECE.
 
-    The accuracy inside of DECE is a constant to γ-Net, as it is inside of SECE. With
-    ``accuracy_gradient``, as DECE is published, a network that is too modest may have its γ raised
-    further, for that makes it less right (``docs/decisions/0010-accuracy-is-a-constant.md``).
+    As published, a network that is too modest may have its γ raised further, for that makes it less
+    right, and γ may run away. ``accuracy_gradient=False`` makes the accuracy inside of DECE a
+    constant to γ-Net, as it is inside of SECE (``docs/decisions/0010-accuracy-inside-of-dece.md``).
 
     >>> type(gamma_net_dece().outer).__name__
     'Dece'
