@@ -68,7 +68,10 @@ def run(args: argparse.Namespace) -> int:
         )
     if _is_first():
         _print(records, there, args.json)
-    _leave_the_group()
+    if "RANK" in os.environ:  # torchrun's
+        from calibrant.training.processes import leave_processes
+
+        leave_processes()
     return 0
 
 
@@ -89,14 +92,6 @@ def _folders(args: argparse.Namespace) -> list[tuple[int, Path]]:
 
 def _is_first() -> bool:
     return int(os.environ.get("RANK", "0")) == 0
-
-
-def _leave_the_group() -> None:
-    if "RANK" in os.environ:
-        from torch import distributed
-
-        if distributed.is_initialized():
-            distributed.destroy_process_group()
 
 
 def _recipe(args: argparse.Namespace, seed: int, device: str) -> Recipe:

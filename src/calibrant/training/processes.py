@@ -7,6 +7,8 @@ processes' gradients is the gradient of the whole batch, however unevenly kept e
 
 from __future__ import annotations
 
+import gc
+import importlib
 import os
 from collections.abc import Iterable
 from typing import Any
@@ -25,6 +27,7 @@ __all__ = [
     "first_says",
     "gather",
     "join_processes",
+    "leave_processes",
     "match_buffers",
     "rank",
     "share_of",
@@ -50,9 +53,22 @@ def join_processes(device: str) -> str:
     if device != "cpu":
         torch.cuda.set_device(device)
     if not dist.is_initialized():
+        # Imported later its functions would have our group for a default, and keep it.
+        importlib.import_module("torch.distributed.nn.functional")
         # Two backends: tensors are added up where they are, and what is small goes by the host.
         dist.init_process_group("gloo" if device == "cpu" else "cpu:gloo,cuda:nccl")
     return device
+
+
+def leave_processes() -> None:
+    """Leave the others, and end the threads of the group.
+
+    A thread of Gloo that wants the interpreter while that shuts down may abort the process. They
+    end with the last reference to the group, of which wrapped models hold some, in cycles.
+    """
+    if dist.is_available() and dist.is_initialized():
+        gc.collect()
+        dist.destroy_process_group()
 
 
 def check_shares(batch: int, parts: int) -> None:
