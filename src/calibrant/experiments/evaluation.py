@@ -18,6 +18,7 @@ from calibrant.experiments.record import read_record
 from calibrant.experiments.run import default_device
 from calibrant.experiments.run_folder import RunFolder
 from calibrant.experiments.task import entry_of
+from calibrant.experiments.tested import Tested
 from calibrant.predictions import Predictions
 
 __all__ = ["asked_corruptions", "evaluate"]
@@ -51,14 +52,9 @@ def evaluate(
     kinds = LABELLED[recipe.task].kinds
     names = asked_corruptions(corrupt, kinds)
     named = recipe.data if data is None else str(data)
-    examples = LABELLED[recipe.task](
-        folder,
-        recipe,
-        named,
-        directory,
-        usable_device(device or default_device()),
-        own=_is_own(named, recipe),
-    )
+    device = usable_device(device or default_device())
+    own = _is_own(named, recipe)
+    examples = LABELLED[recipe.task](Tested(folder, recipe, named, directory, device, own))
 
     def predict(corruption: tuple[str, int] | None) -> Predictions:
         found = examples.predict(corruption, seed)

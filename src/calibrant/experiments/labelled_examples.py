@@ -10,9 +10,8 @@ import numpy as np
 from calibrant.corruptions import IMAGE, TEXT, corrupt_text
 from calibrant.errors import InputError
 from calibrant.experiments.labelled_scenes import LabelledScenes
-from calibrant.experiments.recipe import Recipe
-from calibrant.experiments.run_folder import RunFolder
 from calibrant.experiments.shift import ignoring
+from calibrant.experiments.tested import Tested
 from calibrant.prediction.model_folder import load_model
 from calibrant.predictions import Predictions
 from calibrant.tasks.corrupted import corrupt_sentence
@@ -39,17 +38,7 @@ class LabelledExamples(Protocol):
 
     kinds: Collection[str]  # what they can be corrupted by
 
-    def __init__(
-        self,
-        run: RunFolder,
-        recipe: Recipe,
-        data: str,
-        directory: str | None,
-        device: str,
-        *,
-        own: bool,
-    ) -> None:
-        """``own``: the run was trained on a part of ``data``."""
+    def __init__(self, tested: Tested) -> None: ...
 
     def predict(self, corruption: tuple[str, int] | None, seed: int) -> Predictions:
         """The predictions of the model, for the examples corrupted or as they are."""
@@ -60,25 +49,16 @@ class TaggedSentences:
 
     kinds: Collection[str] = TEXT
 
-    def __init__(
-        self,
-        run: RunFolder,
-        recipe: Recipe,
-        data: str,
-        directory: str | None,
-        device: str,
-        *,
-        own: bool,  # noqa: ARG002 (a corpus of entities always has a test split)
-    ) -> None:
-        self.model, self.tokenizer = load_model(run.model)
-        self.model.to(device)
-        self.labels, self.max_length = run.labels(), recipe.max_length
-        found = _some(load_test(data, directory), data)
+    def __init__(self, tested: Tested) -> None:
+        self.model, self.tokenizer = load_model(tested.run.model)
+        self.model.to(tested.device)
+        self.labels, self.max_length = tested.run.labels(), tested.recipe.max_length
+        found = _some(load_test(tested.data, tested.directory), tested.data)
         known = set(self.labels)
         if all(tag in known for sentence in found for tag in sentence.tags):
             self.sentences, self.judged = found, [[True] * len(s) for s in found]
         else:
-            self.sentences, self.judged = in_types_of(self.labels, found, data)
+            self.sentences, self.judged = in_types_of(self.labels, found, tested.data)
 
     def predict(self, corruption: tuple[str, int] | None, seed: int) -> Predictions:
         """One row per word."""
@@ -108,20 +88,12 @@ class LabelledTexts:
 
     kinds: Collection[str] = TEXT
 
-    def __init__(
-        self,
-        run: RunFolder,
-        recipe: Recipe,
-        data: str,
-        directory: str | None,
-        device: str,
-        *,
-        own: bool,
-    ) -> None:
-        self.model, self.tokenizer = load_model(run.model, unit="sequence")
-        self.model.to(device)
-        self.labels, self.max_length = run.labels(), recipe.max_length
-        found = _some(load_test_texts(data, directory, whole=not own), data)
+    def __init__(self, tested: Tested) -> None:
+        self.model, self.tokenizer = load_model(tested.run.model, unit="sequence")
+        self.model.to(tested.device)
+        self.labels, self.max_length = tested.run.labels(), tested.recipe.max_length
+        data = tested.data
+        found = _some(load_test_texts(data, tested.directory, whole=not tested.own), data)
         self.texts = [text for text, _ in found]
         self.classes = _numbered([label for _, label in found], self.labels, data)
 
@@ -143,21 +115,12 @@ class LabelledImages:
 
     kinds: Collection[str] = IMAGE
 
-    def __init__(
-        self,
-        run: RunFolder,
-        recipe: Recipe,
-        data: str,
-        directory: str | None,
-        device: str,
-        *,
-        own: bool,
-    ) -> None:
-        self.model, self.about = load_classifier(run.model)
-        self.model.to(device)
-        self.device, self.labels = device, run.labels()
+    def __init__(self, tested: Tested) -> None:
+        self.model, self.about = load_classifier(tested.run.model)
+        self.model.to(tested.device)
+        self.device, self.labels, data = tested.device, tested.run.labels(), tested.data
         images, labels = load_test_pictures(
-            data, directory, recipe.image_size or None, whole=not own
+            data, tested.directory, tested.recipe.image_size or None, whole=not tested.own
         )
         self.images = in_channels(images, self.about["channels"])
         self.classes = _numbered(_some(labels, data), self.labels, data)

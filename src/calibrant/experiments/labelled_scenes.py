@@ -10,9 +10,8 @@ import numpy as np
 from calibrant.calibrators import CalibrationWarning
 from calibrant.corruptions import IMAGE
 from calibrant.errors import InputError
-from calibrant.experiments.recipe import Recipe
-from calibrant.experiments.run_folder import RunFolder
 from calibrant.experiments.sampled_pixels import sampled_pixels, told_sample
+from calibrant.experiments.tested import Tested
 from calibrant.predictions import Predictions
 from calibrant.tasks.catalogue import find_folder
 from calibrant.tasks.corrupted_scenes import CorruptedScenes
@@ -29,21 +28,13 @@ class LabelledScenes:
 
     kinds: Collection[str] = IMAGE
 
-    def __init__(
-        self,
-        run: RunFolder,
-        recipe: Recipe,  # noqa: ARG002
-        data: str,
-        directory: str | None,
-        device: str,
-        *,
-        own: bool,
-    ) -> None:
-        self.model, about = load_segmenter(run.model)
-        self.model.to(device)
-        self.device = device
-        labels, moments = run.labels(), (np.asarray(about["mean"]), np.asarray(about["deviation"]))
-        folder = None if own else find_folder(data, "segmentation", directory)
+    def __init__(self, tested: Tested) -> None:
+        self.model, about = load_segmenter(tested.run.model)
+        self.model.to(tested.device)
+        self.device, data, directory = tested.device, tested.data, tested.directory
+        labels = tested.run.labels()
+        moments = (np.asarray(about["mean"]), np.asarray(about["deviation"]))
+        folder = None if tested.own else find_folder(data, "segmentation", directory)
         if folder is not None:
             part: Sequence[Example] = read_test_masks(folder, labels, len(moments[0]))
             scenes = Scenes(data, {"test": part}, labels)

@@ -8,15 +8,7 @@ from dataclasses import dataclass
 
 from calibrant.study.main_head import at_main_width
 from calibrant.study.measures import Measure
-from calibrant.study.rows import (
-    asked_heads,
-    asked_labels,
-    bold_marks,
-    estimates,
-    gather,
-    rows_of,
-    told_bold,
-)
+from calibrant.study.method_table import method_table
 from calibrant.study.runs import Run
 from calibrant.study.table import Entry, Row, Table
 from calibrant.study.units import Units
@@ -63,19 +55,8 @@ def entities_table(runs: Sequence[Run], by: Sequence[str]) -> Table | None:
         for measure in (*product, *_LEARNED)
         if not all(math.isnan(measure.of(run)) for run in runs)
     ]
-    cells = gather(runs, lambda run: (run.shown, *asked_labels(run), run.method, run.extra))
-    bold = bold_marks(cells, measures, lambda _: 0)
-    rows = rows_of(cells, by, lambda key, cell: estimates(cell, measures, bold[key]))
-    return Table(
-        "entities",
-        f"Whole entities on {runs[0].unit}, width {runs[0].width}",
-        ("method", *asked_heads(by)),
-        ("seeds", *(measure.title for measure in measures)),
-        rows,
-        f"{_NOTE}{told_bold(cells, rows)}",
-        runs[0].unit,
-        tuple(measure.to_dict() for measure in measures),
-    )
+    title = f"Whole entities on {runs[0].unit}, width {runs[0].width}"
+    return method_table("entities", title, _NOTE, runs, measures, by)
 
 
 def entities_overview(units: Units, by: Sequence[str]) -> Table | None:

@@ -9,7 +9,7 @@ from calibrant.study.best import best_alike
 from calibrant.study.estimate import estimate
 from calibrant.study.main_head import at_main_width
 from calibrant.study.measures import Measure, maps_of
-from calibrant.study.rows import asked_heads, asked_labels, gather, rows_of
+from calibrant.study.rows import asked_heads, by_method, rows_of
 from calibrant.study.runs import Run
 from calibrant.study.table import Entry, Table
 
@@ -25,7 +25,7 @@ def maps_table(runs: Sequence[Run], shown: Sequence[str], by: Sequence[str]) -> 
     ]  # fmt: skip
     if set(maps) <= set(shown) or not metrics:
         return None
-    cells = gather(runs, lambda run: (run.shown, *asked_labels(run), run.method, run.extra))
+    cells = by_method(runs)
     rows = rows_of(cells, by, lambda _, cell: [e for m in metrics for e in _entries(cell, m, maps)])
     names = tuple("as trained" if name == "identity" else name.replace("_", " ") for name in maps)
     groups = ((Measure(metric).title, len(maps)) for metric in metrics)

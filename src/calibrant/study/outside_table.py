@@ -7,15 +7,7 @@ from collections.abc import Sequence
 
 from calibrant.study.main_head import at_main_width
 from calibrant.study.measures import measures_of
-from calibrant.study.rows import (
-    asked_heads,
-    asked_labels,
-    bold_marks,
-    estimates,
-    gather,
-    rows_of,
-    told_bold,
-)
+from calibrant.study.method_table import method_table
 from calibrant.study.runs import Run
 from calibrant.study.table import Table
 
@@ -33,20 +25,14 @@ def outside_table(runs: Sequence[Run], by: Sequence[str]) -> Table | None:
     measures = sorted(
         measures_of(runs, _METRICS, _PART), key=lambda measure: _METRICS.index(measure.metric)
     )
-    cells = gather(runs, lambda run: (run.shown, *asked_labels(run), run.method, run.extra))
-    bold = bold_marks(cells, measures, lambda _: 0)
-    rows = rows_of(cells, by, lambda key, cell: estimates(cell, measures, bold[key]))
     count = int(max(run.value("examples", part=_PART) for run in runs))
-    return Table(
+    return method_table(
         "outside",
         f"In against out of scope: trained on {runs[0].unit}, width {runs[0].width}",
-        ("method", *asked_heads(by)),
-        ("seeds", *(measure.title for measure in measures)),
-        rows,
         f"AUROC: the chance that an example of the test split is surer than one of {count:,} that "
         "belong to no class; mean confidence: of these, which should be low. Mean ± half of a 95 % "
-        "t-interval over seeds. (T): with the temperature that was fitted on the validation split."
-        f"{told_bold(cells, rows)}",
-        runs[0].unit,
-        tuple(measure.to_dict() for measure in measures),
+        "t-interval over seeds. (T): with the temperature that was fitted on the validation split.",
+        runs,
+        measures,
+        by,
     )

@@ -19,6 +19,7 @@ __all__ = [
     "asked_heads",
     "asked_labels",
     "bold_marks",
+    "by_method",
     "by_seed",
     "estimates",
     "gather",
@@ -43,6 +44,11 @@ def gather(runs: Iterable[Run], identity: Callable[[Run], tuple[Any, ...]]) -> C
     for run in runs:
         found.setdefault(identity(run), []).append(run)
     return found
+
+
+def by_method(runs: Iterable[Run]) -> Cells:
+    """The runs of each method, with its options and the keys that were asked for."""
+    return gather(runs, lambda run: (run.shown, *asked_labels(run), run.method, run.extra))
 
 
 def asked_labels(run: Run) -> tuple[str, ...]:

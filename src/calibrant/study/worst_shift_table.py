@@ -10,15 +10,8 @@ from itertools import pairwise
 from calibrant.study.estimate import show
 from calibrant.study.main_head import at_main_width
 from calibrant.study.measures import Measure, measures_of
-from calibrant.study.rows import (
-    asked_heads,
-    asked_labels,
-    bold_marks,
-    estimates,
-    gather,
-    rows_of,
-    told_bold,
-)
+from calibrant.study.method_table import method_table
+from calibrant.study.rows import estimates
 from calibrant.study.runs import Run
 from calibrant.study.shift_tables import OTHER, shifts_of
 from calibrant.study.table import Entry, Table
@@ -59,20 +52,20 @@ def _table(runs: Sequence[Run], parts: Mapping[str, str], by: Sequence[str]) -> 
         for part in ("test", *parts.values())
         for measure in _measures(runs, parts.values(), part)
     ]
-    cells = gather(runs, lambda run: (run.shown, *asked_labels(run), run.method, run.extra))
-    bold = bold_marks(cells, measures, lambda _: 0)
-    rows = rows_of(cells, by, lambda key, cell: _means(cell, measures, bold[key]))
-    each = len(measures) // (1 + len(parts))
-    return Table(
+    table = method_table(
         "shift",
         f"Other data: trained on {runs[0].unit}, width {runs[0].width}",
-        ("method", *asked_heads(by)),
-        ("seeds", *(replace(measure, part="test").title for measure in measures)),
-        rows,
         "Means over seeds, of each corruption at its greatest strength; maps are fitted on the "
-        f"validation split of the training corpus.{told_bold(cells, rows)}",
-        runs[0].unit,
-        tuple(measure.to_dict() for measure in measures),
+        "validation split of the training corpus.",
+        runs,
+        measures,
+        by,
+        _means,
+    )
+    each = len(measures) // (1 + len(parts))
+    return replace(
+        table,
+        heads=("seeds", *(replace(measure, part="test").title for measure in measures)),
         groups=(("", 1), ("test", each), *((name, each) for name in parts)),
     )
 
