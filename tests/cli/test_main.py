@@ -145,3 +145,11 @@ def test_the_reader_may_leave(tmp_path):
     shell = f'"{sys.executable}" -c "{code}" | true'
     done = subprocess.run(shell, shell=True, capture_output=True, text=True)
     assert "Traceback" not in done.stderr
+
+
+def test_options_are_not_abbreviated(capsys):
+    """'evaluate RUN --data X' was taken for --data-dir, and measured on the run's own data."""
+    with pytest.raises(SystemExit) as end:
+        main(["evaluate", "run", "--data", "other"])
+    assert end.value.code == 2
+    assert "--data" in capsys.readouterr().err

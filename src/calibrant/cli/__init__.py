@@ -8,7 +8,7 @@ import io
 import os
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from calibrant import __version__
 from calibrant.errors import CalibrantError
@@ -63,7 +63,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line, as every other error does, instead of all options."""
+    """Says what is wrong in one line, as every other error does, instead of all options.
+
+    Options are not abbreviated: ``--data`` of one command would be ``--data-dir`` of another.
+    """
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(allow_abbrev=False, **settings)
 
     def error(self, message: str) -> NoReturn:
         self.exit(BAD_INPUT, f"{self.prog}: {message}; '{self.prog} --help' shows the options.\n")
