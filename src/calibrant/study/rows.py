@@ -27,7 +27,6 @@ __all__ = [
     "record_keys",
     "rows_of",
     "told_bold",
-    "value_blocks",
 ]
 
 Cells = Mapping[tuple[Any, ...], Sequence[Run]]  # What sets a row apart → its runs
@@ -68,10 +67,10 @@ def bold_marks(
 ) -> dict[tuple[Any, ...], list[bool]]:
     """Per row and measure, whether it is the best of its block or cannot be told from it.
 
-    Methods are compared within one value of the keys asked for, see :func:`value_blocks`.
+    Methods are compared within one value of the keys asked for, see :func:`_value_blocks`.
     """
     marks: dict[tuple[Any, ...], list[bool]] = {key: [] for key in cells}
-    values = value_blocks(cells)
+    values = _value_blocks(cells)
     blocks = {key: (block(key), values[key]) for key in cells}
     for measure in measures:
         for place in dict.fromkeys(blocks.values()):
@@ -122,7 +121,7 @@ def rows_of(
     )
 
 
-def value_blocks(cells: Cells) -> dict[tuple[Any, ...], Values]:
+def _value_blocks(cells: Cells) -> dict[tuple[Any, ...], Values]:
     """Of each row, the values of the keys asked for within which it is compared with others.
 
     Networks with several methods are told apart; of one method, the networks are what is compared.
@@ -140,7 +139,7 @@ def told_bold(cells: Cells, rows: Iterable[Row], where: str = "") -> str:
     """What bold means, where anything is; the best of what, where a key asked for differs."""
     marked = any(entry.bold for row in rows for entry in row.entries)
     keys = asked_heads(varied([[run for cell in cells.values() for run in cell]]))
-    scope = "within one" if any(value_blocks(cells).values()) else "whatever the"
+    scope = "within one" if any(_value_blocks(cells).values()) else "whatever the"
     values = f", {scope} {' and '.join(keys)}," if keys else ","
     said = (
         f" Bold: the best mean{where}{values} and what the paired t-test over seeds cannot tell "
