@@ -152,4 +152,6 @@ def test_options_are_not_abbreviated(capsys):
     with pytest.raises(SystemExit) as end:
         main(["evaluate", "run", "--data", "other"])
     assert end.value.code == 2
-    assert "--data" in capsys.readouterr().err
+    assert capsys.readouterr().err == (
+        "calibrant evaluate: unknown: --data other; 'calibrant evaluate --help' shows the options.\n"
+    )

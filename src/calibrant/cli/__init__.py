@@ -31,7 +31,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # A terminal that lacks "−" still gets the rest.
             stream.reconfigure(errors="backslashreplace")
-    args = _parser().parse_args(argv)
+    args, unknown = _parser().parse_known_args(argv)
+    if unknown:  # Told by the command, whose --help has the options.
+        _Parser(prog=f"calibrant {args.command}").error(f"unknown: {' '.join(unknown)}")
     try:
         return int(args.run(args))
     except CalibrantError as error:
