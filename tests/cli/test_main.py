@@ -150,8 +150,8 @@ def test_the_reader_may_leave(tmp_path):
 def test_options_are_not_abbreviated(capsys):
     """'evaluate RUN --data X' was taken for --data-dir, and measured on the run's own data."""
     with pytest.raises(SystemExit) as end:
-        main(["evaluate", "run", "--data", "other"])
+        main(["evaluate", "run", "--data", "x"])
     assert end.value.code == 2
     assert capsys.readouterr().err == (
-        "calibrant evaluate: unknown: --data other; 'calibrant evaluate --help' shows the options.\n"
+        "calibrant evaluate: unknown: --data x; 'calibrant evaluate --help' shows the options.\n"
     )
