@@ -14,7 +14,7 @@ from calibrant.metrics.compiled import in_host_memory, kernels_for, plain, sprea
 from calibrant.metrics.state import CalibrationState
 from calibrant.predictions import Kind, Predictions
 
-__all__ = ["accumulate", "accumulate_by", "edge_type", "kernel_edges"]
+__all__ = ["accumulate", "accumulate_by", "check_counted", "edge_type", "kernel_edges"]
 
 _CHUNK = 1 << 16  # Scores per chunk: half a megabyte in float64, small enough for L2.
 
@@ -66,8 +66,18 @@ def accumulate_by(
     else:
         _add_numpy(state, predictions, block)
     n, correct = state.top_count.sum(axis=-1), state.top_correct.sum(axis=-1)
+    check_counted(int(n.sum()), len(predictions))
     state = replace(state, ignored=predictions.ignored, n=n, correct=correct)
     return state.total() if block is None else state
+
+
+def check_counted(counted: int, rows: int) -> None:
+    """Every row is in one bin; a walk in chunks that misses or repeats some gives no numbers."""
+    if counted != rows:
+        raise RuntimeError(
+            f"calibrant counted {counted} of {rows} rows, so its numbers would be wrong. This is a "
+            "defect of calibrant: please report it with the shape and type of the scores."
+        )
 
 
 def _checked(block: np.ndarray, rows: int, blocks: int) -> np.ndarray:

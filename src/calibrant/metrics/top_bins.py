@@ -11,7 +11,7 @@ import numpy as np
 
 from calibrant.arrays import Array, as_array, to_numpy
 from calibrant.errors import InputError
-from calibrant.metrics.accumulate import accumulate_by, edge_type, kernel_edges
+from calibrant.metrics.accumulate import accumulate_by, check_counted, edge_type, kernel_edges
 from calibrant.metrics.bins import Bins, Closed
 from calibrant.metrics.compiled import in_host_memory, kernels, kernels_for, plain, spread
 from calibrant.predictions import Kind, Predictions
@@ -113,6 +113,7 @@ def top_bins(
     if _is_float32(p.scores):
         found, valid = _in_lanes(p.kind, p.scores, p.labels, bins)
         if valid:
+            check_counted(int(found.n), len(p))
             return replace(found, ignored=p.ignored)
     return _in_float64(p, bins, module)
 
@@ -163,12 +164,19 @@ def _by_numpy(p: Predictions, bins: Bins) -> TopBins:
     rows = max(1, _CHUNK // p.classes)
 
     def add(start: int, stop: int) -> TopBins:
-        starts = range(start, stop, rows)
-        parts = ((p.scores[i : i + rows], p.labels[i : i + rows]) for i in starts)
-        return sum((_added(p.kind, *part, bins) for part in parts), start=TopBins.empty(bins))
+        # Cut at stop as well: where rows do not divide it, the next task has the rest.
+        spans = (slice(i, min(i + rows, stop)) for i in range(start, stop, rows))
+        parts = (_added(p.kind, p.scores[span], p.labels[span], bins) for span in spans)
+        return sum(parts, start=TopBins.empty(bins))
 
-    empty = replace(TopBins.empty(bins), ignored=p.ignored)
-    return sum(spread(add, len(p), p.classes), start=empty)
+    return _joined(p, bins, spread(add, len(p), p.classes))
+
+
+def _joined(p: Predictions, bins: Bins, parts: list[TopBins]) -> TopBins:
+    """The sum of the parts, which must hold every row of ``p`` once."""
+    found = sum(parts, start=replace(TopBins.empty(bins), ignored=p.ignored))
+    check_counted(int(found.n), len(p))
+    return found
 
 
 def _added(kind: Kind, scores: Array, labels: Array, bins: Bins) -> TopBins:
@@ -225,8 +233,7 @@ def _in_float64(p: Predictions, bins: Bins, kernels: ModuleType) -> TopBins:
         kernels.add_tops(scores, labels, cut, p.kind == "logits", alone, *part.tables)
         return part
 
-    empty = replace(TopBins.empty(bins), ignored=p.ignored)
-    return sum(spread(add, len(p), p.classes), start=empty)
+    return _joined(p, bins, spread(add, len(p), p.classes))
 
 
 def _no_tie_above(kind: Kind, classes: int) -> float:

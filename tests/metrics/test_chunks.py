@@ -1,0 +1,111 @@
+"""Code that walks in chunks, blocks or threads counts every row once, whatever the sizes."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import numpy as np
+import pytest
+
+from calibrant import Predictions
+from calibrant.metrics import TopBins, accumulate, compiled, ece
+from calibrant.metrics.top_bins import top_bins
+
+CLASSES = (2, 3, 5, 7, 9, 10, 11, 12, 16, 17, 31, 64, 100, 301)
+
+
+@pytest.fixture(params=["numpy", "numba"])
+def kernels(request, monkeypatch):
+    """Both ways to compute, with chunks so small that a few thousand scores fill many of them."""
+    if request.param == "numba":
+        pytest.importorskip("numba")
+    monkeypatch.setenv("CALIBRANT_KERNELS", request.param)
+    for module, name, scores in (
+        ("compiled", "_SMALLEST", 1 << 9),
+        ("compiled", "_LARGEST", 1 << 10),
+        ("top_bins", "_LEAST", 1 << 9),
+        ("top_bins", "_CHUNK", 1 << 7),
+        ("accumulate", "_CHUNK", 1 << 7),
+    ):
+        monkeypatch.setattr(import_module(f"calibrant.metrics.{module}"), name, scores)
+    return request.param
+
+
+def drawn(n, classes, dtype=np.float32):
+    generator = np.random.default_rng(n * 1000 + classes)
+    logits = (2 * generator.normal(size=(n, classes))).astype(dtype)
+    labels = generator.integers(0, classes, n)
+    labels[::13] = -100
+    return logits, labels
+
+
+def looped(kind, scores, labels, bins=15):
+    """Counts, sums of confidences and hits by bin, row after row."""
+    count, confidence, correct = np.zeros(bins, int), np.zeros(bins), np.zeros(bins, int)
+    edges = np.arange(bins + 1) / bins
+    for row, label in zip(scores, labels, strict=True):
+        if label == -100:
+            continue
+        wide = row.astype(np.float64)
+        p = np.exp(wide - wide.max()) if kind == "logits" else wide
+        p = p / p.sum() if kind == "logits" else p
+        k = int(row.argmax())
+        where = max(0, int(np.searchsorted(edges, p[k], side="left")) - 1)
+        count[where] += 1
+        confidence[where] += p[k]
+        correct[where] += k == label
+    return count, confidence, correct
+
+
+def assert_sums(state, expected):
+    count, confidence, correct = expected
+    np.testing.assert_array_equal(state.top_count, count)
+    np.testing.assert_array_equal(state.top_correct, correct)
+    np.testing.assert_allclose(state.top_confidence, confidence, 3e-7)
+
+
+@pytest.mark.parametrize("classes", CLASSES)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_every_row_is_counted_once(kernels, classes, dtype):
+    """Sizes one below, at and one above each whole number of chunks and of tasks."""
+    chunk, task = max(1, (1 << 7) // classes), max(1, (1 << 9) // classes)
+    for n in sorted({m + d for m in (chunk, task, 2 * task, 5 * task + chunk) for d in (-1, 0, 1)}):
+        logits, labels = drawn(n, classes, dtype)
+        expected = looped("logits", logits, labels)
+        p = Predictions.from_logits(logits, labels)
+        for state in (TopBins.from_logits(logits, labels), top_bins(p), accumulate(p)):
+            assert_sums(state, expected)
+            assert int(state.n) + state.ignored == n
+
+
+@pytest.mark.parametrize(
+    ("n", "classes"), [(1_000_000, 3), (200_000, 7), (48_000, 11), (6_000, 100), (740, 717)]
+)
+def test_every_row_is_counted_once_in_chunks_of_the_usual_size(monkeypatch, n, classes):
+    monkeypatch.setenv("CALIBRANT_KERNELS", "numpy")
+    scores = np.random.default_rng(0).random((n, classes), np.float32)
+    labels = np.zeros(n, np.int64)
+    small, whole = (
+        TopBins.from_logits(scores, labels),
+        accumulate(Predictions.from_logits(scores, labels), classwise=False),
+    )
+    assert int(small.n) == n
+    np.testing.assert_array_equal(small.top_count, whole.top_count)
+    assert ece(small) == pytest.approx(ece(whole), rel=1e-12)
+
+
+@pytest.mark.parametrize("rows", [0, 1, 7, 8, 9, 63, 64, 65, 1000])
+@pytest.mark.parametrize("columns", [1, 2, 3, 8, 9, 1000])
+@pytest.mark.parametrize("cells", [0, 5])
+def test_tasks_cover_the_rows_without_overlap(monkeypatch, rows, columns, cells):
+    monkeypatch.setattr(compiled, "_SMALLEST", 8)
+    monkeypatch.setattr(compiled, "_LARGEST", 64)
+    parts = compiled.spread(lambda start, stop: range(start, stop), rows, columns, cells)
+    assert [row for part in parts for row in part] == list(range(rows))
+
+
+def test_a_walk_that_repeats_rows_gives_no_number():
+    from calibrant.metrics.accumulate import check_counted
+
+    with pytest.raises(RuntimeError, match="counted 1218440 of 1000000 rows"):
+        check_counted(1_218_440, 1_000_000)
