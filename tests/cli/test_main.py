@@ -84,11 +84,21 @@ def test_a_torchvision_of_another_torch_is_one_line(monkeypatch, capsys):
     assert told.startswith("calibrant list: The torchvision that is installed was made for another")
     assert "torchvision::nms" in told
 
-    def other(_):
-        raise RuntimeError("something else")
 
-    monkeypatch.setattr("calibrant.cli.list.run", other)
-    with pytest.raises(RuntimeError, match="something else"):
+def test_a_defect_is_one_line_with_an_exit_code_of_its_own(monkeypatch, capsys):
+    def run(_):
+        raise RuntimeError("something\nelse" + "!" * 5000)
+
+    monkeypatch.setattr("calibrant.cli.list.run", run)
+    monkeypatch.delenv("CALIBRANT_DEBUG", raising=False)
+    assert main(["list", "methods"]) == 70
+    told = capsys.readouterr().err
+    assert told.startswith("calibrant list: this is a defect of calibrant, not of your input")
+    assert "RuntimeError: something else!" in told
+    assert told.count("\n") == 1
+    assert len(told) < 500
+    monkeypatch.setenv("CALIBRANT_DEBUG", "1")
+    with pytest.raises(RuntimeError, match="something"):
         main(["list", "methods"])
 
 

@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 from calibrant import __version__
 from calibrant.errors import CalibrantError
 from calibrant.extras import mismatched_torchvision
+from calibrant.inputs import shortened
 
 __all__ = ["main"]
 
@@ -23,11 +24,16 @@ COMMANDS = (
 )  # fmt: skip
 
 BAD_INPUT = 2
+DEFECT = 70  # As sysexits.h has it for errors of the program itself.
 INTERRUPTED = 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; bad input ends with one line on standard error and exit code 2."""
+    """Run one command; bad input ends with one line on standard error and exit code 2.
+
+    What nobody foresaw is a defect of calibrant: one line too, and exit code 70. With
+    ``CALIBRANT_DEBUG=1`` in the environment every error shows where it was raised.
+    """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # A terminal that lacks "−" still gets the rest.
             stream.reconfigure(errors="backslashreplace")
@@ -36,32 +42,39 @@ def main(argv: Sequence[str] | None = None) -> int:
         _Parser(prog=f"calibrant {args.command}").error(f"unknown: {' '.join(unknown)}")
     try:
         return int(args.run(args))
-    except CalibrantError as error:
-        print(f"calibrant {args.command}: {error}", file=sys.stderr)
-        return BAD_INPUT
-    except MemoryError as error:
-        told = str(error).rstrip(".") or "the work does not fit"
-        print(
-            f"calibrant {args.command}: out of memory ({told}); ask for fewer bins or replicates, "
-            "or take fewer rows at a time.",
-            file=sys.stderr,
-        )
-        return BAD_INPUT
-    except (ImportError, RuntimeError) as error:
-        mismatch = mismatched_torchvision(error)
-        if mismatch is None:
-            raise
-        print(f"calibrant {args.command}: {mismatch}", file=sys.stderr)
-        return BAD_INPUT
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:  # `calibrant … | head`: the reader has seen enough.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except OSError as error:  # No permission, a disk that fails: the system's own words.
+    except Exception as error:
+        if os.environ.get("CALIBRANT_DEBUG"):
+            raise
+        code, told = _told(error)
+        print(f"calibrant {args.command}: {told}", file=sys.stderr)
+        return code
+
+
+def _told(error: Exception) -> tuple[int, str]:
+    """The exit code and the line for an error."""
+    if isinstance(error, CalibrantError):
+        return BAD_INPUT, str(error)
+    if isinstance(error, MemoryError):
+        told = str(error).rstrip(".") or "the work does not fit"
+        return BAD_INPUT, (
+            f"out of memory ({told}); ask for fewer bins or replicates, or take fewer rows at a "
+            "time."
+        )
+    if mismatch := mismatched_torchvision(error):
+        return BAD_INPUT, mismatch
+    if isinstance(error, OSError):  # No permission, a disk that fails: the system's own words.
         where = f"{error.filename}: " if error.filename else ""
-        print(f"calibrant {args.command}: {where}{error.strerror or error}.", file=sys.stderr)
-        return BAD_INPUT
+        return BAD_INPUT, f"{where}{error.strerror or error}."
+    told = " ".join(f"{type(error).__name__}: {error}".split())
+    return DEFECT, (
+        f"this is a defect of calibrant, not of your input ({shortened(told, 200)}); please report "
+        "it, with what CALIBRANT_DEBUG=1 in the environment shows."
+    )
 
 
 class _Parser(argparse.ArgumentParser):

@@ -1,0 +1,154 @@
+"""Reading files: what can be wrong with an input is said in one line, at one door.
+
+Every reader opens its file behind :func:`door`. Whatever the library below raises there becomes an
+:class:`~calibrant.errors.InputError` that names the file, the cause and, where there is one, the
+remedy. The limits are stated here, and in SECURITY.md.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from calibrant.errors import CalibrantError, InputError
+
+__all__ = [
+    "DEEPEST",
+    "LONGEST_LINE",
+    "check_file",
+    "check_unpacked",
+    "door",
+    "first_repeated",
+    "parse_json",
+    "shortened",
+]
+
+DEEPEST = 100  # Levels of lists and objects in JSON.
+LONGEST_LINE = 1 << 27  # Characters of a text file without a line break.
+# What a compressed file may unpack to: this many times its size, and this many bytes in any case.
+MOST_TIMES = 200
+ALWAYS_ALLOWED = 1 << 30
+
+
+@contextmanager
+def door(path: str | PathLike[str], kind: str) -> Iterator[None]:
+    """Say in one line what goes wrong while ``path``, a ``kind`` of file, is read.
+
+    >>> with door("scores.npz", "npz file"):
+    ...     raise EOFError("an array ends early")
+    Traceback (most recent call last):
+    ...
+    calibrant.errors.InputError: scores.npz: not a whole npz file (an array ends early).
+    """
+    try:
+        yield
+    except CalibrantError:
+        raise
+    except MemoryError as error:
+        told = _first_line(error) or "there is not enough"
+        raise InputError(f"{path}: it does not fit into memory ({told}).") from error
+    except PermissionError as error:
+        raise InputError(f"{path}: no permission to read it.") from error
+    except OSError as error:
+        if error.errno is None:  # A library's own word for damage, such as BadGzipFile.
+            raise _damaged(path, kind, error) from error
+        raise InputError(f"{path}: it cannot be read ({error.strerror}).") from error
+    except Exception as error:
+        raise _damaged(path, kind, error) from error
+
+
+def _damaged(path: str | PathLike[str], kind: str, error: Exception) -> InputError:
+    told = _first_line(error) or type(error).__name__
+    if isinstance(error, RecursionError):
+        told = "it is nested too deeply"
+    return InputError(f"{path}: not a whole {kind} ({told}).")
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return shortened(lines[0].strip().rstrip("."), 200) if lines else ""
+
+
+def check_file(path: str | PathLike[str], expected: str = "") -> Path:
+    """The path, if it is a regular file: pipes and devices cannot be read twice, or never end."""
+    file, hint = Path(path), f" Expected {expected}." if expected else ""
+    try:
+        if file.is_file():
+            return file
+        kind = "is a folder" if file.is_dir() else "is a pipe or a device, which may never end"
+        there = file.exists()
+    except OSError as error:  # A name that is too long, a folder that may not be looked into.
+        raise InputError(f"{file}: it cannot be read ({error.strerror}).") from None
+    if not there:
+        raise InputError(f"{file}: no such file.{hint}")
+    raise InputError(f"{file} {kind}: name a file.{hint}")
+
+
+def check_unpacked(path: Path, unpacked: int, remedy: str) -> None:
+    """Refuse a file that unpacks to far more than its size: it would fill memory, or never end.
+
+    Up to 1 GiB, or 200 times the size of the file, are always taken.
+    """
+    packed = path.stat().st_size
+    if unpacked > max(ALWAYS_ALLOWED, MOST_TIMES * packed):
+        raise InputError(
+            f"{path}: its {packed:,} bytes unpack to more than {MOST_TIMES} times as many and to "
+            f"over {ALWAYS_ALLOWED >> 30} GiB, which is refused; if you trust the file, {remedy}."
+        )
+
+
+def parse_json(text: str | bytes) -> Any:
+    """The value of a JSON text; whatever is wrong with it is a ValueError.
+
+    Lists and objects may be nested 100 deep: what is deeper would end later in an endless
+    recursion.
+
+    >>> parse_json("[" * 100_000)
+    Traceback (most recent call last):
+    ...
+    ValueError: it is nested too deeply
+    """
+    try:
+        value = json.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    opening: tuple[Any, ...] = (b"[", b"{") if isinstance(text, bytes) else ("[", "{")
+    if sum(text.count(sign) for sign in opening) > DEEPEST and _depth(value) > DEEPEST:
+        raise ValueError("it is nested too deeply")
+    return value
+
+
+def _depth(value: Any) -> int:
+    depth, level = 0, [value]
+    while level:
+        below = [v.values() if isinstance(v, dict) else v for v in level if type(v) in (dict, list)]
+        level = [child for children in below for child in children]
+        depth += bool(below)
+    return depth
+
+
+def first_repeated(names: Iterable[str]) -> str | None:
+    """The first name that has occurred before, in time linear in their number.
+
+    >>> first_repeated(["a", "b", "b", "a"])
+    'b'
+    """
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return None
+
+
+def shortened(text: str, most: int = 60) -> str:
+    """The text, or its beginning where it is longer than a message should be.
+
+    >>> shortened("9" * 5000, 8)
+    '99999999… (5,000 characters)'
+    """
+    return text if len(text) <= most else f"{text[:most]}… ({len(text):,} characters)"
