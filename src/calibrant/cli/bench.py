@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from calibrant.cli.options import add_trust
 from calibrant.errors import InputError
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ def add_parser(commands: Any) -> None:
         help="train no longer than this, keep what is done, and end with exit code 3 if something "
         "is left; not with --ray",
     )
+    add_trust(parser)
     parser.add_argument("--dry-run", action="store_true", help="only list what would be run")
     parser.set_defaults(run=run)
 
@@ -100,6 +102,7 @@ def run(args: argparse.Namespace) -> int:
 def _records(recipes: Sequence[Recipe], args: argparse.Namespace) -> Iterator[Path]:
     common = {
         "jobs": args.jobs, "stack": args.stack, "directory": args.data_dir, "device": args.device,
+        "trust_remote_code": args.trust_remote_code,
     }  # fmt: skip
     if args.time_limit is not None and not args.time_limit > 0:
         raise InputError(f"--time-limit is a number of seconds above 0, got {args.time_limit:g}.")

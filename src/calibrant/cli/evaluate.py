@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from calibrant.cli.options import add_trust
+
 __all__ = ["add_parser", "run"]
 
 
@@ -45,6 +47,7 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--json", action="store_true", help="print every number as JSON instead")
     parser.add_argument("--data-dir", metavar="FOLDER", help="where corpora are (CALIBRANT_DATA)")
     parser.add_argument("--device", help="cpu, cuda (cuda where there is one)")
+    add_trust(parser)
     parser.set_defaults(run=run)
 
 
@@ -77,6 +80,7 @@ def run(args: argparse.Namespace) -> int:
             directory=args.data_dir,
             device=args.device,
             progress=progress.advance,
+            trust_remote_code=args.trust_remote_code,
         )
     for note in sorted({str(w.message) for w in said if w.category is CalibrationWarning}):
         print(note, file=sys.stderr)

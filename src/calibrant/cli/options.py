@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
 from calibrant.files import Columns, read_label_names
 
-__all__ = ["add_file_options", "columns_from"]
+__all__ = ["add_file_options", "add_trust", "columns_from"]
 
 
 def add_file_options(parser: argparse.ArgumentParser, files: str | None = "FILE") -> None:
@@ -42,6 +43,16 @@ def add_file_options(parser: argparse.ArgumentParser, files: str | None = "FILE"
         "--labels",
         metavar="FILE",
         help="label names: one per line, a JSON list, or a model's config.json",
+    )
+
+
+def add_trust(parser: Any) -> None:
+    """Add the permission that every command which loads a model asks for."""
+    parser.add_argument(
+        "--trust-remote-code",
+        action="store_true",
+        help="run the Python code that a model's folder or hub page brings along; without it such "
+        "a model is refused",
     )
 
 

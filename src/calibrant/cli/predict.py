@@ -12,6 +12,7 @@ from itertools import tee
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from calibrant.cli.options import add_trust
 from calibrant.errors import InputError
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument("--overwrite", action="store_true", help="replace a file that exists")
     parser.add_argument("--device", help="cpu, cuda (cuda where there is one)")
+    add_trust(parser)
     parser.set_defaults(run=run)
     parser.parse_known_args = partial(_text_last, parser.parse_known_args)
 
@@ -94,7 +96,7 @@ def run(args: argparse.Namespace) -> int:
         inputs = [path for path in [_file(args.input)] if path is not None]
         check_writable(args.output, overwrite=args.overwrite, inputs=inputs)
     rows, total = _rows(args.input)
-    predictor = load(args.model, args.device)
+    predictor = load(args.model, args.device, trust_remote_code=args.trust_remote_code)
     if args.target_risk is not None:
         print(predictor.threshold(args.target_risk, args.level, args.reduction), file=sys.stderr)
     found = _predicted(predictor, rows, total, args)

@@ -65,6 +65,7 @@ def run(args: argparse.Namespace) -> int:
             save_every=args.save_every,
             bootstrap=args.bootstrap,
             tensorboard=args.tensorboard,
+            trust_remote_code=args.trust_remote_code,
         )
     if _is_first():
         _print(records, there, args.json)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from calibrant.cli.options import add_trust
+
 __all__ = ["add_how", "add_what", "add_where"]
 
 
@@ -135,6 +137,7 @@ def _add_optimizer(group: Any) -> None:
 
 def add_where(group: Any) -> None:
     """What does not decide the result."""
+    add_trust(group)
     group.add_argument("--data-dir", metavar="FOLDER", help="where corpora are (CALIBRANT_DATA)")
     group.add_argument("--device", help="cpu, cuda, cuda:1 (cuda where there is one)")
     group.add_argument(

@@ -51,6 +51,7 @@ def run_on_ray(
     directory: str | None = None,
     device: str | None = None,
     stack: int | None = None,
+    trust_remote_code: bool = False,
 ) -> Iterator[Path]:
     """As :func:`~calibrant.experiments.grid.run_grid`, with ``jobs`` tasks on each node.
 
@@ -69,12 +70,17 @@ def run_on_ray(
     with _connected(ray, address, jobs):
         gpus = device != "cpu" and any(_resource(node, "GPU") for node in _nodes(ray))
         units = _units(left, stack or (10 if gpus else 1))
-        for records in _results(ray, units, jobs, directory, device):
+        for records in _results(ray, units, jobs, directory, device, trust_remote_code):
             yield from (record.write(folder) for record in records)
 
 
 def train_unit(
-    unit: Unit, directory: str | None, device: str, place: str, settings: Mapping[str, str]
+    unit: Unit,
+    directory: str | None,
+    device: str,
+    place: str,
+    settings: Mapping[str, str],
+    trust_remote_code: bool = False,
 ) -> list[Record]:
     """What a worker does: train, measure, and give the records back.
 
@@ -83,7 +89,8 @@ def train_unit(
     os.environ.update(settings)
     if Path(place).is_dir():
         os.chdir(place)
-    outcomes = [o for o in take_turns([unit], 1, directory, device) if o is not None]
+    turns = take_turns([unit], 1, directory, device, trust_remote_code)
+    outcomes = [outcome for outcome in turns if outcome is not None]
     about = {**circumstances(), "host": socket.gethostname()}
     return [record_of(outcome, about) for outcome in outcomes]
 
@@ -95,13 +102,18 @@ def _units(recipes: Sequence[Recipe], size: int) -> Iterator[Unit]:
 
 
 def _results(
-    ray: Any, units: Iterator[Unit], jobs: int, directory: str | None, device: str | None
+    ray: Any,
+    units: Iterator[Unit],
+    jobs: int,
+    directory: str | None,
+    device: str | None,
+    trust: bool,
 ) -> Iterator[list[Record]]:
     """At most ``jobs`` tasks on each node, as long as there are units; results as they come."""
     waiting, running = deque(units), dict[Any, tuple[str, Unit]]()
     while waiting or running:
         while waiting and (node := _node_with_room(ray, running, jobs)) is not None:
-            task = _submit(ray, node, waiting[0], jobs, directory, device)
+            task = _submit(ray, node, waiting[0], jobs, directory, device, trust)
             running[task] = (node["NodeID"], waiting.popleft())
         if not running:
             raise InputError("The Ray cluster has no node with a CPU to run on.")
@@ -117,6 +129,7 @@ def _submit(
     jobs: int,
     directory: str | None,
     device: str | None,
+    trust: bool,
 ) -> Any:
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -131,7 +144,7 @@ def _submit(
     where = device or ("cuda" if gpus else "cpu")
     settings = {name: os.environ[name] for name in _HANDED_ON if name in os.environ}
     task = ray.remote(train_unit).options(**options)
-    return task.remote(unit, directory, where, str(Path.cwd()), settings)
+    return task.remote(unit, directory, where, str(Path.cwd()), settings, trust)
 
 
 def _result(ray: Any, task: Any, unit: Unit) -> list[Record]:

@@ -20,6 +20,7 @@ from calibrant.experiments.run_folder import RunFolder
 from calibrant.experiments.task import entry_of
 from calibrant.experiments.tested import Tested
 from calibrant.predictions import Predictions
+from calibrant.tasks.foreign_models import trusting
 
 __all__ = ["asked_corruptions", "evaluate"]
 
@@ -33,6 +34,7 @@ def evaluate(
     directory: str | None = None,
     device: str | None = None,
     progress: Callable[[int], None] | None = None,
+    trust_remote_code: bool = False,
 ) -> dict[str, Any]:
     """The numbers of a run on ``data``: ``{map: {"test": …, "shift": {"typos-1": …}}}``.
 
@@ -41,7 +43,7 @@ def evaluate(
     on, as also where its own data is named again. ``corrupt`` names kinds, at all five strengths,
     or one strength each (``jpeg-3``). The maps, no map, temperature and that of the run, are fitted
     on its validation split, as always; the last one is that of the run. With seed 0 the corruptions
-    are those of a recipe's ``shift``.
+    are those of a recipe's ``shift``. A model with code of its own needs ``trust_remote_code``.
     """
     folder = RunFolder(Path(run))
     recipe = folder.recipe()
@@ -54,7 +56,8 @@ def evaluate(
     named = recipe.data if data is None else str(data)
     device = usable_device(device or default_device())
     own = _is_own(named, recipe)
-    examples = LABELLED[recipe.task](Tested(folder, recipe, named, directory, device, own))
+    with trusting(trust_remote_code):
+        examples = LABELLED[recipe.task](Tested(folder, recipe, named, directory, device, own))
 
     def predict(corruption: tuple[str, int] | None) -> Predictions:
         found = examples.predict(corruption, seed)

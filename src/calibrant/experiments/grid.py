@@ -29,6 +29,7 @@ from calibrant.experiments.stacked import run_stack, stacks
 from calibrant.experiments.task import entry_of, task_of
 from calibrant.experiments.trial import try_method
 from calibrant.outputs import make_folder
+from calibrant.tasks.foreign_models import trusting
 
 __all__ = [
     "cells_of",
@@ -51,6 +52,7 @@ def run_grid(
     workers: int | None = None,
     stack: int | None = None,
     seconds: float = math.inf,
+    trust_remote_code: bool = False,
 ) -> Iterator[Path]:
     """Run what has no record in ``folder`` yet, ``jobs`` cells at a time; yields new records.
 
@@ -76,7 +78,7 @@ def run_grid(
         measuring: list[Future[Record]] = []
         failure: Exception | None = None
         try:
-            for outcome in take_turns(together, jobs, directory, where):
+            for outcome in take_turns(together, jobs, directory, where, trust_remote_code):
                 if outcome is not None:
                     measuring.append(pool.submit(record_of, outcome, about))
                 for future in [future for future in measuring if future.done()]:
@@ -147,6 +149,7 @@ def take_turns(
     jobs: int,
     directory: str | None,
     device: str,
+    trust_remote_code: bool = False,
 ) -> Iterator[Outcome | None]:
     """Train groups of cells, ``jobs`` of them side by side; yields outcomes as they come.
 
@@ -164,7 +167,8 @@ def take_turns(
             return
         for turn in list(running):
             try:
-                outcome = next(turn)
+                with trusting(trust_remote_code):
+                    outcome = next(turn)
             except StopIteration:
                 running.remove(turn)
                 continue

@@ -18,7 +18,6 @@ from calibrant.experiments.fingerprint import fingerprint
 from calibrant.experiments.recipe import Recipe
 from calibrant.methods import METHODS, create
 from calibrant.methods.base import Method
-from calibrant.prediction.model_folder import quiet
 from calibrant.predictions import Predictions
 from calibrant.tasks.encoders import find_encoder, load_tokenizer
 from calibrant.tasks.ner import NerCorpus, load_corpus
@@ -189,5 +188,4 @@ def _tokenizer(encoder: str, corpus: NerCorpus) -> Any:
 
 @functools.lru_cache(maxsize=4)
 def _encoder(name: str, labels: tuple[str, ...]) -> nn.Module:
-    with quiet():
-        return load_encoder(find_encoder(name), labels)
+    return load_encoder(find_encoder(name), labels)

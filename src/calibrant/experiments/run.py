@@ -22,6 +22,7 @@ from calibrant.experiments.task import task_of
 from calibrant.experiments.telling import check_tensorboard, telling
 from calibrant.experiments.trial import try_method
 from calibrant.metrics.bootstrap import check_bootstrap
+from calibrant.tasks.foreign_models import trusting
 from calibrant.training.processes import join_processes, wait_for_all
 
 __all__ = ["default_device", "train"]
@@ -37,6 +38,7 @@ def train(
     bootstrap: int = 1000,
     tensorboard: bool = False,
     say: Callable[[str], None] | None = None,
+    trust_remote_code: bool = False,
 ) -> Record:
     """Train ``recipe`` into ``folder`` and return its record; a finished run is only read.
 
@@ -47,6 +49,7 @@ def train(
     loss, F1, ECE and NLL of every epoch are written to ``folder/tensorboard`` too.
 
     Under torchrun both engines run in several processes, one device each, which share ``batch``.
+    An encoder that brings code of its own is refused unless ``trust_remote_code`` lets it run.
     The lean engine trains in float32 or bfloat16, the Trainer engine also in float16 on CUDA.
     """
     run = RunFolder(Path(folder))
@@ -62,9 +65,10 @@ def train(
     if tensorboard:
         check_tensorboard()  # Before the work, not after it.
     task = task_of(recipe.task)
-    data = task.prepare(recipe, directory)
-    shift = task.shifted(recipe, data, directory)  # Now, and not after hours of training.
-    model = task.build_model(recipe, data)
+    with trusting(trust_remote_code):
+        data = task.prepare(recipe, directory)
+        shift = task.shifted(recipe, data, directory)  # Now, and not after hours of training.
+        model = task.build_model(recipe, data)
     with (
         one_line_for_what_runs_out(recipe, run.path),
         run.begun(recipe) if _first_process() else contextlib.nullcontext(),

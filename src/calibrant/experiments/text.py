@@ -17,7 +17,7 @@ from calibrant.corruptions import TEXT, corrupt_text, known_corruption
 from calibrant.experiments.fingerprint import fingerprint
 from calibrant.experiments.preparation import TINY, build_method
 from calibrant.experiments.recipe import Recipe
-from calibrant.prediction.model_folder import quiet, write_model
+from calibrant.prediction.model_folder import write_model
 from calibrant.predictions import IGNORED, Predictions
 from calibrant.tasks.encoded_texts import EncodedTexts, encode_texts
 from calibrant.tasks.encoders import find_encoder, load_tokenizer
@@ -190,6 +190,6 @@ def _corrupted(name: str, data: PreparedTexts, max_length: int) -> EncodedTexts:
 @functools.lru_cache(maxsize=4)
 def _encoder(name: str, labels: tuple[str, ...]) -> nn.Module:
     # Some encoders have layers between their features and the head that no weights came with.
-    with quiet(), torch.random.fork_rng(devices=[]):
+    with torch.random.fork_rng(devices=[]):
         torch.manual_seed(_SEED)
         return load_encoder(find_encoder(name), labels, unit="sequence")

@@ -21,9 +21,9 @@ from calibrant.experiments.task import Data, entry_of
 from calibrant.experiments.telling import Telling
 from calibrant.experiments.text import PreparedTexts
 from calibrant.extras import require
-from calibrant.prediction.model_folder import quiet
 from calibrant.tasks.collation import pad
 from calibrant.tasks.encoded_texts import EncodedTexts
+from calibrant.tasks.foreign_models import quiet
 from calibrant.tasks.pieces import Pieces
 from calibrant.training.buckets import bucket_of
 from calibrant.training.checkpoint import read_checkpoint, write_checkpoint

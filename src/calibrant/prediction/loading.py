@@ -16,21 +16,27 @@ if TYPE_CHECKING:
 __all__ = ["load"]
 
 
-def load(run: str | Path, device: str | None = None) -> Predictor:
+def load(
+    run: str | Path, device: str | None = None, *, trust_remote_code: bool = False
+) -> Predictor:
     """The predictor in the folder of a finished ``calibrant train``, on CUDA where there is one.
 
     ``calibrant.load("RUN").predict(["Anna lives in Paris."])``
+
+    A model that brings code of its own is refused unless ``trust_remote_code`` lets it run.
     """
     torch = require("torch", "torch", "A trained model")
     from calibrant.calibrators import load as load_calibrator
     from calibrant.prediction.model_folder import load_model
     from calibrant.prediction.predictor import Predictor
     from calibrant.predictions import Predictions
+    from calibrant.tasks.foreign_models import trusting
 
     folder = Path(run)
     recipe = _recipe(folder)
     device = usable_device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    model, tokenizer = load_model(folder / "model")
+    with trusting(trust_remote_code):
+        model, tokenizer = load_model(folder / "model")
     maps = folder / "calibrator.json", folder / "temperature.json"  # The first version had one.
     split = next(p for p in (folder / "valid.parquet", folder / "valid.npz") if p.exists())
     return Predictor(

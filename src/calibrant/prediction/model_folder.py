@@ -7,11 +7,9 @@ when it is told to trust it; calibrant has the same code itself and runs none fr
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +17,9 @@ from torch import nn
 
 from calibrant.errors import InputError
 from calibrant.extras import require
+from calibrant.tasks.foreign_models import loading, quiet, trusted
 
-__all__ = ["load_model", "quiet", "write_model"]
+__all__ = ["load_model", "write_model"]
 
 _MODULE = "modeling_encoder_with_head"
 
@@ -59,21 +58,22 @@ def write_model(
 
 
 def load_model(folder: Path, unit: str = "token") -> tuple[Any, Any]:
-    """The model, in evaluation mode, and its tokenizer; no code of the folder is run."""
+    """The model, in evaluation mode, and its tokenizer; code of the folder runs only if trusted."""
     transformers = require("transformers", "transformers", "A trained model")
-    try:
+    with loading(f"{folder} is no model that can be loaded"):
         config = json.loads((folder / "config.json").read_text())
         kind = getattr(transformers, f"AutoModelFor{unit.capitalize()}Classification")
         if config["model_type"] == "encoder_with_head":
             from calibrant.prediction.modeling_encoder_with_head import KINDS
 
             kind = KINDS[unit]
-        with quiet():
-            model = kind.from_pretrained(str(folder))
-            tokenizer = _tokenizer(folder, transformers)
-    except (OSError, ValueError, KeyError) as error:
-        said = str(error).strip().splitlines()[0]
-        raise InputError(f"{folder} is no model that can be loaded: {said}") from None
+        model, found = kind.from_pretrained(
+            str(folder), trust_remote_code=trusted(), output_loading_info=True
+        )
+        tokenizer = _tokenizer(folder, transformers)
+        missing = sorted(found["missing_keys"])
+        if missing:  # transformers would draw them at random.
+            raise InputError(f"{folder} is no model that can be loaded: it lacks {missing[0]}.")
     return model.eval(), tokenizer
 
 
@@ -101,20 +101,7 @@ def _with_code(model: Any, head: dict[str, Any], unit: str) -> Any:
 def _tokenizer(folder: Path, transformers: Any) -> Any:
     """By its own file: the tables of transformers do not know our model type."""
     named = json.loads((folder / "tokenizer_config.json").read_text()).get("tokenizer_class")
-    kind = getattr(transformers, str(named), transformers.PreTrainedTokenizerFast)
-    return kind.from_pretrained(str(folder))
-
-
-@contextlib.contextmanager
-def quiet() -> Iterator[None]:
-    """Without the progress bars and advice of transformers."""
-    logging = require("transformers", "transformers", "A trained model").utils.logging
-    loud, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(loud)
-        if bars:
-            logging.enable_progress_bar()
+    kind: Any = getattr(transformers, str(named), None)
+    if not isinstance(kind, type) or not issubclass(kind, transformers.PreTrainedTokenizerBase):
+        kind = transformers.PreTrainedTokenizerFast
+    return kind.from_pretrained(str(folder), trust_remote_code=trusted())

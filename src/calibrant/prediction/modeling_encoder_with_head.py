@@ -53,7 +53,8 @@ class EncoderWithHead(PreTrainedModel):
     def __init__(self, config: EncoderWithHeadConfig) -> None:
         super().__init__(config)
         own = AutoConfig.for_model(**config.encoder)
-        self.model = self._own.from_config(own)
+        # No code but that of transformers, whatever the config names.
+        self.model = self._own.from_config(own, trust_remote_code=False)
         features = self.model.classifier.in_features
         self.model.classifier = _head(features, config.num_labels, **config.head)
         self.post_init()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import os
 from pathlib import Path
@@ -10,7 +11,8 @@ from typing import Any
 from calibrant.errors import InputError
 from calibrant.extras import require
 from calibrant.tasks.catalogue import is_place
-from calibrant.tasks.network import asking_the_hub, first_line
+from calibrant.tasks.foreign_models import loading, trusted
+from calibrant.tasks.network import asking_the_hub
 
 __all__ = ["ENCODERS", "find_encoder", "load_tokenizer"]
 
@@ -45,25 +47,28 @@ def load_tokenizer(name: str) -> Any:
     """The fast tokenizer of an encoder, for text that comes in words."""
     transformers = require("transformers", "transformers", "Training on text")
     where = find_encoder(name)
-    try:
-        with asking_the_hub(where):
-            tokenizer = transformers.AutoTokenizer.from_pretrained(where)
-            if getattr(tokenizer, "add_prefix_space", None) is False:
-                # Else those of RoBERTa and its kin read every word as the end of another.
-                tokenizer = transformers.AutoTokenizer.from_pretrained(where, add_prefix_space=True)
-    except (OSError, ValueError) as error:
-        raise InputError(
-            f"Cannot load the tokenizer of '{name}': {_reason(where, error)}"
-        ) from None
+    _check_place(name, where)
+    with loading(f"Cannot load the tokenizer of '{name}'", _hint(where)), asking_the_hub(where):
+        load = functools.partial(
+            transformers.AutoTokenizer.from_pretrained, where, trust_remote_code=trusted()
+        )
+        tokenizer = load()
+        if getattr(tokenizer, "add_prefix_space", None) is False:
+            # Else those of RoBERTa and its kin read every word as the end of another.
+            tokenizer = load(add_prefix_space=True)
     if not tokenizer.is_fast:
         raise InputError(f"'{name}' has no fast tokenizer, which is needed to find its words.")
     return tokenizer
 
 
-def _reason(where: str, error: BaseException) -> str:
-    if not Path(where).is_dir():
-        known = " and ".join(sorted([*ENCODERS, "tiny"]))
-        return f"{first_line(error)} Without the hub there are {known}, and folders."
-    if not (Path(where) / "config.json").exists():
-        return "the folder holds no model, as save_pretrained writes it, with a config.json."
-    return first_line(error)
+def _check_place(name: str, where: str) -> None:
+    if Path(where).is_dir() and not (Path(where) / "config.json").exists():
+        raise InputError(
+            f"Cannot load the tokenizer of '{name}': the folder holds no model, as save_pretrained "
+            "writes it, with a config.json."
+        )
+
+
+def _hint(where: str) -> str:
+    known = " and ".join(sorted([*ENCODERS, "tiny"]))
+    return "" if Path(where).is_dir() else f"Without the hub there are {known}, and folders."

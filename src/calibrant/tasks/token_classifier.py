@@ -11,7 +11,8 @@ from torch import nn
 
 from calibrant.errors import InputError, unknown_name
 from calibrant.extras import require
-from calibrant.tasks.network import asking_the_hub, first_line
+from calibrant.tasks.foreign_models import loading, trusted
+from calibrant.tasks.network import asking_the_hub
 
 __all__ = ["build_head", "load_encoder", "with_head"]
 
@@ -49,17 +50,14 @@ def load_encoder(encoder: str | Path, labels: Sequence[str], unit: str = "token"
     numbers = dict(enumerate(labels))
     names = {"id2label": numbers, "label2id": {name: k for k, name in numbers.items()}}
     auto = getattr(transformers, f"AutoModelFor{unit.capitalize()}Classification")
-    loud = transformers.utils.logging.get_verbosity()
-    transformers.utils.logging.set_verbosity_error()  # A new head is meant, and no news.
-    try:
-        with asking_the_hub(str(encoder)):
-            model = auto.from_pretrained(
-                str(encoder), num_labels=len(labels), dtype=torch.float32, **names
-            )
-    except (OSError, ValueError) as error:
-        raise InputError(f"Cannot load the encoder '{encoder}': {first_line(error)}") from None
-    finally:
-        transformers.utils.logging.set_verbosity(loud)
+    with loading(f"Cannot load the encoder '{encoder}'"), asking_the_hub(str(encoder)):
+        model = auto.from_pretrained(
+            str(encoder),
+            num_labels=len(labels),
+            dtype=torch.float32,
+            trust_remote_code=trusted(),
+            **names,
+        )
     if unit == "token" and not hasattr(model, "classifier"):
         raise InputError(f"{type(model).__name__} has no 'classifier' to put a head in.")
     return cast(nn.Module, model)
