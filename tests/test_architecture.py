@@ -9,8 +9,8 @@ SOURCE = Path(calibrant.__file__).parent
 
 # What everybody may import.
 FOUNDATION = {
-    "arrays", "conversion", "devices", "errors", "extras", "inputs", "outputs", "predictions",
-    "progress", "validation", "",
+    "arrays", "conversion", "devices", "errors", "extras", "inputs", "json_values", "outputs",
+    "predictions", "progress", "validation", "",
 }  # fmt: skip
 # Part → the further parts that it may import.
 ALLOWED = {

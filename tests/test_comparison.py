@@ -181,7 +181,7 @@ def test_ner_maps_run_on_tags_in_sentences_and_large_matrices_say_why_not():
     assert not found.skipped
     assert len(found.rows) == 3
     many = sample(400, classes=300)
-    found = compare(many, many, ["temperature", "matrix"], bootstrap=100)
+    found = compare(many, many, ["temperature", "matrix"], bootstrap=100, same_data=True)
     assert "90,300" in found.skipped["matrix"]
 
 
@@ -217,15 +217,15 @@ def test_probabilities_and_zero_probabilities():
     probabilities = np.eye(4)[valid.scores.argmax(axis=1)]
     sure = Predictions.from_probabilities(probabilities, valid.labels)
     assert np.isfinite(example_nll(sure)).all()
-    found = compare(sure, sure, ["temperature"], bootstrap=100)
+    found = compare(sure, sure, ["temperature"], bootstrap=100, same_data=True)
     json.dumps(found.to_dict(), allow_nan=False)
     assert found.recommended != "identity"
 
 
-def test_infinite_numbers_are_null_in_json():
+def test_infinite_numbers_are_text_in_json():
     found = compare(sample(300), sample(300, seed=1), ["temperature"], bootstrap=100)
     infinite = replace(found, rows=(replace(found.rows[0], nll=np.inf, ece_low=None),))
-    assert infinite.to_dict()["maps"][0]["nll"] is None
+    assert infinite.to_dict()["maps"][0]["nll"] == "inf"
 
 
 def test_same_seed_same_answer():
@@ -246,11 +246,29 @@ def test_clear_errors():
     with pytest.raises(InputError, match="class 1 is 'b' in VALID and 'x' in TEST"):
         compare(sample(50, label_names="abcd"), sample(50, label_names="axcd"))
     with pytest.raises(InputError, match="folds ≥ 2, got 1"):
-        compare(valid, valid, folds=1)
+        compare(valid, valid, folds=1, same_data=True)
     with pytest.raises(InputError, match="at least 100 bootstrap"):
         compare(valid, valid, bootstrap=10)
     with pytest.raises(InputError, match="at least 2 independent examples"):
-        compare(sample(50, groups={"sentence": np.zeros(50, int)}), valid)
+        compare(sample(50, groups={"sentence": np.zeros(50, int)}), valid, same_data=True)
+
+
+def test_the_same_examples_are_refused_unless_asked_for():
+    valid = sample(200)
+    order = np.random.default_rng(0).permutation(200)
+    for test in (valid, valid[order]):
+        with pytest.raises(InputError, match=r"VALID and TEST hold the same examples.*--force"):
+            compare(valid, test, ["temperature"], bootstrap=100)
+    assert compare(valid, valid, ["temperature"], bootstrap=100, same_data=True).rows
+    some = np.append(np.arange(199), 0)  # One row is another.
+    assert compare(valid, valid[some], ["temperature"], bootstrap=100).rows
+
+
+def test_few_different_rows_in_another_order_are_other_examples():
+    scores, labels = np.tile([0.2, 0.9], 100), np.tile([0, 1, 1, 1], 50)
+    valid = Predictions.from_probabilities(scores, labels)
+    test = Predictions.from_probabilities(scores[::-1], labels[::-1])
+    assert compare(valid, test, ["temperature"], bootstrap=100).rows
 
 
 def test_the_row_of_identity_says_what_an_audit_says():
@@ -259,8 +277,8 @@ def test_the_row_of_identity_says_what_an_audit_says():
     labels = np.where(rng.random(300) < 0.8, p.argmax(axis=1), p.argmin(axis=1))
     given = Predictions.from_probabilities(p, labels)
     with np.errstate(divide="ignore"):
-        found = compare(given, given, ["temperature"])
+        found = compare(given, given, ["temperature"], same_data=True)
         assert found["identity"].nll == nll(given) == np.inf
     assert found["identity"].brier == pytest.approx(brier(given))
     assert np.isfinite([found["temperature"].nll, found["identity"].valid_nll]).all()
-    assert found.to_dict()["maps"][0]["nll"] is None
+    assert found.to_dict()["maps"][0]["nll"] == "inf"

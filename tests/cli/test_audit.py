@@ -84,8 +84,8 @@ def test_before_and_after(file, predictions, tmp_path, capsys):
     Temperature().fit(predictions).save(tmp_path / "map.json")
     assert main(["audit", file, "--with", str(tmp_path / "map.json"), "--json", *QUICK]) == 0
     document = json.loads(capsys.readouterr().out)
-    assert list(document) == ["before", "after temperature"]
-    before, after = (part["measures"]["nll"]["value"] for part in document.values())
+    assert document["map"] == "temperature"
+    before, after = (document[part]["measures"]["nll"]["value"] for part in ("audit", "after"))
     assert after < before
 
 

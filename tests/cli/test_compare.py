@@ -1,6 +1,7 @@
 """``calibrant compare``."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -54,6 +55,16 @@ def test_json_is_one_document(files, capsys):
     assert document["settings"] | {"folds": 3, "seed": 7, "bootstrap": 200} == document["settings"]
     found = compare(read(files[0]), read(files[1]), ["temperature"], bootstrap=200, folds=3, seed=7)
     assert document["maps"][1]["ece_low"] == found["temperature"].ece_low
+
+
+def test_the_same_file_twice_is_an_error_unless_forced(files, tmp_path, capsys):
+    copy = tmp_path / f"copy{Path(files[0]).suffix}"
+    copy.write_bytes(Path(files[0]).read_bytes())
+    some = ["--methods", "temperature", "--bootstrap", "100"]
+    for other in (files[0], str(copy)):
+        assert main(["compare", files[0], other, *some]) == 2
+        assert "VALID and TEST hold the same examples" in capsys.readouterr().err
+    assert main(["compare", files[0], str(copy), "--force", *some]) == 0
 
 
 @pytest.mark.parametrize(

@@ -68,6 +68,6 @@ def test_options_that_would_do_nothing(tmp_path, capsys, name, kind, option):
 
 def test_all_are_listed(capsys):
     assert main(["list", "corruptions", "--json"]) == 0
-    rows = json.loads(capsys.readouterr().out)
+    rows = json.loads(capsys.readouterr().out)["rows"]
     assert [row["name"] for row in rows] == [*TEXT, *IMAGE]
     assert rows[0]["about"].endswith("0.01, 0.02, 0.05, 0.1, 0.2 of the characters")

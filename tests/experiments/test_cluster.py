@@ -15,7 +15,8 @@ from calibrant.experiments import cluster
 from calibrant.experiments.cell import run_cell
 from calibrant.experiments.grid import record_of
 from calibrant.experiments.recipe import expand_grid, read_recipes
-from calibrant.experiments.record import read_records, without_nan
+from calibrant.experiments.record import read_records
+from calibrant.json_values import json_values
 
 pytest.importorskip("transformers")
 SETTINGS = {"model": "tiny", "epochs": 2, "batch": 8, "learning_rate": 5e-3, "dtype": "float32"}
@@ -78,7 +79,7 @@ def test_a_worker_is_killed_and_every_record_comes_once(corpus, tmp_path, capsys
     keys = sorted(recipe.key for recipe in read_recipes(grid))
     told = [line.split()[1] for line in err.splitlines() if "/6 " in line]
     assert sorted(told) == keys, err
-    assert "6 recipes, 0 of them done" in out
+    assert "6 recipes, 0 of them done" in err
     records = list(read_records(runs))
     assert sorted(record.recipe.key for record in records) == keys
     cell = [record.recipe for record in records if record.recipe.method == "focal"]
@@ -86,7 +87,7 @@ def test_a_worker_is_killed_and_every_record_comes_once(corpus, tmp_path, capsys
     one_thread()  # As the workers have: sums of other threads round otherwise.
     for outcome in filter(None, run_cell(cell[:1], None, "cpu")):
         expected = record_of(outcome, {}).results
-        assert without_nan(numbers[outcome.recipe.key]) == without_nan(expected)
+        assert json_values(numbers[outcome.recipe.key]) == json_values(expected)
     assert main(arguments) == 0
     assert "6 recipes, 6 of them done" in capsys.readouterr().out
 

@@ -75,7 +75,7 @@ def test_list_prints_a_row_for_each(capsys):
 
 def test_list_prints_json(capsys):
     assert run("methods", "--json") == 0
-    rows = json.loads(capsys.readouterr().out)
+    rows = json.loads(capsys.readouterr().out)["rows"]
     assert [row["name"] for row in rows] == list(METHODS)
     assert rows[0]["about"] == METHODS[rows[0]["name"]].summary
 

@@ -7,7 +7,7 @@ from dataclasses import asdict
 import pytest
 
 from calibrant import InputError
-from calibrant.experiments.record import without_nan
+from calibrant.json_values import json_values
 from calibrant.study import build_study
 from calibrant.study.figures import figures_of
 from calibrant.study.origins import missing, origins
@@ -16,7 +16,7 @@ from calibrant.study.runs import arrange
 
 
 def write_lines(path, *records):
-    path.write_text("\n".join(json.dumps(without_nan(asdict(record))) for record in records) + "\n")
+    path.write_text("\n".join(json.dumps(json_values(asdict(record))) for record in records) + "\n")
     return path
 
 

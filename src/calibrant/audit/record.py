@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from calibrant.json_values import json_values
 from calibrant.metrics import CalibrationState, Confidences
 from calibrant.metrics.scene import Scene
 
@@ -137,40 +137,25 @@ class Audit:
             pixels = {
                 "measures": _measures(self.pixels.measures),
                 "images": [asdict(row) for row in self.pixels.images],
-                "classes": [
-                    {key: _plain(value) for key, value in asdict(row).items()}
-                    for row in self.pixels.classes
-                ],
+                "classes": [asdict(row) for row in self.pixels.classes],
             }
-        return {
+        content = {
             "measures": _measures(self.measures),
             "verdict": list(self.verdict),
             "classes": [asdict(row) for row in self.classes],
-            "mistakes": [_mistake(row) for row in self.mistakes],
+            "mistakes": [asdict(row) for row in self.mistakes],
             "entities": entities,
             "pixels": pixels,
             "label_names": list(self.label_names),
             "state": json.loads(self.state.to_json()),
             "provenance": dict(self.provenance),
         }
+        return dict(json_values(content))
 
 
 def _measures(measures: tuple[Measure, ...]) -> dict[str, dict[str, Any]]:
-    """By name; JSON knows neither NaN nor infinity, so NaN is null and infinity is text."""
+    """Return the measures by name."""
     return {
-        m.name: {
-            key: _plain(value) for key, value in asdict(m).items() if key not in ("name", "title")
-        }
+        m.name: {key: value for key, value in asdict(m).items() if key not in ("name", "title")}
         for m in measures
     }
-
-
-def _mistake(mistake: Mistake) -> dict[str, Any]:
-    groups = {name: _plain(value) for name, value in mistake.groups.items()}
-    return {**asdict(mistake), "groups": groups}
-
-
-def _plain(value: Any) -> Any:
-    if not isinstance(value, float) or math.isfinite(value):
-        return value
-    return None if math.isnan(value) else ("inf" if value > 0 else "-inf")

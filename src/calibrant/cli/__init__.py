@@ -41,7 +41,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     if unknown:  # Told by the command, whose --help has the options.
         _Parser(prog=f"calibrant {args.command}").error(f"unknown: {' '.join(unknown)}")
     try:
-        return int(args.run(args))
+        status = int(args.run(args))
+        sys.stdout.flush()  # A reader that has left shows here, not when the process ends.
+        return status
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:  # `calibrant … | head`: the reader has seen enough.

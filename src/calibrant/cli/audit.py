@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from calibrant.cli.document import document
 from calibrant.cli.options import add_file_options, columns_from
 
 if TYPE_CHECKING:
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from calibrant.predictions import Predictions
 
 __all__ = ["add_parser", "print_audits", "run"]
+
+_AFTER = "after "
 
 
 def add_parser(commands: Any) -> None:
@@ -78,16 +80,26 @@ def run(args: argparse.Namespace) -> int:
         inputs = [*expand(args.files), *([args.map] if args.map else [])]
         check_writable(args.report, overwrite=args.overwrite, inputs=inputs)
     audits = _audits(args)
-    if args.json:
-        told = {name: audit.to_dict() for name, audit in audits.items()}
-        print(json.dumps(told, allow_nan=False))
-    else:
-        print_audits(audits)
-    if args.report is not None:
+    if args.report is not None:  # Before anything is printed: the reader may leave early.
         write_report(args.report, audits, overwrite=args.overwrite)
-        if not args.json:
-            print(f"\nReport: {args.report}")
+    if args.json:
+        print(document("audit", _content(audits)))
+        return 0
+    print_audits(audits)
+    if args.report is not None:
+        print(f"\nReport: {args.report}")
     return 0
+
+
+def _content(audits: dict[str, Audit]) -> dict[str, Any]:
+    """The document's keys, the same whether there is a map or not, and whatever its name."""
+    first, *more = audits.items()
+    name, after = more[0] if more else (None, None)
+    return {
+        "audit": first[1].to_dict(),
+        "map": None if name is None else name.removeprefix(_AFTER),
+        "after": None if after is None else after.to_dict(),
+    }
 
 
 def _audits(args: argparse.Namespace) -> dict[str, Audit]:
@@ -113,7 +125,7 @@ def _audits(args: argparse.Namespace) -> dict[str, Audit]:
     calibrator.transform(next(_stream(args)))  # A map of other classes is refused before the work.
     return {
         "before": audit(_stream(args), **options),
-        f"after {calibrator.name}": audit(_stream(args, calibrator), **options),
+        f"{_AFTER}{calibrator.name}": audit(_stream(args, calibrator), **options),
     }
 
 

@@ -74,12 +74,13 @@ def run(args: argparse.Namespace) -> int:
     found = {recipe.key: recipe for path in args.recipes for recipe in read_recipes(path)}
     done, recipes = recorded(args.output), list(found.values())
     waiting = [recipe for recipe in recipes if recipe.key not in done]
-    print(f"{counted(len(recipes), 'recipe')}, {len(recipes) - len(waiting):,} of them done.")
-    if args.dry_run:
-        print(*(recipe.key for recipe in waiting), sep="\n")
+    done_before = (
+        f"{counted(len(recipes), 'recipe')}, {len(recipes) - len(waiting):,} of them done."
+    )
+    if args.dry_run or not waiting:
+        print(done_before, *(recipe.key for recipe in waiting), sep="\n")
         return 0
-    if not waiting:
-        return 0
+    print(done_before, file=sys.stderr)  # Standard output is for what is printed at the end.
     from calibrant.experiments.record import read_record
     from calibrant.experiments.task import entry_of
 

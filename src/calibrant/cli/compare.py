@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 import math
 from typing import TYPE_CHECKING, Any
 
+from calibrant.cli.document import document
 from calibrant.cli.options import add_file_options
 
 if TYPE_CHECKING:
@@ -37,6 +37,12 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument("--bins", type=int, default=15, help="of the calibration errors (15)")
     parser.add_argument("--seed", type=int, default=0, help="of folds and bootstrap (0)")
+    parser.add_argument(
+        "--force",
+        action="store_true",
+        help="compare even where VALID and TEST hold the same examples: the numbers on TEST are "
+        "then those of data that every map was fitted on",
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON document instead")
     parser.set_defaults(run=run)
 
@@ -60,10 +66,11 @@ def run(args: argparse.Namespace) -> int:
             bootstrap=args.bootstrap,
             bins=args.bins,
             seed=args.seed,
+            same_data=args.force,
             progress=lambda _: progress.advance(),
         )
     if args.json:
-        print(json.dumps(found.to_dict()))
+        print(document("compare", found.to_dict()))
     else:
         _print(found)
     return 0

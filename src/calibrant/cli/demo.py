@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -66,10 +67,12 @@ def run(args: argparse.Namespace) -> int:
 
     recipes = demo_recipes(seeds, args.quick)
     folder = args.output / "runs"
-    _train(recipes, folder, jobs, args.overwrite)
+    before = _train(recipes, folder, jobs, args.overwrite)
     records = read_runs(recipes, folder)
+    write_demo_report(args.output, records, folder)  # Before anything is printed.
+    if before:
+        print(f"{before} of {sum(map(len, recipes.values()))} were finished before.\n")
     _tell(records)
-    write_demo_report(args.output, records, folder)
     runs = {name: run_path(folder, each[0]) for name, each in recipes.items()}
     _say_what_next(args.output, runs, best(records))
     return 0
@@ -86,7 +89,8 @@ def _prepare(out: Path, overwrite: bool) -> None:
 
 def _train(
     recipes: Mapping[str, Sequence[Recipe]], folder: Path, jobs: int, overwrite: bool
-) -> None:
+) -> int:
+    """Train what is not finished; return how many were."""
     from calibrant.demo.runs import run_path, train_runs
     from calibrant.experiments.run_folder import RunFolder
     from calibrant.progress import Progress
@@ -97,7 +101,7 @@ def _train(
         f"The embedded corpus has 1,500 sentences of news to learn from, and posts as another "
         f"domain.\n{len(recipes)} methods × {seeds} seed{'s' * (seeds > 1)}: {total} small "
         "encoders are trained from scratch, or read where they are finished …\n",
-        flush=True,
+        file=sys.stderr,
     )
     done = sum(
         RunFolder(run_path(folder, recipe)).finished for each in recipes.values() for recipe in each
@@ -105,8 +109,7 @@ def _train(
     with Progress(total - done, "trainings") as progress:
         for _ in train_runs(recipes, folder, jobs=jobs, overwrite=overwrite):
             progress.advance()
-    if progress.done < total:
-        print(f"{total - progress.done} of {total} were finished before.\n")
+    return total - progress.done
 
 
 def _tell(records: Mapping[str, Sequence[Record]]) -> None:

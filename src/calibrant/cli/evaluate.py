@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import sys
 import warnings
@@ -11,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from calibrant.cli.document import document
 from calibrant.cli.options import add_trust
 
 __all__ = ["add_parser", "run"]
@@ -102,13 +102,12 @@ def _score(results: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _print(results: Mapping[str, Any], args: argparse.Namespace) -> None:
-    from calibrant.cli.run_numbers import tell_entities
+    from calibrant.cli.run_numbers import listed_results, tell_entities
     from calibrant.cli.table import render_table
-    from calibrant.experiments.record import without_nan
 
     if args.json:
-        told = {"run": str(args.model), "data": args.data, "results": without_nan(results)}
-        print(json.dumps(told))
+        told = {"run": str(args.model), "data": args.data, "map": list(results)[-1]}
+        print(document("evaluate", {**told, "results": listed_results(results)}))
         return
     chosen = list(results)[-1]
     raw, mapped = results["identity"], results[chosen]

@@ -10,6 +10,7 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from calibrant.cli.document import document
 from calibrant.cli.options import add_file_options, columns_from
 from calibrant.errors import InputError, unknown_name
 
@@ -128,11 +129,23 @@ def _value(text: str) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
+def _content(calibrator: Calibrator, output: Path) -> dict[str, Any]:
+    """Return the document's keys, the same for every map; what only some report is in details."""
+    fitted = dict(calibrator.fitted_on_)
+    common = ("n", "ignored", "kind", "nll_before", "nll_after", "warnings", "version")
+    return {
+        "method": calibrator.name,
+        "output": str(output),
+        "fell_back": calibrator.fell_back_,
+        **{name: fitted.pop(name) for name in common},
+        "details": fitted,
+    }
+
+
 def _tell(calibrator: Calibrator, args: argparse.Namespace) -> None:
     fitted = calibrator.fitted_on_
     if args.json:
-        told = {"method": calibrator.name, "output": str(args.output), **fitted}
-        print(json.dumps({**told, "fell_back": calibrator.fell_back_}))
+        print(document("fit", _content(calibrator, args.output)))
         return
     for warning in fitted["warnings"]:
         print(f"calibrant fit: {warning}", file=sys.stderr)

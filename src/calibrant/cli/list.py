@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Callable
 from typing import Any
 
+from calibrant.cli.document import document
 from calibrant.cli.table import render_table
 
 __all__ = ["add_parser", "run"]
@@ -77,7 +77,7 @@ def add_parser(commands: Any) -> None:
         description=f"Show what there is, with name, one line and paper. {about}.",
     )
     parser.add_argument("kind", choices=list(KINDS), help="what to list")
-    parser.add_argument("--json", action="store_true", help="print JSON in place of a table")
+    parser.add_argument("--json", action="store_true", help="print one JSON document instead")
     parser.set_defaults(run=run)
 
 
@@ -85,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
     """Print the table of one kind."""
     rows = KINDS[args.kind][1]()
     if args.json:
-        print(json.dumps(rows, ensure_ascii=False, indent=2))
+        print(document("list", {"kind": args.kind, "rows": rows}))
     else:
         headers = ["name", "about", "paper"]
         print(render_table(headers, [[row[key] for key in headers] for row in rows]))

@@ -14,6 +14,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from calibrant.cli.options import add_trust
 from calibrant.errors import InputError
+from calibrant.json_values import FORMAT
 
 if TYPE_CHECKING:
     from calibrant.prediction.predictor import Entity, Prediction, Predictor
@@ -197,7 +198,9 @@ def _print(found: Iterator[tuple[_ROW, Prediction]], as_json: bool, predictor: P
 
 
 def _write(file: IO[str], row: _ROW, prediction: Prediction) -> int:
-    file.write(json.dumps({**row, **prediction.to_dict()}, ensure_ascii=False) + "\n")
+    file.write(
+        json.dumps({**row, "format": FORMAT, **prediction.to_dict()}, ensure_ascii=False) + "\n"
+    )
     return 1
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from pathlib import Path
 from typing import Any
+
+from calibrant.cli.document import document
 
 __all__ = ["add_parser", "run"]
 
@@ -67,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
     if args.output is not None:
         remarks = write_study(args.output, study, overwrite=args.overwrite, inputs=args.runs)
     if args.json:
-        print(json.dumps(study.to_dict(), allow_nan=False))
+        print(document("report", study.to_dict()))
     elif args.output is None:
         print(markdown_report(study), end="")
     else:

@@ -12,7 +12,14 @@ from calibrant.experiments.task import Entry, entry_of
 if TYPE_CHECKING:
     from calibrant.experiments.record import Record
 
-__all__ = ["content", "content_over_seeds", "show", "show_over_seeds", "tell_entities"]
+__all__ = [
+    "content",
+    "content_over_seeds",
+    "listed_results",
+    "show",
+    "show_over_seeds",
+    "tell_entities",
+]
 
 _MAPS = {"identity": "as trained", "temperature": "with temperature"}
 _REDUCTIONS = {"product": "product", "min": "least", "mean": "mean"}
@@ -79,10 +86,18 @@ def _entities_over_seeds(runs: Sequence[Record]) -> str:
 
 def content(record: Record, folder: Path, there: bool) -> dict[str, Any]:
     """One run, for JSON."""
-    from calibrant.experiments.record import without_nan
+    return {
+        "run": str(folder),
+        "finished_before": there,
+        "map": record.training.get("calibrator"),
+        "results": listed_results(record.results),
+        "training": record.training,
+    }
 
-    numbers = {"results": record.results, "training": record.training}
-    return {"run": str(folder), "finished_before": there, **without_nan(numbers)}
+
+def listed_results(results: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The numbers of each map, for JSON: a list, so that no key depends on a map's name."""
+    return [{"map": name, **numbers} for name, numbers in results.items()]
 
 
 def content_over_seeds(
@@ -90,18 +105,20 @@ def content_over_seeds(
 ) -> dict[str, Any]:
     """Runs that differ in the seed alone, for JSON: each, and over all of them."""
     from calibrant.demo.telling import over_seeds
-    from calibrant.experiments.record import without_nan
 
     runs = list(records.values())
-    over = {
-        kind: {
-            name: dict(zip(("mean", "half"), over_seeds(runs, name, kind), strict=True))
-            for name in entry_of(runs[0].recipe.task).shown
+    over = [
+        {
+            "map": kind,
+            **{
+                name: dict(zip(("mean", "half"), over_seeds(runs, name, kind), strict=True))
+                for name in entry_of(runs[0].recipe.task).shown
+            },
         }
         for kind in _titles(runs)
-    }
+    ]
     each = [content(record, folder, there[folder]) for folder, record in records.items()]
-    return {"seeds": [r.recipe.seed for r in runs], "test": without_nan(over), "runs": each}
+    return {"seeds": [r.recipe.seed for r in runs], "test": over, "runs": each}
 
 
 def _shift_table(record: Record, kind: str) -> str:

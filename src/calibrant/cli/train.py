@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 from collections.abc import Mapping
@@ -11,6 +10,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from calibrant.cli.document import document
 from calibrant.cli.settings import parse_settings
 from calibrant.cli.train_options import add_how, add_what, add_where
 from calibrant.errors import InputError
@@ -126,7 +126,7 @@ def _print(records: Mapping[Path, Record], there: Mapping[Path, bool], as_json: 
     several = len(records) > 1
     if as_json:
         one = content(record, folder, there[folder])
-        print(json.dumps(content_over_seeds(records, there) if several else one))
+        print(document("train", content_over_seeds(records, there) if several else one))
         return
     for finished in (path for path in records if there[path]):
         print(f"{finished} is finished; it is not trained again.")

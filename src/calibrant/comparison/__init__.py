@@ -30,6 +30,7 @@ def compare(
     bootstrap: int = 1000,
     bins: int = 15,
     seed: int = 0,
+    same_data: bool = False,
     progress: Callable[[str], None] | None = None,
 ) -> Comparison:
     """Compare the maps called ``methods`` (all of them where left out) and recommend one.
@@ -38,7 +39,8 @@ def compare(
     so that a flexible map cannot win by overfitting; the recommended one is the simplest that no
     other beats significantly there (paired bootstrap, 5 % for all maps together). TEST has no part
     in the choice: each map, fitted on all of VALID, is evaluated on it once. A map that cannot run
-    is skipped and says why. ``progress`` is called with the name of each map that is done.
+    is skipped and says why. VALID and TEST with the same examples are refused, unless ``same_data``
+    asks for it. ``progress`` is called with the name of each map that is done.
 
     >>> rng = np.random.default_rng(0)
     >>> labels = rng.integers(0, 3, 3000)
@@ -50,6 +52,11 @@ def compare(
     names = _names(methods)
     _check(valid, test, bootstrap)
     valid, test = valid.numpy(), test.numpy()
+    if not same_data and _same_examples(valid, test):
+        raise InputError(
+            "VALID and TEST hold the same examples, so TEST would flatter every map; give other "
+            "data, or ask for it: same_data=True (--force)."
+        )
     check_bootstrap(bootstrap, seed=seed)
     split = make_folds(valid, folds, seed)
     candidates, skipped, rows = {}, {}, []
@@ -92,6 +99,32 @@ def _check(valid: Predictions, test: Predictions, bootstrap: int) -> None:
         )
     if isinstance(bootstrap, bool) or int(bootstrap) != bootstrap or bootstrap < 100:
         raise InputError(f"An interval takes at least 100 bootstrap replicates, got {bootstrap}.")
+
+
+def _same_examples(valid: Predictions, test: Predictions) -> bool:
+    """Whether both hold the same scores and labels, in whatever order."""
+    mine, theirs = np.asarray(valid.scores), np.asarray(test.scores)
+    if mine.shape != theirs.shape or valid.kind != test.kind:
+        return False
+    counts = [np.bincount(p.labels, minlength=p.classes) for p in (valid, test)]
+    if not np.array_equal(*counts):
+        return False
+    marks = [_row_marks(p) for p in (valid, test)]
+    if np.array_equal(*marks):
+        return True
+    # Rows of few different scores can be the same by chance, in another order.
+    telling = len(np.unique(marks[0])) > len(valid) / 2
+    return telling and np.array_equal(*map(np.sort, marks))
+
+
+def _row_marks(predictions: Predictions) -> np.ndarray:
+    """A whole number for each row, made of the bits of its scores and of its label."""
+    wide = np.ascontiguousarray(predictions.scores, np.float64) + 0.0  # −0 is 0.
+    factors = np.random.default_rng(0).integers(1, 2**63, predictions.classes + 1, np.uint64) | 1
+    labels = np.asarray(predictions.labels).astype(np.uint64)
+    return np.asarray(
+        (wide.view(np.uint64) * factors[:-1]).sum(axis=1, dtype=np.uint64) + labels * factors[-1]
+    )
 
 
 def _recommended(

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from calibrant.calibrators import Calibrator
+from calibrant.json_values import json_values
 
 __all__ = ["Comparison", "Row", "Settings"]
 
@@ -62,16 +63,12 @@ class Comparison:
         return next(row for row in self.rows if row.name == name)
 
     def to_dict(self) -> dict[str, Any]:
-        """All but the fitted maps, as JSON takes it: what is infinite or undefined is None."""
-        return {
+        """Return all but the fitted maps, ready for JSON (:func:`calibrant.json_values`)."""
+        content = {
             "recommended": self.recommended,
             "reason": self.reason,
-            "maps": [_finite(asdict(row)) for row in self.rows],
-            "skipped": dict(self.skipped),
+            "maps": [asdict(row) for row in self.rows],
+            "skipped": [{"name": name, "reason": why} for name, why in self.skipped.items()],
             "settings": asdict(self.settings),
         }
-
-
-def _finite(row: dict[str, Any]) -> dict[str, Any]:
-    big = float("inf")
-    return {k: None if isinstance(v, float) and not -big < v < big else v for k, v in row.items()}
+        return dict(json_values(content))

@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from calibrant.experiments.record import without_nan
 from calibrant.experiments.task import Entry
+from calibrant.json_values import json_values
 from calibrant.metrics import accumulate, ece, nll
 from calibrant.outputs import new_file
 from calibrant.predictions import Predictions
@@ -97,7 +97,7 @@ class History:
 
     def write(self, path: Path) -> None:
         """One JSON line per epoch; NaN as null."""
-        rows = [without_nan(epoch.row()) for epoch in self.epochs]
+        rows = [json_values(epoch.row()) for epoch in self.epochs]
         with new_file(path, overwrite=True) as unfinished:
             unfinished.write_text("".join(json.dumps(row) + "\n" for row in rows))
 

@@ -15,6 +15,7 @@ from typing import Any
 from calibrant import __version__
 from calibrant.errors import InputError
 from calibrant.experiments.recipe import Recipe
+from calibrant.json_values import json_values
 from calibrant.outputs import new_file
 
 __all__ = [
@@ -24,9 +25,9 @@ __all__ = [
     "read_record",
     "read_records",
     "recorded",
-    "without_nan",
 ]
 
+_INFINITE = {"inf": math.inf, "-inf": -math.inf}
 _OF_RUN = "metrics.json"  # As a folder of a single run calls its record.
 
 
@@ -49,7 +50,7 @@ class Record:
             "circumstances": self.circumstances,
         }
         with new_file(path, overwrite=True) as unfinished:
-            unfinished.write_text(json.dumps(without_nan(content), indent=1))
+            unfinished.write_text(json.dumps(json_values(content), indent=1))
         return path
 
 
@@ -139,23 +140,11 @@ def circumstances() -> dict[str, Any]:
     return found
 
 
-def without_nan(content: Any) -> Any:
-    """The same with null for NaN and infinity, which JSON does not know.
-
-    >>> without_nan({"f1": [0.5, float("nan")]})
-    {'f1': [0.5, None]}
-    """
-    if isinstance(content, dict):
-        return {key: without_nan(value) for key, value in content.items()}
-    if isinstance(content, (list, tuple)):
-        return [without_nan(value) for value in content]
-    return None if isinstance(content, float) and not math.isfinite(content) else content
-
-
 def _with_nan(content: Any) -> Any:
+    """Read back what :func:`~calibrant.json_values.json_values` wrote."""
     if isinstance(content, dict):
         return {key: _with_nan(value) for key, value in content.items()}
-    return math.nan if content is None else content
+    return math.nan if content is None else _INFINITE.get(str(content), content)
 
 
 def _git() -> str | None:

@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from calibrant.errors import InputError
-from calibrant.experiments.record import Record, located_records, without_nan
+from calibrant.experiments.record import Record, located_records
+from calibrant.json_values import json_values
 
 __all__ = ["read_all"]
 
@@ -36,4 +37,4 @@ def read_all(paths: Iterable[str | Path]) -> list[Record]:
 
 
 def _content(record: Record) -> str:
-    return json.dumps(without_nan(dataclasses.asdict(record)), sort_keys=True, default=str)
+    return json.dumps(json_values(dataclasses.asdict(record)), sort_keys=True, default=str)

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from calibrant.json_values import json_values
 from calibrant.study.estimate import Estimate, show
 
 __all__ = ["Entry", "Row", "Table", "as_entry", "grouped", "number_entry", "set_name"]
@@ -27,7 +28,7 @@ class Entry:
         """As data, null for what is not a number."""
         numbers = {"value": self.value, "half": self.half}
         content: dict[str, Any] = {"text": self.text, "bold": self.bold, "n": self.n}
-        return content | {k: v if math.isfinite(v) else None for k, v in numbers.items()}
+        return content | dict(json_values(numbers))
 
 
 @dataclass(frozen=True)

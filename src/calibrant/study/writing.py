@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from calibrant.errors import InputError, MissingExtraError
+from calibrant.json_values import FORMAT
 from calibrant.outputs import check_writable, make_folder, new_file
 from calibrant.study.figures import figures_of
 from calibrant.study.latex import latex_table
@@ -59,7 +60,9 @@ def _writers(study: Study) -> tuple[dict[str, Writer], list[str]]:
     writers: dict[str, Writer] = {name: _writer(text) for name, text in texts.items()}
     writers |= pictures[0]
     files = sorted([*writers, DATA])
-    content = json.dumps({**study.to_dict(), "files": files}, indent=1, allow_nan=False)
+    content = json.dumps(
+        {"format": FORMAT, **study.to_dict(), "files": files}, indent=1, allow_nan=False
+    )
     writers[DATA] = _writer(content + "\n")
     return writers, remarks
 
