@@ -33,9 +33,11 @@ class Outcome:
 
 
 def run_cell(
-    recipes: Sequence[Recipe], directory: str | None, device: str
+    recipes: Sequence[Recipe], directory: str | None, device: str, note: str | None = None
 ) -> Iterator[Outcome | None]:
     """Train one recipe after the other; yields None after each queued step, then the outcome.
+
+    ``note`` goes into the records of all.
 
     The caller takes turns between cells, so their streams share the device.
     """
@@ -66,7 +68,7 @@ def run_cell(
             "steps": len(loop),
             "seconds": round(seconds, 2),
             "mean_loss": float(loop.loss) / len(loop),
-            "notes": list(data.notes),
+            "notes": [*data.notes, *filter(None, [note, loop.note])],
         }
         ood = made.get("ood")
         yield Outcome(recipe, made["valid"], made["test"], training, shift, ood, outside)

@@ -42,6 +42,8 @@ def train_lean(
     loop = Loop(
         model, build_method(recipe), windows, schedule_of(recipe), seed=recipe.seed, holdout=held
     )
+    if loop.note:
+        tell.line(loop.note)
     course = _Course(recipe, data, run, loop)
     course.resume(tell)
     saved = time.monotonic()

@@ -6,7 +6,9 @@ import dataclasses
 import time
 from collections.abc import Iterator, Sequence
 
-from calibrant.experiments.cell import Outcome
+from torch import nn
+
+from calibrant.experiments.cell import Outcome, run_cell
 from calibrant.experiments.preparation import (
     Prepared,
     build_method,
@@ -22,7 +24,7 @@ from calibrant.predictions import Predictions
 from calibrant.tasks.pieces import Pieces
 from calibrant.training.checkpoint import is_static
 from calibrant.training.prediction import predict_runs
-from calibrant.training.stack import Stack
+from calibrant.training.stack import NotStackable, Stack
 from calibrant.training.windows import Windows
 
 __all__ = ["run_stack", "stacks"]
@@ -64,23 +66,25 @@ def _of_same_seeds(cells: Sequence[Sequence[Recipe]]) -> Iterator[list[list[Reci
 def run_stack(
     cells: Sequence[Sequence[Recipe]], directory: str | None, device: str
 ) -> Iterator[Outcome | None]:
-    """Train one seed of all cells after the other; yields None after each step, then outcomes."""
+    """Train one seed of all cells after the other; yields None after each step, then outcomes.
+
+    Encoders that cannot be stacked train one cell after the other.
+    """
     first = cells[0][0]
     data = _Trimmed(prepare(first, directory), first, directory)
     windows = Windows(data.train, device, data.padding)
     held = None if data.held is None else Windows(data.held, device, data.padding)
-    methods = [build_method(cell[0]) for cell in cells]
     stack: Stack | None = None
     for recipes in zip(*cells, strict=True):
         began = time.perf_counter()
         models = [trim_embeddings(build_model(recipe, data.whole), data.kept) for recipe in recipes]
         if stack is None:
-            schedule, seed = schedule_of(first), recipes[0].seed
-            steps = len(windows) // schedule.batch * schedule.epochs * len(cells[0])
-            compiled = windows.device.type == "cuda" and steps >= _MANY_STEPS
-            stack = Stack(
-                models, methods, windows, schedule, seed=seed, holdout=held, compiled=compiled
-            )
+            try:
+                stack = _stack(cells, models, windows, held)
+            except NotStackable as error:
+                for cell in cells:
+                    yield from run_cell(cell, directory, device, note=str(error))
+                return
         else:
             stack.restart(models, recipes[0].seed)
         for _ in stack.steps():
@@ -89,6 +93,22 @@ def run_stack(
             yield None
         seconds = time.perf_counter() - began
         yield from _outcomes(stack, recipes, data, seconds)
+
+
+def _stack(
+    cells: Sequence[Sequence[Recipe]],
+    models: Sequence[nn.Module],
+    windows: Windows,
+    held: Windows | None,
+) -> Stack:
+    first = cells[0][0]
+    schedule = schedule_of(first)
+    steps = len(windows) // schedule.batch * schedule.epochs * len(cells[0])
+    compiled = windows.device.type == "cuda" and steps >= _MANY_STEPS
+    methods = [build_method(cell[0]) for cell in cells]
+    return Stack(
+        models, methods, windows, schedule, seed=first.seed, holdout=held, compiled=compiled
+    )
 
 
 def _outcomes(
@@ -109,7 +129,7 @@ def _outcomes(
             "seconds": round(seconds / len(recipes), 3),
             "stack": len(recipes),
             "mean_loss": losses[number],
-            "notes": list(data.whole.corpus.notes),
+            "notes": [*data.whole.corpus.notes, *filter(None, [stack.note])],
         }
         yield Outcome(recipe, made["valid"], made["test"], training, shift, made.get("ood"))
 

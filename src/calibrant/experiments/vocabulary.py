@@ -12,12 +12,19 @@ from torch import nn
 
 from calibrant.tasks.pieces import Pieces
 
+_SPECIAL = 8  # Ids below it belong to special pieces.
+
 __all__ = ["occurring", "renumber", "trim_embeddings"]
 
 
 def occurring(parts: Sequence[Pieces], padding: int) -> np.ndarray:
-    """The sorted ids of every piece in ``parts``, and the padding."""
-    return np.unique(np.concatenate([[padding], *(part.ids for part in parts)]))
+    """The sorted ids of every piece in ``parts``, and the padding.
+
+    A padding among the first ids keeps its number, and so do those before it: relatives of RoBERTa
+    count positions from there on.
+    """
+    first = np.arange(padding + 1) if padding < _SPECIAL else [padding]
+    return np.unique(np.concatenate([first, *(part.ids for part in parts)]))
 
 
 def renumber(part: Pieces, kept: np.ndarray) -> Pieces:

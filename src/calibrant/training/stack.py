@@ -35,10 +35,14 @@ from calibrant.training.streams import own_stream
 from calibrant.training.tap import attach
 from calibrant.training.windows import Rows
 
-__all__ = ["Stack"]
+__all__ = ["NotStackable", "Stack"]
 
 _SIDES = 8  # Streams for heads, beside the main one,
 _LEFT = 8  # as long as so many are left for other loops.
+
+
+class NotStackable(InputError):
+    """Encoders that cannot be trained as one model."""
 
 
 class Stack(Planned):
@@ -85,7 +89,7 @@ class Stack(Planned):
             bodies,
             self.device,
             half=schedule.dtype == "bfloat16",
-            apart=() if self.bert is None else StackedBert.APART,
+            apart=() if self.bert is None else self.bert.apart,
         )
         self.optimizer = StackedAdamW(
             self.stacked.groups, schedule.weight_decay, self.learning_rate, self.done
@@ -98,6 +102,9 @@ class Stack(Planned):
         more = iter(lambda: own_stream(self, self.device, leave=_LEFT), None)
         self.sides: list[Any] = list(itertools.islice(more, min(_SIDES, len(models))))
         self._plan(seed)
+        if self.bert is None:
+            self._try_forward()
+            self._plan(seed)  # Dropout drew.
         if (self.device.type == "cuda") if graph is None else graph:
             with self.on_stream(), drawing_from(self.random):
                 self._capture(seed)
@@ -164,6 +171,28 @@ class Stack(Planned):
         with StackedAttention():
             same = {name: value.to(dtype) for name, value in weights.items()}
             return vmap(encode, randomness="different")(same).float().unbind()
+
+    def _try_forward(self) -> None:
+        """Raise an error for a model that torch cannot map over a new axis."""
+        rows = torch.zeros(self.schedule.batch, dtype=torch.long, device=self.device)
+        inputs = self.windows.batch(rows, min(self.rows))
+        del inputs["labels"]
+        self.train()
+        self._follow_default_stream()
+        try:
+            with self.on_stream(), drawing_from(self.random):
+                sums = [found.sum() for found in self._features(inputs)]
+                if sums[0].requires_grad:  # Not where the whole encoder is frozen.
+                    torch.autograd.backward(sums)
+                self._zero_grad()
+        except torch.OutOfMemoryError:
+            raise
+        except (RuntimeError, ValueError, TypeError, NotImplementedError) as error:
+            reason = str(error).partition("\n")[0]
+            raise NotStackable(
+                f"{type(self.body).__name__} cannot be stacked, so its runs train one by one, "
+                f"several times as slowly on a GPU: {reason}"
+            ) from error
 
     def _step(self, length: int) -> None:
         rows = self._next_rows(length)
