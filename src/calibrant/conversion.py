@@ -10,7 +10,15 @@ import numpy as np
 from calibrant.arrays import Array, as_array, is_tensor, text_array, to_numpy
 from calibrant.errors import InputError
 
-__all__ = ["flattened", "floating", "group_column", "labels_beside", "leading_group", "two_columns"]
+__all__ = [
+    "flattened",
+    "floating",
+    "group_column",
+    "labels_beside",
+    "leading_group",
+    "one_column",
+    "two_columns",
+]
 
 
 def leading_group(axes: int) -> str | None:
@@ -44,6 +52,11 @@ def two_columns(scores: Array, kind: str) -> Array:
         return torch.stack([first, scores], dim=1)
     first = 1 - scores if kind == "probabilities" else np.zeros_like(scores)
     return np.stack([first, scores], axis=1)
+
+
+def one_column(scores: Array, kind: str) -> Array:
+    """The single score of class 1 of two: P(class 1), or its logit less that of class 0."""
+    return scores[:, 1] if kind == "probabilities" else scores[:, 1] - scores[:, 0]
 
 
 def flattened(

@@ -233,6 +233,12 @@ class Predictions:
         """The same examples with other scores, as a calibrator makes them."""
         return replace(self, scores=floating(as_array(scores), kind), kind=kind)
 
+    def with_checked_scores(self, scores: Array, kind: Kind) -> Predictions:
+        """:meth:`with_scores` for scores that need no check: softmax or logarithm of these."""
+        return _checked(
+            scores, self.labels, kind, self.label_names, self.groups, self.ignored, self.rows
+        )
+
     def numpy(self) -> Predictions:
         """The same on the host as NumPy arrays."""
         if not is_tensor(self.scores):

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from calibrant import InputError, NotFittedError, Predictions
 from calibrant.calibrators import CALIBRATORS, CalibrationWarning, calibrator_class
+from calibrant.calibrators.export import to_torch
 from calibrant.metrics import nll
 
 NER = ("type-temperature", "position-temperature")
@@ -272,3 +273,68 @@ def test_importing_the_maps_loads_no_torch_and_no_numba():
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"
+
+
+@maps
+@pytest.mark.parametrize("as_type", [np.asarray, torch.as_tensor])
+@pytest.mark.parametrize("kind", ["logits", "probabilities"])
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_what_is_not_a_number_is_refused_by_every_map(fitted, name, as_type, kind, bad):
+    scores = np.full((4, 5), 0.2)
+    scores[2, 3] = bad
+    with pytest.raises(InputError, match=r"must be finite, got .* row 2"):
+        fitted[name].transform_scores(as_type(scores), kind, {"position": np.zeros(4, int)})
+
+
+@maps
+def test_an_exported_map_gives_nan_for_nan(fitted, name):
+    scores = torch.full((3, 5), 0.2)
+    scores[1, 4] = torch.nan
+    groups = [torch.zeros(3, dtype=torch.int64) for _ in fitted[name].needs_groups]
+    out = to_torch(fitted[name], takes="logits")(scores, *groups)
+    assert out[1].isnan().all()
+    assert not out[[0, 2]].isnan().any()
+
+
+@pytest.mark.parametrize("name", [n for n in CALIBRATORS if n not in NER])
+@pytest.mark.parametrize("kind", ["logits", "probabilities"])
+def test_one_score_per_example_is_that_of_class_1(name, kind):
+    p = Predictions.from_logits(np.random.default_rng(0).normal(size=200), [0, 1] * 100)
+    given = p if kind == "logits" else as_probabilities(p)
+    calibrator = quiet_fit(calibrator_class(name)(), given)
+    column = given.scores[:, 1]
+    expected = calibrator.transform(given)
+    got = calibrator.transform_scores(column, kind)
+    assert got.shape == column.shape
+    again = (Predictions.from_probabilities, Predictions.from_logits)[expected.kind == "logits"]
+    np.testing.assert_allclose(
+        again(got, p.labels).probabilities(), expected.probabilities(), rtol=1e-12, atol=1e-15
+    )
+
+
+@maps
+def test_a_flat_row_of_many_classes_is_an_error(fitted, name):
+    with pytest.raises(InputError, match=r"give one row as \[\[…\]\]"):
+        fitted[name].transform_scores(np.full(5, 0.2), "probabilities")
+
+
+@maps
+def test_arrays_are_told_what_to_call(name):
+    calibrator = calibrator_class(name)()
+    for call in ("fit", "transform"):
+        with pytest.raises(InputError, match=rf"\.{call} expects Predictions, got ndarray.*from_"):
+            getattr(calibrator, call)(np.zeros((3, 5)))
+
+
+@pytest.mark.parametrize("name", [n for n, r in CALIBRATORS.items() if r.calibrator.keeps_argmax])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@kinds
+def test_argmax_is_kept_where_every_prediction_is_wrong(name, dtype, of_kind):
+    logits = tagged(n=300).scores
+    labels = (logits.argmax(axis=1) + 1) % 5
+    groups = {"position": np.arange(300) % 13}
+    p = of_kind(
+        Predictions.from_logits(logits.astype(dtype), labels, label_names=NAMES, groups=groups)
+    )
+    result = quiet_fit(calibrator_class(name)(), p).transform(p)
+    assert (result.probabilities().argmax(axis=1) == p.scores.argmax(axis=1)).all()

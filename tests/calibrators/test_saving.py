@@ -74,7 +74,7 @@ def test_content_is_plain(tmp_path):
     Temperature().fit(tagged()).save(tmp_path / "map.json")
     content = json.loads((tmp_path / "map.json").read_text())
     assert content["method"] == "temperature"
-    assert content["format"] == 2
+    assert content["format"] == 3
     assert content["version"] == calibrant.__version__
     assert content["label_names"] == list(NAMES)
     assert content["fitted_on"]["n"] == 500
@@ -179,3 +179,18 @@ def test_whatever_is_damaged_is_said_to_be(method, key, value, tmp_path):
     path.write_text(json.dumps(content))
     with pytest.raises(InputError, match="is damaged"):
         load(path)
+
+
+def test_what_cannot_be_loaded_says_what_to_call(tmp_path):
+    path = tmp_path / "map.json"
+    Temperature().fit(tagged()).save(path)
+    with pytest.raises(InputError, match=r"takes the folder of a training run.*calibrators\.load"):
+        calibrant.load(path)
+    (tmp_path / "map.onnx").write_bytes(b"")
+    with pytest.raises(InputError, match=r"export for onnxruntime.*\.json or \.safetensors"):
+        load(tmp_path / "map.onnx")
+    with pytest.raises(InputError, match="is a folder; a map is one file in it"):
+        load(tmp_path)
+    path.rename(tmp_path / "calibrator.json")
+    with pytest.raises(InputError, match=r"is a folder; its map is .*calibrator\.json"):
+        load(tmp_path)

@@ -89,10 +89,10 @@ def softmax(logits: Array) -> Array:
     return exponentials / exponentials.sum(axis=-1, keepdims=True)
 
 
-def log_probabilities(probabilities: Array) -> Array:
-    """log max(p, FLOOR): finite, so that a class with p = 0 stays a number under every map."""
+def log_probabilities(probabilities: Array, floor: Any = FLOOR) -> Array:
+    """log max(p, floor): finite, so that a class with p = 0 stays a number under every map."""
     xp = namespace(probabilities)
-    return xp.log(xp.clip(probabilities, FLOOR, None))
+    return xp.log(xp.maximum(probabilities, constant(floor, probabilities)))
 
 
 def log_odds(logits: Array) -> Array:

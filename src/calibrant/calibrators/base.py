@@ -18,10 +18,18 @@ from calibrant.calibrators.checks import (
     check_classes,
     check_kind,
     check_names,
+    check_predictions,
+    check_scores,
     check_some,
     needed_columns,
 )
-from calibrant.calibrators.likelihood import mean_nll, zero_label_count
+from calibrant.calibrators.likelihood import (
+    as_kind,
+    mean_nll,
+    probability_floor,
+    zero_label_count,
+)
+from calibrant.conversion import floating, one_column, two_columns
 from calibrant.errors import NotFittedError
 from calibrant.predictions import Kind, Predictions
 
@@ -57,7 +65,8 @@ class Calibrator(ABC):
     Learned values are attributes that end in ``_``, beside ``classes_``, ``label_names_``,
     ``fitted_on_`` (where the map comes from: n, ignored, NLL before and after, warnings, version)
     and ``fell_back_``: a map that would raise the validation NLL is replaced by identity, with a
-    :class:`CalibrationWarning`.
+    :class:`CalibrationWarning`. A map that takes logarithms also has ``floor_``, the value that
+    stands for a probability of 0 (:func:`calibrant.calibrators.likelihood.probability_floor`).
 
     Types: computed in float64 in chunks (float32 on devices without float64); returned as float64
     for float64 and as float32 for float32, float16 and bfloat16, whose softmax saturates too early.
@@ -74,11 +83,12 @@ class Calibrator(ABC):
     label_names_: tuple[str, ...] | None
     fitted_on_: dict[str, Any]
     fell_back_: bool
+    floor_: float
     _learned_names: tuple[str, ...]
 
     @abstractmethod
     def _fit(self, predictions: Predictions) -> Fit:
-        """Learn from predictions that are NumPy arrays, with at least one example."""
+        """Learn from NumPy predictions of kind ``takes``, with at least one example."""
 
     @abstractmethod
     def _apply(self, scores: Array, values: Mapping[str, Any]) -> Array:
@@ -94,6 +104,7 @@ class Calibrator(ABC):
         Fitting is done on the host: tensors on a device are copied there once.
         """
         who = type(self).__name__
+        check_predictions(f"{who}.fit", predictions)
         check_some(who, predictions)
         needed_columns(who, self.needs_groups, predictions.groups, len(predictions))
         with warnings.catch_warnings(record=True) as caught:
@@ -110,27 +121,38 @@ class Calibrator(ABC):
 
         Maps that give logits keep the kind of the input; the others give probabilities.
         """
+        check_predictions(f"{type(self).__name__}.transform", predictions)
         self._check_fitted()
         check_names(type(self).__name__, self.label_names_, predictions.label_names)
-        scores = self.transform_scores(predictions.scores, predictions.kind, predictions.groups)
+        scores = self._mapped(predictions.scores, predictions.kind, predictions.groups)
         return predictions.with_scores(scores, self.kind_of(predictions.kind))
 
     def transform_scores(
         self, scores: Any, kind: Kind, groups: Mapping[str, Any] | None = None
     ) -> Array:
-        """Scores of shape (…, K), as logits or probabilities, mapped to the same shape.
+        """Map scores of shape (…, K), as logits or probabilities, to the same shape.
 
-        NumPy in, NumPy out; a torch tensor stays one, on its device. :meth:`kind_of` says what
-        comes out.
+        Scores of shape (n,) are those of class 1 of two, as in :class:`Predictions`, before and
+        after the map. NumPy in, NumPy out; a torch tensor stays one, on its device.
+        :meth:`kind_of` says what comes out. Scores that :class:`Predictions` refuses (NaN,
+        infinite, probabilities that do not sum to 1) are refused here too.
         """
         self._check_fitted()
-        who, scores = type(self).__name__, as_array(scores)
         check_kind(kind)
+        scores = floating(as_array(scores), kind)
+        single = scores.ndim == 1 and self.classes_ == 2
+        rows = two_columns(scores, kind) if single else scores
+        check_classes(type(self).__name__, self.classes_, tuple(rows.shape))
+        check_scores(rows.reshape(-1, self.classes_), kind)
+        out = self._mapped(rows, kind, groups or {})
+        return one_column(out, self.kind_of(kind)) if single else out
+
+    def _mapped(self, scores: Array, kind: Kind, groups: Mapping[str, Any]) -> Array:
+        """Scores of shape (…, K) that have been checked, mapped."""
+        who = type(self).__name__
         check_classes(who, self.classes_, tuple(scores.shape))
-        if not (is_tensor(scores) or scores.dtype.kind == "f"):
-            scores = scores.astype(np.float64)
         rows = scores.reshape(-1, self.classes_)
-        columns = needed_columns(who, self.needs_groups, groups or {}, len(rows))
+        columns = needed_columns(who, self.needs_groups, groups, len(rows))
         return self._in_chunks(rows, kind, columns).reshape(scores.shape)
 
     def apply(self, scores: Array, kind: Kind, values: Mapping[str, Any]) -> Array:
@@ -142,13 +164,21 @@ class Calibrator(ABC):
         if self.fell_back_ or not self.changes_scores:
             return scores
         if kind != self.takes:
-            scores = log_probabilities(scores) if self.takes == "logits" else softmax(scores)
+            if self.takes == "logits":
+                scores = log_probabilities(scores, values["floor_"])
+            else:
+                scores = softmax(scores)
         out = self._apply(scores, values)
         return softmax(out) if self.gives == "logits" != self.kind_of(kind) else out
 
     def kind_of(self, kind: Kind) -> Kind:
         """The kind of the result for scores of ``kind``."""
         return kind if self.fell_back_ or self.gives == "logits" else "probabilities"
+
+    @classmethod
+    def takes_logarithms(cls) -> bool:
+        """Whether the map has a ``floor_``, below which no probability counts as smaller."""
+        return cls.takes == "logits" and cls.changes_scores
 
     def learned(self) -> dict[str, Any]:
         """The learned values by name: floats and float64 or integer arrays."""
@@ -172,20 +202,16 @@ class Calibrator(ABC):
     def _learn(self, predictions: Predictions) -> None:
         from calibrant import __version__
 
-        if zeros := zero_label_count(predictions):
-            warnings.warn(
-                f"{zeros} example(s) give their own label probability 0, whose NLL is infinite; "
-                "it is taken as 1.2e-38 (87 nats each). Fit on logits to avoid this.",
-                CalibrationWarning,
-                stacklevel=3,
-            )
-        fit = self._fit(predictions)
-        self._restore(fit.learned, predictions.classes, predictions.label_names)
+        floor = probability_floor(predictions)
+        _warn_of_zeros(predictions, floor)
+        fit = self._fit(as_kind(self.takes, predictions, floor))
+        learned = {**fit.learned, "floor_": floor} if self.takes_logarithms() else fit.learned
+        self._restore(learned, predictions.classes, predictions.label_names)
         before, after = fit.nll_before, fit.nll_after
         if before is None:
-            before = mean_nll(predictions.scores, predictions.kind, predictions.labels)
+            before = mean_nll(predictions.scores, predictions.kind, predictions.labels, floor)
         if after is None:
-            after = self._nll(predictions)
+            after = self._nll(predictions) if self.changes_scores else before
         # Rounding may raise an NLL that has not changed; what is not a number is worse.
         if not after <= before + 1e-12 * max(1.0, abs(before)):
             self._fall_back(before, after)
@@ -204,7 +230,7 @@ class Calibrator(ABC):
         """The mean NLL after the map, in chunks and in float64 whatever the type."""
         total, kind = 0.0, predictions.kind
         for part in predictions.chunks(max(1, _CHUNK // self.classes_)):
-            scores = self.transform_scores(part.scores.astype(np.float64), kind, part.groups)
+            scores = self._mapped(part.scores.astype(np.float64), kind, part.groups)
             total += len(part) * mean_nll(scores, self.kind_of(kind), part.labels)
         return total / len(predictions)
 
@@ -244,6 +270,17 @@ class Calibrator(ABC):
                 f"{type(self).__name__} is not fitted: call fit(predictions) with validation "
                 "predictions first, or load a saved map."
             )
+
+
+def _warn_of_zeros(predictions: Predictions, floor: float) -> None:
+    if zeros := zero_label_count(predictions):
+        warnings.warn(
+            f"{zeros} example(s) give their own label probability 0, whose NLL is infinite; it is "
+            f"taken as {floor:.2g} ({-np.log(floor):.1f} nats each), half of the smallest positive "
+            "probability. Fit on logits to avoid this.",
+            CalibrationWarning,
+            stacklevel=4,
+        )
 
 
 def _empty_like(rows: Array) -> Array:

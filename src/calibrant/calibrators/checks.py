@@ -7,11 +7,35 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.arrays import to_numpy
+from calibrant.arrays import Array, to_numpy
 from calibrant.errors import InputError
-from calibrant.predictions import Predictions
+from calibrant.predictions import Kind, Predictions
+from calibrant.validation import check_logits, check_probabilities
 
-__all__ = ["check_classes", "check_kind", "check_names", "check_some", "needed_columns"]
+__all__ = [
+    "check_classes",
+    "check_kind",
+    "check_names",
+    "check_predictions",
+    "check_scores",
+    "check_some",
+    "needed_columns",
+]
+
+
+def check_predictions(who: str, value: object) -> None:
+    """Maps are fitted on and transform Predictions, which say what their scores are."""
+    if not isinstance(value, Predictions):
+        raise InputError(
+            f"{who} expects Predictions, got {type(value).__name__}: make them with "
+            "Predictions.from_logits(logits, labels) or Predictions.from_probabilities(p, labels); "
+            "transform_scores(scores, kind) maps an array without labels."
+        )
+
+
+def check_scores(rows: Array, kind: Kind) -> None:
+    """The scores are what Predictions would take."""
+    (check_logits if kind == "logits" else check_probabilities)(rows)
 
 
 def check_some(who: str, predictions: Predictions) -> None:
@@ -31,6 +55,8 @@ def check_kind(kind: str) -> None:
 
 def check_classes(who: str, classes: int, shape: tuple[int, ...]) -> None:
     """The last axis has one column per class."""
+    if len(shape) == 1 and shape[0] == classes:
+        raise InputError(f"{who} maps rows of {classes} scores; give one row as [[…]].")
     if not shape or shape[-1] != classes:
         raise InputError(
             f"{who} was fitted on {classes} classes, got scores of shape {shape}; give scores of "

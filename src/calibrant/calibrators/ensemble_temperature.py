@@ -10,7 +10,6 @@ import numpy as np
 from calibrant.arrays import Array
 from calibrant.calibrators.backend import softmax
 from calibrant.calibrators.base import Calibrator, Fit
-from calibrant.calibrators.likelihood import fitting_logits
 from calibrant.calibrators.newton import best_inverse_temperature
 from calibrant.calibrators.temperature import warn_if_unbounded
 from calibrant.predictions import Predictions
@@ -18,6 +17,7 @@ from calibrant.predictions import Predictions
 __all__ = ["EnsembleTemperature"]
 
 _CHUNK = 1 << 18
+_LEAST_INFORMED = 1e-3
 
 
 class EnsembleTemperature(Calibrator):
@@ -41,18 +41,25 @@ class EnsembleTemperature(Calibrator):
     weights_: np.ndarray
 
     def _fit(self, predictions: Predictions) -> Fit:
-        logits, labels = fitting_logits(predictions), predictions.labels
+        logits, labels = predictions.scores, predictions.labels
         best = best_inverse_temperature(logits, labels)
         warn_if_unbounded(best)
         beta = 1.0 if best.at.spread == 0 else best.beta
         chosen = _label_probabilities(logits, labels, beta)
-        return Fit({"temperature_": 1 / beta, "weights_": _mixture_weights(chosen)})
+        weights = _distinct(_mixture_weights(chosen))
+        return Fit({"temperature_": 1 / beta, "weights_": weights})
 
     def _apply(self, scores: Array, values: Mapping[str, Any]) -> Array:
         weights = values["weights_"]
         scaled = softmax(scores / values["temperature_"])
         uniform = weights[2] / int(scores.shape[-1])
         return weights[0] * scaled + weights[1] * softmax(scores) + uniform
+
+
+def _distinct(weights: np.ndarray) -> np.ndarray:
+    """At most 1 − 1e-3 for the uniform part, which alone would make all classes tie."""
+    excess = max(0.0, float(weights[2]) - (1 - _LEAST_INFORMED))
+    return weights + excess * np.array([0, 1, -1])
 
 
 def _label_probabilities(logits: np.ndarray, labels: np.ndarray, beta: float) -> np.ndarray:

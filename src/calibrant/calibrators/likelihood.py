@@ -1,20 +1,22 @@
-"""What maps are fitted on and judged by: scores in float64, and the validation NLL in chunks."""
+"""What maps are fitted on and judged by: scores of the kind they take, and the validation NLL."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
-from calibrant.arrays import Array
-from calibrant.calibrators.backend import log_probabilities, log_softmax, softmax
+from calibrant.calibrators.backend import FLOOR, log_probabilities, log_softmax, softmax
 from calibrant.predictions import Kind, Predictions
 
-__all__ = ["fitting_logits", "mean_nll", "scores_as", "zero_label_count"]
+__all__ = ["as_kind", "mean_nll", "probability_floor", "zero_label_count"]
 
 _CHUNK = 1 << 17
+_MOST_DIGITS = {np.dtype(np.float64): 6, np.dtype(np.float32): 4}
 
 
-def mean_nll(scores: np.ndarray, kind: Kind, labels: np.ndarray) -> float:
-    """Mean of −log p_y; from probabilities with p_y floored at 1.2e-38, so that it is finite.
+def mean_nll(scores: np.ndarray, kind: Kind, labels: np.ndarray, floor: float = FLOOR) -> float:
+    """Mean of −log p_y; of probabilities with zeros: max(p, floor), divided by its sum.
 
     >>> mean_nll(np.array([[0.5, 0.5]]), "probabilities", np.array([0]))
     0.6931471805599453
@@ -22,12 +24,9 @@ def mean_nll(scores: np.ndarray, kind: Kind, labels: np.ndarray) -> float:
     size = max(1, _CHUNK // scores.shape[1])
     total = 0.0
     for start in range(0, len(labels), size):
-        part, y = scores[start : start + size], labels[start : start + size]
-        if kind == "logits":
-            chosen = log_softmax(part.astype(np.float64))[np.arange(len(y)), y]
-        else:
-            chosen = log_probabilities(part[np.arange(len(y)), y].astype(np.float64))
-        total -= float(chosen.sum())
+        part, y = scores[start : start + size].astype(np.float64), labels[start : start + size]
+        logits = part if kind == "logits" else log_probabilities(part, floor)
+        total -= float(log_softmax(logits)[np.arange(len(y)), y].sum())
     return total / len(labels)
 
 
@@ -39,16 +38,58 @@ def zero_label_count(predictions: Predictions) -> int:
     return int((chosen <= 0).sum())
 
 
-def fitting_logits(predictions: Predictions) -> Array:
-    """The scores as finite logits: log max(p, 1.2e-38) where probabilities were given."""
+def probability_floor(predictions: Predictions) -> float:
+    """The probability that a 0 stands for: a 0 means "less than this source can say".
+
+    Half of the smallest positive value where zeros occur: half a digit of rounded probabilities,
+    half a vote of a forest or of nearest neighbours. Without zeros, half of the last digit if all
+    values are rounded. Else, and for logits, 1.2e-38, the smallest normal float32 number.
+
+    >>> p = Predictions.from_probabilities([[0.75, 0.25, 0.0], [0.5, 0.25, 0.25]], [0, 1])
+    >>> probability_floor(p)
+    0.125
+    """
     if predictions.kind == "logits":
-        return predictions.scores
-    return log_probabilities(predictions.scores.astype(np.float64))
+        return FLOOR
+    smallest, zeros = _smallest_positive(predictions.scores)
+    unit = smallest if zeros else _last_digit(predictions.scores)
+    return max(FLOOR, min(unit, smallest) / 2)
 
 
-def scores_as(kind: Kind, predictions: Predictions) -> Array:
-    """The scores in float64 as ``kind``, by the same operations as when a map is applied."""
-    scores = predictions.scores.astype(np.float64)
+def as_kind(kind: Kind, predictions: Predictions, floor: float) -> Predictions:
+    """The predictions as logits or probabilities, by the operations that apply a map."""
     if kind == predictions.kind:
-        return scores
-    return log_probabilities(scores) if kind == "logits" else softmax(scores)
+        return predictions
+    scores = predictions.scores.astype(np.float64)
+    scores = log_probabilities(scores, floor) if kind == "logits" else softmax(scores)
+    return predictions.with_checked_scores(scores, kind)
+
+
+def _smallest_positive(probabilities: np.ndarray) -> tuple[float, bool]:
+    """The smallest value above 0, and whether there are zeros (or −1e-9, within the tolerance)."""
+    smallest, zeros = np.inf, False
+    for part in _chunks(probabilities):
+        low = float(part.min())
+        if low <= 0:
+            zeros, low = True, float(part[part > 0].min())
+        smallest = min(smallest, low)
+    return smallest, zeros
+
+
+def _last_digit(probabilities: np.ndarray) -> float:
+    """10⁻ᵈ where every value has at most d decimals, as far as the type can tell; else 0."""
+    exact = 4 * float(np.finfo(probabilities.dtype).eps)
+    for digits in range(1, _MOST_DIGITS.get(probabilities.dtype, 0) + 1):
+        if all(_on_grid(part, 10.0**digits, exact) for part in _chunks(probabilities)):
+            return 10.0**-digits
+    return 0.0
+
+
+def _on_grid(values: np.ndarray, steps: float, exact: float) -> bool:
+    scaled = values.astype(np.float64) * steps
+    return bool((np.abs(scaled - scaled.round()) <= steps * exact).all())
+
+
+def _chunks(scores: np.ndarray) -> Iterator[np.ndarray]:
+    size = max(1, _CHUNK // scores.shape[1])
+    return (scores[start : start + size] for start in range(0, len(scores), size))

@@ -11,7 +11,6 @@ import numpy as np
 from calibrant.arrays import Array
 from calibrant.calibrators.backend import log_softmax
 from calibrant.calibrators.base import Calibrator, Fit
-from calibrant.calibrators.likelihood import fitting_logits
 from calibrant.calibrators.linear import Penalty, fit_matrix
 from calibrant.calibrators.newton import best_inverse_temperature
 from calibrant.calibrators.vector import centred
@@ -65,7 +64,7 @@ class WeightMatrix(Calibrator):
                 f"{classes} classes; use 'temperature' or 'vector', or raise most_classes "
                 f"({self.most_classes}) if there are many examples per class."
             )
-        x = self._features(fitting_logits(predictions).astype(np.float64))
+        x = self._features(predictions.scores.astype(np.float64))
         beta = best_inverse_temperature(x, predictions.labels).beta
         x *= beta
         penalty = self._penalty(len(predictions), classes)

@@ -7,8 +7,10 @@ gives the start, so that the whole data are swept two or three times.
 
 The stationarity measure is |df / d log β| = β |f'(β)|, which does not change when all logits are
 multiplied by a constant; it ends below 1e-8, by measurement or by the bound below. A fit whose
-optimum lies at infinity (every prediction right: β → ∞; scores that say nothing or worse: β → 0)
-stops where that measure falls below 1e-9, at a finite β.
+optimum lies at infinity (every prediction right: β → ∞) stops where that measure falls below 1e-9,
+at a finite β. Scores that say nothing or worse (β → 0) end at the least β, where β times the
+largest range of scores is 1e-3: all probabilities are equal to three digits, but not rounded to
+ties, so the predicted class stays.
 """
 
 from __future__ import annotations
@@ -59,13 +61,16 @@ def solve(sweep: Sweep, beta: float) -> Optimum:
     """Minimise from ``beta`` on."""
     low, high, reach = 0.0, math.inf, _LARGEST_STEP
     here = sweep(beta)
+    least = min(1.0, beta, _FLAT / here.spread) if here.spread > 0 else 1.0
     while not _is_stationary(here, beta) and sweep.passes < _MOST_PASSES:
+        if here.first > 0 and beta <= least:
+            break
         low, high = (beta, high) if here.first < 0 else (low, beta)
-        step = _step(here)
+        step = max(_step(here), least - beta)
         if low < beta + step < high and _is_last(here, beta, step):
             nll = _nll_after(here, step)
             return Optimum(beta + step, nll, sweep.nll_at_one, here, sweep.passes)
-        beta = _safeguarded(beta, step, low, high, reach, here.wrong == 0)
+        beta = max(least, _safeguarded(beta, step, low, high, reach, here.wrong == 0))
         reach *= 2 if sweep.passes > 3 else 1
         here = sweep(beta)
     return Optimum(beta, here.nll, sweep.nll_at_one, here, sweep.passes)

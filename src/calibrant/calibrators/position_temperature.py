@@ -11,7 +11,6 @@ from calibrant.arrays import Array
 from calibrant.calibrators.backend import constant, namespace
 from calibrant.calibrators.base import Calibrator, Fit
 from calibrant.calibrators.grouped import group_temperatures
-from calibrant.calibrators.likelihood import fitting_logits
 from calibrant.errors import InputError
 from calibrant.predictions import Predictions
 
@@ -61,7 +60,7 @@ class PositionTemperature(Calibrator):
                 f"{position.dtype} from {position.min()}."
             )
         common, temperatures = group_temperatures(
-            fitting_logits(predictions),
+            predictions.scores,
             predictions.labels,
             self._bucket(position),
             len(self.starts),

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from calibrant.calibrators.backend import FLOOR
 from calibrant.calibrators.base import Calibrator
 from calibrant.errors import InputError
 from calibrant.extras import require
@@ -17,7 +18,7 @@ from calibrant.outputs import check_writable, new_file
 
 __all__ = ["FORMAT", "check_suffix", "load", "save"]
 
-FORMAT = 2  # Readers know every format up to this one.
+FORMAT = 3  # Readers know every format up to this one.
 # What maps of format 1 did, which had no word for it.
 _TOP_LABEL = ("spline", "histogram-top-label", "isotonic-top-label")
 _IN_FORMAT_1 = {name: {"keep_prediction": False} for name in _TOP_LABEL}
@@ -61,8 +62,7 @@ def check_suffix(path: str | Path, known: Sequence[str] = (".json", ".safetensor
 def load(path: str | Path) -> Calibrator:
     """Read a map that :func:`save` wrote, in this or an earlier version."""
     path = Path(path)
-    if not path.is_file():
-        raise InputError(f"There is no map at {path}.")
+    _check_source(path)
     header, learned = _read(path)
     if header.get("signature") != _SIGNATURE:
         raise InputError(f"{path} is no map saved by calibrant.")
@@ -77,6 +77,21 @@ def load(path: str | Path) -> Calibrator:
         raise
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
         raise InputError(f"{path} is damaged: {type(error).__name__} {error}.") from error
+
+
+def _check_source(path: Path) -> None:
+    """There is a file, and not one that only others can read."""
+    if path.is_dir():
+        own = path / "calibrator.json"
+        there = f"its map is {own}" if own.exists() else "a map is one file in it"
+        raise InputError(f"{path} is a folder; {there}.")
+    if not path.is_file():
+        raise InputError(f"There is no map at {path}.")
+    if path.suffix == ".onnx":
+        raise InputError(
+            f"{path} is an export for onnxruntime, which calibrant does not read; give the .json "
+            "or .safetensors file that 'calibrant fit -o' or Calibrator.save wrote."
+        )
 
 
 def _header(calibrator: Calibrator) -> dict[str, Any]:
@@ -108,6 +123,8 @@ def _rebuilt(header: dict[str, Any], learned: dict[str, np.ndarray]) -> Calibrat
     _check_learned(type(calibrator), learned)
     names = header["label_names"]
     values = {k: v.item() if v.ndim == 0 else v for k, v in learned.items()}
+    if calibrator.takes_logarithms():
+        values.setdefault("floor_", FLOOR)  # The floor of every map before format 3.
     calibrator._restore(values, int(header["classes"]), names and tuple(names))
     calibrator.fell_back_ = bool(header["fell_back"])
     calibrator.fitted_on_ = dict(header["fitted_on"])

@@ -18,7 +18,6 @@ import numpy as np
 from calibrant.arrays import Array
 from calibrant.calibrators.backend import constant, log_odds, namespace, normalized, pick
 from calibrant.calibrators.base import Calibrator, Fit
-from calibrant.calibrators.likelihood import scores_as
 from calibrant.predictions import Kind, Predictions
 
 __all__ = ["OneVsRest", "ScalarMap", "TopLabel"]
@@ -57,7 +56,7 @@ class OneVsRest(Calibrator):
 
     def _fit(self, predictions: Predictions) -> Fit:
         scalar, labels = self._scalar(), predictions.labels
-        scores = self._columns(scores_as(self.takes, predictions))
+        scores = self._columns(predictions.scores.astype(np.float64))
         first = predictions.classes - scores.shape[1]
 
         def fit_column(c: int) -> dict[str, np.ndarray]:
@@ -99,7 +98,7 @@ class TopLabel(Calibrator):
         """The map of one number, with this calibrator's hyper-parameters."""
 
     def _fit(self, predictions: Predictions) -> Fit:
-        scores = scores_as("probabilities", predictions)
+        scores = predictions.scores.astype(np.float64)
         predicted = scores.argmax(axis=1)
         right = predicted == predictions.labels
         return Fit(_stacked([self._scalar().fit(pick(scores, predicted)[:, 0], right)]))

@@ -8,7 +8,6 @@ from typing import Any
 
 from calibrant.arrays import Array
 from calibrant.calibrators.base import CalibrationWarning, Calibrator, Fit
-from calibrant.calibrators.likelihood import fitting_logits
 from calibrant.calibrators.newton import Optimum, best_inverse_temperature
 from calibrant.predictions import Predictions
 
@@ -39,7 +38,7 @@ class Temperature(Calibrator):
     temperature_: float
 
     def _fit(self, predictions: Predictions) -> Fit:
-        logits, labels = fitting_logits(predictions), predictions.labels
+        logits, labels = predictions.scores, predictions.labels
         best = best_inverse_temperature(logits, labels)
         warn_if_unbounded(best)
         beta = 1.0 if best.at.spread == 0 else best.beta
@@ -58,7 +57,7 @@ def warn_if_unbounded(best: Optimum, where: str = "") -> None:
             f"every prediction is right, so the NLL falls as T goes to 0; stopped at "
             f"T = {1 / best.beta:.3g}. Fit on more or harder examples"
         )
-    elif best.at.first > 0 and best.beta * best.at.spread < 1e-3:
+    elif best.at.first > 0 and best.beta * best.at.spread < 1.001e-3:
         reason = (
             f"the scores say nothing about the labels, or the opposite, so the NLL falls as T "
             f"grows; stopped at T = {1 / best.beta:.3g}. Check that labels and columns match"

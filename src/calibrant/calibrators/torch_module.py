@@ -44,7 +44,8 @@ class CalibrationModule(nn.Module):
         names = self.calibrator.needs_groups
         columns = {name: g.reshape(-1) for name, g in zip(names, groups, strict=True)}
         out: Tensor = self.calibrator.apply(rows, self.takes, {**values, **columns})
-        out = self._as_asked(out)
+        # A step or a bin would have a value for what is not a number.
+        out = self._as_asked(out).masked_fill(rows.isnan().any(-1, keepdim=True), torch.nan)
         return out.reshape(scores.shape).to(torch.promote_types(scores.dtype, torch.float32))
 
     def extra_repr(self) -> str:

@@ -12,7 +12,6 @@ from calibrant.arrays import Array
 from calibrant.calibrators.backend import namespace
 from calibrant.calibrators.base import Calibrator, Fit
 from calibrant.calibrators.grouped import group_temperatures
-from calibrant.calibrators.likelihood import fitting_logits
 from calibrant.errors import InputError
 from calibrant.predictions import Predictions
 
@@ -49,7 +48,7 @@ class TypeTemperature(Calibrator):
 
     def _fit(self, predictions: Predictions) -> Fit:
         types, type_of_class = entity_types(predictions.label_names)
-        logits = fitting_logits(predictions)
+        logits = predictions.scores
         common, temperatures = group_temperatures(
             logits,
             predictions.labels,

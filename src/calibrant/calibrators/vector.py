@@ -9,7 +9,6 @@ import numpy as np
 
 from calibrant.arrays import Array
 from calibrant.calibrators.base import Calibrator, Fit
-from calibrant.calibrators.likelihood import fitting_logits
 from calibrant.calibrators.linear import Penalty, fit_vector
 from calibrant.calibrators.newton import best_inverse_temperature
 from calibrant.errors import InputError
@@ -47,7 +46,7 @@ class Vector(Calibrator):
     def _fit(self, predictions: Predictions) -> Fit:
         if not self.shrinkage >= 0:
             raise InputError(f"Vector expects shrinkage ≥ 0, got {self.shrinkage}.")
-        x = centred(fitting_logits(predictions).astype(np.float64))
+        x = centred(predictions.scores.astype(np.float64))
         beta = best_inverse_temperature(x, predictions.labels).beta
         strength, ones = self.shrinkage / len(predictions), np.ones(predictions.classes)
         penalty = Penalty(ones, strength * ones, strength)

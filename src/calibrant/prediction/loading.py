@@ -50,6 +50,12 @@ def load(
 
 
 def _recipe(folder: Path) -> dict[str, Any]:
+    if folder.is_file():
+        raise InputError(
+            f"{folder} is a file; calibrant.load takes the folder of a training run. A saved map "
+            f'is loaded by calibrant.calibrators.load("{folder}"), predictions by '
+            f'calibrant.Predictions.read("{folder}").'
+        )
     if not (folder / "recipe.json").exists():
         raise InputError(f"{folder} is not the folder of a training run: it has no recipe.json.")
     if not (folder / "metrics.json").exists():

@@ -1,0 +1,149 @@
+"""Probabilities with zeros or few digits: csv files, forests, nearest neighbours."""
+
+import numpy as np
+import pytest
+import torch
+from calibrator_samples import NAMES, as_probabilities, overconfident, quiet_fit, tagged
+from sklearn.datasets import make_classification
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.neighbors import KNeighborsClassifier
+
+from calibrant import Predictions, brier, ece, nll
+from calibrant.calibrators import CALIBRATORS, Temperature, load
+from calibrant.calibrators import likelihood as likelihood_module
+from calibrant.calibrators.backend import FLOOR
+from calibrant.calibrators.export import to_torch
+from calibrant.calibrators.likelihood import probability_floor
+
+LOGARITHMIC = [n for n, row in CALIBRATORS.items() if row.calibrator.takes_logarithms()]
+maps = pytest.mark.parametrize("name", LOGARITHMIC)
+
+
+def rounded(predictions, digits=4):
+    p = as_probabilities(predictions)
+    return p.with_scores(p.scores.round(digits), "probabilities")
+
+
+def halves(n, **options):
+    p = tagged(n=2 * n, **options)
+    return p[:n], p[n:]
+
+
+@maps
+def test_rounding_to_four_digits_leaves_the_map_as_it_was(name):
+    train, test = halves(3000, scale=2.0)
+    assert (rounded(train).scores == 0).mean() > 0.03
+    exact = quiet_fit(CALIBRATORS[name].calibrator(), as_probabilities(train))
+    coarse = quiet_fit(CALIBRATORS[name].calibrator(), rounded(train))
+    assert not coarse.fell_back_
+    before, after = exact.transform(as_probabilities(test)), coarse.transform(rounded(test))
+    assert nll(after) == pytest.approx(nll(before), rel=0.01)
+    assert ece(after) < ece(before) + 0.005
+
+
+def test_the_floor_of_1e_38_would_let_a_few_rows_rule():
+    train, _ = halves(3000, scale=3.0)
+    coarse = quiet_fit(Temperature(), rounded(train))
+    assert coarse.temperature_ == pytest.approx(3.0, rel=0.1)
+    low = Predictions.from_logits(np.log(np.maximum(rounded(train).scores, FLOOR)), train.labels)
+    assert quiet_fit(Temperature(), low).temperature_ > 4
+
+
+@pytest.fixture(scope="module")
+def votes():
+    """Validation and test probabilities of classifiers that vote."""
+    X, y = make_classification(
+        3000, 20, n_informative=8, n_classes=4, flip_y=0.1, n_clusters_per_class=3, random_state=0
+    )
+    models = {
+        "forest": RandomForestClassifier(20, random_state=0),
+        "large forest": RandomForestClassifier(100, min_samples_leaf=3, random_state=0),
+        "knn": KNeighborsClassifier(4),
+        "weighted knn": KNeighborsClassifier(10, weights="distance"),
+    }
+    made = {}
+    for name, model in models.items():
+        p = Predictions.from_probabilities(model.fit(X[:1000], y[:1000]).predict_proba(X), y)
+        made[name] = p[1000:2000], p[2000:]
+    return made
+
+
+@pytest.mark.parametrize("digits", [None, 4])
+@pytest.mark.parametrize("model", ["forest", "large forest", "knn", "weighted knn"])
+@pytest.mark.parametrize("name", ["temperature", "platt", "beta", "vector", "dirichlet"])
+def test_forests_and_neighbours_get_better(votes, model, name, digits):
+    valid, test = (p if digits is None else rounded(p, digits) for p in votes[model])
+    fitted = quiet_fit(CALIBRATORS[name].calibrator(), valid)
+    after = fitted.transform(test)
+    assert np.isfinite(nll(after))
+    assert nll(after) < 1.1  # Of four classes, log 4 = 1.39 says nothing.
+    assert ece(after) < ece(test)
+    assert brier(after) < brier(test)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_floor_is_half_of_what_the_source_can_say(dtype):
+    def floor(rows):
+        scores = np.array(rows, dtype)
+        return probability_floor(Predictions.from_probabilities(scores, np.zeros(len(rows), int)))
+
+    assert floor([[0.75, 0.25, 0.0], [1.0, 0.0, 0.0]]) == 0.125
+    assert floor([[1.0, 0.0]]) == 0.5
+    third = np.float64(dtype(1 / 3))
+    assert floor([[1 / 3, 1 / 3, 1 / 3]]) in (FLOOR, third / 2)
+    if dtype is not np.float16:
+        assert floor([[0.73, 0.27], [0.6, 0.4]]) == pytest.approx(0.005)
+        assert floor([[0.7312, 0.2688], [0.6, 0.4]]) == pytest.approx(0.00005)
+
+
+def test_logits_and_unrounded_probabilities_keep_the_smallest_floor():
+    p = overconfident(n=50)
+    assert probability_floor(p) == FLOOR
+    assert probability_floor(as_probabilities(p)) == FLOOR
+    tiny = np.array([[1.0, 1e-45], [1.0, 0.0]], np.float32)
+    assert probability_floor(Predictions.from_probabilities(tiny, [0, 0])) == FLOOR
+
+
+@pytest.mark.parametrize("rows", [1, 6, 7, 8, 13, 14, 15, 50])
+def test_floor_does_not_depend_on_chunks(rows, monkeypatch):
+    monkeypatch.setattr(likelihood_module, "_CHUNK", 21)  # Seven rows of three classes.
+    scores = np.full((rows, 3), 1 / 3).round(2)
+    scores[:, 0] = 0.34
+    p = Predictions.from_probabilities(scores, np.zeros(rows, int))
+    assert probability_floor(p) == pytest.approx(0.005)
+    scores[-1] = [0.98, 0.02, 0.0]
+    assert probability_floor(p.with_scores(scores, "probabilities")) == pytest.approx(0.01)
+
+
+@maps
+def test_floor_is_saved_exported_and_applied_to_new_zeros(name, tmp_path):
+    train = rounded(tagged(n=400, scale=4.0))
+    fitted = quiet_fit(CALIBRATORS[name].calibrator(), train)
+    assert fitted.floor_ == pytest.approx(0.00005)
+    fitted.save(tmp_path / "map.json")
+    again = load(tmp_path / "map.json")
+    new = np.array([[1.0, 0, 0, 0, 0], [0.5, 0.5, 0, 0, 0]])
+    groups = {"position": np.zeros(2, np.int64)}
+    result = fitted.transform_scores(new, "probabilities", groups)
+    # A 0 is what the floor stands for: given as such, it gives the same.
+    floored = np.maximum(new, fitted.floor_)
+    p = Predictions.from_probabilities(new, [0, 0], label_names=NAMES, groups=groups)
+    same = fitted.apply(floored, "probabilities", {**fitted.learned(), **groups})
+    np.testing.assert_allclose(result, same, rtol=1e-12)
+    np.testing.assert_array_equal(again.transform(p).scores, result)
+    columns = [torch.as_tensor(groups[g]) for g in fitted.needs_groups]
+    module = to_torch(fitted)(torch.as_tensor(new), *columns)
+    np.testing.assert_allclose(module, result, rtol=1e-9)
+
+
+def test_identity_keeps_its_zeros_and_does_not_fall_back():
+    p = Predictions.from_probabilities([[1.0, 0.0], [0.5, 0.5]], [1, 0])
+    identity = quiet_fit(CALIBRATORS["identity"].calibrator(), p)
+    assert not identity.fell_back_
+    assert (identity.transform(p).scores == p.scores).all()
+
+
+def test_warning_names_the_floor():
+    p = Predictions.from_probabilities([[1.0, 0.0], [0.5, 0.5], [0.9, 0.1]], [1, 0, 0])
+    fitted = quiet_fit(Temperature(), p)
+    assert "taken as 0.05 (3.0 nats each), half of the smallest" in fitted.fitted_on_["warnings"][0]
