@@ -11,6 +11,7 @@ from calibrant.arrays import to_numpy
 from calibrant.audit.entities import EntitySums, Sentences, entity_sums
 from calibrant.audit.pixels import PixelSums
 from calibrant.audit.record import Mistake
+from calibrant.errors import InputError
 from calibrant.metrics import (
     Bins,
     CalibrationState,
@@ -21,6 +22,7 @@ from calibrant.metrics import (
     top_label,
 )
 from calibrant.metrics.blocks import dependent_group
+from calibrant.metrics.class_sums import MOST_ENTRIES, ClassSums
 from calibrant.metrics.entities import Reduction
 from calibrant.metrics.sample import Sample
 from calibrant.predictions import Predictions
@@ -30,6 +32,8 @@ __all__ = ["Collector", "collected"]
 # Sums of all blocks together: 4 million float64 are 32 MB, so many classes get fewer blocks.
 _SUMS = 4_000_000
 _MOST_BLOCKS, _FEWEST_BLOCKS = 1000, 50
+_FEW_SUMS = 5000  # Of classes and bins; up to here each block has its own, beyond see ClassSums.
+_MOST_CELLS = 1 << 24  # Classes times bins: three tables of 128 MB.
 # Scores kept for the one metric that needs them all (adaptive classwise): 80 MB in float32.
 _KEPT_SCORES = 20_000_000
 
@@ -51,6 +55,7 @@ class Collector:
     label_names: tuple[str, ...] = ()
     blocks: int = 0
     state: CalibrationState | None = None  # with a leading axis of blocks
+    class_sums: ClassSums | None = None  # the classwise part of it, where classes are many
     mistakes: list[Mistake] = field(default_factory=list)
     parts: list[Predictions] | None = field(default_factory=list)  # None: too many to keep
     entities: EntitySums | None = None
@@ -78,6 +83,22 @@ class Collector:
         if self._sentences is not None:
             self._add_sentences(self._sentences.rest())
 
+    @property
+    def classwise(self) -> CalibrationState | ClassSums | None:
+        """What the classwise ECE and its interval come from."""
+        return self.class_sums or self.state
+
+    def total(self) -> CalibrationState:
+        """The state of all examples, without blocks."""
+        if self.state is None:
+            raise InputError("Nothing to audit: no rows.")
+        total = self.state.total()
+        if self.class_sums is None:
+            return total
+        tables = self.class_sums.total()
+        names = [name for name in CalibrationState.SUMS if name.startswith("class_")]
+        return replace(total, **{name: getattr(tables, name) for name in names})
+
     def take_confidences(self) -> Confidences:
         """The confidences with their blocks, all or a sample of a long stream; let go here."""
         return Confidences.concatenate(self.sample.take())
@@ -86,20 +107,42 @@ class Collector:
         self.kind, self.dtype = chunk.kind, str(chunk.scores.dtype).removeprefix("torch.")
         self.label_names = chunk.names
         self.by = dependent_group(chunk, self.by)
+        self._check_cells(chunk.classes)
         sums = 3 * chunk.classes * self.bins.count
-        self.blocks = max(_FEWEST_BLOCKS, min(_MOST_BLOCKS, _SUMS // sums))
+        if sums <= _FEW_SUMS:
+            self.blocks = min(_MOST_BLOCKS, _SUMS // sums)
+        else:
+            most = min(_MOST_BLOCKS, _SUMS // (5 * chunk.classes), MOST_ENTRIES * 3 // sums)
+            self.blocks = max(_FEWEST_BLOCKS, most)
+            self.class_sums = ClassSums(chunk.classes, self.bins, self.blocks)
         if chunk.label_names is not None and is_bio(chunk.label_names):
             self._sentences = Sentences()
         if "image" in chunk.groups:
             self.pixels = PixelSums(self.blocks, self.bins)
 
+    def _check_cells(self, classes: int) -> None:
+        if classes * self.bins.count > _MOST_CELLS:
+            raise InputError(
+                f"audit expects at most {_MOST_CELLS // classes:,} bins for {classes:,} classes, "
+                f"got {self.bins.count:,}."
+            )
+
     def _add_state(self, chunk: Predictions, block: np.ndarray) -> None:
+        classwise = self.class_sums is None
+        if self.class_sums is not None:
+            self.class_sums.add(chunk, block)
         if self.state is None or not len(chunk) or (block != block[0]).any():
-            added = accumulate(chunk, self.bins, block=block, blocks=self.blocks)
-            self.state = added if self.state is None else self.state + added
+            self.state = accumulate(
+                chunk,
+                self.bins,
+                classwise=classwise,
+                block=block,
+                blocks=self.blocks,
+                into=self.state,
+            )
             return
-        # One image: sums of its own block alone, not a table of all blocks for each.
-        part = accumulate(chunk, self.bins)
+        # One image: sums of its own block alone, so that all threads can work on it.
+        part = accumulate(chunk, self.bins, classwise=classwise)
         for name in CalibrationState.SUMS:
             getattr(self.state, name)[block[0]] += getattr(part, name)
         self.state = replace(self.state, ignored=self.state.ignored + part.ignored)
@@ -132,8 +175,8 @@ class Collector:
             Mistake(
                 before + int(row if chunk.rows is None else chunk.rows[row]),
                 float(confidence[row]),
-                chunk.names[predicted[row]],
-                chunk.names[labels[row]],
+                self.label_names[predicted[row]],
+                self.label_names[labels[row]],
                 {name: column[[row]].tolist()[0] for name, column in chunk.groups.items()},
             )
             for row in worst

@@ -65,13 +65,14 @@ class PixelSums:
 
 def pixel_view(
     sums: PixelSums,
-    state: CalibrationState,
+    blocked: CalibrationState,
+    total: CalibrationState,
     names: Sequence[str],
     estimate: Estimator,
     scenes: Sequence[Scene],
 ) -> PixelView:
-    """The measures of images; ``state`` is the blocked state of all pixels."""
-    measures = [estimate("mean_iou", "Mean IoU", mean_iou, state)]
+    """The measures of images, from the states of all pixels with and without blocks."""
+    measures = [estimate("mean_iou", "Mean IoU", mean_iou, blocked)]
     if sums.regions is not None:
         for side, name in enumerate(("inside", "border")):
             part = replace(
@@ -89,7 +90,7 @@ def pixel_view(
         title = "Median ECE of an image" if share == 0.5 else "ECE of an image, 90th percentile"
         value = float(np.quantile(errors, share))
         measures.append(Measure(name, title, value, meaning=MEANINGS[name](value)))
-    return PixelView(tuple(measures), rows, _region_rows(state.total(), names), tuple(scenes))
+    return PixelView(tuple(measures), rows, _region_rows(total, names), tuple(scenes))
 
 
 def _region_rows(state: CalibrationState, names: Sequence[str]) -> tuple[RegionRow, ...]:

@@ -108,13 +108,13 @@ def audit(
     found = collected(chunks, Collector(Bins(bins, closed), by, reduction, mistakes, kept))
     if found.state is None or not found.rows:
         raise _nothing(found)
-    state = found.state.total()
+    state = found.total()
     classes = _class_rows(state, found.label_names)
     entities = pixels = None
     if found.entities is not None:
-        entities = entity_view(found.entities, found.state, reduction, estimate)
+        entities = entity_view(found.entities, found.state.without_classes(), reduction, estimate)
     if found.pixels is not None:
-        pixels = pixel_view(found.pixels, found.state, found.label_names, estimate, scenes)
+        pixels = pixel_view(found.pixels, found.state, state, found.label_names, estimate, scenes)
     confidences = found.take_confidences()
     settings = {"bootstrap": bootstrap, "level": level, "by": found.by, "seed": seed}
     return Audit(
@@ -139,7 +139,12 @@ def _nothing(found: Collector) -> InputError:
 def _measures(
     found: Collector, confidences: Confidences, estimate: Estimator
 ) -> tuple[Measure, ...]:
-    measures = [estimate(*entry, found.state) for entry in _ADDITIVE]
+    slim = None if found.state is None else found.state.without_classes()
+    measures = [
+        # All others need no sums per class.
+        estimate(name, title, metric, found.classwise if metric is classwise_ece else slim)
+        for name, title, metric in _ADDITIVE
+    ]
     bins = found.bins.count
     sorted_metrics = (
         ("adaptive_ece", "Adaptive ECE", partial(adaptive_ece, bins=bins)),

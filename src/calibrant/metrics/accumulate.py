@@ -10,13 +10,14 @@ import numpy as np
 from calibrant.arrays import Array, to_numpy
 from calibrant.errors import InputError
 from calibrant.metrics.bins import Bins, Closed
-from calibrant.metrics.compiled import in_host_memory, kernels_for, plain, spread
+from calibrant.metrics.compiled import in_host_memory, kernels_for, plain, rows_per_task, spread
 from calibrant.metrics.state import CalibrationState
 from calibrant.predictions import Kind, Predictions
 
 __all__ = ["accumulate", "accumulate_by", "check_counted", "edge_type", "kernel_edges"]
 
 _CHUNK = 1 << 16  # Scores per chunk: half a megabyte in float64, small enough for L2.
+_SPARSE = 4  # Cells per value from which on values are added one by one.
 
 
 def accumulate(
@@ -27,11 +28,14 @@ def accumulate(
     classwise: bool = True,
     block: np.ndarray | None = None,
     blocks: int = 0,
+    into: CalibrationState | None = None,
 ) -> CalibrationState:
     """The state of ``predictions``.
 
     With ``block``, an array that puts each example into one of ``blocks`` blocks, the sums have a
     leading axis of that length: one state per block, for :mod:`calibrant.metrics.bootstrap`.
+    ``into``, a state with those blocks, is added to in place: for a long stream of many classes
+    that saves time and memory.
 
     Tensors are worked on where they are. Large inputs in host memory go through the kernels of the
     extra ``fast`` where it is installed (:mod:`calibrant.metrics.compiled`), with equal results.
@@ -41,7 +45,10 @@ def accumulate(
     array([0, 0, 0, 1, 1])
     """
     bins = bins if isinstance(bins, Bins) else Bins(bins, closed)
-    return accumulate_by(kernels_for(predictions), predictions, bins, classwise, block, blocks)
+    module = kernels_for(predictions)
+    if into is not None:
+        return _added_in_place(module, predictions, into, block)
+    return accumulate_by(module, predictions, bins, classwise, block, blocks)
 
 
 def accumulate_by(
@@ -54,9 +61,20 @@ def accumulate_by(
 ) -> CalibrationState:
     """The same by these kernels, or where there are none by NumPy or on the tensors' device."""
     lead = 1 if block is None else blocks
-    if block is not None:
-        block = _checked(block, len(predictions), blocks)
     state = CalibrationState.empty(predictions.classes, bins, classwise=classwise, blocks=(lead,))
+    state = _added_in_place(module, predictions, state, block)
+    return state.total() if block is None else state
+
+
+def _added_in_place(
+    module: ModuleType | None,
+    predictions: Predictions,
+    state: CalibrationState,
+    block: np.ndarray | None,
+) -> CalibrationState:
+    """``state``, whose leading axis is that of blocks, with the predictions added to its arrays."""
+    if block is not None:
+        block = _checked(block, len(predictions), len(state.n))
     if not in_host_memory(predictions.scores):
         from calibrant.metrics.tensors import add_tensors
 
@@ -66,9 +84,8 @@ def accumulate_by(
     else:
         _add_numpy(state, predictions, block)
     n, correct = state.top_count.sum(axis=-1), state.top_correct.sum(axis=-1)
-    check_counted(int(n.sum()), len(predictions))
-    state = replace(state, ignored=predictions.ignored, n=n, correct=correct)
-    return state.total() if block is None else state
+    check_counted(int(n.sum() - state.n.sum()), len(predictions))
+    return replace(state, ignored=state.ignored + predictions.ignored, n=n, correct=correct)
 
 
 def check_counted(counted: int, rows: int) -> None:
@@ -97,11 +114,15 @@ def _add_compiled(
     cut = kernel_edges(state.bins, edge_type(p.kind, p.scores))
     where = np.empty(0, np.int64) if block is None else block
 
+    cells = sum(getattr(state, name).size for name in state.SUMS)
+    alone = len(p) <= rows_per_task(len(p), p.classes, cells)
+
     def add(start: int, stop: int) -> CalibrationState:
-        part = CalibrationState.empty(
-            state.classes, state.bins, classwise=state.classwise, blocks=state.n.shape
-        )
-        rows = slice(start, stop)
+        part, rows = state, slice(start, stop)
+        if not alone:  # Each task has tables of its own, which are added up in order.
+            part = CalibrationState.empty(
+                state.classes, state.bins, classwise=state.classwise, blocks=state.n.shape
+            )
         *tables, low = _tables(part)
         kernels.add_rows(
             plain(p.scores[rows]),
@@ -117,9 +138,8 @@ def _add_compiled(
             part.class_confidence[..., 0] += low[1]
         return part
 
-    cells = sum(getattr(state, name).size for name in state.SUMS)
     for part in spread(add, len(p), p.classes, cells):
-        for name in state.SUMS:
+        for name in () if alone else state.SUMS:
             getattr(state, name)[...] += getattr(part, name)
 
 
@@ -215,5 +235,8 @@ def _probabilities_and_nll(
 
 def _add(total: np.ndarray, cell: np.ndarray, weights: np.ndarray | None = None) -> None:
     """total.ravel()[cell] += weights, in place, with repeated cells added up."""
+    if cell.size < total.size // _SPARSE:  # A pass over the whole table would cost more.
+        np.add.at(total.reshape(-1), cell, 1 if weights is None else weights)
+        return
     added = np.bincount(cell, weights, minlength=total.size)
     total += added.reshape(total.shape).astype(total.dtype, copy=False)

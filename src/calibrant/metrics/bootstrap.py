@@ -13,17 +13,19 @@ import numpy as np
 from calibrant.errors import InputError
 from calibrant.metrics.adaptive import adaptive_ece
 from calibrant.metrics.binned import classwise_ece, ece, overconfidence_error
+from calibrant.metrics.class_sums import ClassSums
 from calibrant.metrics.confidences import Confidences
 from calibrant.metrics.kolmogorov_smirnov import ks_error
 from calibrant.metrics.match_counts import MatchCounts
 from calibrant.metrics.smooth import smooth_ece
 from calibrant.metrics.state import CalibrationState
 from calibrant.metrics.steps import resampled_steps, steps
+from calibrant.progress import Progress
 
 __all__ = ["Blocked", "check_bootstrap", "interval", "interval_of", "replicate"]
 
 Additive: TypeAlias = CalibrationState | MatchCounts
-Blocked: TypeAlias = Additive | tuple[Additive, ...] | Confidences
+Blocked: TypeAlias = Additive | tuple[Additive, ...] | ClassSums | Confidences
 IntervalMethod: TypeAlias = Literal["auto", "percentile", "basic"]
 
 # Sums of absolute values: noise only adds to them, in a sample as in its replicates. The maximum,
@@ -130,6 +132,8 @@ def replicate(
     _check_seed(seed)
     if isinstance(source, Confidences):
         return _replicate_confidences(metric, source, replicates, seed)
+    if isinstance(source, ClassSums):
+        return _replicate_classes(metric, source, replicates, seed)
     states = source if isinstance(source, tuple) else (source,)
     parts = [metric(*part) for part in _resampled(states, replicates, seed)]
     return _checked(np.concatenate(parts)) if parts else None
@@ -175,7 +179,24 @@ def _replicate_confidences(
     weights = _weights(used, min(replicates, affordable), seed)
     if weights is None:
         return None
-    return _checked(np.array([metric(s) for s in resampled_steps(source, weights)]))
+    values = []
+    with Progress(len(weights), "bootstrap replicates") as progress:
+        for drawn in resampled_steps(source, weights):
+            values.append(metric(drawn))
+            progress.advance()
+    return _checked(np.array(values))
+
+
+def _replicate_classes(
+    metric: Callable[..., Any], source: ClassSums, replicates: int, seed: int
+) -> np.ndarray | None:
+    if metric is not classwise_ece:
+        raise InputError("ClassSums have replicates of classwise_ece alone; use accumulate.")
+    weights = _weights(source.n > 0, replicates, seed)
+    if weights is None:
+        return None
+    with Progress(source.classes, "classes of the bootstrap") as progress:
+        return source.replicated_ece(weights, progress.advance)
 
 
 def _weights(occupied: np.ndarray, replicates: int, seed: int) -> np.ndarray | None:
@@ -209,6 +230,8 @@ def _checked(values: np.ndarray) -> np.ndarray | None:
 def _estimate(metric: Callable[..., Any], source: Blocked) -> Any:
     if isinstance(source, Confidences):
         return metric(steps(source))
+    if isinstance(source, ClassSums):
+        return metric(source.total())
     states = source if isinstance(source, tuple) else (source,)
     return metric(*(_summed(state) for state in states))
 

@@ -26,7 +26,7 @@ from calibrant.errors import InputError
 from calibrant.extras import require
 from calibrant.predictions import Predictions
 
-__all__ = ["in_host_memory", "kernels", "kernels_for", "plain", "spread"]
+__all__ = ["in_host_memory", "kernels", "kernels_for", "plain", "rows_per_task", "spread"]
 
 Result = TypeVar("Result")
 
@@ -89,10 +89,15 @@ def spread(
     number of threads. ``cells`` is the size of one result: chunks are long enough to outweigh it,
     and at least of ``smallest`` scores.
     """
-    chunk = min(max(rows * columns // _PARTS, _SMALLEST, smallest), _LARGEST)
-    step = max(1, max(chunk, 16 * cells) // columns)
+    step = rows_per_task(rows, columns, cells, smallest)
     starts = range(0, rows, step)
     return _in_order(lambda start: task(start, min(start + step, rows)), starts)
+
+
+def rows_per_task(rows: int, columns: int, cells: int = 0, smallest: int = 0) -> int:
+    """The rows that :func:`spread` gives to one task."""
+    chunk = min(max(rows * columns // _PARTS, _SMALLEST, smallest), _LARGEST)
+    return max(1, max(chunk, 16 * cells) // columns)
 
 
 def _in_order(task: Callable[[int], Result], starts: Sequence[int]) -> list[Result]:

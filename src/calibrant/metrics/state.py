@@ -101,6 +101,16 @@ class CalibrationState:
         """Whether the (K, B) tables were kept."""
         return bool(self.class_count.shape[-2])
 
+    def without_classes(self) -> CalibrationState:
+        """The same without the sums per class, which top-label errors and proper scores ignore.
+
+        To resample it costs the same for two classes as for a hundred thousand.
+        """
+        tables = {s: getattr(self, s) for s in self.SUMS if s.startswith(("label", "predicted"))}
+        empty = {name: table[..., :0] for name, table in tables.items()}
+        classwise = {s: getattr(self, s)[..., :0, :] for s in self.SUMS if s.startswith("class_")}
+        return replace(self, **empty, **classwise)
+
     def __add__(self, other: CalibrationState) -> CalibrationState:
         if not isinstance(other, CalibrationState):
             return NotImplemented

@@ -1,0 +1,80 @@
+"""The audit's time and memory grow with n · K, counted in numbers that are touched, not seconds."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from calibrant import InputError, Predictions
+from calibrant.audit import audit, collect
+from calibrant.metrics import CalibrationState, accumulate, classwise_ece
+
+
+def drawn(n, classes):
+    generator = np.random.default_rng(0)
+    logits = generator.standard_normal((n, classes), np.float32)
+    return Predictions.from_logits(logits, generator.integers(0, classes, n))
+
+
+def touched(monkeypatch, p, replicates):
+    """The numbers that go through NumPy's binning and through resampling of states."""
+    counts = {"binned": 0, "resampled": 0}
+    bincount, resampled = np.bincount, CalibrationState.resampled
+
+    def counting_bincount(cell, weights=None, minlength=0):
+        counts["binned"] += max(len(cell), minlength)
+        return bincount(cell, weights, minlength)
+
+    def counting_resampled(state, weights):
+        cells = sum(getattr(state, name)[0].size for name in state.SUMS)
+        counts["resampled"] += len(weights) * cells
+        return resampled(state, weights)
+
+    with monkeypatch.context() as patch:
+        patch.setenv("CALIBRANT_KERNELS", "numpy")
+        patch.setattr(np, "bincount", counting_bincount)
+        patch.setattr(CalibrationState, "resampled", counting_resampled)
+        audit(p.chunks(16), bootstrap=replicates)
+    return counts
+
+
+def test_work_grows_with_the_classes_and_not_faster(monkeypatch):
+    few, many = (touched(monkeypatch, drawn(64, classes), 20) for classes in (500, 4000))
+    assert many["binned"] <= 1.2 * 8 * few["binned"]
+    assert many["resampled"] == few["resampled"]  # What is kept per class is not resampled at all.
+
+
+@pytest.mark.parametrize("kernels", ["numpy", "numba"])
+def test_memory_is_bounded_by_blocks_times_classes(monkeypatch, kernels):
+    if kernels == "numba":
+        pytest.importorskip("numba")
+    monkeypatch.setenv("CALIBRANT_KERNELS", kernels)
+    monkeypatch.setattr(collect, "_KEPT_SCORES", 0)
+    monkeypatch.setattr(collect, "_SUMS", 0)  # So few blocks that the number of classes rules.
+    classes = 20_000
+    p = drawn(60, classes)
+    audit(p[:30], bootstrap=20)  # Compiles.
+    tracemalloc.start()
+    audit(p.chunks(20), bootstrap=20)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    # Five sums per class of each block, three tables of bins, and a chunk or two of scores.
+    assert peak < 8 * classes * (50 * 5 * 1.5 + 3 * 15 * 2 + 8 * 20)
+
+
+def test_many_classes_have_the_measures_of_the_state():
+    p = drawn(300, 400)
+    found = audit(p.chunks(70), bootstrap=50)
+    whole = accumulate(p)
+    for name in CalibrationState.SUMS:
+        np.testing.assert_allclose(
+            getattr(found.state, name), getattr(whole, name), rtol=1e-9, atol=1e-12
+        )
+    measure = {m.name: m for m in found.measures}["classwise_ece"]
+    assert measure.value == pytest.approx(classwise_ece(p))
+    assert measure.low <= measure.value <= measure.high
+
+
+def test_bins_beyond_memory_are_refused():
+    with pytest.raises(InputError, match=r"at most 3,355 bins for 5,000 classes, got 9,999"):
+        audit(drawn(2, 5000), bins=9999)
