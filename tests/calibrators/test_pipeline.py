@@ -270,3 +270,37 @@ def test_generic_model_names_are_not_compared(tokenizer):
     pipeline = transformers.pipeline("text-classification", model=unnamed, tokenizer=tokenizer)
     honest = calibrated(pipeline, fit(Temperature(), ("bad", "good")))
     assert honest(TEXT)[0]["label"] in ("LABEL_0", "LABEL_1")
+
+
+@pytest.mark.parametrize(
+    ("alias", "kind", "names"),
+    [
+        ("ner", BertForTokenClassification, NAMES),
+        ("sentiment-analysis", BertForSequenceClassification, ("bad", "fair", "good")),
+    ],
+)
+def test_a_pipeline_that_was_asked_for_by_an_alias(tokenizer, alias, kind, names):
+    """The example of the docstring."""
+    plain = transformers.pipeline(
+        alias, model=model(kind, names), tokenizer=tokenizer, device="cpu"
+    )
+    random = np.random.default_rng(0)
+    labels = random.integers(0, len(names), 200)
+    logits = random.normal(size=(200, len(names))) + np.eye(len(names))[labels]
+    fitted = Temperature().fit(Predictions.from_logits(5 * logits, labels, label_names=names))
+    options = {"aggregation_strategy": "first"} if alias == "ner" else {}
+    raw, made = plain(TEXT, **options), calibrated(plain, fitted)(TEXT, **options)
+    assert len(made) == len(raw) > 0
+    assert all(m["score"] < r["score"] for m, r in zip(made, raw, strict=True))
+
+
+def test_a_pipeline_that_knows_no_name_of_its_task(tokenizer):
+    plain = transformers.TextClassificationPipeline(
+        model=model(BertForSequenceClassification, ("bad", "fair", "good")), tokenizer=tokenizer
+    )
+    assert calibrated(plain, Identity().fit(_three()))(TEXT) == plain(TEXT)
+
+
+def _three():
+    labels = np.arange(30) % 3
+    return Predictions.from_logits(np.eye(3)[labels], labels, label_names=("bad", "fair", "good"))

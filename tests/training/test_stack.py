@@ -119,6 +119,7 @@ def frozen(model, name):
     return model
 
 
+@pytest.mark.filterwarnings("ignore:HeadNoise teaches the head:UserWarning")
 @pytest.mark.parametrize("name", ["embedding", "classifier"])
 def test_what_is_frozen_stays_as_it_is(name):
     models, methods = parts()

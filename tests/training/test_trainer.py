@@ -283,3 +283,73 @@ def test_the_package_has_it_without_loading_torch():
         "assert not hasattr(calibrant, 'Trainner')"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+class _Returning(torch.nn.Module):
+    """A BERT whose forward gives its logits in another way."""
+
+    def __init__(self, kind):
+        super().__init__()
+        self.model, self.kind = tiny_bert(), kind
+
+    def forward(self, input_ids, attention_mask, labels=None):
+        logits = self.model(input_ids=input_ids, attention_mask=attention_mask).logits
+        ways = {
+            "dict": lambda: {"logits": logits, "other": None},
+            "dict with a loss": lambda: {"loss": logits.sum(), "logits": logits},
+            "tuple": lambda: (logits, None),
+            "loss first": lambda: (logits.sum(), logits),
+            "tensor": lambda: logits,
+            "output": lambda: transformers.utils.ModelOutput(logits=logits),
+            "unknown": lambda: {"scores": logits},
+        }
+        return ways[self.kind]()
+
+
+@pytest.mark.parametrize(
+    "kind", ["dict", "dict with a loss", "tuple", "loss first", "tensor", "output"]
+)
+def test_models_return_their_logits_in_any_usual_way(tmp_path, kind):
+    model, _ = train(tmp_path / "a", head_noise(), _Returning(kind))
+    expected, _ = train(tmp_path / "b", head_noise())
+    assert_same_weights(model.model, expected, rtol=0, atol=0)
+
+
+def test_an_output_without_logits_is_told_with_its_keys(tmp_path):
+    with pytest.raises(InputError, match="got dict with scores"):
+        train(tmp_path, CrossEntropy(), _Returning("unknown"))
+
+
+@pytest.mark.parametrize("method", [CrossEntropy, HeadNoise])
+def test_a_class_in_place_of_a_method(tmp_path, method):
+    with pytest.raises(InputError, match=rf"write {method.__name__}\(\)"):
+        train(tmp_path, method)
+    with pytest.raises(InputError, match=rf"write {method.__name__}\(\)"):
+        HeadNoise(method)
+
+
+def test_something_else_in_place_of_a_method(tmp_path):
+    with pytest.raises(InputError, match="such as CrossEntropy"):
+        train(tmp_path, torch.nn.functional.cross_entropy)
+
+
+def test_data_without_labels(tmp_path):
+    rows = [{k: v for k, v in row.items() if k != "labels"} for row in sentences()]
+    trainer = Trainer(
+        model=tiny_bert(), args=arguments(tmp_path), train_dataset=rows, method="cross_entropy"
+    )
+    with pytest.raises(InputError, match="no column 'labels'"):
+        trainer.train()
+
+
+def test_an_empty_holdout(tmp_path):
+    given = {"model": tiny_bert(), "args": arguments(tmp_path), "train_dataset": sentences()}
+    with pytest.raises(InputError, match="holdout_dataset is empty"):
+        Trainer(**given, method=MetaRegularization(), holdout_dataset=[])
+
+
+def test_a_frozen_head_is_told(tmp_path):
+    model = tiny_bert()
+    model.classifier.requires_grad_(False)
+    with pytest.warns(UserWarning, match="modules_to_save"):
+        train(tmp_path, head_noise(), model)

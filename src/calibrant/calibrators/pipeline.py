@@ -13,8 +13,13 @@ from calibrant.predictions import Predictions
 
 __all__ = ["calibrated"]
 
-# Those that turn logits into scores by a softmax.
-_TASKS = ("token-classification", "text-classification", "image-classification")
+# Those that turn logits into scores by a softmax, by class: a pipeline keeps the name that it was
+# asked for by, which may be an alias ("ner", "sentiment-analysis") or none.
+_TASKS = {
+    "TokenClassificationPipeline": "token-classification",
+    "TextClassificationPipeline": "text-classification",
+    "ImageClassificationPipeline": "image-classification",
+}
 
 
 def calibrated(pipeline: Any, calibrator: Calibrator) -> Any:
@@ -84,9 +89,13 @@ def _word_positions(stage: Any, model_inputs: Any) -> np.ndarray:
 
 
 def _check(pipeline: Any, calibrator: Calibrator) -> None:
-    task = getattr(pipeline, "task", type(pipeline).__name__)
-    if task not in _TASKS:
-        raise InputError(f"calibrated takes pipelines for {', '.join(_TASKS)}; got {task}.")
+    kinds = [kind.__name__ for kind in type(pipeline).__mro__]
+    task = next((_TASKS[kind] for kind in kinds if kind in _TASKS), None)
+    if task is None:
+        raise InputError(
+            f"calibrated takes pipelines for {', '.join(_TASKS.values())}; got "
+            f"{getattr(pipeline, 'task', None) or kinds[0]}."
+        )
     config = pipeline.model.config
     if config.num_labels < 2 or config.problem_type in ("multi_label_classification", "regression"):
         raise InputError(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from calibrant.errors import InputError
-from calibrant.methods.base import Method
+from calibrant.methods.base import Method, checked_method
 from calibrant.methods.cross_entropy import CrossEntropy
 from calibrant.methods.gradients import report
 from calibrant.methods.ranks import join_ranks
@@ -25,7 +25,7 @@ class Around(Method):
     def __init__(self, task: Method | None) -> None:
         super().__init__()
         self.has_task = task is not None
-        self.task = CrossEntropy() if task is None else task
+        self.task = CrossEntropy() if task is None else checked_method(task, type(self).__name__)
         self.needs_holdout = self.task.needs_holdout
         self.needs_model = self.task.needs_model
         if self.task.passes != 1:

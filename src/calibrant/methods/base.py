@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
 
+from calibrant.errors import InputError
+
 if TYPE_CHECKING:
     from calibrant.training.step import Step
 
-__all__ = ["ExampleLoss", "Method"]
+__all__ = ["ExampleLoss", "Method", "checked_method"]
 
 
 class Method(nn.Module, ABC):
@@ -75,3 +77,19 @@ class ExampleLoss(Method):
     def loss(self, step: Step) -> Tensor:
         """The sum over kept examples, divided by their number."""
         return self.total(step.logits, step.labels) / step.normalizer
+
+
+def checked_method(method: Any, who: str) -> Method:
+    """``method``, if it is one; a class in its place is the usual slip.
+
+    >>> checked_method(Method, "Trainer")
+    Traceback (most recent call last):
+    ...
+    calibrant.errors.InputError: Trainer takes a method, and Method is a class: write Method().
+    """
+    if isinstance(method, Method):
+        return method
+    if isinstance(method, type) and issubclass(method, Method):
+        name = method.__name__
+        raise InputError(f"{who} takes a method, and {name} is a class: write {name}().")
+    raise InputError(f"{who} takes a method, such as CrossEntropy(), got {type(method).__name__}.")

@@ -212,6 +212,11 @@ def _target(step: Step, look_ahead: str) -> nn.Module:
 def _copies(module: nn.Module) -> dict[str, Tensor]:
     """The trainable parameters as new leaves, so that nothing enters the model's gradients."""
     trained = {name: value for name, value in module.named_parameters() if value.requires_grad}
+    if not trained:
+        raise InputError(
+            f"MetaRegularization looks ahead with {type(module).__name__}, whose parameters are "
+            "all frozen: train it too, or take look_ahead='full'."
+        )
     for name, value in trained.items():
         if hasattr(value, "full_tensor"):
             raise InputError(

@@ -11,7 +11,7 @@ from torch import Tensor
 from calibrant.errors import InputError
 from calibrant.extras import require
 from calibrant.methods import create
-from calibrant.methods.base import Method
+from calibrant.methods.base import Method, checked_method
 from calibrant.methods.evaluating import evaluating
 from calibrant.training.step import Step
 from calibrant.training.tap import HeadTap, attach, logits_of
@@ -55,7 +55,8 @@ class Calibration(Callback):
         head: str | None = None,
         holdout: Any = None,
     ) -> None:
-        self.method = create(method) if isinstance(method, str) else method
+        made = create(method) if isinstance(method, str) else method
+        self.method = checked_method(made, "Calibration")
         if self.method.needs_holdout and holdout is None:
             raise InputError(
                 f"{type(self.method).__name__} learns from held-out data: give holdout."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import TracebackType
@@ -13,7 +14,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from calibrant.errors import InputError
-from calibrant.methods.base import Method
+from calibrant.methods.base import Method, checked_method
 from calibrant.training.head import advice, find_head, unwrap
 from calibrant.training.step import Step
 
@@ -23,28 +24,34 @@ __all__ = ["HeadPass", "HeadTap", "attach", "logits_of"]
 def attach(model: nn.Module, method: Method, head: str | None = None) -> HeadTap:
     """Put ``method`` before the head of ``model``, until ``remove`` or the end of the with-block.
 
-    Nothing of the model changes: the tap is one forward pre-hook. Attach before the first call of a
-    model that ``torch.compile`` has wrapped: compiled code holds the hooks that it was traced with.
-    Under FSDP2 either shard the head on its own, or leave the root gathered after its forward pass
-    (the default): a method that runs the head again needs its parameters.
+    Nothing of the model changes: the tap is a hook before its head and one after it. Attach before
+    the first call of a model that ``torch.compile`` has wrapped: compiled code holds the hooks that
+    it was traced with. Under FSDP2 either shard the head on its own, or leave the root gathered
+    after its forward pass (the default): a method that runs the head again needs its parameters.
     """
     return HeadTap(model, method, head)
 
 
 class HeadTap:
-    """One forward pre-hook on the head: it records the input and lets the method change it."""
+    """Hooks on the head: they record its input and output, and let the method change the input."""
 
     def __init__(self, model: nn.Module, method: Method, head: str | None = None) -> None:
         self.model = unwrap(model)
-        self.method = method
+        self.method = checked_method(method, "attach")
         self.name, self.head = find_head(model, head)
         self._check_free()
+        self._check_trained()
         self.paused = False
         self._scale = 1
         self._features: Tensor | None = None
+        self._output: Tensor | None = None
+        self._picks: bool | None = None  # A position after the head; unknown before the first step.
         self._call: tuple[tuple[Any, ...], dict[str, Any]] = ((), {})
         self._autocast: tuple[bool, torch.dtype] | None = None
-        self._handle = self.head.register_forward_pre_hook(self._before_head, with_kwargs=True)
+        self._handles = (
+            self.head.register_forward_pre_hook(self._before_head, with_kwargs=True),
+            self.head.register_forward_hook(self._after_head),
+        )
 
     def step(self, logits: Tensor, labels: Tensor, **more: Any) -> Step:
         """The step of the last forward pass; ``more`` goes to ``Step`` (num_items, last, …)."""
@@ -53,15 +60,16 @@ class HeadTap:
                 f"The head '{self.name}' was not called since the last step: run the model first, "
                 "and attach the method before a compiled model is called for the first time."
             )
-        features, self._features = self._features, None
+        features, self._features = self._at_label(self._features, logits), None
         head = HeadPass(self, self._call, self._autocast, logits.shape[-1])
         more.setdefault("model", self.model)
         return Step(logits, labels, features, head, gradient_scale=self._scale, **more)
 
     def remove(self) -> None:
         """Take the hook off; the model is as it was."""
-        self._handle.remove()
-        self._features, self._call = None, ((), {})
+        for handle in self._handles:
+            handle.remove()
+        self._features, self._output, self._call = None, None, ((), {})
 
     def __enter__(self) -> HeadTap:
         return self
@@ -92,6 +100,38 @@ class HeadTap:
                     f"The head '{self.name}' already has {type(other.method).__name__} attached: "
                     "remove() that tap first, or compose the two, as in HeadNoise(Focal())."
                 )
+
+    def _check_trained(self) -> None:
+        """A pass that only the head learns from is in vain where the head is frozen."""
+        parameters = list(self.head.parameters())
+        if self.method.passes > 1 and not any(p.requires_grad for p in parameters):
+            warnings.warn(
+                f"{type(self.method).__name__} teaches the head '{self.name}', whose parameters "
+                "are frozen, so that it does nothing: train the head too (LoRA: modules_to_save="
+                f"['{self.name}']).",
+                stacklevel=4,
+            )
+
+    def _after_head(self, _: nn.Module, __: Any, output: Any) -> None:
+        if not self.paused:
+            self._output = output.detach() if isinstance(output, Tensor) else None
+
+    def _at_label(self, features: Tensor, logits: Tensor) -> Tensor:
+        """The features that the logits came from, where the model picks a position after its head.
+
+        Decoders that classify a text (Llama, Qwen2, GPT-2) run the head at every position and take
+        the logits of the last one that is no padding: those that are the model's, to the bit.
+        """
+        output, self._output = self._output, None
+        if output is None or not _has_positions(features, output, logits):
+            return features
+        same = (output.to(logits.dtype) == logits.detach().unsqueeze(1)).all(-1)
+        if self._picks is None:  # Once: it makes the host wait for the device.
+            self._picks = bool(same.any(-1).all())
+        if not self._picks:  # Such as a mean over positions.
+            return features
+        last = same.shape[1] - 1 - same.flip(1).int().argmax(-1)
+        return features[torch.arange(len(last), device=last.device), last]
 
     def _before_head(
         self, head: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -186,18 +226,34 @@ def _with_features(
     return args, {**kwargs, key: features}
 
 
-def logits_of(outputs: Any) -> Tensor:
-    """The logits in what a model or head returns: a tensor, ``.logits``, or the first of a tuple.
+def _has_positions(features: Tensor, output: Tensor, logits: Tensor) -> bool:
+    """Whether the head gives (b, t, K) for features (b, t, d), and the model (b, K)."""
+    several = features.ndim == output.ndim == 3 and features.shape[:2] == output.shape[:2]
+    return several and logits.shape == (len(output), output.shape[-1])
 
-    >>> logits_of((torch.zeros(2, 3), "other")).shape
+
+def logits_of(outputs: Any) -> Tensor:
+    """The logits in what a model or head returns: a tensor, ``logits`` in it, or first in a tuple.
+
+    A loss, which has no axis, may stand before them.
+
+    >>> logits_of((torch.tensor(0.1), torch.zeros(2, 3), "other")).shape
+    torch.Size([2, 3])
+    >>> logits_of({"logits": torch.zeros(2, 3)}).shape
     torch.Size([2, 3])
     """
-    logits = getattr(outputs, "logits", outputs)
-    if isinstance(logits, tuple) and logits:
-        logits = logits[0]
+    logits = outputs
+    if isinstance(outputs, Mapping) and "logits" in outputs:
+        logits = outputs["logits"]
+    elif hasattr(outputs, "logits"):
+        logits = outputs.logits
+    if isinstance(logits, (tuple, list)):
+        tensors = (part for part in logits if isinstance(part, Tensor) and part.ndim)
+        logits = next(tensors, logits)
     if not isinstance(logits, Tensor):
+        keys = f" with {', '.join(map(str, outputs))}" if isinstance(outputs, Mapping) else ""
         raise InputError(
-            "A model returns its logits as a tensor, as .logits or first in a tuple; "
-            f"got {type(outputs).__name__}."
+            "A model returns its logits as a tensor, as .logits or ['logits'], or first in a "
+            f"tuple; got {type(outputs).__name__}{keys}."
         )
     return logits

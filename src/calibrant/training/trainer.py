@@ -13,7 +13,7 @@ from torch import Tensor
 from calibrant.errors import InputError
 from calibrant.extras import require
 from calibrant.methods import create
-from calibrant.methods.base import Method
+from calibrant.methods.base import Method, checked_method
 from calibrant.methods.cross_entropy import CrossEntropy
 from calibrant.methods.evaluating import evaluating
 from calibrant.methods.stream import rank
@@ -31,6 +31,8 @@ else:
     get_last_checkpoint = transformers.trainer_utils.get_last_checkpoint
 
 __all__ = ["Trainer"]
+
+_NO_HOLDOUT = "Trainer: holdout_dataset is empty, and the method learns from it: give it examples."
 
 
 class Trainer(_Trainer):
@@ -57,12 +59,15 @@ class Trainer(_Trainer):
     ) -> None:
         if kwargs.get("compute_loss_func") is not None:
             raise InputError("Trainer: the method computes the loss; leave compute_loss_func out.")
-        self.method = create(method) if isinstance(method, str) else method
+        made = create(method) if isinstance(method, str) else method
+        self.method = checked_method(made, "Trainer")
         if self.method.needs_holdout and holdout_dataset is None:
             raise InputError(
                 f"{type(self.method).__name__} learns from held-out data: split a part off the "
                 "training set and pass it as holdout_dataset=…"
             )
+        if hasattr(holdout_dataset, "__len__") and not len(holdout_dataset):
+            raise InputError(_NO_HOLDOUT)
         self.head = head
         self.holdout_dataset = holdout_dataset
         self._tap: HeadTap | None = None
@@ -114,9 +119,9 @@ class Trainer(_Trainer):
         return loss
 
     def _method_loss(
-        self, outputs: Any, labels: Tensor, num_items_in_batch: Tensor | int | None = None
+        self, outputs: Any, labels: Tensor | None, num_items_in_batch: Tensor | int | None = None
     ) -> Tensor:
-        logits = logits_of(outputs)
+        logits, labels = logits_of(outputs), self._checked_labels(labels)
         if self._tap is None or not self._tap.head.training:
             return CrossEntropy().loss(Step(logits, labels, num_items=num_items_in_batch))
         self._step = self._tap.step(
@@ -129,15 +134,25 @@ class Trainer(_Trainer):
         )
         return self.method.loss(self._step)
 
+    def _checked_labels(self, labels: Any) -> Tensor:
+        if isinstance(labels, Tensor):
+            return labels
+        raise InputError(
+            f"Trainer: the batches have no column '{self.label_names[0]}', and a method learns "
+            "from labels: name it so in the data set, or give TrainingArguments(label_names=…)."
+        )
+
     @torch.no_grad()
     def _holdout_step(self) -> Step:
         assert self._tap is not None
         batch = next(self._holdout, None)
         if batch is None:
             self._holdout = iter(self.get_eval_dataloader(self.holdout_dataset))
-            batch = next(self._holdout)
+            batch = next(self._holdout, None)
+        if batch is None:
+            raise InputError(_NO_HOLDOUT)
         inputs = dict(self._prepare_inputs(batch))
-        labels = inputs.pop(self.label_names[0])
+        labels = self._checked_labels(inputs.pop(self.label_names[0], None))
         inputs.pop("examples", None)
         with evaluating(self._tap.model):
             logits = logits_of(self._tap.model(**inputs))
