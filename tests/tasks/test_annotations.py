@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from calibrant.errors import InputError
 from calibrant.tasks.annotations import read_jsonl
+from calibrant.tasks.marked_text import cut_text, from_spans
 from calibrant.tasks.sentences import Sentence
-from calibrant.tasks.words import from_spans, split_words
+from calibrant.tasks.words import PLAIN, split_words
 
 
 def written(tmp_path: Path, *records: object) -> Path:
@@ -67,13 +68,35 @@ def test_no_json(tmp_path: Path) -> None:
         read_jsonl(path)
 
 
-def test_a_span_inside_a_word_cuts_it() -> None:
-    sentence = from_spans("pre-Brexit-talks", [(4, 10, "EVENT")])
-    assert sentence.words == ("pre", "-", "Brexit", "-", "talks")
-    assert sentence.tags == ("O", "O", "B-EVENT", "O", "O")
-    assert from_spans("unUSAly", [(2, 5, "LOC")]).words == ("un", "USA", "ly")
-    touching = from_spans("ab", [(0, 1, "X"), (1, 2, "X")])
-    assert touching.tags == ("B-X", "B-X")
+def test_a_span_inside_a_word_is_widened_and_counted() -> None:
+    """Cut at its edges, the words would give the answer away."""
+    sentence = from_spans("pre-Brexit-talks now", [(4, 10, "EVENT")])
+    assert sentence.words == ("pre-Brexit-talks", "now")
+    assert sentence.tags == ("B-EVENT", "O")
+    assert sentence.unfit == (1, 0)
+    assert from_spans("Anna now", [(0, 5, "PER")]).unfit == ()  # A blank is no part of a name.
+
+
+def test_spans_that_share_a_word() -> None:
+    """The first has it; the others are counted where they begin, or where they are still seen."""
+    shared = from_spans("New York-London Bridge", [(0, 8, "X"), (9, 22, "X")])
+    assert shared.tags == ("B-X", "I-X", "B-X")
+    assert shared.unfit == (1, 0, 1)
+    lost = from_spans("ab", [(0, 1, "X"), (1, 2, "Y")])
+    assert (lost.tags, lost.unfit) == (("B-X",), (2,))
+
+
+def test_a_text_is_cut_into_sentences() -> None:
+    text = "Anna sings. She lives in New York. Then she left."
+    spans = [(0, 4, "PER"), (25, 39, "LOC")]
+    one, two, three = cut_text(text, spans, PLAIN, sentences=True)
+    assert one == Sentence(("Anna", "sings", "."), ("B-PER", "O", "O"))
+    assert two.tags == ("O", "O", "O", "B-LOC", "I-LOC", "I-LOC")  # It goes on in the next one.
+    assert two.unfit == (0, 0, 0, 1, 0, 0)
+    assert set(three.tags) == {"O"}
+    (whole,) = cut_text(text, spans, PLAIN, sentences=False)
+    assert whole.tags.count("I-LOC") == 3
+    assert whole.unfit == ()
 
 
 @given(st.text(max_size=40))

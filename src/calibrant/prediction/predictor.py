@@ -26,7 +26,7 @@ from calibrant.prediction.risk_control import THRESHOLDS, Guarantee, guaranteed_
 from calibrant.predictions import Predictions
 from calibrant.tasks.pieces import encode
 from calibrant.tasks.sentences import Sentence
-from calibrant.tasks.words import Word, split_words
+from calibrant.tasks.words import FIRST, Word, split_words
 from calibrant.training.prediction import predict_words
 
 __all__ = ["Entity", "Prediction", "Predictor", "Token"]
@@ -167,7 +167,7 @@ class Predictor:
         return new_entity_words(self.calibrator, self.valid)
 
     def _batch(self, texts: list[str], least: float, reduction: str) -> Iterator[Prediction]:
-        words = [split_words(text) for text in texts]
+        words = [split_words(text, FIRST) for text in texts]
         filled = [number for number, found in enumerate(words) if found]
         entities: list[list[Entity]] = [[] for _ in texts]
         if filled:

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from calibrant.errors import InputError
+from calibrant.tasks.marked_text import from_spans
 from calibrant.tasks.records import field, read_records
 from calibrant.tasks.sentences import Sentence, check_tag, to_bio
-from calibrant.tasks.words import from_spans
 
 __all__ = ["SPANS", "TAGS", "WORDS", "read_jsonl", "tagged", "to_sentence"]
 

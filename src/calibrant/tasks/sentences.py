@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from typing import TypeAlias
 
 import numpy as np
 
@@ -12,15 +13,25 @@ from calibrant.errors import InputError
 from calibrant.metrics.spans import find_spans
 from calibrant.metrics.tags import BEGIN, INSIDE, OUTSIDE, TagSet, is_bio
 
-__all__ = ["Sentence", "check_tag", "to_bio"]
+__all__ = ["Sentence", "Span", "check_tag", "to_bio"]
+
+Span: TypeAlias = tuple[int, int, str]  # Start and end in characters, and the type of an entity.
 
 
 @dataclass(frozen=True)
 class Sentence:
-    """Words and one tag for each."""
+    """Words and one tag for each.
+
+    Where the raw text is known, ``text`` and the entities in it, ``spans``. ``unfit`` counts for
+    each word the entities that begin there and whose edges are inside of words; it is empty where
+    all entities are made of whole words.
+    """
 
     words: tuple[str, ...]
     tags: tuple[str, ...]
+    text: str | None = field(default=None, compare=False, repr=False)
+    spans: tuple[Span, ...] = field(default=(), compare=False, repr=False)
+    unfit: tuple[int, ...] = field(default=(), compare=False, repr=False)
 
     def __len__(self) -> int:
         return len(self.words)
@@ -75,7 +86,7 @@ def to_bio(sentences: Sequence[Sentence]) -> list[Sentence]:
         for tag, first in zip(flat, opens.tolist(), strict=True)
     ]
     return [
-        Sentence(s.words, tuple(new[end - len(s) : end]))
+        replace(s, tags=tuple(new[end - len(s) : end]))
         for s, end in zip(sentences, ends.tolist(), strict=True)
     ]
 
