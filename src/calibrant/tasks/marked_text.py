@@ -53,7 +53,7 @@ def cut_text(
 
 def _checked(text: str, spans: Sequence[Span], where: str) -> list[Span]:
     """The spans in order, without the blanks around them; not one is empty, and no two overlap."""
-    found = []
+    found: list[Span] = []
     for start, end, kind in sorted(spans):
         places = _visible(text, start, end) if 0 <= start < end <= len(text) else None
         if places is None:
