@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -197,47 +196,34 @@ class Planned(ABC):
     def _capture(self, seed: int) -> None:
         """One graph per length; the warm-up steps that capturing needs are undone.
 
-        A model whose forward pass waits for the host cannot be captured: :attr:`note` says so, and
-        its steps are launched one kernel at a time.
+        Some models make constants on the CPU and copy them in each step: they can be captured with
+        the GPU as the default device. One that waits for the host cannot be captured at all:
+        :attr:`note` says so, and its steps are launched one kernel at a time.
         """
         self.train()
         self._follow_default_stream()
         weights = {name: value.clone() for name, value in self.weights().items()}
-        lengths = sorted(self.rows, reverse=True)  # The others fit into what the longest takes.
-        try:
-            with self._default_place(lengths[0]):
-                self._capture_each(lengths)
-        except _NotCapturable as error:
-            self.replays = {}
-            self.note = (
-                f"{type(self.modules[0]).__name__} trains without CUDA graphs, up to 7 times as "
-                f"slowly as with them: {error}"
-            )
-        self._rewind(weights)
-        self._plan(seed)  # The warm-up drew random numbers too.
-
-    def _default_place(self, length: int) -> contextlib.AbstractContextManager[Any]:
-        """Where a forward pass must make its constants so that a step never waits for the host.
-
-        Some models make them on the CPU and copy them in each step. They can be captured all the
-        same, with the GPU as the default device.
-        """
-        self._step(length)  # First use may allocate and wait.
         places: list[Any] = [contextlib.nullcontext(), self.device]
         for place in places:
             try:
-                with place, _no_waiting():
-                    self._step(length)
-            except RuntimeError as error:
-                reason = str(error).partition("\n")[0]
+                with place:
+                    self._capture_each()
+            except _NotCapturable as error:
+                self.replays = {}
+                self.note = (
+                    f"{type(self.modules[0]).__name__} trains without CUDA graphs, up to 7 times "
+                    f"as slowly as with them: {error}"
+                )
             else:
-                found: contextlib.AbstractContextManager[Any] = place
-                return found
-        raise _NotCapturable(reason)
+                self.note = None
+                break
+        self._rewind(weights)
+        self._plan(seed)  # The warm-up drew random numbers too.
 
-    def _capture_each(self, lengths: Sequence[int]) -> None:
+    def _capture_each(self) -> None:
         pool = torch.cuda.graph_pool_handle()
-        for length in lengths:
+        # The longest first: the others fit into what it takes.
+        for length in sorted(self.rows, reverse=True):
             for _ in range(_WARM_UP):
                 self._step(length)
             graph = torch.cuda.CUDAGraph()
@@ -249,11 +235,11 @@ class Planned(ABC):
             graph.capture_begin(pool=pool, capture_error_mode="thread_local")
             try:
                 self._step(length)
+                graph.capture_end()
             except RuntimeError as error:
                 with contextlib.suppress(RuntimeError):  # What was captured is invalid.
                     graph.capture_end()
-                raise _NotCapturable(str(error).partition("\n")[0]) from error
-            graph.capture_end()
+                raise _NotCapturable(str(error).partition("\n")[0]) from None
             self.replays[length] = graph
 
     def _rewind_clock(self) -> None:
@@ -264,19 +250,6 @@ class Planned(ABC):
 
 class _NotCapturable(Exception):
     """A step that waits for the host."""
-
-
-@contextlib.contextmanager
-def _no_waiting() -> Iterator[None]:
-    """Raise a RuntimeError for whatever makes the host wait for the device."""
-    before = torch.cuda.get_sync_debug_mode()
-    with warnings.catch_warnings():  # torch calls the mode a prototype.
-        warnings.simplefilter("ignore")
-        torch.cuda.set_sync_debug_mode("error")
-    try:
-        yield
-    finally:
-        torch.cuda.set_sync_debug_mode(before)
 
 
 def _tell_examples(methods: Sequence[Method], windows: Rows) -> int:

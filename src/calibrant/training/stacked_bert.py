@@ -280,7 +280,25 @@ def _attend(
 
 
 def _linear(rows: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    return torch.bmm(rows, weight.transpose(1, 2)) + bias[:, None]
+    product: Tensor = _Product.apply(rows, weight)  # type: ignore[no-untyped-call]
+    return product + bias[:, None]
+
+
+class _Product(torch.autograd.Function):
+    """rows · weightᵀ for each run, with a gradient that lies in memory as the weight does.
+
+    That of ``torch.bmm`` comes transposed, and copying it takes as long as AdamW itself.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, weight: Tensor) -> Tensor:
+        ctx.save_for_backward(rows, weight)
+        return torch.bmm(rows, weight.transpose(1, 2))
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Any:
+        rows, weight = ctx.saved_tensors
+        return torch.bmm(gradient, weight), torch.bmm(gradient.transpose(1, 2), rows)
 
 
 def _norm(rows: Tensor, weight: Tensor, bias: Tensor, eps: float) -> Tensor:
