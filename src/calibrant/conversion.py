@@ -106,6 +106,10 @@ def labels_beside(labels: Array, scores: Array) -> Array:
                 "Predictions expects labels as class numbers 0..K−1, got text; "
                 "give label_names and map each name to its number."
             )
+        if labels.dtype.kind not in "iubf":
+            raise InputError(
+                f"Predictions expects labels as class numbers 0..K−1, got dtype {labels.dtype}."
+            )
         whole = labels.dtype.kind in "iub" or bool(
             (np.isfinite(labels) & (labels == np.rint(labels))).all()
         )

@@ -35,10 +35,10 @@ ALWAYS_ALLOWED = 1 << 30
 
 
 @contextmanager
-def door(path: str | PathLike[str], kind: str) -> Iterator[None]:
-    """Say in one line what goes wrong while ``path``, a ``kind`` of file, is read.
+def door(path: str | PathLike[str], damage: str) -> Iterator[None]:
+    """Say in one line what goes wrong while ``path`` is read; ``damage`` is what it then is.
 
-    >>> with door("scores.npz", "npz file"):
+    >>> with door("scores.npz", "not a whole npz file"):
     ...     raise EOFError("an array ends early")
     Traceback (most recent call last):
     ...
@@ -55,17 +55,17 @@ def door(path: str | PathLike[str], kind: str) -> Iterator[None]:
         raise InputError(f"{path}: no permission to read it.") from error
     except OSError as error:
         if error.errno is None:  # A library's own word for damage, such as BadGzipFile.
-            raise _damaged(path, kind, error) from error
+            raise _damaged(path, damage, error) from error
         raise InputError(f"{path}: it cannot be read ({error.strerror}).") from error
     except Exception as error:
-        raise _damaged(path, kind, error) from error
+        raise _damaged(path, damage, error) from error
 
 
-def _damaged(path: str | PathLike[str], kind: str, error: Exception) -> InputError:
+def _damaged(path: str | PathLike[str], damage: str, error: Exception) -> InputError:
     told = _first_line(error) or type(error).__name__
     if isinstance(error, RecursionError):
         told = "it is nested too deeply"
-    return InputError(f"{path}: not a whole {kind} ({told}).")
+    return InputError(f"{path}: {damage} ({told}).")
 
 
 def _first_line(error: BaseException) -> str:
@@ -84,7 +84,7 @@ def check_file(path: str | PathLike[str], expected: str = "") -> Path:
     except OSError as error:  # A name that is too long, a folder that may not be looked into.
         raise InputError(f"{file}: it cannot be read ({error.strerror}).") from None
     if not there:
-        raise InputError(f"{file}: no such file.{hint}")
+        raise InputError(f"There is no file {file}.{hint}")
     raise InputError(f"{file} {kind}: name a file.{hint}")
 
 

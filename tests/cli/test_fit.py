@@ -114,7 +114,7 @@ def test_a_setting_of_the_wrong_kind_is_one_line(valid, tmp_path, capsys):
     arguments += ["--set", "bins=abc", "-o", str(tmp_path / "m.json")]
     assert main(arguments) == 2
     told = capsys.readouterr().err
-    assert told == "calibrant fit: histogram expects a number for bins, got 'abc'.\n"
+    assert told == "calibrant fit: histogram expects a whole number for bins, got 'abc'.\n"
     assert not (tmp_path / "m.json").exists()
 
 

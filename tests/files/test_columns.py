@@ -265,7 +265,7 @@ def test_label_names_from_a_file(tmp_path: Path) -> None:
         (tmp_path / name).write_text(text)
         with pytest.raises(InputError, match=expected):
             read_label_names(tmp_path / name)
-    with pytest.raises(InputError, match="no such file"):
+    with pytest.raises(InputError, match="There is no file"):
         read_label_names(tmp_path / "none.txt")
 
 

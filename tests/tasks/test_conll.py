@@ -99,7 +99,7 @@ def test_wrong_encoding_and_missing_file(tmp_path: Path) -> None:
         read_conll(path)
     with pytest.raises(InputError, match="There is no file"):
         read_conll(tmp_path / "none.conll")
-    with pytest.raises(InputError, match="There is no file"):
+    with pytest.raises(InputError, match="is a folder: name a file"):
         read_conll(tmp_path)
 
 

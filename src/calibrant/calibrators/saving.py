@@ -12,8 +12,12 @@ import numpy as np
 
 from calibrant.calibrators.backend import FLOOR
 from calibrant.calibrators.base import Calibrator
+from calibrant.calibrators.matrix import WeightMatrix
+from calibrant.calibrators.scalar import OneVsRest
+from calibrant.calibrators.vector import Vector
 from calibrant.errors import InputError
 from calibrant.extras import require
+from calibrant.inputs import door, parse_json
 from calibrant.outputs import check_writable, new_file
 
 __all__ = ["FORMAT", "check_suffix", "load", "save"]
@@ -24,6 +28,8 @@ _TOP_LABEL = ("spline", "histogram-top-label", "isotonic-top-label")
 _IN_FORMAT_1 = {name: {"keep_prediction": False} for name in _TOP_LABEL}
 _LARGE = 1 << 20  # Bytes of arrays from which on the file must be safetensors.
 _SIGNATURE = "calibrant calibrator"
+_TYPES = ("float64", "float32", "int64", "int32", "bool")
+_MOST_CLASSES = 10_000_000
 
 
 def save(calibrator: Calibrator, path: str | Path, *, overwrite: bool = False) -> None:
@@ -75,7 +81,7 @@ def load(path: str | Path) -> Calibrator:
         return _rebuilt(header, learned)
     except InputError:
         raise
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+    except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
         raise InputError(f"{path} is damaged: {type(error).__name__} {error}.") from error
 
 
@@ -120,17 +126,20 @@ def _rebuilt(header: dict[str, Any], learned: dict[str, np.ndarray]) -> Calibrat
     if int(header["format"]) == 1:
         arguments = {**_IN_FORMAT_1.get(header["method"], {}), **arguments}
     calibrator = calibrator_class(header["method"])(**arguments)
+    classes, names = _classes(header)
     _check_learned(type(calibrator), learned)
-    names = header["label_names"]
+    _check_shapes(calibrator, learned, classes)
     values = {k: v.item() if v.ndim == 0 else v for k, v in learned.items()}
     if calibrator.takes_logarithms():
         values.setdefault("floor_", FLOOR)  # The floor of every map before format 3.
-    calibrator._restore(values, int(header["classes"]), names and tuple(names))
+    calibrator._restore(values, classes, names)
     calibrator.fell_back_ = bool(header["fell_back"])
     calibrator.fitted_on_ = dict(header["fitted_on"])
     # Arrays of the wrong shape are found now, not in the middle of somebody's data.
     position = {name: np.zeros(1, np.int64) for name in calibrator.needs_groups}
-    calibrator.transform_scores(np.zeros((1, calibrator.classes_)), "logits", position)
+    mapped = calibrator.transform_scores(np.zeros((1, calibrator.classes_)), "logits", position)
+    if not np.isfinite(mapped).all():
+        raise InputError(f"The file is damaged: its {calibrator.name} map gives no finite scores.")
     return calibrator
 
 
@@ -152,6 +161,29 @@ def _check_learned(kind: type[Calibrator], learned: dict[str, np.ndarray]) -> No
             raise InputError(f"The file is damaged: {name} of {kind.name} is not above 0.")
 
 
+def _classes(header: dict[str, Any]) -> tuple[int, tuple[str, ...] | None]:
+    """The number of classes, and their names where they have some."""
+    classes, names = int(header["classes"]), header["label_names"]
+    if not 2 <= classes <= _MOST_CLASSES:
+        raise InputError(f"The file is damaged: a map has no {classes} classes.")
+    if names is not None and (not isinstance(names, list) or len(names) != classes):
+        raise InputError(f"The file is damaged: it has no list of {classes} label names.")
+    return classes, None if names is None else tuple(map(str, names))
+
+
+def _check_shapes(calibrator: Calibrator, learned: dict[str, np.ndarray], classes: int) -> None:
+    """Values per class are as many as classes: NumPy would repeat a single one for all."""
+    per_class = isinstance(calibrator, (OneVsRest, Vector, WeightMatrix))
+    maps = 1 if isinstance(calibrator, OneVsRest) and classes == 2 else classes
+    for name, value in learned.items() if per_class else ():
+        axes = value.shape if isinstance(calibrator, WeightMatrix) else value.shape[:1]
+        if value.ndim and set(axes) != {maps}:
+            raise InputError(
+                f"The file is damaged: {name} of {calibrator.name} has the shape {value.shape}, "
+                f"for {classes} classes."
+            )
+
+
 def _plain(value: np.ndarray) -> dict[str, Any]:
     return {"dtype": value.dtype.name, "shape": list(value.shape), "values": value.ravel().tolist()}
 
@@ -159,15 +191,16 @@ def _plain(value: np.ndarray) -> dict[str, Any]:
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     if path.suffix == ".safetensors":
         return _read_safetensors(path)
-    try:
-        header = json.loads(path.read_text(encoding="utf-8"))
-        learned = {
-            name: np.array(value["values"], dtype=value["dtype"]).reshape(value["shape"])
-            for name, value in header.pop("learned").items()
-        }
-    except (ValueError, KeyError, AttributeError, TypeError) as error:
-        raise InputError(f"{path} is no map saved by calibrant: {error}.") from error
+    with door(path, "it is no map saved by calibrant"):
+        header = parse_json(path.read_text(encoding="utf-8"))
+        learned = {name: _array(value) for name, value in header.pop("learned").items()}
     return header, learned
+
+
+def _array(value: dict[str, Any]) -> np.ndarray:
+    if value["dtype"] not in _TYPES:  # NumPy knows others that take any amount of memory.
+        raise ValueError(f"numbers of type {value['dtype']!r}")
+    return np.array(value["values"], dtype=value["dtype"]).reshape(value["shape"])
 
 
 def _safetensors(header: dict[str, Any], learned: dict[str, np.ndarray]) -> bytes:
@@ -179,10 +212,8 @@ def _safetensors(header: dict[str, Any], learned: dict[str, np.ndarray]) -> byte
 
 def _read_safetensors(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     library = require("safetensors", "files", "A map saved as safetensors")
-    try:
+    with door(path, "it is no map saved by calibrant"):
         with library.safe_open(path, framework="numpy") as file:
             metadata = file.metadata() or {}
             learned = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except library.SafetensorError as error:
-        raise InputError(f"{path} is no map saved by calibrant: {error}.") from error
-    return json.loads(metadata.get("calibrant", "{}")), learned
+        return dict(parse_json(metadata.get("calibrant", "{}"))), learned

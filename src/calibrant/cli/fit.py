@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import inspect
-import json
 import sys
 import warnings
 from pathlib import Path
@@ -13,12 +12,15 @@ from typing import TYPE_CHECKING, Any
 from calibrant.cli.document import document
 from calibrant.cli.options import add_file_options, columns_from
 from calibrant.errors import InputError, unknown_name
+from calibrant.inputs import parse_json, shortened
 
 if TYPE_CHECKING:
     from calibrant.calibrators import Calibrator
     from calibrant.predictions import Predictions
 
 __all__ = ["add_parser", "read_with_progress", "run"]
+
+_TOO_MUCH = 2**63  # No hyper-parameter is so large; 10⁴⁰⁰ would be no float.
 
 
 def add_parser(commands: Any) -> None:
@@ -113,17 +115,26 @@ def _calibrator(method: str, settings: list[str]) -> Calibrator:
 
 def _check_kind(method: str, name: str, value: Any, default: Any) -> None:
     """A number takes the place of a number, a yes or no that of a yes or no."""
-    for kind, said in ((bool, "true or false"), (int | float, "a number")):
+    for kind, said in (
+        (bool, "true or false"),
+        (int, "a whole number"),
+        (float | None, "a number"),
+        (str, "a text"),
+    ):
         if isinstance(default, kind):
-            if not isinstance(value, kind) or isinstance(value, bool) != (kind is bool):
-                raise InputError(f"{method} expects {said} for {name}, got '{value}'.")
+            wanted = kind | int if isinstance(0.5, kind) else kind  # 1 is a number as 1.0 is.
+            wrong = not isinstance(value, wanted) or isinstance(value, bool) != (kind is bool)
+            if wrong or (isinstance(value, int | float) and not abs(value) < _TOO_MUCH):
+                raise InputError(
+                    f"{method} expects {said} for {name}, got '{shortened(str(value))}'."
+                )
             return
 
 
 def _value(text: str) -> Any:
     """Numbers, true, false, null and lists as JSON has them; anything else is text."""
     try:
-        value = json.loads(text)
+        value = parse_json(text)
     except ValueError:
         return text
     return tuple(value) if isinstance(value, list) else value

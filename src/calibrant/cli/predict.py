@@ -14,6 +14,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from calibrant.cli.options import add_trust
 from calibrant.errors import InputError
+from calibrant.inputs import parse_json
 from calibrant.json_values import FORMAT
 
 if TYPE_CHECKING:
@@ -141,6 +142,7 @@ def _rows(given: str | None) -> tuple[Iterator[_ROW], int | None]:
     if path is None:
         if Path(given).suffix.lower() in (*_FILES, *_OTHER_FILES) and " " not in given:
             raise InputError(f"There is no file {given}.")
+        _check_text(given, "The text that was given")
         return iter([{"text": given}]), 1
     if path.suffix.lower() in _OTHER_FILES:
         raise InputError(f"{path}: expected a .txt file with a text on each line, or .jsonl.")
@@ -176,12 +178,18 @@ def _parsed_rows(file: Iterable[bytes], name: str, *, json_lines: bool) -> Itera
 
 def _parsed(line: str, where: str) -> _ROW:
     try:
-        row = json.loads(line)
+        row = parse_json(line)
     except ValueError as error:
         raise InputError(f"{where} is not JSON: {error}.") from None
     if not isinstance(row, dict) or not isinstance(row.get("text"), str):
         raise InputError(f"{where}: expected an object with a 'text', got {line[:60]!r}.")
+    _check_text(row["text"], where)
     return row
+
+
+def _check_text(text: str, where: str) -> None:
+    if any("\ud800" <= sign <= "\udfff" for sign in text):
+        raise InputError(f"{where}: the text holds half of a character; is it UTF-8?")
 
 
 def _print(found: Iterator[tuple[_ROW, Prediction]], as_json: bool, predictor: Predictor) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
 from calibrant.errors import InputError
+from calibrant.inputs import parse_json
 
 __all__ = ["parse_settings"]
 
@@ -23,7 +23,7 @@ def parse_settings(settings: Sequence[str]) -> dict[str, Any]:
         if not equals or not name:
             raise InputError(f"--set takes KEY=VALUE, got '{setting}'.")
         try:
-            values[name] = json.loads(text)
+            values[name] = parse_json(text)
         except ValueError:
             values[name] = text
     return values

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import math
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
@@ -15,6 +16,7 @@ from calibrant.errors import InputError, unknown_name
 from calibrant.experiments.choice import AUTO
 from calibrant.experiments.recipe_checks import check_recipe, checked_names
 from calibrant.experiments.task import TASKS
+from calibrant.inputs import check_file
 
 __all__ = ["Recipe", "expand_grid", "read_recipes"]
 
@@ -24,6 +26,9 @@ _LATER = (
     "task", "engine", "accumulate", "patience", "shift", "optimizer", "momentum", "decay", "clip",
     "augment", "compile", "calibrator", "image_size", "maps",
 )  # fmt: skip
+
+
+_MOST_RECIPES = 100_000  # In one grid.
 
 
 @dataclass(frozen=True)
@@ -112,17 +117,19 @@ class Recipe:
 def read_recipes(path: str | Path) -> list[Recipe]:
     """The runs of a TOML file: ``[defaults]`` and any number of ``[[grid]]`` tables of lists."""
     path = Path(path)
+    check_file(path)
     try:
         content = _toml(path)
     except OSError as error:
         raise InputError(f"Cannot read {path}: {error.strerror}.") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is not TOML: {error}.") from None
     for key in content:
         if key not in ("defaults", "grid", "title"):
             raise unknown_name(f"table of {path}:", key, ("defaults", "grid", "title"))
     defaults, grids = content.get("defaults", {}), content.get("grid", [{}])
-    if not isinstance(defaults, dict) or not isinstance(grids, list):
+    tables = [defaults, *grids] if isinstance(grids, list) else [grids, None]
+    if not all(isinstance(table, dict) for table in tables):
         raise InputError(f"{path}: expected one table [defaults], and each grid as [[grid]].")
     try:
         return expand_grid(defaults, grids)
@@ -146,6 +153,11 @@ def expand_grid(defaults: Mapping[str, Any], grids: list[Mapping[str, Any]]) -> 
             [_setting(key, value) for value in _choices(key, values)]
             for key, values in grid.items()
         ]
+        if math.prod(map(len, axes)) > _MOST_RECIPES:
+            raise InputError(
+                f"A grid has {math.prod(map(len, axes)):,} combinations; at most "
+                f"{_MOST_RECIPES:,} are taken."
+            )
         for combination in itertools.product(*axes):
             merged = dict(defaults)
             for setting in combination:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import fields
@@ -11,6 +12,7 @@ from calibrant.calibrators import calibrator_class
 from calibrant.errors import InputError, unknown_name
 from calibrant.experiments.choice import AUTO
 from calibrant.experiments.task import TASKS, entry_of
+from calibrant.inputs import shortened
 
 if TYPE_CHECKING:
     from calibrant.experiments.recipe import Recipe
@@ -30,6 +32,7 @@ LEAST = {
 }  # fmt: skip
 LONGEST = 512  # Word pieces: the last of the lengths that batches are padded to.
 _TEXTS = ("data", "model", "method", "head_activation", "augment", "calibrator")
+_TOO_MUCH = 2**63
 _NUMBERS = ("learning_rate", "weight_decay", "warm_up", "momentum", "clip")
 
 
@@ -70,8 +73,10 @@ def _check_kinds(recipe: Recipe) -> None:
             raise unknown_name(name, str(getattr(recipe, name)), known)
     for name, least in LEAST.items():
         value = getattr(recipe, name)
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise InputError(f"{name} is a whole number from {least} on, got {value!r}.")
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value < _TOO_MUCH:
+            raise InputError(
+                f"{name} is a whole number from {least} on, got {shortened(repr(value))}."
+            )
     if recipe.max_length > LONGEST:
         raise InputError(f"max_length is at most {LONGEST} word pieces, got {recipe.max_length}.")
     for names, kind, words in (
@@ -83,7 +88,18 @@ def _check_kinds(recipe: Recipe) -> None:
         for name in names:
             value = getattr(recipe, name)
             if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-                raise InputError(f"{name} is {words}, got {value!r}.")
+                raise InputError(f"{name} is {words}, got {shortened(repr(value))}.")
+            if isinstance(value, int) and abs(value) >= _TOO_MUCH:
+                raise InputError(f"{name} is {words} of usual size, got {shortened(str(value))}.")
+    _check_options(recipe.method_options)
+
+
+def _check_options(options: Any) -> None:
+    """The options of a method are what JSON can hold, as a record keeps them: TOML has dates."""
+    try:
+        json.dumps(options)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InputError(f"method_options cannot be kept in a record: {error}.") from None
 
 
 def _check_task(recipe: Recipe) -> None:

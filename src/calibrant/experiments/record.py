@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import platform
 import subprocess
 import sys
@@ -15,6 +14,8 @@ from typing import Any
 from calibrant import __version__
 from calibrant.errors import InputError
 from calibrant.experiments.recipe import Recipe
+from calibrant.experiments.record_checks import checked_results, checked_training
+from calibrant.inputs import check_file, parse_json
 from calibrant.json_values import json_values
 from calibrant.outputs import new_file
 
@@ -27,7 +28,6 @@ __all__ = [
     "recorded",
 ]
 
-_INFINITE = {"inf": math.inf, "-inf": -math.inf}
 _OF_RUN = "metrics.json"  # As a folder of a single run calls its record.
 
 
@@ -56,7 +56,7 @@ class Record:
 
 def read_record(path: Path) -> Record:
     """The record in a file."""
-    return _record(path.read_text(), str(path))
+    return next(record for _, record in _in_file(path))
 
 
 def read_records(path: str | Path) -> Iterator[Record]:
@@ -84,6 +84,7 @@ def located_records(path: str | Path) -> Iterator[tuple[str, Record]]:
 
 
 def _in_file(path: Path) -> Iterator[tuple[str, Record]]:
+    check_file(path)
     try:
         text = path.read_text("utf-8")
     except OSError as error:
@@ -114,7 +115,7 @@ def recorded(folder: str | Path) -> set[str]:
 
 def _is_whole(path: Path) -> bool:
     try:
-        json.loads(path.read_bytes())
+        parse_json(check_file(path).read_bytes())
     except (OSError, ValueError):
         return False
     return True
@@ -140,13 +141,6 @@ def circumstances() -> dict[str, Any]:
     return found
 
 
-def _with_nan(content: Any) -> Any:
-    """Read back what :func:`~calibrant.json_values.json_values` wrote."""
-    if isinstance(content, dict):
-        return {key: _with_nan(value) for key, value in content.items()}
-    return math.nan if content is None else _INFINITE.get(str(content), content)
-
-
 def _git() -> str | None:
     """The commit of the source tree, with + where there are changes; None outside of one."""
     here = Path(__file__).parent
@@ -166,10 +160,11 @@ def _git() -> str | None:
 
 def _record(text: str, where: str) -> Record:
     try:
-        content = json.loads(text)
+        content = parse_json(text)
         recipe = Recipe.from_dict(content["recipe"])
-        results = _with_nan(content["results"])
-        return Record(recipe, results, content["training"], content["circumstances"])
+        results = checked_results(content["results"])
+        training = checked_training(content["training"])
+        return Record(recipe, results, training, dict(content["circumstances"]))
     except KeyError as error:
         raise InputError(f"{where} is not a record: it has no {error}.") from None
     except json.JSONDecodeError as error:

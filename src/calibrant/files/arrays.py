@@ -56,8 +56,18 @@ class ArraySource:
             told = ", ".join(f"{name} has {length}" for name, length in lengths.items())
             raise InputError(f"{self.path}: arrays of different length: {told}.")
         total = lengths[layout.label]
+        self._check_rows(layout)
         with self.open(layout.names) as readers:
             for start in range(0, total, rows):
                 stop = min(start + rows, total)
                 columns = {name: reader.take(stop - start) for name, reader in readers.items()}
                 yield Block(columns, range(start, stop))
+
+    def _check_rows(self, layout: Layout) -> None:
+        """Rows of nothing cost no byte: a header may claim any number of them."""
+        for name in (*layout.scores, layout.label):
+            if 0 in self.shapes[name][1:]:
+                told = self.shapes[name]
+                raise InputError(
+                    f"{self.path}: the rows of '{name}' are empty; its shape is {told}."
+                )

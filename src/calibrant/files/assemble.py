@@ -12,10 +12,13 @@ import numpy as np
 from calibrant.conversion import leading_group
 from calibrant.errors import InputError
 from calibrant.files.source import Block, Layout
+from calibrant.inputs import shortened
 from calibrant.predictions import IGNORED, Predictions
 from calibrant.validation import RowError
 
-__all__ = ["assemble"]
+__all__ = ["assemble", "is_whole_number"]
+
+_MOST_DIGITS = 18  # Of a number of 64 bits.
 
 
 def assemble(
@@ -71,12 +74,13 @@ def _labels(column: np.ndarray, names: Sequence[str] | None, name: str) -> np.nd
         return column
     if column.ndim > 1:
         return _labels(column.reshape(-1), names, name).reshape(column.shape)
-    numbers: dict[str, int] = {}
+    known = _Names(names)
+    numbers: dict[Any, int] = {}
     for text in dict.fromkeys(column.tolist()):
-        number = _number(_decoded(text), names)
+        number = known.number(_decoded(text))
         if number is None:
             row = int((column == text).argmax())
-            raise RowError(f"{_not_a_label(_decoded(text), names, name)} at {{where}}.", row)
+            raise RowError(f"{known.complaint(_decoded(text), name)} at {{where}}.", row)
         numbers[text] = number
     return np.fromiter((numbers[text] for text in column.tolist()), np.int64, len(column))
 
@@ -85,28 +89,51 @@ def _decoded(text: Any) -> str:
     return text.decode(errors="replace") if isinstance(text, bytes) else str(text)
 
 
-def _number(text: str, names: Sequence[str] | None) -> int | None:
-    """A name comes first; a number is one only where no name could be meant by it."""
-    if names is not None and text in names:
-        return list(names).index(text) if list(names).count(text) == 1 else None
+class _Names:
+    """The label names, looked up in a table: there may be as many labels as names."""
+
+    def __init__(self, names: Sequence[str] | None) -> None:
+        self.given = names
+        self.places: dict[str, int | None] = {}
+        for place, name in enumerate(names or ()):
+            self.places[name] = None if name in self.places else place  # None: two are called so.
+        self.some_are_numbers = any(name.isdecimal() for name in self.places)
+
+    def number(self, text: str) -> int | None:
+        """A name comes first; a number is one only where no name could be meant by it."""
+        if text in self.places:
+            return self.places[text]
+        if not is_whole_number(text):
+            return None
+        number = int(text.strip().removesuffix(".0"))
+        return None if number != IGNORED and self.some_are_numbers else number
+
+    def complaint(self, text: str, column: str) -> str:
+        """What is wrong with a label that has no number."""
+        shown = shortened(text)
+        if not text.strip():
+            return f"No label in column '{column}' (−100 marks rows to ignore)"
+        if self.given is None and text.strip().lstrip("-").isdecimal():
+            return f"Label {shown} in column '{column}' is no class number"
+        if self.given is None:
+            return (
+                f"The labels in column '{column}' are text ('{shown}') and the label names are not "
+                "known; give them (--labels FILE, or Columns(label_names=…)), first seen"
+            )
+        if text in self.places:
+            return (
+                f"Two classes are called '{shown}', the label in column '{column}'; use class "
+                "numbers"
+            )
+        some = ", ".join(map(shortened, self.given[:8])) + (", …" if len(self.given) > 8 else "")
+        return f"Label '{shown}' in column '{column}' is not one of the label names ({some})"
+
+
+def is_whole_number(text: str) -> bool:
+    """Whether a text is a whole number that an array can hold: 7, -100, 3.0.
+
+    >>> is_whole_number("3.0"), is_whole_number("3.5"), is_whole_number("9" * 5000)
+    (True, False, False)
+    """
     digits = text.strip().removeprefix("-").removesuffix(".0")
-    if not (digits.isascii() and digits.isdecimal()):
-        return None
-    number = int(float(text)) if text.strip().endswith(".0") else int(text)
-    if number != IGNORED and any(known.isdecimal() for known in names or ()):
-        return None
-    return number
-
-
-def _not_a_label(text: str, names: Sequence[str] | None, column: str) -> str:
-    if not text.strip():
-        return f"No label in column '{column}' (−100 marks rows to ignore)"
-    if names is None:
-        return (
-            f"The labels in column '{column}' are text ('{text}') and the label names are not "
-            "known; give them (--labels FILE, or Columns(label_names=…)), first seen"
-        )
-    if text in names:
-        return f"Two classes are called '{text}', the label in column '{column}'; use class numbers"
-    shown = ", ".join(names[:8]) + (", …" if len(names) > 8 else "")
-    return f"Label '{text}' in column '{column}' is not one of the label names ({shown})"
+    return digits.isascii() and digits.isdecimal() and len(digits) <= _MOST_DIGITS

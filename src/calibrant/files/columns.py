@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from calibrant.errors import InputError
 from calibrant.files.source import Layout, Source
+from calibrant.inputs import shortened
 from calibrant.predictions import Kind
 
 __all__ = ["USUAL", "Columns", "find_layout"]
@@ -125,11 +126,11 @@ def _prefixed(source: Source, prefix: str) -> _Scores | None:
 def _numbered(source: Source, prefix: str) -> _Scores | None:
     """Columns ``prefix + 0``, ``prefix + 1``, … in the order of their numbers."""
     numbers = [name[len(prefix) :] for name in source.columns if name.startswith(prefix)]
-    numbers = sorted((n for n in numbers if n.isdecimal()), key=int)
+    numbers = sorted((n for n in numbers if n.isdecimal()), key=lambda n: (len(n), n))
     if numbers != [str(k) for k in range(len(numbers))]:
         raise InputError(
             f"{source.path}: expected the columns {prefix}0, {prefix}1, … without a gap, got "
-            f"{', '.join(prefix + n for n in numbers)}."
+            f"{_listed([prefix + n for n in numbers])}."
         )
     return _Scores(tuple(prefix + n for n in numbers), per_class=True) if numbers else None
 
@@ -172,7 +173,10 @@ def _require(source: Source, name: str) -> None:
         raise InputError(f"{source.path}: no column '{name}'; {_seen(source)}.{advice}")
 
 
-def _seen(source: Source, most: int = 12) -> str:
-    names = list(source.columns)
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return f"it has {', '.join(names[:most])}{more}"
+def _seen(source: Source) -> str:
+    return f"it has {_listed(list(source.columns))}"
+
+
+def _listed(names: list[str], most: int = 12) -> str:
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(map(shortened, names[:most])) + more

@@ -11,9 +11,10 @@ import numpy as np
 
 from calibrant.arrays import text_array
 from calibrant.errors import InputError
-from calibrant.files.lines import column_of_texts, numbered_lines, text_file
+from calibrant.files.lines import column_of_texts, csv_records, text_file
 from calibrant.files.quick_text import quick_csv_blocks
 from calibrant.files.source import Block, Layout, Shape
+from calibrant.inputs import first_repeated, shortened
 from calibrant.predictions import Predictions
 
 __all__ = ["CsvSource", "write_csv"]
@@ -24,8 +25,8 @@ class CsvSource:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        _, header = next(self._records(), (0, []))
-        twice = next((name for name in header if header.count(name) > 1), None)
+        _, header = next(csv_records(path), (0, []))
+        twice = first_repeated(header)
         if twice is not None:
             raise InputError(f"{path}: two columns are called '{twice}'.")
         self.columns: Mapping[str, Shape] = dict.fromkeys(header, ())
@@ -46,7 +47,7 @@ class CsvSource:
             yield from self._plain_blocks(rows, layout, done)
 
     def _plain_blocks(self, rows: int, layout: Layout, done: int) -> Iterator[Block]:
-        source = islice(self._records(), 1 + done, None)  # The first record is the header.
+        source = islice(csv_records(self.path), 1 + done, None)  # The first record is the header.
         records: list[list[str]] = []
         lines: list[int] = []
         for line, record in source:
@@ -64,17 +65,7 @@ class CsvSource:
             yield self._block(records, lines, layout)
 
     def _lines(self) -> Iterator[int]:
-        return (line for line, _ in self._records())
-
-    def _records(self) -> Iterator[tuple[int, list[str]]]:
-        """Line number and cells; empty lines are left out."""
-        reader = csv.reader(line for _, line in numbered_lines(self.path))
-        try:
-            for record in reader:
-                if record:
-                    yield reader.line_num, record
-        except csv.Error as error:
-            raise InputError(f"{self.path}: {error} at line {reader.line_num}.") from None
+        return (line for line, _ in csv_records(self.path))
 
     def _block(self, records: list[list[str]], lines: list[int], layout: Layout) -> Block:
         cells = dict(zip(self.columns, zip(*records, strict=True), strict=True))
@@ -91,7 +82,7 @@ class CsvSource:
             at = next(i for i, text in enumerate(texts) if not _is_number(text))
             raise InputError(
                 f"{self.path}: expected a number in column '{name}' at line {lines[at]}, "
-                f"got '{texts[at]}'."
+                f"got '{shortened(texts[at])}'."
             ) from None
 
 

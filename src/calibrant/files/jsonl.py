@@ -14,9 +14,26 @@ from calibrant.errors import InputError
 from calibrant.files.lines import column_of_values, numbered_lines, text_file
 from calibrant.files.quick_text import quick_jsonl_blocks
 from calibrant.files.source import Block, Layout, Shape
+from calibrant.inputs import parse_json
 from calibrant.predictions import Predictions
 
-__all__ = ["JsonlSource", "write_jsonl"]
+__all__ = ["JsonlSource", "json_records", "write_jsonl"]
+
+
+def json_records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Line number and object of each line; empty lines are left out."""
+    for number, line in numbered_lines(path):
+        if not line.strip():
+            continue
+        try:
+            record = parse_json(line)
+        except ValueError as error:
+            raise InputError(f"{path}: no JSON at line {number} ({error}).") from None
+        if not isinstance(record, dict):
+            raise InputError(
+                f"{path}: expected a JSON object at line {number}, got {type(record).__name__}."
+            )
+        yield number, record
 
 
 class JsonlSource:
@@ -27,7 +44,7 @@ class JsonlSource:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        _, self._first = next(self._records(), (0, {}))
+        _, self._first = next(json_records(path), (0, {}))
         self.columns: Mapping[str, Shape] = {k: _shape(v) for k, v in self._first.items()}
 
     def length(self, column: str) -> int | None:  # noqa: ARG002
@@ -48,7 +65,7 @@ class JsonlSource:
     def _plain_blocks(self, rows: int, layout: Layout, done: int) -> Iterator[Block]:
         records: list[dict[str, Any]] = []
         lines: list[int] = []
-        for line, record in islice(self._records(), done, None):
+        for line, record in islice(json_records(self.path), done, None):
             records.append(record)
             lines.append(line)
             if len(records) == rows:
@@ -58,23 +75,7 @@ class JsonlSource:
             yield self._block(records, lines, layout)
 
     def _lines(self) -> Iterator[int]:
-        return (line for line, _ in self._records())
-
-    def _records(self) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Line number and object; empty lines are left out."""
-        for number, line in numbered_lines(self.path):
-            if not line.strip():
-                continue
-            try:
-                record = json.loads(line)
-            except (ValueError, RecursionError) as error:
-                raise InputError(f"{self.path}: no JSON at line {number} ({error}).") from None
-            if not isinstance(record, dict):
-                raise InputError(
-                    f"{self.path}: expected a JSON object at line {number}, "
-                    f"got {type(record).__name__}."
-                )
-            yield number, record
+        return (line for line, _ in json_records(self.path))
 
     def _block(self, records: list[dict[str, Any]], lines: list[int], layout: Layout) -> Block:
         columns = {
@@ -96,13 +97,24 @@ class JsonlSource:
             values = [[value[key] for key in keys] for value in values]
         try:
             numbers = np.array(values)
-        except ValueError:  # lists of different lengths
+        except (ValueError, OverflowError):  # lists of different lengths, or of different depths
             numbers = np.empty((), object)
         if numbers.dtype.kind in "fiu" and numbers.shape == (len(values), *(shape or ())):
             return numbers
-        at = next(i for i, value in enumerate(values) if _shape(value) != shape or _odd(value))
+        return self._one_by_one(name, values, lines)
+
+    def _one_by_one(self, name: str, values: list[Any], lines: Sequence[int]) -> np.ndarray:
+        """The same where NumPy has no type for all: integers of many digits among the numbers."""
+        shape = self.columns[name]
         expected = f"a list of {shape[0]} numbers" if shape else "a number"
-        raise self._wrong(name, expected, lines[at])
+        for value, line in zip(values, lines, strict=True):
+            if _shape(value) != shape or shape is None or (shape == () and _odd(value)):
+                raise self._wrong(name, expected, line)
+        try:
+            return np.array([_floats(value) for value in values])
+        except OverflowError:
+            at = next(i for i, value in enumerate(values) if not _fits(value))
+            raise self._wrong(name, f"{expected} below 1e308", lines[at]) from None
 
     def _wrong(self, name: str, expected: str, line: int) -> InputError:
         return InputError(f"{self.path}: expected {expected} in '{name}' at line {line}.")
@@ -117,8 +129,20 @@ def _shape(value: Any) -> Shape:
 
 
 def _odd(value: Any) -> bool:
-    """Whether it is neither a number nor a list, which has been looked into."""
-    return isinstance(value, bool) or not isinstance(value, (int, float, list, dict))
+    """Whether it is no number."""
+    return isinstance(value, bool) or not isinstance(value, (int, float))
+
+
+def _floats(value: Any) -> Any:
+    return [float(number) for number in value] if isinstance(value, list) else float(value)
+
+
+def _fits(value: Any) -> bool:
+    try:
+        _floats(value)
+    except OverflowError:
+        return False
+    return True
 
 
 def write_jsonl(parts: Iterator[Predictions], path: Path, *, compressed: bool) -> None:

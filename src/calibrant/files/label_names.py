@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
 from calibrant.errors import InputError
+from calibrant.inputs import check_file, door, first_repeated, parse_json, shortened
 
 __all__ = ["read_label_names"]
 
@@ -18,19 +17,19 @@ def read_label_names(path: str | PathLike[str]) -> tuple[str, ...]:
     A ``.json`` file holds a list of names, or an object with ``id2label`` as the config.json of a
     Hugging Face model has it; any other file holds one name per line.
     """
-    file = Path(path)
-    try:
-        text = file.read_text(encoding="utf-8-sig")
-        names = _from_json(json.loads(text)) if file.suffix == ".json" else text.splitlines()
-    except FileNotFoundError:
-        raise InputError(f"{file}: no such file; expected label names, one per line.") from None
-    except (OSError, ValueError) as error:
-        raise InputError(f"{file}: label names cannot be read ({error}).") from None
+    file = check_file(path, "label names, one per line")
+    with door(file, "not a file of label names"):
+        try:
+            text = file.read_text(encoding="utf-8-sig")
+            names = _from_json(parse_json(text)) if file.suffix == ".json" else text.splitlines()
+        except ValueError as error:  # Not UTF-8, no JSON, or other JSON.
+            raise InputError(f"{file}: label names cannot be read ({error}).") from None
     while names and not names[-1].strip():
         names.pop()  # An empty last line ends the file; it is no name.
-    if len(set(names)) != len(names) or not names:
-        twice = next((name for name in names if names.count(name) > 1), None)
-        raise InputError(f"{file}: " + (f"'{twice}' occurs twice." if names else "no label names."))
+    if not names:
+        raise InputError(f"{file}: no label names.")
+    if (twice := first_repeated(names)) is not None:
+        raise InputError(f"{file}: '{shortened(twice)}' occurs twice.")
     return tuple(names)
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import io
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -14,31 +15,83 @@ import numpy as np
 
 from calibrant.arrays import text_array
 from calibrant.errors import InputError
+from calibrant.inputs import LONGEST_LINE, check_file, check_unpacked, door
 
-__all__ = ["column_of_texts", "column_of_values", "numbered_lines", "text_file"]
+__all__ = [
+    "UNPACK",
+    "column_of_texts",
+    "column_of_values",
+    "csv_records",
+    "is_gzipped",
+    "numbered_lines",
+    "text_file",
+]
+
+UNPACK = "unpack it first (gunzip)"  # What to do with a gzipped file that is refused.
 
 
 def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
     """The lines with their numbers from 1; damage is told with the line where it was met."""
+    check_file(path)
     number = 0
-    opener: Callable[..., IO[str]] = gzip.open if path.suffix.lower() == ".gz" else open
+    with door(path, "not a whole text file"):
+        try:
+            with _opened(path) as file:
+                while line := file.readline(LONGEST_LINE + 1):
+                    number += 1
+                    if len(line) > LONGEST_LINE:
+                        raise InputError(
+                            f"{path}: line {number} has more than {LONGEST_LINE:,} characters."
+                        )
+                    yield number, line
+        except UnicodeDecodeError:
+            number = _first_damaged(path)
+            raise InputError(f"{path}, line {number}: not UTF-8 text; save it as UTF-8.") from None
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise InputError(f"{path}: damaged after line {number} ({error}).") from None
+
+
+def csv_records(path: Path, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:
+    """The number of its last line and the cells of each record; empty lines are left out."""
+    # Python's own limit of 131,072 characters is short for a cell that holds a document.
+    csv.field_size_limit(max(csv.field_size_limit(), LONGEST_LINE))
+    reader = csv.reader((line for _, line in numbered_lines(path)), delimiter=delimiter)
     try:
-        with opener(path, "rt", encoding="utf-8-sig", newline="") as file:
-            for line in file:
-                number += 1
-                yield number, line
-    except PermissionError:
-        raise InputError(f"{path}: no permission to read it.") from None
-    except UnicodeDecodeError:
-        number = _first_damaged(path, opener)
-        raise InputError(f"{path}, line {number}: not UTF-8 text; save it as UTF-8.") from None
-    except (EOFError, zlib.error, OSError) as error:
-        raise InputError(f"{path}: damaged after line {number} ({error}).") from None
+        for record in reader:
+            if record:
+                yield reader.line_num, record
+    except csv.Error as error:
+        raise InputError(f"{path}: {error} at line {reader.line_num}.") from None
 
 
-def _first_damaged(path: Path, opener: Callable[..., IO[Any]]) -> int:
+def is_gzipped(path: Path) -> bool:
+    """Whether the name says so."""
+    return path.suffix.lower() == ".gz"
+
+
+def _opened(path: Path) -> IO[str]:
+    if not is_gzipped(path):
+        return path.open(encoding="utf-8-sig", newline="")
+    return io.TextIOWrapper(_Unpacked(path), encoding="utf-8-sig", newline="")
+
+
+class _Unpacked(gzip.GzipFile):
+    """A gzipped file that ends with an error where it unpacks to far more than its size."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, "rb")
+        self._path = path
+
+    def read1(self, size: int = -1) -> bytes:
+        data = super().read1(size)
+        check_unpacked(self._path, self.tell(), UNPACK)
+        return data
+
+
+def _first_damaged(path: Path) -> int:
     """The line that is not UTF-8: the decoder, which reads ahead, does not know it."""
-    with opener(path, "rb") as file:
+    number = 0
+    with gzip.open(path, "rb") if is_gzipped(path) else path.open("rb") as file:
         for number, line in enumerate(file, start=1):
             try:
                 line.decode("utf-8")

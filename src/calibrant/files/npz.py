@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import zipfile
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from math import prod
 from pathlib import Path
 from typing import IO, Any
 
@@ -13,30 +13,44 @@ import numpy as np
 
 from calibrant.errors import InputError
 from calibrant.files.arrays import ArraySource, Reader
+from calibrant.inputs import check_unpacked, door, first_repeated
 from calibrant.predictions import Predictions
 
-__all__ = ["npz_source", "write_npz"]
+__all__ = ["array_names", "npz_source", "opened_npz", "read_array", "write_npz"]
 
 _NAMES = "label_names"
+_ENCRYPTED = 0x1  # The bit in the flags of a member.
+_SAVE_PLAIN = "save it without compression (numpy.savez)"
 
 
 def npz_source(path: Path) -> ArraySource:
     """One npz file: the arrays are the columns, their first axis the rows."""
-    with _damaged(path), zipfile.ZipFile(path) as archive:
-        shapes = {key: _shape(path, archive, key) for key in _keys(archive)}
-        names = None
-        if shapes.pop(_NAMES, None):
-            with archive.open(f"{_NAMES}.npy") as member:
-                found = np.lib.format.read_array(member, allow_pickle=False)
-            names = tuple(str(name) for name in found.tolist())
+    with opened_npz(path) as archive:
+        shapes = {key: _shape(path, archive, key) for key in array_names(archive)}
+        names = _label_names(path, archive) if shapes.pop(_NAMES, None) is not None else None
 
     @contextmanager
     def opened(keys: Sequence[str]) -> Iterator[Mapping[str, Reader]]:
-        with _damaged(path), ExitStack() as stack:
-            archive = stack.enter_context(zipfile.ZipFile(path))
-            yield {key: _Rows(stack.enter_context(archive.open(f"{key}.npy"))) for key in keys}
+        with opened_npz(path) as archive, ExitStack() as stack:
+            rows = {key: _Rows(stack.enter_context(archive.open(f"{key}.npy"))) for key in keys}
+            yield rows
+            for key, reader in rows.items():
+                reader.finish(key)
 
     return ArraySource(path, shapes, names, opened)
+
+
+@contextmanager
+def opened_npz(path: Path) -> Iterator[zipfile.ZipFile]:
+    """The archive; whatever is wrong with it while it is open is said in one line."""
+    with door(path, "not a whole npz file"), zipfile.ZipFile(path) as archive:
+        members = archive.infolist()
+        if (twice := first_repeated(member.filename for member in members)) is not None:
+            raise InputError(f"{path}: two arrays are called '{twice}'.")
+        if any(member.flag_bits & _ENCRYPTED for member in members):
+            raise InputError(f"{path}: it is encrypted; save it without a password.")
+        check_unpacked(path, sum(member.file_size for member in members), _SAVE_PLAIN)
+        yield archive
 
 
 class _Rows:
@@ -56,46 +70,62 @@ class _Rows:
             part, self._whole = self._whole[:rows], self._whole[rows:]
             return np.ascontiguousarray(part)
         shape = (rows, *self._shape)
-        size = int(np.prod(shape)) * self._dtype.itemsize
+        size = prod(shape) * self._dtype.itemsize
         data = self._member.read(size)
         if len(data) < size:
             raise EOFError("an array ends early")
         return np.frombuffer(data, self._dtype).reshape(shape)
 
+    def finish(self, key: str) -> None:
+        """Read to the end, where the archive's checksum is compared."""
+        if self._member.read(1):
+            raise ValueError(f"'{key}' goes on after its last row")
+
+
+def read_array(archive: zipfile.ZipFile, key: str) -> np.ndarray:
+    """One array as a whole; Python objects are never loaded."""
+    with archive.open(f"{key}.npy") as member:
+        return np.asarray(np.lib.format.read_array(member, allow_pickle=False))
+
+
+def _label_names(path: Path, archive: zipfile.ZipFile) -> tuple[str, ...]:
+    found = read_array(archive, _NAMES)
+    if found.ndim != 1 or found.dtype.kind not in "USiu":
+        raise InputError(f"{path}: '{_NAMES}' must be a list of names, got {found.dtype}.")
+    return tuple(n.decode() if isinstance(n, bytes) else str(n) for n in found.tolist())
+
 
 def _shape(path: Path, archive: zipfile.ZipFile, key: str) -> tuple[int, ...]:
-    with archive.open(f"{key}.npy") as member:
-        shape, _, dtype = _read_header(member)
+    member = archive.getinfo(f"{key}.npy")
+    with archive.open(member) as file:
+        shape, _, dtype = _read_header(file)
+        size = member.file_size - file.tell()
     if dtype.hasobject:
         raise InputError(
             f"{path}: '{key}' holds Python objects, which are never loaded; "
             "save it as an array of numbers or text."
         )
+    if prod(shape) * dtype.itemsize != size:
+        raise ValueError(f"the header gives '{key}' the wrong size")
     return shape
 
 
 def _read_header(member: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     version = np.lib.format.read_magic(member)
-    if version == (1, 0):
-        return np.lib.format.read_array_header_1_0(member)
-    return np.lib.format.read_array_header_2_0(member)
+    read = (
+        np.lib.format.read_array_header_1_0
+        if version == (1, 0)
+        else np.lib.format.read_array_header_2_0
+    )
+    shape, fortran, dtype = read(member)
+    if any(length < 0 for length in shape):
+        raise ValueError(f"an array has the shape {shape}")
+    return shape, fortran, dtype
 
 
-def _keys(archive: zipfile.ZipFile) -> list[str]:
+def array_names(archive: zipfile.ZipFile) -> list[str]:
+    """The arrays of an archive; other members are none."""
     return [name[: -len(".npy")] for name in archive.namelist() if name.endswith(".npy")]
-
-
-@contextmanager
-def _damaged(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except InputError:
-        raise
-    except PermissionError:
-        raise InputError(f"{path}: no permission to read it.") from None
-    except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, OSError) as error:
-        reason = (str(error).splitlines() or ["it ends early"])[0].rstrip(".")
-        raise InputError(f"{path}: not a whole npz file ({reason}).") from None
 
 
 def write_npz(parts: Iterator[Predictions], path: Path) -> None:

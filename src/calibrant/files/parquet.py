@@ -14,9 +14,10 @@ from calibrant.arrays import text_array
 from calibrant.errors import InputError
 from calibrant.extras import require
 from calibrant.files.source import Block, Layout, Shape
+from calibrant.inputs import check_unpacked, door, first_repeated, parse_json
 from calibrant.predictions import Predictions
 
-__all__ = ["ParquetSource", "write_parquet"]
+__all__ = ["ParquetSource", "opened_parquet", "write_parquet"]
 
 _NAMES = b"label_names"  # JSON list in the metadata of the schema
 _BUFFER = 1 << 20  # Bytes per column that are read ahead, instead of a whole row group.
@@ -27,11 +28,15 @@ class ParquetSource:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        with _damaged(path), self._open() as file:
+        with opened_parquet(path) as file:
             schema = file.schema_arrow
             self._rows: int = file.metadata.num_rows
-        self.columns: Mapping[str, Shape] = {field.name: _shape(field.type) for field in schema}
-        self._names = _label_names(schema.metadata or {})
+            columns = [(field.name, _shape(field.type)) for field in schema]
+            _check_size(path, file.metadata)
+        if (twice := first_repeated(name for name, _ in columns)) is not None:
+            raise InputError(f"{path}: two columns are called '{twice}'.")
+        self.columns: Mapping[str, Shape] = dict(columns)
+        self._names = _label_names(path, schema.metadata or {})
 
     def length(self, column: str) -> int | None:  # noqa: ARG002 - the same for all
         """The number of rows."""
@@ -44,7 +49,7 @@ class ParquetSource:
     def blocks(self, rows: int, layout: Layout) -> Iterator[Block]:
         """Batches of at most ``rows`` rows, whatever the size of the row groups."""
         start, names = 0, layout.names
-        with _damaged(self.path), self._open() as file:
+        with opened_parquet(self.path) as file:
             for batch in file.iter_batches(batch_size=rows, columns=list(names)):
                 numbers = range(start, start + batch.num_rows)
                 start = numbers.stop
@@ -53,14 +58,9 @@ class ParquetSource:
                 columns = {n: self._column(n, batch.column(n), numbers) for n in names}
                 yield Block(columns, numbers)
 
-    def _open(self) -> Any:
-        parquet = require("pyarrow.parquet", "files", "Reading parquet")
-        # Reading ahead (pre_buffer) would keep whole row groups in memory.
-        return parquet.ParquetFile(self.path, buffer_size=_BUFFER, pre_buffer=False)
-
     def _column(self, name: str, column: Any, numbers: range) -> np.ndarray:
         if self.columns[name] == ():
-            return _scalars(column)
+            return self._scalars(name, column)
         widths = np.diff(_offsets(column))
         ragged = widths != widths[0] if len(widths) else widths
         if ragged.any():
@@ -72,6 +72,15 @@ class ParquetSource:
         width = int(widths[0]) if len(widths) else 0
         values = _list_values(column).to_numpy(zero_copy_only=False)
         return np.asarray(values).reshape(len(column), width)
+
+    def _scalars(self, name: str, column: Any) -> np.ndarray:
+        try:
+            return _scalars(column)
+        except (ValueError, OverflowError) as error:  # Dates that no calendar has, text not UTF-8.
+            raise InputError(
+                f"{self.path}: '{name}' holds a value that cannot be read ({error}); if it is not "
+                "needed, name the columns that are (--group-columns)."
+            ) from None
 
     def _check_missing(self, name: str, column: Any, numbers: range) -> None:
         """Scores have no nulls, neither rows nor values within a row."""
@@ -86,18 +95,24 @@ class ParquetSource:
 
 
 @contextmanager
-def _damaged(path: Path) -> Iterator[None]:
-    """Turns what pyarrow says about a broken file into one line."""
-    arrow = require("pyarrow", "files", "Reading parquet")
-    try:
-        yield
-    except PermissionError:
-        raise InputError(f"{path}: no permission to read it.") from None
-    except (arrow.ArrowException, OSError) as error:
-        reason = str(error).splitlines()[0].rstrip(".")
-        raise InputError(
-            f"{path}: not a whole parquet file; it may be truncated ({reason})."
-        ) from None
+def opened_parquet(path: Path) -> Iterator[Any]:
+    """The file; whatever pyarrow says about it while it is open is said in one line."""
+    parquet = require("pyarrow.parquet", "files", "Reading parquet")
+    # Reading ahead (pre_buffer) would keep whole row groups in memory.
+    options = {"buffer_size": _BUFFER, "pre_buffer": False, "page_checksum_verification": True}
+    # The door opens first, and so closes last: closing a damaged file may fail as well.
+    with (
+        door(path, "not a whole parquet file; it may be truncated"),
+        parquet.ParquetFile(path, **options) as file,
+    ):
+        yield file
+
+
+def _check_size(path: Path, metadata: Any) -> None:
+    """Refuse a few bytes that stand for values without end: repeated ones are only counted."""
+    groups = (metadata.row_group(i) for i in range(metadata.num_row_groups))
+    values = sum(g.column(i).num_values for g in groups for i in range(g.num_columns))
+    check_unpacked(path, values, "write it again without dictionary and compression")
 
 
 def _shape(kind: Any) -> Shape:
@@ -133,23 +148,31 @@ def _scalars(column: Any) -> np.ndarray:
     types = require("pyarrow.types", "files", "Reading parquet")
     kind = column.type
     plain = types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)
-    if not column.null_count and (plain or types.is_temporal(kind)):
+    dated = types.is_date(kind) or types.is_timestamp(kind) or types.is_duration(kind)
+    if not column.null_count and (plain or dated):
         return np.asarray(column.to_numpy(zero_copy_only=False))
     if types.is_dictionary(kind):
         return _scalars(column.dictionary_decode())
     return text_array(["" if v is None else str(v) for v in column.to_pylist()])
 
 
-def _label_names(metadata: Mapping[bytes, bytes]) -> tuple[str, ...] | None:
+def _label_names(path: Path, metadata: Mapping[bytes, bytes]) -> tuple[str, ...] | None:
     """Names from our own key, or from the ClassLabel of a file of Hugging Face datasets."""
+    if _NAMES in metadata:
+        with door(path, "not a whole parquet file: its label names"):
+            return _texts(parse_json(metadata[_NAMES]))
     try:
-        if _NAMES in metadata:
-            return tuple(str(name) for name in json.loads(metadata[_NAMES]))
-        features = json.loads(metadata.get(b"huggingface", b"{}"))["info"]["features"]
-    except (ValueError, KeyError, TypeError):
-        return None
-    names = [f["names"] for f in features.values() if isinstance(f, dict) and "names" in f]
-    return tuple(map(str, names[0])) if len(names) == 1 else None
+        features = parse_json(metadata.get(b"huggingface", b"{}"))["info"]["features"]
+        named = [f["names"] for f in features.values() if isinstance(f, dict) and "names" in f]
+        return _texts(named[0]) if len(named) == 1 else None
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None  # Somebody else's metadata is not ours to complain about.
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise ValueError("expected a list of names")
+    return tuple(str(name) for name in value)
 
 
 def write_parquet(parts: Iterator[Predictions], path: Path) -> None:
@@ -162,7 +185,9 @@ def write_parquet(parts: Iterator[Predictions], path: Path) -> None:
             table = _table(arrow, part.numpy())
             if writer is None:
                 others = [name for name in table.column_names if name != part.kind]
-                writer = parquet.ParquetWriter(path, table.schema, use_dictionary=others)
+                writer = parquet.ParquetWriter(
+                    path, table.schema, use_dictionary=others, write_page_checksum=True
+                )
             writer.write_table(table.cast(writer.schema), row_group_size=max(1, len(table)))
     finally:
         if writer is not None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from calibrant.errors import InputError
+from calibrant.inputs import check_file, door
 
 __all__ = ["SUFFIXES", "Fingerprint", "Paths", "expand", "fingerprints", "suffix"]
 
@@ -60,7 +61,7 @@ def _expand(name: str) -> Iterator[Path]:
     if path.is_dir():
         yield from _shards(path)
     elif path.exists():
-        yield path
+        yield check_file(path)
     elif glob.has_magic(name):
         matches = sorted(glob.glob(name, recursive=True))  # noqa: PTH207 - may be absolute
         if not matches:
@@ -102,7 +103,7 @@ def fingerprints(paths: Paths) -> tuple[Fingerprint, ...]:
 
 def _fingerprint(path: Path) -> Fingerprint:
     digest = hashlib.sha256()
-    with path.open("rb") as file:
+    with door(check_file(path), "not a whole file"), path.open("rb") as file:
         while piece := file.read(_READ):
             digest.update(piece)
     return Fingerprint(str(path), path.stat().st_size, digest.hexdigest())

@@ -7,6 +7,7 @@ there: it knows more ways to write a value, and the words for what is wrong.
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from itertools import islice
@@ -16,8 +17,9 @@ from typing import Any, TypeAlias, overload
 import numpy as np
 
 from calibrant.arrays import text_array
-from calibrant.files.lines import column_of_texts
+from calibrant.files.lines import UNPACK, column_of_texts, is_gzipped
 from calibrant.files.source import Block, Layout
+from calibrant.inputs import check_unpacked
 
 __all__ = ["quick_csv_blocks", "quick_jsonl_blocks"]
 
@@ -27,6 +29,7 @@ Lines: TypeAlias = Callable[[], Iterator[int]]
 Columns: TypeAlias = dict[str, np.ndarray]
 
 _BYTES = 1 << 22  # Read at once.
+_RETURN, _BREAK, _OPENING, _CLOSING = b"\r\n{}"
 
 
 class _OddError(Exception):
@@ -71,7 +74,8 @@ def quick_jsonl_blocks(
 
 def _others(layout: Layout) -> list[str]:
     """Label and groups; where a file has no labels, a column of scores stands in their place."""
-    return [name for name in layout.names if name not in layout.scores]
+    scores = set(layout.scores)
+    return [name for name in layout.names if name not in scores]
 
 
 def _blocks(
@@ -109,11 +113,60 @@ def _tables(batches: Iterator[Any], rows: int) -> Iterator[Any]:
         yield pyarrow.Table.from_batches(waiting)
 
 
-def _open(path: Path) -> Any:
-    import pyarrow
+class _Stream(io.RawIOBase):
+    """The unpacked bytes of a file, as long as they are not far more than the file's."""
 
-    compression = "gzip" if path.suffix.lower() == ".gz" else None
-    return pyarrow.input_stream(str(path), compression=compression)
+    def __init__(self, path: Path) -> None:
+        import pyarrow
+
+        self.path = path
+        compression = "gzip" if is_gzipped(path) else None
+        self._source = pyarrow.input_stream(str(path), compression=compression)
+        self._count = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        """The next bytes, looked at by :meth:`watch`."""
+        data: bytes = self._source.read(size)
+        self._count += len(data)
+        if is_gzipped(self.path):
+            check_unpacked(self.path, self._count, UNPACK)
+        self.watch(data)
+        return data
+
+    def watch(self, data: bytes) -> None:
+        """Nothing is looked for in most files."""
+
+    def close(self) -> None:
+        self._source.close()
+        super().close()
+
+
+class _ObjectPerLine(_Stream):
+    """jsonl of which each line is one object: Arrow would also take two, or the half of one.
+
+    Where every line begins with a brace and ends with one, no object goes over a line's end; so as
+    many objects as lines mean one on each.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.lines = 0
+        self._last = b"}\n"  # The two bytes before; as if a line had ended.
+
+    def watch(self, data: bytes) -> None:
+        """Count the lines; stop where one begins or ends with anything but a brace."""
+        whole = np.frombuffer(self._last + data, np.uint8)
+        breaks = np.flatnonzero(whole[1:] == _BREAK) + 1
+        begins = whole[breaks[breaks + 1 < len(whole)] + 1]
+        new = breaks[breaks > 1]  # The end before an older one has been looked at.
+        ends = np.where(whole[new - 1] == _RETURN, whole[new - 2], whole[new - 1])
+        if (begins != _OPENING).any() or (ends != _CLOSING).any():
+            raise _OddError
+        self.lines += len(begins)
+        self._last = (self._last + data[-2:])[-2:]
 
 
 def _csv_batches(path: Path, header: Sequence[str], layout: Layout, above: int) -> Iterator[Any]:
@@ -131,7 +184,7 @@ def _csv_batches(path: Path, header: Sequence[str], layout: Layout, above: int) 
         strings_can_be_null=False,
     )
     parse = csv.ParseOptions(newlines_in_values=True)
-    with _open(path) as file, csv.open_csv(file, read, parse, convert) as reader:
+    with _Stream(path) as file, csv.open_csv(file, read, parse, convert) as reader:
         yield from reader
 
 
@@ -151,9 +204,11 @@ def _json_batches(path: Path, first: Mapping[str, Any], layout: Layout) -> Itera
         list: pyarrow.list_(number),
     }
 
+    scores = set(layout.scores)
+
     def kind(name: str) -> Any:
         value = first[name]
-        if name in layout.scores:
+        if name in scores:
             if isinstance(value, dict):
                 return pyarrow.struct([(key, number) for key in value])
             return types[list] if isinstance(value, list) else number
@@ -163,8 +218,13 @@ def _json_batches(path: Path, first: Mapping[str, Any], layout: Layout) -> Itera
 
     schema = pyarrow.schema([(name, kind(name)) for name in layout.names])
     parse = json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="infer")
-    with _open(path) as file:
-        yield from json.open_json(file, json.ReadOptions(block_size=_BYTES), parse)
+    count = 0
+    with _ObjectPerLine(path) as file:
+        for batch in json.open_json(file, json.ReadOptions(block_size=_BYTES), parse):
+            count += len(batch)
+            yield batch
+        if count != file.lines:
+            raise _OddError
 
 
 def _texts(column: Any, make: Callable[[Sequence[str]], np.ndarray]) -> np.ndarray:

@@ -118,6 +118,8 @@ class _Parts:
             first += len(block.numbers)
             if self.progress is not None:
                 self.progress(len(block.numbers))
+        if not first:
+            raise InputError(f"{self.source.path}: no rows.")
 
     def _mapped(self, block: Block, first: int) -> np.ndarray:
         scores = block.columns[self.layout.scores[0]]

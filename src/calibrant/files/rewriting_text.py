@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.files.lines import numbered_lines, text_file
+from calibrant.files.jsonl import json_records
+from calibrant.files.lines import csv_records, text_file
 from calibrant.files.source import Layout
 
 __all__ = ["rewrite_csv", "rewrite_jsonl"]
@@ -25,10 +26,11 @@ def rewrite_csv(
     parts: Iterator[np.ndarray],
 ) -> None:
     """Records whose score cells are replaced; the header gets the new names."""
-    records = (r for r in csv.reader(line for _, line in numbered_lines(path)) if r)
+    records = (record for _, record in csv_records(path))
     header = next(records)
     renamed = dict(zip(layout.scores, names, strict=True))
-    kept = [i for i, name in enumerate(header) if name in renamed or name not in names]
+    replaced = set(names)
+    kept = [i for i, name in enumerate(header) if name in renamed or name not in replaced]
     place = {name: k for k, name in enumerate(layout.scores)}
     with text_file(target, compressed=target.suffix.lower() == ".gz") as file:
         writer = csv.writer(file, lineterminator="\n")
@@ -49,8 +51,8 @@ def rewrite_jsonl(
     parts: Iterator[np.ndarray],
 ) -> None:
     """Objects whose scores are replaced: list by list, object by object, number by number."""
-    records = (json.loads(line) for _, line in numbered_lines(path) if line.strip())
-    renamed = dict(zip(layout.scores, names, strict=True))
+    records = (record for _, record in json_records(path))
+    renamed, replaced = dict(zip(layout.scores, names, strict=True)), set(names)
     with text_file(target, compressed=target.suffix.lower() == ".gz") as file:
         for part in parts:
             for record, scores in zip(islice(records, len(part)), part.tolist(), strict=True):
@@ -59,7 +61,7 @@ def rewrite_jsonl(
                 written = {
                     renamed.get(key, key): _like(value, new[key]) if key in new else value
                     for key, value in record.items()
-                    if key in renamed or key not in names
+                    if key in renamed or key not in replaced
                 }
                 file.write(json.dumps(written, ensure_ascii=False) + "\n")
 

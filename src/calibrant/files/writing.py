@@ -17,6 +17,7 @@ from calibrant.files.npz import write_npz
 from calibrant.files.parquet import write_parquet
 from calibrant.files.paths import suffix
 from calibrant.files.safetensors import write_safetensors
+from calibrant.inputs import first_repeated
 from calibrant.outputs import HALF_A_CHARACTER, new_file
 from calibrant.predictions import Predictions
 
@@ -73,9 +74,8 @@ def _check_names(target: Path, part: Predictions) -> None:
         if _TAKEN.fullmatch(name):
             raise InputError(f"{target}: a group may not be called '{name}'; rename it.")
     by_name = target.name.lower().endswith((".csv", ".csv.gz", ".jsonl", ".jsonl.gz"))
-    names = part.label_names or ()
-    if by_name and len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
+    twice = first_repeated(part.label_names or ())
+    if by_name and twice is not None:
         raise InputError(
             f"{target}: two classes are called '{twice}', but csv and jsonl tell classes by name; "
             "write another format."

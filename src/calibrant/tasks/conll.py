@@ -7,6 +7,7 @@ from pathlib import Path
 
 from calibrant.errors import InputError
 from calibrant.files.lines import numbered_lines
+from calibrant.inputs import check_file
 from calibrant.tasks.sentences import Sentence, check_tag, to_bio
 
 __all__ = ["DOCUMENT", "read_conll", "split_columns"]
@@ -22,8 +23,7 @@ def read_conll(path: str | Path) -> list[Sentence]:
     of IOB1, BIO and BIOES the file uses.
     """
     path = Path(path)
-    if not path.is_file():
-        raise InputError(f"There is no file {path}.")
+    check_file(path)
     sentences = list(_sentences(path))
     if not sentences:
         raise InputError(f"{path} holds no sentence: expected lines of 'word TAB tag'.")

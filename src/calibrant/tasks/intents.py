@@ -6,11 +6,11 @@ Larson et al., "An evaluation dataset for intent classification and out-of-scope
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 from calibrant.errors import InputError
+from calibrant.inputs import check_file, parse_json
 from calibrant.tasks.splits import split_of
 
 __all__ = ["INTENTS", "read_intents"]
@@ -21,10 +21,9 @@ _OUTSIDE = "oos_test"  # Only to test on; a model is trained on what is in scope
 
 def read_intents(path: Path) -> dict[str, list[tuple[str, str]]]:
     """Texts and intents of each split; queries out of scope are the split ``ood``."""
+    check_file(path)
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InputError(f"There is no file {path}.") from None
+        content = parse_json(path.read_text(encoding="utf-8"))
     except ValueError:  # Not UTF-8, or no JSON.
         raise InputError(f"{path}: not a JSON file that can be read.") from None
     if not isinstance(content, dict) or "train" not in content:

@@ -20,7 +20,13 @@ def label_names(labels: Iterable[str]) -> tuple[str, ...]:
     """
     found = sorted(set(labels))  # First by the alphabet: '1' and '01' are one number, two labels.
     numbers = all(label.isascii() and label.isdigit() for label in found)
-    return tuple(sorted(found, key=int) if numbers else found)
+    # By length, then by the alphabet, is by value, whatever the number of digits.
+    return tuple(sorted(found, key=_by_value) if numbers else found)
+
+
+def _by_value(digits: str) -> tuple[int, str]:
+    plain = digits.lstrip("0")
+    return len(plain), plain
 
 
 def number_labels(

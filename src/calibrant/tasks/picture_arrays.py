@@ -8,6 +8,8 @@ import numpy as np
 
 from calibrant.errors import InputError
 from calibrant.extras import require
+from calibrant.files.npz import array_names, opened_npz, read_array
+from calibrant.inputs import check_file, first_repeated
 from calibrant.tasks.picture_files import resized
 from calibrant.tasks.splits import only_one, split_of
 
@@ -66,23 +68,15 @@ def array_examples(
 
 
 def _arrays(path: Path) -> dict[str, np.ndarray]:
-    if not path.is_file():
-        raise InputError(f"There is no file {path}.")
-    try:
-        with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
-            return dict(file)
-    except (OSError, ValueError, EOFError) as error:
-        raise InputError(f"Cannot read {path}: {error}.".replace("..", ".")) from None
-    except Exception:  # What zipfile and zlib raise for a damaged one.
-        raise InputError(f"Cannot read {path}: it is damaged.") from None
+    with opened_npz(check_file(path)) as archive:
+        return {key: read_array(archive, key) for key in array_names(archive)}
 
 
 def _names(given: np.ndarray | None, path: Path) -> list[str] | None:
     if given is None:
         return None
     names = [str(name) for name in given.reshape(-1)]
-    twice = next((name for i, name in enumerate(names) if name in names[:i]), None)
-    if twice is not None:
+    if (twice := first_repeated(names)) is not None:
         raise InputError(f"{path}: 'label_names' has '{twice}' twice.")
     return names
 

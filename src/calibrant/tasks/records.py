@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from calibrant.errors import InputError
-from calibrant.files.lines import numbered_lines
+from calibrant.files.lines import csv_records, numbered_lines
+from calibrant.inputs import check_file, first_repeated, parse_json
 
 __all__ = ["SUFFIXES", "TEXTS", "field", "read_records"]
 
@@ -23,8 +22,7 @@ def read_records(path: Path, suffix: str | None = None) -> Iterator[tuple[int, d
     ``suffix`` says what the file is where its name does not: .jsonl, .csv or .tsv.
     """
     name = (suffix or path.name).lower()
-    if not path.is_file():
-        raise InputError(f"There is no file {path}.")
+    check_file(path)
     if ".jsonl" in name:
         return _json(path)
     return _table(path, "\t" if ".tsv" in name else ",")
@@ -47,8 +45,8 @@ def _json(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     for number, line in numbered_lines(path):
         if line.strip():
             try:
-                record = json.loads(line)
-            except (ValueError, RecursionError) as error:
+                record = parse_json(line)
+            except ValueError as error:
                 raise InputError(f"{path}, line {number}: no JSON ({error}).") from None
             if not isinstance(record, dict):
                 raise InputError(
@@ -58,19 +56,16 @@ def _json(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def _table(path: Path, separator: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    reader = csv.reader((line for _, line in numbered_lines(path)), delimiter=separator)
-    try:
-        header = next(reader, [])
-        twice = next((name for i, name in enumerate(header) if name in header[:i]), None)
-        if twice is not None:
-            raise InputError(f"{path}, line 1: two columns are called '{twice}'; name them apart.")
-        for row in reader:
-            if row and len(row) != len(header):
-                raise InputError(
-                    f"{path}, line {reader.line_num}: {len(row)} values, but the header has "
-                    f"{len(header)}; text with a separator in it needs quotes."
-                )
-            if row:
-                yield reader.line_num, dict(zip(header, row, strict=True))
-    except csv.Error as error:
-        raise InputError(f"{path}, line {reader.line_num}: {error}.") from None
+    records = csv_records(path, separator)
+    first, header = next(records, (1, []))
+    if (twice := first_repeated(header)) is not None:
+        raise InputError(
+            f"{path}, line {first}: two columns are called '{twice}'; name them apart."
+        )
+    for number, row in records:
+        if len(row) != len(header):
+            raise InputError(
+                f"{path}, line {number}: {len(row)} values, but the header has {len(header)}; "
+                "text with a separator in it needs quotes."
+            )
+        yield number, dict(zip(header, row, strict=True))

@@ -1,0 +1,63 @@
+"""What a record may hold: numbers where the tables of a study have numbers."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from calibrant.inputs import shortened
+
+__all__ = ["checked_results", "checked_training"]
+
+_WORDS = ("reduction",)  # Results that are no numbers.
+_COUNTED = ("steps", "seconds")
+_INFINITE = {"inf": math.inf, "-inf": -math.inf}  # As calibrant.json_values writes them.
+
+
+def checked_results(results: Any) -> dict[str, Any]:
+    """Read back what :func:`~calibrant.json_values.json_values` wrote, or raise a ValueError.
+
+    >>> checked_results({"identity": {"test": {"ece": 0.1, "nll": None}}})
+    {'identity': {'test': {'ece': 0.1, 'nll': nan}}}
+    """
+    if not isinstance(results, dict):
+        raise ValueError("its results are no object")
+    for name, parts in results.items():
+        if not isinstance(parts, dict):
+            raise ValueError(f"its results of {shortened(name)} are no object")
+    return {name: _numbers(parts, name) for name, parts in results.items()}
+
+
+def _numbers(content: Any, where: str) -> Any:
+    if isinstance(content, dict):
+        return {name: _numbers(value, f"{where}, {name}") for name, value in content.items()}
+    if content is None:
+        return math.nan
+    if isinstance(content, str) and where.endswith(_WORDS):
+        return content
+    if isinstance(content, str) and content in _INFINITE:
+        return _INFINITE[content]
+    return content if isinstance(content, bool) else _number(content, where)
+
+
+def _number(value: Any, where: str) -> int | float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise ValueError(f"{shortened(where)} is no number: {shortened(repr(value))}")
+    try:
+        float(value)
+    except OverflowError:
+        raise ValueError(f"{shortened(where)} is too large: {shortened(str(value))}") from None
+    return value
+
+
+def checked_training(training: Any) -> dict[str, Any]:
+    """What training took; else a ValueError."""
+    if not isinstance(training, dict):
+        raise ValueError("what it says of training is no object")
+    for name in _COUNTED:
+        if training.get(name) is not None:
+            _number(training[name], f"training, {name}")
+    notes = training.get("notes", [])
+    if not isinstance(notes, list) or not all(isinstance(note, str) for note in notes):
+        raise ValueError("training, notes is no list of texts")
+    return training
