@@ -222,6 +222,25 @@ def test_gradcheck(loss, n):
 
 
 @every_loss
+@pytest.mark.parametrize("around", ["bare", "summed"])
+def test_second_derivatives_are_right_or_refused(loss, around):
+    """Against differences of gradients; a pairwise loss says that it has none."""
+    logits, labels = batch(6)
+    labels[1] = -100
+    other = losses.cross_entropy if around == "summed" else lambda x, y: 0
+
+    def value(x):
+        return loss(x, labels) + other(x, labels)
+
+    name = next(key for key, known in ALL.items() if known is loss)
+    if not name.startswith(("mmce", "weighted_mmce", "sece", "error_regularization")):
+        assert torch.autograd.gradgradcheck(value, logits.requires_grad_())
+        return
+    with pytest.raises(NotImplementedError, match="have no second derivative"):
+        torch.autograd.gradgradcheck(value, logits.requires_grad_())
+
+
+@every_loss
 # Dynamo makes an instance of the autograd function that it traces, which PyTorch itself deprecates.
 @pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")
 def test_compiles_in_one_graph(loss):

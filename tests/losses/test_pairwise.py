@@ -1,6 +1,7 @@
 """The fast pair sums against the double loop: values and gradients, ties, edges."""
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -276,11 +277,27 @@ def test_large_n_agrees_with_sums_in_blocks():
     torch.testing.assert_close(smooth_gap(confidence, correct), expected, rtol=1e-12, atol=0)
 
 
-def test_a_second_derivative_is_refused():
-    confidence = torch.tensor([0.6, 0.8], dtype=torch.float64, requires_grad=True)
-    value = smooth_gap(confidence, torch.tensor([1.0, 0.0], dtype=torch.float64)) * confidence[0]
-    (gradient,) = torch.autograd.grad(value, confidence, create_graph=True)
-    with pytest.raises(RuntimeError, match="once_differentiable"):
+@pytest.mark.parametrize("n", [2, 700])
+@pytest.mark.parametrize("name", ["order_violation", "kernel_calibration", "smooth_gap"])
+@pytest.mark.parametrize("place", ["bare", "summed", "multiplied", "in a network"])
+def test_a_second_derivative_is_refused(name, place, n):
+    """Wherever the loss stands, and not only where something upstream needs a gradient."""
+    leaf = torch.linspace(0.1, 0.9, n, dtype=torch.float64, requires_grad=True)
+    confidence = leaf.sigmoid() if place == "in a network" else leaf
+    other = (torch.arange(n) % 2).double()
+    value = {
+        "order_violation": order_violation,
+        "kernel_calibration": partial(kernel_calibration, share=other + 1),
+        "smooth_gap": smooth_gap,
+    }[name](confidence, other)
+    if place == "summed":
+        value = value + confidence.square().sum()
+    if place == "multiplied":
+        value = value * confidence[0]
+    (expected,) = torch.autograd.grad(value, leaf, retain_graph=True)
+    (gradient,) = torch.autograd.grad(value, leaf, create_graph=True)
+    torch.testing.assert_close(gradient, expected)
+    with pytest.raises(NotImplementedError, match="have no second derivative"):
         gradient.sum().backward()
 
 

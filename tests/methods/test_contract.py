@@ -204,3 +204,39 @@ def test_micro_batches_with_a_count_add_up_in_the_task_gradient_of_the_encoder(n
     # The noise itself differs between the two splits, and reaches the head alone.
     for a, b in zip(parts.encoder.parameters(), whole.encoder.parameters(), strict=True):
         torch.testing.assert_close(a.grad, b.grad)
+
+
+def accumulated(method, tap, model, data, parts, last=True):
+    """The losses of the micro-batches of one optimizer step, its gradients left in the model."""
+    inputs, labels = data
+    items, losses = int((labels != -100).sum()), []
+    model.zero_grad()
+    for number, rows in enumerate(torch.arange(len(inputs)).chunk(parts)):
+        x, y = method.prepare((inputs[rows], labels[rows]))
+        whole = last and number == parts - 1
+        loss = method.loss(tap.step(model(x), y, num_items=items, last=whole))
+        loss.backward()
+        losses.append(loss.detach())
+    return [*losses, *(gradient.clone() for gradient in gradients(model))]
+
+
+@every_method
+@pytest.mark.parametrize("noticed", ["attached anew", "abandoned", "by num_items"])
+def test_an_optimizer_step_that_was_broken_off_leaves_nothing_behind(name, noticed):
+    """The next one gives what it gives to a method that never saw the micro-batches before."""
+    broken_off, model = make(name), Classifier()
+    tap = attach(model, broken_off)
+    accumulated(broken_off, tap, model, batch(None, count=3, seed=4), parts=1, last=False)
+    if noticed == "attached anew":
+        tap.remove()
+        tap = attach(model, broken_off)
+    if noticed == "abandoned":
+        broken_off.abandon()
+    twin = make(name)
+    twin.load_state_dict(copy.deepcopy(broken_off.state_dict()))
+    found = accumulated(broken_off, tap, model, batch(None, seed=5), parts=2)
+    tap.remove()
+    with attach(model, twin) as tap:
+        expected = accumulated(twin, tap, model, batch(None, seed=5), parts=2)
+    for ours, theirs in zip(found, expected, strict=True):
+        torch.testing.assert_close(ours, theirs)

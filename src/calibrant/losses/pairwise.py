@@ -8,8 +8,8 @@ is used; both ways agree to rounding. On a GPU with Triton, :mod:`.fused` does a
 two to four launches, up to tens of thousands of examples.
 
 These forms take confidences, in [0, 1], in place of logits, so they also serve as metrics:
-``smooth_gap(torch.from_numpy(confidence), torch.from_numpy(correct))``. Second derivatives are not
-implemented and raise.
+``smooth_gap(torch.from_numpy(confidence), torch.from_numpy(correct))``. They have no second
+derivative: to differentiate a gradient made with ``create_graph=True`` raises NotImplementedError.
 """
 
 from typing import Any
@@ -17,7 +17,6 @@ from typing import Any
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from calibrant.losses import dominance, fused, gauss_sums, laplace_sums
 from calibrant.losses.kept import widest
@@ -119,14 +118,35 @@ class _Known(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, confidence: Tensor, value: Tensor, gradient: Tensor) -> Tensor:
-        ctx.save_for_backward(gradient.to(confidence.dtype))
+        ctx.save_for_backward(confidence, gradient.to(confidence.dtype))
         return value.to(confidence.dtype)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, None, None]:
-        (gradient,) = ctx.saved_tensors
-        return upstream * gradient, None, None
+        confidence, gradient = ctx.saved_tensors
+        slope = upstream * gradient
+        if torch.is_grad_enabled():  # Somebody asked for create_graph=True.
+            slope = _LastDerivative.apply(slope, confidence)  # type: ignore[no-untyped-call]
+        return slope, None, None
+
+
+class _LastDerivative(torch.autograd.Function):
+    """A gradient that depends on ``confidence`` in a way that cannot be differentiated.
+
+    PyTorch's ``once_differentiable`` is not enough: it takes the gradient of a bare loss for a
+    constant, because nothing upstream needs a gradient.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, slope: Tensor, confidence: Tensor) -> Tensor:  # noqa: ARG004
+        return slope.clone()
+
+    @staticmethod
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, Tensor]:
+        raise NotImplementedError(
+            "Error regularisation, MMCE and SECE have no second derivative: their gradient is "
+            "computed in closed form. Leave them out of the term that is differentiated twice."
+        )
 
 
 def _attach(confidence: Tensor, value: Tensor, gradient: Tensor) -> Tensor:

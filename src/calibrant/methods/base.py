@@ -59,6 +59,19 @@ class Method(nn.Module, ABC):
     def outer_step(self, step: Step) -> None:
         """Update what the method itself learns: after backward, before the optimizer's step."""
 
+    def abandon(self) -> None:
+        """Drop what waits for further micro-batches: the optimizer step was broken off.
+
+        Taps call it when they are attached and removed, the Trainer after an error. Call it in a
+        loop of your own that goes on with another batch after one has failed.
+        """
+        for part in self.modules():
+            if isinstance(part, Method):
+                part._drop_waiting()
+
+    def _drop_waiting(self) -> None:
+        """Forget what this part alone holds between two micro-batches."""
+
     def rewind(self) -> None:
         """Forget, in place, what is neither a parameter, a buffer nor a random stream."""
 

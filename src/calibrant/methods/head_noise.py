@@ -51,7 +51,9 @@ class HeadNoise(Around):
 
     Under gradient accumulation with ``step.num_items`` the noise term adds up like the task loss.
     The regularisers of ``with_`` wait, when ``step.last`` is known, for the last micro-batch and
-    take all its predecessors' features with them: pairs across micro-batches count.
+    take all its predecessors' features with them: pairs across micro-batches count. Micro-batches
+    of an optimizer step that was broken off take no part in the next: :meth:`abandon` drops them,
+    and what is older than the last ``num_items`` examples is left out.
 
     Reference: Jouet et al., A Novel Gradient Accumulation Method for Calibration of Named Entity
     Recognition Models, IJCNN 2022, Algorithm 1 and section IV-D.
@@ -126,11 +128,15 @@ class HeadNoise(Around):
             self._waiting.append(_without_graph(step))
             if not step.last:
                 return step.logits.new_zeros(())
-            step, self._waiting = _joined(self._waiting), []
+            waiting, self._waiting = self._waiting, []
+            step = _joined(_newest(waiting))
         else:
             step = _head_only(step)
         parts = cast("Iterable[Regularizer]", self.with_)
         return reduce(add, (part.penalty(step) for part in parts))
+
+    def _drop_waiting(self) -> None:
+        self._waiting = []
 
     def _check(self, step: Step) -> None:
         wrong = step.gradient_scale != self.passes and step.logits.requires_grad
@@ -196,6 +202,19 @@ def _head_only(step: Step) -> Step:
             "a regulariser cannot be a head-only pass of a model that pools after its head."
         )
     return replace(step, logits=logits)
+
+
+def _newest(steps: list[Step]) -> list[Step]:
+    """The last micro-batches that have ``num_items`` kept examples together.
+
+    Older ones are left from a step that was broken off. All are taken where no number of them has
+    so many: ``num_items`` may count the examples of all processes.
+    """
+    if len(steps) == 1:  # No accumulation: the host need not ask the device.
+        return steps
+    counts = torch.stack([step.count for step in steps])
+    together = counts.flip(0).cumsum(0).flip(0) == steps[-1].normalizer
+    return steps[together.tolist().index(True) if bool(together.any()) else 0 :]
 
 
 def _joined(steps: list[Step]) -> Step:

@@ -44,6 +44,9 @@ class _Mixup(Around):
         partner = replace(step, labels=partner_labels.to(step.labels))
         return share * self.task.loss(step) + (1 - share) * self.task.loss(partner)
 
+    def _drop_waiting(self) -> None:
+        self._drawn = None
+
     def _draw(self, labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """λ, the partner of each row, and the partners' labels."""
         # All of it on the labels' device, so that a CUDA graph draws anew at each replay.

@@ -41,6 +41,7 @@ class HeadTap:
         self.name, self.head = find_head(model, head)
         self._check_free()
         self._check_trained()
+        self.method.abandon()
         self.paused = False
         self._scale = 1
         self._features: Tensor | None = None
@@ -70,6 +71,7 @@ class HeadTap:
         for handle in self._handles:
             handle.remove()
         self._features, self._output, self._call = None, None, ((), {})
+        self.method.abandon()
 
     def __enter__(self) -> HeadTap:
         return self

@@ -111,7 +111,11 @@ class Trainer(_Trainer):
 
     def training_step(self, *args: Any, **kwargs: Any) -> Tensor:
         """As usual; then the method's own update, before the optimizer's step."""
-        loss = super().training_step(*args, **kwargs)
+        try:
+            loss = super().training_step(*args, **kwargs)
+        except BaseException:  # The optimizer step will not be completed.
+            self.method.abandon()
+            raise
         if self.method.needs_holdout and self.accelerator.sync_gradients:
             assert self._step is not None
             self.method.outer_step(replace(self._step, holdout=self._holdout_step()))
