@@ -1,19 +1,30 @@
-"""Writing files: whole or not at all, and never over what is there unless told so."""
+"""Writing files and folders: whole or not at all, and never over what is there unless asked to.
+
+Everything that calibrant writes goes through here. It is written under a name of its own in the
+same folder (:mod:`calibrant.unfinished`), brought to the disk, and then takes its place in one step
+that no reader sees half of.
+"""
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from calibrant.errors import InputError
+from calibrant.unfinished import Unfinished, sync_folder, sync_tree
 
-__all__ = ["HALF_A_CHARACTER", "check_writable", "make_folder", "new_file"]
+__all__ = ["check_writable", "make_folder", "new_file", "new_files", "new_folder"]
 
 # What a lone surrogate is, which Python's text may hold and no encoding of it.
-HALF_A_CHARACTER = "a name or text holds half of a character (a lone surrogate); correct it"
+_HALF_A_CHARACTER = "a name or text holds half of a character (a lone surrogate); correct it"
+# What only a file that is written can meet; all else may come from one that is read meanwhile.
+_OF_WRITING = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
+# As file systems say that they have no links.
+_NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
 
 
 def check_writable(
@@ -21,20 +32,21 @@ def check_writable(
 ) -> Path:
     """The path, if a file may be written there; long work asks before it starts.
 
-    It is refused where it names one of the ``inputs``, overwrite or not: what the work is made
-    from is never what it replaces.
+    It is refused where it is one of the ``inputs``, by whatever name (a link, another path), or a
+    file in one of them that is a folder, overwrite or not: what the work is made from is never what
+    it replaces.
     """
     target = Path(path)
     if target.is_dir():
         raise InputError(f"{target} is a folder; name a file in it.")
     if target.exists() and not target.is_file():
         raise InputError(f"{target} is a device or a pipe, which a file cannot replace.")
-    if target.exists() and any(source.exists() and target.samefile(source) for source in inputs):
+    if target.exists() and any(_is_part_of(target, source) for source in inputs):
         raise InputError(
             f"{target}: it is read here, and a file is not written over itself; name another."
         )
-    if target.exists() and not overwrite:
-        raise InputError(f"{target} exists; pass overwrite=True (--overwrite) to replace it.")
+    if os.path.lexists(target) and not overwrite:
+        raise _exists(target)
     if not target.parent.is_dir():
         raise InputError(f"{target}: there is no folder {target.parent}.")
     if not os.access(target.parent, os.W_OK):
@@ -57,8 +69,12 @@ def make_folder(path: str | os.PathLike[str]) -> Path:
 
 
 @contextmanager
-def new_file(path: str | os.PathLike[str], *, overwrite: bool = False) -> Iterator[Path]:
+def new_file(
+    path: str | os.PathLike[str], *, overwrite: bool = False, inputs: Iterable[Path] = ()
+) -> Iterator[Path]:
     """A hidden file beside ``path`` that takes its place once it is written without an error.
+
+    Without ``overwrite`` it is refused also where another process writes ``path`` meanwhile.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
@@ -67,15 +83,182 @@ def new_file(path: str | os.PathLike[str], *, overwrite: bool = False) -> Iterat
     ...     Path(f"{folder}/a.txt").read_text()
     'whole'
     """
-    target = check_writable(path, overwrite=overwrite)
-    # The suffix stays last: some writers choose their format by it.
-    unfinished = target.with_name(f".{os.getpid()}.unfinished.{target.name}")
+    target = check_writable(path, overwrite=overwrite, inputs=inputs)
+    with _unfinished(target, target.parent, target.suffix) as unfinished:
+        yield unfinished.path
+        with _written(target):
+            unfinished.sync()
+            if not unfinished.is_own():
+                raise InputError(f"{target}: another process removed it before it was finished.")
+            _take_place(unfinished.path, target, overwrite)
+            sync_folder(target.parent)
+
+
+@contextmanager
+def new_folder(path: str | os.PathLike[str], *, overwrite: bool = False) -> Iterator[Path]:
+    """A hidden folder beside ``path`` that takes its place once it is filled without an error.
+
+    An empty folder may be there. One that holds something is refused, or with ``overwrite`` given
+    up for the new one as a whole.
+    """
+    target = Path(path)
+    _check_folder(target, overwrite)
+    with _unfinished(target, target.absolute().parent, folder=True) as unfinished:
+        yield unfinished.path
+        with _written(target):
+            sync_tree(unfinished.path)
+            if overwrite and target.exists():
+                with _unfinished(target, target.absolute().parent, folder=True) as old:
+                    target.replace(old.path / "old")  # Goes with it.
+                    unfinished.path.replace(target)
+            else:
+                unfinished.path.replace(target)
+            sync_folder(target.absolute().parent)
+
+
+@contextmanager
+def new_files(
+    folder: str | os.PathLike[str],
+    names: Sequence[str],
+    *,
+    overwrite: bool = False,
+    inputs: Iterable[Path] = (),
+) -> Iterator[Path]:
+    """A hidden folder, whose files of these ``names`` take their places in ``folder`` at the end.
+
+    A folder that is new, or empty, appears whole. In another they come one right after the other,
+    in the order of ``names``, when all are written; ``overwrite`` replaces those that are there.
+    After an error none of them has come.
+    """
+    folder, inputs = Path(folder), list(inputs)
+    if _can_come_whole(folder):
+        make_folder(folder.absolute().parent)
+        with new_folder(folder) as unfinished:
+            yield unfinished
+        return
+    for name in names:
+        _check_part(folder, folder / name, overwrite, inputs)
+    with _unfinished(folder, folder, folder=True) as left:
+        yield left.path
+        with _written(folder):
+            sync_tree(left.path)
+            _take_places(left.path, folder, names, overwrite)
+
+
+def _check_folder(target: Path, overwrite: bool) -> None:
+    if os.path.lexists(target):
+        if target.is_symlink() or not target.is_dir():
+            raise InputError(f"{target} exists, and is no folder; name a new one.")
+        if not overwrite and any(target.iterdir()):
+            raise InputError(f"{target} exists; name a new folder.")
+    if not target.absolute().parent.is_dir():
+        raise InputError(f"{target}: there is no folder {target.parent}.")
+
+
+def _can_come_whole(folder: Path) -> bool:
+    """Whether there is nothing yet in its place, or an empty folder that another can replace."""
+    if not folder.is_dir():
+        return True
+    replaceable = os.access(folder.absolute().parent, os.W_OK) and not folder.is_symlink()
+    return not any(folder.iterdir()) and replaceable and not folder.is_mount()
+
+
+def _check_part(folder: Path, target: Path, overwrite: bool, inputs: Sequence[Path]) -> None:
+    """As for any file; folders between are real ones, that lead nowhere else, or are made."""
+    between = target.parent
+    if between != folder and (between.is_symlink() or (between.exists() and not between.is_dir())):
+        raise InputError(f"{between} is no folder, and one of this name is needed.")
+    if between.is_dir():
+        check_writable(target, overwrite=overwrite, inputs=inputs)
+
+
+def _is_part_of(target: Path, source: Path) -> bool:
+    """Whether the file ``target`` is ``source``, or lies in it."""
+    if not source.is_dir():
+        return source.exists() and target.samefile(source)
+    return source.resolve() in target.resolve().parents
+
+
+@contextmanager
+def _unfinished(
+    target: Path, parent: Path, suffix: str = "", *, folder: bool = False
+) -> Iterator[Unfinished]:
+    """One that is removed at the end, with the error of whoever could not write it."""
+    with _written(target):
+        unfinished = Unfinished(parent, suffix, folder=folder)
     try:
         yield unfinished
-        unfinished.replace(target)
     except OSError as error:
-        raise InputError(f"{target} cannot be written: {error.strerror}.") from None
-    except UnicodeError:
-        raise InputError(f"{target} cannot be written: {HALF_A_CHARACTER}.") from None
+        if not _is_of_writing(error, unfinished.path):
+            raise
+        raise _unwritable(target, error) from None
+    except UnicodeEncodeError:
+        raise InputError(f"{target} cannot be written: {_HALF_A_CHARACTER}.") from None
     finally:
-        unfinished.unlink(missing_ok=True)
+        unfinished.remove()
+
+
+def _is_of_writing(error: OSError, unfinished: Path) -> bool:
+    """Whether the error is of what is written, and not of something that was read for it."""
+    if error.errno in _OF_WRITING or str(unfinished) in f"{error.filename} {error}":
+        return True
+    return error.errno is None and "written" in str(error)  # As NumPy tells of a full disk.
+
+
+@contextmanager
+def _written(target: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise _unwritable(target, error) from None
+
+
+def _unwritable(target: Path, error: OSError) -> InputError:
+    return InputError(f"{target} cannot be written: {error.strerror or error}.")
+
+
+def _exists(target: Path) -> InputError:
+    return InputError(f"{target} exists; pass overwrite=True (--overwrite) to replace it.")
+
+
+def _take_place(unfinished: Path, target: Path, overwrite: bool) -> None:
+    """In one step; without ``overwrite`` it is the system that finds that something is there."""
+    if overwrite:
+        unfinished.replace(target)
+        return
+    try:
+        os.link(unfinished, target)
+    except FileExistsError:
+        raise _exists(target) from None
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        target.touch(exist_ok=False)
+        unfinished.replace(target)
+    else:
+        unfinished.unlink()
+
+
+def _take_places(left: Path, folder: Path, names: Sequence[str], overwrite: bool) -> None:
+    come: dict[Path, os.stat_result] = {}
+    try:
+        for name in names:
+            target = folder / name
+            target.parent.mkdir(exist_ok=True)
+            about = (left / name).stat()
+            _take_place(left / name, target, overwrite)
+            come[target] = about
+    except BaseException:
+        if not overwrite:
+            _take_back(come)
+        raise
+    for place in {target.parent for target in come}:
+        sync_folder(place)
+
+
+def _take_back(come: Mapping[Path, os.stat_result]) -> None:
+    """Remove the files that came, where they are those still and not another's."""
+    for target, about in come.items():
+        with suppress(FileNotFoundError):
+            if os.path.samestat(about, target.lstat()):
+                target.unlink()

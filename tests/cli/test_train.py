@@ -175,7 +175,7 @@ def test_bench_runs_a_grid_and_skips_what_is_done(small_corpus, tmp_path, capsys
     assert set(records) == {"cross_entropy", "focal"}
     assert records["focal"].results["temperature"]["temperature"] > 0
     left = next((tmp_path / "runs").glob("*focal*"))
-    left.with_name(f".1.unfinished.{left.name}").write_text("half")
+    left.with_name(".calibrant-0123456789abcdef.unfinished.json").write_text("half")
     capsys.readouterr()
     assert main(arguments) == 0
     assert "2 recipes, 2 of them done" in capsys.readouterr().out

@@ -200,8 +200,8 @@ def test_two_processes_cannot_train_one_run(corpus, tmp_path):
 def test_what_a_killed_process_left_is_removed(corpus, tmp_path):
     run = RunFolder(tmp_path / "run")
     run.path.mkdir()
-    (run.path / ".77.unfinished.checkpoint.pt").write_bytes(b"half")
-    (run.path / ".77.unfinished.model").mkdir()
+    (run.path / ".calibrant-0123456789abcdef.unfinished.pt").write_bytes(b"half")
+    (run.path / ".calibrant-fedcba9876543210.unfinished").mkdir()
     with run.begun(recipe(corpus)):
         assert {path.name for path in run.path.iterdir()} == {".lock", "recipe.json"}
 

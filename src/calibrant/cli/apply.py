@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from calibrant.cli.options import add_file_options, columns_from
+from calibrant.cli.options import add_file_options, columns_from, files_read
 from calibrant.errors import InputError
 
 __all__ = ["add_parser", "run"]
@@ -44,9 +44,8 @@ def run(args: argparse.Namespace) -> int:
 
     calibrator = load(args.map)
     sources = expand(args.files)
-    targets = _targets(sources, args)
     columns = columns_from(args)
-    with Progress(_total(sources), "rows") as progress, _all_or_none(targets):
+    with _targets(sources, args) as targets, Progress(_total(sources), "rows") as progress:
         for source, target in zip(sources, targets, strict=True):
             rewrite(
                 source,
@@ -63,35 +62,24 @@ def run(args: argparse.Namespace) -> int:
 
 
 @contextmanager
-def _all_or_none(targets: list[Path]) -> Iterator[None]:
-    """Some shards of a folder would look like all of them: after an error the new ones go."""
-    new = [target for target in targets if not target.exists()]
-    try:
-        yield
-    except BaseException:
-        for target in new:
-            target.unlink(missing_ok=True)
-        raise
+def _targets(sources: list[Path], args: argparse.Namespace) -> Iterator[list[Path]]:
+    """One file for one; for several a folder, with a file of the same name for each.
 
-
-def _targets(sources: list[Path], args: argparse.Namespace) -> list[Path]:
-    """One file for one; for several a folder, with a file of the same name for each."""
-    from calibrant.outputs import check_writable, make_folder
+    They come into the folder when all are written: some shards would look like all of them.
+    """
+    from calibrant.outputs import check_writable, new_files
 
     output: Path = args.output
     if len(sources) == 1 and not Path(args.files[0]).is_dir() and not output.is_dir():
-        targets = [output]
-    else:
-        names = [source.name for source in sources]
-        if len(set(names)) < len(names):
-            raise InputError("Two of the files have the same name; apply the map to them apart.")
-        if output.suffix and not output.is_dir():
-            raise InputError(f"{output}: {len(sources)} files go to a folder; name one.")
-        make_folder(output)
-        targets = [output / name for name in names]
-    for target in targets:
-        check_writable(target, overwrite=args.overwrite, inputs=[*sources, args.map])
-    return targets
+        yield [check_writable(output, overwrite=args.overwrite, inputs=files_read(args))]
+        return
+    names = [source.name for source in sources]
+    if len(set(names)) < len(names):
+        raise InputError("Two of the files have the same name; apply the map to them apart.")
+    if output.suffix and not output.is_dir():
+        raise InputError(f"{output}: {len(sources)} files go to a folder; name one.")
+    with new_files(output, names, overwrite=args.overwrite, inputs=files_read(args)) as folder:
+        yield [folder / name for name in names]
 
 
 def _total(sources: list[Path]) -> int | None:

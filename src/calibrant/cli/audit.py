@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calibrant.cli.document import document
-from calibrant.cli.options import add_file_options, columns_from
+from calibrant.cli.options import add_file_options, columns_from, files_read
 
 if TYPE_CHECKING:
     from calibrant.audit import Audit
@@ -72,13 +72,11 @@ def add_parser(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Audit the files, print, and write the report."""
-    from calibrant.files import expand
     from calibrant.outputs import check_writable
     from calibrant.report import write_report
 
     if args.report is not None:  # Before the work, not after it.
-        inputs = [*expand(args.files), *([args.map] if args.map else [])]
-        check_writable(args.report, overwrite=args.overwrite, inputs=inputs)
+        check_writable(args.report, overwrite=args.overwrite, inputs=files_read(args))
     audits = _audits(args)
     if args.report is not None:  # Before anything is printed: the reader may leave early.
         write_report(args.report, audits, overwrite=args.overwrite)

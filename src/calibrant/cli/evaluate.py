@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
             raise InputError("A figure shows corruptions: name some with --corrupt.")
         if args.figure.suffix.lower() not in (".png", ".svg", ".pdf"):
             raise InputError(f"A figure is .png, .svg or .pdf, got '{args.figure}'.")
-        check_writable(args.figure, overwrite=args.overwrite)
+        check_writable(args.figure, overwrite=args.overwrite, inputs=_files_read(args))
         require("matplotlib", "plots", "Drawing a figure")
     from calibrant.experiments.evaluation import evaluate
 
@@ -94,6 +94,20 @@ def run(args: argparse.Namespace) -> int:
             shift_diagram(results, score, name, mapped).savefig(unfinished)
     _print(results, args)
     return 0
+
+
+def _files_read(args: argparse.Namespace) -> list[Path]:
+    """The run and its data, or others: what the figure may not replace."""
+    from calibrant.experiments.run_folder import RunFolder
+    from calibrant.tasks.catalogue import find_file, find_folder
+
+    run = RunFolder(args.model)
+    recipe = run.recipe()
+    if recipe is None:
+        return run.files()
+    place = args.data or recipe.data, recipe.task, args.data_dir
+    found = find_folder(*place), find_file(*place)
+    return [*run.files(), *(path for path in found if path is not None)]
 
 
 def _score(results: Mapping[str, Any]) -> tuple[str, str]:

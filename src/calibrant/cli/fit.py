@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calibrant.cli.document import document
-from calibrant.cli.options import add_file_options, columns_from
+from calibrant.cli.options import add_file_options, columns_from, files_read
 from calibrant.errors import InputError, unknown_name
 from calibrant.inputs import parse_json, shortened
 
@@ -58,11 +58,10 @@ def run(args: argparse.Namespace) -> int:
     """Fit the map, save it, and say what it gained."""
     from calibrant.calibrators import CalibrationWarning
     from calibrant.calibrators.saving import check_suffix
-    from calibrant.files import expand
     from calibrant.outputs import check_writable
 
     # Before the work, not after it.
-    check_writable(args.output, overwrite=args.overwrite, inputs=expand(args.files))
+    check_writable(args.output, overwrite=args.overwrite, inputs=files_read(args))
     check_suffix(args.output, (".json", ".safetensors", ".onnx"))
     calibrator = _calibrator(args.method, args.set)
     valid = read_with_progress(args.files, args)

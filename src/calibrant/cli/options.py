@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import Any
 
-from calibrant.files import Columns, read_label_names
+from calibrant.files import Columns, expand, read_label_names
 
-__all__ = ["add_file_options", "add_trust", "columns_from"]
+__all__ = ["add_file_options", "add_trust", "columns_from", "files_read"]
 
 
 def add_file_options(parser: argparse.ArgumentParser, files: str | None = "FILE") -> None:
@@ -72,6 +73,12 @@ def columns_from(args: argparse.Namespace) -> Columns:
         groups=None if groups is None else tuple(name for name in groups.split(",") if name),
         label_names=None if args.labels is None else read_label_names(args.labels),
     )
+
+
+def files_read(args: argparse.Namespace) -> list[Path]:
+    """All files that the command reads, which it never writes over."""
+    others = [args.labels, getattr(args, "map", None)]
+    return [*expand(args.files), *(Path(name) for name in others if name is not None)]
 
 
 def _names(value: str | None) -> str | tuple[str, ...] | None:

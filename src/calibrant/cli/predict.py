@@ -92,10 +92,12 @@ def run(args: argparse.Namespace) -> int:
 
     for module in ("torch", "transformers"):
         require(module, "transformers", "Predicting with a trained model")
+    from calibrant.experiments.run_folder import RunFolder
     from calibrant.prediction.loading import load
 
     if args.output is not None:
         inputs = [path for path in [_file(args.input)] if path is not None]
+        inputs += RunFolder(args.model).files()
         check_writable(args.output, overwrite=args.overwrite, inputs=inputs)
     rows, total = _rows(args.input)
     predictor = load(args.model, args.device, trust_remote_code=args.trust_remote_code)

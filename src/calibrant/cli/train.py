@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -51,6 +51,7 @@ def run(args: argparse.Namespace) -> int:
     recipes = {folder: _recipe(args, seed, device) for seed, folder in _folders(args)}
     there = {}
     for folder, recipe in recipes.items():  # Before the work, not after it.
+        _check_apart(folder, (recipe.data, recipe.model, *recipe.shift))
         RunFolder(folder).check(recipe)
         there[folder] = RunFolder(folder).finished
     records = {}
@@ -89,6 +90,15 @@ def _folders(args: argparse.Namespace) -> list[tuple[int, Path]]:
     if RunFolder(args.output).recipe() is not None:
         raise InputError(f"{args.output} is the run of one seed: name a new folder for several.")
     return [(seed, args.output / f"seed-{seed}") for seed in seeds]
+
+
+def _check_apart(folder: Path, names: Iterable[str]) -> None:
+    """Nothing that the run reads lies where it writes."""
+    from calibrant.tasks.catalogue import is_place
+
+    for place in (Path(name).resolve() for name in names if is_place(name)):
+        if folder.resolve() in (place, *place.parents):
+            raise InputError(f"{place} is read here, and lies in the run's folder: name another.")
 
 
 def _is_first() -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import warnings
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from torch import nn
@@ -20,7 +21,7 @@ from calibrant.experiments.record import Record, circumstances
 from calibrant.experiments.run_folder import RunFolder
 from calibrant.experiments.task import Data, Pictured, entry_of, task_of
 from calibrant.metrics import Scene
-from calibrant.outputs import new_file
+from calibrant.outputs import new_folder
 from calibrant.predictions import Predictions
 from calibrant.report import write_report
 
@@ -49,14 +50,19 @@ def finish(
     for split, predictions in made.items():
         predictions.write(run.path / f"{split}.{suffix}", overwrite=True)
     run.write_json("labels.json", list(data.labels))
-    with run.new_folder(run.model) as folder:
+    with new_folder(run.model, overwrite=True) as folder:
         task_of(recipe.task).write_model(recipe, data, model, folder)
+        for file in filter(
+            Path.is_file, folder.iterdir()
+        ):  # safetensors' own are for their owner alone.
+            file.chmod(folder.stat().st_mode & 0o666)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always", CalibrationWarning)
         Temperature().fit(made["valid"]).save(run.temperature, overwrite=True)
         calibrator = choose_calibrator(recipe.calibrator, made["valid"])
         calibrator.save(run.calibrator, overwrite=True)
-        _write_report(run, _audits(recipe, data, model, made["test"], calibrator, bootstrap))
+        audits = _audits(recipe, data, model, made["test"], calibrator, bootstrap)
+        write_report(run.report, audits, overwrite=True)
         results = measure_run(
             made["valid"],
             made["test"],
@@ -97,11 +103,6 @@ def _audits(
         "test": audit(test, scenes=before, **options),
         f"test after {calibrator.name}": audit(calibrator.transform(test), scenes=after, **options),
     }
-
-
-def _write_report(run: RunFolder, audits: dict[str, Audit]) -> None:
-    with new_file(run.report, overwrite=True) as unfinished:
-        write_report(unfinished, audits, overwrite=True)
 
 
 def _training(history: History, notes: list[str]) -> dict[str, Any]:

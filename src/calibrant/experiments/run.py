@@ -55,6 +55,7 @@ def train(
     run = RunFolder(Path(folder))
     run.check(recipe)
     if run.finished:
+        run.clear()
         return read_record(run.metrics)
     device = device or default_device()
     _check(recipe, device)

@@ -9,15 +9,21 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from calibrant.errors import InputError
 from calibrant.experiments.recipe import Recipe
-from calibrant.outputs import new_file
+from calibrant.outputs import make_folder, new_file
+from calibrant.unfinished import sweep
 
 __all__ = ["RunFolder"]
 
 _LOCK = ".lock"
+_FILES = (
+    "recipe.json", "labels.json", "metrics.json", "temperature.json", "calibrator.json",
+    "log.jsonl", "report.html", "checkpoint.pt",
+    *(f"{split}.{kind}" for split in ("valid", "test", "ood") for kind in ("parquet", "npz")),
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -74,6 +80,10 @@ class RunFolder:
         written = self.path / f"{split}.npz"
         return written if written.exists() else self.path / f"{split}.parquet"
 
+    def files(self) -> list[Path]:
+        """All that a run consists of, which no other output may replace; the model is a folder."""
+        return [*(self.path / name for name in _FILES), self.model]
+
     def labels(self) -> tuple[str, ...]:
         """The label set of a finished run."""
         try:
@@ -110,17 +120,18 @@ class RunFolder:
     @contextlib.contextmanager
     def begun(self, recipe: Recipe) -> Iterator[None]:
         """Make the folder, or take up the run in it, and keep other processes out meanwhile."""
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            lock = (self.path / _LOCK).open("w")
-        except OSError as error:
-            raise InputError(f"{self.path} cannot be written: {error.strerror}.") from None
-        with lock:
-            self._lock(lock)
-            self._tidy()
+        make_folder(self.path)
+        with self._locked():
+            sweep(self.path, again=True)
             self.check(recipe)
             self.write_json("recipe.json", recipe.to_dict())
             yield
+
+    def clear(self) -> None:
+        """Remove what a finished run does not need, where it was killed before it could."""
+        if self.checkpoint.exists() or self.trainer.exists():
+            with contextlib.suppress(OSError, InputError), self._locked():  # Or its trainer does.
+                self.forget_checkpoints()
 
     def write_json(self, name: str, content: Any) -> None:
         """Write a small file whole."""
@@ -128,42 +139,36 @@ class RunFolder:
             unfinished.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
 
     @contextlib.contextmanager
-    def new_folder(self, target: Path) -> Iterator[Path]:
-        """A hidden folder that takes the place of ``target`` when it is complete."""
-        unfinished = target.with_name(f".{os.getpid()}.unfinished.{target.name}")
-        unfinished.mkdir()
-        try:
-            yield unfinished
-            for file in unfinished.iterdir():  # safetensors' own are for their owner alone.
-                file.chmod(unfinished.stat().st_mode & 0o666)
-            shutil.rmtree(target, ignore_errors=True)
-            unfinished.replace(target)
-        finally:
-            shutil.rmtree(unfinished, ignore_errors=True)
+    def _locked(self) -> Iterator[None]:
+        """Hold the lock, which is open again when a process that had it was killed."""
+        with _opened_lock(self.path / _LOCK) as file:
+            try:
+                import fcntl
 
-    def _lock(self, file: IO[str]) -> None:
-        """The lock of a process that was killed is open again."""
-        try:
-            import fcntl
-
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except ImportError:  # Not on Windows.
-            pass
-        except OSError:
-            raise InputError(f"{self.path} is being trained by another process.") from None
-
-    def _tidy(self) -> None:
-        """Remove what a process left half-written when it was killed."""
-        for left in self.path.glob(".*.unfinished.*"):
-            if left.is_dir():
-                shutil.rmtree(left)
-            else:
-                left.unlink()
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise InputError(f"{self.path} is being trained by another process.") from None
+            except (ImportError, OSError):  # Windows, and file systems without locks.
+                pass
+            yield
 
     def forget_checkpoints(self) -> None:
         """A finished run needs none."""
         self.checkpoint.unlink(missing_ok=True)
         shutil.rmtree(self.trainer, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _opened_lock(path: Path) -> Iterator[int]:
+    """The file of a lock; never by a link, which may lead to somebody's file."""
+    try:
+        file = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
+    except OSError as error:
+        raise InputError(f"{path.parent} cannot be written: {error.strerror}.") from None
+    try:
+        yield file
+    finally:
+        os.close(file)
 
 
 def _check_same(path: Path, there: Recipe, recipe: Recipe) -> None:

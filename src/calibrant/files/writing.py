@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import chain
@@ -18,7 +17,7 @@ from calibrant.files.parquet import write_parquet
 from calibrant.files.paths import suffix
 from calibrant.files.safetensors import write_safetensors
 from calibrant.inputs import first_repeated
-from calibrant.outputs import HALF_A_CHARACTER, new_file
+from calibrant.outputs import new_file, new_folder
 from calibrant.predictions import Predictions
 
 __all__ = ["write"]
@@ -83,17 +82,8 @@ def _check_names(target: Path, part: Predictions) -> None:
 
 
 def _write_shards(parts: Iterable[Predictions], folder: Path) -> None:
-    if folder.exists():
+    if os.path.lexists(folder):
         raise InputError(f"{folder} exists; shards need a folder of their own.")
-    unfinished = folder.with_name(f".{folder.name}.{os.getpid()}.unfinished")
-    try:
-        unfinished.mkdir()
+    with new_folder(folder) as unfinished:
         for number, part in enumerate(parts):
             write_parquet(iter([part]), unfinished / f"part-{number:05}.parquet")
-        unfinished.replace(folder)
-    except OSError as error:
-        raise InputError(f"{folder} cannot be written: {error.strerror}.") from None
-    except UnicodeError:
-        raise InputError(f"{folder} cannot be written: {HALF_A_CHARACTER}.") from None
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from calibrant.errors import InputError, MissingExtraError
 from calibrant.json_values import FORMAT
-from calibrant.outputs import check_writable, make_folder, new_file
+from calibrant.outputs import new_files
 from calibrant.study.figures import figures_of
 from calibrant.study.latex import latex_table
 from calibrant.study.markdown import markdown_report
@@ -27,24 +27,23 @@ def write_study(
 ) -> list[str]:
     """Write all files into ``folder``; returns remarks, such as that there is no matplotlib.
 
-    Nothing is written where a file is in the way, unless ``overwrite``; then what an earlier report
-    wrote there and this one does not is removed, so that no stale table stays behind.
+    A new folder appears whole. Nothing is written where a file is in the way, unless ``overwrite``;
+    then what an earlier report wrote there and this one does not is removed, so that no stale table
+    stays behind.
     """
-    folder = Path(folder)
+    folder, inputs = Path(folder), list(inputs)
     if any(source.is_dir() and source.resolve() == folder.resolve() for source in inputs):
         raise InputError(f"{folder} holds the records; write the report to another folder.")
     writers, remarks = _writers(study)
     before = _earlier(folder) if overwrite else []
-    for part in (folder, folder / "tables", folder / "figures"):
-        if part == folder or any(name.startswith(f"{part.name}/") for name in writers):
-            make_folder(part)
-    for name in writers:
-        check_writable(folder / name, overwrite=overwrite)
-    for name, write in writers.items():
-        with new_file(folder / name, overwrite=True) as unfinished:
-            write(unfinished)
+    files = [source for source in inputs if not source.is_dir()]
+    with new_files(folder, list(writers), overwrite=overwrite, inputs=files) as unfinished:
+        for part in {(unfinished / name).parent for name in writers}:
+            part.mkdir(exist_ok=True)
+        for name, write in writers.items():
+            write(unfinished / name)
     for name in before:
-        if name not in writers:
+        if name not in writers and not (folder / name).parent.is_symlink():
             (folder / name).unlink(missing_ok=True)
     return remarks
 

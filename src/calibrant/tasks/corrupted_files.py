@@ -15,7 +15,7 @@ from calibrant.corruptions import TEXT, corrupt_text
 from calibrant.corruptions.names import check_strength
 from calibrant.errors import InputError, unknown_name
 from calibrant.files.lines import numbered_lines, text_file
-from calibrant.outputs import check_writable, new_file
+from calibrant.outputs import new_file
 from calibrant.tasks.annotations import SPANS, TAGS, WORDS, tagged
 from calibrant.tasks.conll import DOCUMENT, split_columns
 from calibrant.tasks.corrupted import corrupt_sentence
@@ -78,10 +78,12 @@ def corrupt_file(
     if layout not in (None, *LAYOUTS):
         raise unknown_name("layout", str(layout), LAYOUTS)
     write = _LAYOUTS[layout or _layout_of(source)]
-    check_writable(target, overwrite=overwrite, inputs=[source])
     texts = 0
     compressed = Path(target).suffix.lower() == ".gz"
-    with new_file(target, overwrite=overwrite) as part, text_file(part, compressed) as file:
+    with (
+        new_file(target, overwrite=overwrite, inputs=[source]) as part,
+        text_file(part, compressed) as file,
+    ):
         for lines, is_text in write(work):
             try:
                 file.write(lines)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +15,7 @@ from calibrant.corruptions.names import check_strength
 from calibrant.devices import usable_device
 from calibrant.errors import InputError, unknown_name
 from calibrant.extras import require
-from calibrant.outputs import check_writable, new_file
+from calibrant.outputs import new_file, new_folder
 from calibrant.tasks.mask_folder import listed_names
 from calibrant.tasks.picture_files import SUFFIXES, open_image
 from calibrant.tasks.splits import split_files, split_of
@@ -69,8 +67,7 @@ def corrupt_pictures(
         return _folder(source, target, change)
     if source.suffix.lower() != ".npz" or not source.is_file():
         raise InputError(f"{source} is neither an npz nor a folder of images.")
-    check_writable(target, overwrite=overwrite, inputs=[source])
-    with new_file(target, overwrite=overwrite) as unfinished:
+    with new_file(target, overwrite=overwrite, inputs=[source]) as unfinished:
         return _npz(source, unfinished, change, split)
 
 
@@ -127,7 +124,8 @@ def _array(images: np.ndarray, change: Change, where: str) -> np.ndarray:
 def _folder(source: Path, target: Path, change: Change) -> int:
     pil = require("PIL.Image", "data", "Writing images")
     images, others = _content(source)
-    with _new_folder(source, target) as unfinished:
+    _check_apart(source, target)
+    with new_folder(target) as unfinished:
         for path in others:
             place = unfinished / path.relative_to(source)
             place.parent.mkdir(parents=True, exist_ok=True)
@@ -180,24 +178,7 @@ def _is_masked(path: Path) -> bool:
     return path.parent.name == "images" and (path.parent.parent / "masks").is_dir()
 
 
-@contextmanager
-def _new_folder(source: Path, target: Path) -> Iterator[Path]:
-    """A hidden folder that becomes ``target`` when it is complete; no folder is ever replaced."""
+def _check_apart(source: Path, target: Path) -> None:
     whole, inputs = target.resolve(), source.resolve()
     if whole == inputs or inputs in whole.parents or whole in inputs.parents:
         raise InputError(f"{target}: it is, holds or lies in the folder that is read.")
-    if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise InputError(f"{target} exists; name a new folder.")
-    if not target.absolute().parent.is_dir():
-        raise InputError(f"{target}: there is no folder {target.parent}.")
-    unfinished = target.with_name(f".{os.getpid()}.unfinished.{target.name}")
-    try:
-        unfinished.mkdir()
-        yield unfinished
-        if target.exists():
-            target.rmdir()
-        unfinished.replace(target)
-    except OSError as error:
-        raise InputError(f"{target} cannot be written: {error.strerror}.") from None
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)

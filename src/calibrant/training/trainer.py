@@ -17,6 +17,7 @@ from calibrant.methods.base import Method, checked_method
 from calibrant.methods.cross_entropy import CrossEntropy
 from calibrant.methods.evaluating import evaluating
 from calibrant.methods.stream import rank
+from calibrant.training.checkpoint import write_checkpoint
 from calibrant.training.step import Step
 from calibrant.training.tap import HeadTap, attach, logits_of
 
@@ -172,7 +173,7 @@ class Trainer(_Trainer):
     def _save_rng_state(self, output_dir: str) -> None:
         # The moment at which every process saves what is its own into the checkpoint.
         super()._save_rng_state(output_dir)
-        torch.save(self.method.state_dict(), _state_file(output_dir, rank()))
+        write_checkpoint(_state_file(output_dir, rank()), self.method.state_dict())
 
     def _load_method(self, checkpoint: str | bool | None) -> None:
         if checkpoint is True:
