@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from calibrant.errors import InputError
+from calibrant.errors import CalibrantError, InputError
 from calibrant.unfinished import Unfinished, sync_folder, sync_tree
 
 __all__ = ["check_writable", "make_folder", "new_file", "new_files", "new_folder"]
@@ -188,21 +188,36 @@ def _unfinished(
         unfinished = Unfinished(parent, suffix, folder=folder)
     try:
         yield unfinished
-    except OSError as error:
-        if not _is_of_writing(error, unfinished.path):
+    except CalibrantError:
+        raise
+    except UnicodeError as error:
+        # pyarrow decodes NumPy's texts; other bytes that are no text were read, not written.
+        if isinstance(error, UnicodeDecodeError) and not error.encoding.startswith("utf-32"):
             raise
-        raise _unwritable(target, error) from None
-    except UnicodeEncodeError:
         raise InputError(f"{target} cannot be written: {_HALF_A_CHARACTER}.") from None
+    except Exception as error:
+        cause = _cause_in_writing(error, str(unfinished.path))
+        if cause is None:
+            raise
+        raise _unwritable(target, cause) from None
     finally:
         unfinished.remove()
 
 
-def _is_of_writing(error: OSError, unfinished: Path) -> bool:
-    """Whether the error is of what is written, and not of something that was read for it."""
-    if error.errno in _OF_WRITING or str(unfinished) in f"{error.filename} {error}":
-        return True
-    return error.errno is None and "written" in str(error)  # As NumPy tells of a full disk.
+def _cause_in_writing(error: BaseException | None, unfinished: str) -> OSError | None:
+    """The error of the system, if what is written met it and not something read for it.
+
+    Some writers raise errors of their own about it; torch does.
+    """
+    while error is not None:
+        if isinstance(error, OSError):
+            told = f"{error.filename} {error}"
+            if error.errno in _OF_WRITING or unfinished in told:
+                return error
+            if error.errno is None and "written" in told:  # As NumPy tells of a full disk.
+                return error
+        error = error.__cause__ or error.__context__
+    return None
 
 
 @contextmanager
