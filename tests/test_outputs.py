@@ -27,7 +27,7 @@ def _unswept(monkeypatch):
 
 def test_who_comes_second_does_not_replace_the_first(tmp_path):
     """The target is made by another process while this one writes."""
-    with pytest.raises(InputError, match="exists; pass overwrite"), new_file(tmp_path / "a") as own:
+    with pytest.raises(InputError, match="exists; pass overwrite"), new_file(tmp_path / "a") as own:  # noqa: PT012
         own.write_text("mine")
         (tmp_path / "a").write_text("another's")
     assert (tmp_path / "a").read_text() == "another's"
@@ -35,7 +35,7 @@ def test_who_comes_second_does_not_replace_the_first(tmp_path):
 
 
 def test_a_failure_does_not_remove_what_another_has_written(tmp_path):
-    with pytest.raises(KeyError), new_file(tmp_path / "a"):
+    with pytest.raises(KeyError), new_file(tmp_path / "a"):  # noqa: PT012
         (tmp_path / "a").write_text("another's")
         raise KeyError
     assert names(tmp_path) == ["a"]
@@ -183,7 +183,7 @@ def test_without_links_it_is_still_exclusive(tmp_path, monkeypatch):
 
 
 def test_what_was_exchanged_meanwhile_is_refused(tmp_path):
-    with pytest.raises(InputError, match="another process"), new_file(tmp_path / "a") as own:
+    with pytest.raises(InputError, match="another process"), new_file(tmp_path / "a") as own:  # noqa: PT012
         own.unlink()
         own.write_text("another's")
     assert not (tmp_path / "a").exists()
@@ -221,11 +221,11 @@ def test_files_come_into_a_folder_together_or_not_at_all(tmp_path):
     out = tmp_path / "out"
     out.mkdir()
     (out / "mine").write_text("mine")
-    with pytest.raises(KeyError), new_files(out, ["a", "b"]) as own:
+    with pytest.raises(KeyError), new_files(out, ["a", "b"]) as own:  # noqa: PT012
         (own / "a").write_text("a")
         raise KeyError
     assert names(out) == ["mine"]
-    with pytest.raises(InputError, match="b exists"), new_files(out, ["a", "b", "c"]) as own:
+    with pytest.raises(InputError, match="b exists"), new_files(out, ["a", "b", "c"]) as own:  # noqa: PT012
         for name in "abc":
             (own / name).write_text(name)
         (out / "b").write_text("another's")
