@@ -244,7 +244,7 @@ def test_bad_recipes_are_refused_in_one_line(corpus, tmp_path, changes, message)
 
 def test_nothing_is_made_where_nothing_can_be(corpus, tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="cannot be written"):
+    with pytest.raises(InputError, match="cannot be made"):
         quietly(recipe(corpus, epochs=1), tmp_path / "file" / "run")
     with pytest.raises(InputError, match="something else"):
         quietly(recipe(corpus, epochs=1), tmp_path / "file")

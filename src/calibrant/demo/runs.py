@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from typing import Any
 import torch
 
 from calibrant.errors import CalibrantError
-from calibrant.experiments.child_process import follow_parent
+from calibrant.experiments.child_process import child_pool
 from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.record import Record, read_record
 from calibrant.experiments.run import train
@@ -100,19 +99,15 @@ def run_path(folder: Path, recipe: Recipe) -> Path:
 
 
 def _side_by_side(recipes: Sequence[Recipe], folder: Path, jobs: int) -> Iterator[Recipe]:
-    # Spawned: a fork of a process that has run torch may hang in its threads.
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(jobs, mp_context=context, initializer=follow_parent) as pool:
-        try:
+    try:
+        with child_pool(jobs) as pool:
             for future in as_completed([pool.submit(_train, r, folder) for r in recipes]):
                 yield future.result()
-        except BrokenProcessPool:
-            raise CalibrantError(
-                "A training process was killed, perhaps for want of memory: the same command goes "
-                "on from there; '--jobs 1' needs the least."
-            ) from None
-        finally:
-            pool.shutdown(cancel_futures=True)
+    except BrokenProcessPool:
+        raise CalibrantError(
+            "A training process was killed, perhaps for want of memory: the same command goes on "
+            "from there; '--jobs 1' needs the least."
+        ) from None
 
 
 def _train(recipe: Recipe, folder: Path) -> Recipe:

@@ -1,4 +1,4 @@
-"""Child processes that never outlive their parent."""
+"""Child processes that never outlive their parent, and end without a word."""
 
 from __future__ import annotations
 
@@ -6,17 +6,66 @@ import multiprocessing
 import os
 import signal
 import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import contextmanager
+from typing import Any, ParamSpec, TypeVar
 
-__all__ = ["follow_parent"]
+__all__ = ["ChildPool", "child_pool"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
-def follow_parent() -> None:
-    """The initializer of a pool: end with the parent, however it ends.
+class ChildPool:
+    """Processes that work for this one; :func:`child_pool` makes it."""
 
-    A worker whose parent was killed would wait for work for ever, with all its memory. And Ctrl-C
-    reaches every process of a terminal: a worker ends without a traceback.
+    def __init__(self, executor: ProcessPoolExecutor) -> None:
+        self._executor = executor
+
+    def submit(self, work: Callable[P, T], *given: P.args, **named: P.kwargs) -> Future[T]:
+        """Have a process do the work; one is started where all are busy."""
+        with _interrupts_blocked():
+            return self._executor.submit(work, *given, **named)
+
+
+@contextmanager
+def child_pool(size: int) -> Iterator[ChildPool]:
+    """A pool of ``size`` processes; whoever leaves it by an interrupt does not wait for them."""
+    # Spawned: a fork of a process that has run torch may hang in its threads.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(size, mp_context=context, initializer=_follow_parent) as executor:
+        try:
+            yield ChildPool(executor)
+        except BaseException as error:
+            executor.shutdown(wait=False, cancel_futures=True)
+            if not isinstance(error, Exception):
+                for child in multiprocessing.active_children():
+                    child.terminate()
+            raise
+
+
+@contextmanager
+def _interrupts_blocked() -> Iterator[None]:
+    """Ctrl-C reaches every process of a terminal: a child that still imports would tell of it."""
+    if not hasattr(signal, "pthread_sigmask"):  # On Windows.
+        yield
+        return
+    before: Any = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _follow_parent() -> None:
+    """End with the parent, however it ends, and by Ctrl-C without a traceback.
+
+    A worker whose parent was killed would wait for work for ever, with all its memory.
     """
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
     threading.Thread(target=_watch, daemon=True).start()
 
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import multiprocessing
 import os
 import warnings
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from time import monotonic
@@ -20,7 +19,7 @@ from calibrant.calibrators import CalibrationWarning
 from calibrant.devices import usable_device
 from calibrant.errors import CalibrantError, InputError
 from calibrant.experiments.cell import Outcome, check_cell, run_cell
-from calibrant.experiments.child_process import follow_parent
+from calibrant.experiments.child_process import child_pool
 from calibrant.experiments.choice import choose_calibrator
 from calibrant.experiments.measure import measure_run
 from calibrant.experiments.recipe import Recipe
@@ -73,8 +72,7 @@ def run_grid(
     together = list(stacks(list(cells_of(waiting)), size))
     about = circumstances()
     workers = workers or max(1, (os.cpu_count() or 2) - 2)
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, mp_context=context, initializer=follow_parent) as pool:
+    with child_pool(workers) as pool:
         measuring: list[Future[Record]] = []
         failure: Exception | None = None
         try:
