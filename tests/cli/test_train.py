@@ -101,7 +101,7 @@ def test_several_seeds_that_cannot_be(small_corpus, trained, tmp_path, capsys):
         (["--batch", "8", "--accumulate", "3"], "equal parts"),
         (["--device", "cuda:99"], "cannot be used"),
         (["--head-activation", "swish"], "Unknown activation"),
-        (["-o", "/dev/null/run"], "cannot be written"),
+        (["-o", "/dev/null/run"], "cannot be made"),
     ],
 )
 def test_bad_input_is_one_line_and_leaves_nothing(small_corpus, tmp_path, capsys, more, message):

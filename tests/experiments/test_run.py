@@ -22,6 +22,7 @@ from calibrant.experiments.run import train
 from calibrant.experiments.run_folder import RunFolder
 from calibrant.experiments.task import TASKS
 from calibrant.experiments.telling import telling
+from calibrant.outputs import new_folder
 from calibrant.predictions import Predictions
 from calibrant.tasks.pieces import encode
 from calibrant.tasks.sentences import Sentence
@@ -344,7 +345,7 @@ def test_a_sentence_longer_than_a_window_is_trained_and_predicted_whole(corpus, 
 
 
 def test_the_model_can_be_read_by_whoever_can_read_its_folder(tmp_path):
-    with RunFolder(tmp_path).new_folder(tmp_path / "model") as folder:
+    with new_folder(tmp_path / "model") as folder:
         (folder / "weights").write_text("1")
         (folder / "weights").chmod(0o600)
     rights = (tmp_path / "model").stat().st_mode & 0o666
