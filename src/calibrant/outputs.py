@@ -106,6 +106,7 @@ def new_folder(path: str | os.PathLike[str], *, overwrite: bool = False) -> Iter
     with _unfinished(target, target.absolute().parent, folder=True) as unfinished:
         yield unfinished.path
         with _written(target):
+            _open_to_readers(unfinished.path)
             sync_tree(unfinished.path)
             if overwrite and target.exists():
                 with _unfinished(target, target.absolute().parent, folder=True) as old:
@@ -143,6 +144,13 @@ def new_files(
         with _written(folder):
             sync_tree(left.path)
             _take_places(left.path, folder, names, overwrite)
+
+
+def _open_to_readers(folder: Path) -> None:
+    """Who can read the folder can read its files: those of safetensors are for the owner alone."""
+    for file in folder.iterdir():
+        if file.is_file():
+            file.chmod(folder.stat().st_mode & 0o666)
 
 
 def _check_folder(target: Path, overwrite: bool) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import warnings
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from torch import nn
@@ -52,10 +51,6 @@ def finish(
     run.write_json("labels.json", list(data.labels))
     with new_folder(run.model, overwrite=True) as folder:
         task_of(recipe.task).write_model(recipe, data, model, folder)
-        for file in filter(
-            Path.is_file, folder.iterdir()
-        ):  # safetensors' own are for their owner alone.
-            file.chmod(folder.stat().st_mode & 0o666)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always", CalibrationWarning)
         Temperature().fit(made["valid"]).save(run.temperature, overwrite=True)
