@@ -72,7 +72,9 @@ def test_odd_words_stay_whole(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("Anna\tB-PER\nsings\n", "line 2: expected a word and its tag, got 'sings'"),
-        ("Anna\tB-PER\n\tO\n", "line 2: expected a word and its tag"),
+        ("Anna\tB-PER\n O\n", "line 2: expected a word and its tag"),
+        ("Anna\tB-PER\n\tsings\tO\n", "line 2: expected a word and its tag"),
+        ("Anna\tB-PER\n#sings\tPER\n", "line 2: 'PER' is not a tag"),
         ("Anna\tPER\n", "line 1: 'PER' is not a tag of IOB1, BIO or BIOES"),
         ("Anna\tB-PER\n\nsings\tX-PER\n", "line 3: 'X-PER' is not a tag"),
         ("Anna\tb-per\n", "line 1: 'b-per' is not a tag"),
@@ -159,3 +161,27 @@ def test_bio_with_a_stray_inside_is_left_alone() -> None:
     assert to_bio(stray) == stray
     assert to_bio([]) == []
     assert to_bio([Sentence((), ())]) == [Sentence((), ())]
+
+
+def test_comments_are_no_words(tmp_path: Path) -> None:
+    text = (
+        "# id 5239d808-f300\tdomain=en\nAnna _ _ B-PER\nsings _ _ O\n\n"
+        "# text = The # of it\n#\tO\n# mid\nsings\tO\n#a O\n"
+    )
+    assert read_conll(write(tmp_path / "a.conll", text)) == [
+        Sentence(("Anna", "sings"), ("B-PER", "O")),
+        Sentence(("#", "sings", "#a"), ("O", "O", "O")),
+    ]
+
+
+def test_an_empty_word_keeps_its_tag(tmp_path: Path) -> None:
+    (sentence,) = read_conll(write(tmp_path / "a.conll", "Anna\tB-PER\n\tI-PER\nsings\tO\n"))
+    assert sentence == Sentence(("Anna", "", "sings"), ("B-PER", "I-PER", "O"))
+
+
+def test_bmewo_and_bmes() -> None:
+    words = tuple("abcde")
+    expected = Sentence(words, ("B-X", "I-X", "I-X", "O", "B-Y"))
+    for single in "WSU":
+        given = Sentence(words, ("B-X", "M-X", "E-X", "O", f"{single}-Y"))
+        assert to_bio([given]) == [expected]

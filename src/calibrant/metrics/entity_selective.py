@@ -7,7 +7,7 @@ import numpy as np
 from calibrant.metrics.confidences import top_label
 from calibrant.metrics.entities import Reduction, span_confidence
 from calibrant.metrics.selective import RiskCoverage
-from calibrant.metrics.spans import Mode, Spans, matches, predicted_and_gold
+from calibrant.metrics.spans import Mode, Spans, lost_entities, matches, predicted_and_gold
 from calibrant.predictions import Predictions
 
 __all__ = ["entity_risk_coverage"]
@@ -32,7 +32,9 @@ def entity_risk_coverage(
     confidence, predicted, _ = top_label(predictions)
     spans, gold = predicted_and_gold(predictions, predicted, mode)
     values, right = span_confidence(spans, confidence, reduction), matches(spans, gold)
-    touched = _least_overlapping(spans, values, gold, len(predictions))
+    of_row = _confidence_of_rows(spans, values, len(predictions))
+    lost = lost_entities(predictions, gold)
+    touched = np.append(span_confidence(gold, of_row, "min"), of_row[lost])
     threshold = np.unique(values)[::-1]
     accepted = _at_least(values, threshold)
     left = _at_least(touched, threshold)
@@ -40,14 +42,14 @@ def entity_risk_coverage(
     return RiskCoverage(threshold, accepted / max(1, len(values)), risk)
 
 
-def _least_overlapping(spans: Spans, values: np.ndarray, gold: Spans, rows: int) -> np.ndarray:
-    """The least confidence of the predicted spans that each gold one overlaps; ∞ without any."""
+def _confidence_of_rows(spans: Spans, values: np.ndarray, rows: int) -> np.ndarray:
+    """The confidence of the predicted span that each row is in; ∞ where it is in none."""
     of_row = np.full(rows, np.inf)
     words = spans.end - spans.start
     before = np.repeat(np.cumsum(words) - words, words)  # Words of the spans before this one.
     row = np.repeat(spans.start, words) + np.arange(words.sum()) - before
     of_row[row] = np.repeat(values, words)
-    return span_confidence(gold, of_row, "min")
+    return of_row
 
 
 def _at_least(values: np.ndarray, threshold: np.ndarray) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -12,18 +12,30 @@ from calibrant.errors import InputError
 from calibrant.metrics.tags import BEGIN, END, OUTSIDE, SINGLE, TagSet
 from calibrant.predictions import Predictions
 
-__all__ = ["Mode", "Spans", "find_spans", "matches", "predicted_and_gold", "sentence_starts"]
+__all__ = [
+    "Mode",
+    "Spans",
+    "find_spans",
+    "lost_entities",
+    "matches",
+    "predicted_and_gold",
+    "sentence_starts",
+]
 
 Mode: TypeAlias = Literal["default", "strict"]
 
 
 @dataclass(frozen=True, eq=False)
 class Spans:
-    """Entities as rows start..end−1 of the predictions, with the number of their type."""
+    """Entities as rows start..end−1 of the predictions, with the number of their type.
+
+    ``unfit`` marks gold ones whose true edges are inside of words: nothing predicted equals them.
+    """
 
     start: np.ndarray
     end: np.ndarray
     type: np.ndarray
+    unfit: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.start)
@@ -95,13 +107,30 @@ def matches(predicted: Spans, gold: Spans) -> np.ndarray:
     candidate = np.minimum(candidate, len(gold) - 1)
     same = gold.start[candidate] == predicted.start
     same &= gold.end[candidate] == predicted.end
+    if gold.unfit is not None:
+        same &= ~gold.unfit[candidate]
     return np.asarray(same & (gold.type[candidate] == predicted.type))
 
 
 def predicted_and_gold(
     predictions: Predictions, predicted: np.ndarray, mode: Mode
 ) -> tuple[Spans, Spans]:
-    """The spans of the predicted tags and those of the labels."""
+    """The spans of the predicted tags and those of the labels.
+
+    The group ``unfit``, where there is one, counts for each word the true entities that begin there
+    and are not made of whole words (:class:`~calibrant.tasks.sentences.Sentence`).
+    """
     tags, starts = TagSet.of(predictions.label_names), sentence_starts(predictions)
-    labels = to_numpy(predictions.labels)
-    return find_spans(predicted, tags, starts, mode), find_spans(labels, tags, starts, mode)
+    gold = find_spans(to_numpy(predictions.labels), tags, starts, mode)
+    if "unfit" in predictions.groups:
+        gold = replace(gold, unfit=predictions.groups["unfit"][gold.start] > 0)
+    return find_spans(predicted, tags, starts, mode), gold
+
+
+def lost_entities(predictions: Predictions, gold: Spans) -> np.ndarray:
+    """The row of each true entity that no label shows, as it shares its words with another."""
+    if gold.unfit is None:
+        return np.empty(0, np.int64)
+    more = np.array(predictions.groups["unfit"], np.int64)
+    more[gold.start[gold.unfit]] -= 1
+    return np.repeat(np.arange(len(more)), more)

@@ -9,7 +9,7 @@ import numpy as np
 from calibrant.arrays import to_numpy
 from calibrant.metrics.confidences import top_label
 from calibrant.metrics.match_counts import MatchCounts, f1
-from calibrant.metrics.spans import Mode, matches, predicted_and_gold
+from calibrant.metrics.spans import Mode, lost_entities, matches, predicted_and_gold
 from calibrant.metrics.tags import TagSet
 from calibrant.predictions import Predictions
 
@@ -35,7 +35,8 @@ def entity_f1(
 
     Equal to seqeval in its default mode, or with ``mode="strict"`` in strict IOB2 (BIOES for such
     tags); see :func:`~calibrant.metrics.spans.find_spans`. NaN where there is no entity at all,
-    for which seqeval answers 0.
+    for which seqeval answers 0. With a group ``unfit``, entities that are not made of whole words
+    count as missed.
 
     >>> names = ["O", "B-PER", "I-PER"]
     >>> p = Predictions.from_logits(np.eye(3)[[0, 1, 0, 1]], [0, 1, 2, 1], label_names=names)
@@ -57,11 +58,13 @@ def entity_counts(
     tags = TagSet.of(predictions.label_names)
     predicted, gold = predicted_and_gold(predictions, top_label(predictions)[1], mode)
     right = matches(predicted, gold)
+    lost = lost_entities(predictions, gold)
+    lost_types = tags.type[to_numpy(predictions.labels)[lost]]
     return _counts(
         tags,
         (predicted.start[right], predicted.type[right]),
         (predicted.start, predicted.type),
-        (gold.start, gold.type),
+        (np.append(gold.start, lost), np.append(gold.type, lost_types)),
         block,
         blocks,
     )

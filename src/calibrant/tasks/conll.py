@@ -8,9 +8,9 @@ from pathlib import Path
 from calibrant.errors import InputError
 from calibrant.files.lines import numbered_lines
 from calibrant.inputs import check_file
-from calibrant.tasks.sentences import Sentence, check_tag, to_bio
+from calibrant.tasks.sentences import Sentence, check_tag, is_tag, to_bio
 
-__all__ = ["DOCUMENT", "read_conll", "split_columns"]
+__all__ = ["DOCUMENT", "is_comment", "read_conll", "split_columns"]
 
 DOCUMENT = "-DOCSTART-"  # The first column of a line that begins a document and holds no word.
 
@@ -19,8 +19,9 @@ def read_conll(path: str | Path) -> list[Sentence]:
     """The sentences of a file: a word first, its tag last on each line, blank lines between.
 
     Columns are parted by tabs, or by spaces where there is no tab; what stands between the first
-    and the last is passed over, and so are ``-DOCSTART-`` lines. Tags come back as BIO, whichever
-    of IOB1, BIO and BIOES the file uses.
+    and the last is passed over, and so are ``-DOCSTART-`` lines and comments (``# id 7``). A tab
+    before the tag alone is an empty word. Tags come back as BIO, whichever of IOB1, BIO, BIOES and
+    BMEWO the file uses.
     """
     path = Path(path)
     check_file(path)
@@ -34,6 +35,8 @@ def _sentences(path: Path) -> Iterator[Sentence]:
     words: list[str] = []
     tags: list[str] = []
     for number, line in numbered_lines(path):
+        if is_comment(line):
+            continue
         columns = split_columns(line, f"{path}, line {number}")
         if columns and columns[0] != DOCUMENT:
             words.append(columns[0])
@@ -45,16 +48,27 @@ def _sentences(path: Path) -> Iterator[Sentence]:
         yield Sentence(tuple(words), tuple(tags))
 
 
+def is_comment(line: str) -> bool:
+    """Whether a line says something about a sentence: ``# id 7``; the word ``#`` has a tag.
+
+    >>> is_comment("# id 5239d808 domain=en"), is_comment("# O"), is_comment("#topic O")
+    (True, False, False)
+    """
+    return line.startswith(("# ", "#\t")) and not is_tag(line.split()[-1])
+
+
 def split_columns(line: str, where: str) -> list[str]:
     """The columns of a line, the first a word and the last its tag; none where it is blank.
 
     >>> split_columns("Paris NNP B-LOC", "news.conll, line 1")
     ['Paris', 'NNP', 'B-LOC']
     """
+    if is_comment(line):
+        return []
     # Only these are separators: a word may hold, or be, some other kind of space.
     line = line.strip(" \r\n")
-    if "\t" in line.strip("\t"):
-        columns = [column.strip(" ") for column in line.split("\t")]
+    if "\t" in line.rstrip("\t"):  # Also in front: then the word is empty.
+        columns = [column.strip(" ") for column in line.rstrip("\t").split("\t")]
     else:
         columns = line.strip("\t").split(" ") if line.strip("\t") else []
     if columns and columns[0] != DOCUMENT:
@@ -63,6 +77,6 @@ def split_columns(line: str, where: str) -> list[str]:
 
 
 def _check(columns: list[str], where: str) -> None:
-    if len(columns) < 2 or not columns[0]:
+    if len(columns) < 2 or not (columns[0] or len(columns) == 2):
         raise InputError(f"{where}: expected a word and its tag, got {' '.join(columns)!r}.")
     check_tag(columns[-1], where)

@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from calibrant.errors import InputError, unknown_name
-from calibrant.tasks.annotations import TAGS, WORDS, read_jsonl, tagged
+from calibrant.tasks.annotations import TAGS, WORDS, tagged
 from calibrant.tasks.catalogue import CORPORA, find_folder
-from calibrant.tasks.conll import read_conll
+from calibrant.tasks.detokenise import Detokeniser
 from calibrant.tasks.hub import check_name, column, is_saved, load_hub, load_saved, names_of
+from calibrant.tasks.label_sets import all_labels, check_tags, label_set
+from calibrant.tasks.marked_text import recut
+from calibrant.tasks.sentence_files import corpus_files, read_sentences
 from calibrant.tasks.sentences import Sentence, to_bio
-from calibrant.tasks.splits import complete, split_files
+from calibrant.tasks.splits import complete
+from calibrant.tasks.splitter_choice import Cutting, choose_cutting
 from calibrant.tasks.synthetic import generate_splits
 
-__all__ = ["SYNTHETIC", "NerCorpus", "find_corpus", "label_set", "load_corpus", "load_test"]
+__all__ = [
+    "SYNTHETIC",
+    "NerCorpus",
+    "cut_as",
+    "find_corpus",
+    "label_set",
+    "load_corpus",
+    "load_test",
+]
 
 SYNTHETIC = "synthetic"  # The embedded corpus.
-_READERS: dict[str, Callable[[Path], list[Sentence]]] = {
-    **dict.fromkeys((".conll", ".txt", ".tsv", ".bio", ".iob", ".conll.gz"), read_conll),
-    **dict.fromkeys((".jsonl", ".jsonl.gz"), read_jsonl),
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +39,8 @@ class NerCorpus:
     """The sentences of each split. ``notes`` says aloud what was done to the files.
 
     ``ood`` is an out-of-domain part to test on, where there is one. ``given`` is a label set that
-    takes the place of the tags found in training.
+    takes the place of the tags found in training. ``marked`` is how texts with marked entities were
+    cut into words, where the corpus has some.
     """
 
     name: str
@@ -41,27 +50,22 @@ class NerCorpus:
     notes: tuple[str, ...] = ()
     ood: Sequence[Sentence] = ()
     given: tuple[str, ...] = field(default=(), repr=False)
+    marked: Cutting | None = field(default=None, repr=False)
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
         """The tags of the training split, O first, unless a label set was given."""
         return self.given or label_set(self.train, (self.dev, self.test, self.ood))
 
+    @cached_property
+    def detokeniser(self) -> Detokeniser:
+        """What makes texts of the corpus' words, learned from the training split."""
+        return Detokeniser.learn(sentence.words for sentence in self.train)
 
-def label_set(
-    train: Sequence[Sentence], others: Iterable[Sequence[Sentence]] = ()
-) -> tuple[str, ...]:
-    """The tags of ``train``, O first, with the B- or I- of its types that only ``others`` have.
-
-    >>> train = [Sentence(("Anna", "sings"), ("B-PER", "O"))]
-    >>> label_set(train, [[Sentence(("Anna", "Lund"), ("B-PER", "I-PER"))]])
-    ('O', 'B-PER', 'I-PER')
-    """
-    seen = {tag for sentence in train for tag in sentence.tags} - {"O"}
-    types = {tag[2:] for tag in seen}
-    elsewhere = {tag for part in others for sentence in part for tag in sentence.tags} - {"O"}
-    seen |= {tag for tag in elsewhere if tag[2:] in types}
-    return ("O", *sorted(seen, key=lambda tag: (tag[2:], tag[0])))
+    @cached_property
+    def cutting(self) -> Cutting:
+        """How raw text is cut as the corpus is."""
+        return self.marked or choose_cutting(self.train, self.detokeniser)
 
 
 def load_corpus(
@@ -69,23 +73,29 @@ def load_corpus(
     directory: str | Path | None = None,
     seed: int = 0,
     labels: Sequence[str] | None = None,
+    *,
+    files: Mapping[str, str] | None = None,
+    unseen: str = "keep",
 ) -> NerCorpus:
     """A corpus by name: a folder, a name of the catalogue, ``synthetic``, or a name on the hub.
 
     A folder holds train, (dev) and test files, as CoNLL, jsonl or saved by the ``datasets``
-    library. A name is looked up in ``directory`` (or CALIBRANT_DATA), then on the hub. A missing
-    validation split is carved from the training split, seeded, and noted. ``labels`` is the label
-    set where the training split does not have all tags.
+    library; or ``files`` names the file of each split. A name is looked up in ``directory`` (or
+    CALIBRANT_DATA), then on the hub. A missing validation split is carved from the training split,
+    seeded, and noted. ``labels`` is the label set where the training split does not have all tags.
+    Without it, entity types that training does not have are kept, as entities that cannot be found;
+    or dropped, so that their words are O; or an error.
     """
-    parts, where = _parts(name, directory, seed)
-    notes = []
+    parts, where = _named_files(files) if files else _parts(name, directory, seed)
+    notes: list[str] = []
     for split, sentences in parts.items():
         kept = [sentence for sentence in sentences if len(sentence)]
         if len(kept) < len(sentences):
             notes.append(f"{len(sentences) - len(kept):,} empty sentences of {split} left out.")
         parts[split] = kept
+    parts, marked = _cut(parts, notes)
     if labels is None:  # Before carving: what is carved holds no tag that training has not.
-        labels = label_set(parts.get("train", ()), parts.values())
+        labels = all_labels(parts, unseen, notes)
     full, carved = complete(parts, where, seed)
     corpus = NerCorpus(
         name,
@@ -95,9 +105,42 @@ def load_corpus(
         notes=(*notes, *carved),
         ood=full.get("ood", ()),
         given=tuple(labels),
+        marked=marked,
     )
-    _check_tags(corpus, where)
+    check_tags(full, corpus.labels, where)
     return corpus
+
+
+def _named_files(files: Mapping[str, str]) -> tuple[dict[str, Sequence[Sentence]], str]:
+    return {split: read_sentences(Path(path)) for split, path in files.items()}, "The corpus"
+
+
+def _cut(
+    parts: dict[str, Sequence[Sentence]], notes: list[str]
+) -> tuple[dict[str, Sequence[Sentence]], Cutting | None]:
+    """Texts with marked entities, cut as the entities of the training split ask for."""
+    empty = sum(word == "" for part in parts.values() for s in part for word in s.words)
+    if empty:
+        notes.append(f"{empty:,} words are empty; each is read as an unknown one.")
+    train = [sentence for sentence in parts.get("train", ()) if sentence.text is not None]
+    if not train:
+        return parts, None
+    marked = choose_cutting(train, Detokeniser(""))
+    cut = {split: cut_as(part, marked) for split, part in parts.items()}
+    for split, sentences in cut.items():
+        unfit = sum(sum(sentence.unfit) for sentence in sentences)
+        if unfit:
+            notes.append(
+                f"{unfit:,} entities of {split} begin or end inside of a word, or share it: they "
+                "are widened to whole words for training, and count as missed."
+            )
+    return cut, marked
+
+
+def cut_as(sentences: Sequence[Sentence], cutting: Cutting) -> list[Sentence]:
+    """Texts with marked entities cut as told; sentences of words stay as they are."""
+    found = recut(sentences, cutting.splitter, whole=not cutting.sentences)
+    return [sentence for sentence in found if len(sentence)]
 
 
 def find_corpus(name: str, directory: str | Path | None = None) -> Path | None:
@@ -127,16 +170,23 @@ def find_corpus(name: str, directory: str | Path | None = None) -> Path | None:
     return folder
 
 
-def load_test(name: str, directory: str | Path | None = None) -> list[Sentence]:
-    """The test split alone of a corpus, whatever its tags, or the sentences of one file."""
+def load_test(
+    name: str, directory: str | Path | None = None, cutting: Cutting | None = None
+) -> list[Sentence]:
+    """The test split alone of a corpus, whatever its tags, or the sentences of one file.
+
+    Texts with marked entities are cut as ``cutting`` says.
+    """
     path = Path(name)
     if path.is_file():
-        sentences: Sequence[Sentence] = _read_file(path)
+        sentences: Sequence[Sentence] = read_sentences(path)
     else:
         parts, where = _parts(name, directory, 0)
         if "test" not in parts:
             raise InputError(f"{where} has no test split; found: {', '.join(parts) or 'none'}.")
         sentences = parts["test"]
+    if cutting is not None:
+        sentences = cut_as(sentences, cutting)
     return [sentence for sentence in sentences if len(sentence)]
 
 
@@ -153,22 +203,15 @@ def _parts(
     return _from_tables(load_hub(name if entry is None or entry.hub is None else entry.hub)), name
 
 
-def _read_file(path: Path) -> list[Sentence]:
-    for suffix, read in _READERS.items():
-        if path.name.lower().endswith(suffix):
-            return read(path)
-    raise InputError(f"{path} is no file of sentences: expected {', '.join(_READERS)}.")
-
-
 def _read_folder(folder: Path) -> dict[str, Sequence[Sentence]]:
-    files = split_files(folder, _READERS)
+    files = corpus_files(folder)
     if files:
-        return {split: _read_file(path) for split, path in files.items()}
+        return {split: read_sentences(path) for split, path in files.items()}
     if is_saved(folder):
         return _from_tables(load_saved(folder))
     raise InputError(
         f"{folder} has no train and test files: expected train.conll, train.jsonl, or a data set "
-        "that the datasets library saved."
+        "that the datasets library saved; or name the files: --train FILE --test FILE."
     )
 
 
@@ -191,18 +234,3 @@ def _from_table(table: Any, split: str) -> list[Sentence]:
             )
         sentences.append(tagged(row, marks, f"{split}, sentence {number}"))
     return to_bio(sentences)
-
-
-def _check_tags(corpus: NerCorpus, where: str) -> None:
-    known = set(corpus.labels)
-    for split in ("train", "dev", "test", "ood"):
-        for number, sentence in enumerate(getattr(corpus, split), start=1):
-            unknown = next((t for t in sentence.tags if t not in known), None)
-            if unknown is not None:
-                place = sentence.tags.index(unknown)
-                raise InputError(
-                    f"{where}, {split} split, sentence {number}, word {place + 1} "
-                    f"('{sentence.words[place]}'): tag '{unknown}' does not occur in the training "
-                    f"split, whose tags are {', '.join(corpus.labels)}; add it there, or pass "
-                    "the label set."
-                )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,7 +23,8 @@ class Pieces:
 
     ``ids`` are word pieces with the special tokens around them; ``labels`` is the class at the
     first piece of each word and −100 elsewhere; ``words`` is the word's position in its sentence
-    at the same places; ``sentences`` the sentence that each window belongs to.
+    at the same places; ``sentences`` the sentence that each window belongs to. ``unfit``, where
+    there are any, counts at the same places the entities that are not made of whole words.
     """
 
     ids: np.ndarray
@@ -31,6 +32,7 @@ class Pieces:
     words: np.ndarray
     starts: np.ndarray
     sentences: np.ndarray
+    unfit: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.starts) - 1
@@ -81,7 +83,21 @@ def encode(
             shown[first - start : last - start] = label[first:last]
             ids = np.array([*before, *pieces[start:stop], *after], np.int32)
             windows.append(_Window(ids, shown, owner[start:stop], index))
-    return _joined(windows, len(before), len(after))
+    pieces = _joined(windows, len(before), len(after))
+    return replace(pieces, unfit=_unfit(pieces, sentences))
+
+
+def _unfit(pieces: Pieces, sentences: Sequence[Sentence]) -> np.ndarray | None:
+    if not any(sentence.unfit for sentence in sentences):
+        return None
+    counts = [sentence.unfit or (0,) * len(sentence) for sentence in sentences]
+    flat = np.array([count for part in counts for count in part], np.int64)
+    first = np.cumsum([0, *map(len, counts)])
+    owner = np.repeat(pieces.sentences, pieces.lengths)
+    kept = pieces.labels != IGNORED
+    found = np.zeros(len(pieces.ids), np.int64)
+    found[kept] = flat[first[owner[kept]] + pieces.words[kept]]
+    return found
 
 
 class _Window(NamedTuple):

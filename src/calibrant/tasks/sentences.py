@@ -13,7 +13,7 @@ from calibrant.errors import InputError
 from calibrant.metrics.spans import find_spans
 from calibrant.metrics.tags import BEGIN, INSIDE, OUTSIDE, TagSet, is_bio
 
-__all__ = ["Sentence", "Span", "check_tag", "to_bio"]
+__all__ = ["Sentence", "Span", "check_tag", "is_tag", "to_bio"]
 
 Span: TypeAlias = tuple[int, int, str]  # Start and end in characters, and the type of an entity.
 
@@ -45,19 +45,29 @@ def check_tag(tag: str, where: str) -> None:
     ...
     calibrant.errors.InputError: news.conll, line 3: 'PER' is not a tag of IOB1, BIO or BIOES; ...
     """
-    if not _is_tag(tag):
+    if not is_tag(tag):
         raise InputError(
             f"{where}: '{tag}' is not a tag of IOB1, BIO or BIOES; expected O, B-TYPE, I-TYPE, …"
         )
 
 
 @lru_cache(maxsize=4096)
-def _is_tag(tag: str) -> bool:
-    return is_bio(("O", "B", tag))
+def is_tag(tag: str) -> bool:
+    """Whether it is O, or a letter of one of the schemes with a type.
+
+    >>> is_tag("B-PER"), is_tag("W-LOC"), is_tag("PER")
+    (True, True, False)
+    """
+    return is_bio(("O", "B", _known(tag)))
+
+
+def _known(tag: str) -> str:
+    """M(iddle) is I(nside), and W(hole) is S(ingle): BMEWO and BMES."""
+    return {"M-": "I-", "W-": "S-"}.get(tag[:2], tag[:2]) + tag[2:]
 
 
 def to_bio(sentences: Sequence[Sentence]) -> list[Sentence]:
-    """The same sentences with BIO tags, whichever of IOB1, BIO, BIOES and BILOU they came in.
+    """The same sentences with BIO tags: they came in IOB1, BIO, BIOES, BILOU, BMEWO or BMES.
 
     IOB1 writes B- only between touching entities of one type; so where entities start with I- and
     no B- stands anywhere else, it is IOB1. In BIO, an I- that starts an entity is left as it is:
@@ -69,7 +79,7 @@ def to_bio(sentences: Sequence[Sentence]) -> list[Sentence]:
     >>> to_bio([Sentence(("EU", "rejects"), ("I-ORG", "O"))])[0].tags
     ('B-ORG', 'O')
     """
-    flat = [tag for sentence in sentences for tag in sentence.tags]
+    flat = [_known(tag) for sentence in sentences for tag in sentence.tags]
     names = sorted({"O", *flat})
     number = {name: i for i, name in enumerate(names)}
     labels = np.array([number[tag] for tag in flat], np.int64)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,6 +15,7 @@ __all__ = [
     "NAMES",
     "carve",
     "complete",
+    "loosely_named_files",
     "only_one",
     "part_of",
     "split_files",
@@ -26,8 +28,8 @@ T = TypeVar("T")
 # Split → the names under which people keep it. Out-of-domain data is read where there is some.
 NAMES = {
     "train": ("train", "training"),
-    "dev": ("dev", "validation", "valid", "val", "devel"),
-    "test": ("test", "testing", "eval"),
+    "dev": ("dev", "validation", "valid", "val", "devel", "testa"),
+    "test": ("test", "testing", "eval", "testb"),
     "ood": ("ood", "oos-test"),
 }
 CARVED = 0.1  # Share of the training split that stands in for a missing one, or is held out.
@@ -62,6 +64,21 @@ def split_files(folder: Path, suffixes: Iterable[str]) -> dict[str, Path]:
         suffix = next((s for s in suffixes if path.name.lower().endswith(s)), None)
         split = None if suffix is None else split_of(path.name[: -len(suffix)])
         if split is not None and path.is_file():
+            only_one(found, split, path.name, f"{folder} has two files for one split")
+            found[split] = path
+    return found
+
+
+def loosely_named_files(folder: Path, suffixes: Iterable[str]) -> dict[str, Path]:
+    """The files of which a part of the name is that of a split: en_train.conll, eng.testa."""
+    found: dict[str, Path] = {}
+    for path in sorted(folder.iterdir()):
+        name = path.name.lower()
+        suffix = next((s for s in suffixes if name.endswith(s)), "")
+        parts = re.split(r"[\W_]+", name.removesuffix(suffix))
+        splits = {split for part in parts if (split := split_of(part)) is not None}
+        if path.is_file() and len(splits) == 1 and (suffix or split_of(parts[-1])):
+            (split,) = splits
             only_one(found, split, path.name, f"{folder} has two files for one split")
             found[split] = path
     return found

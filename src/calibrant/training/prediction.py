@@ -23,7 +23,7 @@ def predict_words(
     """Logits at the first piece of every word of ``data`` (see ``calibrant.tasks.pieces``).
 
     Windows of similar length are run together; the logits come back in float32. Groups:
-    ``sentence`` and ``position``, the number of the word in it.
+    ``sentence`` and ``position``, the number of the word in it; ``unfit`` where ``data`` has it.
     """
     device = next(model.parameters()).device
 
@@ -64,12 +64,15 @@ def predict_runs(
     owner = np.repeat(data.sentences, data.lengths)[place]
     position = data.words[place]
     order = np.lexsort((position, owner))
+    groups = {"sentence": owner[order], "position": position[order]}
+    if getattr(data, "unfit", None) is not None:
+        groups["unfit"] = data.unfit[place][order]
     return [
         Predictions.from_logits(
             np.concatenate(run)[order],
             data.labels[place][order],
             label_names=label_names,
-            groups={"sentence": owner[order], "position": position[order]},
+            groups=groups,
         )
         for run in zip(*logits, strict=True)
     ]
