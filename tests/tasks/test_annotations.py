@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibrant.errors import InputError
-from calibrant.tasks.annotations import read_jsonl
+from calibrant.tasks.annotations import read_jsonl, read_table
 from calibrant.tasks.characters import BLANK
 from calibrant.tasks.marked_text import cut_text, from_spans
 from calibrant.tasks.sentences import Sentence
@@ -44,7 +44,8 @@ def test_tokens_and_spans_are_the_same(tmp_path: Path) -> None:
     [
         ({"tokens": ["a", "b"], "tags": ["O"]}, "line 2: 2 words, but 1 tags"),
         ({"tokens": ["a"], "tags": ["PER"]}, "line 2: 'PER' is not a tag"),
-        ({"tokens": ["a"], "tags": [3]}, "line 2: expected a list of tags as text, got 3"),
+        ({"tokens": ["a"], "tags": [3]}, "the tags are numbers; put their names beside the file"),
+        ({"tokens": ["a"], "tags": [None]}, "line 2: expected a list of tags as text, got None"),
         ({"tokens": "abc", "tags": ["O"]}, "expected a list of words as text, got 'abc'"),
         ({"tokens": ["a"]}, "line 2: expected 'ner_tags', got tokens"),
         ({"txt": "a"}, "line 2: expected 'text', got txt"),
@@ -115,3 +116,62 @@ def test_training_cuts_words_as_prediction_does() -> None:
     assert sentence.words == tuple(word.text for word in split_words(text))
     assert sentence.words[5:7] == ("Doe-Lund", "1,000.5")
     assert sentence.tags[1:6] == ("B-LOC", "O", "O", "B-PER", "I-PER")
+
+
+PRODIGY = {
+    "text": "Anna sings",
+    "tokens": [
+        {"text": "Anna", "start": 0, "end": 4, "id": 0, "ws": True},
+        {"text": "sings", "start": 5, "end": 10, "id": 1, "ws": False},
+    ],
+    "spans": [{"start": 0, "end": 4, "token_start": 0, "token_end": 0, "label": "PER"}],
+}
+ANNA = Sentence(("Anna", "sings"), ("B-PER", "O"))
+
+
+def test_prodigy_and_doccano(tmp_path: Path) -> None:
+    path = written(
+        tmp_path,
+        {**PRODIGY, "answer": "accept"},
+        {**PRODIGY, "answer": "reject"},
+        {**PRODIGY, "answer": "ignore"},
+        {"id": 1, "text": "Anna sings", "label": [[0, 4, "PER"]]},
+        {"text": "Anna sings", "entities": [{"start_offset": 0, "end_offset": 4, "label": "PER"}]},
+    )
+    assert read_jsonl(path) == [ANNA] * 3
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("labels.txt", "O\nB-PER\n"),
+        ("labels.json", '["O", "B-PER"]'),
+        ("labels.json", '{"B-PER": 1, "O": 0}'),
+        ("labels.json", '{"1": "B-PER", "0": "O"}'),
+    ],
+)
+def test_numbers_with_names(name: str, content: str, tmp_path: Path) -> None:
+    path = written(tmp_path, {"tokens": ["Anna", "sings"], "ner_tags": [1, 0]})
+    (tmp_path / name).write_text(content)
+    assert read_jsonl(path) == [ANNA]
+    path = written(tmp_path, {"tokens": ["Anna", "sings"], "ner_tags": [2, 0]})
+    with pytest.raises(InputError, match="line 1: tag 2 is none of the 2 that have names"):
+        read_jsonl(path)
+    (tmp_path / name).write_text("" if name.endswith("txt") else '[["O"]]')
+    with pytest.raises(InputError, match=r"none of the 0|expected a list of the names"):
+        read_jsonl(path)
+
+
+def test_a_table_of_words(tmp_path: Path) -> None:
+    """Kaggle's NER corpus: the number of a sentence stands at its first word alone."""
+    path = tmp_path / "ner.csv"
+    path.write_text(
+        'Sentence #,Word,POS,Tag\nSentence: 1,Anna,NN,B-per\n,",",",",O\nSentence: 2,Lund,N,I-per\n'
+    )
+    assert read_table(path) == [
+        Sentence(("Anna", ","), ("B-per", "O")),
+        Sentence(("Lund",), ("I-per",)),
+    ]
+    path.write_text("Word,Tag\nAnna,B-per\n")
+    with pytest.raises(InputError, match="line 2: expected 'sentence #', got word, tag"):
+        read_table(path)

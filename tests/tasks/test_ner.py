@@ -124,13 +124,76 @@ def test_empty_sentences_are_left_out_and_noted(tmp_path: Path) -> None:
 def test_label_in_test_that_training_lacks(folder: Path) -> None:
     write(folder / "test.conll", [*SENTENCES, Sentence(("in", "June"), ("O", "B-DATE"))])
     with pytest.raises(InputError) as caught:
-        load_corpus(str(folder))
+        load_corpus(str(folder), unseen="error")
     said = str(caught.value)
     for part in (str(folder), "test split, sentence 31, word 2 ('June')", "'B-DATE'", "B-LOC"):
         assert part in said
     assert "\n" not in said
     labels = [*label_set(SENTENCES), "B-DATE"]
     assert load_corpus(str(folder), labels=labels).labels == tuple(labels)
+
+
+def test_a_type_that_only_test_has_is_kept_or_dropped(folder: Path) -> None:
+    write(folder / "test.conll", [*SENTENCES, Sentence(("in", "June"), ("O", "B-DATE"))])
+    kept = load_corpus(str(folder))
+    assert kept.labels == (*label_set(SENTENCES), "B-DATE")
+    assert kept.notes == (
+        "Types that training does not have cannot be found, and count as missed: DATE.",
+    )
+    (folder / "dev.conll").unlink()
+    dropped = load_corpus(str(folder), unseen="drop")
+    assert dropped.test[-1].tags == ("O", "O")
+    assert dropped.labels == label_set(SENTENCES)
+    assert dropped.notes[0] == "Types that training does not have became O: DATE."
+    with pytest.raises(InputError, match="Unknown treatment of unseen types 'kep'"):
+        load_corpus(str(folder), unseen="kep")
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("eng.train", "eng.testa", "eng.testb"),
+        ("en_train.conll", "en_dev.conll", "en_test.conll"),
+        ("train.iob2", "valid.iob2", "test.iob2"),
+        ("news-train.txt", "news-validation.txt", "news-eval.txt"),
+    ],
+)
+def test_files_as_people_call_them(names: tuple[str, ...], tmp_path: Path) -> None:
+    for i, name in enumerate(names):
+        write(tmp_path / name, SENTENCES[i:])
+    (tmp_path / "README.md").write_text("A corpus.")
+    corpus = load_corpus(str(tmp_path))
+    assert [corpus.train, corpus.dev, corpus.test] == [SENTENCES[i:] for i in range(3)]
+
+
+def test_loose_names_are_not_asked_where_there_are_exact_ones(folder: Path) -> None:
+    (folder / "test_notes.txt").write_text("Not a corpus.")
+    assert load_corpus(str(folder)).test == SENTENCES
+    (folder / "train.conll").rename(folder / "a_train.conll")
+    write(folder / "b_train.conll", SENTENCES)
+    with pytest.raises(InputError, match=r"one split: a_train\.conll and b_train"):
+        load_corpus(str(folder))
+
+
+def test_files_by_split(tmp_path: Path) -> None:
+    write(tmp_path / "one.annotated", SENTENCES)
+    records = [{"tokens": s.words, "tags": s.tags} for s in SENTENCES]
+    (tmp_path / "two.data").write_text("\n".join(map(json.dumps, records)))
+    files = {"train": str(tmp_path / "one.annotated"), "test": str(tmp_path / "two.data")}
+    corpus = load_corpus("mine", files=files)
+    assert corpus.test == SENTENCES
+    assert len(corpus.train) + len(corpus.dev) == len(SENTENCES)
+    with pytest.raises(
+        InputError, match=r"x\.json is no file of sentences.*one record on each line"
+    ):
+        load_corpus("mine", files={"train": str(tmp_path / "x.json")})
+
+
+def test_an_empty_word_is_noted(tmp_path: Path) -> None:
+    for split in SPLITS:
+        (tmp_path / f"{split}.conll").write_text("Anna\tB-PER\n\tO\n")
+    corpus = load_corpus(str(tmp_path))
+    assert corpus.notes == ("3 words are empty; each is read as an unknown one.",)
 
 
 def test_inside_tag_that_only_test_has_is_known_by_its_type(tmp_path: Path) -> None:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["add_parser", "run"]
 
+_SPLIT_FILES = ("train_file", "dev_file", "test_file")
+
 
 def add_parser(commands: Any) -> None:
     """Add the command's options."""
@@ -112,9 +114,13 @@ def _recipe(args: argparse.Namespace, seed: int, device: str) -> Recipe:
     # A folder or file is the same from wherever the command is given.
     places = {
         k: str(Path(v).resolve())
-        for k in ("data", "model")
+        for k in ("data", "model", *_SPLIT_FILES)
         if (v := getattr(args, k)) is not None and is_place(v)
     }
+    if bool(args.data) == bool(args.train_file):
+        raise InputError("What to train on: --data NAME|FOLDER, or --train FILE --test FILE.")
+    if args.train_file:
+        places = {"data": str(Path(args.train_file).resolve()), **places}
     given = {f.name: getattr(args, f.name, None) for f in fields(Recipe)}
     return Recipe.from_dict(
         {

@@ -14,12 +14,23 @@ def add_what(group: Any) -> None:
     group.add_argument("--task", default="ner", help="'calibrant list tasks' shows all (ner)")
     group.add_argument(
         "--data",
-        required=True,
         metavar="NAME|FOLDER|FILE",
         help="by name, found under --data-dir (ner: conll2003, ncbi-disease, wikiann-en, gum, "
         "wnut17, synthetic; text: 20newsgroups, clinc150, synthetic; image: digits, cifar10; "
         "segmentation: shapes), or a folder with train, (dev) and test parts; docs/tasks.md tells "
         "the formats",
+    )
+    for split, note in (("train", "in place of --data"), ("dev", "if any"), ("test", "")):
+        group.add_argument(
+            f"--{split}",
+            dest=f"{split}_file",
+            metavar="FILE",
+            help=f"of entities: the file of this split{', ' * bool(note)}{note}",
+        )
+    group.add_argument(
+        "--unseen-types",
+        help="of entities: types that only the dev or test split has are kept, as entities that "
+        "cannot be found, dropped, or an error (keep)",
     )
     group.add_argument(
         "--model",

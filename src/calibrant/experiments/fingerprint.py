@@ -1,14 +1,19 @@
-"""A hash of prepared data: a run that goes on must find what it began with."""
+"""Hashes of data: a run that goes on must find what it began with, and a cache what was read."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-__all__ = ["fingerprint"]
+from calibrant.tasks.catalogue import find_file, find_folder
+
+__all__ = ["data_state", "disk_state", "fingerprint"]
+
+_CHUNK = 1 << 20
 
 
 def fingerprint(labels: Sequence[str], parts: Iterable[Any]) -> str:
@@ -19,3 +24,29 @@ def fingerprint(labels: Sequence[str], parts: Iterable[Any]) -> str:
             for values in (part.ids, part.labels, part.starts):
                 digest.update(np.ascontiguousarray(values, np.int64).tobytes())
     return digest.hexdigest()
+
+
+def disk_state(*places: str | Path | None) -> str:
+    """A hash of what files, and all files of folders, hold now; what is no place counts for naught.
+
+    What is cached by the name of data is cached by this too: a file may have changed since.
+    """
+    digest = hashlib.sha256()
+    for place in places:
+        if place is None:
+            continue
+        root = Path(place)
+        found = [root] if root.is_file() else sorted(p for p in root.rglob("*") if p.is_file())
+        for path in found:
+            digest.update(f"\0{path}\0{path.stat().st_size}\0".encode("utf-8", "surrogateescape"))
+            with path.open("rb") as file:
+                while block := file.read(_CHUNK):
+                    digest.update(block)
+    return digest.hexdigest()
+
+
+def data_state(name: str, kind: str, directory: str | Path | None = None) -> str:
+    """The same of data by name; what is embedded, or on the hub, does not change meanwhile."""
+    names = (name, f"{name}.npz")
+    files = (find_file(each, kind, directory) for each in names)
+    return disk_state(find_folder(name, kind, directory) or next(filter(None, files), None))

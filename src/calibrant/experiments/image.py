@@ -15,6 +15,7 @@ from torch import nn
 
 from calibrant.corruptions import IMAGE, known_corruption
 from calibrant.errors import InputError, unknown_name
+from calibrant.experiments.fingerprint import data_state
 from calibrant.experiments.preparation import build_method
 from calibrant.experiments.recipe import Recipe
 from calibrant.predictions import IGNORED, Predictions
@@ -131,7 +132,8 @@ class Image:
         """Load the images of a recipe."""
         held = build_method(recipe).needs_holdout
         augment = parse_augmentation(recipe.augment)
-        return _prepare(recipe.data, directory, recipe.image_size, held, augment)
+        state = data_state(recipe.data, "image", directory)
+        return _prepare(recipe.data, directory, recipe.image_size, held, augment, state)
 
     def build_model(self, recipe: Recipe, data: PreparedImages) -> nn.Module:
         """The network, its weights drawn from the recipe's seed, channels last in memory."""
@@ -177,15 +179,25 @@ class Image:
 
 
 @functools.lru_cache(maxsize=2)
-def _pictures(name: str, directory: str | None, size: int) -> Pictures:
+def _pictures(
+    name: str,
+    directory: str | None,
+    size: int,
+    state: str,  # noqa: ARG001 – of the files: data that has changed is read again.
+) -> Pictures:
     return load_pictures(name, directory, size=size or None)
 
 
 @functools.lru_cache(maxsize=4)
 def _prepare(
-    name: str, directory: str | None, size: int, held: bool, augment: frozenset[str]
+    name: str,
+    directory: str | None,
+    size: int,
+    held: bool,
+    augment: frozenset[str],
+    state: str,
 ) -> PreparedImages:
-    pictures = _pictures(name, directory, size)
+    pictures = _pictures(name, directory, size, state)
     splits = {s: Part(pictures.images[s], pictures.classes[s]) for s in pictures.images}
     train = splits["train"]
     if held:

@@ -11,6 +11,7 @@ from torch import nn
 from calibrant.experiments.preparation import TINY, Prepared, build_model, prepare
 from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.shift import check_shift, shifted_tests
+from calibrant.inputs import check_file
 from calibrant.prediction.model_folder import write_model
 from calibrant.tasks.encoders import find_encoder
 from calibrant.tasks.ner import find_corpus
@@ -24,7 +25,10 @@ class Ner:
 
     def check(self, recipe: Recipe, directory: str | None = None) -> None:
         """Corpus, encoder and shift are there, as far as names tell."""
-        find_corpus(recipe.data, directory)
+        for path in recipe.files.values():
+            check_file(Path(path))
+        if not recipe.files:
+            find_corpus(recipe.data, directory)
         if recipe.model != TINY:
             find_encoder(recipe.model)
         for name in recipe.shift:

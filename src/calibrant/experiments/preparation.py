@@ -14,7 +14,7 @@ from torch import nn
 
 from calibrant import methods
 from calibrant.errors import InputError
-from calibrant.experiments.fingerprint import fingerprint
+from calibrant.experiments.fingerprint import data_state, disk_state, fingerprint
 from calibrant.experiments.recipe import Recipe
 from calibrant.methods import METHODS, create
 from calibrant.methods.base import Method
@@ -98,7 +98,11 @@ class Prepared:
 def prepare(recipe: Recipe, directory: str | None = None) -> Prepared:
     """Load the corpus of a recipe and cut it into the pieces of its encoder."""
     held = build_method(recipe).needs_holdout
-    return _prepare(recipe.data, recipe.model, recipe.max_length, directory, held)
+    files = tuple(recipe.files.items())
+    named = disk_state(*recipe.files.values())
+    state = named if files else data_state(recipe.data, "ner", directory)
+    corpus = _corpus(recipe.data, directory, files, recipe.unseen_types, state)
+    return _prepare(corpus, recipe.model, recipe.max_length, held)
 
 
 def build_method(recipe: Recipe) -> Method:
@@ -153,16 +157,24 @@ def schedule_of(recipe: Recipe) -> Schedule:
 
 
 @functools.lru_cache(maxsize=16)
-def _prepare(
-    name: str, encoder: str, max_length: int, directory: str | None, held: bool
-) -> Prepared:
-    corpus = load_corpus(name, directory)
+def _corpus(
+    name: str,
+    directory: str | None,
+    files: tuple[tuple[str, str], ...],
+    unseen: str,
+    state: str,  # noqa: ARG001 – of the files: data that has changed is read again.
+) -> NerCorpus:
+    return load_corpus(name, directory, files=dict(files), unseen=unseen)
+
+
+@functools.lru_cache(maxsize=16)
+def _prepare(corpus: NerCorpus, encoder: str, max_length: int, held: bool) -> Prepared:
     tokenizer = _tokenizer(encoder, corpus)
     parts: dict[str, Sequence[Sentence]] = {
         split: getattr(corpus, split) for split in ("train", "dev", "test", "ood")
     }
     if held:
-        parts["train"], taken = carve(corpus.train, _SEED, name)
+        parts["train"], taken = carve(corpus.train, _SEED, corpus.name)
         # All held-out batches are padded to one length, which the few longest would set.
         longest = np.quantile([len(sentence) for sentence in taken], 0.95)
         parts["held"] = [sentence for sentence in taken if len(sentence) <= longest]

@@ -24,7 +24,8 @@ __all__ = ["Recipe", "expand_grid", "read_recipes"]
 # that the records of an older version are still found.
 _LATER = (
     "task", "engine", "accumulate", "patience", "shift", "optimizer", "momentum", "decay", "clip",
-    "augment", "compile", "calibrator", "image_size", "maps",
+    "augment", "compile", "calibrator", "image_size", "maps", "train_file", "dev_file", "test_file",
+    "unseen_types",
 )  # fmt: skip
 
 
@@ -68,6 +69,11 @@ class Recipe:
     clip: float = 1.0  # largest norm of the gradient; 0: any
     augment: str = "none"  # of images: crop, flip and cutout, joined by +
     compile: bool = False  # the encoder of images, with torch.compile
+    # Files of the splits, in place of what `data` would find; then `data` is but a name.
+    train_file: str = ""
+    dev_file: str = ""
+    test_file: str = ""
+    unseen_types: str = "keep"  # entity types that training does not have: keep, drop or error
     image_size: int = 0  # side to which images are brought; 0: they are all of one size already
 
     def __post_init__(self) -> None:
@@ -97,6 +103,12 @@ class Recipe:
         """Every key, defaults included."""
         lists = {"shift": list(self.shift), "maps": list(self.maps)}
         return {**asdict(self), "method_options": dict(self.method_options), **lists}
+
+    @property
+    def files(self) -> dict[str, str]:
+        """The file of each split that has one of its own."""
+        named = {"train": self.train_file, "dev": self.dev_file, "test": self.test_file}
+        return {split: path for split, path in named.items() if path}
 
     @property
     def key(self) -> str:

@@ -13,6 +13,7 @@ from calibrant.errors import InputError, unknown_name
 from calibrant.experiments.choice import AUTO
 from calibrant.experiments.task import TASKS, entry_of
 from calibrant.inputs import shortened
+from calibrant.tasks.label_sets import UNSEEN
 
 if TYPE_CHECKING:
     from calibrant.experiments.recipe import Recipe
@@ -25,13 +26,17 @@ CHOICES = {
     "dtype": ("float32", "tf32", "bfloat16", "float16"),
     "optimizer": ("adamw", "sgd"),
     "decay": ("linear", "cosine", "step"),
+    "unseen_types": UNSEEN,
 }
 LEAST = {
     "head_width": 1, "head_depth": 0, "seed": 0, "epochs": 1, "batch": 1, "max_length": 16,
     "accumulate": 1, "patience": 0, "image_size": 0,
 }  # fmt: skip
 LONGEST = 512  # Word pieces: the last of the lengths that batches are padded to.
-_TEXTS = ("data", "model", "method", "head_activation", "augment", "calibrator")
+_TEXTS = (
+    "data", "model", "method", "head_activation", "augment", "calibrator", "train_file", "dev_file",
+    "test_file",
+)  # fmt: skip
 _TOO_MUCH = 2**63
 _NUMBERS = ("learning_rate", "weight_decay", "warm_up", "momentum", "clip")
 
@@ -48,6 +53,10 @@ def check_recipe(recipe: Recipe) -> None:
             f"A batch of {recipe.batch} cannot be run in {recipe.accumulate} equal parts."
         )
     _check_task(recipe)
+    if recipe.files and not (recipe.train_file and recipe.test_file):
+        raise InputError(
+            "Files of splits: name train_file and test_file, and dev_file if there is one."
+        )
     for name in {*recipe.maps, recipe.calibrator} - {AUTO}:
         calibrator_class(name)  # Says so where there is none of that name.
     for name in ("identity", "temperature"):  # What is told of every run.

@@ -15,6 +15,7 @@ from torch import nn
 
 from calibrant.corruptions import IMAGE, known_corruption
 from calibrant.errors import InputError
+from calibrant.experiments.fingerprint import data_state
 from calibrant.experiments.preparation import build_method
 from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.sampled_pixels import sampled_pixels, told_sample
@@ -151,7 +152,8 @@ class Segmentation:
         """Open the images of a recipe."""
         self.check(recipe, directory)
         held = build_method(recipe).needs_holdout
-        data = _prepare(recipe.data, directory, recipe.model, recipe.head_width, held)
+        state = data_state(recipe.data, "segmentation", directory)
+        data = _prepare(recipe.data, directory, recipe.model, recipe.head_width, held, state)
         _ = data.fingerprint  # Every mask is read once before hours go into training.
         return data
 
@@ -196,7 +198,12 @@ class Segmentation:
 
 @functools.lru_cache(maxsize=4)
 def _prepare(
-    name: str, directory: str | None, model: str, width: int, held: bool
+    name: str,
+    directory: str | None,
+    model: str,
+    width: int,
+    held: bool,
+    state: str,  # noqa: ARG001 – of the files: data that has changed is read again.
 ) -> PreparedScenes:
     task = SegmentationTask.open(name, directory, _SEED, model=model, width=width)
     return PreparedScenes(task, held)

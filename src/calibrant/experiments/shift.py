@@ -11,6 +11,7 @@ import numpy as np
 
 from calibrant.corruptions import STRENGTHS, TEXT, parse_corruption
 from calibrant.errors import InputError, unknown_name
+from calibrant.experiments.fingerprint import data_state
 from calibrant.experiments.preparation import Prepared
 from calibrant.experiments.recipe import Recipe
 from calibrant.predictions import IGNORED
@@ -36,7 +37,18 @@ def shifted_tests(
     types are ignored; a prediction of a type that it does not have (MISC) counts as what it is: an
     entity too many.
     """
-    return {name: _shifted(name, data, recipe.max_length, directory) for name in recipe.shift}
+    return {
+        name: _shifted(name, data, recipe.max_length, directory, _state(name, directory))
+        for name in recipe.shift
+    }
+
+
+def _state(name: str, directory: str | None) -> str:
+    """Of the files behind a name, so that what has changed since is read again."""
+    if parse_corruption(name, TEXT) is not None:
+        return ""
+    check_shift(name, directory)
+    return data_state(name, "ner", directory)
 
 
 def check_shift(name: str, directory: str | None = None) -> None:
@@ -54,13 +66,18 @@ def check_shift(name: str, directory: str | None = None) -> None:
 
 
 @functools.lru_cache(maxsize=256)
-def _shifted(name: str, data: Prepared, max_length: int, directory: str | None) -> Pieces:
+def _shifted(
+    name: str,
+    data: Prepared,
+    max_length: int,
+    directory: str | None,
+    state: str,  # noqa: ARG001
+) -> Pieces:
     asked = parse_corruption(name, TEXT)
     if asked is not None:
         sentences = list(corrupt_sentences(data.corpus.test, *asked, seed=_SEED))
         return encode(sentences, data.labels, data.tokenizer, max_length)
-    check_shift(name, directory)
-    found = load_test(name, directory)
+    found = load_test(name, directory, data.corpus.cutting)
     mapped, judged = in_types_of(data.labels, found, name)
     return ignoring(encode(mapped, data.labels, data.tokenizer, max_length), judged)
 

@@ -141,7 +141,7 @@ TASKS: dict[str, Entry] = {
             "entity_ece": "entity ECE",
             "apcr": "APCR",
         },
-        own=("max_length",),
+        own=("max_length", "train_file", "dev_file", "test_file", "unseen_types"),
         own_maps=("type-temperature", "position-temperature"),
         engines=("lean", "trainer"),
         stacks=True,

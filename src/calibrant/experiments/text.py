@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from calibrant.corruptions import TEXT, corrupt_text, known_corruption
-from calibrant.experiments.fingerprint import fingerprint
+from calibrant.experiments.fingerprint import data_state, fingerprint
 from calibrant.experiments.preparation import TINY, build_method
 from calibrant.experiments.recipe import Recipe
 from calibrant.prediction.model_folder import write_model
@@ -111,7 +111,8 @@ class Text:
     def prepare(self, recipe: Recipe, directory: str | None = None) -> PreparedTexts:
         """Load the corpus of a recipe and cut it into the pieces of its encoder."""
         held = build_method(recipe).needs_holdout
-        return _prepare(recipe.data, recipe.model, recipe.max_length, directory, held)
+        state = data_state(recipe.data, "text", directory)
+        return _prepare(recipe.data, recipe.model, recipe.max_length, directory, held, state)
 
     def build_model(self, recipe: Recipe, data: PreparedTexts) -> nn.Module:
         """A fresh copy of the encoder with a head whose weights come from the recipe's seed."""
@@ -147,7 +148,12 @@ class Text:
 
 @functools.lru_cache(maxsize=16)
 def _prepare(
-    name: str, encoder: str, max_length: int, directory: str | None, held: bool
+    name: str,
+    encoder: str,
+    max_length: int,
+    directory: str | None,
+    held: bool,
+    state: str,  # noqa: ARG001 – of the files: data that has changed is read again.
 ) -> PreparedTexts:
     corpus = load_texts(name, directory)
     train = corpus.texts["train"]

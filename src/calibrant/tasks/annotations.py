@@ -34,7 +34,7 @@ def read_jsonl(path: str | Path) -> list[Sentence]:
     return to_bio(
         [
             to_sentence(record, f"{path}, line {line}", names)
-            for line, record in read_records(path)
+            for line, record in read_records(path, ".jsonl")
             if record.get("answer", "accept") == "accept"
         ]
     )
@@ -81,10 +81,10 @@ def read_table(path: str | Path) -> list[Sentence]:
 def tagged(words: Sequence[Any], tags: Sequence[Any], where: str) -> Sentence:
     """A sentence of words and tags, or an error that says what is wrong with them."""
     for values, what in ((words, "words"), (tags, "tags")):
-        odd = next((v for v in values if not isinstance(v, str)), None) if values else None
-        if not isinstance(values, (list, tuple)) or odd is not None:
-            got = repr(values if odd is None else odd)[:40]
-            raise InputError(f"{where}: expected a list of {what} as text, got {got}.")
+        listed = isinstance(values, (list, tuple))
+        odd = [value for value in values if not isinstance(value, str)] if listed else [values]
+        if odd:
+            raise InputError(f"{where}: expected a list of {what} as text, got {odd[0]!r:.40}.")
     if len(words) != len(tags):
         raise InputError(f"{where}: {len(words)} words, but {len(tags)} tags.")
     for tag in tags:

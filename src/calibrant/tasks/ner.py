@@ -126,7 +126,9 @@ def _cut(
     if not train:
         return parts, None
     marked = choose_cutting(train, Detokeniser(""))
-    cut = {split: cut_as(part, marked) for split, part in parts.items()}
+    cut: dict[str, Sequence[Sentence]] = {
+        split: cut_as(part, marked) for split, part in parts.items()
+    }
     for split, sentences in cut.items():
         unfit = sum(sum(sentence.unfit) for sentence in sentences)
         if unfit:

@@ -83,8 +83,8 @@ def encode(
             shown[first - start : last - start] = label[first:last]
             ids = np.array([*before, *pieces[start:stop], *after], np.int32)
             windows.append(_Window(ids, shown, owner[start:stop], index))
-    pieces = _joined(windows, len(before), len(after))
-    return replace(pieces, unfit=_unfit(pieces, sentences))
+    joined = _joined(windows, len(before), len(after))
+    return replace(joined, unfit=_unfit(joined, sentences))
 
 
 def _unfit(pieces: Pieces, sentences: Sequence[Sentence]) -> np.ndarray | None:
