@@ -13,6 +13,7 @@ from calibrant.errors import InputError
 __all__ = [
     "Array",
     "as_array",
+    "describe_objects",
     "is_tensor",
     "join_arrays",
     "join_columns",
@@ -40,6 +41,8 @@ def as_array(value: Any) -> Array:
 
     Torch tensors are detached and stay on their device. Anything else that speaks DLPack (JAX,
     CuPy, MLX, …) becomes a NumPy array when it lies in host memory, a torch tensor otherwise.
+    Columns of pandas' nullable types are taken where nothing is missing, masked arrays where
+    nothing is masked.
 
     >>> as_array([1, 2]).dtype.kind
     'i'
@@ -47,7 +50,9 @@ def as_array(value: Any) -> Array:
     if is_tensor(value):
         return value.detach()
     if isinstance(value, np.ndarray) or not hasattr(value, "__dlpack__"):
-        return np.asarray(value)
+        _check_unmasked(value)
+        array = np.asarray(value)
+        return _numbers(array) if array.dtype == object else array
     if value.__dlpack_device__()[0] == _CPU:
         try:
             return np.from_dlpack(value)
@@ -65,8 +70,49 @@ def to_numpy(value: Any) -> np.ndarray:
         return np.asarray((value.float() if "bfloat16" in str(value.dtype) else value).cpu())
     array = np.asarray(as_array(value))
     if array.dtype == object:
-        raise InputError("Expected an array of numbers, got one of Python objects (ragged lists?).")
+        raise InputError(f"Expected an array of numbers, got {describe_objects(array)}.")
     return array
+
+
+def describe_objects(array: np.ndarray) -> str:
+    """What makes an array one of Python objects, for errors.
+
+    >>> describe_objects(np.array([1, None], dtype=object))
+    'a missing value (None) at place 1; drop such rows, or label them −100'
+    >>> describe_objects(np.array([0, 2**70], dtype=object))
+    'Python objects, the first of type int'
+    """
+    for place, value in enumerate(array.flat):
+        if value is None or type(value).__name__ in ("NAType", "NaTType"):
+            found = "None" if value is None else "NA"
+            return f"a missing value ({found}) at place {place}; drop such rows, or label them −100"
+    kinds = {type(value).__name__ for value in array.flat}
+    if kinds & {"list", "tuple", "ndarray"}:
+        return "rows of different lengths"
+    first = f", the first of type {type(array.flat[0]).__name__}" if array.size else ""
+    return f"Python objects{first}"
+
+
+def _numbers(array: np.ndarray) -> np.ndarray:
+    """An array of Python objects that are all numbers as one of numbers, else as it is."""
+    try:
+        plain = np.array(array.tolist())
+    except (OverflowError, TypeError, ValueError):  # Ragged, missing, too large.
+        return array
+    return plain if plain.dtype.kind in "iufb" and plain.shape == array.shape else array
+
+
+def _check_unmasked(value: Any) -> None:
+    """Refuse masked values: NumPy would take what lies behind the mask."""
+    parts = [value] if isinstance(value, np.ndarray) else value
+    if not isinstance(parts, (list, tuple)):
+        return
+    for part in parts:
+        if isinstance(part, np.ma.MaskedArray) and (masked := int(np.ma.count_masked(part))):
+            raise InputError(
+                f"Expected an array without a mask, got one with {masked} masked values: drop "
+                "those rows, or give them the label −100."
+            )
 
 
 def text_array(values: Sequence[str]) -> np.ndarray:

@@ -7,8 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.arrays import Array, as_array, is_tensor, text_array, to_numpy
+from calibrant.arrays import (
+    Array,
+    as_array,
+    describe_objects,
+    is_tensor,
+    text_array,
+    to_numpy,
+)
 from calibrant.errors import InputError
+from calibrant.validation import RowError
 
 __all__ = [
     "flattened",
@@ -36,6 +44,8 @@ def floating(scores: Array, kind: str) -> Array:
         return scores if scores.is_floating_point() else scores.double()
     if scores.dtype.kind in "iub":
         return scores.astype(np.float64)
+    if scores.dtype == object:
+        raise InputError(f"Predictions expects {kind} as numbers, got {describe_objects(scores)}.")
     if scores.dtype.kind != "f":
         raise InputError(
             f"Predictions expects {kind} as an array of numbers, got dtype {scores.dtype}."
@@ -77,12 +87,11 @@ def flattened(
 
 def group_column(name: str, column: Any) -> np.ndarray:
     """A group as a NumPy array of one axis; text may be an array of Python strings."""
-    array = column if isinstance(column, np.ndarray) else np.asarray(as_array(column))
-    if is_tensor(column):
-        array = to_numpy(column)
+    array = to_numpy(column) if is_tensor(column) else np.asarray(as_array(column))
     if array.dtype == object:
         if not all(isinstance(value, str) for value in array.flat):
-            raise InputError(f"Group '{name}' must hold numbers or text, got Python objects.")
+            found = describe_objects(array)
+            raise InputError(f"Group '{name}' must hold numbers or text, got {found}.")
         array = text_array(array.tolist())
     if array.ndim != 1:
         raise InputError(f"Group '{name}' must have one value per example, got {array.shape}.")
@@ -117,7 +126,23 @@ def labels_beside(labels: Array, scores: Array) -> Array:
         raise InputError(
             "Predictions expects labels as class numbers 0..K−1, got fractions or NaN."
         )
+    _check_fits(labels, int(scores.shape[1]))
     if is_tensor(labels):
         return labels.long()
-    with np.errstate(invalid="ignore"):  # A label of 1e30 is no class: the check names its row.
-        return labels.astype(np.int64, copy=False)
+    return labels.astype(np.int64, copy=False)
+
+
+def _check_fits(labels: Array, classes: int) -> None:
+    """Refuse labels that int64 cannot hold: as one, 2⁶⁴ − 100 would be −100, which is ignored."""
+    dtype = to_numpy(labels[:0]).dtype
+    if dtype != np.uint64 and dtype.kind != "f":
+        return
+    numbers = to_numpy(labels)
+    outside = numbers >= 2.0**63 if dtype == np.uint64 else np.abs(numbers) >= 2.0**63
+    if outside.any():
+        row = int(outside.argmax())
+        raise RowError(
+            f"Label {int(numbers[row])} at {{where}} is outside 0..{classes - 1} (K = {classes} "
+            "columns); −100 marks examples to ignore, and needs labels of a signed type.",
+            row,
+        )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from calibrant.arrays import to_numpy
 from calibrant.calibrators import Beta, CalibrationWarning, Calibrator, Identity
 from calibrant.comparison.cross_validation import make_folds, out_of_fold
 from calibrant.errors import InputError, NotFittedError, unknown_name
@@ -80,7 +81,7 @@ class EntityMap:
     def apply(self, confidence: np.ndarray) -> np.ndarray:
         """Map confidences that are already reduced, one for each entity."""
         self._check_fitted()
-        values = np.asarray(confidence, np.float64)
+        values = np.asarray(to_numpy(confidence), np.float64)
         if values.ndim != 1:
             raise InputError(f"EntityMap.apply takes one number per entity, got {values.shape}.")
         if (abs(values - 0.5) > 0.5 + _ROUNDING).any():

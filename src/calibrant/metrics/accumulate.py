@@ -98,7 +98,7 @@ def check_counted(counted: int, rows: int) -> None:
 
 
 def _checked(block: np.ndarray, rows: int, blocks: int) -> np.ndarray:
-    block = np.ascontiguousarray(block, np.int64)
+    block = np.ascontiguousarray(to_numpy(block), np.int64)
     if block.shape != (rows,) or (rows and not 0 <= block.min() <= block.max() < blocks):
         raise InputError(
             f"accumulate expects a block number in 0..{blocks - 1} for each of {rows} examples, "

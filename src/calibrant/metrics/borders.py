@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from calibrant.arrays import to_numpy
 from calibrant.errors import InputError
 
 __all__ = ["near_border"]
@@ -18,7 +19,7 @@ def near_border(mask: np.ndarray, width: int = 3) -> np.ndarray:
     >>> near_border(np.array([[0, 0, 0, 0, 1, 1]]), width=1)
     array([[False, False, False,  True,  True, False]])
     """
-    mask = np.asarray(mask)
+    mask = to_numpy(mask)
     if mask.ndim < 2 or mask.dtype.kind not in "iu":
         raise InputError(
             "near_border expects a mask (…, height, width) of class numbers, got "

@@ -44,8 +44,8 @@ class Confidences:
                 f"Confidences expects one block per example, got {np.shape(self.block)} blocks "
                 f"for {len(self.confidence)} examples."
             )
-        object.__setattr__(self, "confidence", np.asarray(self.confidence, np.float64))
-        object.__setattr__(self, "correct", np.asarray(self.correct, bool))
+        object.__setattr__(self, "confidence", np.asarray(to_numpy(self.confidence), np.float64))
+        object.__setattr__(self, "correct", np.asarray(to_numpy(self.correct), bool))
         if not np.isfinite(self.confidence).all():
             raise InputError("Confidences must be finite numbers, got NaN or infinity.")
 

@@ -152,8 +152,12 @@ def _are_plain(scores: Array, labels: Array) -> bool:
         return False
     if not (in_host_memory(scores) and in_host_memory(labels)):
         return False
-    kinds = to_numpy(scores[:0]).dtype.kind, to_numpy(labels[:0]).dtype.kind
-    return kinds[0] == "f" and kinds[1] in "iu" and _is_float32(scores)
+    if object in (scores.dtype, labels.dtype):
+        return False
+    kinds = to_numpy(scores[:0]).dtype.kind, to_numpy(labels[:0]).dtype
+    # uint64 goes the longer way: the kernel would read 2⁶⁴ − 100 as −100.
+    whole = kinds[1].kind in "iu" and kinds[1] != np.uint64
+    return kinds[0] == "f" and whole and _is_float32(scores)
 
 
 def _by_numpy(p: Predictions, bins: Bins) -> TopBins:

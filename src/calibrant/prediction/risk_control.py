@@ -29,6 +29,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from calibrant.arrays import to_numpy
 from calibrant.errors import InputError
 
 __all__ = ["Guarantee", "binomial_tail", "clopper_pearson_upper", "guaranteed_threshold"]
@@ -91,7 +92,7 @@ def guaranteed_threshold(
     """
     if not 0 < target < 1 or not 0 < level < 1:
         raise InputError(f"A target risk and a level lie in (0, 1): got {target} and {level}.")
-    confidence, correct = np.asarray(confidence, float), np.asarray(correct, bool)
+    confidence, correct = to_numpy(confidence).astype(float), to_numpy(correct).astype(bool)
     if confidence.shape != correct.shape or confidence.ndim != 1:
         raise InputError(
             f"Expected one confidence and one correctness for each entity, got "
