@@ -108,7 +108,7 @@ def _check_unmasked(value: Any) -> None:
     if not isinstance(parts, (list, tuple)):
         return
     for part in parts:
-        if isinstance(part, np.ma.MaskedArray) and (masked := int(np.ma.count_masked(part))):
+        if isinstance(part, np.ma.MaskedArray) and (masked := int(np.ma.getmaskarray(part).sum())):
             raise InputError(
                 f"Expected an array without a mask, got one with {masked} masked values: drop "
                 "those rows, or give them the label −100."
