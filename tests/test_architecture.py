@@ -9,8 +9,8 @@ SOURCE = Path(calibrant.__file__).parent
 
 # What everybody may import.
 FOUNDATION = {
-    "arrays", "conversion", "devices", "errors", "extras", "inputs", "json_values", "outputs",
-    "predictions", "progress", "unfinished", "validation", "",
+    "arrays", "conversion", "devices", "distributions", "errors", "extras", "inputs",
+    "json_values", "outputs", "predictions", "progress", "unfinished", "validation", "",
 }  # fmt: skip
 # Part → the further parts that it may import.
 ALLOWED = {

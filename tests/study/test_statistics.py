@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from calibrant import InputError
-from calibrant.study.distributions import (
+from calibrant.distributions import (
     fisher_p,
     incomplete_beta,
     range_quantile,

@@ -9,6 +9,7 @@ import numpy as np
 
 from calibrant.arrays import to_numpy
 from calibrant.audit.entities import EntitySums, Sentences, entity_sums
+from calibrant.audit.groups import GroupSums
 from calibrant.audit.pixels import PixelSums
 from calibrant.audit.record import Mistake
 from calibrant.errors import InputError
@@ -60,6 +61,7 @@ class Collector:
     parts: list[Predictions] | None = field(default_factory=list)  # None: too many to keep
     entities: EntitySums | None = None
     pixels: PixelSums | None = None
+    groups: GroupSums | None = None
     _sentences: Sentences | None = None
 
     def add(self, chunk: Predictions) -> None:
@@ -76,6 +78,8 @@ class Collector:
             self._add_sentences(self._sentences.whole(chunk))
         if self.pixels is not None:
             self.pixels.add(chunk, block)
+        if self.groups is not None:
+            self.groups.add(chunk, block, confidence, correct)
         self.rows, self.ignored = self.rows + len(chunk), self.ignored + chunk.ignored
 
     def finish(self) -> None:
@@ -117,6 +121,7 @@ class Collector:
             self.class_sums = ClassSums(chunk.classes, self.bins, self.blocks)
         if chunk.label_names is not None and is_bio(chunk.label_names):
             self._sentences = Sentences()
+        self.groups = GroupSums(self.blocks, self.bins, self.by)
         if "image" in chunk.groups:
             self.pixels = PixelSums(self.blocks, self.bins)
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from calibrant.audit.record import ClassRow
-from calibrant.metrics import CalibrationState, accuracy, chance_ece, ece, mean_confidence
+from calibrant.audit.record import Finding
+from calibrant.metrics import CalibrationState, accuracy, ece, mean_confidence
 
 __all__ = ["MEANINGS", "percent", "points", "short_name", "verdict"]
 
@@ -17,8 +17,6 @@ _BALANCED = 0.005
 _TELLING = 0.1
 # Longer class names than this are cut in a sentence.
 _LONGEST = 60
-# Classes predicted fewer times than this are too few to be blamed in the verdict.
-_ENOUGH = 20
 
 
 def percent(value: float, digits: int = 1) -> str:
@@ -110,16 +108,20 @@ MEANINGS: dict[str, Callable[[float], str]] = {
 }
 
 
-def verdict(state: CalibrationState, classes: Sequence[ClassRow]) -> tuple[str, ...]:
-    """Plain sentences, the most important first."""
-    sentences = _first_sentences(state)
-    many = [row for row in classes if row.predicted >= _ENOUGH]
-    worst = max(many, key=_surely_off, default=None)
-    if worst is not None and _surely_off(worst) > _BALANCED and len(classes) > 1:
-        sentences.append(
-            f"Furthest off: '{short_name(worst.name)}', claimed {percent(worst.confidence)} and "
-            f"right {percent(worst.accuracy)} in {worst.predicted:,} predictions."
-        )
+def verdict(
+    state: CalibrationState, chance: tuple[float, float], findings: Sequence[Finding]
+) -> tuple[str, ...]:
+    """Plain sentences, the most important first.
+
+    ``chance`` is what :func:`~calibrant.metrics.chance_ece` says of the state, and ``findings``
+    are the classes and groups that are off by more than chance.
+    """
+    doubtful = ece(state) > chance[1]
+    sentences = _off(state, chance) if doubtful else _within_chance(state, chance, findings)
+    shown = findings if doubtful else findings[1:]
+    if shown:
+        worst = max(shown, key=lambda finding: abs(finding.gap))
+        sentences.append(f"{'Furthest off' if doubtful else 'Also off'}: {_what(worst)}.")
     empty = int((state.top_count == 0).sum())
     top = state.top_count[-1] / state.n
     sentences.append(
@@ -132,31 +134,57 @@ def verdict(state: CalibrationState, classes: Sequence[ClassRow]) -> tuple[str, 
     return tuple(sentences)
 
 
-def _surely_off(row: ClassRow) -> float:
-    """The gap less two standard deviations of what a calibrated model would show."""
-    claimed = min(max(row.confidence, 0.0), 1.0)
-    return abs(row.gap) - 2 * float(np.sqrt(claimed * (1 - claimed) / row.predicted))
-
-
-def _first_sentences(state: CalibrationState) -> list[str]:
-    right, claimed, observed = accuracy(state), mean_confidence(state), ece(state)
-    expected, upper = chance_ece(state)
-    said = (
-        f"the model says {percent(claimed)} on average and is right {percent(right)} of the time."
+def _what(finding: Finding) -> str:
+    """The finding as the end of a sentence."""
+    name, claimed, right = short_name(finding.name), finding.confidence, finding.accuracy
+    if finding.kind == "group":
+        where = f" where the model says {finding.where}" if finding.where else ""
+        return (
+            f"'{name}'{where}, claimed {percent(claimed)} and right {percent(right)} in "
+            f"{finding.n:,} predictions"
+        )
+    if finding.where == "predicted":
+        return (
+            f"'{name}', claimed {percent(claimed)} and right {percent(right)} in "
+            f"{finding.n:,} predictions"
+        )
+    bin_ = finding.where.removeprefix("given").strip()
+    where = f" where it is given {bin_}" if bin_ else ""
+    return (
+        f"'{name}'{where}, given {percent(claimed)} on average and the label of "
+        f"{percent(right)} of {finding.n:,} examples"
     )
-    if observed <= upper:
-        few = upper > _TELLING
-        lead = "Too few examples to tell" if few else "No reason to doubt the confidences"
-        return [
-            f"{lead}: an ECE of {points(observed)} is within what chance alone gives a calibrated "
-            f"model at n = {int(state.n):,} (about {points(expected)}, up to {points(upper)}).",
-            f"Taken together, {said}",
-        ]
-    direction = "Overconfident" if claimed > right else "Underconfident"
-    balanced = abs(claimed - right) < _BALANCED
-    lead = "Balanced only on average" if balanced else f"{direction} by {points(claimed - right)}"
+
+
+def _said(state: CalibrationState) -> str:
+    right, claimed = accuracy(state), mean_confidence(state)
+    return f"the model says {percent(claimed)} on average and is right {percent(right)} of the time"
+
+
+def _within_chance(
+    state: CalibrationState, chance: tuple[float, float], findings: Sequence[Finding]
+) -> list[str]:
+    expected, upper = chance
+    explained = (
+        f"an ECE of {points(ece(state))} is within what chance alone gives a calibrated model at "
+        f"n = {int(state.n):,} (about {points(expected)}, up to {points(upper)})."
+    )
+    if findings:
+        which = "class" if findings[0].kind == "class" else "group"
+        lead = f"Right on the whole, but not for every {which}: {_what(findings[0])}"
+        return [f"{lead}.", f"Taken together, {_said(state)}; {explained}"]
+    few = upper > _TELLING
+    lead = "Too few examples to tell" if few else "No reason to doubt the confidences"
+    return [f"{lead}: {explained}", f"Taken together, {_said(state)}."]
+
+
+def _off(state: CalibrationState, chance: tuple[float, float]) -> list[str]:
+    gap = mean_confidence(state) - accuracy(state)
+    direction = "Overconfident" if gap > 0 else "Underconfident"
+    balanced = abs(gap) < _BALANCED
+    lead = "Balanced only on average" if balanced else f"{direction} by {points(gap)}"
     return [
-        f"{lead}: {said}",
+        f"{lead}: {_said(state)}.",
         f"This is more than chance: a perfectly calibrated model of this size would show an ECE "
-        f"of about {points(expected)}, this one shows {points(observed)}.",
+        f"of about {points(chance[0])}, this one shows {points(ece(state))}.",
     ]

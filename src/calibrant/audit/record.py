@@ -15,6 +15,7 @@ __all__ = [
     "Audit",
     "ClassRow",
     "EntityView",
+    "Finding",
     "ImageRow",
     "Measure",
     "Mistake",
@@ -44,6 +45,24 @@ class ClassRow:
     predicted: int
     confidence: float
     accuracy: float
+
+    @property
+    def gap(self) -> float:
+        """Confidence − accuracy; positive is overconfident."""
+        return self.confidence - self.accuracy
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A class or group whose claims differ from what is right by more than chance."""
+
+    kind: str  # "class" or "group"
+    name: str
+    where: str  # of a class: "predicted", "given" or "given 20 to 27 %"; of a group: "" or a bin
+    n: int
+    confidence: float
+    accuracy: float
+    p_value: float  # corrected for the number of classes or groups
 
     @property
     def gap(self) -> float:
@@ -121,6 +140,8 @@ class Audit:
     entities: EntityView | None
     provenance: Mapping[str, Any]  # file names and hashes, n, ignored, bins, edges, dtype, versions
     pixels: PixelView | None = None
+    findings: tuple[Finding, ...] = ()  # classes and groups that are off, the surest first
+    warnings: tuple[str, ...] = ()  # what makes the intervals doubtful
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the confidences of single examples, ready for JSON."""
@@ -142,6 +163,8 @@ class Audit:
         content = {
             "measures": _measures(self.measures),
             "verdict": list(self.verdict),
+            "warnings": list(self.warnings),
+            "findings": [asdict(finding) for finding in self.findings],
             "classes": [asdict(row) for row in self.classes],
             "mistakes": [asdict(row) for row in self.mistakes],
             "entities": entities,

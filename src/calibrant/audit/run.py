@@ -15,9 +15,10 @@ from calibrant import __version__
 from calibrant.audit.collect import Collector, collected
 from calibrant.audit.entities import entity_view
 from calibrant.audit.estimate import Estimator
+from calibrant.audit.evidence import class_findings
 from calibrant.audit.meaning import MEANINGS, verdict
 from calibrant.audit.pixels import pixel_view
-from calibrant.audit.record import Audit, ClassRow, Measure
+from calibrant.audit.record import Audit, ClassRow, Finding, Measure
 from calibrant.errors import InputError
 from calibrant.metrics import (
     Bins,
@@ -30,6 +31,7 @@ from calibrant.metrics import (
     aurc,
     auroc,
     brier,
+    chance_ece,
     classwise_ece,
     coverage_at_risk,
     debiased_ece,
@@ -52,6 +54,8 @@ from calibrant.predictions import Predictions
 __all__ = ["audit"]
 
 COVERAGE, RISK = 0.8, 0.05
+ALARM = 0.05  # The risk that the verdict doubts honest confidences.
+FEW_BLOCKS = 20  # Fewer groups say little about how much they differ.
 # More would hold single examples, and cost gigabytes: each bin has sums per class and block.
 MOST_BINS = 10_000
 
@@ -116,18 +120,49 @@ def audit(
     if found.pixels is not None:
         pixels = pixel_view(found.pixels, found.state, state, found.label_names, estimate, scenes)
     confidences = found.take_confidences()
+    chance, findings = _evidence(found)
     settings = {"bootstrap": bootstrap, "level": level, "by": found.by, "seed": seed}
     return Audit(
         label_names=found.label_names,
         state=state,
         confidences=confidences,
         measures=_measures(found, confidences, estimate),
-        verdict=verdict(state, classes),
+        verdict=verdict(state, chance, findings),
         classes=classes,
         mistakes=tuple(found.mistakes),
         entities=entities,
         provenance={**(provenance or {}), **_provenance(found), **settings},
         pixels=pixels,
+        findings=findings,
+        warnings=_warnings(found, bootstrap),
+    )
+
+
+def _evidence(found: Collector) -> tuple[tuple[float, float], tuple[Finding, ...]]:
+    """What chance explains, and the classes and groups that it does not explain.
+
+    All, each class and each group are asked apart, and the risk of a false alarm is shared.
+    """
+    assert found.state is not None
+    assert found.groups is not None
+    grouped = found.by is not None
+    level = ALARM / (3 if found.groups.any else 2)
+    state = found.state if grouped else found.state.total()
+    chance = chance_ece(state, quantile=1 - level)
+    classes = class_findings(found.state, found.label_names, grouped=grouped, level=level)
+    return chance, (*classes, *found.groups.findings(grouped=grouped, level=level))
+
+
+def _warnings(found: Collector, bootstrap: int) -> tuple[str, ...]:
+    assert found.state is not None
+    blocks = int((found.state.n > 0).sum())
+    if found.by is None or not bootstrap or blocks >= FEW_BLOCKS:
+        return ()
+    many = "group" if blocks == 1 else "groups"
+    return (
+        f"'{found.by}' has {blocks} {many} of examples: an interval needs at least {FEW_BLOCKS} "
+        "that are independent, so these intervals are rough at best; 'none' takes every example "
+        "for itself.",
     )
 
 

@@ -151,7 +151,8 @@ def print_audits(audits: dict[str, Audit]) -> None:
     for name, audit in audits.items():
         if len(audits) > 1:
             print(f"{name[0].upper()}{name[1:]}:")
-        print(*audit.verdict, sep="\n", end="\n\n")
+        warned = [f"Warning: {warning}" for warning in audit.warnings]
+        print(*audit.verdict, *warned, sep="\n", end="\n\n")
     if len(audits) == 1:
         headers, right = ["metric", "value", "interval", "what it means"], [1, 2]
         rows = [[m.title, _number(m.value), _interval(m), m.meaning] for m in _measures(first)]

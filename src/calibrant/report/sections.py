@@ -45,7 +45,8 @@ def _verdict(audits: Audits) -> Markup:
     def one(_: str, audit: Audit) -> Markup:
         first, *others = audit.verdict or ("",)
         listed = tag("ul", *(tag("li", user_text(s)) for s in others)) if others else None
-        return join([tag("p", user_text(first), class_="lead"), listed])
+        warned = [tag("p", user_text(f"Warning: {s}"), class_="warning") for s in audit.warnings]
+        return join([tag("p", user_text(first), class_="lead"), *warned, listed])
 
     return _section("Verdict", _cards(audits), _each(audits, one))
 

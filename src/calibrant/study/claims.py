@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from calibrant.distributions import holm
 from calibrant.study.differences import compare_runs, verdict
 from calibrant.study.measures import Measure
-from calibrant.study.paired import holm
 from calibrant.study.rows import asked_heads
 from calibrant.study.table import Entry, Row, Table, grouped
 from calibrant.study.units import Units

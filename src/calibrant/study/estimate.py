@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from calibrant.distributions import student_quantile
 from calibrant.errors import InputError
 from calibrant.report.numbers import DASH
-from calibrant.study.distributions import student_quantile
 
 __all__ = ["Estimate", "estimate", "show"]
 

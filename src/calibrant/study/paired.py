@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from calibrant.study.distributions import student_p
+from calibrant.distributions import holm, student_p
 from calibrant.study.estimate import Estimate, estimate
 
 __all__ = ["Comparison", "compare_pairs", "holm", "sign_flip_p", "smallest_p", "t_p"]
@@ -98,19 +98,3 @@ def _signs(n: int) -> np.ndarray:
         bits = np.random.default_rng(_SEED).integers(0, 2, (2**_MOST_EXACT, n))
         bits[0] = 0
     return np.asarray(1.0 - 2.0 * bits)
-
-
-def holm(p: Sequence[float]) -> list[float]:
-    """p-values corrected for their number (Holm 1979); NaN stays and does not count.
-
-    p₍ᵢ₎ becomes max over j ≤ i of min(1, (m − j + 1) p₍ⱼ₎).
-
-    >>> [round(q, 10) for q in holm([0.01, 0.04, 0.03])]
-    [0.03, 0.06, 0.06]
-    """
-    order = sorted((i for i in range(len(p)) if not math.isnan(p[i])), key=lambda i: p[i])
-    corrected, least = [math.nan] * len(p), 0.0
-    for place, i in enumerate(order):
-        least = max(least, min(1.0, (len(order) - place) * p[i]))
-        corrected[i] = least
-    return corrected

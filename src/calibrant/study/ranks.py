@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from calibrant.distributions import fisher_p, range_quantile
 from calibrant.errors import InputError
-from calibrant.study.distributions import fisher_p, range_quantile
 
 __all__ = ["Ranking", "rank_methods", "ranks_of"]
 

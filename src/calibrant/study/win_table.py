@@ -8,9 +8,10 @@ from itertools import combinations
 
 import numpy as np
 
+from calibrant.distributions import holm
 from calibrant.study.best import LEVEL, paired_values
 from calibrant.study.measures import Measure
-from calibrant.study.paired import holm, t_p
+from calibrant.study.paired import t_p
 from calibrant.study.runs import Run
 from calibrant.study.table import Entry, Row, Table
 from calibrant.study.units import Units, keys_of, methods_of

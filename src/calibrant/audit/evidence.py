@@ -1,0 +1,176 @@
+"""Which claims differ from what happened by more than chance: the tests behind the verdict.
+
+A claim is a set of examples with the sum of their probabilities and the number that came true:
+all predictions of one class, or the examples whose probability of a class lies in one bin. Were
+every probability honest, that number would be a sum of independent 0s and 1s, whose tails are at
+most those of a binomial with the same mean. Zubkov & Serov (2013) bound these by the normal
+distribution of the signed root of twice the deviance, n · KL(right / n ‖ claimed / n).
+
+Where examples depend on each other (tokens of a sentence), n is divided by the design effect, the
+variance over groups in units of the binomial one, and the tails are those of Student's t with one
+degree of freedom less than there are groups (Korn & Graubard 1998). A claim of few events shows no
+such variance, so its design effect is at least that of all claims of its kind together.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from calibrant.audit.record import Finding
+from calibrant.distributions import holm, student_p
+from calibrant.metrics import CalibrationState
+
+__all__ = ["Claims", "Question", "class_findings", "findings_of", "p_values"]
+
+# A gap between what is claimed and what is right below this is too small to be reported.
+MATERIAL = 0.005
+_SURE = 0.05  # No larger p-value is ever reported, so it need not be exact.
+
+
+class Claims(NamedTuple):
+    """Sums over the examples of each claim, and how far these depend on each other."""
+
+    n: np.ndarray
+    claimed: np.ndarray
+    right: np.ndarray
+    design: np.ndarray | None = None  # variance over groups in units of the binomial one
+    groups: np.ndarray | None = None  # their number; None: every example stands for itself
+
+    @classmethod
+    def blocked(cls, n: np.ndarray, claimed: np.ndarray, right: np.ndarray) -> Claims:
+        """From sums with a leading axis of blocks that hold whole groups."""
+        total, used = n.sum(axis=0), (n > 0).sum(axis=0)
+        # About 0, as if all were honest: about their mean, three groups that agree have no spread.
+        variance = np.square(right - claimed).sum(axis=0)
+        share = np.divide(claimed.sum(axis=0), total, out=np.zeros(total.shape), where=total > 0)
+        design = _ratio(variance, total * share * (1 - share))
+        design = np.maximum(design, _ratio(variance.sum(), (total * share * (1 - share)).sum()))
+        return cls(total, claimed.sum(axis=0), right.sum(axis=0), design, used)
+
+    @classmethod
+    def together(cls, parts: Sequence[Claims]) -> Claims:
+        """Claims of several kinds, one after the other."""
+        columns = zip(*parts, strict=True)
+        return cls(*(None if c[0] is None else np.concatenate(c, axis=-1) for c in columns))
+
+
+def p_values(claims: Claims) -> np.ndarray:
+    """Return the two-sided p-value of each claim; 1 where there is nothing to judge by.
+
+    >>> p_values(Claims(np.array([100]), np.array([75.0]), np.array([65])))
+    array([0.03...])
+    """
+    n, claimed, right = (np.asarray(a, np.float64) for a in claims[:3])
+    share = np.divide(claimed, n, out=np.zeros_like(claimed), where=n > 0)
+    share = np.clip(share, 1e-12, 1 - 1e-12)
+    size = n if claims.design is None else n / claims.design
+    found = np.divide(right, n, out=np.zeros_like(right), where=n > 0)
+    step = np.divide(1.0, size, out=np.ones_like(size), where=size > 0)
+    # The bounds of Zubkov & Serov are one success away from what was seen.
+    nearer = np.where(found > share, found - step, found + step)
+    beyond = (nearer - share) * (found - share) > 0
+    root = np.where(beyond, np.sqrt(2 * size * _divergence(np.clip(nearer, 0, 1), share)), 0.0)
+    return _two_sided(root, claims.groups)
+
+
+def _ratio(variance: np.ndarray, binomial: np.ndarray) -> np.ndarray:
+    """The design effect; examples that vary less than independent ones are taken as such."""
+    known = np.divide(variance, binomial, out=np.ones(np.shape(variance)), where=binomial > 0)
+    return np.maximum(known, 1.0)
+
+
+def _divergence(seen: np.ndarray, share: np.ndarray) -> np.ndarray:
+    """KL of two Bernoulli shares, with 0 · log 0 = 0."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        first = np.where(seen > 0, seen * np.log(seen / share), 0.0)
+        second = np.where(seen < 1, (1 - seen) * np.log((1 - seen) / (1 - share)), 0.0)
+    return np.maximum(first + second, 0.0)
+
+
+def _two_sided(root: np.ndarray, groups: np.ndarray | None) -> np.ndarray:
+    values = np.array([math.erfc(z / math.sqrt(2)) for z in root.ravel()]).reshape(root.shape)
+    if groups is None:
+        return values
+    for cell in zip(*np.nonzero(values < _SURE), strict=True):
+        freedom = int(groups[cell]) - 1
+        values[cell] = 1.0 if freedom < 1 else student_p(float(root[cell]), freedom)
+    return values
+
+
+@dataclass(frozen=True)
+class Question:
+    """All claims about one class or group, of which the most doubtful speaks for it."""
+
+    name: str
+    claims: Claims
+    where: Callable[[int], str]  # What a claim is about, by its place
+
+
+def findings_of(kind: str, questions: Iterable[Question], level: float) -> tuple[Finding, ...]:
+    """Return what is off by more than chance, the surest first; all are tested together."""
+    asked = [question for question in questions if question.claims.n.any()]
+    best = []
+    for question in asked:
+        values = np.where(question.claims.n > 0, p_values(question.claims), 1.0)
+        values = np.minimum(1.0, values * (question.claims.n > 0).sum())
+        # The first claim is the plainest, so it speaks where it is sure enough by itself.
+        place = 0 if values[0] <= level / len(asked) else int(values.argmin())
+        best.append((question, place, float(values.min())))
+    corrected = holm([p for *_, p in best])
+    found = [
+        _finding(kind, question, place, p)
+        for (question, place, _), p in zip(best, corrected, strict=True)
+        if p <= level
+    ]
+    return tuple(sorted((f for f in found if abs(f.gap) >= MATERIAL), key=lambda f: f.p_value))
+
+
+def _finding(kind: str, question: Question, place: int, p: float) -> Finding:
+    n, claimed, right = (float(sums[place]) for sums in question.claims[:3])
+    where = question.where(place)
+    return Finding(kind, question.name, where, int(n), claimed / n, right / n, p)
+
+
+def class_findings(
+    state: CalibrationState, names: Sequence[str], *, grouped: bool, level: float
+) -> tuple[Finding, ...]:
+    """Test each class: its predictions together, and its probability in each bin and as a whole.
+
+    ``state`` has a leading axis of blocks, which are groups where ``grouped``. Of two classes, the
+    probability of the second says that of the first, so it alone is looked at.
+    """
+    kinds = [_claims(state, "predicted", grouped)]
+    if state.classwise:
+        kinds += [_claims(state, "class", grouped, whole) for whole in (True, False)]
+    claims, edges = Claims.together(kinds), state.bins.edges()
+    questions = []
+    for k, name in enumerate(names):
+        mine = Claims(*(None if column is None else column[k] for column in claims))
+        if state.classes == 2 and k == 0:
+            mine = Claims(*(None if column is None else column[:1] for column in mine))
+        questions.append(Question(name, mine, lambda place: _place(place, edges)))
+    return findings_of("class", questions, level)
+
+
+def _claims(state: CalibrationState, table: str, grouped: bool, whole: bool = True) -> Claims:
+    """(classes, 1) or (classes, bins) claims from one table of a state with blocks."""
+    sums = [getattr(state, f"{table}_{part}") for part in ("count", "confidence", "correct")]
+    if table == "predicted":
+        sums = [table[..., None] for table in sums]
+    elif whole:
+        sums = [table.sum(axis=-1, keepdims=True) for table in sums]
+    if grouped:
+        return Claims.blocked(*sums)
+    return Claims(*(table.sum(axis=0) for table in sums))
+
+
+def _place(place: int, edges: np.ndarray) -> str:
+    if place < 2:
+        return ("predicted", "given")[place]
+    low, high = 100 * edges[place - 2], 100 * edges[place - 1]
+    return f"given {low:.3g} to {high:.3g} %"

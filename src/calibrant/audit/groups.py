@@ -1,0 +1,93 @@
+"""Sums by the columns that part examples into few groups, such as domain or sex."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from calibrant.audit.evidence import Claims, Question, findings_of
+from calibrant.audit.record import Finding
+from calibrant.metrics import Bins
+from calibrant.predictions import Predictions
+
+__all__ = ["GroupSums"]
+
+# A column of more values numbers or describes examples; it does not part them into groups.
+_MOST_VALUES = 20
+_MOST_COLUMNS = 20
+_FIRST = 1000  # Rows whose values decide at once that a column has too many.
+
+
+class GroupSums:
+    """Confidence and correctness by value of each column, in bins and over bootstrap blocks."""
+
+    def __init__(self, blocks: int, bins: Bins, by: str | None) -> None:
+        self.blocks, self.bins, self.by = blocks, bins, by
+        self._columns: dict[str, dict[str, tuple[np.ndarray, np.ndarray]] | None] = {}
+
+    def add(
+        self, chunk: Predictions, block: np.ndarray, confidence: np.ndarray, correct: np.ndarray
+    ) -> None:
+        """Add a chunk with the block, confidence and correctness of each example."""
+        for name, column in chunk.groups.items():
+            if name == self.by or self._columns.get(name, {}) is None:
+                continue
+            if name not in self._columns and len(self._columns) >= _MOST_COLUMNS:
+                continue
+            self._columns[name] = self._added(name, column, block, confidence, correct)
+
+    def _added(
+        self, name: str, column: np.ndarray, *each: np.ndarray
+    ) -> dict[str, tuple[np.ndarray, np.ndarray]] | None:
+        """The sums of a column with those of a chunk; None where it has too many values."""
+        if len(np.unique(column[:_FIRST])) > _MOST_VALUES:
+            return None
+        values, where = np.unique(column, return_inverse=True)
+        sums = self._columns.get(name) or {}
+        if len(sums.keys() | set(map(str, values.tolist()))) > _MOST_VALUES:
+            return None
+        for place, value in enumerate(map(str, values.tolist())):
+            added = self._of_rows(*(a[where == place] for a in each))
+            old = sums.get(value)
+            sums[value] = added if old is None else (old[0] + added[0], old[1] + added[1])
+        return sums
+
+    def _of_rows(
+        self, block: np.ndarray, confidence: np.ndarray, correct: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """(3, bins) and (3, blocks): number, sum of confidence, number right."""
+        bin_ = self.bins.index(confidence)
+        weights = (None, confidence, correct)
+        binned = [np.bincount(bin_, w, minlength=self.bins.count) for w in weights]
+        blocked = [np.bincount(block, w, minlength=self.blocks) for w in weights]
+        return np.stack(binned).astype(np.float64), np.stack(blocked).astype(np.float64)
+
+    @property
+    def any(self) -> bool:
+        """Whether there is a column of two or more groups."""
+        return any(sums and len(sums) > 1 for sums in self._columns.values())
+
+    def findings(self, *, grouped: bool, level: float) -> tuple[Finding, ...]:
+        """Test every group: all of its examples together, and in each bin of confidence."""
+        return findings_of("group", self._questions(grouped), level)
+
+    def _questions(self, grouped: bool) -> Iterator[Question]:
+        edges = 100 * self.bins.edges()
+
+        def where(place: int) -> str:
+            if not place:
+                return ""
+            return f"{edges[place - 1]:.3g} to {edges[place]:.3g} %"
+
+        for name, sums in self._columns.items():
+            if not sums or len(sums) < 2:
+                continue
+            for value, (binned, blocked) in sums.items():
+                cells = np.concatenate([binned.sum(axis=1, keepdims=True), binned], axis=1)
+                claims = Claims(*cells)
+                if grouped:  # The bins of a group have no blocks: they take those of the whole.
+                    whole = Claims.blocked(*blocked[:, :, None])
+                    like = (np.broadcast_to(a, cells[0].shape) for a in whole[3:])
+                    claims = Claims(*cells, *like)
+                yield Question(f"{name} = {value}", claims, where)

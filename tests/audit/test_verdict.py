@@ -1,0 +1,154 @@
+"""The verdict: it sees classes and groups that are off, and does not doubt honest confidences."""
+
+import math
+
+import numpy as np
+import pytest
+
+from calibrant import Predictions, classwise_ece
+from calibrant.audit import audit
+from calibrant.audit.evidence import Claims, p_values
+from calibrant.cli import main
+from calibrant.metrics import accumulate, assign_blocks, chance_ece, ece
+
+SATISFIED = ("No reason to doubt", "Too few examples")
+
+
+def honest(rng, n, classes=3):
+    logits = rng.normal(size=(n, classes)) * rng.gamma(2.0, 1.0, (n, 1))
+    p = np.exp(logits - logits.max(axis=1, keepdims=True))
+    p /= p.sum(axis=1, keepdims=True)
+    return p, (p.cumsum(axis=1) > rng.random((n, 1))).argmax(axis=1)
+
+
+def first_sentence(probabilities, labels, **more):
+    return audit(
+        Predictions.from_probabilities(probabilities, labels, **more), bootstrap=0
+    ).verdict[0]
+
+
+def test_a_positive_class_that_is_off_while_the_top_label_is_fine():
+    rng = np.random.default_rng(0)
+    given = rng.uniform(0.165, 1.0, 20_000)
+    p = Predictions.from_probabilities(given, (rng.random(20_000) < given - 0.165).astype(int))
+    assert classwise_ece(p) == pytest.approx(0.165, abs=0.005)
+    found = audit(p, bootstrap=0)
+    assert not found.verdict[0].startswith(SATISFIED)
+    assert {finding.name for finding in found.findings if finding.kind == "class"} >= {"1"}
+
+
+def test_a_class_that_claims_more_than_it_keeps():
+    """Class 1 claims 75 % and is right 65 %, class 0 the other way round: they cancel."""
+    scores = np.repeat([0.75, 0.25], 1000)
+    labels = np.concatenate([np.arange(1000) < 650, np.arange(1000) >= 850]).astype(int)
+    p = Predictions.from_probabilities(scores, labels)
+    assert ece(p) < 0.001
+    found = audit(p, bootstrap=0)
+    assert found.verdict[0] == (
+        "Right on the whole, but not for every class: '1', claimed 75.0 % and right 65.0 % in "
+        "1,000 predictions."
+    )
+    assert [(f.name, f.where, f.n) for f in found.findings] == [
+        ("1", "predicted", 1000),
+        ("0", "predicted", 1000),
+    ]
+
+
+def test_a_class_that_is_never_predicted():
+    """It is given 10 % everywhere and never comes."""
+    p = np.tile([0.6, 0.3, 0.1], (1000, 1))
+    labels = np.repeat([0, 1], [600, 400])
+    found = audit(Predictions.from_probabilities(p, labels), bootstrap=0)
+    assert "the label of 0.0 % of 1,000 examples" in found.verdict[0]
+
+
+def test_a_group_that_is_off_while_all_together_are_fine():
+    scores = np.full(2000, 0.8)
+    labels = np.concatenate([np.arange(1000) < 720, np.arange(1000) < 880]).astype(int)
+    groups = {"sex": np.repeat(["f", "m"], 1000), "id": np.arange(2000)}
+    p = Predictions.from_probabilities(scores, labels, groups=groups)
+    found = audit(p, bootstrap=0)
+    assert found.verdict[0].startswith("Right on the whole, but not for every group: 'sex = ")
+    assert {finding.name for finding in found.findings} == {"sex = f", "sex = m"}
+    streamed = audit(p.chunks(300), bootstrap=0)
+    assert streamed.verdict == found.verdict
+
+
+@pytest.mark.parametrize("classes", [2, 4, 30])
+def test_honest_confidences_are_seldom_doubted(classes):
+    """At most 5 %; 6 of 60 would have a chance of one in a hundred."""
+    rng = np.random.default_rng(classes)
+    doubts = sum(
+        not first_sentence(*honest(rng, 400, classes)).startswith(SATISFIED) for _ in range(60)
+    )
+    assert doubts <= 6
+
+
+def test_words_that_are_alike_count_once():
+    """Each word four times: blindly far from chance, by sentence it is not."""
+    rng = np.random.default_rng(3)
+    doubts = {"by sentence": 0, "blindly": 0}
+    for _ in range(30):
+        p, labels = (np.repeat(a, 4, axis=0) for a in honest(rng, 200))
+        sentence = np.repeat(np.arange(200), 4)
+        for name, groups in (("by sentence", {"sentence": sentence}), ("blindly", {})):
+            first = first_sentence(p, labels, groups=groups)
+            doubts[name] += not first.startswith(SATISFIED)
+    assert doubts["by sentence"] <= 4
+    assert doubts["blindly"] >= 15
+
+
+def test_p_values_bound_those_of_the_binomial():
+    stats = pytest.importorskip("scipy.stats")
+    for n, share in ((5, 0.5), (40, 0.9), (300, 0.02), (1000, 0.7)):
+        right = np.arange(n + 1)
+        claims = Claims(np.full(n + 1, n), np.full(n + 1, n * share), right)
+        tail = np.minimum(stats.binom.cdf(right, n, share), stats.binom.sf(right - 1, n, share))
+        exact = np.minimum(1, 2 * tail)
+        mine = p_values(claims)
+        assert (mine >= exact - 1e-9).all()
+        # And not by much: what they reject is what the binomial rejects one success earlier.
+        assert (mine[2:-2] <= np.minimum(1, 2 * np.maximum(exact[1:-3], exact[3:-1])) + 1e-9).all()
+
+
+def test_p_values_at_the_edges():
+    claims = Claims(np.array([0, 10, 10, 1]), np.array([0.0, 10, 0, 0.5]), np.array([0, 10, 0, 1]))
+    assert p_values(claims).tolist() == [1.0, 1.0, 1.0, 1.0]
+    certain = Claims(np.array([10]), np.array([10.0]), np.array([5]))
+    assert p_values(certain)[0] < 1e-6
+
+
+def test_one_group_alone_proves_nothing():
+    n, zero = np.array([[50.0], [0.0]]), np.array([[0.0], [0.0]])
+    assert p_values(Claims.blocked(n, 0.8 * n, zero)).tolist() == [1.0]
+
+
+def test_chance_takes_predictions_states_and_blocks():
+    rng = np.random.default_rng(0)
+    scores, labels = (np.repeat(a, 5, axis=0) for a in honest(rng, 300))
+    groups = {"sentence": np.repeat(np.arange(300), 5)}
+    p = Predictions.from_probabilities(scores, labels, groups=groups)
+    assert chance_ece(p) == chance_ece(accumulate(p))
+    blocked = accumulate(p, block=assign_blocks(p), blocks=1000)
+    # Five copies of an example are worth one: √5 times as much by chance.
+    ratio = chance_ece(blocked)[0] / chance_ece(p)[0]
+    assert ratio == pytest.approx(math.sqrt(5), rel=0.25)
+
+
+@pytest.mark.parametrize("groups", [2, 19])
+def test_few_blocks_are_warned_about(groups, tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    p, labels = honest(rng, 400)
+    made = Predictions.from_probabilities(p, labels, groups={"sex": np.arange(400) % groups})
+    made.write(tmp_path / "p.npz")
+    command = ["audit", str(tmp_path / "p.npz"), "--by", "sex", "--bootstrap", "50"]
+    assert main([*command, "--report", str(tmp_path / "r.html")]) == 0
+    told = f"Warning: 'sex' has {groups} groups of examples: an interval needs at least 20"
+    assert told in capsys.readouterr().out
+    assert told.replace("'", "&#x27;") in (tmp_path / "r.html").read_text() or (
+        told in (tmp_path / "r.html").read_text()
+    )
+    assert main([*command, "--json"]) == 0
+    assert f"has {groups} groups of examples" in capsys.readouterr().out
+    assert audit(made, by="sex", bootstrap=0).warnings == ()
+    assert audit(made, by=None, bootstrap=50).warnings == ()
