@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -41,6 +42,13 @@ class Claims(NamedTuple):
     design: np.ndarray | None = None  # variance over groups in units of the binomial one
     groups: np.ndarray | None = None  # their number; None: every example stands for itself
 
+    def map(self, change: Callable[[np.ndarray], np.ndarray]) -> Claims:
+        """Return the claims with every array changed in the same way."""
+        n, claimed, right = (change(sums) for sums in self[:3])
+        if self.design is None or self.groups is None:
+            return Claims(n, claimed, right)
+        return Claims(n, claimed, right, change(self.design), change(self.groups))
+
     @classmethod
     def blocked(cls, n: np.ndarray, claimed: np.ndarray, right: np.ndarray) -> Claims:
         """From sums with a leading axis of blocks that hold whole groups."""
@@ -55,15 +63,15 @@ class Claims(NamedTuple):
     @classmethod
     def together(cls, parts: Sequence[Claims]) -> Claims:
         """Claims of several kinds, one after the other."""
-        columns = zip(*parts, strict=True)
-        return cls(*(None if c[0] is None else np.concatenate(c, axis=-1) for c in columns))
+        columns = ([a for a in c if a is not None] for c in zip(*parts, strict=True))
+        return cls(*(np.concatenate(column, axis=-1) for column in columns if column))
 
 
 def p_values(claims: Claims) -> np.ndarray:
     """Return the two-sided p-value of each claim; 1 where there is nothing to judge by.
 
     >>> p_values(Claims(np.array([100]), np.array([75.0]), np.array([65])))
-    array([0.03...])
+    array([0.044...])
     """
     n, claimed, right = (np.asarray(a, np.float64) for a in claims[:3])
     share = np.divide(claimed, n, out=np.zeros_like(claimed), where=n > 0)
@@ -81,7 +89,7 @@ def p_values(claims: Claims) -> np.ndarray:
 def _ratio(variance: np.ndarray, binomial: np.ndarray) -> np.ndarray:
     """The design effect; examples that vary less than independent ones are taken as such."""
     known = np.divide(variance, binomial, out=np.ones(np.shape(variance)), where=binomial > 0)
-    return np.maximum(known, 1.0)
+    return np.asarray(np.maximum(known, 1.0))
 
 
 def _divergence(seen: np.ndarray, share: np.ndarray) -> np.ndarray:
@@ -89,7 +97,7 @@ def _divergence(seen: np.ndarray, share: np.ndarray) -> np.ndarray:
     with np.errstate(divide="ignore", invalid="ignore"):
         first = np.where(seen > 0, seen * np.log(seen / share), 0.0)
         second = np.where(seen < 1, (1 - seen) * np.log((1 - seen) / (1 - share)), 0.0)
-    return np.maximum(first + second, 0.0)
+    return np.asarray(np.maximum(first + second, 0.0))
 
 
 def _two_sided(root: np.ndarray, groups: np.ndarray | None) -> np.ndarray:
@@ -150,9 +158,8 @@ def class_findings(
     claims, edges = Claims.together(kinds), state.bins.edges()
     questions = []
     for k, name in enumerate(names):
-        mine = Claims(*(None if column is None else column[k] for column in claims))
-        if state.classes == 2 and k == 0:
-            mine = Claims(*(None if column is None else column[:1] for column in mine))
+        asked = slice(1) if state.classes == 2 and k == 0 else slice(None)
+        mine = claims.map(itemgetter((k, asked)))
         questions.append(Question(name, mine, lambda place: _place(place, edges)))
     return findings_of("class", questions, level)
 

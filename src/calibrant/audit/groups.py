@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 
@@ -88,6 +89,6 @@ class GroupSums:
                 claims = Claims(*cells)
                 if grouped:  # The bins of a group have no blocks: they take those of the whole.
                     whole = Claims.blocked(*blocked[:, :, None])
-                    like = (np.broadcast_to(a, cells[0].shape) for a in whole[3:])
-                    claims = Claims(*cells, *like)
+                    like = whole.map(partial(np.broadcast_to, shape=cells[0].shape))
+                    claims = like._replace(n=cells[0], claimed=cells[1], right=cells[2])
                 yield Question(f"{name} = {value}", claims, where)
