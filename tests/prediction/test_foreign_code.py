@@ -16,10 +16,11 @@ from calibrant.errors import InputError
 from calibrant.experiments.evaluation import evaluate
 from calibrant.prediction.model_folder import load_model
 from calibrant.tasks.foreign_models import trusting
+from calibrant.tasks.small_encoder import build_small_tokenizer
 from calibrant.tasks.synthetic import generate_splits
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
+transformers = pytest.importorskip("transformers")
 
 SOURCE = Path(calibrant.__file__).parent
 CODE = """
@@ -136,6 +137,29 @@ def test_code_runs_when_the_user_says_so(unit, hostile, marker):
     with trusting(), pytest.raises(InputError):  # It has no weights of that class.
         load_model(hostile / "model", unit)
     assert marker.exists()
+
+
+def test_a_trusted_encoder_trains_and_its_run_is_trusted_anew(tmp_path, corpus, marker, capsys):
+    tokenizer = build_small_tokenizer(["Anna", "lives", "here", "."] * 3)
+    folder = tmp_path / "encoder"
+    small = {"num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 8}
+    config = transformers.BertConfig(vocab_size=len(tokenizer), hidden_size=8, **small)
+    transformers.BertForTokenClassification(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    content = json.loads((folder / "config.json").read_text())
+    make_hostile(folder, marker)
+    own = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**content, **own}))
+    train = [*options(corpus, folder, tmp_path / "run"), "--trust-remote-code"]
+    assert main(train) == 2
+    assert "--head-depth 0" in capsys.readouterr().err
+    assert main([*train, "--head-depth", "0"]) == 0
+    marker.unlink()
+    predict = ["predict", str(tmp_path / "run"), "Anna lives here ."]
+    capsys.readouterr()
+    refused(predict, capsys)
+    assert not marker.exists()
+    assert main([*predict, "--trust-remote-code"]) == 0
 
 
 def test_the_config_inside_of_ours_names_no_code_either(honest, tmp_path, marker):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -80,3 +81,42 @@ def test_words_of_byte_level_tokenizers_begin_with_a_space(tmp_path: Path) -> No
     tokenizer = load_tokenizer(str(tmp_path))
     found = tokenizer([["Anna", "sings"]], is_split_into_words=True, add_special_tokens=False)
     assert tokenizer.convert_ids_to_tokens(found["input_ids"][0])[-1] == "Ġsings"
+
+
+def _saved(folder: Path, classes: int = 5) -> Path:
+    import transformers
+
+    config = transformers.BertConfig(
+        vocab_size=20,
+        hidden_size=8,
+        num_hidden_layers=1,
+        num_attention_heads=1,
+        intermediate_size=8,
+        num_labels=classes,
+    )
+    transformers.BertForTokenClassification(config).save_pretrained(folder)
+    return folder
+
+
+def test_a_tagger_of_other_classes_is_an_encoder(tmp_path: Path) -> None:
+    model: Any = load_encoder(_saved(tmp_path, classes=5), ["O", "B-PER", "I-PER"])
+    assert model.classifier.out_features == 3
+
+
+def test_weights_that_lack_a_part_are_refused(tmp_path: Path) -> None:
+    safetensors = pytest.importorskip("safetensors.torch")
+    weights = str(_saved(tmp_path) / "model.safetensors")
+    state = safetensors.load_file(weights)
+    state.pop("bert.encoder.layer.0.output.dense.weight")
+    safetensors.save_file(state, weights, metadata={"format": "pt"})
+    with pytest.raises(InputError, match=r"have no bert\.encoder\.layer"):
+        load_encoder(tmp_path, ["O"])
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "config.json"])
+def test_a_damaged_file_is_one_line(tmp_path: Path, name: str) -> None:
+    path = _saved(tmp_path) / name
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(InputError, match="Cannot load the encoder") as caught:
+        load_encoder(tmp_path, ["O"])
+    assert "\n" not in str(caught.value)

@@ -26,13 +26,27 @@ from calibrant.tasks.sentences import Sentence
 from calibrant.tasks.small_encoder import build_small_encoder, build_small_tokenizer
 from calibrant.tasks.splits import carve
 from calibrant.tasks.token_classifier import load_encoder, with_head
+from calibrant.training.buckets import LENGTHS
 from calibrant.training.prediction import predict_words
 from calibrant.training.schedule import Schedule
 from calibrant.training.windows import Windows
 
-__all__ = ["TINY", "Prepared", "build_method", "build_model", "prepare", "schedule_of"]
+__all__ = [
+    "TINY",
+    "Prepared",
+    "build_method",
+    "build_model",
+    "check_encoder",
+    "prepare",
+    "schedule_of",
+]
 
 TINY = "tiny"  # A small encoder from scratch, its vocabulary from the training text.
+# RoBERTa and its kin count positions from the id of the padding on.
+_COUNTS_FROM_PADDING = (
+    "camembert", "data2vec-text", "ibert", "longformer", "mpnet", "roberta",
+    "roberta-prelayernorm", "xlm-roberta", "xlm-roberta-xl", "xmod",
+)  # fmt: skip
 _SEED = 0  # Of the held-out part: the same in every run.
 
 
@@ -129,6 +143,7 @@ def build_model(recipe: Recipe, data: Prepared) -> nn.Module:
         model = build_small_encoder(data.tokenizer, data.labels, recipe.seed)
     else:
         model = copy.deepcopy(_encoder(recipe.model, data.labels))
+        check_encoder(model, recipe)
     return with_head(
         model,
         len(data.labels),
@@ -137,6 +152,26 @@ def build_model(recipe: Recipe, data: Prepared) -> nn.Module:
         depth=recipe.head_depth,
         activation=recipe.head_activation,
     )
+
+
+def check_encoder(model: Any, recipe: Recipe) -> None:
+    """Raise an error for an encoder that cannot be trained, or not be loaded again, so."""
+    config, max_length = model.config, recipe.max_length
+    if recipe.head_depth and type(model).__module__.startswith("transformers_modules"):
+        raise InputError(
+            f"{type(model).__name__} comes with code of its own, and takes --head-depth 0: with "
+            "hidden layers it could not be loaded again."
+        )
+    places = getattr(config, "max_position_embeddings", None) or -1
+    if places > 0 and config.model_type in _COUNTS_FROM_PADDING:
+        places -= (config.pad_token_id or 0) + 1
+    if 0 < places < max_length:
+        fits = [length for length in LENGTHS if length <= places]
+        advice = f"give --max-length {fits[-1]}" if fits else "take another encoder"
+        raise InputError(
+            f"{type(model).__name__} takes at most {places} pieces at once, and max_length is "
+            f"{max_length}: {advice}."
+        )
 
 
 def schedule_of(recipe: Recipe) -> Schedule:

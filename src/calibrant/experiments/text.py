@@ -15,7 +15,7 @@ from torch import nn
 
 from calibrant.corruptions import TEXT, corrupt_text, known_corruption
 from calibrant.experiments.fingerprint import data_state, fingerprint
-from calibrant.experiments.preparation import TINY, build_method
+from calibrant.experiments.preparation import TINY, build_method, check_encoder
 from calibrant.experiments.recipe import Recipe
 from calibrant.prediction.model_folder import write_model
 from calibrant.predictions import IGNORED, Predictions
@@ -116,10 +116,13 @@ class Text:
 
     def build_model(self, recipe: Recipe, data: PreparedTexts) -> nn.Module:
         """A fresh copy of the encoder with a head whose weights come from the recipe's seed."""
+        model: Any
         if recipe.model == TINY:
             model = build_small_encoder(data.tokenizer, data.labels, recipe.seed, unit="sequence")
         else:
             model = copy.deepcopy(_encoder(recipe.model, data.labels))
+            model.config.pad_token_id = data.padding  # Decoders look for the last other piece.
+            check_encoder(model, recipe)
         head = {"width": recipe.head_width, "activation": recipe.head_activation}
         classes = len(data.labels)
         return with_sequence_head(model, classes, recipe.seed, depth=recipe.head_depth, **head)

@@ -18,6 +18,7 @@ from torch import nn
 from calibrant.errors import InputError
 from calibrant.extras import require
 from calibrant.tasks.foreign_models import loading, quiet, trusted
+from calibrant.tasks.sequence_classifier import head_name
 
 __all__ = ["load_model", "write_model"]
 
@@ -36,19 +37,21 @@ def write_model(
 ) -> None:
     """Write config, weights (safetensors) and tokenizer; ``model`` stays as it is.
 
-    ``model`` is a classifier of tokens or of sequences (``unit``) whose ``classifier`` is a stack
-    of ``depth`` hidden layers and a linear one, as ``calibrant.tasks.token_classifier`` builds it,
-    or with depth 0 the encoder's own.
+    ``model`` is a classifier of tokens or of sequences (``unit``) whose head is a stack of
+    ``depth`` hidden layers and a linear one, as ``calibrant.tasks.token_classifier`` builds it, or
+    with depth 0 the encoder's own.
     """
-    if depth == 0 and not isinstance(getattr(model, "classifier", None), nn.Sequential):
+    name = head_name(model)
+    layers = getattr(model, name)
+    if depth == 0 and not isinstance(layers, nn.Sequential):
         whole: Any = model
     elif depth == 0:
-        linear = next(layer for layer in model.classifier.modules() if isinstance(layer, nn.Linear))
+        linear = next(layer for layer in layers.modules() if isinstance(layer, nn.Linear))
         plain = copy.copy(model)  # Shares all but the table of its children.
-        plain._modules = {**model._modules, "classifier": linear}
+        plain._modules = {**model._modules, name: linear}
         whole = plain
     else:
-        dropout = next(layer.p for layer in model.classifier if isinstance(layer, nn.Dropout))
+        dropout = next(layer.p for layer in layers if isinstance(layer, nn.Dropout))
         head = {"width": width, "depth": depth, "activation": activation, "dropout": dropout}
         whole = _with_code(model, head, unit)
         shutil.copyfile(Path(__file__).with_name(f"{_MODULE}.py"), folder / f"{_MODULE}.py")
@@ -71,9 +74,10 @@ def load_model(folder: Path, unit: str = "token") -> tuple[Any, Any]:
             str(folder), trust_remote_code=trusted(), output_loading_info=True
         )
         tokenizer = _tokenizer(folder, transformers)
-        missing = sorted(found["missing_keys"])
-        if missing:  # transformers would draw them at random.
-            raise InputError(f"{folder} is no model that can be loaded: it lacks {missing[0]}.")
+        for fault, keys in (("lacks", "missing_keys"), ("has no place for", "unexpected_keys")):
+            if found[keys]:  # transformers draws them at random, or leaves them out.
+                first = sorted(found[keys])[0]
+                raise InputError(f"{folder} is no model that can be loaded: it {fault} {first}.")
     return model.eval(), tokenizer
 
 

@@ -20,6 +20,7 @@ from transformers import (
 
 __all__ = ["KINDS", "EncoderWithHead", "EncoderWithHeadConfig", "SequenceEncoderWithHead"]
 
+_HEADS = ("classifier", "score", "logits_proj")  # As the classes of transformers call them.
 _ACTIVATIONS = {"relu": nn.ReLU, "gelu": nn.GELU, "tanh": nn.Tanh, "none": nn.Identity}
 
 
@@ -55,8 +56,9 @@ class EncoderWithHead(PreTrainedModel):
         own = AutoConfig.for_model(**config.encoder)
         # No code but that of transformers, whatever the config names.
         self.model = self._own.from_config(own, trust_remote_code=False)
-        features = self.model.classifier.in_features
-        self.model.classifier = _head(features, config.num_labels, **config.head)
+        name = next(name for name in _HEADS if hasattr(self.model, name))
+        features = getattr(self.model, name).in_features
+        setattr(self.model, name, _head(features, config.num_labels, **config.head))
         self.post_init()
 
     def forward(

@@ -58,6 +58,15 @@ def load_tokenizer(name: str) -> Any:
             tokenizer = load(add_prefix_space=True)
     if not tokenizer.is_fast:
         raise InputError(f"'{name}' has no fast tokenizer, which is needed to find its words.")
+    return _with_padding(tokenizer, name)
+
+
+def _with_padding(tokenizer: Any, name: str) -> Any:
+    """Decoders come without a token for padding; what is masked may be any."""
+    if tokenizer.pad_token_id is None:
+        tokenizer.pad_token = tokenizer.eos_token or tokenizer.unk_token
+    if tokenizer.pad_token_id is None:
+        raise InputError(f"The tokenizer of '{name}' has no token to fill a batch with: pad_token.")
     return tokenizer
 
 

@@ -10,7 +10,9 @@ from torch import nn
 from calibrant.errors import InputError
 from calibrant.tasks.token_classifier import build_head
 
-__all__ = ["with_sequence_head"]
+__all__ = ["head_name", "with_sequence_head"]
+
+_HEADS = ("classifier", "score", "logits_proj")  # BERT and most others, decoders, XLNet.
 
 
 def with_sequence_head(
@@ -21,12 +23,17 @@ def with_sequence_head(
     An encoder whose class brings a head of several layers (RoBERTa's and its kin) keeps that, drawn
     anew, and takes no other: its depth is 0.
     """
-    name = next((n for n in ("classifier", "score") if hasattr(model, n)), "")
-    own = getattr(model, name, None)
+    name = head_name(model)
+    own = getattr(model, name)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         if isinstance(own, nn.Linear):
-            setattr(model, name, build_head(own.in_features, classes, depth=depth, **head))
+            made: Any = build_head(own.in_features, classes, depth=depth, **head)
+            if (
+                not depth and own.bias is None
+            ):  # Its class would leave a bias out when it is loaded.
+                made[-1].bias = None
+            setattr(model, name, made)
         elif depth:
             raise InputError(
                 f"{type(model).__name__} has a head of its own, which takes no hidden layers: "
@@ -35,6 +42,14 @@ def with_sequence_head(
         else:
             _draw_anew(cast(nn.Module, own))
     return model
+
+
+def head_name(model: nn.Module) -> str:
+    """The attribute of a classifier of transformers that holds its last layers."""
+    found = next((name for name in _HEADS if hasattr(model, name)), None)
+    if found is None:
+        raise InputError(f"{type(model).__name__} has no {' or '.join(_HEADS)} to put a head in.")
+    return found
 
 
 def _draw_anew(head: nn.Module) -> None:

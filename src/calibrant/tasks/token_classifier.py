@@ -51,16 +51,28 @@ def load_encoder(encoder: str | Path, labels: Sequence[str], unit: str = "token"
     names = {"id2label": numbers, "label2id": {name: k for k, name in numbers.items()}}
     auto = getattr(transformers, f"AutoModelFor{unit.capitalize()}Classification")
     with loading(f"Cannot load the encoder '{encoder}'"), asking_the_hub(str(encoder)):
-        model = auto.from_pretrained(
+        model, found = auto.from_pretrained(
             str(encoder),
             num_labels=len(labels),
             dtype=torch.float32,
             trust_remote_code=trusted(),
+            ignore_mismatched_sizes=True,  # The head is made anew, whatever classes it had.
+            output_loading_info=True,
             **names,
         )
+        _check_weights(model, found)
     if unit == "token" and not hasattr(model, "classifier"):
         raise InputError(f"{type(model).__name__} has no 'classifier' to put a head in.")
     return cast(nn.Module, model)
+
+
+def _check_weights(model: Any, found: dict[str, Any]) -> None:
+    """Refuse an encoder of which a part would be drawn at random."""
+    inside = f"{model.base_model_prefix}."
+    lacking = {*found["missing_keys"], *(key for key, *_ in found["mismatched_keys"])}
+    random = sorted(key for key in lacking if key.startswith(inside) and "pooler" not in key)
+    if random:
+        raise ValueError(f"its weights have no {random[0]} of the right shape.")
 
 
 def with_head(model: nn.Module, classes: int, seed: int = 0, **head: Any) -> nn.Module:
