@@ -5,7 +5,14 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-__all__ = ["CalibrantError", "InputError", "MissingExtraError", "NotFittedError", "unknown_name"]
+__all__ = [
+    "CalibrantError",
+    "InputError",
+    "MissingExtraError",
+    "NotFittedError",
+    "printable",
+    "unknown_name",
+]
 
 
 class CalibrantError(Exception):
@@ -34,3 +41,16 @@ def unknown_name(what: str, name: str, known: Iterable[str], hint: str = "") -> 
     near = difflib.get_close_matches(name, known, n=1)
     advice = f"Did you mean '{near[0]}'?" if near else f"Known: {', '.join(known) or 'none'}."
     return InputError(f"Unknown {what} '{name}'. {advice} {hint}".strip())
+
+
+def printable(text: str) -> str:
+    """The text on one line, with escapes for whatever a terminal would act on.
+
+    Names of files and columns may hold line breaks, colours, or halves of characters.
+
+    >>> print(printable("a\\nb \\x1b[31m é"))
+    a\\nb \\x1b[31m é
+    """
+    return "".join(
+        sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text
+    )

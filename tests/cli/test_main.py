@@ -165,3 +165,14 @@ def test_options_are_not_abbreviated(capsys):
     assert capsys.readouterr().err == (
         "calibrant evaluate: unknown: --data x; 'calibrant evaluate --help' shows the options.\n"
     )
+
+
+def test_errors_are_one_line_without_escapes_of_the_terminal(tmp_path, capsys):
+    name = str(tmp_path / "a\nb\x1b[31m\udcff.csv")
+    assert main(["audit", name]) == 2
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1
+    assert "a\\nb\\x1b[31m\\udcff.csv" in told
+    with pytest.raises(SystemExit):
+        main(["audit", "x.csv", "--nonsense", "a\nb"])
+    assert "--nonsense a\\nb; " in capsys.readouterr().err

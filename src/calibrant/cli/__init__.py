@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from calibrant import __version__
-from calibrant.errors import CalibrantError
+from calibrant.errors import CalibrantError, printable
 from calibrant.extras import mismatched_torchvision
 from calibrant.inputs import shortened
 
@@ -53,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if os.environ.get("CALIBRANT_DEBUG"):
             raise
         code, told = _told(error)
-        print(f"calibrant {args.command}: {told}", file=sys.stderr)
+        print(printable(f"calibrant {args.command}: {told}"), file=sys.stderr)
         return code
 
 
@@ -89,7 +89,8 @@ class _Parser(argparse.ArgumentParser):
         super().__init__(allow_abbrev=False, **settings)
 
     def error(self, message: str) -> NoReturn:
-        self.exit(BAD_INPUT, f"{self.prog}: {message}; '{self.prog} --help' shows the options.\n")
+        told = shortened(printable(message), 400)
+        self.exit(BAD_INPUT, f"{self.prog}: {told}; '{self.prog} --help' shows the options.\n")
 
 
 def _parser() -> argparse.ArgumentParser:
