@@ -232,23 +232,23 @@ def test_the_inverse_curvature_takes_most_steps_away(classes, monkeypatch):
     assert found[0].evaluations < found[1].evaluations / 2
 
 
-def test_the_whole_curvature_is_the_second_derivative():
+@pytest.mark.parametrize("start", [np.eye(3), np.array([0.5, 1.0, 1.5])], ids=["matrix", "vector"])
+def test_the_curvature_is_the_second_derivative(start):
     rng = np.random.default_rng(0)
-    x, pull = rng.normal(size=(50, 3)), rng.random((3, 3))
-    inverse = inverse_curvature(x, np.eye(3), pull, 0.7)
-    weights, centred = torch.eye(3).double(), torch.tensor(x - x.mean(axis=0))
+    x, pull, b = rng.normal(size=(50, 3)), rng.random(start.shape), rng.normal(size=3)
+    inverse = inverse_curvature(x, start, b, pull, 0.7)
 
     def value(theta):
-        logits = centred @ theta[:9].view(3, 3).T + theta[9:]
+        weights = theta[:-3].view(start.shape)
+        matrix = weights if weights.ndim == 2 else torch.diag(weights)
+        logits = torch.tensor(x) @ matrix.T + theta[-3:]
         nll = torch.logsumexp(logits, 1).mean()  # Less what is linear in the weights.
-        square = (torch.tensor(pull) * theta[:9].view(3, 3) ** 2).sum() + 0.7 * (
-            theta[9:] ** 2
-        ).sum()
+        square = (torch.tensor(pull) * weights**2).sum() + 0.7 * (theta[-3:] ** 2).sum()
         return nll + square / 2
 
-    at = torch.cat([weights.ravel(), torch.tensor(x.mean(axis=0))])
+    at = torch.tensor(np.append(start, b))
     second = torch.autograd.functional.hessian(value, at).numpy()
-    vector = rng.normal(size=12)
+    vector = rng.normal(size=len(at))
     np.testing.assert_allclose(inverse(second @ vector), vector, rtol=1e-6)
 
 

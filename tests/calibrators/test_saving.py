@@ -35,8 +35,8 @@ def test_round_trip_is_exact(name, suffix, tmp_path):
 
 
 @maps
-def test_files_of_format_1_still_load(name):
-    """The files were written by version 0.1.0; they stay as they are, whatever comes."""
+def test_files_of_earlier_formats_still_load(name):
+    """The files stay as the first version that had the map wrote them, whatever comes."""
     fixture = json.loads((FIXTURES / f"{name}.json").read_text())["expected"]
     calibrator = load(FIXTURES / f"{name}.json")
     groups = {"position": np.array(fixture["position"])}

@@ -10,15 +10,23 @@ from calibrant.calibrators.beta import Beta
 from calibrant.calibrators.ensemble_temperature import EnsembleTemperature
 from calibrant.calibrators.histogram import HistogramBinning, TopLabelHistogramBinning
 from calibrant.calibrators.identity import Identity
-from calibrant.calibrators.isotonic import Isotonic, TopLabelIsotonic
+from calibrant.calibrators.isotonic import (
+    CentredIsotonic,
+    Isotonic,
+    TopLabelCentredIsotonic,
+    TopLabelIsotonic,
+)
 from calibrant.calibrators.matrix import Dirichlet, Matrix
 from calibrant.calibrators.platt import Platt
 from calibrant.calibrators.position_temperature import PositionTemperature
+from calibrant.calibrators.quadratic import Quadratic, TopLabelQuadratic
 from calibrant.calibrators.saving import load
 from calibrant.calibrators.spline import Spline
+from calibrant.calibrators.structured import StructuredMatrix, StructuredVector
 from calibrant.calibrators.temperature import Temperature
 from calibrant.calibrators.type_temperature import TypeTemperature
 from calibrant.calibrators.vector import Vector
+from calibrant.calibrators.venn_abers import TopLabelVennAbers, VennAbers
 from calibrant.errors import unknown_name
 
 __all__ = [
@@ -27,6 +35,7 @@ __all__ = [
     "Beta",
     "CalibrationWarning",
     "Calibrator",
+    "CentredIsotonic",
     "Dirichlet",
     "EnsembleTemperature",
     "Entry",
@@ -36,12 +45,19 @@ __all__ = [
     "Matrix",
     "Platt",
     "PositionTemperature",
+    "Quadratic",
     "Spline",
+    "StructuredMatrix",
+    "StructuredVector",
     "Temperature",
+    "TopLabelCentredIsotonic",
     "TopLabelHistogramBinning",
     "TopLabelIsotonic",
+    "TopLabelQuadratic",
+    "TopLabelVennAbers",
     "TypeTemperature",
     "Vector",
+    "VennAbers",
     "calibrator_class",
     "load",
 ]
@@ -68,8 +84,17 @@ CALIBRATORS: dict[str, Entry] = {
     "position-temperature": Entry(
         PositionTemperature, "NER: a temperature per position in the sentence", "after Guo 2017"
     ),
+    "quadratic-top-label": Entry(
+        TopLabelQuadratic, "a parabola of the confidence's log-odds", "Berta et al. 2024"
+    ),
     "platt": Entry(Platt, "a sigmoid per class, two numbers each", "Platt 1999"),
     "beta": Entry(Beta, "a beta map per class, three numbers each", "Kull et al. 2017"),
+    "quadratic": Entry(
+        Quadratic, "a parabola of the log-odds per class, three numbers each", "Berta et al. 2024"
+    ),
+    "structured-vector": Entry(
+        StructuredVector, "temperature, and a little of vector scaling", "Berta et al. 2026"
+    ),
     "vector": Entry(Vector, "a weight and an intercept per class", "Guo et al. 2017"),
     "spline": Entry(Spline, "a smooth map of the confidence", "Gupta et al. 2021"),
     "histogram-top-label": Entry(
@@ -78,11 +103,24 @@ CALIBRATORS: dict[str, Entry] = {
     "isotonic-top-label": Entry(
         TopLabelIsotonic, "the best non-decreasing map of the confidence", "Zadrozny, Elkan 2002"
     ),
+    "centred-isotonic-top-label": Entry(
+        TopLabelCentredIsotonic, "the same without plateaus", "Oron, Flournoy 2017"
+    ),
+    "venn-abers-top-label": Entry(
+        TopLabelVennAbers, "between two isotonic maps of the confidence", "Vovk et al. 2015"
+    ),
     "histogram": Entry(
         HistogramBinning, "the frequency in each bin, per class", "Zadrozny, Elkan 2001"
     ),
     "bbq": Entry(BBQ, "an average of histograms, per class", "Naeini et al. 2015"),
     "isotonic": Entry(Isotonic, "the best non-decreasing map, per class", "Zadrozny, Elkan 2002"),
+    "centred-isotonic": Entry(
+        CentredIsotonic, "the same without plateaus, per class", "Oron, Flournoy 2017"
+    ),
+    "venn-abers": Entry(VennAbers, "between two isotonic maps, per class", "Vovk et al. 2015"),
+    "structured-matrix": Entry(
+        StructuredMatrix, "temperature, and a little of matrix scaling", "Berta et al. 2026"
+    ),
     "dirichlet": Entry(
         Dirichlet, "a regularised matrix of the log-probabilities", "Kull et al. 2019"
     ),

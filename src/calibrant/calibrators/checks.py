@@ -15,6 +15,7 @@ from calibrant.validation import check_logits, check_probabilities
 __all__ = [
     "check_classes",
     "check_kind",
+    "check_most_classes",
     "check_names",
     "check_predictions",
     "check_scores",
@@ -61,6 +62,16 @@ def check_classes(who: str, classes: int, shape: tuple[int, ...]) -> None:
         raise InputError(
             f"{who} was fitted on {classes} classes, got scores of shape {shape}; give scores of "
             f"the same model, with {classes} columns."
+        )
+
+
+def check_most_classes(who: str, classes: int, most: int) -> None:
+    """K² + K numbers can be learned."""
+    if classes > most:
+        raise InputError(
+            f"{who} learns K² + K numbers, {classes**2 + classes:,} for {classes} classes; use "
+            f"'temperature' or 'structured-vector', or raise most_classes ({most}) if there are "
+            "many examples per class."
         )
 
 

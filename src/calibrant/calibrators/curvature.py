@@ -1,7 +1,11 @@
-"""How the NLL of softmax(W x + c) curves at one point, inverted: a few steps in place of hundreds.
+"""How the NLL of softmax(W x + b) curves at one point, inverted: a few steps in place of hundreds.
 
 The entries of W matter very differently: those of a rare class, or of features that move together,
 barely. A quasi-Newton search that starts from the inverse of the curvature knows this at once.
+
+With x̃ = (x, 1) and Σ = diag(p) − ppᵀ the second derivatives are mean_i Σ_i ⊗ x̃_i x̃_iᵀ, plus the
+pull of each weight and intercept. They are taken from a sample of the rows, and as far as their
+number allows: all of them; for each class by itself (block Jacobi); or the diagonal of them.
 """
 
 from __future__ import annotations
@@ -15,28 +19,50 @@ from calibrant.calibrators.backend import softmax
 __all__ = ["Inverse", "inverse_curvature"]
 
 Inverse = Callable[[np.ndarray], np.ndarray]
+Form = Callable[[np.ndarray, np.ndarray, np.ndarray, float], Inverse]
 
 _FEW_CLASSES = 32  # Up to here the whole matrix is made, of (K² + K)² ≤ 1.1 million numbers.
-_ROWS, _ROWS_PER_CLASS = 1 << 11, 100  # Enough for a start; the search corrects the rest.
+_SOME_CLASSES = 256  # Up to here a matrix for each class, K (K + 1)² ≤ 17 million numbers.
+_ROWS = 1 << 11  # Of the sample, at least; more for each class, by the form of the matrix.
 
 
 def inverse_curvature(
-    features: np.ndarray, weights: np.ndarray, pull: np.ndarray, intercept_pull: float
+    features: np.ndarray,
+    weights: np.ndarray,
+    intercepts: np.ndarray,
+    pull: np.ndarray,
+    intercept_pull: float,
 ) -> Inverse:
-    """A function that multiplies (W, c), flat, by the inverse of the second derivatives.
-
-    With x̃ = (x − mean x, 1) and Σ = diag(p) − ppᵀ, p = softmax(W x), they are mean_i Σ_i ⊗ x̃_i x̃_iᵀ
-    (from a sample of the rows) plus ``pull`` of each weight and ``intercept_pull``. For many
-    classes the mean of the products is taken as the product of the means, whose inverse is cheap
-    (Martens & Grosse 2015).
-    """
+    """A function that multiplies (W, b), flat, by the approximate inverse second derivatives."""
+    make = _form(weights)
     n, classes = features.shape
-    sample = features[:: max(1, n // max(_ROWS, _ROWS_PER_CLASS * classes))]
-    probabilities = softmax(sample @ weights.T)
-    sample = sample - features.mean(axis=0)
-    if classes <= _FEW_CLASSES:
-        return _whole(sample, probabilities, pull, intercept_pull)
-    return _product(sample, probabilities, float(pull.mean()), intercept_pull)
+    x = features[:: max(1, n // max(_ROWS, _ROWS_PER_CLASS[make] * classes))]
+    logits = x * weights if weights.ndim == 1 else x @ weights.T
+    return make(x, softmax(logits + intercepts), pull, intercept_pull)
+
+
+def _form(weights: np.ndarray) -> Form:
+    """How much of the matrix is made, by what there is to learn."""
+    if weights.ndim == 1:
+        return _vector
+    if len(weights) <= _FEW_CLASSES:
+        return _whole
+    return _blocks if len(weights) <= _SOME_CLASSES else _diagonal
+
+
+def _vector(x: np.ndarray, p: np.ndarray, pull: np.ndarray, intercept_pull: float) -> Inverse:
+    """For W = diag w: with z = (p ∘ x, p), diagonals of means less zᵀz / n."""
+    n, classes = x.shape
+    z = np.hstack([p * x, p])
+    matrix = z.T @ z / -n
+    k = np.arange(classes)
+    first = (p * x).mean(axis=0)
+    matrix[k, k] += (p * x**2).mean(axis=0) + pull
+    matrix[k, k + classes] += first
+    matrix[k + classes, k] += first
+    matrix[k + classes, k + classes] += p.mean(axis=0) + intercept_pull
+    inverse = _inverse(matrix)
+    return lambda slope: inverse @ slope
 
 
 def _whole(x: np.ndarray, p: np.ndarray, pull: np.ndarray, intercept_pull: float) -> Inverse:
@@ -49,30 +75,54 @@ def _whole(x: np.ndarray, p: np.ndarray, pull: np.ndarray, intercept_pull: float
         table[k] = (extended.T @ columns).reshape(classes + 1, classes, classes + 1)
     matrix = table.reshape(classes * (classes + 1), -1)
     matrix += np.diag(np.hstack([pull, np.full((classes, 1), intercept_pull)]).ravel())
-    # Without a pull, the same added to all classes changes nothing: no inverse without this.
-    matrix += 1e-9 * np.diag(matrix).mean() * np.eye(len(matrix))
-    inverse = np.linalg.inv(matrix)
+    inverse = _inverse(matrix)
+    return _by_row(classes, lambda rows: (inverse @ rows.ravel()).reshape(rows.shape))
+
+
+def _blocks(x: np.ndarray, p: np.ndarray, pull: np.ndarray, intercept_pull: float) -> Inverse:
+    """As if the weights of different classes did not matter to each other."""
+    n, classes = x.shape
+    extended = np.hstack([x, np.ones((n, 1))])
+    inverses = np.empty((classes, classes + 1, classes + 1))
+    for k in range(classes):
+        block = (extended.T * (p[:, k] * (1 - p[:, k]) / n)) @ extended
+        block += np.diag(np.append(pull[k], intercept_pull))
+        inverses[k] = _inverse(block)
+    return _by_row(classes, lambda rows: (inverses @ rows[:, :, None])[:, :, 0])
+
+
+def _diagonal(x: np.ndarray, p: np.ndarray, pull: np.ndarray, intercept_pull: float) -> Inverse:
+    """The weights of a class on itself and the intercepts together, every other by itself."""
+    n, classes = x.shape
+    size = (p * (1 - p)).T @ x**2 / n + pull
+    size += 1e-9 * size.mean()
+    vector = _vector(x, p, np.diag(pull), intercept_pull)
 
     def multiply(slope: np.ndarray) -> np.ndarray:
+        rows = slope[:-classes].reshape(classes, classes)
+        own = vector(np.append(np.diag(rows), slope[-classes:]))
+        result = rows / size
+        np.fill_diagonal(result, own[:classes])
+        return np.append(result, own[classes:])
+
+    return multiply
+
+
+def _by_row(classes: int, multiply: Callable[[np.ndarray], np.ndarray]) -> Inverse:
+    """A function of (K, K + 1) rows, each with its intercept last, for (W, b) flat."""
+
+    def flat(slope: np.ndarray) -> np.ndarray:
         rows = np.hstack([slope[:-classes].reshape(classes, classes), slope[-classes:, None]])
-        rows = (inverse @ rows.ravel()).reshape(rows.shape)
+        rows = multiply(rows)
         return np.append(rows[:, :-1], rows[:, -1])
 
-    return multiply
+    return flat
 
 
-def _product(x: np.ndarray, p: np.ndarray, pull: float, intercept_pull: float) -> Inverse:
-    n, classes = x.shape
-    spread = np.diag(p.mean(axis=0)) - p.T @ p / n
-    size, u = np.linalg.eigh(spread)
-    length, v = np.linalg.eigh(x.T @ x / n)
-    weights = np.outer(size.clip(0), length.clip(0)) + pull
-    weights += 1e-9 * weights.mean()
-    intercepts = size.clip(0) + intercept_pull
-    intercepts += 1e-9 * intercepts.mean()
+def _inverse(matrix: np.ndarray) -> np.ndarray:
+    # Without a pull, the same added to all classes changes nothing: no inverse without this.
+    ridge = 1e-9 * float(np.diag(matrix).mean()) + 1e-300
+    return np.linalg.inv(matrix + ridge * np.eye(len(matrix)))
 
-    def multiply(slope: np.ndarray) -> np.ndarray:
-        turned = u.T @ slope[:-classes].reshape(classes, classes) @ v
-        return np.append(u @ (turned / weights) @ v.T, u @ ((u.T @ slope[-classes:]) / intercepts))
 
-    return multiply
+_ROWS_PER_CLASS = {_vector: 100, _whole: 100, _blocks: 20, _diagonal: 8}

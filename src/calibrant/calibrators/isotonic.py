@@ -13,7 +13,7 @@ from calibrant.calibrators.pool_adjacent import pool_adjacent_violators
 from calibrant.calibrators.scalar import OneVsRest, ScalarMap, TopLabel
 from calibrant.errors import InputError
 
-__all__ = ["Isotonic", "TopLabelIsotonic"]
+__all__ = ["CentredIsotonic", "Isotonic", "TopLabelCentredIsotonic", "TopLabelIsotonic", "by_score"]
 
 
 class Isotonic(OneVsRest):
@@ -69,28 +69,79 @@ class TopLabelIsotonic(TopLabel):
         return _IsotonicMap(self.floor)
 
 
-class _IsotonicMap(ScalarMap):
-    def __init__(self, floor: float) -> None:
-        if not 0 <= floor < 0.5:
-            raise InputError(f"Isotonic regression expects floor in [0, 0.5), got {floor}.")
+class CentredIsotonic(OneVsRest):
+    """Isotonic regression without plateaus: each block at its mean score, lines between them.
+
+    Oron, Flournoy, "Centered isotonic regression", Statistics in Biopharmaceutical Research 2017.
+    Different scores within the range of the blocks' means stay different, so the ranking, which
+    :class:`Isotonic` loses in its blocks, stays. Constant beyond the first and the last block.
+
+    >>> from calibrant import Predictions
+    >>> p = Predictions.from_probabilities([0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1])
+    >>> CentredIsotonic(floor=0).fit(p).transform(p).scores[:, 1].round(3)
+    array([0.   , 0.375, 0.625, 1.   ])
+    """
+
+    name = "centred-isotonic"
+
+    nodes_: np.ndarray
+    values_: np.ndarray
+
+    def __init__(self, floor: float = 1e-6) -> None:
         self.floor = floor
 
+    def _scalar(self) -> ScalarMap:
+        return _IsotonicMap(self.floor, centred=True)
+
+
+class TopLabelCentredIsotonic(TopLabel):
+    """c' = :class:`CentredIsotonic` of the confidence c, one function for all classes.
+
+    >>> from calibrant import Predictions
+    >>> p = Predictions.from_probabilities([0.9, 0.9, 0.9, 0.9], [0, 1, 1, 1])
+    >>> TopLabelCentredIsotonic().fit(p).transform(p).scores[0]
+    array([0.25, 0.75])
+    """
+
+    name = "centred-isotonic-top-label"
+
+    nodes_: np.ndarray
+    values_: np.ndarray
+
+    def __init__(self, floor: float = 1e-6, keep_prediction: bool = True) -> None:
+        self.floor = floor
+        self.keep_prediction = keep_prediction
+
+    def _scalar(self) -> ScalarMap:
+        return _IsotonicMap(self.floor, centred=True)
+
+
+class _IsotonicMap(ScalarMap):
+    def __init__(self, floor: float, centred: bool = False) -> None:
+        if not 0 <= floor < 0.5:
+            raise InputError(f"Isotonic regression expects floor in [0, 0.5), got {floor}.")
+        self.floor, self.centred = floor, centred
+
     def fit(self, scores: np.ndarray, happened: np.ndarray) -> dict[str, np.ndarray]:
-        distinct, count, hits = _by_score(scores, happened)
+        distinct, count, hits = by_score(scores, happened)
         means, starts = pool_adjacent_violators(hits / count, count)
+        values = np.clip(means, self.floor, 1 - self.floor)
+        if self.centred and len(means) > 1:
+            weights = np.add.reduceat(count, starts)
+            return {
+                "nodes_": np.add.reduceat(distinct * count, starts) / weights,
+                "values_": values,
+            }
         ends = np.append(starts[1:], len(distinct)) - 1
         # A block is flat from its first to its last score; between blocks lies a line.
         nodes = np.stack([distinct[starts], distinct[ends]], axis=1).ravel()
-        values = np.repeat(np.clip(means, self.floor, 1 - self.floor), 2)
-        return {"nodes_": nodes, "values_": values}
+        return {"nodes_": nodes, "values_": np.repeat(values, 2)}
 
     def apply(self, scores: Array, values: Mapping[str, Any]) -> Array:
         return interpolate(values["nodes_"], values["values_"], scores)
 
 
-def _by_score(
-    scores: np.ndarray, happened: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def by_score(scores: np.ndarray, happened: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The distinct scores in ascending order, how often each occurs, and with how many events."""
     order = np.argsort(scores)
     ordered = scores[order]

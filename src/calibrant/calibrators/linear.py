@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,22 +12,28 @@ from calibrant.calibrators.base import CalibrationWarning
 from calibrant.calibrators.curvature import inverse_curvature
 from calibrant.calibrators.minimize import Minimum, minimize
 
-__all__ = ["Penalty", "fit_matrix", "fit_vector"]
+__all__ = ["LinearFit", "Penalty", "fit_linear"]
 
 _CHUNK = 1 << 18
 _FEW_CLASSES = 32
+_SAMPLE_PER_NUMBER = 100  # Rows of the first of two stages, for each number that is learned.
 
 
 @dataclass(frozen=True)
 class Penalty:
     """½ Σ pull · (w − centre)² + ½ intercept_pull Σ b²: Gaussian priors of weights and intercepts.
 
-    ``centre`` and ``pull`` have the shape of the weights.
+    ``centre`` and ``pull`` have the shape of the weights: (K,) or (K, K).
     """
 
     centre: np.ndarray
     pull: np.ndarray
     intercept_pull: float
+
+    def unpacked(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Weights and intercepts that lie end to end."""
+        size = self.centre.size
+        return theta[:size].reshape(self.centre.shape), theta[size:]
 
     def __call__(
         self, weights: np.ndarray, intercepts: np.ndarray
@@ -38,63 +45,75 @@ class Penalty:
         return value, w_slope, b_slope
 
 
-def fit_matrix(
-    features: np.ndarray, labels: np.ndarray, penalty: Penalty
-) -> tuple[np.ndarray, np.ndarray]:
-    """W (K, K) and b (K,) that minimise the mean NLL of softmax(W x + b), plus the penalty.
+@dataclass(frozen=True)
+class LinearFit:
+    """W and b, and the mean NLL there, without the penalty."""
 
-    Sought from the penalty's centre on, as W and c = b + W m, m the mean of x: log-probabilities
-    are far from 0, which ties the weights to the intercepts.
+    weights: np.ndarray
+    intercepts: np.ndarray
+    nll: float
+
+
+def fit_linear(features: np.ndarray, labels: np.ndarray, penalty: Penalty) -> LinearFit:
+    """W and b that minimise the mean NLL of softmax(W x + b), plus the penalty.
+
+    W has the shape of the penalty's centre, from which the search sets out: K weights (W = diag w)
+    or K × K. Large data are fitted on a strided sample first, from whose optimum the whole needs
+    a few passes.
     """
     n, classes = features.shape
-    middle = features.mean(axis=0)
-
-    def value(theta: np.ndarray) -> tuple[float, np.ndarray]:
-        weights, shifted = theta[:-classes].reshape(classes, classes), theta[-classes:]
-        intercepts = shifted - weights @ middle
-        loss, w_slope, b_slope = penalty(weights, intercepts)
-        for part in _parts(n, classes):
-            nll, residual = _residual(features[part] @ weights.T + intercepts, labels[part])
-            loss += nll / n
-            w_slope = w_slope + residual.T @ features[part] / n
-            b_slope = b_slope + residual.sum(axis=0) / n
-        return loss, np.append(w_slope - np.outer(b_slope, middle), b_slope)
-
-    start = np.append(penalty.centre, penalty.centre @ middle)
-    inverse = inverse_curvature(features, penalty.centre, penalty.pull, penalty.intercept_pull)
-    best = minimize(value, start, tolerance=1e-6, inverse=inverse)
+    theta = np.append(penalty.centre, np.zeros(classes))
+    stride = n // (_SAMPLE_PER_NUMBER * theta.size)
+    if stride >= 4:
+        sample = np.ascontiguousarray(features[::stride]), labels[::stride]
+        theta = _search(*sample, penalty, theta, 1e-4).x
+    best = _search(features, labels, penalty, theta, 1e-6)
     _warn_unless_converged(best)
-    weights, shifted = best.x[:-classes].reshape(classes, classes), best.x[-classes:]
-    return weights, shifted - weights @ middle
+    weights, intercepts = penalty.unpacked(best.x)
+    return LinearFit(weights, intercepts, best.value - penalty(weights, intercepts)[0])
 
 
-def fit_vector(
-    features: np.ndarray, labels: np.ndarray, penalty: Penalty
-) -> tuple[np.ndarray, np.ndarray]:
-    """w (K,) and b (K,) that minimise the mean NLL of softmax(w ∘ x + b), plus the penalty."""
-    classes = features.shape[1]
-
+def _search(
+    features: np.ndarray,
+    labels: np.ndarray,
+    penalty: Penalty,
+    theta: np.ndarray,
+    tolerance: float,
+) -> Minimum:
     def value(theta: np.ndarray) -> tuple[float, np.ndarray]:
-        weights, intercepts = theta[:classes], theta[classes:]
-        loss, w_slope, b_slope = penalty(weights, intercepts)
-        n = len(labels)
-        for part in _parts(n, classes):
-            nll, residual = _residual(features[part] * weights + intercepts, labels[part])
-            loss += nll / n
-            w_slope = w_slope + np.einsum("nk,nk->k", residual, features[part]) / n
-            b_slope = b_slope + residual.sum(axis=0) / n
-        return loss, np.append(w_slope, b_slope)
+        return _objective(features, labels, penalty, *penalty.unpacked(theta))
 
-    best = minimize(value, np.append(penalty.centre, np.zeros(classes)))
-    _warn_unless_converged(best)
-    return best.x[:classes], best.x[classes:]
+    curvature = features, *penalty.unpacked(theta), penalty.pull, penalty.intercept_pull
+    inverse = inverse_curvature(*curvature)
+    return minimize(value, theta, tolerance=tolerance, inverse=inverse)
 
 
-def _parts(n: int, classes: int) -> list[slice]:
+def _objective(
+    features: np.ndarray,
+    labels: np.ndarray,
+    penalty: Penalty,
+    weights: np.ndarray,
+    intercepts: np.ndarray,
+) -> tuple[float, np.ndarray]:
+    """The value, and the gradient by weights and intercepts."""
+    n, is_vector = len(labels), weights.ndim == 1
+    loss, w_slope, b_slope = penalty(weights, intercepts)
+    for part in _parts(*features.shape):
+        x = features[part]
+        logits = x * weights if is_vector else x @ weights.T
+        logits += intercepts
+        nll, residual = _residual(logits, labels[part])
+        loss += nll / n
+        w_slope += (np.einsum("nk,nk->k", residual, x) if is_vector else residual.T @ x) / n
+        b_slope += residual.sum(axis=0) / n
+    return loss, np.append(w_slope, b_slope)
+
+
+def _parts(n: int, classes: int) -> Iterator[slice]:
     # Products of up to 2¹⁸ multiplications stay on one core: OpenBLAS splits longer ones, and on a
     # busy machine its threads then wait for each other ten times as long as they work.
     size = max(1, _CHUNK // classes ** (2 if classes <= _FEW_CLASSES else 1))
-    return [slice(start, start + size) for start in range(0, n, size)]
+    return (slice(start, start + size) for start in range(0, n, size))
 
 
 def _residual(logits: np.ndarray, labels: np.ndarray) -> tuple[float, np.ndarray]:

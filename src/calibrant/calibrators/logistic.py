@@ -13,13 +13,13 @@ _TOLERANCE = 1e-10
 
 
 def logistic_regression(
-    features: np.ndarray, targets: np.ndarray, prior: np.ndarray, ridge: float
+    features: np.ndarray, targets: np.ndarray, prior: np.ndarray, ridge: float | np.ndarray
 ) -> np.ndarray:
-    """θ that minimises mean[log(1 + exp(xθ)) − t xθ] + ½ ridge |θ − prior|².
+    """θ that minimises mean[log(1 + exp(xθ)) − t xθ] + ½ Σ ridge (θ − prior)².
 
-    ``features`` has shape (n, d), ``targets`` lie in 0..1. The ridge keeps θ finite where the
-    classes are separable or one of them is missing. Newton, with the step halved until the loss
-    falls: the loss is convex, so that suffices.
+    ``features`` has shape (n, d), ``targets`` lie in 0..1, ``ridge`` is one number or d of them. It
+    keeps θ finite where the classes are separable or one of them is missing. Newton, with the step
+    halved until the loss falls: the loss is convex, so that suffices.
 
     >>> x = np.array([[1.0], [1.0], [1.0], [1.0]])
     >>> logistic_regression(x, np.array([1, 1, 1, 0]), np.zeros(1), 1e-9).round(6)  # log 3
@@ -44,14 +44,17 @@ def logistic_regression(
 
 
 def _derivatives(
-    x: np.ndarray, targets: np.ndarray, theta: np.ndarray, prior: np.ndarray, ridge: float
+    x: np.ndarray,
+    targets: np.ndarray,
+    theta: np.ndarray,
+    prior: np.ndarray,
+    ridge: float | np.ndarray,
 ) -> tuple[float, np.ndarray, np.ndarray]:
     n = len(targets)
     z = x @ theta
     q = sigmoid(z)
-    loss = float((np.logaddexp(0, z) - targets * z).mean()) + ridge / 2 * float(
-        ((theta - prior) ** 2).sum()
-    )
+    loss = float((np.logaddexp(0, z) - targets * z).mean())
+    loss += float((ridge * (theta - prior) ** 2).sum()) / 2
     gradient = x.T @ (q - targets) / n + ridge * (theta - prior)
-    hessian = (x.T * (q * (1 - q))) @ x / n + ridge * np.eye(len(theta))
+    hessian = (x.T * (q * (1 - q))) @ x / n + np.diag(np.zeros(len(theta)) + ridge)
     return loss, gradient, hessian

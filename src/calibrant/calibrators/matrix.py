@@ -11,10 +11,10 @@ import numpy as np
 from calibrant.arrays import Array
 from calibrant.calibrators.backend import log_softmax
 from calibrant.calibrators.base import Calibrator, Fit
-from calibrant.calibrators.linear import Penalty, fit_matrix
+from calibrant.calibrators.checks import check_most_classes
+from calibrant.calibrators.linear import Penalty, fit_linear
 from calibrant.calibrators.newton import best_inverse_temperature
 from calibrant.calibrators.vector import centred
-from calibrant.errors import InputError
 from calibrant.predictions import Predictions
 
 __all__ = ["Dirichlet", "Matrix", "WeightMatrix"]
@@ -58,18 +58,15 @@ class WeightMatrix(Calibrator):
 
     def _fit(self, predictions: Predictions) -> Fit:
         classes = predictions.classes
-        if classes > self.most_classes:
-            raise InputError(
-                f"{type(self).__name__} learns K² + K numbers, {classes**2 + classes:,} for "
-                f"{classes} classes; use 'temperature' or 'vector', or raise most_classes "
-                f"({self.most_classes}) if there are many examples per class."
-            )
+        check_most_classes(type(self).__name__, classes, self.most_classes)
         x = self._features(predictions.scores.astype(np.float64))
         beta = best_inverse_temperature(x, predictions.labels).beta
         x *= beta
         penalty = self._penalty(len(predictions), classes)
-        weights, intercepts = fit_matrix(x, predictions.labels, penalty)
-        return Fit({"weights_": beta * weights, "intercepts_": intercepts})
+        best = fit_linear(x, predictions.labels, penalty)
+        return Fit(
+            {"weights_": beta * best.weights, "intercepts_": best.intercepts}, None, best.nll
+        )
 
     def _penalty(self, n: int, classes: int) -> Penalty:
         """λ and μ divided by what they average over, around identity."""

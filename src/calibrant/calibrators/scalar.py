@@ -16,7 +16,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from calibrant.arrays import Array
-from calibrant.calibrators.backend import constant, log_odds, namespace, normalized, pick
+from calibrant.calibrators.backend import (
+    constant,
+    log_odds,
+    namespace,
+    normalized,
+    pick,
+    softmax,
+)
 from calibrant.calibrators.base import Calibrator, Fit
 from calibrant.predictions import Kind, Predictions
 
@@ -74,7 +81,7 @@ class OneVsRest(Calibrator):
 
     def _columns(self, scores: Array) -> Array:
         """One column per map: K of them, or that of class 1 where there are two classes."""
-        columns = log_odds(scores) if self.takes == "logits" else scores
+        columns = _as_given(scores, self.takes)
         return columns[..., 1:] if int(scores.shape[-1]) == 2 else columns
 
 
@@ -84,7 +91,8 @@ class TopLabel(Calibrator):
     Where c = 1 the others are all 0: they share 1 − c' equally. A small c' can leave another class
     more probable than the predicted one, whose probability c' is. With ``keep_prediction`` that
     class stays predicted: the others share the rest more evenly, as little as is needed, and c' is
-    at least 1/K. Without it predicted class and accuracy may change.
+    at least 1/K. Without it predicted class and accuracy may change. A map that ``takes`` logits
+    gets the log-odds of c in place of c.
     """
 
     takes: ClassVar[Kind] = "probabilities"
@@ -100,20 +108,26 @@ class TopLabel(Calibrator):
     def _fit(self, predictions: Predictions) -> Fit:
         scores = predictions.scores.astype(np.float64)
         predicted = scores.argmax(axis=1)
-        right = predicted == predictions.labels
-        return Fit(_stacked([self._scalar().fit(pick(scores, predicted)[:, 0], right)]))
+        given = pick(_as_given(scores, self.takes), predicted)[:, 0]
+        return Fit(_stacked([self._scalar().fit(given, predicted == predictions.labels)]))
 
     def _apply(self, scores: Array, values: Mapping[str, Any]) -> Array:
         xp = namespace(scores)
         predicted = xp.argmax(scores, axis=-1)
-        confidence = self._scalar().apply(pick(scores, predicted), values)
+        given = pick(_as_given(scores, self.takes), predicted)
+        confidence = self._scalar().apply(given, values)
         columns = constant(np.arange(int(scores.shape[-1])), scores)
         is_top = columns == predicted[..., None]
-        shares = _shares(scores, is_top)
+        shares = _shares(softmax(scores) if self.takes == "logits" else scores, is_top)
         if self.keep_prediction:
             confidence = xp.clip(confidence, (1 + _AHEAD) / int(scores.shape[-1]), None)
             shares = _evened(shares, is_top, confidence)
         return xp.where(is_top, confidence, (1 - confidence) * shares)
+
+
+def _as_given(scores: Array, takes: Kind) -> Array:
+    """What a map of one number sees of each class: log-odds of logits, else the probability."""
+    return log_odds(scores) if takes == "logits" else scores
 
 
 def _evened(shares: Array, is_top: Array, confidence: Array) -> Array:

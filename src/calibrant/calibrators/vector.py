@@ -9,7 +9,7 @@ import numpy as np
 
 from calibrant.arrays import Array
 from calibrant.calibrators.base import Calibrator, Fit
-from calibrant.calibrators.linear import Penalty, fit_vector
+from calibrant.calibrators.linear import Penalty, fit_linear
 from calibrant.calibrators.newton import best_inverse_temperature
 from calibrant.errors import InputError
 from calibrant.predictions import Predictions
@@ -52,8 +52,10 @@ class Vector(Calibrator):
         penalty = Penalty(ones, strength * ones, strength)
         # In units of the temperature the weights are near 1, whatever the size of the logits.
         x *= beta
-        weights, intercepts = fit_vector(x, predictions.labels, penalty)
-        return Fit({"weights_": beta * weights, "intercepts_": intercepts})
+        best = fit_linear(x, predictions.labels, penalty)
+        return Fit(
+            {"weights_": beta * best.weights, "intercepts_": best.intercepts}, None, best.nll
+        )
 
     def _apply(self, scores: Array, values: Mapping[str, Any]) -> Array:
         return centred(scores) * values["weights_"] + values["intercepts_"]

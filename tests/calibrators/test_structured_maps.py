@@ -1,0 +1,158 @@
+"""Structured vector and matrix scaling: the published objective, its optimum, and probmetrics."""
+
+import numpy as np
+import pytest
+import torch
+from calibrator_samples import overconfident, quiet_fit
+from scipy.optimize import minimize
+from scipy.special import log_softmax
+
+from calibrant import InputError, Predictions, nll
+from calibrant.calibrators import (
+    Dirichlet,
+    Matrix,
+    StructuredMatrix,
+    StructuredVector,
+    Temperature,
+    Vector,
+)
+from calibrant.calibrators import curvature as curvature_module
+from calibrant.calibrators import linear as linear_module
+from calibrant.calibrators.linear import Penalty, fit_linear
+
+both = pytest.mark.parametrize("calibrator", [StructuredVector, StructuredMatrix])
+
+
+def biased(n, classes, seed=0):
+    """Predictions whose classes are wrong in different directions."""
+    p = overconfident(n=n, classes=classes, seed=seed, scale=2.0)
+    rng = np.random.default_rng(seed)
+    mixed = p.scores @ (np.eye(classes) + 0.2 * rng.normal(size=(classes, classes)))
+    return Predictions.from_logits(mixed + rng.normal(size=classes), p.labels)
+
+
+def published(fitted, p, weights, intercepts):
+    """The objective of the paper, written out."""
+    n, k = p.scores.shape
+    weights = np.diag(weights) if weights.ndim == 1 else weights
+    x = log_softmax(p.scores / fitted.temperature_, axis=1)
+    z = log_softmax(x @ weights.T + intercepts, axis=1)
+    v, off = np.diag(weights) - 1, weights - np.diag(np.diag(weights))
+    penalty = k / n * (intercepts**2).sum() + k / n * (v**2).sum()
+    return -z[np.arange(n), p.labels].mean() + penalty + k * (k - 1) / n * (off**2).sum()
+
+
+@both
+@pytest.mark.filterwarnings("ignore")  # Its imports warn of what torch will drop.
+@pytest.mark.parametrize(("n", "classes"), [(60, 2), (400, 3), (3000, 6)])
+def test_objective_is_no_higher_than_that_of_probmetrics(calibrator, n, classes):
+    theirs = pytest.importorskip("probmetrics.calibrators")
+    p = biased(n, classes)
+    fitted = quiet_fit(calibrator(), p)
+    is_vector = calibrator is StructuredVector
+    other = (theirs.SVSCalibrator if is_vector else theirs.SMSCalibrator)()
+    other.fit(p.probabilities().astype(np.float32), p.labels)
+    if is_vector:
+        weights, intercepts = other.v_, other.b_
+    else:
+        weights, intercepts = other.W_[:, :-1], other.W_[:, -1]
+    mine = published(fitted, p, fitted.weights_, fitted.intercepts_)
+    assert mine <= published(fitted, p, weights, intercepts) + 1e-9
+    np.testing.assert_allclose(
+        fitted.transform(p).probabilities(),
+        other.predict_proba(p.probabilities().astype(np.float32)),
+        atol=0.01 + 1 / n,  # It mixes 1 / (n + 1) of uniform in after its temperature.
+    )
+
+
+@both
+def test_optimum_is_that_of_scipy(calibrator):
+    p = biased(300, 4)
+    fitted = quiet_fit(calibrator(), p)
+    shape = fitted.weights_.shape
+    size = fitted.weights_.size
+
+    def value(theta):
+        return published(fitted, p, theta[:size].reshape(shape), theta[size:])
+
+    start = np.append(np.ones(4) if len(shape) == 1 else np.eye(4), np.zeros(4))
+    found = minimize(value, start, method="BFGS", options={"gtol": 1e-8})
+    mine = value(np.append(fitted.weights_, fitted.intercepts_))
+    assert mine == pytest.approx(found.fun, abs=1e-9)
+    np.testing.assert_allclose(np.append(fitted.weights_, fitted.intercepts_), found.x, atol=1e-4)
+
+
+@both
+def test_never_worse_than_temperature_and_nearer_to_it_with_few_examples(calibrator):
+    distances = []
+    for n in (40, 400, 40000):
+        p = biased(n, 5)
+        fitted = quiet_fit(calibrator(), p)
+        assert nll(fitted.transform(p)) <= nll(Temperature().fit(p).transform(p)) + 1e-12
+        identity = np.ones(5) if fitted.weights_.ndim == 1 else np.eye(5)
+        distances.append(np.abs(fitted.weights_ - identity).max())
+    assert distances[0] < distances[1] < distances[2]
+
+
+@pytest.mark.parametrize("option", ["intercept", "diagonal", "rho", "tau"])
+def test_negative_strengths_are_refused(option):
+    with pytest.raises(InputError, match=f"expects {option} ≥ 0, got -1"):
+        StructuredVector(**{option: -1}).fit(overconfident(n=20))
+
+
+def test_many_classes_are_refused():
+    p = overconfident(n=20, classes=6)
+    with pytest.raises(InputError, match="learns K² \\+ K numbers, 42 for 6 classes"):
+        StructuredMatrix(most_classes=5).fit(p)
+
+
+FORMS = {"whole": (32, 256), "blocks": (2, 256), "diagonal": (2, 2)}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    "calibrator", [Vector, Matrix, Dirichlet, StructuredVector, StructuredMatrix]
+)
+def test_every_form_of_the_curvature_leads_to_the_same_optimum(calibrator, form, monkeypatch):
+    p = biased(500, 5)
+    expected = quiet_fit(calibrator(), p)
+    few, some = FORMS[form]
+    monkeypatch.setattr(curvature_module, "_FEW_CLASSES", few)
+    monkeypatch.setattr(curvature_module, "_SOME_CLASSES", some)
+    got = quiet_fit(calibrator(), p)
+    assert not got.fitted_on_["warnings"]
+    np.testing.assert_allclose(got.weights_, expected.weights_, atol=1e-3)
+    assert got.fitted_on_["nll_after"] == pytest.approx(expected.fitted_on_["nll_after"], abs=1e-6)
+
+
+@pytest.mark.parametrize("n", [1, 6, 7, 8, 20, 21, 22, 200])
+@pytest.mark.parametrize("shape", [1, 2])
+def test_chunks_and_stages_make_no_difference(n, shape, monkeypatch):
+    """Sizes around the chunks of seven rows and around the sample of the first stage."""
+    p = biased(n, 3)
+    centre = np.ones(3) if shape == 1 else np.eye(3)
+    penalty = Penalty(centre, 0.01 * np.ones_like(centre), 0.01)
+    expected = fit_linear(p.scores, p.labels, penalty)
+    monkeypatch.setattr(linear_module, "_CHUNK", 63)
+    monkeypatch.setattr(linear_module, "_SAMPLE_PER_NUMBER", 1)
+    monkeypatch.setattr(curvature_module, "_ROWS", 5)
+    got = fit_linear(p.scores, p.labels, penalty)
+    np.testing.assert_allclose(got.weights, expected.weights, atol=1e-4)
+    np.testing.assert_allclose(got.intercepts, expected.intercepts, atol=1e-4)
+    assert got.nll == pytest.approx(expected.nll, abs=1e-6)
+
+
+@both
+def test_gradient_vanishes_by_autograd(calibrator):
+    p = biased(700, 4)
+    fitted = quiet_fit(calibrator(), p)
+    x = torch.log_softmax(torch.tensor(p.scores / fitted.temperature_), 1)
+    w = torch.tensor(fitted.weights_, requires_grad=True)
+    b = torch.tensor(fitted.intercepts_, requires_grad=True)
+    matrix = torch.diag(w) if w.ndim == 1 else w
+    off = matrix - torch.diag(matrix.diagonal())
+    loss = torch.nn.functional.cross_entropy(x @ matrix.T + b, torch.tensor(p.labels))
+    penalty = 4 / 700 * ((b**2).sum() + ((matrix.diagonal() - 1) ** 2).sum())
+    (loss + penalty + 12 / 700 * (off**2).sum()).backward()
+    assert w.grad.abs().max() < 2e-6
+    assert b.grad.abs().max() < 2e-6
