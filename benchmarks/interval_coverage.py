@@ -1,16 +1,25 @@
-"""How often bootstrap intervals hold the truth: percentile against basic, metric by metric.
+"""How often bootstrap intervals hold the truth: percentile, basic and auto, metric by metric.
 
 Draws samples from models whose calibration is known, and prints for each metric how often the 95 %
-interval holds the true value, how often it holds the estimate itself, and its mean width. The
-figures in docs/decisions/0005-basic-intervals.md come from
+interval holds the true value, how often it holds the estimate itself, and its mean width: first for
+independent examples, then for words of sentences that are alike. The figures in
+docs/decisions/0005-basic-intervals.md and 0012-intervals-of-groups.md come from
 
-    python benchmarks/interval_coverage.py --samples 100
+    python benchmarks/interval_coverage.py --part independent --samples 100
+    python benchmarks/interval_coverage.py --part grouped --samples 100
 """
 
 import argparse
+import json
+import platform
+import time
+from functools import cache
+from math import erf
+from pathlib import Path
 
 import numpy as np
 
+import calibrant
 from calibrant import Predictions
 from calibrant.metrics import (
     accumulate,
@@ -24,75 +33,135 @@ from calibrant.metrics import (
     confidences,
     debiased_ece,
     ece,
-    interval,
     ks_error,
     mce,
     nll,
     overconfidence_error,
+    replicate,
     smooth_ece,
 )
+from calibrant.metrics.bootstrap import effective_groups
+from calibrant.metrics.interval_ends import interval_of
 
 ADDITIVE = [ece, mce, overconfidence_error, classwise_ece, debiased_ece, accuracy, nll, brier]
 SORTED = [adaptive_ece, ks_error, smooth_ece, aurc, auroc]
 UNCALIBRATED = [accuracy, nll, brier, aurc, auroc]  # Those that are not 0 for honest confidences.
+SLOW = [smooth_ece]  # Left out of the many cases of grouped examples.
+METHODS = ("percentile", "basic", "auto")
 CLASSES = 4
+WORDS = 12  # Mean length of a sentence.
 
 
-def draw(rng, n, power):
-    """Predictions that are right with probability confidence^power: honest where power is 1."""
-    confidence = 1 - 0.7 * rng.beta(1, 6, n)
-    first = np.where(rng.random(n) < confidence**power, 0, rng.integers(1, CLASSES, n))
+def draw(rng, power, n=1000, sentences=0, alike=0.0, unequal=False):
+    """Predictions that are right with probability confidence^power: honest where power is 1.
+
+    Of ``sentences``, confidence and correctness have a normal part that all words share, of the
+    intra-class correlation ``alike``; their lengths are 12, or geometric with that mean.
+    """
+    groups = {}
+    sentence = np.arange(n)
+    if sentences:
+        lengths = rng.geometric(1 / WORDS, sentences) if unequal else np.full(sentences, WORDS)
+        sentence = np.repeat(np.arange(sentences), lengths)
+        groups["sentence"] = sentence
+    n = len(sentence)
+    shared = [_uniform(rng, sentence, alike) for _ in range(2)]
+    confidence = 1 - 0.7 * (1 - shared[0] ** (1 / 6))  # 1 − 0.7 · Beta(1, 6)
+    first = np.where(shared[1] < confidence**power, 0, rng.integers(1, CLASSES, n))
     scores = np.repeat(((1 - confidence) / (CLASSES - 1))[:, None], CLASSES, axis=1)
     scores[:, 0] = confidence
     turn = rng.integers(CLASSES, size=n)  # Turn the columns, so that the classes are alike.
     columns = (np.arange(CLASSES) - turn[:, None]) % CLASSES
-    return Predictions.from_probabilities(
-        np.take_along_axis(scores, columns, axis=1), (first + turn) % CLASSES
-    )
+    probabilities = np.take_along_axis(scores, columns, axis=1)
+    return Predictions.from_probabilities(probabilities, (first + turn) % CLASSES, groups=groups)
 
 
-def truth(rng, power):
-    """The metrics of a million examples; the errors of an honest model are 0 by definition."""
-    large = draw(rng, 1_000_000, power)
+def _uniform(rng, sentence, alike):
+    """Uniform numbers whose normal scores are correlated within a sentence."""
+    common = rng.normal(size=sentence[-1] + 1)[sentence]
+    score = np.sqrt(alike) * common + np.sqrt(1 - alike) * rng.normal(size=len(sentence))
+    return (1 + np.vectorize(erf)(score / np.sqrt(2))) / 2
+
+
+@cache
+def truth(power, metrics):
+    """The metrics of half a million examples; the errors of an honest model are 0 by definition."""
+    large = draw(np.random.default_rng(1), power, 500_000)
     state, each = accumulate(large), confidences(large)
-    values = {m: m(state) for m in ADDITIVE} | {m: m(each) for m in SORTED}
+    values = {m: m(each if m in SORTED else state) for m in metrics}
     return {m: v if power != 1 or m in UNCALIBRATED else 0.0 for m, v in values.items()}
+
+
+def cases(part):
+    """The settings of the samples, by name."""
+    if part == "independent":
+        return {f"power={power}": {"power": power} for power in (1.0, 1.3, 2.0)}
+    return {
+        f"power={power} sentences={sentences} alike={alike} {kind}": {
+            "power": power, "sentences": sentences, "alike": alike, "unequal": kind == "unequal",
+        }
+        for power in (1.0, 1.5)
+        for alike in (0.05, 0.4)
+        for sentences in (10, 20, 50, 250)
+        for kind in ("equal", "unequal")
+    }  # fmt: skip
+
+
+def measure(options, settings, metrics):
+    """Per metric and method: how often the truth and the estimate are held, and the mean width."""
+    rng = np.random.default_rng(options.seed)
+    true, seen = truth(settings["power"], tuple(metrics)), {}
+    for _ in range(options.samples):
+        p = draw(rng, **settings)
+        block = assign_blocks(p)
+        state, each = accumulate(p, block=block, blocks=1000), confidences(p, block)
+        for metric in metrics:
+            source, estimate = (each if metric in SORTED else state), metric(p)
+            values = replicate(metric, source, replicates=options.replicates)
+            if values is None or np.isnan(estimate):
+                continue
+            for method in METHODS:
+                groups = effective_groups(source)
+                found = interval_of(metric, values, estimate, method=method, groups=groups)
+                low, high = found[0] - 1e-12, found[1] + 1e-12
+                row = (low <= true[metric] <= high, low <= estimate <= high, high - low)
+                seen.setdefault((metric, method), []).append(row)
+    for (metric, method), rows in seen.items():
+        covered, held, width = np.mean(rows, axis=0).tolist()
+        yield {
+            "metric": metric.__name__, "method": method, "true": true[metric],
+            "covers": covered, "holds": held, "width": width,
+        }  # fmt: skip
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--part", choices=("independent", "grouped"), default="independent")
     parser.add_argument("--samples", type=int, default=100)
     parser.add_argument("--replicates", type=int, default=200)
-    parser.add_argument("--n", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--json", type=Path, help="write the results to this file")
     options = parser.parse_args()
-    for power in (1.0, 1.3, 2.0):
-        report(options, power)
-
-
-def report(options, power):
-    rng = np.random.default_rng(0)
-    true, seen = truth(rng, power), {}
-    for _ in range(options.samples):
-        p = draw(rng, options.n, power)
-        block = assign_blocks(p)
-        state, each = accumulate(p, block=block, blocks=1000), confidences(p, block)
-        for metric in ADDITIVE + SORTED:
-            source, estimate = (each if metric in SORTED else state), metric(p)
-            for method in ("percentile", "basic"):
-                low, high = interval(metric, source, replicates=options.replicates, method=method)
-                row = (
-                    low <= true[metric] <= high,
-                    low - 1e-12 <= estimate <= high + 1e-12,
-                    high - low,
-                )
-                seen.setdefault((metric, method), []).append(row)
-    for (metric, method), rows in seen.items():
-        covered, held, width = np.mean(rows, axis=0)
-        print(
-            f"n={options.n} power={power} {metric.__name__:22} {method:10} "
-            f"true={true[metric]:.4f} covers={covered:.2f} holds={held:.2f} width={width:.4f}",
-            flush=True,
-        )
+    grouped = options.part == "grouped"
+    metrics = [m for m in ADDITIVE + SORTED if not (grouped and m in SLOW)]
+    started, rows = time.perf_counter(), []
+    for name, settings in cases(options.part).items():
+        for row in measure(options, settings, metrics):
+            rows.append({"case": name, **row})
+            print(
+                f"{name:45} {row['metric']:22} {row['method']:10} true={row['true']:.4f} "
+                f"covers={row['covers']:.2f} holds={row['holds']:.2f} width={row['width']:.4f}",
+                flush=True,
+            )
+    if options.json is not None:
+        content = {
+            "program": f"interval_coverage.py --part {options.part}", "samples": options.samples,
+            "replicates": options.replicates, "seed": options.seed,
+            "seconds": round(time.perf_counter() - started),
+            "calibrant": calibrant.__version__, "numpy": np.__version__,
+            "python": platform.python_version(), "rows": rows,
+        }  # fmt: skip
+        options.json.write_text(json.dumps(content, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -68,7 +68,7 @@ def _away_from_zero(value: float) -> float:
     return value if abs(value) > _TINY else _TINY
 
 
-def student_p(t: float, freedom: int) -> float:
+def student_p(t: float, freedom: float) -> float:
     """P(abs(T) ≥ abs(t)) of Student's t: both tails.
 
     >>> round(student_p(2.776, 4), 4)
@@ -78,7 +78,7 @@ def student_p(t: float, freedom: int) -> float:
 
 
 @cache
-def student_quantile(freedom: int, level: float = 0.95) -> float:
+def student_quantile(freedom: float, level: float = 0.95) -> float:
     """The t with P(abs(T) ≤ t) = ``level``.
 
     >>> round(student_quantile(4), 3)

@@ -261,3 +261,15 @@ def test_other_tasks_are_told_by_their_own_numbers(tmp_path, capsys):
     assert "compile False (now True)" in capsys.readouterr().err
     assert main(["list", "tasks"]) == 0
     assert "image classification" in capsys.readouterr().out
+
+
+def test_the_report_shows_the_confidence_of_entities_that_predict_gives(trained):
+    text = (trained[0] / "report.html").read_text()
+    assert "learned on the validation split, as &#x27;calibrant predict&#x27; gives it" in text or (
+        "learned on the validation split, as 'calibrant predict' gives it" in text
+    )
+    assert "Entity ECE (learned confidence)" in text
+    assert "of words)" not in text
+    record = read_record(trained[0] / "metrics.json")
+    learned = record.results[record.training["calibrator"]]["entities"]["ece"]
+    assert f"{learned:.4f}" in text

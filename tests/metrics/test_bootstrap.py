@@ -23,6 +23,7 @@ from calibrant.metrics import (
     brier,
     classwise_ece,
     confidences,
+    debiased_ece,
     ece,
     entity_counts,
     entity_f1,
@@ -30,12 +31,13 @@ from calibrant.metrics import (
     interval,
     ks_error,
     mce,
+    mean_confidence,
     nll,
     replicate,
     smooth_ece,
 )
 from calibrant.metrics.blocks import hash_values
-from calibrant.metrics.bootstrap import _weights
+from calibrant.metrics.bootstrap import _weights, effective_groups
 
 HASHES = {
     # The first is the first number of SplitMix64 from seed 0, as its authors print it.
@@ -148,17 +150,57 @@ def test_width_of_an_accuracy_is_the_binomial_one():
 
 
 def test_a_calibrated_model_is_not_called_miscalibrated_by_its_own_noise():
-    """The percentiles of the biased ECE lie above the ECE itself; the basic interval does not."""
+    """The percentiles of the biased ECE lie above the ECE itself; the interval reaches 0."""
     rng = np.random.default_rng(5)
     confidence = rng.uniform(0.5, 1, 400)
     p = Predictions.from_probabilities(confidence, (rng.random(400) < confidence).astype(int))
     state = accumulate(p, block=assign_blocks(p), blocks=1000)
     percentile, auto = interval(ece, state, method="percentile"), interval(ece, state)
-    assert auto[0] < percentile[0]
+    assert auto[0] == 0 < percentile[0]
     assert auto[0] <= ece(p) <= auto[1]
     assert auto == interval(functools.partial(ece), state)
-    assert interval(accuracy, state) == interval(accuracy, state, method="percentile")
-    assert interval(ece, state, method="basic") == auto
+    plain = interval(accuracy, state, method="percentile")
+    assert interval(accuracy, state) == pytest.approx(plain, abs=1e-3)
+
+
+def test_few_groups_widen_the_interval_as_student_does():
+    """Ten groups of the same size: t₀.₉₇₅(9) √(10 / 9) / 1.96 = 1.217 times as wide."""
+    rng = np.random.default_rng(0)
+    groups = {"sentence": np.repeat(np.arange(10), 30)}
+    p = Predictions.from_probabilities(np.full(300, 0.7), rng.integers(0, 2, 300), groups=groups)
+    block = np.repeat(np.arange(10), 30)
+    state = accumulate(p, block=block, blocks=10)
+    plain = np.array(interval(accuracy, state, method="percentile"))
+    wide = np.array(interval(accuracy, state))
+    assert np.ptp(wide) / np.ptp(plain) == pytest.approx(1.2166, abs=1e-3)
+    assert effective_groups(state) == pytest.approx(10)
+    assert effective_groups(confidences(p, block)) == pytest.approx(10)
+
+
+def test_unequal_groups_count_as_fewer():
+    block = np.repeat(np.arange(3), [80, 10, 10])
+    p = Predictions.from_probabilities(np.full(100, 0.7), np.arange(100) % 2)
+    assert effective_groups(accumulate(p, block=block, blocks=5)) == pytest.approx(1 / 0.66)
+
+
+def test_intervals_stay_in_the_range_of_their_metric():
+    """Three groups: Student's t would lead far outside of 0 to 1."""
+    p = Predictions.from_probabilities([0.9, 0.9, 0.9, 0.9, 0.6, 0.6], [1, 1, 1, 0, 1, 0])
+    block = np.array([0, 0, 1, 1, 2, 2])
+    state, each = accumulate(p, block=block, blocks=3), confidences(p, block)
+    for metric in (accuracy, ece, classwise_ece, debiased_ece, mce, mean_confidence, brier, nll):
+        low, high = interval(metric, state)
+        assert 0 <= low <= metric(p) <= high, metric
+        assert high <= 1 or metric in (brier, nll), metric
+    for metric in (aurc, auroc, adaptive_ece, ks_error):
+        low, high = interval(metric, each, replicates=200)
+        assert 0 <= low <= metric(p) <= high <= 1, metric
+
+
+def test_infinite_replicates_leave_an_infinite_end():
+    p = Predictions.from_probabilities([[1.0, 0.0]] * 40, [0] * 39 + [1])
+    low, high = interval(nll, accumulate(p, block=assign_blocks(p), blocks=1000))
+    assert (low, high) == (0, math.inf)
 
 
 def test_an_estimate_below_all_its_replicates_is_still_held():
@@ -170,7 +212,7 @@ def test_an_estimate_below_all_its_replicates_is_still_held():
     state = accumulate(p, block=assign_blocks(p), blocks=1000)
     assert interval(classwise_ece, state, method="percentile")[0] > classwise_ece(p)
     low, high = interval(classwise_ece, state)
-    assert low < high == classwise_ece(state.total())
+    assert low == 0 < classwise_ece(state.total()) < high
 
 
 def test_merged_shards_give_the_same_interval():

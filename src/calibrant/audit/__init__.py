@@ -1,5 +1,6 @@
 """The audit: everything that one look at a file of predictions should tell."""
 
+from calibrant.audit.entities import learned_entities
 from calibrant.audit.record import (
     Audit,
     ClassRow,
@@ -24,4 +25,5 @@ __all__ = [
     "PixelView",
     "RegionRow",
     "audit",
+    "learned_entities",
 ]

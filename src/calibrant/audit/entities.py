@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -16,7 +17,9 @@ from calibrant.metrics import (
     MatchCounts,
     accumulate,
     accuracy,
+    assign_blocks,
     auroc,
+    bin_confidences,
     ece,
     entity_confidences,
     entity_counts,
@@ -26,10 +29,13 @@ from calibrant.metrics import (
     token_counts,
     without_outside,
 )
-from calibrant.metrics.entities import Reduction
+from calibrant.metrics.entities import Reduction, entity_types
 from calibrant.predictions import Predictions
 
-__all__ = ["EntitySums", "Sentences", "entity_sums", "entity_view"]
+__all__ = ["EntitySums", "Sentences", "entity_sums", "entity_view", "learned_entities"]
+
+_MOST_BLOCKS = 1000
+_LEARNED = "learned"
 
 
 class Sentences:
@@ -89,22 +95,49 @@ def entity_sums(
 
 
 def entity_view(
-    sums: EntitySums, tokens: CalibrationState, reduction: Reduction, estimate: Estimator
+    sums: EntitySums, tokens: CalibrationState, reduction: str, estimate: Estimator
 ) -> EntityView:
     """The measures of entities; ``tokens`` is the blocked state of all tokens, for APCR."""
     types = {name: getattr(sums.entities, name) for name in CalibrationState.SUMS}
     entities = replace(sums.entities, **{name: table.sum(axis=1) for name, table in types.items()})
+    confidence = "learned confidence" if reduction == _LEARNED else f"{reduction} of words"
     measures = (
         estimate("entity_f1", "Entity F1", f1, sums.counts),
         estimate("token_f1", "Token F1", f1, sums.tokens),
         estimate("entity_accuracy", "Entity precision", accuracy, entities),
         estimate("entity_confidence", "Mean entity confidence", mean_confidence, entities),
-        estimate("entity_ece", f"Entity ECE ({reduction} of words)", ece, entities),
+        estimate("entity_ece", f"Entity ECE ({confidence})", ece, entities),
         estimate("entity_auroc", "Entity AUROC", auroc, sums.confidences),
         estimate("ece_without_o", "ECE without O", ece, sums.inside),
         estimate("apcr", "APCR (entity F1² / ECE)", _apcr, sums.counts, tokens),
     )
     return EntityView(measures, entities.total(), reduction, _type_rows(sums))
+
+
+def learned_entities(
+    words: Predictions,
+    calibrated: Predictions,
+    reduction: Reduction,
+    learned: Callable[[np.ndarray], np.ndarray],
+    *,
+    bootstrap: int = 1000,
+) -> EntityView:
+    """The view of entities whose confidence is learned, as ``calibrant predict`` gives it.
+
+    ``learned`` maps the ``reduction`` of the confidences of an entity's ``words``
+    (:class:`~calibrant.comparison.EntityMap`); ``calibrated`` are the words as they are given.
+    """
+    block, bins = assign_blocks(words), Bins()
+    sums = entity_sums(words, block, _MOST_BLOCKS, bins, reduction)
+    mapped = replace(sums.confidences, confidence=learned(sums.confidences.confidence))
+    types = entity_types(words)
+    cell = np.asarray(mapped.block) * len(sums.counts.types) + types
+    cells = (_MOST_BLOCKS, len(sums.counts.types))
+    state = bin_confidences(mapped, bins, cell=cell, cells=cells)
+    inside = entity_sums(calibrated, block, _MOST_BLOCKS, bins, reduction).inside
+    sums = replace(sums, entities=state, confidences=mapped, inside=inside)
+    tokens = accumulate(calibrated, bins, classwise=False, block=block, blocks=_MOST_BLOCKS)
+    return entity_view(sums, tokens, _LEARNED, Estimator(bootstrap))
 
 
 def _apcr(counts: MatchCounts, tokens: CalibrationState) -> Any:

@@ -20,7 +20,8 @@ from calibrant.metrics import (
     replicate,
     steps,
 )
-from calibrant.metrics.bootstrap import check_bootstrap, interval_of
+from calibrant.metrics.bootstrap import check_bootstrap, effective_groups
+from calibrant.metrics.interval_ends import interval_of
 
 __all__ = ["Estimator"]
 
@@ -53,7 +54,7 @@ class Estimator:
         """The same for many metrics of confidences, which are sorted and drawn once for all."""
         ordered, metrics = steps(source), [metric for _, _, metric in entries]
         estimates = _each(metrics, ordered)
-        drawn = None
+        drawn, groups = None, effective_groups(source)
         if self.replicates:
             together = partial(_each, metrics)
             drawn = replicate(together, source, replicates=self.replicates, seed=self.seed)
@@ -61,7 +62,7 @@ class Estimator:
         for k, (name, title, metric) in enumerate(entries):
             bounds, value = None, float(estimates[k])
             if drawn is not None and np.isfinite(value) and not np.isnan(drawn[:, k]).all():
-                bounds = interval_of(metric, drawn[:, k], value, level=self.level)
+                bounds = interval_of(metric, drawn[:, k], value, level=self.level, groups=groups)
             measures.append(_measure(name, title, value, bounds))
         return measures
 
@@ -72,6 +73,7 @@ def _each(metrics: Sequence[Callable[..., Any]], source: Steps) -> np.ndarray:
 
 def _measure(name: str, title: str, value: float, bounds: tuple[Any, Any] | None) -> Measure:
     low, high = bounds or (None, None)
+    low = None if low is None else max(0.0, low)  # No measure of an audit is negative.
     meaning = MEANINGS[name](value) if not np.isnan(value) else "Not defined on these examples."
     return Measure(name, title, value, low, high, meaning)
 

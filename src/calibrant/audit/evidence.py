@@ -145,13 +145,20 @@ def _finding(kind: str, question: Question, place: int, p: float) -> Finding:
 
 
 def class_findings(
-    state: CalibrationState, names: Sequence[str], *, grouped: bool, level: float
+    state: CalibrationState,
+    names: Sequence[str],
+    *,
+    blocked: CalibrationState | None = None,
+    level: float,
 ) -> tuple[Finding, ...]:
     """Test each class: its predictions together, and its probability in each bin and as a whole.
 
-    ``state`` has a leading axis of blocks, which are groups where ``grouped``. Of two classes, the
-    probability of the second says that of the first, so it alone is looked at.
+    ``blocked`` is the same state with a leading axis of blocks, where examples are grouped; where
+    it has no tables of classes (there are too many), predictions alone are looked at. Of two
+    classes, the probability of the second says that of the first, so it alone is looked at.
     """
+    state = state if blocked is None else blocked
+    grouped = blocked is not None
     kinds = [_claims(state, "predicted", grouped)]
     if state.classwise:
         kinds += [_claims(state, "class", grouped, whole) for whole in (True, False)]
@@ -165,7 +172,7 @@ def class_findings(
 
 
 def _claims(state: CalibrationState, table: str, grouped: bool, whole: bool = True) -> Claims:
-    """(classes, 1) or (classes, bins) claims from one table of a state with blocks."""
+    """(classes, 1) or (classes, bins) claims from one table of a state, with blocks or without."""
     sums = [getattr(state, f"{table}_{part}") for part in ("count", "confidence", "correct")]
     if table == "predicted":
         sums = [table[..., None] for table in sums]
@@ -173,7 +180,7 @@ def _claims(state: CalibrationState, table: str, grouped: bool, whole: bool = Tr
         sums = [table.sum(axis=-1, keepdims=True) for table in sums]
     if grouped:
         return Claims.blocked(*sums)
-    return Claims(*(table.sum(axis=0) for table in sums))
+    return Claims(*sums)
 
 
 def _place(place: int, edges: np.ndarray) -> str:

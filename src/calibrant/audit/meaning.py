@@ -86,7 +86,7 @@ MEANINGS: dict[str, Callable[[float], str]] = {
         f"Where gold or prediction is not O, confidence misses accuracy by {points(v)}."
     ),
     "entity_ece": lambda v: (
-        f"Made of its words' like this, an entity's confidence misses its accuracy by {points(v)}."
+        f"So computed, an entity's confidence misses its accuracy by {points(v)} on average."
     ),
     "entity_confidence": lambda v: f"The model claims {percent(v)} of its entities to be right.",
     "entity_accuracy": lambda v: f"{percent(v)} of the predicted entities are right (precision).",

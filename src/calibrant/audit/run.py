@@ -120,7 +120,7 @@ def audit(
     if found.pixels is not None:
         pixels = pixel_view(found.pixels, found.state, state, found.label_names, estimate, scenes)
     confidences = found.take_confidences()
-    chance, findings = _evidence(found)
+    chance, findings = _evidence(found, state)
     settings = {"bootstrap": bootstrap, "level": level, "by": found.by, "seed": seed}
     return Audit(
         label_names=found.label_names,
@@ -138,7 +138,9 @@ def audit(
     )
 
 
-def _evidence(found: Collector) -> tuple[tuple[float, float], tuple[Finding, ...]]:
+def _evidence(
+    found: Collector, state: CalibrationState
+) -> tuple[tuple[float, float], tuple[Finding, ...]]:
     """What chance explains, and the classes and groups that it does not explain.
 
     All, each class and each group are asked apart, and the risk of a false alarm is shared.
@@ -147,9 +149,9 @@ def _evidence(found: Collector) -> tuple[tuple[float, float], tuple[Finding, ...
     assert found.groups is not None
     grouped = found.by is not None
     level = ALARM / (3 if found.groups.any else 2)
-    state = found.state if grouped else found.state.total()
-    chance = chance_ece(state, quantile=1 - level)
-    classes = class_findings(found.state, found.label_names, grouped=grouped, level=level)
+    blocked = found.state if grouped else None
+    chance = chance_ece(state if blocked is None else blocked, quantile=1 - level)
+    classes = class_findings(state, found.label_names, blocked=blocked, level=level)
     return chance, (*classes, *found.groups.findings(grouped=grouped, level=level))
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import importlib.util
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from torch import nn
 
-from calibrant.audit import Audit, audit
+from calibrant.audit import Audit, audit, learned_entities
 from calibrant.calibrators import CalibrationWarning, Calibrator, Temperature
+from calibrant.comparison.entity_map import EntityMap, entity_words, new_entity_words
 from calibrant.experiments.choice import choose_calibrator
 from calibrant.experiments.history import History
 from calibrant.experiments.measure import measure_run
@@ -57,6 +59,7 @@ def finish(
         calibrator = choose_calibrator(recipe.calibrator, made["valid"])
         calibrator.save(run.calibrator, overwrite=True)
         audits = _audits(recipe, data, model, made["test"], calibrator, bootstrap)
+        audits = _with_learned_entities(audits, made["valid"], made["test"], calibrator, bootstrap)
         write_report(run.report, audits, overwrite=True)
         results = measure_run(
             made["valid"],
@@ -98,6 +101,29 @@ def _audits(
         "test": audit(test, scenes=before, **options),
         f"test after {calibrator.name}": audit(calibrator.transform(test), scenes=after, **options),
     }
+
+
+def _with_learned_entities(
+    audits: dict[str, Audit],
+    valid: Predictions,
+    test: Predictions,
+    calibrator: Calibrator,
+    bootstrap: int,
+) -> dict[str, Audit]:
+    """The same, with the confidence of entities that predicting gives in place of any other."""
+    before, after = audits
+    if audits[after].entities is None:
+        return audits
+    fitted = EntityMap().fit(new_entity_words(calibrator, valid))
+    view = learned_entities(
+        entity_words(calibrator, test),
+        calibrator.transform(test),
+        fitted.reduction_,
+        fitted.apply,
+        bootstrap=bootstrap,
+    )
+    plain = replace(audits[before], entities=None)
+    return {before: plain, after: replace(audits[after], entities=view)}
 
 
 def _training(history: History, notes: list[str]) -> dict[str, Any]:

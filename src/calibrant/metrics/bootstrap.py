@@ -6,38 +6,31 @@ import functools
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from calibrant.errors import InputError
-from calibrant.metrics.adaptive import adaptive_ece
-from calibrant.metrics.binned import classwise_ece, ece, overconfidence_error
+from calibrant.metrics.binned import classwise_ece
 from calibrant.metrics.class_sums import ClassSums
 from calibrant.metrics.confidences import Confidences
-from calibrant.metrics.kolmogorov_smirnov import ks_error
+from calibrant.metrics.interval_ends import IntervalMethod, interval_of
 from calibrant.metrics.match_counts import MatchCounts
-from calibrant.metrics.smooth import smooth_ece
 from calibrant.metrics.state import CalibrationState
 from calibrant.metrics.steps import resampled_steps, steps
 from calibrant.progress import Progress
 
-__all__ = ["Blocked", "check_bootstrap", "interval", "interval_of", "replicate"]
+__all__ = [
+    "Blocked",
+    "check_bootstrap",
+    "effective_groups",
+    "interval",
+    "replicate",
+]
 
 Additive: TypeAlias = CalibrationState | MatchCounts
 Blocked: TypeAlias = Additive | tuple[Additive, ...] | ClassSums | Confidences
-IntervalMethod: TypeAlias = Literal["auto", "percentile", "basic"]
 
-# Sums of absolute values: noise only adds to them, in a sample as in its replicates. The maximum,
-# MCE, is left out: measured, the basic interval is no better for it (docs/decisions).
-_BIASED_UPWARDS = (
-    adaptive_ece,
-    classwise_ece,
-    ece,
-    ks_error,
-    overconfidence_error,
-    smooth_ece,
-)
 _EXAMPLES = 10**8  # Examples times replicates that sorted metrics may cost: a few seconds.
 _FEWEST = 100  # Replicates below which the ends of a 95 % interval mean nothing.
 _NUMBERS = 1 << 22  # Resampled sums held at once.
@@ -61,10 +54,16 @@ def interval(
     n · replicates is bounded, so beyond a million examples the answer is None. It is None too
     for fewer than two blocks that hold anything.
 
-    ``"percentile"`` takes the quantiles θ* of the replicates. ``"basic"`` takes 2 θ − θ*, never
-    below 0 and never without θ: calibration errors are biased upwards, their replicates twice,
-    so that percentiles can miss both the truth and θ (Efron & Tibshirani 1993, ch. 13). ``"auto"``
-    is basic for those errors and percentile for all else, stretched to hold θ where it does not.
+    ``"percentile"`` takes the quantiles θ* of the replicates, ``"basic"`` takes 2 θ − θ*, never
+    below 0 and never without θ (Efron & Tibshirani 1993, ch. 13). ``"auto"`` holds for few groups
+    and for calibration errors, which are biased upwards:
+
+    - The quantiles are moved away from the median by t √(G / (G − 1)) / z, as Student's interval
+      is wider than the normal one. G is the effective number of groups, (Σ n_g)² / Σ n_g² of their
+      sizes, which is their number where all are alike (Carter, Schnepel & Steigerwald 2017).
+    - Noise adds to a calibration error as √(θ² + noise²), and to its replicates once more. So the
+      lower end comes from 2 θ² − θ*², or from 2 θ − mean(θ*) − t sd(θ*) where that is lower, and
+      the upper end is θ + t sd(θ*): the bias can only have raised θ.
 
     >>> from calibrant import Predictions
     >>> from calibrant.metrics import accumulate, accuracy, assign_blocks
@@ -81,25 +80,24 @@ def interval(
     if values is None:
         return None
     estimate = None if method == "percentile" else _estimate(metric, source)
-    return interval_of(metric, values, estimate, level=level, method=method)
+    groups = effective_groups(source)
+    return interval_of(metric, values, estimate, level=level, method=method, groups=groups)
 
 
-def interval_of(
-    metric: Callable[..., Any],
-    values: np.ndarray,
-    estimate: Any,
-    *,
-    level: float = 0.95,
-    method: IntervalMethod = "auto",
-) -> tuple[Any, Any]:
-    """The interval of a metric from its estimate and replicates, where these are known."""
-    tail = (1 - level) / 2
-    low, high = np.nanquantile(values, [tail, 1 - tail], axis=0)
-    if method != "percentile":
-        if method == "basic" or _biased(metric):
-            low, high = np.maximum(2 * estimate - high, 0), 2 * estimate - low
-        low, high = np.fmin(low, estimate), np.fmax(high, estimate)
-    return (float(low), float(high)) if np.ndim(low) == 0 else (low, high)
+def effective_groups(source: Blocked) -> float:
+    """The number of groups of equal size that say as much as those of ``source``.
+
+    >>> state = MatchCounts(("X",), *(np.array([[8], [1], [1]]) for _ in range(3)))
+    >>> round(effective_groups(state), 2)
+    1.52
+    """
+    if isinstance(source, Confidences):
+        sizes = np.bincount(source.block) if source.block is not None else np.ones(1)
+    else:
+        states = source if isinstance(source, tuple) else (source,)
+        sizes = states[0].n.reshape(len(states[0].n), -1).sum(axis=1)
+    sizes = sizes.astype(np.float64)
+    return float(sizes.sum() ** 2 / max(1.0, np.square(sizes).sum()))
 
 
 def check_bootstrap(replicates: int, level: float = 0.95, seed: int = 0) -> None:
@@ -239,8 +237,3 @@ def _estimate(metric: Callable[..., Any], source: Blocked) -> Any:
 def _summed(state: Any) -> Any:
     """The state without its axis of blocks; an axis of entity types stays."""
     return replace(state, **{name: getattr(state, name).sum(axis=0) for name in state.SUMS})
-
-
-def _biased(metric: Callable[..., Any]) -> bool:
-    plain = metric.func if isinstance(metric, functools.partial) else metric
-    return plain in _BIASED_UPWARDS

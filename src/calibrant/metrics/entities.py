@@ -22,6 +22,7 @@ __all__ = [
     "entity_confidences",
     "entity_ece",
     "entity_state",
+    "entity_types",
     "span_confidence",
     "without_outside",
 ]
@@ -100,6 +101,11 @@ def entity_confidences(
     array([0.9])
     """
     return _confidences_and_types(predictions, reduction, mode, block)[0]
+
+
+def entity_types(predictions: Predictions, mode: Mode = "default") -> np.ndarray:
+    """The number of the type of each predicted entity, in the order of their confidences."""
+    return _confidences_and_types(predictions, "product", mode, None)[1]
 
 
 def without_outside(predictions: Predictions, entity_type: str | None = None) -> Predictions:

@@ -192,9 +192,14 @@ def _entities(audits: Audits) -> Markup | None:
         return tag("div", drawn, tag("div", types), class_="pair")
 
     reductions = ", ".join(dict.fromkeys(view.reduction for view in views.values()))
+    made = (
+        "learned on the validation split, as 'calibrant predict' gives it"
+        if reductions == "learned"
+        else f"the {reductions} over its words"
+    )
     said = (
         "Whole entities instead of tokens: right means the exact span and type; the confidence of "
-        f"an entity is the {reductions} over its words."
+        f"an entity is {made}."
     )
     table = measure_table({name: view.measures for name, view in views.items()})
     return _section("Entities", tag("p", said, class_="note"), table, _each(views, one))
