@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test lint types unit clean
+.PHONY: demo test lint types unit campaign-inputs clean
 .DELETE_ON_ERROR:
 
 $(BIN)/python:
@@ -37,6 +37,11 @@ unit: $(VENV)/.dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --import-mode=prepend --doctest-modules src \
 		--ignore=src/calibrant/losses/tiles \
 		--ignore=src/calibrant/training/adamw_kernel.py  # Triton comes with CUDA alone.
+
+# Malformed inputs by the thousand: none may end in a traceback, a hang or a wrong exit code.
+campaign-inputs: $(VENV)/.dev
+	OMP_NUM_THREADS=1 nice -n 10 $(BIN)/python tests/fuzz/campaign.py --cases 20000 --apart 300 \
+		-o tests/fuzz/counts.json
 
 clean:
 	rm -rf $(VENV) out

@@ -160,7 +160,7 @@ def test_long_text_in_a_group():
 @pytest.mark.parametrize(
     ("settings", "says"),
     [
-        ({"seed": -1}, "seed of at least 0, got -1"),
+        ({"seed": -1}, "seed from 0 to 2⁶³ − 1, got -1"),
         ({"bootstrap": -1}, "at least 20 bootstrap replicates, got -1"),
         ({"bootstrap": 1}, "at least 20 bootstrap replicates, got 1"),
         ({"bootstrap": 20, "level": 0.99}, "at least 100 bootstrap replicates, got 20"),

@@ -136,7 +136,7 @@ def test_lines(tmp_path):
         ("a.txt", "text", {"layout": "cnll"}, "Did you mean 'conll'"),
         ("a.txt", "text", {"kind": "typoes"}, "Did you mean 'typos'"),
         ("a.txt", "text", {"strength": 9}, "1, 2, 3, 4 or 5, got 9"),
-        ("a.txt", "text", {"seed": -1}, "whole number from 0 on"),
+        ("a.txt", "text", {"seed": -1}, "whole number from 0 to"),
         ("a.txt", b"\xff\xfe\x00", {}, "not UTF-8"),
     ],
 )

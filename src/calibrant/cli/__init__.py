@@ -27,6 +27,8 @@ BAD_INPUT = 2
 DEFECT = 70  # As sysexits.h has it for errors of the program itself.
 INTERRUPTED = 130
 
+_LONGEST = 1200  # Characters of a message: what was given may be named in it, and be long.
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; bad input ends with one line on standard error and exit code 2.
@@ -53,7 +55,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if os.environ.get("CALIBRANT_DEBUG"):
             raise
         code, told = _told(error)
-        print(printable(f"calibrant {args.command}: {told}"), file=sys.stderr)
+        told = shortened(printable(told), _LONGEST)
+        print(f"calibrant {args.command}: {told}", file=sys.stderr)
         return code
 
 

@@ -141,6 +141,6 @@ def _chosen(kind: str, strength: int) -> tuple[TextCorruption, float]:
 
 
 def _random(seed: int, kind: str, number: int) -> np.random.Generator:
-    if seed < 0:
-        raise InputError(f"A seed is a whole number from 0 on, got {seed}.")
+    if not 0 <= seed < 2**63:
+        raise InputError(f"A seed is a whole number from 0 to 2⁶³ − 1, got {seed}.")
     return np.random.default_rng([seed, zlib.crc32(kind.encode()), number])

@@ -11,6 +11,7 @@ __all__ = ["checked_results", "checked_training"]
 
 _WORDS = ("reduction",)  # Results that are no numbers.
 _COUNTED = ("steps", "seconds")
+_TOO_MUCH = 2**63
 _INFINITE = {"inf": math.inf, "-inf": -math.inf}  # As calibrant.json_values writes them.
 
 
@@ -55,8 +56,9 @@ def checked_training(training: Any) -> dict[str, Any]:
     if not isinstance(training, dict):
         raise ValueError("what it says of training is no object")
     for name in _COUNTED:
-        if training.get(name) is not None:
-            _number(training[name], f"training, {name}")
+        count = training.get(name)
+        if count is not None and not 0 <= _number(count, f"training, {name}") < _TOO_MUCH:
+            raise ValueError(f"training, {name} is no count: {shortened(str(count))}")
     notes = training.get("notes", [])
     if not isinstance(notes, list) or not all(isinstance(note, str) for note in notes):
         raise ValueError("training, notes is no list of texts")

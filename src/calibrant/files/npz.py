@@ -50,6 +50,8 @@ def opened_npz(path: Path) -> Iterator[zipfile.ZipFile]:
         if any(member.flag_bits & _ENCRYPTED for member in members):
             raise InputError(f"{path}: it is encrypted; save it without a password.")
         check_unpacked(path, sum(member.file_size for member in members), _SAVE_PLAIN)
+        for member in members:  # Compares the name in the list with that at the member itself.
+            archive.open(member).close()
         yield archive
 
 

@@ -117,8 +117,8 @@ def check_bootstrap(replicates: int, level: float = 0.95, seed: int = 0) -> None
 
 
 def _check_seed(seed: int) -> None:
-    if seed < 0:
-        raise InputError(f"A bootstrap expects a seed of at least 0, got {seed}.")
+    if not 0 <= seed < 2**63:
+        raise InputError(f"A bootstrap expects a seed from 0 to 2⁶³ − 1, got {seed}.")
 
 
 def replicate(

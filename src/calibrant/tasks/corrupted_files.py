@@ -162,7 +162,8 @@ def _record(work: _Work, record: dict[str, Any], number: int, where: str) -> dic
             tagged(record[words], ["O"] * len(given) if tags is None else given, where), number
         )
         return {**record, words: list(new.words), **({tags: list(new.tags)} if tags else {})}
-    spans = next((name for name in SPANS if record.get(name)), None)
+    # One label of a whole text has the name that some give to a list of spans.
+    spans = next((n for n in SPANS if isinstance(record.get(n), list) and record[n]), None)
     if spans is not None:
         raise InputError(
             f"{where}: '{spans}' are places in a text that changes; give words and tags instead."
