@@ -2,6 +2,7 @@
 
 import io
 import json
+import shutil
 import sys
 
 import numpy as np
@@ -14,7 +15,7 @@ from calibrant.errors import InputError
 from calibrant.predictions import Predictions
 from calibrant.tasks.pieces import encode
 from calibrant.tasks.sentences import Sentence
-from calibrant.tasks.words import split_words
+from calibrant.tasks.words import FIRST, SPLITTERS, split_words
 from calibrant.training.prediction import predict_words
 
 pytest.importorskip("transformers")
@@ -208,3 +209,105 @@ def test_an_unfinished_run_is_named(tmp_path):
 def test_the_audit_reads_what_training_wrote(trained):
     test = Predictions.read(trained[0] / "test.parquet")
     assert set(test.groups) == {"sentence", "position"}
+
+
+def test_sentences_of_a_text_are_predicted_one_by_one(predictor):
+    """A model of sentences sees sentences; places are those in the text."""
+    parts = [TEXTS[0], "Anna Holberg was born in Lindton.", "She studied at Terralabs."]
+    text = " ".join(parts)
+    assert predictor.cutting.sentences
+    expected = [
+        (entity.type, start + entity.start, start + entity.end, round(entity.confidence, 4))
+        for part, start in zip(parts, [0, 43, 77], strict=True)
+        for entity in predictor.predict(part)[0].entities
+    ]
+    found = predictor.predict(text)[0].entities
+    assert [(e.type, e.start, e.end, round(e.confidence, 4)) for e in found] == expected
+    assert all(text[e.start : e.end] == e.text for e in found)
+    whole = predictor.predict(text, sentences=False)[0]
+    assert [round(e.confidence, 4) for e in whole.entities] != [e[3] for e in expected]
+
+
+def test_words_that_are_given(trained, predictor, tmp_path, capsys):
+    words = ["Anna", "Holberg", "was", "born", "in", "Lindton-on-Sea", "."]
+    (listed,) = predictor.predict([words], tokens=True)
+    (spaced,) = predictor.predict("  ".join(words), tokens=True)
+    assert listed.text == " ".join(words)
+    assert [e.words for e in listed.entities] == [e.words for e in spaced.entities]
+    for entity in (*listed.entities, *spaced.entities):
+        assert entity.text.split() == words[slice(*entity.words)]
+    (tmp_path / "in.jsonl").write_text(json.dumps({"id": 7, "tokens": words}))
+    assert main(["predict", str(trained[0]), str(tmp_path / "in.jsonl"), "--tokens", "--json"]) == 0
+    row = json.loads(capsys.readouterr().out)
+    assert (row["id"], row["tokens"]) == (7, words)
+    assert [e["words"] for e in row["entities"]] == [list(e.words) for e in listed.entities]
+    with pytest.raises(InputError, match="A list of words was given as a text"):
+        predictor.predict([words])
+    with pytest.raises(InputError, match="one sentence for each text"):
+        predictor.predict([words], tokens=True, sentences=True)
+
+
+def test_given_words_have_the_map_and_the_guarantee_of_the_corpus(trained, predictor):
+    given = Predictions.read(trained[0] / "valid.parquet")
+    raw = Predictions.read(trained[0] / "raw_valid.parquet")
+    assert np.array_equal(predictor.valid.scores, raw.scores)
+    for tokens, valid in ((True, given), (False, raw)):
+        entities = len(EntityMap().fit(valid).transform(valid))
+        assert predictor.threshold(0.9, tokens=tokens).entities == entities
+
+
+def test_the_guarantee_stands_in_every_line(trained, predictor, tmp_path, capsys):
+    run, out = str(trained[0]), tmp_path / "out.jsonl"
+    guarantee = predictor.threshold(0.4)
+    arguments = ["predict", run, TEXTS[2], "--target-risk", "0.4"]
+    assert main([*arguments, "--json"]) == 0
+    assert main([*arguments, "-o", str(out)]) == 0
+    printed = capsys.readouterr().out.splitlines()[0]
+    assert json.loads(printed) == json.loads(out.read_text())
+    found = json.loads(printed)["guarantee"]
+    assert found["meaning"] == str(guarantee)
+    assert (found["target"], found["level"], found["accepted"]) == (0.4, 0.9, guarantee.accepted)
+    assert main(["predict", run, "Anna", "--target-risk", "0.0001", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["guarantee"]["threshold"] == "inf"
+
+
+@pytest.mark.parametrize("field", ["entities", "abstained", "guarantee", "format"])
+def test_no_field_of_the_input_is_replaced(trained, tmp_path, capsys, field):
+    run, path = str(trained[0]), tmp_path / "in.jsonl"
+    path.write_text(json.dumps({"text": TEXTS[2], field: "mine"}))
+    for output in (["--json"], ["-o", str(tmp_path / "out.jsonl")]):
+        assert main(["predict", run, str(path), *output]) == 2
+        assert f"line 1 has a field '{field}' already" in capsys.readouterr().err
+    assert main(["predict", run, str(path)]) == 0
+    capsys.readouterr()
+    assert main(["predict", run, str(path), "--json", "--field", "found"]) == 0
+    row = json.loads(capsys.readouterr().out)
+    assert (row["text"], row[field]) == (TEXTS[2], "mine")
+    assert set(row["found"]) == {"format", "entities", "abstained"}
+    path.write_text(json.dumps({"text": TEXTS[2], "found": 1}))
+    assert main(["predict", run, str(path), "--json", "--field", "found"]) == 2
+    assert "has a field 'found' already" in capsys.readouterr().err
+
+
+def test_runs_of_earlier_versions_cut_as_they_did(trained, tmp_path):
+    """They say nothing of words: one splitter, texts whole, and one validation split for all."""
+    old = tmp_path / "old"
+    shutil.copytree(trained[0], old)
+    for name in ("words.json", "raw_calibrator.json", "raw_valid.parquet"):
+        (old / name).unlink()
+    made = calibrant.load(old, device="cpu")
+    assert (made.cutting.splitter, made.cutting.sentences) == (FIRST, False)
+    assert np.array_equal(made.valid.scores, Predictions.read(old / "valid.parquet").scores)
+    assert made.predict("Anna Holberg-Lund was born. 北京")
+    (old / "words.json").write_text('{"splitter": {"inside": 3}}')
+    with pytest.raises(InputError, match=r"words\.json cannot be read: "):
+        calibrant.load(old, device="cpu")
+
+
+def test_training_says_what_raw_text_costs(trained):
+    record = json.loads((trained[0] / "metrics.json").read_text())
+    known = record["training"]["raw_text"]
+    assert known["splitter"] in SPLITTERS
+    for words in ("corpus", "raw"):
+        assert f"F1 {100 * known['test'][words]['entity_f1']:.2f} %" in trained[1]
+    assert "of the corpus' words (F1)" in trained[1]

@@ -67,7 +67,7 @@ def test_words_that_a_map_may_tag_anew_are_mapped_first():
     """Vector scaling changes predictions: entities are those of the calibrated words."""
     valid = one_word_sentences(300, right=0.2, seed=1)
     made = Predictor(None, None, LABELS, Vector().fit(valid), valid, 512)
-    assert len(made.entity_map().transform(made._valid_words)) < len(valid)
+    assert len(made.entity_map().transform(made._of_texts.valid_words)) < len(valid)
     assert len(predictor(valid).entity_map().transform(valid)) == len(valid)
 
 

@@ -6,27 +6,24 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from functools import partial
 from itertools import tee
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 from calibrant.cli.options import add_trust
-from calibrant.errors import InputError
-from calibrant.inputs import parse_json
-from calibrant.json_values import FORMAT
+from calibrant.cli.predict_input import Row, file_of, read_rows, words_of
+from calibrant.json_values import FORMAT, json_values
 
 if TYPE_CHECKING:
     from calibrant.prediction.predictor import Entity, Prediction, Predictor
+    from calibrant.prediction.risk_control import Guarantee
 
 __all__ = ["add_parser", "run"]
 
 _COLORS = (36, 33, 35, 32, 34, 31)  # One per entity type, in turn.
-_FILES = (".txt", ".jsonl")
-# What is no text by lines, and would be read as if it were.
-_OTHER_FILES = (".csv", ".tsv", ".json", ".parquet", ".conll", ".gz", ".zip", ".pdf", ".docx")
-_ROW = dict[str, Any]
 
 
 def add_parser(commands: Any) -> None:
@@ -35,8 +32,8 @@ def add_parser(commands: Any) -> None:
         "predict",
         help="entities of texts, with honest confidences",
         description="Find the entities of texts with the model of a training run: type, place, "
-        "calibrated confidence, and that of each word. A text is split into words by calibrant: "
-        "abbreviations, numbers, words, and every other sign by itself.",
+        "calibrated confidence, and that of each word. A text is cut into sentences and words as "
+        "the data that the run was trained on is cut.",
     )
     parser.add_argument("model", metavar="RUN", type=Path, help="a folder of 'calibrant train'")
     parser.add_argument(
@@ -46,6 +43,7 @@ def add_parser(commands: Any) -> None:
         help="a text; a .txt file, one text per line; or .jsonl with a 'text' in each line, whose "
         "other fields are kept (standard input, one text per line)",
     )
+    _add_cutting(parser)
     parser.add_argument(
         "--reduction",
         choices=("auto", "product", "min", "mean"),
@@ -68,6 +66,11 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument("--json", action="store_true", help="print one JSON line per text")
     parser.add_argument(
+        "--field",
+        metavar="NAME",
+        help="put what is predicted into this one field of each line, beside those of the input",
+    )
+    parser.add_argument(
         "-o", "--output", metavar="JSONL", type=Path, help="write one JSON line per text here"
     )
     parser.add_argument("--overwrite", action="store_true", help="replace a file that exists")
@@ -75,6 +78,20 @@ def add_parser(commands: Any) -> None:
     add_trust(parser)
     parser.set_defaults(run=run)
     parser.parse_known_args = partial(_text_last, parser.parse_known_args)
+
+
+def _add_cutting(parser: Any) -> None:
+    parser.add_argument(
+        "--sentences",
+        action=argparse.BooleanOptionalAction,
+        help="cut texts into sentences first, or leave them whole (as the run's training data is)",
+    )
+    parser.add_argument(
+        "--tokens",
+        action="store_true",
+        help="words are given: parted by spaces, or in .jsonl as a list 'tokens' in each line; "
+        "maps and guarantees are then those of the corpus' own words",
+    )
 
 
 def _text_last(parse: Any, *given: Any, **named: Any) -> tuple[argparse.Namespace, list[str]]:
@@ -96,39 +113,47 @@ def run(args: argparse.Namespace) -> int:
     from calibrant.prediction.loading import load
 
     if args.output is not None:
-        inputs = [path for path in [_file(args.input)] if path is not None]
+        inputs = [path for path in [file_of(args.input)] if path is not None]
         inputs += RunFolder(args.model).files()
         check_writable(args.output, overwrite=args.overwrite, inputs=inputs)
-    rows, total = _rows(args.input)
+    written = args.json or args.output is not None
+    rows, total = read_rows(args.input, args.tokens, written, args.field)
     predictor = load(args.model, args.device, trust_remote_code=args.trust_remote_code)
+    line = partial(_line, field=args.field)
     if args.target_risk is not None:
-        print(predictor.threshold(args.target_risk, args.level, args.reduction), file=sys.stderr)
+        guarantee = predictor.threshold(
+            args.target_risk, args.level, args.reduction, tokens=args.tokens
+        )
+        print(guarantee, file=sys.stderr)
+        line = partial(line, guarantee=guarantee)
     found = _predicted(predictor, rows, total, args)
     if args.output is None:
-        _print(found, args.json, predictor)
+        _print(found, line if args.json else None, predictor)
         return 0
     with (
         new_file(args.output, overwrite=args.overwrite) as unfinished,
         unfinished.open("w", encoding="utf-8") as file,
     ):
-        count = sum(_write(file, row, prediction) for row, prediction in found)
+        count = sum(file.write(line(row, prediction)) > 0 for row, prediction in found)
     print(f"{count:,} texts.\nWritten: {args.output}")
     return 0
 
 
 def _predicted(
-    predictor: Predictor, rows: Iterator[_ROW], total: int | None, args: argparse.Namespace
-) -> Iterator[tuple[_ROW, Prediction]]:
+    predictor: Predictor, rows: Iterator[Row], total: int | None, args: argparse.Namespace
+) -> Iterator[tuple[Row, Prediction]]:
     from calibrant.progress import Progress
 
     rows, again = tee(rows)
-    texts = (row["text"] for row in again)
+    texts = (words_of(row) if args.tokens else row["text"] for row in again)
     found = predictor.stream(
         texts,
         min_confidence=args.min_confidence,
         target_risk=args.target_risk,
         level=args.level,
         reduction=args.reduction,
+        sentences=args.sentences,
+        tokens=args.tokens,
     )
     with Progress(total, "texts") as progress:
         for row, prediction in zip(rows, found, strict=True):
@@ -136,82 +161,33 @@ def _predicted(
             progress.advance()
 
 
-def _rows(given: str | None) -> tuple[Iterator[_ROW], int | None]:
-    """The texts, each with what else its line holds, and their number where it is known."""
-    if given is None or given == "-":
-        return _parsed_rows(sys.stdin.buffer, "standard input", json_lines=False), None
-    path = _file(given)
-    if path is None:
-        if Path(given).suffix.lower() in (*_FILES, *_OTHER_FILES) and " " not in given:
-            raise InputError(f"There is no file {given}.")
-        _check_text(given, "The text that was given")
-        return iter([{"text": given}]), 1
-    if path.suffix.lower() in _OTHER_FILES:
-        raise InputError(f"{path}: expected a .txt file with a text on each line, or .jsonl.")
-    with path.open("rb") as file:
-        total = sum(1 for _ in file)
-    return _file_rows(path), total
-
-
-def _file(given: str | None) -> Path | None:
-    """The file that is meant, where it is one and not the text itself."""
-    named = given is not None and len(given) < 4096 and "\n" not in given and "\0" not in given
-    return path if named and (path := Path(str(given))).is_file() else None
-
-
-def _file_rows(path: Path) -> Iterator[_ROW]:
-    with path.open("rb") as file:
-        yield from _parsed_rows(file, str(path), json_lines=path.suffix.lower() == ".jsonl")
-
-
-def _parsed_rows(file: Iterable[bytes], name: str, *, json_lines: bool) -> Iterator[_ROW]:
-    """One row per line; blank lines of jsonl are none, those of plain text are empty texts."""
-    for number, raw in enumerate(file, start=1):
-        where = f"{name}, line {number}"
-        try:
-            line = raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
-        except UnicodeDecodeError:
-            raise InputError(f"{where} is not UTF-8; convert it with 'iconv'.") from None
-        if not json_lines:
-            yield {"text": line}
-        elif line.strip():
-            yield _parsed(line, where)
-
-
-def _parsed(line: str, where: str) -> _ROW:
-    try:
-        row = parse_json(line)
-    except ValueError as error:
-        raise InputError(f"{where} is not JSON: {error}.") from None
-    if not isinstance(row, dict) or not isinstance(row.get("text"), str):
-        raise InputError(f"{where}: expected an object with a 'text', got {line[:60]!r}.")
-    _check_text(row["text"], where)
-    return row
-
-
-def _check_text(text: str, where: str) -> None:
-    if any("\ud800" <= sign <= "\udfff" for sign in text):
-        raise InputError(f"{where}: the text holds half of a character; is it UTF-8?")
-
-
-def _print(found: Iterator[tuple[_ROW, Prediction]], as_json: bool, predictor: Predictor) -> None:
+def _print(
+    found: Iterator[tuple[Row, Prediction]],
+    line: Callable[[Row, Prediction], str] | None,
+    predictor: Predictor,
+) -> None:
     from calibrant.metrics.tags import TagSet
 
     colored = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     types = TagSet.of(predictor.labels).types
     colors = {kind: _COLORS[i % len(_COLORS)] for i, kind in enumerate(types)} if colored else {}
     for row, prediction in found:
-        if as_json:
-            _write(sys.stdout, row, prediction)
+        if line is not None:
+            sys.stdout.write(line(row, prediction))
         else:
             print(*_lines(prediction, colors), sep="\n")
 
 
-def _write(file: IO[str], row: _ROW, prediction: Prediction) -> int:
-    file.write(
-        json.dumps({**row, "format": FORMAT, **prediction.to_dict()}, ensure_ascii=False) + "\n"
-    )
-    return 1
+def _line(
+    row: Row, prediction: Prediction, *, field: str | None, guarantee: Guarantee | None = None
+) -> str:
+    """A line of JSON: the fields of the input, and what is predicted among them or in one more."""
+    found: Row = {"format": FORMAT, **prediction.to_dict()}
+    if guarantee is not None:
+        found["guarantee"] = {**asdict(guarantee), "meaning": str(guarantee)}
+    if field is not None:
+        found = {field: {k: v for k, v in found.items() if k != "text" or k not in row}}
+    return json.dumps(json_values({**row, **found}), ensure_ascii=False) + "\n"
 
 
 def _lines(prediction: Prediction, colors: dict[str, int]) -> Iterator[str]:

@@ -40,6 +40,7 @@ def show(record: Record, folder: Path) -> str:
     if "outside" in record.results["identity"]:
         found = [f"{record.results[k]['outside']['auroc']:.4f} {t}" for k, t in _MAPS.items()]
         said.append(f"AUROC of in- against out-of-scope: {', '.join(found)}")
+    said += tell_raw_text(record.training.get("raw_text"))
     said.append(f"Report: {folder / 'report.html'}")
     return "\n".join([*said, *([task.hint.format(run=folder)] if task.hint else [])])
 
@@ -53,6 +54,28 @@ def tell_entities(numbers: Mapping[str, Any]) -> list[str]:
         f"Confidence of a whole entity, learned from the {_REDUCTIONS[found['reduction']]} of its "
         f"words: ECE {found['ece']:.4f}"
     ]
+
+
+def tell_raw_text(found: Mapping[str, Any] | None) -> list[str]:
+    """How raw text is cut, and what that costs against the words of the corpus."""
+    if not found:
+        return []
+    into = "sentences and words" if found["sentences"] else "words, and not into sentences,"
+    lines = [
+        f"Raw text is cut into {into} by splitter '{found['splitter']}', which gives "
+        f"{100 * found['words']:.1f} % of the corpus' words (F1) and fits "
+        f"{100 * found['entities']:.1f} % of its entities."
+    ]
+    told = {"raw": "as raw text", "corpus": "with the corpus' words"}
+    for kind, title in told.items():
+        if kind in found["test"] and "raw" in found["test"]:
+            numbers = {name: 100 * value for name, value in found["test"][kind].items()}
+            lines.append(
+                f"Test split {title}: F1 {numbers['entity_f1']:.2f} %; at a target risk of "
+                f"{100 * found['target_risk']:g} % it accepts {numbers['accepted']:.1f} % of the "
+                f"entities, of which {numbers['risk']:.1f} % are wrong."
+            )
+    return lines
 
 
 def show_over_seeds(records: Mapping[Path, Record]) -> str:

@@ -65,15 +65,24 @@ def evaluate(
             progress(1)
         return found
 
-    chosen = read_record(folder.metrics).training.get("calibrator", "temperature")
+    valid, chosen = _validation(folder, raw=getattr(examples, "raw", False))
     results = measure_run(
-        Predictions.read(folder.predictions("valid")),
+        valid,
         predict(None),
         shift=Predicted({name: parse_corruption(name, kinds) for name in names}, predict),
         calibrator=chosen,
         measure=entry_of(recipe.task).measure,
     )
     return {**{name: results[name] for name in results if name != chosen}, chosen: results[chosen]}
+
+
+def _validation(folder: RunFolder, *, raw: bool) -> tuple[Predictions, str]:
+    """The validation split, and the name of the map; of raw text, those of its words."""
+    training = read_record(folder.metrics).training
+    path = folder.predictions("raw_valid")
+    if raw and path.exists():
+        return Predictions.read(path), training["raw_text"]["calibrator"]
+    return Predictions.read(folder.predictions("valid")), training.get("calibrator", "temperature")
 
 
 def _is_own(data: str, recipe: Recipe) -> bool:

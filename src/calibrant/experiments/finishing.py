@@ -17,6 +17,7 @@ from calibrant.experiments.choice import choose_calibrator
 from calibrant.experiments.history import History
 from calibrant.experiments.measure import measure_run
 from calibrant.experiments.predicted import Predicted
+from calibrant.experiments.raw_text import Tagged, finish_raw_text
 from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.record import Record, circumstances
 from calibrant.experiments.run_folder import RunFolder
@@ -71,10 +72,13 @@ def finish(
             measure=entry_of(recipe.task).measure,
             outside=data.outside(model),
         )
+        raw: dict[str, Any] = {}
+        if isinstance(data, Tagged):
+            raw = {"raw_text": finish_raw_text(recipe, data, model, run, suffix, made, calibrator)}
     notes = list(data.notes)  # Now that all is predicted: they say what of it was a sample.
     notes += sorted({str(w.message) for w in said if w.category is CalibrationWarning})
     history.write(run.log)
-    training = {**_training(history, notes), "calibrator": calibrator.name}
+    training = {**_training(history, notes), "calibrator": calibrator.name, **raw}
     record = Record(recipe, results, training, circumstances())
     record.write(run.path, run.metrics.name)
     run.forget_checkpoints()

@@ -12,6 +12,7 @@ from calibrant.errors import InputError
 from calibrant.experiments.labelled_scenes import LabelledScenes
 from calibrant.experiments.shift import ignoring
 from calibrant.experiments.tested import Tested
+from calibrant.prediction.loading import read_cutting
 from calibrant.prediction.model_folder import load_model
 from calibrant.predictions import Predictions
 from calibrant.tasks.corrupted import corrupt_sentence
@@ -53,7 +54,10 @@ class TaggedSentences:
         self.model, self.tokenizer = load_model(tested.run.model)
         self.model.to(tested.device)
         self.labels, self.max_length = tested.run.labels(), tested.recipe.max_length
-        found = _some(load_test(tested.data, tested.directory), tested.data)
+        named = tested.recipe.test_file if tested.own else ""
+        cutting = read_cutting(tested.run.path)
+        found = _some(load_test(named or tested.data, tested.directory, cutting), tested.data)
+        self.raw = any(sentence.text is not None for sentence in found)
         known = set(self.labels)
         if all(tag in known for sentence in found for tag in sentence.tags):
             self.sentences, self.judged = found, [[True] * len(s) for s in found]

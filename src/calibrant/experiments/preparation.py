@@ -25,6 +25,7 @@ from calibrant.tasks.pieces import Pieces, encode
 from calibrant.tasks.sentences import Sentence
 from calibrant.tasks.small_encoder import build_small_encoder, build_small_tokenizer
 from calibrant.tasks.splits import carve
+from calibrant.tasks.splitter_choice import Cutting
 from calibrant.tasks.token_classifier import load_encoder, with_head
 from calibrant.training.buckets import LENGTHS
 from calibrant.training.prediction import predict_words
@@ -104,6 +105,21 @@ class Prepared:
     def predict(self, model: nn.Module, part: Pieces) -> Predictions:
         """One row per word."""
         return predict_words(model, part, self.labels, padding=self.padding)
+
+    @property
+    def cutting(self) -> Cutting:
+        """How raw text is cut as the corpus is."""
+        return self.corpus.cutting
+
+    def raw_pieces(self, max_length: int) -> dict[str, Pieces]:
+        """The validation and test split as raw text; nothing where the corpus is such already."""
+        if self.corpus.marked is not None:
+            return {}
+        parts = {"valid": self.corpus.dev, "test": self.corpus.test}
+        return {
+            name: encode(self.corpus.as_raw_text(part), self.labels, self.tokenizer, max_length)
+            for name, part in parts.items()
+        }
 
     def outside(self, model: nn.Module) -> None:
         """Every word has a tag."""

@@ -21,8 +21,12 @@ __all__ = ["RunFolder"]
 _LOCK = ".lock"
 _FILES = (
     "recipe.json", "labels.json", "metrics.json", "temperature.json", "calibrator.json",
-    "log.jsonl", "report.html", "checkpoint.pt",
-    *(f"{split}.{kind}" for split in ("valid", "test", "ood") for kind in ("parquet", "npz")),
+    "log.jsonl", "report.html", "checkpoint.pt", "words.json", "raw_calibrator.json",
+    *(
+        f"{split}.{kind}"
+        for split in ("valid", "test", "ood", "raw_valid")
+        for kind in ("parquet", "npz")
+    ),
 )  # fmt: skip
 
 

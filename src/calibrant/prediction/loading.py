@@ -9,11 +9,17 @@ from typing import TYPE_CHECKING, Any
 from calibrant.devices import usable_device
 from calibrant.errors import InputError
 from calibrant.extras import require
+from calibrant.inputs import parse_json
+from calibrant.prediction.cut_text import FIRST_CUTTING
+from calibrant.tasks.splitter_choice import Cutting
 
 if TYPE_CHECKING:
     from calibrant.prediction.predictor import Predictor
 
-__all__ = ["load"]
+__all__ = ["RAW_MAP", "WORDS", "load", "read_cutting"]
+
+RAW_MAP = "raw_calibrator.json"  # Fitted on words of raw text, where these are not the corpus'.
+WORDS = "words.json"
 
 
 def load(
@@ -27,6 +33,7 @@ def load(
     """
     torch = require("torch", "torch", "A trained model")
     from calibrant.calibrators import load as load_calibrator
+    from calibrant.prediction.entity_confidence import EntityConfidence
     from calibrant.prediction.model_folder import load_model
     from calibrant.prediction.predictor import Predictor
     from calibrant.predictions import Predictions
@@ -38,15 +45,40 @@ def load(
     with trusting(trust_remote_code):
         model, tokenizer = load_model(folder / "model")
     maps = folder / "calibrator.json", folder / "temperature.json"  # The first version had one.
-    split = next(p for p in (folder / "valid.parquet", folder / "valid.npz") if p.exists())
+    given = EntityConfidence(
+        load_calibrator(next(path for path in maps if path.exists())),
+        Predictions.read(_split(folder, "valid")),
+    )
+    of_texts = given
+    if (folder / RAW_MAP).exists():
+        raw = Predictions.read(_split(folder, "raw_valid"))
+        of_texts = EntityConfidence(load_calibrator(folder / RAW_MAP), raw)
     return Predictor(
         model.to(device),
         tokenizer,
         json.loads((folder / "labels.json").read_text()),
-        load_calibrator(next(path for path in maps if path.exists())),
-        Predictions.read(split),
+        of_texts.calibrator,
+        of_texts.valid,
         recipe["max_length"],
+        cutting=read_cutting(folder),
+        given=given,
     )
+
+
+def _split(folder: Path, name: str) -> Path:
+    return next(p for p in (folder / f"{name}.parquet", folder / f"{name}.npz") if p.exists())
+
+
+def read_cutting(folder: Path) -> Cutting:
+    """How a run cuts raw text; one of an earlier version cuts as that version did."""
+    path = folder / WORDS
+    if not path.exists():
+        return FIRST_CUTTING
+    try:
+        content = parse_json(path.read_text(encoding="utf-8"))
+        return Cutting.from_dict(content if isinstance(content, dict) else {})
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} cannot be read: {error}.") from None
 
 
 def _recipe(folder: Path) -> dict[str, Any]:

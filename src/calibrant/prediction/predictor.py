@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
@@ -11,22 +10,20 @@ from typing import Any
 import numpy as np
 
 from calibrant.calibrators import Calibrator
-from calibrant.comparison.entity_map import (
-    AUTO,
-    EntityMap,
-    entity_words,
-    new_entity_words,
-)
+from calibrant.comparison.entity_map import AUTO, EntityMap, entity_words
 from calibrant.errors import InputError
 from calibrant.metrics.confidences import top_label
 from calibrant.metrics.entities import span_confidence
 from calibrant.metrics.spans import Spans, find_spans, sentence_starts
 from calibrant.metrics.tags import TagSet
-from calibrant.prediction.risk_control import THRESHOLDS, Guarantee, guaranteed_threshold
+from calibrant.prediction.cut_text import FIRST_CUTTING, CutText, cut_words, given_words
+from calibrant.prediction.entity_confidence import EntityConfidence
+from calibrant.prediction.risk_control import Guarantee
 from calibrant.predictions import Predictions
 from calibrant.tasks.pieces import encode
 from calibrant.tasks.sentences import Sentence
-from calibrant.tasks.words import FIRST, Word, split_words
+from calibrant.tasks.splitter_choice import Cutting
+from calibrant.tasks.words import Word
 from calibrant.training.prediction import predict_words
 
 __all__ = ["Entity", "Prediction", "Predictor", "Token"]
@@ -49,7 +46,8 @@ class Token:
 class Entity:
     """``text[start:end]`` is a ``type`` with this confidence: such entities are right so often.
 
-    That of a token is of its tag alone; see :class:`~calibrant.comparison.EntityMap`.
+    That of a token is of its tag alone; see :class:`~calibrant.comparison.EntityMap`. ``words`` are
+    the numbers of the first word and of the one after the last, where words were given.
     """
 
     type: str
@@ -58,6 +56,7 @@ class Entity:
     text: str
     confidence: float
     tokens: tuple[Token, ...]
+    words: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -70,14 +69,19 @@ class Prediction:
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON has it."""
-        return asdict(self)
+        content = asdict(self)
+        for entity in (*content["entities"], *content["abstained"]):
+            if entity["words"] is None:
+                del entity["words"]
+        return content
 
 
 class Predictor:
     """A trained token classifier with its map and validation predictions: ``calibrant.load(RUN)``.
 
     ``tokenizer`` and ``model`` are those of transformers, ``labels`` BIO tags, ``calibrator`` the
-    fitted map, and ``valid`` the raw validation predictions that a target risk is judged by.
+    fitted map, and ``valid`` the raw validation predictions that a target risk is judged by, both
+    of words that ``cutting`` cuts. ``given`` are the same two for words as the corpus has them.
     """
 
     def __init__(
@@ -88,21 +92,33 @@ class Predictor:
         calibrator: Calibrator,
         valid: Predictions,
         max_length: int = 512,
+        *,
+        cutting: Cutting = FIRST_CUTTING,
+        given: EntityConfidence | None = None,
     ) -> None:
         self.model, self.tokenizer, self.labels = model, tokenizer, tuple(labels)
         self.calibrator, self.valid, self.max_length = calibrator, valid, max_length
-        self._entity_maps: dict[str, EntityMap] = {}
+        self.cutting = cutting
+        self._of_texts = EntityConfidence(calibrator, valid)
+        self._of_words = given or self._of_texts
 
     def predict(
         self,
-        texts: str | Iterable[str],
+        texts: str | Iterable[str | Sequence[str]],
         *,
         min_confidence: float = 0.0,
         target_risk: float | None = None,
         level: float = 0.9,
         reduction: str = AUTO,
+        sentences: bool | None = None,
+        tokens: bool = False,
     ) -> list[Prediction]:
         """The entities of each text.
+
+        A text is cut into sentences, if the run's training data is made of such or ``sentences``
+        says so, and these into words as the run's training data is cut. With ``tokens`` words are
+        given: a list of them for each text, or a text in which they are parted by spaces; then maps
+        and guarantees are those of the corpus' own words.
 
         ``reduction`` ("auto", "product", "min" or "mean") makes one number of the confidences of
         an entity's words, from which its own is learned: :meth:`entity_map`. With ``target_risk``
@@ -116,67 +132,66 @@ class Predictor:
                 target_risk=target_risk,
                 level=level,
                 reduction=reduction,
+                sentences=sentences,
+                tokens=tokens,
             )
         )
 
     def stream(
         self,
-        texts: Iterable[str],
+        texts: Iterable[str | Sequence[str]],
         *,
         min_confidence: float = 0.0,
         target_risk: float | None = None,
         level: float = 0.9,
         reduction: str = AUTO,
+        sentences: bool | None = None,
+        tokens: bool = False,
     ) -> Iterator[Prediction]:
         """As :meth:`predict`, a few hundred texts at a time."""
         if not 0 <= min_confidence <= 1:
             raise InputError(f"A confidence lies in [0, 1], got {min_confidence}.")
+        if tokens and sentences:
+            raise InputError("Words that are given are one sentence for each text: leave one out.")
         least = min_confidence
         if target_risk is not None:
-            least = max(least, self.threshold(target_risk, level, reduction).threshold)
+            found = self.threshold(target_risk, level, reduction, tokens=tokens)
+            least = max(least, found.threshold)
+        splits = self.cutting.sentences if sentences is None else sentences
         waiting = iter(texts)
         while batch := list(islice(waiting, _TEXTS)):
-            yield from self._batch(batch, least, reduction)
+            cut = [given_words(t) if tokens else cut_words(t, self.cutting, splits) for t in batch]
+            yield from self._batch(cut, least, reduction, tokens)
 
-    def threshold(self, target_risk: float, level: float = 0.9, reduction: str = AUTO) -> Guarantee:
+    def threshold(
+        self, target_risk: float, level: float = 0.9, reduction: str = AUTO, *, tokens: bool = False
+    ) -> Guarantee:
         """The loosest confidence from which on at most ``target_risk`` of the entities are wrong.
 
-        It holds with probability ``level``, for texts like those of the validation split: see
-        :mod:`calibrant.prediction.risk_control`.
+        See :meth:`~calibrant.prediction.entity_confidence.EntityConfidence.threshold`.
         """
-        together = self.entity_map(reduction)
-        found = together.transform(self._valid_words)
-        # The map of entities never decreases: thresholds of what it makes are thresholds of what it
-        # is given, which stood before validation was seen.
-        return guaranteed_threshold(
-            found.confidence,
-            found.correct,
-            target_risk,
-            level,
-            thresholds=together.apply(THRESHOLDS),
-        )
+        return self._judge(tokens).threshold(target_risk, level, reduction)
 
-    def entity_map(self, reduction: str = AUTO) -> EntityMap:
+    def entity_map(self, reduction: str = AUTO, *, tokens: bool = False) -> EntityMap:
         """From the confidences of words to that of their entity, learned on validation."""
-        if reduction not in self._entity_maps:
-            self._entity_maps[reduction] = EntityMap(reduction).fit(self._valid_words)
-        return self._entity_maps[reduction]
+        return self._judge(tokens).entity_map(reduction)
 
-    @functools.cached_property
-    def _valid_words(self) -> Predictions:
-        return new_entity_words(self.calibrator, self.valid)
+    def _judge(self, tokens: bool) -> EntityConfidence:
+        return self._of_words if tokens else self._of_texts
 
-    def _batch(self, texts: list[str], least: float, reduction: str) -> Iterator[Prediction]:
-        words = [split_words(text, FIRST) for text in texts]
-        filled = [number for number, found in enumerate(words) if found]
-        entities: list[list[Entity]] = [[] for _ in texts]
-        if filled:
-            made = self._words([words[number] for number in filled])
-            for sentence, entity in self._entities(made, texts, words, filled, reduction):
-                entities[sentence].append(entity)
-        for text, found in zip(texts, entities, strict=True):
-            accepted = tuple(e for e in found if e.confidence >= least)
-            yield Prediction(text, accepted, tuple(e for e in found if e.confidence < least))
+    def _batch(
+        self, cut: list[CutText], least: float, reduction: str, tokens: bool
+    ) -> Iterator[Prediction]:
+        found: list[list[Entity]] = [[] for _ in cut]
+        rows = [(i, part) for i, text in enumerate(cut) for part in text.sentences if part]
+        if rows:
+            raw = self._words([part for _, part in rows])
+            for row, entity in self._entities(raw, cut, rows, reduction, tokens):
+                found[row].append(entity)
+        for text, entities in zip(cut, found, strict=True):
+            accepted = tuple(e for e in entities if e.confidence >= least)
+            unsure = tuple(e for e in entities if e.confidence < least)
+            yield Prediction(text.text, accepted, unsure)
 
     def _words(self, words: list[list[Word]]) -> Predictions:
         """Raw predictions, one row per word; the true tags are unknown and set to O."""
@@ -188,31 +203,34 @@ class Predictor:
     def _entities(
         self,
         raw: Predictions,
-        texts: list[str],
-        words: list[list[Word]],
-        filled: list[int],
+        cut: list[CutText],
+        rows: list[tuple[int, list[Word]]],
         reduction: str,
+        tokens: bool,
     ) -> Iterator[tuple[int, Entity]]:
-        source = entity_words(self.calibrator, raw)
-        predictions = self.calibrator.transform(raw) if source is raw else source
+        judge = self._judge(tokens)
+        source = entity_words(judge.calibrator, raw)
+        predictions = judge.calibrator.transform(raw) if source is raw else source
         confidence, predicted, _ = top_label(predictions)
         tags = TagSet.of(self.labels)
         spans = find_spans(predicted, tags, sentence_starts(predictions))
-        together = self.entity_map(reduction)
+        together = judge.entity_map(reduction)
         values = together.apply(span_confidence(spans, top_label(source)[0], together.reduction_))
+        sentence, position = (predictions.groups[name] for name in ("sentence", "position"))
         for start, end, kind, value in _rows(spans, values):
-            number = filled[int(predictions.groups["sentence"][start])]
-            tokens = tuple(
+            number, words = rows[int(sentence[start])]
+            found = tuple(
                 Token(
-                    *words[number][int(predictions.groups["position"][row])],
+                    *words[int(position[row])],
                     self.labels[predicted[row]],
                     float(confidence[row]),
                 )
                 for row in range(start, end)
             )
-            first, last = tokens[0].start, tokens[-1].end
-            text = texts[number][first:last]
-            yield number, Entity(tags.types[kind], first, last, text, value, tokens)
+            first, last = found[0].start, found[-1].end
+            text = cut[number].text[first:last]
+            place = (int(position[start]), int(position[end - 1]) + 1) if tokens else None
+            yield number, Entity(tags.types[kind], first, last, text, value, found, place)
 
 
 def _rows(spans: Spans, values: np.ndarray) -> Iterator[tuple[int, int, int, float]]:

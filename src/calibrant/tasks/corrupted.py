@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from calibrant.corruptions import TEXT, corrupt_words, kept_words
 from calibrant.errors import InputError, unknown_name
@@ -41,19 +42,24 @@ def corrupt_sentence(
         kept = kept_words(sentence.words, kind, strength, seed=seed, number=number).tolist()
         return _without(sentence, kept), kept
     words = corrupt_words(sentence.words, kind, strength, seed=seed, number=number)
-    return Sentence(tuple(words), sentence.tags), [True] * len(words)
+    return replace(sentence, words=tuple(words), text=None, spans=()), [True] * len(words)
 
 
 def _without(sentence: Sentence, kept: list[bool]) -> Sentence:
     words: list[str] = []
     tags: list[str] = []
+    unfit: list[int] = []
     opens = False  # Whether the first word of the entity that goes on here is yet to come.
-    for word, tag, stays in zip(sentence.words, sentence.tags, kept, strict=True):
+    waiting = 0  # Entities that are not made of whole words, and whose first one went.
+    counts = sentence.unfit or (0,) * len(sentence)
+    for word, tag, stays, count in zip(sentence.words, sentence.tags, kept, counts, strict=True):
         if tag[0] not in "OBI":
             raise InputError(f"Words can be dropped from BIO tags; '{tag}' marks an entity's end.")
         opens = tag[0] == "B" or (opens and tag[0] == "I")
+        waiting = count + (waiting if tag[0] == "I" else 0)
         if stays:
             words.append(word)
             tags.append("B" + tag[1:] if opens else tag)
-            opens = False
-    return Sentence(tuple(words), tuple(tags))
+            unfit.append(waiting)
+            opens, waiting = False, 0
+    return Sentence(tuple(words), tuple(tags), unfit=tuple(unfit) if any(unfit) else ())

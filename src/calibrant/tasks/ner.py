@@ -18,7 +18,7 @@ from calibrant.tasks.marked_text import recut
 from calibrant.tasks.sentence_files import corpus_files, read_sentences
 from calibrant.tasks.sentences import Sentence, to_bio
 from calibrant.tasks.splits import complete
-from calibrant.tasks.splitter_choice import Cutting, choose_cutting
+from calibrant.tasks.splitter_choice import Cutting, choose_cutting, restored
 from calibrant.tasks.synthetic import generate_splits
 
 __all__ = [
@@ -66,6 +66,11 @@ class NerCorpus:
     def cutting(self) -> Cutting:
         """How raw text is cut as the corpus is."""
         return self.marked or choose_cutting(self.train, self.detokeniser)
+
+    def as_raw_text(self, sentences: Sequence[Sentence]) -> list[Sentence]:
+        """Sentences of words made texts again, and cut as texts are that nobody has cut."""
+        marked = [restored(sentence, self.detokeniser)[0] for sentence in sentences]
+        return cut_as(marked, self.cutting)
 
 
 def load_corpus(

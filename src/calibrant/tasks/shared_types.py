@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from calibrant.errors import InputError
 from calibrant.tasks.sentences import Sentence
@@ -67,8 +68,16 @@ def in_types_of(
     new = {f"{p}-{other}": f"{p}-{kind}" for other, kind in types.items() for p in "BI"}
     # A tag that training never showed cannot be predicted either: an I- where there are only B-.
     new = {"O": "O", **{tag: mapped for tag, mapped in new.items() if mapped in known}}
-    mapped = [Sentence(s.words, tuple(new.get(tag, "O") for tag in s.tags)) for s in sentences]
-    return mapped, [[tag in new for tag in s.tags] for s in sentences]
+    judged = [[tag in new for tag in s.tags] for s in sentences]
+    mapped = [
+        replace(
+            s,
+            tags=tuple(new.get(tag, "O") for tag in s.tags),
+            unfit=tuple(n if judge else 0 for n, judge in zip(s.unfit, judges, strict=False)),
+        )
+        for s, judges in zip(sentences, judged, strict=True)
+    ]
+    return mapped, judged
 
 
 def _meaning(kind: str) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
 
+from calibrant.errors import InputError
 from calibrant.tasks.detokenise import Detokeniser
 from calibrant.tasks.marked_text import from_spans
 from calibrant.tasks.sentence_splitter import split_sentences
@@ -32,6 +34,20 @@ class Cutting:
     words: float = 1.0
     entities: float = 1.0
     unsure: float = 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """As a run keeps it."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Cutting:
+        """What :meth:`to_dict` gave, or an error."""
+        names = {"splitter": Mapping, "sentences": bool, "words": float, "entities": float}
+        for name, kind in names.items():
+            if not isinstance(content.get(name), kind):
+                raise InputError(f"expected '{name}' of words, got {content.get(name)!r:.40}")
+        known = {name: content[name] for name in (*names, "unsure") if name in content}
+        return cls(**{**known, "splitter": Splitter.from_dict(content["splitter"])})
 
 
 def choose_cutting(train: Sequence[Sentence], detokeniser: Detokeniser) -> Cutting:

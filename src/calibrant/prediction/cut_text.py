@@ -1,0 +1,62 @@
+"""A text to predict, cut into sentences and words whose places are those in the text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from calibrant.errors import InputError
+from calibrant.tasks.sentence_splitter import split_sentences
+from calibrant.tasks.splitter_choice import Cutting
+from calibrant.tasks.words import FIRST, Word
+
+__all__ = ["FIRST_CUTTING", "CutText", "cut_words", "given_words"]
+
+# Of runs that say nothing of words: earlier versions had one splitter, and left texts whole.
+FIRST_CUTTING = Cutting(FIRST, sentences=False)
+
+
+class CutText(NamedTuple):
+    """A text and the words of each of its sentences."""
+
+    text: str
+    sentences: list[list[Word]]
+
+
+def cut_words(text: str | Sequence[str], cutting: Cutting, sentences: bool) -> CutText:
+    """The words that a run's splitter finds.
+
+    >>> cut = cut_words("Anna sings. Boris cooks.", FIRST_CUTTING, sentences=True)
+    >>> [[word.text for word in part] for part in cut.sentences]
+    [['Anna', 'sings', '.'], ['Boris', 'cooks', '.']]
+    >>> cut.sentences[1][0]
+    Word(text='Boris', start=12, end=17)
+    """
+    if not isinstance(text, str):
+        raise InputError("A list of words was given as a text: say that words are given (tokens).")
+    places = split_sentences(text) if sentences else [(0, len(text))]
+    return CutText(
+        text,
+        [
+            [Word(w.text, begin + w.start, begin + w.end) for w in cutting.splitter.split(part)]
+            for begin, end in places
+            for part in [text[begin:end]]
+        ],
+    )
+
+
+def given_words(words: str | Sequence[str]) -> CutText:
+    """Words that are parted by spaces, or given in a list; their text is joined by spaces.
+
+    >>> given_words(["Anna", "sings"]).text, given_words("Anna  sings").sentences[0][1].start
+    ('Anna sings', 6)
+    """
+    if isinstance(words, str):
+        found = [Word(m.group(), m.start(), m.end()) for m in re.finditer(r"\S+", words)]
+        return CutText(words, [found])
+    placed, start = [], 0
+    for word in words:
+        placed.append(Word(word, start, start + len(word)))
+        start += len(word) + 1
+    return CutText(" ".join(words), [placed])
