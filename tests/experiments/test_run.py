@@ -56,7 +56,8 @@ def test_a_run_holds_all_that_it_promises(lean):
     names = {path.name for path in folder.iterdir() if path.name != ".lock"}
     assert names == {
         "recipe.json", "model", "labels.json", "valid.parquet", "test.parquet", "temperature.json",
-        "calibrator.json", "metrics.json", "report.html", "log.jsonl",
+        "calibrator.json", "metrics.json", "report.html", "log.jsonl", "words.json",
+        "raw_valid.parquet", "raw_calibrator.json",
     }  # fmt: skip
     assert json.loads((folder / "recipe.json").read_text()) == record.recipe.to_dict()
     rows = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
@@ -332,7 +333,7 @@ def test_labels_that_training_has_not_are_named(tmp_path):
     folder = write_corpus(tmp_path / "corpus")
     (folder / "test.conll").write_text("Anna\tB-XYZ\n")
     with pytest.raises(InputError, match="B-XYZ"):
-        quietly(recipe(folder), tmp_path / "run")
+        quietly(recipe(folder, unseen_types="error"), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
