@@ -33,6 +33,7 @@ def show(record: Record, folder: Path) -> str:
     shown = {kind: [f"{numbers[kind][name]:.4f}" for name in task.shown] for kind in titles}
     shifted = "".join(f"\n\n{_shift_table(record, kind)}" for kind in _MAPS if record.recipe.shift)
     said = [f"{_table(shown, titles, task)}{shifted}\n"]
+    said += _nothing_learned([record])
     if "calibrator" in record.training:
         said.append(f"Predictions are made with: {record.training['calibrator']}")
     said.append(f"Temperature {record.results['temperature']['temperature']:.4f}")
@@ -43,6 +44,14 @@ def show(record: Record, folder: Path) -> str:
     said += tell_raw_text(record.training.get("raw_text"))
     said.append(f"Report: {folder / 'report.html'}")
     return "\n".join([*said, *([task.hint.format(run=folder)] if task.hint else [])])
+
+
+def _nothing_learned(runs: Sequence[Record]) -> list[str]:
+    """What is said of the first run that is no better than the most frequent class."""
+    told = [run.training["nothing_learned"] for run in runs if "nothing_learned" in run.training]
+    if len(runs) > 1 and told:
+        return [f"{len(told)} of {len(runs)} seeds: {told[0]}"]
+    return told
 
 
 def tell_entities(numbers: Mapping[str, Any]) -> list[str]:
@@ -90,8 +99,9 @@ def show_over_seeds(records: Mapping[Path, Record]) -> str:
     }
     table = _table(shown, titles, task)
     folders = "\n".join(f"  {folder}" for folder in records)
+    nothing = "".join(f"\n\n{line}" for line in _nothing_learned(runs))
     return (
-        f"{table}{_entities_over_seeds(runs)}\n\n"
+        f"{table}{nothing}{_entities_over_seeds(runs)}\n\n"
         f"Mean ± half of a 95 % t-interval over {len(runs)} seeds. Each is a run of its own:\n"
         f"{folders}"
     )

@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
     there = {}
     for folder, recipe in recipes.items():  # Before the work, not after it.
         _check_apart(folder, (recipe.data, recipe.model, *recipe.shift))
-        RunFolder(folder).check(recipe)
+        RunFolder(folder).check(recipe, any_epochs=args.epochs is None)
         there[folder] = RunFolder(folder).finished
     records = {}
     for folder, recipe in recipes.items():
@@ -69,6 +69,7 @@ def run(args: argparse.Namespace) -> int:
             bootstrap=args.bootstrap,
             tensorboard=args.tensorboard,
             trust_remote_code=args.trust_remote_code,
+            default_epochs=args.epochs is None,
         )
     if _is_first():
         _print(records, there, args.json)

@@ -82,7 +82,9 @@ def add_how(group: Any) -> None:
         help="of head, batches, dropout, noise; several, as in --seed 0 1 2, train RUN/seed-0 and "
         "so on, and print means with intervals (0)",
     )
-    group.add_argument("--epochs", type=int, help="(10; of images 20, of masks 40)")
+    group.add_argument(
+        "--epochs", type=int, help="(10, of images 20, of masks 40; more where data is little)"
+    )
     group.add_argument(
         "--batch",
         type=int,

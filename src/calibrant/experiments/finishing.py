@@ -21,6 +21,7 @@ from calibrant.experiments.raw_text import Tagged, finish_raw_text
 from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.record import Record, circumstances
 from calibrant.experiments.run_folder import RunFolder
+from calibrant.experiments.small_data import nothing_learned
 from calibrant.experiments.task import Data, Pictured, entry_of, task_of
 from calibrant.metrics import Scene
 from calibrant.outputs import new_folder
@@ -79,6 +80,9 @@ def finish(
     notes += sorted({str(w.message) for w in said if w.category is CalibrationWarning})
     history.write(run.log)
     training = {**_training(history, notes), "calibrator": calibrator.name, **raw}
+    nothing = nothing_learned(recipe, made["test"], training["steps"])
+    if nothing is not None:
+        training["nothing_learned"] = nothing
     record = Record(recipe, results, training, circumstances())
     record.write(run.path, run.metrics.name)
     run.forget_checkpoints()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -18,7 +19,8 @@ from calibrant.experiments.limits import one_line_for_what_runs_out
 from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.record import Record, read_record
 from calibrant.experiments.run_folder import RunFolder
-from calibrant.experiments.task import task_of
+from calibrant.experiments.small_data import enough_epochs
+from calibrant.experiments.task import Data, task_of
 from calibrant.experiments.telling import check_tensorboard, telling
 from calibrant.experiments.trial import try_method
 from calibrant.metrics.bootstrap import check_bootstrap
@@ -39,6 +41,7 @@ def train(
     tensorboard: bool = False,
     say: Callable[[str], None] | None = None,
     trust_remote_code: bool = False,
+    default_epochs: bool = False,
 ) -> Record:
     """Train ``recipe`` into ``folder`` and return its record; a finished run is only read.
 
@@ -49,11 +52,13 @@ def train(
     loss, F1, ECE and NLL of every epoch are written to ``folder/tensorboard`` too.
 
     Under torchrun both engines run in several processes, one device each, which share ``batch``.
+    With ``default_epochs`` nobody has chosen the number of epochs: a run that has begun keeps its
+    own, and little data gets more (:func:`~calibrant.experiments.small_data.enough_epochs`).
     An encoder that brings code of its own is refused unless ``trust_remote_code`` lets it run.
     The lean engine trains in float32 or bfloat16, the Trainer engine also in float16 on CUDA.
     """
     run = RunFolder(Path(folder))
-    run.check(recipe)
+    run.check(recipe, default_epochs)
     if run.finished:
         run.clear()
         return read_record(run.metrics)
@@ -68,6 +73,10 @@ def train(
     task = task_of(recipe.task)
     with trusting(trust_remote_code):
         data = task.prepare(recipe, directory)
+        asked, recipe = (
+            recipe,
+            _with_epochs(recipe, data, run, device) if default_epochs else recipe,
+        )
         shift = task.shifted(recipe, data, directory)  # Now, and not after hours of training.
         model = task.build_model(recipe, data)
     with (
@@ -77,7 +86,7 @@ def train(
             recipe.epochs, run.path, tensorboard=tensorboard, say=say, shown=_first_process()
         ) as tell,
     ):
-        for note in data.notes:
+        for note in (*data.notes, *_told_epochs(asked, recipe)):
             tell.line(note)
         history: History
         if recipe.engine == "lean":
@@ -97,6 +106,23 @@ def train(
 def default_device() -> str:
     """CUDA where there is one."""
     return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def _with_epochs(recipe: Recipe, data: Data, run: RunFolder, device: str) -> Recipe:
+    """Those of the run that has begun, or enough for the data."""
+    there = run.recipe()
+    if there is not None and there == replace(recipe, epochs=there.epochs):
+        return there
+    return enough_epochs(recipe, data, device)
+
+
+def _told_epochs(asked: Recipe, taken: Recipe) -> list[str]:
+    if taken.epochs == asked.epochs:
+        return []
+    return [
+        f"Little data: {taken.epochs} epochs instead of {asked.epochs}, for enough steps; --epochs "
+        "says otherwise."
+    ]
 
 
 def _check(recipe: Recipe, device: str) -> None:

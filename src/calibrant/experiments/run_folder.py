@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -110,8 +110,11 @@ class RunFolder:
         except (OSError, ValueError) as error:
             raise InputError(f"{path} is no recipe of this version: {error}") from None
 
-    def check(self, recipe: Recipe) -> None:
-        """Refuse a folder that holds another recipe's run, or something else."""
+    def check(self, recipe: Recipe, any_epochs: bool = False) -> None:
+        """Refuse a folder that holds another recipe's run, or something else.
+
+        With ``any_epochs`` a run that differs in their number is the same.
+        """
         if not self.path.exists():
             return
         there = self.recipe() if self.path.is_dir() else None
@@ -119,7 +122,8 @@ class RunFolder:
             if not self.path.is_dir() or any(e.name[0] != "." for e in self.path.iterdir()):
                 raise InputError(f"{self.path} holds something else: name a new folder.")
         elif self.finished or self.checkpoint.exists() or self.trainer.exists():
-            _check_same(self.path, there, recipe)
+            same = replace(recipe, epochs=there.epochs) if any_epochs else recipe
+            _check_same(self.path, there, same)
 
     @contextlib.contextmanager
     def begun(self, recipe: Recipe) -> Iterator[None]:
