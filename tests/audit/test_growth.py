@@ -7,7 +7,19 @@ import pytest
 
 from calibrant import InputError, Predictions
 from calibrant.audit import audit, collect
-from calibrant.metrics import CalibrationState, accumulate, classwise_ece
+from calibrant.metrics import (
+    CalibrationState,
+    Confidences,
+    accumulate,
+    adaptive_ece,
+    augrc,
+    aurc,
+    auroc,
+    classwise_ece,
+    ks_error,
+    smooth_ece,
+    steps,
+)
 
 
 def drawn(n, classes):
@@ -54,12 +66,31 @@ def test_memory_is_bounded_by_blocks_times_classes(monkeypatch, kernels):
     classes = 20_000
     p = drawn(60, classes)
     audit(p[:30], bootstrap=20)  # Compiles.
-    tracemalloc.start()
-    audit(p.chunks(20), bootstrap=20)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
+    held, _ = peak(lambda: audit(p.chunks(20), bootstrap=20))
     # Five sums per class of each block, three tables of bins, and a chunk or two of scores.
-    assert peak < 8 * classes * (50 * 5 * 1.5 + 3 * 15 * 2 + 8 * 20)
+    assert held < 8 * classes * (50 * 5 * 1.5 + 3 * 15 * 2 + 8 * 20)
+
+
+@pytest.mark.parametrize("ties", [True, False])
+def test_metrics_that_sort_hold_a_few_numbers_per_example(ties):
+    """Beyond the confidences themselves: what ten million examples need must fit a laptop."""
+    n, generator = 200_000, np.random.default_rng(0)
+    confidence = generator.random(n).round(5 if ties else 15)
+    given = Confidences(confidence, generator.random(n) < confidence)
+    held, sorted_steps = peak(lambda: steps(given))
+    assert held <= 4.5 * 8 * n
+    for metric in (adaptive_ece, smooth_ece, ks_error, auroc, aurc, augrc):
+        assert peak(lambda metric=metric: metric(sorted_steps))[0] <= 3.7 * 8 * n + 5e6, metric
+
+
+def peak(work):
+    """Bytes that were held at once beyond those before, and the result."""
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    result = work()
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return most - before, result
 
 
 def test_many_classes_have_the_measures_of_the_state():

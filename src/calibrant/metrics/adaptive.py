@@ -72,8 +72,12 @@ def equal_mass_bin(count: np.ndarray, bins: int) -> np.ndarray:
     """
     if isinstance(bins, bool) or int(bins) != bins or bins < 1:
         raise InputError(f"Expected a whole number of bins ≥ 1, got {bins!r}.")
-    twice_middle = 2 * np.cumsum(count) - count  # Whole numbers, so the cut is exact.
-    return np.asarray(int(bins) * twice_middle // (2 * int(count.sum())), np.int64)
+    middle = np.cumsum(count, dtype=np.int64)  # Whole numbers, so the cut is exact.
+    middle *= 2
+    middle -= count
+    middle *= int(bins)
+    middle //= 2 * int(count.sum())
+    return middle
 
 
 def _gap_of_steps(s: Steps, bins: int) -> float:

@@ -19,6 +19,8 @@ class _Rows(Sized, Protocol):
 
 T = TypeVar("T", bound=_Rows)
 
+_ALL = np.uint64(2**64 - 1)  # The threshold below which every hash lies.
+
 
 class Sample(Generic[T]):
     """At most ``most`` of the rows that are added, each as likely to be kept as any other.
@@ -40,20 +42,19 @@ class Sample(Generic[T]):
         self.most, self.seen, self.held = most, 0, 0
         self.parts: list[T] = []
         self._salt = hash_values(np.array([seed]))
-        self._threshold = np.uint64(2**64 - 1)
-        self._keys: list[np.ndarray] = []
+        self._threshold = _ALL
+        self._keys: list[np.ndarray | int] = []  # Row numbers until the first go: 8 bytes a row.
 
     def add(self, part: T) -> None:
         """Add the next rows of the stream."""
-        rows = np.arange(self.seen, self.seen + len(part))
-        self.seen += len(part)
-        self._hold(part, hash_values(hash_values(rows) ^ self._salt))
+        start, self.seen = self.seen, self.seen + len(part)
+        self._hold(part, start if self._threshold == _ALL else self._hashed(start, len(part)))
         while self.held > self.most:
             self._threshold >>= np.uint64(1)
             before = list(zip(self.parts, self._keys, strict=True))
             self.parts, self._keys, self.held = [], [], 0
             for held, keys in before:
-                self._hold(held, keys)
+                self._hold(held, self._hashed(keys, len(held)) if isinstance(keys, int) else keys)
 
     @property
     def whole(self) -> bool:
@@ -65,9 +66,12 @@ class Sample(Generic[T]):
         parts, self.parts, self._keys = self.parts, [], []
         return parts
 
-    def _hold(self, part: T, keys: np.ndarray) -> None:
-        kept = keys <= self._threshold
-        if not kept.all():
+    def _hashed(self, start: int, rows: int) -> np.ndarray:
+        return hash_values(hash_values(np.arange(start, start + rows)) ^ self._salt)
+
+    def _hold(self, part: T, keys: np.ndarray | int) -> None:
+        """Keep the rows of ``part`` that stay, with their keys, or the number of the first."""
+        if not isinstance(keys, int) and not (kept := keys <= self._threshold).all():
             part, keys = part[kept], keys[kept]
         self.parts.append(part)
         self._keys.append(keys)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from calibrant.errors import InputError
-from calibrant.metrics.steps import Steps, StepSource, steps
+from calibrant.metrics.steps import StepSource, steps
 
 __all__ = [
     "RiskCoverage",
@@ -36,7 +36,9 @@ class RiskCoverage:
         """Σ_j (coverage_j − coverage_{j−1}) · risk_j: the mean risk over accepted examples."""
         if not len(self.risk):
             return float("nan")
-        return float(np.sum(np.diff(self.coverage, prepend=0.0) * self.risk))
+        width = np.diff(self.coverage)
+        width *= self.risk[1:]
+        return float(width.sum() + self.coverage[0] * self.risk[0])
 
 
 def risk_coverage_curve(source: StepSource) -> RiskCoverage:
@@ -51,8 +53,13 @@ def risk_coverage_curve(source: StepSource) -> RiskCoverage:
     (array([0.25, 0.75, 1.  ]), array([0.   , 0.333, 0.5  ]))
     """
     s = steps(source)
-    count, wrong = _accepted(s)
-    return RiskCoverage(s.confidence[::-1], count / max(1, s.n), wrong / count)
+    # Sums of whole numbers are exact in float64, and make room for the quotients.
+    count = np.cumsum(s.count[::-1], dtype=np.float64)
+    risk = (s.count - s.correct)[::-1].astype(np.float64)
+    np.cumsum(risk, out=risk)
+    risk /= count
+    count /= max(1, s.n)
+    return RiskCoverage(s.confidence[::-1], count, risk)
 
 
 def aurc(source: StepSource) -> float:
@@ -101,9 +108,12 @@ def augrc(source: StepSource) -> float:
     s = steps(source)
     if not s.n:
         return float("nan")
-    count, wrong = _accepted(s)
-    width, before = np.diff(count, prepend=0), np.append(0, wrong[:-1])
-    return float(np.sum(width * (wrong + before)) / (2 * s.n**2))
+    wrong = s.count - s.correct
+    twice = np.cumsum(wrong[::-1], dtype=np.int64)  # Accepted and wrong, as the threshold falls;
+    twice *= 2
+    twice -= wrong[::-1]  # and with those before the step.
+    twice *= s.count[::-1]
+    return float(np.sum(twice) / (2 * s.n**2))
 
 
 def risk_at_coverage(source: StepSource, coverage: float) -> float:
@@ -154,10 +164,8 @@ def auroc(source: StepSource) -> float:
     pairs = int(s.correct.sum()) * int(wrong.sum())
     if not pairs:
         return float("nan")
-    below = np.cumsum(wrong) - wrong
-    return float(np.sum(s.correct * (2 * below + wrong)) / (2 * pairs))
-
-
-def _accepted(s: Steps) -> tuple[np.ndarray, np.ndarray]:
-    """How many are accepted, and how many of these are wrong, as the threshold falls."""
-    return np.cumsum(s.count[::-1]), np.cumsum((s.count - s.correct)[::-1])
+    twice = np.cumsum(wrong, dtype=np.int64)  # Wrong ones below the step, and half of its own.
+    twice *= 2
+    twice -= wrong
+    twice *= s.correct
+    return float(np.sum(twice) / (2 * pairs))

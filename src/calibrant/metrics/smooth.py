@@ -11,6 +11,7 @@ __all__ = ["smooth_ece"]
 # Intervals of the grid on [0, 1]. Far finer than any bandwidth that data calls for: for honest
 # confidences the bandwidth shrinks as n^(−1/3) and is still 0.001 at n = 10⁹.
 _GRID = 1 << 13
+_CHUNK = 1 << 18  # Steps put on the grid at a time.
 _BANDWIDTH = 2.0**-24  # The bandwidth is found to this width, below the error of the grid.
 
 
@@ -37,12 +38,15 @@ def smooth_ece(source: StepSource) -> float:
 
 def _spectrum(s: Steps) -> np.ndarray:
     """The cosine coefficients of the residuals, each shared between its two grid neighbours."""
-    place = np.clip(s.confidence, 0, 1) * _GRID
-    left = np.minimum(place.astype(np.int64), _GRID - 1)
-    residual = (s.correct - s.count * s.confidence) / s.n
-    share = residual * (place - left)
-    mass = np.bincount(left, residual - share, minlength=_GRID + 1)
-    mass[1:] += np.bincount(left, share, minlength=_GRID)
+    mass = np.zeros(_GRID + 1)
+    for start in range(0, len(s.confidence), _CHUNK):
+        part = slice(start, start + _CHUNK)
+        place = np.clip(s.confidence[part], 0, 1) * _GRID
+        left = np.minimum(place.astype(np.int64), _GRID - 1)
+        residual = (s.correct[part] - s.count[part] * s.confidence[part]) / s.n
+        share = residual * (place - left)
+        mass += np.bincount(left, residual - share, minlength=_GRID + 1)
+        mass[1:] += np.bincount(left, share, minlength=_GRID)
     mass[[0, -1]] *= 2  # The mirror image of an end lies on the end itself.
     return np.asarray(np.fft.rfft(np.concatenate([mass, mass[-2:0:-1]])).real)
 

@@ -40,18 +40,21 @@ def steps(source: StepSource) -> Steps:
     """The steps of ``source``; steps are returned as they are.
 
     >>> s = steps(Confidences(np.array([0.9, 0.6, 0.9]), np.array([True, False, False])))
-    >>> s.confidence, s.count, s.correct
-    (array([0.6, 0.9]), array([1, 2]), array([0, 1]))
+    >>> s.confidence.tolist(), s.count.tolist(), s.correct.tolist()
+    ([0.6, 0.9], [1, 2], [0, 1])
     """
     if isinstance(source, Steps):
         return source
     confidence, correct = _sorted(confidences(source))
     starts = _starts(confidence)
-    return Steps(
-        confidence[starts],
-        np.diff(starts, append=len(confidence)),
-        _add_up(correct.astype(np.int64), starts),
-    )
+    # Half the memory of int64, which counts below 2³¹ do not need.
+    dtype = np.int32 if len(confidence) < 2**31 else np.int64
+    count = np.empty(len(starts), dtype)
+    if len(starts):
+        np.subtract(starts[1:], starts[:-1], out=count[:-1], casting="same_kind")
+        count[-1] = len(confidence) - starts[-1]
+    right = np.add.reduceat(correct, starts, dtype=dtype) if len(starts) else count
+    return Steps(confidence[starts], count, right)
 
 
 def resampled_steps(state: Confidences, weights: np.ndarray) -> Iterator[Steps]:
