@@ -10,6 +10,7 @@ import pytest
 from calibrant import Predictions
 from calibrant.metrics import TopBins, accumulate, compiled, ece
 from calibrant.metrics.top_bins import top_bins
+from calibrant.predictions import softmax
 
 CLASSES = (2, 3, 5, 7, 9, 10, 11, 12, 16, 17, 31, 64, 100, 301)
 
@@ -109,3 +110,25 @@ def test_a_walk_that_repeats_rows_gives_no_number():
 
     with pytest.raises(RuntimeError, match="counted 1218440 of 1000000 rows"):
         check_counted(1_218_440, 1_000_000)
+
+
+@pytest.mark.parametrize("classes", [2, 10, 101])
+@pytest.mark.parametrize("kind", ["logits", "probabilities"])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_whichever_kernel_runs_the_numbers_are_as_close_as_documented(
+    monkeypatch, classes, kind, dtype
+):
+    """docs/conventions.md: counts are equal, confidences to the precision of the logits."""
+    pytest.importorskip("numba")
+    logits, labels = drawn(5000, classes, np.float64)
+    scores = (logits if kind == "logits" else softmax(logits)).astype(dtype)
+    p = getattr(Predictions, f"from_{kind}")(scores, labels)
+    small, whole = {}, {}
+    for kernels in ("numpy", "numba"):
+        monkeypatch.setenv("CALIBRANT_KERNELS", kernels)
+        small[kernels], whole[kernels] = top_bins(p), accumulate(p)
+    slack = 1e-7 if kind == "logits" and dtype != np.float64 else 1e-14
+    for found in (small, whole):
+        np.testing.assert_array_equal(found["numpy"].top_count, found["numba"].top_count)
+        np.testing.assert_array_equal(found["numpy"].top_correct, found["numba"].top_correct)
+        assert abs(ece(found["numpy"]) - ece(found["numba"])) <= slack
