@@ -38,18 +38,18 @@ class Unfinished:
 
     def __init__(self, parent: Path, suffix: str = "", *, folder: bool = False) -> None:
         self._process = os.getpid()
+        self._handle: int | None = None
         sweep(parent)
         for _ in range(_TRIES):
             self.path = parent / f".calibrant-{secrets.token_hex(8)}.unfinished{suffix}"
+            _live.add(self)  # First: an interrupt may come right after it is made.
             try:
                 self._handle = _made(self.path, folder)
-            except (
-                FileNotFoundError
-            ):  # Swept before it was held, unless it is its place that lacks.
-                if not parent.is_dir():
+            except OSError as error:
+                _live.discard(self)
+                if not isinstance(error, FileNotFoundError) or not parent.is_dir():
                     raise
-                continue
-            _live.add(self)
+                continue  # Swept before it was held.
             if self._handle is None or (_locked(self._handle) and self.is_own()):
                 return
             self.remove()
@@ -73,11 +73,12 @@ class Unfinished:
         """Remove what is left of it, unless another has taken the name; a second time is none."""
         if self not in _live or os.getpid() != self._process:
             return
-        _live.discard(self)
         if self.is_own():
             _remove(self.path)
-        if self._handle is not None:
-            os.close(self._handle)
+        handle, self._handle = self._handle, None
+        if handle is not None:
+            os.close(handle)
+        _live.discard(self)  # Last: whoever is interrupted here comes again.
 
 
 def remove_all() -> None:

@@ -86,12 +86,13 @@ def run(args: argparse.Namespace) -> int:
         print(note, file=sys.stderr)
     score, name = _score(results)
     if args.figure is not None:
+        from calibrant.plots.canvas import save_figure
         from calibrant.plots.shift import shift_diagram
 
         chosen = list(results)[-1]
         mapped = "temperature" if chosen == "identity" else chosen
         with new_file(args.figure, overwrite=args.overwrite) as unfinished:
-            shift_diagram(results, score, name, mapped).savefig(unfinished)
+            save_figure(shift_diagram(results, score, name, mapped), unfinished)
     _print(results, args)
     return 0
 

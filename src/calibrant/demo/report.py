@@ -15,6 +15,7 @@ from calibrant.demo.runs import BASELINE, run_path
 from calibrant.demo.telling import LEGEND, Records, findings, method_table
 from calibrant.experiments.run_folder import RunFolder
 from calibrant.outputs import new_file
+from calibrant.plots.canvas import save_figure
 from calibrant.predictions import Predictions
 from calibrant.report import write_report
 from calibrant.report.markup import Markup, tag
@@ -39,7 +40,7 @@ def write_demo_report(out: Path, records: Records, runs: Path) -> None:
     pictures = {"trade-off": trade_off, "reliability": reliability}
     for name in FILES[1:]:
         with new_file(out / name, overwrite=True) as unfinished:
-            pictures[Path(name).stem].savefig(unfinished)
+            save_figure(pictures[Path(name).stem], unfinished)
     who = f"the baseline, seed {first.seed}"
     shown = {
         "Performance against calibration; crosses are 95 % intervals over seeds.": trade_off,

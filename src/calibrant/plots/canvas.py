@@ -33,7 +33,8 @@ def axes(ax: Axes | None, width: float = 3.6, height: float = 3.5) -> Axes:
 def save_figure(figure: Figure, path: Path) -> None:
     """Save without a date and with ids that do not change: the same figure, the same bytes."""
     matplotlib = require("matplotlib", "plots", "Saving a diagram")
-    metadata = {"Date": None} if path.suffix == ".svg" else None
+    dates = {".svg": "Date", ".pdf": "CreationDate"}
+    metadata = {dates[path.suffix.lower()]: None} if path.suffix.lower() in dates else None
     with matplotlib.rc_context({"svg.hashsalt": "calibrant"}):
         figure.savefig(path, metadata=metadata)
 

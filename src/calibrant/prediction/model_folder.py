@@ -87,7 +87,8 @@ def _with_code(model: Any, head: dict[str, Any], unit: str) -> Any:
     kind = KINDS[unit]
 
     config = EncoderWithHeadConfig(
-        encoder=model.config.to_dict(),
+        # Less what saving notes in it: a run that was resumed may never have been saved.
+        encoder={**model.config.to_dict(), "architectures": None, "dtype": None},
         head=head,
         id2label=model.config.id2label,
         label2id=model.config.label2id,
