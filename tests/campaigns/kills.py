@@ -322,9 +322,7 @@ def wrongs_of_end(case: Case, folder: Path, which: int, code: int) -> Iterator[s
         yield f"it said: {said[-300:]}"
 
 
-def wrongs_of_rest(
-    case: Case, folder: Path, which: int, before: dict[str, str]
-) -> Iterator[str]:
+def wrongs_of_rest(case: Case, folder: Path, which: int, before: dict[str, str]) -> Iterator[str]:
     """What has its name right after the kill is whole."""
     now = content(folder)
     if not case.resumes and now not in (before, case.whole):
@@ -450,7 +448,9 @@ def lasting(path: Path) -> bytes:
 def differences(found: dict[str, str], whole: dict[str, str]) -> list[str]:
     lines = [f"{name} is missing" for name in whole.keys() - found.keys()]
     lines += [f"{name} is too much" for name in found.keys() - whole.keys()]
-    lines += [f"{name} differs" for name in found.keys() & whole.keys() if found[name] != whole[name]]
+    lines += [
+        f"{name} differs" for name in found.keys() & whole.keys() if found[name] != whole[name]
+    ]
     return sorted(lines)
 
 
