@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import unicodedata
 from collections.abc import Iterable
 
 __all__ = [
@@ -46,11 +47,18 @@ def unknown_name(what: str, name: str, known: Iterable[str], hint: str = "") -> 
 def printable(text: str) -> str:
     """The text on one line, with escapes for whatever a terminal would act on.
 
-    Names of files and columns may hold line breaks, colours, or halves of characters.
+    Names of files and columns may hold line breaks, colours, signs that turn the direction of what
+    follows, or halves of characters. Spaces of all widths and the joiners of scripts stay.
 
     >>> print(printable("a\\nb \\x1b[31m é"))
     a\\nb \\x1b[31m é
     """
+    if text.isprintable():
+        return text
     return "".join(
-        sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text
+        sign if _is_harmless(sign) else sign.encode("unicode_escape").decode() for sign in text
     )
+
+
+def _is_harmless(sign: str) -> bool:
+    return sign.isprintable() or sign in "\u200c\u200d" or unicodedata.category(sign) == "Zs"

@@ -44,7 +44,7 @@ from calibrant.files import write
 SIGNALS = {signal.SIGKILL: -9, signal.SIGINT: 130, signal.SIGTERM: 143}
 # Code that writes: its lines are the moments.
 TRACED = ("outputs.py", "unfinished.py", "run_folder.py", "study/writing.py", "checkpoint.py")
-LONGEST = 120.0
+LONGEST = 600.0
 
 
 @dataclass
@@ -223,7 +223,7 @@ def cases_with_torch(inputs: Path, at: str) -> list[Case]:
         ),
         Case("train", train, 12, resumes=True),
         Case("train-trainer", [*train, "--engine", "trainer"], 4, resumes=True),
-        Case("train-fresh", train, 3, resumes=True, fresh=True),
+        Case("train-fresh", train, 1, resumes=True, fresh=True),
         Case("bench", bench, 3, resumes=True),
     ]
 

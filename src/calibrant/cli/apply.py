@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from calibrant.cli.options import add_file_options, columns_from, files_read
-from calibrant.errors import InputError
+from calibrant.errors import InputError, printable
 
 __all__ = ["add_parser", "run"]
 
@@ -57,7 +57,8 @@ def run(args: argparse.Namespace) -> int:
                 overwrite=args.overwrite,
                 progress=progress.advance,
             )
-    print(f"{calibrator.name} applied to {progress.done:,} rows.\nWritten: {args.output}")
+    written = printable(str(args.output))
+    print(f"{calibrator.name} applied to {progress.done:,} rows.\nWritten: {written}")
     return 0
 
 

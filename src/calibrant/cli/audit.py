@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from calibrant.cli.document import document
 from calibrant.cli.options import add_file_options, columns_from, files_read
+from calibrant.errors import printable
 
 if TYPE_CHECKING:
     from calibrant.audit import Audit
@@ -85,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
     print_audits(audits)
     if args.report is not None:
-        print(f"\nReport: {args.report}")
+        print(f"\nReport: {printable(str(args.report))}")
     return 0
 
 
@@ -150,9 +151,9 @@ def print_audits(audits: dict[str, Audit]) -> None:
     print(f"{examples}, {len(first.label_names)} classes, {ignored:,} ignored\n")
     for name, audit in audits.items():
         if len(audits) > 1:
-            print(f"{name[0].upper()}{name[1:]}:")
+            print(printable(f"{name[0].upper()}{name[1:]}:"))
         warned = [f"Warning: {warning}" for warning in audit.warnings]
-        print(*audit.verdict, *warned, sep="\n", end="\n\n")
+        print(*map(printable, [*audit.verdict, *warned]), sep="\n", end="\n\n")
     if len(audits) == 1:
         headers, right = ["metric", "value", "interval", "what it means"], [1, 2]
         rows = [[m.title, _number(m.value), _interval(m), m.meaning] for m in _measures(first)]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calibrant.cli.options import add_trust
-from calibrant.errors import InputError
+from calibrant.errors import InputError, printable
 
 if TYPE_CHECKING:
     from calibrant.experiments.recipe import Recipe
@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
         f"{counted(len(recipes), 'recipe')}, {len(recipes) - len(waiting):,} of them done."
     )
     if args.dry_run or not waiting:
-        print(done_before, *(recipe.key for recipe in waiting), sep="\n")
+        print(done_before, *(printable(recipe.key) for recipe in waiting), sep="\n")
         return 0
     print(done_before, file=sys.stderr)  # Standard output is for what is printed at the end.
     from calibrant.experiments.record import read_record
@@ -91,9 +91,10 @@ def run(args: argparse.Namespace) -> int:
             shown = dict(list(entry_of(record.recipe.task).shown.items())[:2])
             test = record.results["identity"]["test"]
             told = "   ".join(f"{title} {test[name]:.4f}" for name, title in shown.items())
-            print(f"{progress.done}/{len(waiting)}   {path.stem}   {told}", file=sys.stderr)
+            line = f"{progress.done}/{len(waiting)}   {path.stem}   {told}"
+            print(printable(line), file=sys.stderr)
         left = len(waiting) - progress.done
-    print(f"Records: {args.output}")
+    print(f"Records: {printable(str(args.output))}")
     if left:
         told = "1 recipe is" if left == 1 else f"{left:,} recipes are"
         print(f"Time is up, and {told} left: the same command goes on from here.")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from calibrant.cli.document import document
 from calibrant.cli.options import add_file_options
+from calibrant.errors import printable
 
 if TYPE_CHECKING:
     from calibrant.comparison import Comparison, Row
@@ -87,13 +88,13 @@ def _print(found: Comparison) -> None:
     headers = ["", "map", "CV NLL", "NLL", "Brier", "ECE", "interval", "adaptive", "Δaccuracy"]
     rows = [_cells(row, found.recommended) for row in found.rows]
     print(render_table([*headers, "fit"], rows, right=range(2, 10)))
-    print(f"\n* Recommended: {found.reason}")
+    print(f"\n* Recommended: {printable(found.reason)}")
     print("CV NLL is measured on VALID by cross-validation, all else on TEST.")
     for row in found.rows:
         for note in row.notes:
-            print(f"- {row.name}: {note}")
+            print(f"- {row.name}: {printable(note)}")
     for name, why in found.skipped.items():
-        print(f"- {name} was skipped: {why}")
+        print(f"- {name} was skipped: {printable(why)}")
 
 
 def _cells(row: Row, recommended: str) -> list[str]:

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from calibrant.errors import InputError, unknown_name
+from calibrant.errors import InputError, printable, unknown_name
 
 __all__ = ["add_parser", "run"]
 
@@ -68,7 +68,8 @@ def run(args: argparse.Namespace) -> int:
             raise InputError(f"{args.input} holds {has}, which --{name} is not for.")
     count = _images(args) if images else _texts(args)
     what = "images" if images else "texts"
-    print(f"{args.kind} of strength {args.strength}: {count:,} {what}.\nWritten: {args.output}")
+    written = printable(str(args.output))
+    print(f"{args.kind} of strength {args.strength}: {count:,} {what}.\nWritten: {written}")
     return 0
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from calibrant.cli.document import document
 from calibrant.cli.options import add_trust
+from calibrant.errors import printable
 
 __all__ = ["add_parser", "run"]
 
@@ -83,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
             trust_remote_code=args.trust_remote_code,
         )
     for note in sorted({str(w.message) for w in said if w.category is CalibrationWarning}):
-        print(note, file=sys.stderr)
+        print(printable(note), file=sys.stderr)
     score, name = _score(results)
     if args.figure is not None:
         from calibrant.plots.canvas import save_figure
@@ -137,9 +138,9 @@ def _print(results: Mapping[str, Any], args: argparse.Namespace) -> None:
         print("\nThe run makes its predictions without a map.")
     else:
         print(f"\n(M): with the map of the run, {chosen}, fitted on its validation split.")
-    print(*(f"{line}\n" for line in tell_entities(mapped)), sep="", end="")
+    print(*(f"{printable(line)}\n" for line in tell_entities(mapped)), sep="", end="")
     if args.figure is not None:
-        print(f"Figure: {args.figure}")
+        print(f"Figure: {printable(str(args.figure))}")
 
 
 def _columns(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from calibrant.cli.document import document
 from calibrant.cli.options import add_file_options, columns_from, files_read
-from calibrant.errors import InputError, unknown_name
+from calibrant.errors import InputError, printable, unknown_name
 from calibrant.inputs import parse_json, shortened
 
 if TYPE_CHECKING:
@@ -158,8 +158,9 @@ def _tell(calibrator: Calibrator, args: argparse.Namespace) -> None:
         print(document("fit", _content(calibrator, args.output)))
         return
     for warning in fitted["warnings"]:
-        print(f"calibrant fit: {warning}", file=sys.stderr)
+        print(f"calibrant fit: {printable(warning)}", file=sys.stderr)
+    saved = printable(str(args.output))
     print(
         f"{calibrator.name}, fitted on {fitted['n']:,} examples ({fitted['ignored']:,} ignored): "
-        f"NLL {fitted['nll_before']:.4f} -> {fitted['nll_after']:.4f}\nSaved: {args.output}"
+        f"NLL {fitted['nll_before']:.4f} -> {fitted['nll_after']:.4f}\nSaved: {saved}"
     )

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from calibrant.cli.options import add_trust
 from calibrant.cli.predict_input import Row, file_of, read_rows, words_of
+from calibrant.errors import printable
 from calibrant.json_values import FORMAT, json_values
 
 if TYPE_CHECKING:
@@ -135,7 +136,7 @@ def run(args: argparse.Namespace) -> int:
         unfinished.open("w", encoding="utf-8") as file,
     ):
         count = sum(file.write(line(row, prediction)) > 0 for row, prediction in found)
-    print(f"{count:,} texts.\nWritten: {args.output}")
+    print(f"{count:,} texts.\nWritten: {printable(str(args.output))}")
     return 0
 
 
@@ -192,11 +193,12 @@ def _line(
 
 def _lines(prediction: Prediction, colors: dict[str, int]) -> Iterator[str]:
     """The text with its accepted entities marked, then a line for each entity."""
-    text = prediction.text
-    for entity in reversed(prediction.entities):
-        marked = _colored(text[entity.start : entity.end], colors.get(entity.type))
-        text = text[: entity.start] + marked + text[entity.end :]
-    yield text
+    text, place, pieces = prediction.text, 0, list[str]()
+    for entity in prediction.entities:
+        pieces.append(printable(text[place : entity.start]))
+        pieces.append(_colored(text[entity.start : entity.end], colors.get(entity.type)))
+        place = entity.end
+    yield "".join([*pieces, printable(text[place:])])
     for entity in prediction.entities:
         yield f"  {_told(entity, colors.get(entity.type))}"
     for entity in prediction.abstained:
@@ -207,8 +209,10 @@ def _told(entity: Entity, color: int | None) -> str:
     words = ", ".join(f"{token.text} {token.confidence:.3f}" for token in entity.tokens)
     name = _colored(f"{entity.type:<6}", color)
     place = f"{entity.start}–{entity.end}"
-    return f"{name} {entity.confidence:.3f}   {place:<9} {entity.text}   [{words}]"
+    told = printable(f"{entity.text}   [{words}]")
+    return f"{name} {entity.confidence:.3f}   {place:<9} {told}"
 
 
 def _colored(text: str, color: int | None) -> str:
+    text = printable(text)
     return text if color is None else f"\x1b[1;{color}m{text}\x1b[0m"

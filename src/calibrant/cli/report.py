@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from calibrant.cli.document import document
+from calibrant.errors import printable
 
 __all__ = ["add_parser", "run"]
 
@@ -73,12 +74,12 @@ def run(args: argparse.Namespace) -> int:
         print(markdown_report(study), end="")
     else:
         for sentence in study.summary:
-            print(sentence)
+            print(printable(sentence))
         for sentence in study.missing:
-            print(f"Missing: {sentence}")
-        print(f"Report: {args.output / 'index.html'}")
+            print(f"Missing: {printable(sentence)}")
+        print(printable(f"Report: {args.output / 'index.html'}"))
     for remark in remarks:
-        print(remark, file=sys.stderr)
+        print(printable(remark), file=sys.stderr)
     return 0
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calibrant.cli.table import render_table
+from calibrant.errors import printable
 from calibrant.experiments.task import Entry, entry_of
 
 if TYPE_CHECKING:
@@ -42,8 +43,10 @@ def show(record: Record, folder: Path) -> str:
         found = [f"{record.results[k]['outside']['auroc']:.4f} {t}" for k, t in _MAPS.items()]
         said.append(f"AUROC of in- against out-of-scope: {', '.join(found)}")
     said += tell_raw_text(record.training.get("raw_text"))
-    said.append(f"Report: {folder / 'report.html'}")
-    return "\n".join([*said, *([task.hint.format(run=folder)] if task.hint else [])])
+    said.append(printable(f"Report: {folder / 'report.html'}"))
+    return "\n".join(
+        [*said, *([task.hint.format(run=printable(str(folder)))] if task.hint else [])]
+    )
 
 
 def _nothing_learned(runs: Sequence[Record]) -> list[str]:
@@ -98,7 +101,7 @@ def show_over_seeds(records: Mapping[Path, Record]) -> str:
         kind: [over_seeds(runs, name, kind).show(1, 4) for name in task.shown] for kind in titles
     }
     table = _table(shown, titles, task)
-    folders = "\n".join(f"  {folder}" for folder in records)
+    folders = "\n".join(f"  {printable(str(folder))}" for folder in records)
     nothing = "".join(f"\n\n{line}" for line in _nothing_learned(runs))
     return (
         f"{table}{nothing}{_entities_over_seeds(runs)}\n\n"

@@ -6,6 +6,8 @@ import shutil
 import textwrap
 from collections.abc import Sequence
 
+from calibrant.errors import printable
+
 __all__ = ["render_table"]
 
 _GAP = "  "
@@ -29,6 +31,7 @@ def render_table(
     ECE        0.05
     accuracy    0.9
     """
+    headers, rows = list(map(printable, headers)), [list(map(printable, row)) for row in rows]
     width = width or shutil.get_terminal_size().columns
     sizes = [max(len(row[i]) for row in [headers, *rows]) for i in range(len(headers))]
     fixed = sum(sizes[:-1]) + len(_GAP) * (len(sizes) - 1)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from calibrant.cli.document import document
 from calibrant.cli.settings import parse_settings
 from calibrant.cli.train_options import add_how, add_what, add_where
-from calibrant.errors import InputError
+from calibrant.errors import InputError, printable
 
 if TYPE_CHECKING:
     from calibrant.experiments.recipe import Recipe
@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
     records = {}
     for folder, recipe in recipes.items():
         if len(recipes) > 1 and _is_first():
-            print(f"Seed {recipe.seed}: {folder}", file=sys.stderr)
+            print(printable(f"Seed {recipe.seed}: {folder}"), file=sys.stderr)
         records[folder] = train(
             recipe,
             folder,
@@ -146,5 +146,5 @@ def _print(records: Mapping[Path, Record], there: Mapping[Path, bool], as_json: 
         print(document("train", content_over_seeds(records, there) if several else one))
         return
     for finished in (path for path in records if there[path]):
-        print(f"{finished} is finished; it is not trained again.")
+        print(f"{printable(str(finished))} is finished; it is not trained again.")
     print(show_over_seeds(records) if several else show(record, folder))

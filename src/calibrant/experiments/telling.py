@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from calibrant.errors import printable
 from calibrant.experiments.history import Epoch
 from calibrant.extras import require
 from calibrant.progress import Progress
@@ -60,7 +61,7 @@ def telling(
     shown: bool = True,
 ) -> Iterator[Telling]:
     """Tell the course of a run, if ``shown``; TensorBoard, where asked for, gets it too."""
-    say = say or (lambda text: print(text, file=sys.stderr))
+    say = say or (lambda text: print(printable(text), file=sys.stderr))
     board = _board(folder / "tensorboard") if tensorboard and shown else None
     tell = Telling(epochs, say if shown else lambda _: None, board, bar=shown)
     try:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import html
+import re
 from collections.abc import Iterable, Sequence
+from urllib.parse import quote
 
+from calibrant.errors import printable
 from calibrant.study.study import Study
 from calibrant.study.table import Table
 
@@ -30,7 +34,7 @@ def markdown_table(table: Table) -> str:
     rule = ["---"] * len(table.label_heads) + ["---:"] * len(table.heads)
     lines = [_line(heads), "|" + "|".join(rule) + "|"]
     for row in table.rows[: table.most or None]:
-        entries = [f"**{e.text}**" if e.bold else _plain(e.text) for e in row.entries]
+        entries = [f"**{_plain(e.text)}**" if e.bold else _plain(e.text) for e in row.entries]
         lines.append("| " + " | ".join([*map(_plain, row.labels), *entries]) + " |")
     return "\n".join(lines)
 
@@ -48,7 +52,7 @@ def markdown_report(study: Study, pictures: Iterable[tuple[str, str]] = ()) -> s
         parts += [f"## {_plain(unit)}", *_sections(tables)]
     shown = list(pictures)
     if shown:
-        parts += ["## Figures", *(f"![{words}]({name})" for name, words in shown)]
+        parts += ["## Figures", *(f"![{_plain(words)}]({quote(name)})" for name, words in shown)]
     parts += ["## Where the numbers come from", _entries(study.origins)]
     return "\n\n".join(parts) + "\n"
 
@@ -61,7 +65,7 @@ def _sections(tables: Sequence[Table]) -> list[str]:
             left = len(table.rows) - table.most
             if table.most and left > 0:
                 parts.append(f"{left} more rows: `tables/{table.name}.csv`.")
-            parts.append(table.note)
+            parts.append(_plain(table.note))
     closed = [f"{_plain(table.title)} (`{table.name}`)" for table in tables if table.closed]
     return [*parts, f"Further tables: {'; '.join(closed)}."] if closed else parts
 
@@ -72,7 +76,8 @@ def _entries(values: object, depth: int = 0) -> str:
     if isinstance(values, dict):
         for key, value in values.items():
             nested = isinstance(value, dict) and any(isinstance(v, dict) for v in value.values())
-            lines.append(f"{'  ' * depth}- {key}:" + ("" if nested else f" {_told(value)}"))
+            told = "" if nested else f" {_plain(_told(value))}"
+            lines.append(f"{'  ' * depth}- {_plain(key)}:{told}")
             if nested:
                 lines.append(_entries(value, depth + 1))
     return "\n".join(lines)
@@ -94,5 +99,6 @@ def _line(cells: Iterable[str]) -> str:
 
 
 def _plain(text: str) -> str:
-    """Text that Markdown takes as it is."""
-    return text.replace("\\", "\\\\").replace("|", "\\|").replace("*", "\\*").replace("\n", " ")
+    """Text that Markdown takes as it is: no mark-up of its own, no HTML, no link, on one line."""
+    text = printable(text.replace("\n", " ").replace("\\", "\\\\"))
+    return re.sub(r"[|*`\[\]]", r"\\\g<0>", html.escape(text, quote=False))
