@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test lint types unit campaign-inputs clean
+.PHONY: demo test lint types unit campaign-inputs campaign-kills clean
 .DELETE_ON_ERROR:
 
 $(BIN)/python:
@@ -42,6 +42,11 @@ unit: $(VENV)/.dev
 campaign-inputs: $(VENV)/.dev
 	OMP_NUM_THREADS=1 nice -n 10 $(BIN)/python tests/fuzz/campaign.py --cases 20000 --apart 300 \
 		-o tests/fuzz/counts.json
+
+# Every command that writes, stopped at every kind of moment: results and folders as if it had not been.
+campaign-kills: $(VENV)/.dev
+	OMP_NUM_THREADS=1 nice -n 10 $(BIN)/python tests/campaigns/kills.py --kills 330 \
+		--output tests/campaigns/results/kills.json
 
 clean:
 	rm -rf $(VENV) out

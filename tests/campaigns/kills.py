@@ -17,49 +17,27 @@ from __future__ import annotations
 import argparse
 import collections
 import contextlib
-import hashlib
 import json
 import os
 import platform
 import random
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
-import traceback
 import warnings
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
+from killed_commands import Case, prepared
+from left_over import content, differences, hidden
+from stopping import errors, run, start, wait
 
 import calibrant
-from calibrant import Predictions, unfinished
-from calibrant.calibrators import Temperature
-from calibrant.files import write
+from calibrant import unfinished
 
 SIGNALS = {signal.SIGKILL: -9, signal.SIGINT: 130, signal.SIGTERM: 143}
-# Code that writes: its lines are the moments.
-TRACED = ("outputs.py", "unfinished.py", "run_folder.py", "study/writing.py", "checkpoint.py")
-LONGEST = 600.0
-
-
-@dataclass
-class Case:
-    """A command, what it needs, and how often it is stopped for each hundred kills."""
-
-    name: str
-    command: list[str]
-    share: int
-    before: Callable[[Path], None] = field(default=lambda folder: None)
-    fresh: bool = False
-    resumes: bool = False  # What has its name may be a part, which the next attempt completes.
-    seconds: float = 0.0
-    lines: int = 0
-    whole: dict[str, str] = field(default_factory=dict)
 
 
 def main() -> int:
@@ -116,146 +94,6 @@ def report(args, cases, counts, failures) -> int:
         args.output.write_text(text + "\n")
     print(text)
     return 1 if failures else 0
-
-
-# --- What is run ------------------------------------------------------------------------------
-
-
-def prepared(inputs: Path, args: argparse.Namespace) -> list[Case]:
-    """The cases, with the files that they read."""
-    inputs.mkdir(parents=True)
-    rng = np.random.default_rng(0)
-    logits = rng.normal(size=(6000, 5)) * 3
-    labels = (logits / 2 + rng.gumbel(size=logits.shape)).argmax(axis=1)
-    valid = Predictions.from_logits(logits, labels, groups={"sentence": np.arange(6000) // 6})
-    for suffix in ("parquet", "csv.gz"):
-        valid.write(inputs / f"valid.{suffix}")
-    write(valid.chunks(1000), inputs / "shards")
-    Temperature().fit(valid).save(inputs / "map.json")
-    (inputs / "text.txt").write_text("The mayor of Port Tim, Rosa Lind, joined Ford.\n" * 3000)
-    table = ["--report", "r.html", "--bootstrap", "20"]
-    at = str(inputs)
-    cases = [
-        Case("fit", ["fit", f"{at}/valid.parquet", "-o", "m.json"], 10),
-        Case("fit-fresh", ["fit", f"{at}/valid.parquet", "-o", "m.json"], 12, fresh=True),
-        Case(
-            "fit-over",
-            ["fit", f"{at}/valid.parquet", "-o", "m.safetensors", "--overwrite"],
-            6,
-            before=lambda folder: (folder / "m.safetensors").write_text("an older map"),
-        ),
-        Case("apply", ["apply", f"{at}/map.json", f"{at}/valid.parquet", "-o", "p.parquet"], 8),
-        Case("apply-gz", ["apply", f"{at}/map.json", f"{at}/valid.csv.gz", "-o", "p.csv.gz"], 5),
-        Case("shards", ["apply", f"{at}/map.json", f"{at}/shards", "-o", "out"], 9),
-        Case(
-            "shards-over",
-            ["apply", f"{at}/map.json", f"{at}/shards", "-o", "out", "--overwrite"],
-            7,
-            before=lambda folder: shutil.copytree(inputs / "shards", folder / "out"),
-            resumes=True,
-        ),
-        Case("audit", ["audit", f"{at}/valid.parquet", *table], 8),
-        Case(
-            "corrupt",
-            ["corrupt", f"{at}/text.txt", "--kind", "typos", "-o", "t.txt"],
-            6,
-        ),
-    ]
-    if args.only is None or any(with_torch(name) for name in args.only):
-        cases += cases_with_torch(inputs, at)
-    return cases
-
-
-def with_torch(name: str) -> bool:
-    return name in (
-        "corrupt-images", "train", "train-trainer", "train-fresh", "bench", "predict", "evaluate",
-        "report", "report-over",
-    )  # fmt: skip
-
-
-def cases_with_torch(inputs: Path, at: str) -> list[Case]:
-    import torch
-
-    torch.set_num_threads(1)
-    import PIL.Image
-
-    import calibrant.experiments.evaluation
-    import calibrant.experiments.grid
-    import calibrant.experiments.trainer_engine
-    import calibrant.plots.shift
-    import calibrant.study  # noqa: F401
-
-    write_corpus(inputs / "corpus")
-    for number in range(12):
-        path = inputs / "images" / f"class-{number % 3}" / f"{number}.png"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        values = np.random.default_rng(number).integers(0, 255, (24, 24), np.uint8)
-        PIL.Image.fromarray(values).save(path)
-    tiny = ["--model", "tiny", "--epochs", "2", "--batch", "16", "--head-width", "16", "--device",
-            "cpu", "--dtype", "float32", "--bootstrap", "0", "--save-every", "0"]  # fmt: skip
-    train = ["train", "--data", f"{at}/corpus", *tiny, "-o", "run"]
-    grid = inputs / "grid.toml"
-    grid.write_text(
-        f'[defaults]\ndata = "{at}/corpus"\nmodel = "tiny"\nepochs = 1\nbatch = 16\n'
-        'dtype = "float32"\nhead_width = 16\n[[grid]]\nmethod = ["cross_entropy", "focal"]\n'
-        "seed = [0, 1]\n"
-    )
-    bench = ["bench", str(grid), "-o", "runs", "--device", "cpu", "--workers", "1"]
-    run(["train", "--data", f"{at}/corpus", *tiny, "-o", f"{at}/run"], inputs)
-    run(["bench", str(grid), "-o", f"{at}/records", "--device", "cpu", "--workers", "1"], inputs)
-    (inputs / "texts.txt").write_text("The mayor of Port Tim , Rosa Lind , joined Ford .\n" * 40)
-    study = ["report", f"{at}/records", "-o", "out"]
-    images = ["corrupt", f"{at}/images", "--kind", "jpeg", "-o", "out"]
-    predict = ["predict", f"{at}/run", f"{at}/texts.txt", "-o", "e.jsonl", "--device", "cpu"]
-    evaluate = ["evaluate", f"{at}/run", "--corrupt", "typos-1", "--figure", "f.svg", "--device",
-                "cpu"]  # fmt: skip
-    return [
-        Case("corrupt-images", images, 6),
-        Case("predict", predict, 6),
-        Case("evaluate", evaluate, 4),
-        Case("report", study, 6),
-        Case(
-            "report-over",
-            [*study, "--overwrite"],
-            5,
-            before=lambda folder: older_report(folder / "out"),
-            resumes=True,
-        ),
-        Case("train", train, 12, resumes=True),
-        Case("train-trainer", [*train, "--engine", "trainer"], 4, resumes=True),
-        Case("train-fresh", train, 1, resumes=True, fresh=True),
-        Case("bench", bench, 3, resumes=True),
-    ]
-
-
-def write_corpus(folder: Path) -> None:
-    from calibrant.tasks.synthetic import generate_splits
-
-    folder.mkdir()
-    for split, sentences in generate_splits(0, train=64, dev=32, test=24, ood=0).items():
-        blocks = (
-            "".join(f"{word}\t{tag}\n" for word, tag in zip(s.words, s.tags, strict=True))
-            for s in sentences
-        )
-        if sentences:
-            (folder / f"{split}.conll").write_text("\n".join(blocks))
-
-
-def older_report(folder: Path) -> None:
-    (folder / "tables").mkdir(parents=True)
-    for name in ("index.html", "tables/stale.csv"):
-        (folder / name).write_text("older")
-    (folder / "study.json").write_text(json.dumps({"files": ["tables/stale.csv"]}))
-
-
-# --- How it is run and stopped ----------------------------------------------------------------
-
-
-def run(command: list[str], folder: Path, fresh: bool = False) -> None:
-    process = start(command, folder, fresh=fresh)
-    code = wait(process)
-    if code:
-        raise SystemExit(f"{command} ended with {code}: {errors(folder)}")
 
 
 def undisturbed(case: Case, folder: Path) -> None:
@@ -329,129 +167,6 @@ def wrongs_of_rest(case: Case, folder: Path, which: int, before: dict[str, str])
         yield f"a part: {differences(now, case.whole)}"
     if which != signal.SIGKILL and not case.fresh:
         yield from (f"left by {signal.Signals(which).name}: {name}" for name in hidden(folder))
-
-
-def start(
-    command: list[str],
-    folder: Path,
-    lines: int = 0,
-    which: int = signal.SIGKILL,
-    fresh: bool = False,
-) -> int | subprocess.Popen[bytes]:
-    """A child that runs the command in ``folder`` and stops itself after so many ``lines``."""
-    said = folder.parent / f"{folder.name}.errors"
-    if fresh:
-        with said.open("wb") as file:
-            return subprocess.Popen(
-                [sys.executable, "-m", "calibrant", *command],
-                cwd=folder,
-                stdout=subprocess.DEVNULL,
-                stderr=file,
-            )
-    sys.stdout.flush()
-    sys.stderr.flush()
-    pid = os.fork()
-    if pid:
-        return pid
-    code = 70
-    try:
-        code = in_child(command, folder, said, lines, which)
-    except SystemExit as end:
-        code = end.code if isinstance(end.code, int) else 1
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        sys.settrace(None)
-        with contextlib.suppress(BaseException):
-            sys.stderr.flush()
-        os._exit(code)
-
-
-def in_child(command: list[str], folder: Path, said: Path, lines: int, which: int) -> int:
-    from calibrant.__main__ import main as run_command
-
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    os.chdir(folder)
-    os.dup2(os.open(said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    sys.stdout, sys.stderr = (os.fdopen(n, "w", closefd=False) for n in (1, 2))
-    sys.argv = ["calibrant", *command]
-    unfinished._swept.clear()
-    if not lines:
-        return run_command()
-    seen = 0
-
-    def line(frame, event, _):
-        nonlocal seen
-        if event == "line":
-            seen += 1
-            if seen == lines:
-                os.kill(os.getpid(), which)
-        return line
-
-    sys.settrace(lambda frame, *_: line if frame.f_code.co_filename.endswith(TRACED) else None)
-    code = run_command()
-    sys.settrace(None)
-    (folder.parent / f"{folder.name}.lines").write_text(str(seen))
-    return code
-
-
-def wait(process: int | subprocess.Popen[bytes]) -> int:
-    """The exit code; −N where signal N ended it."""
-    if not isinstance(process, int):
-        return process.wait(LONGEST)
-    end = time.monotonic() + LONGEST
-    while time.monotonic() < end:
-        pid, status = os.waitpid(process, os.WNOHANG)
-        if pid:
-            return os.waitstatus_to_exitcode(status)
-        time.sleep(0.005)
-    os.kill(process, signal.SIGKILL)
-    os.waitpid(process, 0)
-    raise SystemExit("a command hangs")
-
-
-def errors(folder: Path) -> str:
-    return (folder.parent / f"{folder.name}.errors").read_text(errors="replace")
-
-
-# --- What it leaves ---------------------------------------------------------------------------
-
-
-def hidden(folder: Path) -> list[str]:
-    return [str(p.relative_to(folder)) for p in folder.rglob(".calibrant-*")]
-
-
-def content(folder: Path) -> dict[str, str]:
-    """Each file that has its name, with a digest of what in it does not depend on the clock."""
-    found = {}
-    for path in sorted(folder.rglob("*")):
-        name = path.relative_to(folder).as_posix()
-        if path.is_file() and not any(part.startswith(".") for part in name.split("/")):
-            found[name] = hashlib.sha256(lasting(path)).hexdigest()[:16]
-    return found
-
-
-def lasting(path: Path) -> bytes:
-    raw = path.read_bytes()
-    if path.parent.name == "runs" or path.name == "metrics.json":
-        record = json.loads(raw)
-        record.pop("circumstances")
-        record["training"].pop("seconds", None)
-        return json.dumps(record, sort_keys=True).encode()
-    if path.name == "log.jsonl":
-        rows = [json.loads(line) for line in raw.splitlines()]
-        return json.dumps([{k: v for k, v in r.items() if k != "seconds"} for r in rows]).encode()
-    return raw
-
-
-def differences(found: dict[str, str], whole: dict[str, str]) -> list[str]:
-    lines = [f"{name} is missing" for name in whole.keys() - found.keys()]
-    lines += [f"{name} is too much" for name in found.keys() - whole.keys()]
-    lines += [
-        f"{name} differs" for name in found.keys() & whole.keys() if found[name] != whole[name]
-    ]
-    return sorted(lines)
 
 
 if __name__ == "__main__":

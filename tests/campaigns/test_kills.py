@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-RESULT = HERE / "results" / "kills.json"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs fork and SIGKILL")
@@ -18,9 +17,3 @@ def test_some_kills(tmp_path):
     done = subprocess.run([*map(str, command), *only], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert json.loads(done.stdout)["kills"] >= 24
-
-
-def test_the_whole_campaign_was_run():
-    found = json.loads(RESULT.read_text())
-    assert found["kills"] >= 300
-    assert found["failures"] == []

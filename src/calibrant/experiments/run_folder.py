@@ -144,7 +144,8 @@ class RunFolder:
     def write_json(self, name: str, content: Any) -> None:
         """Write a small file whole."""
         with new_file(self.path / name, overwrite=True) as unfinished:
-            unfinished.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+            text = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+            unfinished.write_text(text, encoding="utf-8")
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:

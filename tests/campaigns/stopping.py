@@ -1,0 +1,109 @@
+"""Commands in child processes that are stopped after so many lines of the code that writes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+import traceback
+from pathlib import Path
+
+from calibrant import unfinished
+
+# Code that writes: its lines are the moments.
+TRACED = ("outputs.py", "unfinished.py", "run_folder.py", "study/writing.py", "checkpoint.py")
+LONGEST = 600.0
+
+
+def run(command: list[str], folder: Path, fresh: bool = False) -> None:
+    process = start(command, folder, fresh=fresh)
+    code = wait(process)
+    if code:
+        raise SystemExit(f"{command} ended with {code}: {errors(folder)}")
+
+
+def start(
+    command: list[str],
+    folder: Path,
+    lines: int = 0,
+    which: int = signal.SIGKILL,
+    fresh: bool = False,
+) -> int | subprocess.Popen[bytes]:
+    """A child that runs the command in ``folder`` and stops itself after so many ``lines``."""
+    said = folder.parent / f"{folder.name}.errors"
+    if fresh:
+        with said.open("wb") as file:
+            return subprocess.Popen(
+                [sys.executable, "-m", "calibrant", *command],
+                cwd=folder,
+                stdout=subprocess.DEVNULL,
+                stderr=file,
+            )
+    sys.stdout.flush()
+    sys.stderr.flush()
+    pid = os.fork()
+    if pid:
+        return pid
+    code = 70
+    try:
+        code = in_child(command, folder, said, lines, which)
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else 1
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.settrace(None)
+        with contextlib.suppress(BaseException):
+            sys.stderr.flush()
+        os._exit(code)
+
+
+def in_child(command: list[str], folder: Path, said: Path, lines: int, which: int) -> int:
+    from calibrant.__main__ import main as run_command
+
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    os.chdir(folder)
+    os.dup2(os.open(said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    sys.stdout, sys.stderr = (os.fdopen(n, "w", closefd=False) for n in (1, 2))
+    sys.argv = ["calibrant", *command]
+    unfinished._swept.clear()
+    if not lines:
+        return run_command()
+    seen = 0
+
+    def line(frame, event, _):
+        nonlocal seen
+        if event == "line":
+            seen += 1
+            if seen == lines:
+                os.kill(os.getpid(), which)
+        return line
+
+    sys.settrace(lambda frame, *_: line if frame.f_code.co_filename.endswith(TRACED) else None)
+    code = run_command()
+    sys.settrace(None)
+    (folder.parent / f"{folder.name}.lines").write_text(str(seen))
+    return code
+
+
+def wait(process: int | subprocess.Popen[bytes]) -> int:
+    """The exit code; −N where signal N ended it."""
+    if not isinstance(process, int):
+        return process.wait(LONGEST)
+    end = time.monotonic() + LONGEST
+    while time.monotonic() < end:
+        pid, status = os.waitpid(process, os.WNOHANG)
+        if pid:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.005)
+    os.kill(process, signal.SIGKILL)
+    os.waitpid(process, 0)
+    raise SystemExit("a command hangs")
+
+
+def errors(folder: Path) -> str:
+    return (folder.parent / f"{folder.name}.errors").read_text(errors="replace")
