@@ -11,7 +11,7 @@ import time
 import traceback
 from pathlib import Path
 
-from calibrant import unfinished
+from calibrant import __main__, unfinished
 
 # Code that writes: its lines are the moments.
 TRACED = ("outputs.py", "unfinished.py", "run_folder.py", "study/writing.py", "checkpoint.py")
@@ -44,14 +44,19 @@ def start(
             )
     sys.stdout.flush()
     sys.stderr.flush()
+    stopping = [signal.SIGINT, signal.SIGTERM]
+    signal.pthread_sigmask(signal.SIG_BLOCK, stopping)  # Until the child is the command's process.
     pid = os.fork()
     if pid:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, stopping)
         return pid
     code = 70
     try:
         code = in_child(command, folder, said, lines, which)
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else 1
+    except KeyboardInterrupt:  # Right before the command's own code, or right after it.
+        code = __main__._stopped
     except BaseException:
         traceback.print_exc()
     finally:
@@ -62,17 +67,17 @@ def start(
 
 
 def in_child(command: list[str], folder: Path, said: Path, lines: int, which: int) -> int:
-    from calibrant.__main__ import main as run_command
-
-    signal.signal(signal.SIGINT, signal.default_int_handler)
     os.chdir(folder)
     os.dup2(os.open(said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     sys.stdout, sys.stderr = (os.fdopen(n, "w", closefd=False) for n in (1, 2))
     sys.argv = ["calibrant", *command]
     unfinished._swept.clear()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, __main__._stop)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [number])
     if not lines:
-        return run_command()
+        return __main__.main()
     seen = 0
 
     def line(frame, event, _):
@@ -84,7 +89,7 @@ def in_child(command: list[str], folder: Path, said: Path, lines: int, which: in
         return line
 
     sys.settrace(lambda frame, *_: line if frame.f_code.co_filename.endswith(TRACED) else None)
-    code = run_command()
+    code = __main__.main()
     sys.settrace(None)
     (folder.parent / f"{folder.name}.lines").write_text(str(seen))
     return code
