@@ -30,6 +30,8 @@ _TO_THE_LEFT = re.compile(
 )
 _TO_THE_RIGHT = re.compile(r"[(\[{$£€¥“‘„«‹¿¡#（「『【《〈]+|``")
 _CLITICS = {"s", "t", "re", "ve", "ll", "d", "m", "S", "T"}
+_COMPARED = ("=", "<", ">", "≤", "≥", "~")
+_ENDS = (".", "!", "?", ",")
 _ESCAPED = {
     "``": '"', "''": '"', "-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{",
     "-RCB-": "}",
@@ -124,6 +126,8 @@ class Detokeniser:
         between = before[-1:].isalnum() and after[:1].isalnum()
         if len(word) == 1 and word in _BETWEEN_DIGITS and word in self.cuts:
             digits = before[-1:].isdecimal() and after[:1].isdecimal()
+            if word == "." and before in _COMPARED and after[:1].isdecimal():
+                return False, True, True  # p < .001
             inner = digits and (word != "," or re.fullmatch(r"\d{3}", after) is not None)
             return True, inner, not digits
         if word in _JOINING and between:
@@ -151,6 +155,8 @@ class _Quotes:
             self.open.discard(word)
             return True, False, True
         closes = word in words[i + 1 :]
+        if word == '"' and not closes and (i + 1 == len(words) or before[-1:] in _ENDS):
+            return True, False, True  # It was opened in a sentence before.
         if word != '"' and before[-1:] in ("s", "S") and not closes:
             return True, False, False  # farmers' union
         self.open.add(word)

@@ -90,10 +90,16 @@ def _is_full_stop(text: str, found: re.Match[str], start: int, word: str) -> boo
         return False
     if last == "no" and word[:1].isdecimal():
         return False
-    if last.isdecimal() and not near[: -len(last)].strip():  # The number of an item: 1. Boil it.
+    if last.isdecimal() and _is_item(near[: -len(last)].rstrip(), last):
         return False
-    unsure = last in ABBREVIATIONS or "." in last or (len(last) == 1 and last.isalpha())
+    dotted = "." in last and any(letter.isalpha() for letter in last)
+    unsure = last in ABBREVIATIONS or dotted or (len(last) == 1 and last.isalpha())
     return not unsure or word.lower() in _STARTERS
+
+
+def _is_item(before: str, number: str) -> bool:
+    """The number of an item: 1. Boil it; also after another's last number: 1. Lund 48.5 2. Berg."""
+    return not before or (len(number) < 3 and (before[-1].isdecimal() or before[-1] in ":)"))
 
 
 _INVISIBLE = re.compile(f"[{BLANK}]*")

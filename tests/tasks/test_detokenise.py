@@ -1,0 +1,106 @@
+"""Words back to texts, and the splitter that cuts these as a corpus is cut."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from calibrant.errors import InputError
+from calibrant.tasks.detokenise import Detokeniser
+from calibrant.tasks.marked_text import from_spans
+from calibrant.tasks.ner import load_corpus
+from calibrant.tasks.sentences import Sentence
+from calibrant.tasks.splitter_choice import Cutting, choose_cutting, restored
+from calibrant.tasks.words import SPLITTERS
+
+
+@pytest.mark.parametrize(
+    ("cuts", "words", "text"),
+    [
+        ("", "He does n't see Anna 's dog .", "He doesn't see Anna's dog."),
+        ("", "PRESS DIGEST - Iraq - Aug 22", "PRESS DIGEST - Iraq - Aug 22"),
+        ("-/", "GSK - 3beta and / or non - X", "GSK-3beta and/or non-X"),
+        (".,", "0 . 05 in 1 , 000 of 2 , 3", "0.05 in 1,000 of 2, 3"),
+        (".=", "( p = . 03 )", "(p = .03)"),
+        ("", '" Go ! " he said .', '"Go!" he said.'),
+        ("", 'Go now . "', 'Go now."'),
+        ("", "`` Go '' -LRB- now -RRB-", '"Go" (now)'),
+        ("'", "Knudson ' s theory of farmers ' unions", "Knudson's theory of farmers' unions"),
+        ("", "$ 5 , 3 % and [ 4 ]", "$5, 3% and [4]"),
+        ("", "北 京 是 首 都 。", "北京是首都。"),
+    ],
+)
+def test_by_hand(cuts, words, text):
+    assert Detokeniser(cuts).restore(words.split()).text == text
+
+
+def test_what_a_lone_sign_was_is_learned():
+    cut = [["tumour", "-", "suppressor", "and", "/", "or"]] * 3
+    whole = [["Paris", "-", "Aug", "22"], ["co-pilot"], ["re-run"]]
+    assert Detokeniser.learn(cut).restore(cut[0]).text == "tumour-suppressor and/or"
+    assert Detokeniser.learn(whole).restore(whole[0]).text == "Paris - Aug 22"
+    assert Detokeniser.learn([list("서울은")]).restore(list("서울은")).text == "서울은"
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=["Z", "C"]), max_size=5), max_size=9))
+def test_every_word_stands_where_it_says(words):
+    made = Detokeniser.learn([words]).restore(words)
+    shown = [made.text[start:end] for start, end in made.places]
+    escaped = {"``", "''"}
+    assert all(a == b or b in escaped for a, b in zip(shown, words, strict=True))
+    assert "".join(shown) == made.text.replace(" ", "")
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        ("Mr. Lund 's co-pilot does n't see U.S. planes at 3:20 ...", "penn"),
+        ("Lund 's co-pilot does n't see it .", "clitics"),
+        ("tumour - suppressor of GSK - 3beta ( 0 . 05 ) .", "signs"),
+        ("tumour - suppressor of Knudson ' s ( 0.05 ) .", "biomedical"),
+        ("@anna see http://a.org/x #nice ...", "web"),
+        ("S e o u l", "characters"),
+        ("Mr.Lund, (see) it.", "spaces"),
+    ],
+)
+def test_the_splitter_of_a_corpus(words, name):
+    train = [Sentence(tuple(words.split()), ("O",) * len(words.split()))] * 5
+    found = choose_cutting(train, Detokeniser.learn(s.words for s in train))
+    assert found.splitter.name == name
+    assert found.words == 1
+
+
+def test_the_splitter_of_texts_is_the_one_that_spans_fit():
+    train = [from_spans("a Paris-based cook, Anna's", [(2, 7, "LOC"), (20, 24, "PER")])]
+    found = choose_cutting(train, Detokeniser(""))
+    assert (found.splitter.name, found.entities) == ("biomedical", 1)
+
+
+def test_longer_texts_stay_whole():
+    one = Sentence(("It", "rains", "."), ("O",) * 3)
+    several = Sentence(("It", "rains", ".", "It", "snows", "."), ("O",) * 6)
+    for sentence, expected in ((one, True), (several, False)):
+        assert choose_cutting([sentence] * 3, Detokeniser("")).sentences is expected
+
+
+@pytest.mark.parametrize("name", SPLITTERS)
+def test_a_cutting_is_kept_as_data(name):
+    cutting = Cutting(SPLITTERS[name], sentences=False, words=0.5)
+    assert Cutting.from_dict(cutting.to_dict()) == cutting
+    with pytest.raises(InputError, match="expected 'sentences' of words, got None"):
+        Cutting.from_dict({"splitter": {}})
+
+
+@pytest.mark.parametrize(
+    ("name", "splitter", "words"), [("ncbi-disease", "signs", 0.999), ("gum", "penn", 0.99)]
+)
+def test_real_corpora(name: str, splitter: str, words: float, corpora: Path):
+    corpus = load_corpus(name, corpora)
+    assert corpus.cutting.splitter.name == splitter
+    assert corpus.cutting.words > words
+    assert corpus.cutting.entities > 0.99
+    sentence = next(s for s in corpus.test if s.tags.count("O") < len(s) > 5)
+    marked, places, _ = restored(sentence, corpus.detokeniser)
+    for start, end, _ in marked.spans:
+        assert {start, end} <= {edge for place in places for edge in place}
