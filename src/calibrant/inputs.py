@@ -24,6 +24,7 @@ __all__ = [
     "door",
     "first_repeated",
     "parse_json",
+    "read_json",
     "shortened",
 ]
 
@@ -120,6 +121,12 @@ def parse_json(text: str | bytes) -> Any:
     if sum(text.count(sign) for sign in opening) > DEEPEST and _depth(value) > DEEPEST:
         raise ValueError("it is nested too deeply")
     return value
+
+
+def read_json(path: str | PathLike[str], damage: str) -> Any:
+    """The value of a JSON file; ``damage`` is what the file is where it cannot be read."""
+    with door(check_file(path), damage):
+        return parse_json(Path(path).read_bytes())
 
 
 def _depth(value: Any) -> int:

@@ -311,3 +311,35 @@ def test_training_says_what_raw_text_costs(trained):
     for words in ("corpus", "raw"):
         assert f"F1 {100 * known['test'][words]['entity_f1']:.2f} %" in trained[1]
     assert "of the corpus' words (F1)" in trained[1]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "expected"),
+    [
+        ("labels.json", b"[", "labels.json: no list of label names"),
+        ("labels.json", b'{"a": 1}', "labels.json: no list of label names"),
+        ("labels.json", b'["O", "B-X"]', "is damaged: its model and labels.json differ"),
+        ("labels.json", None, "There is no file"),
+        ("recipe.json", b"\xff", "recipe.json: no recipe"),
+        ("recipe.json", b"[" * 100_000, "nested too deeply"),
+        ("recipe.json", b"{}", "recipe.json: no recipe of a run"),
+        ("calibrator.json", None, "is damaged: it has no calibrator.json"),
+        ("calibrator.json", b"{}", "is no map saved by calibrant"),
+        ("valid.parquet", None, "is damaged: it has no valid.parquet"),
+        ("valid.parquet", b"PAR1", "not a whole parquet file"),
+    ],
+)
+def test_a_damaged_run_is_one_line(name, content, expected, trained, tmp_path, capsys):
+    import shutil
+
+    folder = tmp_path / "run"
+    shutil.copytree(trained[0], folder)
+    (folder / "temperature.json").unlink(missing_ok=True)
+    if content is None:
+        (folder / name).unlink()
+    else:
+        (folder / name).write_bytes(content)
+    assert main(["predict", str(folder), "Rosa Lind", "--device", "cpu"]) == 2
+    told = capsys.readouterr().err
+    assert expected in told
+    assert told.count("\n") == 1

@@ -465,3 +465,13 @@ def test_json_has_a_depth():
         with pytest.raises(ValueError, match="nested too deeply"):
             parse_json(deep)
     assert len(parse_json("[" + "[]," * 1000 + "[]]")) == 1001
+
+
+def test_dates_name_groups_and_other_types_do_not(tmp_path, capsys):
+    days = np.arange(30).astype("m8[D]")
+    assert read(npz(tmp_path / "p.npz", day=days)).groups["day"][1] == "1 days"
+    assert main(["audit", str(tmp_path / "p.npz"), "--bootstrap", "0", "--json"]) == 0
+    json.loads(capsys.readouterr().out)
+    npz(tmp_path / "p.npz", odd=np.zeros(30, [("a", "f8")]))
+    with pytest.raises(InputError, match="Group 'odd' must hold numbers or text"):
+        read(tmp_path / "p.npz")

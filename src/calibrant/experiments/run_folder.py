@@ -13,6 +13,7 @@ from typing import Any
 
 from calibrant.errors import InputError
 from calibrant.experiments.recipe import Recipe
+from calibrant.inputs import read_json
 from calibrant.outputs import make_folder, new_file
 from calibrant.unfinished import sweep
 
@@ -90,10 +91,10 @@ class RunFolder:
 
     def labels(self) -> tuple[str, ...]:
         """The label set of a finished run."""
-        try:
-            return tuple(json.loads((self.path / "labels.json").read_text()))
-        except (OSError, ValueError) as error:
-            raise InputError(f"{self.path / 'labels.json'} cannot be read: {error}") from None
+        labels = read_json(self.path / "labels.json", "no list of label names")
+        if not isinstance(labels, list) or not all(isinstance(name, str) for name in labels):
+            raise InputError(f"{self.path / 'labels.json'}: no list of label names.")
+        return tuple(labels)
 
     @property
     def finished(self) -> bool:
@@ -105,9 +106,12 @@ class RunFolder:
         path = self.path / "recipe.json"
         if not path.exists():
             return None
+        content = read_json(path, "no recipe of this version")
+        if not isinstance(content, dict):
+            raise InputError(f"{path}: no recipe of this version.")
         try:
-            return Recipe.from_dict(json.loads(path.read_text()))
-        except (OSError, ValueError) as error:
+            return Recipe.from_dict(content)
+        except InputError as error:
             raise InputError(f"{path} is no recipe of this version: {error}") from None
 
     def check(self, recipe: Recipe, any_epochs: bool = False) -> None:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calibrant.devices import usable_device
 from calibrant.errors import InputError
 from calibrant.extras import require
-from calibrant.inputs import parse_json
+from calibrant.inputs import read_json
 from calibrant.prediction.cut_text import FIRST_CUTTING
 from calibrant.tasks.splitter_choice import Cutting
 
 if TYPE_CHECKING:
+    from calibrant.prediction.entity_confidence import EntityConfidence
     from calibrant.prediction.predictor import Predictor
 
 __all__ = ["RAW_MAP", "WORDS", "load", "read_cutting"]
@@ -44,19 +44,19 @@ def load(
     device = usable_device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     with trusting(trust_remote_code):
         model, tokenizer = load_model(folder / "model")
-    maps = folder / "calibrator.json", folder / "temperature.json"  # The first version had one.
-    given = EntityConfidence(
-        load_calibrator(next(path for path in maps if path.exists())),
-        Predictions.read(_split(folder, "valid")),
-    )
+    # The first version had one map.
+    calibrator = load_calibrator(_existing(folder, "calibrator.json", "temperature.json"))
+    given = EntityConfidence(calibrator, Predictions.read(_split(folder, "valid")))
     of_texts = given
     if (folder / RAW_MAP).exists():
         raw = Predictions.read(_split(folder, "raw_valid"))
         of_texts = EntityConfidence(load_calibrator(folder / RAW_MAP), raw)
+    labels = _labels(folder / "labels.json")
+    _check_classes(folder, labels, int(model.config.num_labels), given, of_texts)
     return Predictor(
         model.to(device),
         tokenizer,
-        json.loads((folder / "labels.json").read_text()),
+        labels,
         of_texts.calibrator,
         of_texts.valid,
         recipe["max_length"],
@@ -65,8 +65,35 @@ def load(
     )
 
 
+def _check_classes(folder: Path, labels: list[str], outputs: int, *maps: EntityConfidence) -> None:
+    """The parts of a run are of one label set: one that was replaced would give other labels."""
+    counts = {"its model": outputs}
+    for confidence in maps:
+        counts |= {"its map": confidence.calibrator.classes_}
+        counts |= {"its validation predictions": confidence.valid.classes}
+        for what, count in counts.items():
+            if count != len(labels):
+                raise InputError(
+                    f"{folder} is damaged: {what} and labels.json differ in their classes."
+                )
+
+
+def _existing(folder: Path, *names: str) -> Path:
+    for name in names:
+        if (folder / name).exists():
+            return folder / name
+    raise InputError(f"{folder} is damaged: it has no {names[0]}.")
+
+
+def _labels(path: Path) -> list[str]:
+    labels = read_json(path, "no list of label names")
+    if not isinstance(labels, list) or not all(isinstance(name, str) for name in labels):
+        raise InputError(f"{path}: no list of label names.")
+    return labels
+
+
 def _split(folder: Path, name: str) -> Path:
-    return next(p for p in (folder / f"{name}.parquet", folder / f"{name}.npz") if p.exists())
+    return _existing(folder, f"{name}.parquet", f"{name}.npz")
 
 
 def read_cutting(folder: Path) -> Cutting:
@@ -74,10 +101,10 @@ def read_cutting(folder: Path) -> Cutting:
     path = folder / WORDS
     if not path.exists():
         return FIRST_CUTTING
+    content = read_json(path, "it cannot be read")
     try:
-        content = parse_json(path.read_text(encoding="utf-8"))
         return Cutting.from_dict(content if isinstance(content, dict) else {})
-    except (OSError, ValueError) as error:
+    except (ValueError, TypeError) as error:
         raise InputError(f"{path} cannot be read: {error}.") from None
 
 
@@ -94,10 +121,12 @@ def _recipe(folder: Path) -> dict[str, Any]:
         raise InputError(
             f"{folder} is not finished: give its 'calibrant train' command again, and it goes on."
         )
-    recipe: dict[str, Any] = json.loads((folder / "recipe.json").read_text())
+    recipe: Any = read_json(folder / "recipe.json", "no recipe")
+    if not isinstance(recipe, dict) or type(recipe.get("max_length")) is not int:
+        raise InputError(f"{folder / 'recipe.json'}: no recipe of a run.")
     if recipe.get("task", "ner") != "ner":
         raise InputError(
             f"{folder} is a run of task '{recipe['task']}', whose model classifies no words: only "
             "entities are predicted from raw text so far."
         )
-    return recipe
+    return dict(recipe)

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from calibrant.errors import InputError, unknown_name
 from calibrant.extras import require
+from calibrant.inputs import parse_json
 from calibrant.tasks.lenet import LeNet
 from calibrant.tasks.small_convnet import SmallConvNet
 from calibrant.tasks.token_classifier import build_head
@@ -198,13 +199,15 @@ def load_classifier(folder: str | Path) -> tuple[ImageClassifier, dict[str, Any]
     safetensors = require("safetensors.torch", "files", "Reading a model")
     folder = Path(folder)
     try:
-        about: dict[str, Any] = json.loads((folder / "config.json").read_text())
+        about: dict[str, Any] = parse_json((folder / "config.json").read_text())
         labels: Sequence[str] = about["labels"]
         head = {name: about[name] for name in ("width", "depth", "activation")}
         shape = Shape(about["channels"], about["size"])
         model = build_classifier(about["model"], shape, len(labels), **head)
         model.load_state_dict(safetensors.load_file(str(folder / "model.safetensors")))
-    except (OSError, ValueError, KeyError, RuntimeError) as error:
-        said = str(error).strip().splitlines()[0]
+    except InputError:
+        raise
+    except Exception as error:  # Of a damaged folder nothing is as the code expects it.
+        said = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise InputError(f"{folder} is no image classifier that can be loaded: {said}") from None
     return model.eval(), about

@@ -19,6 +19,7 @@ import numpy as np
 from calibrant.errors import InputError
 from calibrant.extras import require
 from calibrant.files import read_label_names
+from calibrant.files.lines import numbered_lines
 from calibrant.predictions import IGNORED
 from calibrant.tasks.picture_files import SUFFIXES, in_bytes, is_grey, opened_picture
 from calibrant.tasks.splits import complete, split_files, split_folders
@@ -137,8 +138,7 @@ def _pairs(folder: Path, names: Path | None = None) -> list[Pair]:
 
 def listed_names(path: Path) -> list[str]:
     """The names on the list of a split, one on each line."""
-    lines = path.read_text(encoding="utf-8").splitlines()
-    return [line.strip() for line in lines if line.strip()]
+    return [line.strip() for _, line in numbered_lines(path) if line.strip()]
 
 
 def _files(folder: Path, suffixes: Sequence[str]) -> dict[str, Path]:

@@ -18,6 +18,7 @@ from torch.nn import functional
 
 from calibrant.errors import InputError, unknown_name
 from calibrant.extras import require
+from calibrant.inputs import parse_json
 from calibrant.tasks.small_unet import SmallUNet
 
 __all__ = [
@@ -119,12 +120,14 @@ def load_segmenter(folder: str | Path) -> tuple[Segmenter, dict[str, Any]]:
     safetensors = require("safetensors.torch", "files", "Reading a model")
     folder = Path(folder)
     try:
-        about: dict[str, Any] = json.loads((folder / "config.json").read_text())
+        about: dict[str, Any] = parse_json((folder / "config.json").read_text())
         sizes = len(about["mean"]), len(about["labels"])
         model = build_segmenter(about["model"], *sizes, width=about["width"])
         model.load_state_dict(safetensors.load_file(str(folder / "model.safetensors")))
-    except (OSError, ValueError, KeyError, RuntimeError) as error:
-        said = str(error).strip().splitlines()[0]
+    except InputError:
+        raise
+    except Exception as error:  # Of a damaged folder nothing is as the code expects it.
+        said = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise InputError(
             f"{folder} is no segmentation network that can be loaded: {said}"
         ) from None
