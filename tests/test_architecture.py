@@ -10,7 +10,8 @@ SOURCE = Path(calibrant.__file__).parent
 # What everybody may import.
 FOUNDATION = {
     "arrays", "conversion", "devices", "distributions", "errors", "extras", "inputs",
-    "json_values", "outputs", "predictions", "progress", "unfinished", "validation", "",
+    "json_values", "output_checks", "outputs", "predictions", "progress", "unfinished",
+    "validation", "",
 }  # fmt: skip
 # Part → the further parts that it may import.
 ALLOWED = {

@@ -9,12 +9,19 @@ from __future__ import annotations
 
 import errno
 import os
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from calibrant.errors import CalibrantError, InputError
+from calibrant.output_checks import (
+    can_come_whole,
+    check_folder,
+    check_part,
+    check_writable,
+    exists_error,
+    make_folder,
+)
 from calibrant.unfinished import Unfinished, sync_folder, sync_tree
 
 __all__ = ["check_writable", "make_folder", "new_file", "new_files", "new_folder"]
@@ -25,47 +32,6 @@ _HALF_A_CHARACTER = "a name or text holds half of a character (a lone surrogate)
 _OF_WRITING = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
 # As file systems say that they have no links.
 _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
-
-
-def check_writable(
-    path: str | os.PathLike[str], *, overwrite: bool, inputs: Iterable[Path] = ()
-) -> Path:
-    """The path, if a file may be written there; long work asks before it starts.
-
-    It is refused where it is one of the ``inputs``, by whatever name (a link, another path), or a
-    file in one of them that is a folder, overwrite or not: what the work is made from is never what
-    it replaces.
-    """
-    target = Path(path)
-    if target.is_dir():
-        raise InputError(f"{target} is a folder; name a file in it.")
-    if target.exists() and not target.is_file():
-        raise InputError(f"{target} is a device or a pipe, which a file cannot replace.")
-    if target.exists() and any(_is_part_of(target, source) for source in inputs):
-        raise InputError(
-            f"{target}: it is read here, and a file is not written over itself; name another."
-        )
-    if os.path.lexists(target) and not overwrite:
-        raise _exists(target)
-    if not target.parent.is_dir():
-        raise InputError(f"{target}: there is no folder {target.parent}.")
-    if not os.access(target.parent, os.W_OK):
-        raise InputError(f"{target}: the folder {target.parent} is not writable.")
-    return target
-
-
-def make_folder(path: str | os.PathLike[str]) -> Path:
-    """The folder, made with those above it where it is not there yet, and open to new files."""
-    try:
-        Path(path).mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{path}: the folder cannot be made ({error.strerror}).") from None
-    try:  # Rights alone do not tell: a disk may be read-only or full.
-        with tempfile.TemporaryFile(dir=path) as file:
-            file.write(b"?")
-    except OSError as error:
-        raise InputError(f"{path}: no file can be written there ({error.strerror}).") from None
-    return Path(path)
 
 
 @contextmanager
@@ -102,7 +68,7 @@ def new_folder(path: str | os.PathLike[str], *, overwrite: bool = False) -> Iter
     up for the new one as a whole.
     """
     target = Path(path)
-    _check_folder(target, overwrite)
+    check_folder(target, overwrite)
     with _unfinished(target, target.absolute().parent, folder=True) as unfinished:
         yield unfinished.path
         with _written(target):
@@ -132,13 +98,13 @@ def new_files(
     After an error none of them has come.
     """
     folder, inputs = Path(folder), list(inputs)
-    if _can_come_whole(folder):
+    if can_come_whole(folder):
         make_folder(folder.absolute().parent)
         with new_folder(folder) as unfinished:
             yield unfinished
         return
     for name in names:
-        _check_part(folder, folder / name, overwrite, inputs)
+        check_part(folder, folder / name, overwrite, inputs)
     with _unfinished(folder, folder, folder=True) as left:
         yield left.path
         with _written(folder):
@@ -151,40 +117,6 @@ def _open_to_readers(folder: Path) -> None:
     for file in folder.iterdir():
         if file.is_file():
             file.chmod(folder.stat().st_mode & 0o666)
-
-
-def _check_folder(target: Path, overwrite: bool) -> None:
-    if os.path.lexists(target):
-        if target.is_symlink() or not target.is_dir():
-            raise InputError(f"{target} exists, and is no folder; name a new one.")
-        if not overwrite and any(target.iterdir()):
-            raise InputError(f"{target} exists; name a new folder.")
-    if not target.absolute().parent.is_dir():
-        raise InputError(f"{target}: there is no folder {target.parent}.")
-
-
-def _can_come_whole(folder: Path) -> bool:
-    """Whether there is nothing yet in its place, or an empty folder that another can replace."""
-    if not folder.is_dir():
-        return True
-    replaceable = os.access(folder.absolute().parent, os.W_OK) and not folder.is_symlink()
-    return not any(folder.iterdir()) and replaceable and not folder.is_mount()
-
-
-def _check_part(folder: Path, target: Path, overwrite: bool, inputs: Sequence[Path]) -> None:
-    """As for any file; folders between are real ones, that lead nowhere else, or are made."""
-    between = target.parent
-    if between != folder and (between.is_symlink() or (between.exists() and not between.is_dir())):
-        raise InputError(f"{between} is no folder, and one of this name is needed.")
-    if between.is_dir():
-        check_writable(target, overwrite=overwrite, inputs=inputs)
-
-
-def _is_part_of(target: Path, source: Path) -> bool:
-    """Whether the file ``target`` is ``source``, or lies in it."""
-    if not source.is_dir():
-        return source.exists() and target.samefile(source)
-    return source.resolve() in target.resolve().parents
 
 
 @contextmanager
@@ -240,10 +172,6 @@ def _unwritable(target: Path, error: OSError) -> InputError:
     return InputError(f"{target} cannot be written: {error.strerror or error}.")
 
 
-def _exists(target: Path) -> InputError:
-    return InputError(f"{target} exists; pass overwrite=True (--overwrite) to replace it.")
-
-
 def _take_place(unfinished: Path, target: Path, overwrite: bool) -> None:
     """In one step; without ``overwrite`` it is the system that finds that something is there."""
     if overwrite:
@@ -252,7 +180,7 @@ def _take_place(unfinished: Path, target: Path, overwrite: bool) -> None:
     try:
         os.link(unfinished, target)
     except FileExistsError:
-        raise _exists(target) from None
+        raise exists_error(target) from None
     except OSError as error:
         if error.errno not in _NO_LINKS:
             raise
