@@ -9,14 +9,16 @@ import pytest
 
 from calibrant import InputError, Predictions
 from calibrant.calibrators import CALIBRATORS, CalibrationWarning, Spline, Temperature
-from calibrant.comparison import compare
+from calibrant.comparison import compare, select_calibrator
 from calibrant.comparison.cross_validation import (
+    example_brier,
     example_nll,
     make_folds,
     out_of_fold,
-    out_of_fold_nll,
 )
 from calibrant.comparison.recommendation import Differences, choose
+from calibrant.comparison.selection import map_names
+from calibrant.experiments.choice import choose_calibrator
 from calibrant.metrics import accuracy, adaptive_ece, brier, ece, nll
 
 
@@ -79,7 +81,8 @@ def test_out_of_fold_equals_a_plain_loop():
         fitted = Temperature().fit(valid[~inside])
         probabilities = fitted.transform(valid[inside]).probabilities()
         expected[inside] = -np.log(probabilities[np.arange(inside.sum()), valid.labels[inside]])
-    np.testing.assert_allclose(out_of_fold_nll(Temperature(), valid, folds), expected)
+    got = example_nll(out_of_fold(Temperature(), valid, folds))
+    np.testing.assert_allclose(got, expected[np.argsort(folds.fold, kind="stable")])
 
 
 def test_folds_in_which_a_map_falls_back_are_joined_to_the_others():
@@ -282,3 +285,61 @@ def test_the_row_of_identity_says_what_an_audit_says():
     assert found["identity"].brier == pytest.approx(brier(given))
     assert np.isfinite([found["temperature"].nll, found["identity"].valid_nll]).all()
     assert found.to_dict()["maps"][0]["nll"] == "inf"
+
+
+def test_one_rule_for_compare_fit_and_train():
+    valid, test = sample(1200), sample(400, seed=1)
+    found = select_calibrator(valid)
+    assert compare(valid, test).recommended == found.calibrator.name
+    assert compare(valid, test).reason == found.reason
+    assert found.calibrator.fitted_on_["n"] == len(valid)
+    kept = select_calibrator(valid, keep_predictions=True)
+    assert choose_calibrator("auto", valid).name == kept.calibrator.name
+
+
+def test_only_maps_that_keep_predictions():
+    valid = sample(3000, bias=[2.0, 0, 0, 0])  # Temperature cannot mend it, vector scaling can.
+    free = select_calibrator(valid)
+    kept = select_calibrator(valid, keep_predictions=True)
+    assert not CALIBRATORS[free.calibrator.name].calibrator.keeps_argmax
+    assert all(CALIBRATORS[name].calibrator.keeps_argmax for name in kept.candidates)
+    mapped = kept.calibrator.transform(valid).probabilities().argmax(axis=1)
+    assert (mapped == valid.scores.argmax(axis=1)).all()
+    assert map_names(["vector"], keep_predictions=True) == ["identity"]
+
+
+def test_a_map_that_spoils_the_brier_score_is_passed_over():
+    rng = np.random.default_rng(0)
+    noise = 0.01 * rng.normal(size=(3, 500))
+    nll_of = Differences(np.array([[1.0], [0.5], [0.49]]) + noise, np.arange(500), 1000, 0)
+    spoiled = Differences(np.array([[0.3], [0.4], [0.4]]) + noise, np.arange(500), 1000, 0)
+    fine = Differences(np.array([[0.3], [0.4], [0.2]]) + noise, np.arange(500), 1000, 0)
+    names = ["identity", "a", "b"]
+    assert choose(names, nll_of)[0] == "b"
+    assert choose(names, nll_of, fine)[0] == "b"
+    assert choose(names, nll_of, spoiled)[0] == "identity"
+
+
+def test_the_log_loss_is_split_into_calibration_and_refinement():
+    p = sample(4000, scale=3.0)
+    found = select_calibrator(p, ["temperature", "vector"], split=True)
+    parts = {name: (c.nll.mean(), c.calibration) for name, c in found.candidates.items()}
+    total, calibration = parts["identity"]
+    assert calibration == pytest.approx(total - parts["temperature"][0], abs=1e-3)
+    assert parts["temperature"][1] < 0.002
+    biased = sample(4000, bias=[2.0, 0, 0, 0])
+    found = select_calibrator(biased, ["temperature", "vector"], split=True)
+    refinement = {name: c.nll.mean() - c.calibration for name, c in found.candidates.items()}
+    # One number for all classes adds nothing to what the scores say; weights of classes do.
+    assert refinement["temperature"] == pytest.approx(refinement["identity"], abs=0.005)
+    assert refinement["vector"] < refinement["identity"] - 0.02
+
+
+def test_example_scores_equal_the_metrics():
+    p = sample(700)
+    assert example_brier(p).mean() == pytest.approx(brier(p))
+    assert example_nll(p).mean() == pytest.approx(nll(p))
+    folds = make_folds(p, 5, seed=1)
+    ordered = folds.in_order()
+    assert (np.diff(ordered.fold) >= 0).all()
+    assert (np.bincount(ordered.block) == np.bincount(folds.block)).all()

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from calibrant import Predictions
-from calibrant.calibrators import CALIBRATORS
+from calibrant.calibrators import CALIBRATORS, load
 from calibrant.cli import main
 from calibrant.comparison import compare
 from calibrant.files import read, write
@@ -80,3 +80,28 @@ def test_bad_input_is_one_line(files, capsys, options, told):
     error = capsys.readouterr().err
     assert told in error
     assert error.count("\n") == 1
+
+
+def test_the_recommended_map_is_saved(files, capsys, tmp_path):
+    path = tmp_path / "map.json"
+    command = ["compare", *files, "--methods", "temperature,platt", "--bootstrap", "200"]
+    assert main([*command, "-o", str(path)]) == 0
+    out = capsys.readouterr().out
+    found = compare(read(files[0]), read(files[1]), ["temperature", "platt"], bootstrap=200)
+    assert f"Saved: {path} ({found.recommended}, fitted on VALID)" in out
+    assert load(path).name == found.recommended
+    assert "which a map can take away" in out
+    assert main([*command, "-o", str(path)]) == 2  # Before the work.
+    assert "exists" in capsys.readouterr().err
+    assert main([*command, "-o", str(path), "--overwrite", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["output"] == str(path)
+    assert main([*command, "-o", str(tmp_path / "map.onnx")]) == 2
+
+
+def test_only_maps_that_keep_predictions_are_compared(files, capsys):
+    command = ["compare", *files, "--keep-predictions", "--json", "--bootstrap", "200"]
+    assert main(command) == 0
+    maps = json.loads(capsys.readouterr().out)["maps"]
+    assert len(maps) > 5
+    assert all(CALIBRATORS[row["name"]].calibrator.keeps_argmax for row in maps)
+    assert all(row["accuracy_change"] == 0 for row in maps)

@@ -9,6 +9,7 @@ import pytest
 from calibrant import Predictions
 from calibrant.calibrators import Temperature, load
 from calibrant.cli import main
+from calibrant.comparison import select_calibrator
 from calibrant.files import write
 
 
@@ -124,3 +125,25 @@ def test_an_unknown_suffix_is_refused_before_the_fit(valid, tmp_path, capsys):
     assert "a map is saved as .json or .safetensors or .onnx, got '.xyz'" in error
     assert error.count("\n") == 1
     assert not (tmp_path / "map.xyz").exists()
+
+
+def test_auto_takes_what_compare_would(valid, tmp_path, capsys):
+    path = tmp_path / "map.json"
+    command = ["fit", str(tmp_path / "valid.parquet"), "-o", str(path), "--calibrator", "auto"]
+    assert main([*command, "--keep-predictions"]) == 0
+    expected = select_calibrator(valid, keep_predictions=True)
+    assert load(path).name == expected.calibrator.name
+    assert f"Chosen: {expected.reason}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--calibrator", "auto", "--set", "bins=3"], "hyper-parameter of one map"),
+        (["--keep-predictions"], "goes with --calibrator auto"),
+    ],
+)
+def test_options_that_do_not_go_together(valid, tmp_path, capsys, options, told):
+    path = tmp_path / "map.json"
+    assert main(["fit", str(tmp_path / "valid.parquet"), "-o", str(path), *options]) == 2
+    assert told in capsys.readouterr().err

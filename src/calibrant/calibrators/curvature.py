@@ -36,7 +36,7 @@ def inverse_curvature(
     """A function that multiplies (W, b), flat, by the approximate inverse second derivatives."""
     make = _form(weights)
     n, classes = features.shape
-    x = features[:: max(1, n // max(_ROWS, _ROWS_PER_CLASS[make] * classes))]
+    x = features[:: -(-n // max(_ROWS, _ROWS_PER_CLASS[make] * classes))]
     logits = x * weights if weights.ndim == 1 else x @ weights.T
     return make(x, softmax(logits + intercepts), pull, intercept_pull)
 
@@ -125,4 +125,4 @@ def _inverse(matrix: np.ndarray) -> np.ndarray:
     return np.linalg.inv(matrix + ridge * np.eye(len(matrix)))
 
 
-_ROWS_PER_CLASS = {_vector: 100, _whole: 100, _blocks: 20, _diagonal: 8}
+_ROWS_PER_CLASS: dict[Form, int] = {_vector: 100, _whole: 100, _blocks: 20, _diagonal: 8}

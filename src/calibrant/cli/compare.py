@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calibrant.cli.document import document
@@ -32,6 +33,15 @@ def add_parser(commands: Any) -> None:
         metavar="NAME[,NAME…]",
         help="which maps (all); 'calibrant list calibrators' shows them",
     )
+    parser.add_argument(
+        "--keep-predictions",
+        action="store_true",
+        help="only maps that never change the predicted class",
+    )
+    parser.add_argument(
+        "-o", "--output", metavar="MAP", type=Path, help="save the recommended map here"
+    )
+    parser.add_argument("--overwrite", action="store_true", help="replace a map that exists")
     parser.add_argument("--folds", type=int, default=5, help="of the cross-validation (5)")
     parser.add_argument(
         "--bootstrap", type=int, default=1000, help="replicates for intervals (1000)"
@@ -50,15 +60,16 @@ def add_parser(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Compare the maps and print the table."""
-    from calibrant.calibrators import CALIBRATORS
     from calibrant.cli.fit import read_with_progress
     from calibrant.comparison import compare
+    from calibrant.comparison.selection import map_names
     from calibrant.progress import Progress
 
+    _check_output(args)
     methods = None if args.methods is None else [m.strip() for m in args.methods.split(",")]
     valid = read_with_progress([args.valid], args)
     test = read_with_progress([args.test], args)
-    with Progress(len(CALIBRATORS) if methods is None else len(methods), "maps") as progress:
+    with Progress(len(map_names(methods, args.keep_predictions)), "maps") as progress:
         found = compare(
             valid,
             test,
@@ -68,13 +79,29 @@ def run(args: argparse.Namespace) -> int:
             bins=args.bins,
             seed=args.seed,
             same_data=args.force,
+            keep_predictions=args.keep_predictions,
             progress=lambda _: progress.advance(),
         )
+    if args.output is not None:
+        found.fitted[found.recommended].save(args.output, overwrite=args.overwrite)
     if args.json:
-        print(document("compare", found.to_dict()))
+        print(document("compare", {**found.to_dict(), "output": args.output and str(args.output)}))
     else:
         _print(found)
+        if args.output is not None:
+            print(f"Saved: {printable(str(args.output))} ({found.recommended}, fitted on VALID)")
     return 0
+
+
+def _check_output(args: argparse.Namespace) -> None:
+    """Before the work, not after it."""
+    from calibrant.calibrators.saving import check_suffix
+    from calibrant.files import expand
+    from calibrant.outputs import check_writable
+
+    if args.output is not None:
+        inputs = expand([args.valid, args.test])
+        check_writable(check_suffix(args.output), overwrite=args.overwrite, inputs=inputs)
 
 
 def _print(found: Comparison) -> None:
@@ -85,16 +112,30 @@ def _print(found: Comparison) -> None:
         f"VALID: {s.valid_examples:,} examples, {s.folds} folds; TEST: {s.test_examples:,} "
         f"examples; {s.classes} classes\n"
     )
-    headers = ["", "map", "CV NLL", "NLL", "Brier", "ECE", "interval", "adaptive", "Δaccuracy"]
+    headers = ["", "map", "CV NLL", "calibr.", "NLL", "Brier", "ECE", "interval", "adaptive"]
     rows = [_cells(row, found.recommended) for row in found.rows]
-    print(render_table([*headers, "fit"], rows, right=range(2, 10)))
+    print(render_table([*headers, "Δaccuracy", "fit"], rows, right=range(2, 11)))
     print(f"\n* Recommended: {printable(found.reason)}")
-    print("CV NLL is measured on VALID by cross-validation, all else on TEST.")
+    print(_still_to_gain(found))
+    print("CV NLL and calibr. are measured on VALID by cross-validation, all else on TEST.")
     for row in found.rows:
         for note in row.notes:
             print(f"- {row.name}: {printable(note)}")
     for name, why in found.skipped.items():
         print(f"- {name} was skipped: {printable(why)}")
+
+
+def _still_to_gain(found: Comparison) -> str:
+    """The two parts of the log-loss: what maps can take away, and what they cannot."""
+    before, after = found[found.rows[0].name], found[found.recommended]
+    parts = [(r.valid_nll, r.valid_calibration or 0.0) for r in (before, after)]
+    total, calibration = parts[0]
+    return (
+        f"Of the CV NLL {_number(total)} as it is, {_number(calibration)} is calibration, "
+        f"which a map can take away, and {_number(total - calibration)} refinement, which takes a "
+        f"better model; after {after.name}: {_number(parts[1][1])} and "
+        f"{_number(parts[1][0] - parts[1][1])}."
+    )
 
 
 def _cells(row: Row, recommended: str) -> list[str]:
@@ -104,6 +145,7 @@ def _cells(row: Row, recommended: str) -> list[str]:
         "*" if row.name == recommended else "",
         row.name,
         _number(row.valid_nll),
+        "" if row.valid_calibration is None else _number(row.valid_calibration),
         _number(row.nll),
         _number(row.brier),
         _number(row.ece),

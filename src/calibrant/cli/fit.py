@@ -33,11 +33,18 @@ def add_parser(commands: Any) -> None:
     )
     add_file_options(parser, "VALID")
     parser.add_argument(
+        "--calibrator",
         "--method",
+        dest="method",
         default="temperature",
         metavar="NAME",
-        help="which map (temperature); 'calibrant list calibrators' shows all, 'calibrant compare' "
-        "helps to choose",
+        help="which map (temperature); auto: the simplest that no other beats in log-loss by "
+        "cross-validation; 'calibrant list calibrators' shows all",
+    )
+    parser.add_argument(
+        "--keep-predictions",
+        action="store_true",
+        help="with auto: only maps that never change the predicted class",
     )
     parser.add_argument(
         "--set",
@@ -63,11 +70,18 @@ def run(args: argparse.Namespace) -> int:
     # Before the work, not after it.
     check_writable(args.output, overwrite=args.overwrite, inputs=files_read(args))
     check_suffix(args.output, (".json", ".safetensors", ".onnx"))
-    calibrator = _calibrator(args.method, args.set)
+    calibrator = None if _is_auto(args) else _calibrator(args.method, args.set)
     valid = read_with_progress(args.files, args)
-    with warnings.catch_warnings():  # Told below, and saved with the map.
-        warnings.simplefilter("ignore", CalibrationWarning)
-        calibrator.fit(valid)
+    if calibrator is None:
+        from calibrant.comparison import select_calibrator
+
+        chosen = select_calibrator(valid, keep_predictions=args.keep_predictions)
+        calibrator = chosen.calibrator
+        print(f"Chosen: {chosen.reason}", file=sys.stderr)
+    else:
+        with warnings.catch_warnings():  # Told below, and saved with the map.
+            warnings.simplefilter("ignore", CalibrationWarning)
+            calibrator.fit(valid)
     if args.output.suffix == ".onnx":
         from calibrant.calibrators.export import to_onnx
 
@@ -76,6 +90,16 @@ def run(args: argparse.Namespace) -> int:
         calibrator.save(args.output, overwrite=args.overwrite)
     _tell(calibrator, args)
     return 0
+
+
+def _is_auto(args: argparse.Namespace) -> bool:
+    """Whether the map is to be chosen; options that then mean nothing, or only then, are errors."""
+    auto = bool(args.method == "auto")
+    if auto and args.set:
+        raise InputError("--set sets a hyper-parameter of one map; name it (--calibrator NAME).")
+    if args.keep_predictions and not auto:
+        raise InputError("--keep-predictions goes with --calibrator auto.")
+    return auto
 
 
 def read_with_progress(files: list[str], args: argparse.Namespace) -> Predictions:

@@ -110,7 +110,7 @@ def add_how(group: Any) -> None:
     group.add_argument(
         "--calibrator",
         help="the post-hoc map that predictions are made with; auto: the simplest that "
-        "cross-validation on the validation split cannot tell from perfect, or else the best "
+        "no other beats in log-loss by cross-validation on the validation split "
         "(auto; segmentation temperature)",
     )
     group.add_argument(

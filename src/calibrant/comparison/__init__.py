@@ -6,19 +6,23 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from calibrant.calibrators import CALIBRATORS, calibrator_class
-from calibrant.comparison.candidates import Candidate, evaluate, fit_candidate
-from calibrant.comparison.cross_validation import Folds, make_folds
+from calibrant.comparison.candidates import evaluate
 from calibrant.comparison.entity_map import EntityMap
-from calibrant.comparison.recommendation import Differences, choose
 from calibrant.comparison.record import Comparison, Row, Settings
-from calibrant.errors import CalibrantError, InputError
+from calibrant.comparison.selection import Selection, map_names, select_calibrator
+from calibrant.errors import InputError
 from calibrant.metrics.bootstrap import check_bootstrap
 from calibrant.predictions import Predictions
 
-__all__ = ["Comparison", "EntityMap", "Row", "Settings", "compare"]
-
-_BASELINE = "identity"
+__all__ = [
+    "Comparison",
+    "EntityMap",
+    "Row",
+    "Selection",
+    "Settings",
+    "compare",
+    "select_calibrator",
+]
 
 
 def compare(
@@ -31,16 +35,16 @@ def compare(
     bins: int = 15,
     seed: int = 0,
     same_data: bool = False,
+    keep_predictions: bool = False,
     progress: Callable[[str], None] | None = None,
 ) -> Comparison:
     """Compare the maps called ``methods`` (all of them where left out) and recommend one.
 
-    Each map is scored on VALID by cross-validation, whole sentences or images held out together,
-    so that a flexible map cannot win by overfitting; the recommended one is the simplest that no
-    other beats significantly there (paired bootstrap, 5 % for all maps together). TEST has no part
-    in the choice: each map, fitted on all of VALID, is evaluated on it once. A map that cannot run
-    is skipped and says why. VALID and TEST with the same examples are refused, unless ``same_data``
-    asks for it. ``progress`` is called with the name of each map that is done.
+    :func:`select_calibrator` chooses on VALID by cross-validation, so that a flexible map cannot
+    win by overfitting. TEST has no part in the choice: each map, fitted on all of VALID, is
+    evaluated on it once. A map that cannot run is skipped and says why; ``keep_predictions`` leaves
+    out maps that can change the predicted class. VALID and TEST with the same examples are refused,
+    unless ``same_data`` asks for it. ``progress`` is called with the name of each map that is done.
 
     >>> rng = np.random.default_rng(0)
     >>> labels = rng.integers(0, 3, 3000)
@@ -49,7 +53,7 @@ def compare(
     >>> compare(p[:1500], p[1500:], ["temperature"]).recommended
     'temperature'
     """
-    names = _names(methods)
+    map_names(methods)  # Before anything is read, says which name is unknown.
     _check(valid, test, bootstrap)
     valid, test = valid.numpy(), test.numpy()
     if not same_data and _same_examples(valid, test):
@@ -58,30 +62,23 @@ def compare(
             "data, or ask for it: same_data=True (--force)."
         )
     check_bootstrap(bootstrap, seed=seed)
-    split = make_folds(valid, folds, seed)
-    candidates, skipped, rows = {}, {}, []
-    for name in names:
-        try:
-            candidates[name] = fit_candidate(name, valid, split)
-        except CalibrantError as error:
-            skipped[name] = str(error)
-        else:
-            options = {"bins": bins, "bootstrap": bootstrap, "seed": seed}
-            rows.append(evaluate(candidates[name], test, **options))
-        if progress is not None:
-            progress(name)
-    recommended, reason = _recommended(candidates, split, bootstrap, seed)
-    fitted = {name: candidate.calibrator for name, candidate in candidates.items()}
+    found = select_calibrator(
+        valid,
+        methods,
+        keep_predictions=keep_predictions,
+        folds=folds,
+        bootstrap=bootstrap,
+        seed=seed,
+        split=True,
+        progress=progress,
+    )
+    options = {"bins": bins, "bootstrap": bootstrap, "seed": seed}
+    rows = [evaluate(candidate, test, **options) for candidate in found.candidates.values()]
+    fitted = {name: candidate.calibrator for name, candidate in found.candidates.items()}
     sizes = (len(valid), len(test), valid.classes)
-    settings = Settings(*sizes, split.count, bootstrap, seed, bins)
-    return Comparison(tuple(rows), skipped, recommended, reason, settings, fitted)
-
-
-def _names(methods: Sequence[str] | None) -> list[str]:
-    """The names in the order of the table, from simple to flexible; the baseline always."""
-    for name in methods or ():
-        calibrator_class(name)  # Says so where there is none of that name.
-    return [n for n in CALIBRATORS if methods is None or n in methods or n == _BASELINE]
+    settings = Settings(*sizes, found.folds, bootstrap, seed, bins)
+    recommended = found.calibrator.name
+    return Comparison(tuple(rows), found.skipped, recommended, found.reason, settings, fitted)
 
 
 def _check(valid: Predictions, test: Predictions, bootstrap: int) -> None:
@@ -125,10 +122,3 @@ def _row_marks(predictions: Predictions) -> np.ndarray:
     return np.asarray(
         (wide.view(np.uint64) * factors[:-1]).sum(axis=1, dtype=np.uint64) + labels * factors[-1]
     )
-
-
-def _recommended(
-    candidates: dict[str, Candidate], split: Folds, bootstrap: int, seed: int
-) -> tuple[str, str]:
-    nll = np.stack([candidate.valid_nll for candidate in candidates.values()])
-    return choose(list(candidates), Differences(nll, split.block, bootstrap, seed))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +15,7 @@ from calibrant.errors import InputError
 from calibrant.metrics import assign_blocks
 from calibrant.predictions import Predictions
 
-__all__ = ["Folds", "example_nll", "make_folds", "out_of_fold", "out_of_fold_nll"]
+__all__ = ["Folds", "example_brier", "example_nll", "make_folds", "out_of_fold"]
 
 _CHUNK = 1 << 18
 _BLOCKS = 1000
@@ -28,6 +28,11 @@ class Folds:
     count: int
     fold: np.ndarray
     block: np.ndarray
+
+    def in_order(self) -> Folds:
+        """The same for examples that lie fold by fold, as :func:`out_of_fold` gives them."""
+        order = np.argsort(self.fold, kind="stable")
+        return Folds(self.count, self.fold[order], self.block[order])
 
 
 def make_folds(predictions: Predictions, folds: int, seed: int) -> Folds:
@@ -51,32 +56,19 @@ def make_folds(predictions: Predictions, folds: int, seed: int) -> Folds:
     return Folds(count, dealt[block], block)
 
 
-def out_of_fold_nll(calibrator: Calibrator, predictions: Predictions, folds: Folds) -> np.ndarray:
-    """The NLL of each example under the map fitted on the other folds."""
-    nll = np.empty(len(predictions))
-    for held_out, mapped in _out_of_fold(calibrator, predictions, folds):
-        nll[held_out] = example_nll(mapped)
-    return nll
-
-
 def out_of_fold(calibrator: Calibrator, predictions: Predictions, folds: Folds) -> Predictions:
     """The same examples, fold by fold, each calibrated by the map fitted on the other folds."""
-    parts = [mapped for _, mapped in _out_of_fold(calibrator, predictions, folds)]
-    if len({part.kind for part in parts}) > 1:  # A map that fell back leaves logits as they are.
-        parts = [part.with_scores(part.probabilities(), "probabilities") for part in parts]
-    return Predictions.concatenate(parts)
-
-
-def _out_of_fold(
-    calibrator: Calibrator, predictions: Predictions, folds: Folds
-) -> Iterator[tuple[np.ndarray, Predictions]]:
+    parts = []
     for number in range(folds.count):
         held_out = folds.fold == number
         fitted = copy.deepcopy(calibrator)
         with warnings.catch_warnings():  # The fit on all examples says what there is to say.
             warnings.simplefilter("ignore", CalibrationWarning)
             fitted.fit(predictions[~held_out])
-        yield held_out, fitted.transform(predictions[held_out])
+        parts.append(fitted.transform(predictions[held_out]))
+    if len({part.kind for part in parts}) > 1:  # A map that fell back leaves logits as they are.
+        parts = [part.with_scores(part.probabilities(), "probabilities") for part in parts]
+    return Predictions.concatenate(parts)
 
 
 def example_nll(predictions: Predictions) -> np.ndarray:
@@ -85,9 +77,28 @@ def example_nll(predictions: Predictions) -> np.ndarray:
     >>> example_nll(Predictions.from_probabilities([[0.5, 0.5], [1.0, 0.0]], [0, 1])).round(4)
     array([ 0.6931, 87.3365])
     """
+    return _each(_nll, predictions)
+
+
+def example_brier(predictions: Predictions) -> np.ndarray:
+    """Σ_k (p_k − 1[y = k])² of each example, in float64.
+
+    >>> example_brier(Predictions.from_probabilities([[0.5, 0.5], [1.0, 0.0]], [0, 1]))
+    array([0.5, 2. ])
+    """
+    return _each(_brier, predictions)
+
+
+def _each(score: Callable[[Predictions], np.ndarray], predictions: Predictions) -> np.ndarray:
     rows = max(1, _CHUNK // predictions.classes)
-    parts = [_nll(part.numpy()) for part in predictions.chunks(rows)]
+    parts = [score(part.numpy()) for part in predictions.chunks(rows)]
     return np.concatenate(parts) if parts else np.empty(0)
+
+
+def _brier(part: Predictions) -> np.ndarray:
+    away = np.array(part.probabilities(), np.float64)
+    away[np.arange(len(part)), part.labels] -= 1
+    return np.asarray(np.einsum("nk,nk->n", away, away))
 
 
 def _nll(part: Predictions) -> np.ndarray:

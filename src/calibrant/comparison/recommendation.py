@@ -1,4 +1,4 @@
-"""Which map to take: the simplest that none beats significantly, judged without the test data."""
+"""Which map to take: the simplest that none beats significantly in log-loss, judged on VALID."""
 
 from __future__ import annotations
 
@@ -68,15 +68,19 @@ class Differences:
         return bool((gain[noisy] / deviation[noisy]).max() > np.quantile(largest, LEVEL))
 
 
-def choose(names: Sequence[str], differences: Differences) -> tuple[str, str]:
+def choose(
+    names: Sequence[str], differences: Differences, brier: Differences | None = None
+) -> tuple[str, str]:
     """The recommended one of ``names``, ordered from simple to flexible, and the reason.
 
     The first is the map that changes nothing. A map is passed over when another one beats it
-    significantly (:meth:`Differences.is_beaten`); the simplest that is left is taken.
+    significantly (:meth:`Differences.is_beaten`), or when it raises the Brier score of the first
+    significantly; the simplest that is left is taken, and the first where none is.
     """
     best = int(differences.mean.argmin())
     unbeaten = (i for i in range(len(names)) if not differences.is_beaten(i))
-    chosen = next(unbeaten, best)
+    sound = (i for i in unbeaten if brier is None or i == 0 or brier.gain(0, i).high >= 0)
+    chosen = next(sound, 0)
     return names[chosen], f"{names[chosen]}: {_reason(names, differences, chosen, best)}"
 
 

@@ -14,10 +14,13 @@ __all__ = ["Comparison", "Row", "Settings"]
 
 @dataclass(frozen=True)
 class Row:
-    """One map: its NLL on VALID by cross-validation, and on TEST everything else."""
+    """One map: what begins with ``valid_`` is on VALID by cross-validation, the rest on TEST."""
 
     name: str
     valid_nll: float  # Mean NLL of VALID examples under maps fitted without them.
+    valid_brier: float
+    valid_ece: float
+    valid_calibration: float | None  # The part of valid_nll that a map can still take away.
     nll: float
     brier: float
     ece: float
