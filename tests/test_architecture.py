@@ -9,7 +9,7 @@ SOURCE = Path(calibrant.__file__).parent
 
 # What everybody may import.
 FOUNDATION = {
-    "arrays", "conversion", "devices", "distributions", "errors", "extras", "inputs",
+    "arguments", "arrays", "conversion", "devices", "distributions", "errors", "extras", "inputs",
     "json_values", "output_checks", "outputs", "predictions", "progress", "unfinished",
     "validation", "",
 }  # fmt: skip

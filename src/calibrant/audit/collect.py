@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from calibrant.arguments import check_kind
 from calibrant.arrays import to_numpy
 from calibrant.audit.entities import EntitySums, Sentences, entity_sums
 from calibrant.audit.groups import GroupSums
@@ -66,6 +67,7 @@ class Collector:
 
     def add(self, chunk: Predictions) -> None:
         """Add one chunk."""
+        check_kind("audit", chunk, Predictions)
         if self.state is None:
             self._start(chunk)
         block = assign_blocks(chunk, self.by, self.blocks, start=self.rows)

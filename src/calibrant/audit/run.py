@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from calibrant import __version__
+from calibrant.arguments import check_kind
 from calibrant.audit.collect import Collector, collected
 from calibrant.audit.entities import entity_view
 from calibrant.audit.estimate import Estimator
@@ -108,6 +109,8 @@ def audit(
     if bins > MOST_BINS:
         raise InputError(f"audit expects at most {MOST_BINS:,} bins, got {bins:,}.")
     kept: Sample[Confidences] = Sample(sample, seed)
+    if not isinstance(source, Iterable) or isinstance(source, (str, np.ndarray)):
+        check_kind("audit", source, Predictions)
     chunks = [source] if isinstance(source, Predictions) else source
     found = collected(chunks, Collector(Bins(bins, closed), by, reduction, mistakes, kept))
     if found.state is None or not found.rows:

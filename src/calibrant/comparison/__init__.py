@@ -103,15 +103,15 @@ def _same_examples(valid: Predictions, test: Predictions) -> bool:
     mine, theirs = np.asarray(valid.scores), np.asarray(test.scores)
     if mine.shape != theirs.shape or valid.kind != test.kind:
         return False
-    counts = [np.bincount(p.labels, minlength=p.classes) for p in (valid, test)]
-    if not np.array_equal(*counts):
+    counts, others = (np.bincount(p.labels, minlength=p.classes) for p in (valid, test))
+    if not np.array_equal(counts, others):
         return False
-    marks = [_row_marks(p) for p in (valid, test)]
-    if np.array_equal(*marks):
+    first, second = _row_marks(valid), _row_marks(test)
+    if np.array_equal(first, second):
         return True
     # Rows of few different scores can be the same by chance, in another order.
-    telling = len(np.unique(marks[0])) > len(valid) / 2
-    return telling and np.array_equal(*map(np.sort, marks))
+    telling = len(np.unique(first)) > len(valid) / 2
+    return telling and np.array_equal(np.sort(first), np.sort(second))
 
 
 def _row_marks(predictions: Predictions) -> np.ndarray:

@@ -7,6 +7,7 @@ from types import ModuleType
 
 import numpy as np
 
+from calibrant.arguments import check_kind
 from calibrant.arrays import Array, to_numpy
 from calibrant.errors import InputError
 from calibrant.metrics.bins import Bins, Closed
@@ -44,6 +45,7 @@ def accumulate(
     >>> accumulate(p, bins=5).top_count
     array([0, 0, 0, 1, 1])
     """
+    check_kind("accumulate", predictions, Predictions)
     bins = bins if isinstance(bins, Bins) else Bins(bins, closed)
     module = kernels_for(predictions)
     if into is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from calibrant.arguments import check_whole
 from calibrant.arrays import Array, to_numpy
 from calibrant.errors import InputError
 from calibrant.metrics.confidences import Confidences
@@ -70,8 +71,7 @@ def equal_mass_bin(count: np.ndarray, bins: int) -> np.ndarray:
     >>> equal_mass_bin(np.array([1, 4, 1]), 3)
     array([0, 1, 2])
     """
-    if isinstance(bins, bool) or int(bins) != bins or bins < 1:
-        raise InputError(f"Expected a whole number of bins ≥ 1, got {bins!r}.")
+    check_whole("equal_mass_bin", "a whole number of bins ≥ 1", bins)
     middle = np.cumsum(count, dtype=np.int64)  # Whole numbers, so the cut is exact.
     middle *= 2
     middle -= count

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from calibrant.errors import InputError
+
 __all__ = ["apcr"]
 
 
@@ -22,9 +24,19 @@ def apcr(f1: Any, ece: Any) -> Any:
     >>> apcr(0.0, 0.0)
     0.0
     """
-    f1, ece = np.broadcast_arrays(np.asarray(f1, np.float64), np.asarray(ece, np.float64))
+    f1, ece = np.broadcast_arrays(_number(f1), _number(ece))
     with np.errstate(divide="ignore", invalid="ignore"):
         value = np.where(f1 == 0, np.where(np.isnan(ece), np.nan, 0.0), f1**2 / ece)
     if np.isinf(value).any():
         warnings.warn("APCR is infinite: the ECE is 0.", RuntimeWarning, stacklevel=2)
     return float(value) if value.ndim == 0 else value
+
+
+def _number(value: Any) -> np.ndarray:
+    try:
+        return np.asarray(value, np.float64)
+    except (TypeError, ValueError):
+        raise InputError(
+            f"apcr takes two numbers or arrays, F1 and ECE, got a {type(value).__name__}: "
+            "apcr(entity_f1(predictions), ece(predictions))."
+        ) from None

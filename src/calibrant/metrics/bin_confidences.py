@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from calibrant.arguments import check_kind
 from calibrant.metrics.bins import Bins, Closed
 from calibrant.metrics.confidences import Confidences
 from calibrant.metrics.state import CalibrationState
@@ -33,6 +34,7 @@ def bin_confidences(
     >>> round(ece(bin_confidences(c)), 3)
     0.45
     """
+    check_kind("bin_confidences", state, Confidences)
     bins = bins if isinstance(bins, Bins) else Bins(bins, closed)
     lead = (int(np.prod(cells)),)
     place = np.zeros(len(state), np.int64) if cell is None else cell

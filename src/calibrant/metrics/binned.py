@@ -2,8 +2,9 @@
 
 Every function takes a :class:`~calibrant.metrics.CalibrationState` or
 :class:`~calibrant.Predictions`, and those of the top label alone a
-:class:`~calibrant.metrics.TopBins`; ``bins`` and ``closed`` apply to predictions. A state with
-leading axes gives an array, one number per entry. Without examples the result is NaN.
+:class:`~calibrant.metrics.TopBins` or :class:`~calibrant.metrics.Confidences`; ``bins`` and
+``closed`` apply to predictions and confidences. A state with leading axes gives an array, one
+number per entry. Without examples the result is NaN.
 """
 
 from __future__ import annotations
@@ -12,9 +13,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from calibrant.arguments import check_kind
 from calibrant.errors import InputError
 from calibrant.metrics.accumulate import accumulate
+from calibrant.metrics.bin_confidences import bin_confidences
 from calibrant.metrics.bins import Bins, Closed
+from calibrant.metrics.confidences import Confidences
 from calibrant.metrics.state import CalibrationState
 from calibrant.metrics.top_bins import TopBins, top_bins
 from calibrant.predictions import Predictions
@@ -33,7 +37,7 @@ __all__ = [
 ]
 
 Source: TypeAlias = CalibrationState | Predictions
-TopSource: TypeAlias = Source | TopBins
+TopSource: TypeAlias = Source | TopBins | Confidences
 
 
 def ece(source: TopSource, bins: int | Bins = 15, *, closed: Closed = "right") -> Any:
@@ -132,6 +136,9 @@ def top_bins_of(
     """The state of ``source`` as far as its top-label confidences go."""
     if isinstance(source, (CalibrationState, TopBins)):
         return source
+    if isinstance(source, Confidences):
+        return bin_confidences(source, bins, closed=closed)
+    check_kind("This metric", source, Predictions, CalibrationState, TopBins, Confidences)
     return top_bins(source, bins, closed=closed)
 
 

@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from calibrant.arguments import check_whole
 from calibrant.errors import InputError
 
 __all__ = ["Bins", "Closed"]
@@ -33,8 +34,7 @@ class Bins:
     closed: Closed = "right"
 
     def __post_init__(self) -> None:
-        if isinstance(self.count, bool) or int(self.count) != self.count or self.count < 1:
-            raise InputError(f"Bins expects a whole number of bins ≥ 1, got {self.count!r}.")
+        check_whole("Bins", "a whole number of bins ≥ 1", self.count)
         if self.closed not in ("right", "left"):
             raise InputError(f"Bins: closed must be 'right' or 'left', got {self.closed!r}.")
 

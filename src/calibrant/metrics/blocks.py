@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from calibrant.arguments import check_kind, check_whole
 from calibrant.arrays import to_numpy
-from calibrant.errors import InputError, unknown_name
+from calibrant.errors import unknown_name
 from calibrant.predictions import Predictions
 
 __all__ = ["assign_blocks", "dependent_group", "hash_values"]
@@ -40,8 +41,8 @@ def assign_blocks(
     >>> assign_blocks(p, by=None)
     array([0, 1, 2])
     """
-    if isinstance(blocks, bool) or int(blocks) != blocks or blocks < 1:
-        raise InputError(f"assign_blocks expects a whole number of blocks ≥ 1, got {blocks!r}.")
+    check_whole("assign_blocks", "a whole number of blocks ≥ 1", blocks)
+    check_kind("assign_blocks", predictions, Predictions)
     by = dependent_group(predictions, by)
     if by is None:
         # Rows that take turns would put the copies of a periodic file into the same blocks.

@@ -10,14 +10,24 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from calibrant.arguments import check_kind
 from calibrant.errors import InputError
+from calibrant.metrics.accumulate import accumulate
 from calibrant.metrics.binned import classwise_ece
+from calibrant.metrics.blocks import assign_blocks
 from calibrant.metrics.class_sums import ClassSums
-from calibrant.metrics.confidences import Confidences
-from calibrant.metrics.interval_ends import IntervalMethod, interval_of
-from calibrant.metrics.match_counts import MatchCounts
+from calibrant.metrics.confidences import Confidences, confidences
+from calibrant.metrics.interval_ends import (
+    OF_CLASSES,
+    OF_CONFIDENCES,
+    IntervalMethod,
+    interval_of,
+)
+from calibrant.metrics.match_counts import MatchCounts, f1
 from calibrant.metrics.state import CalibrationState
 from calibrant.metrics.steps import resampled_steps, steps
+from calibrant.metrics.tag_f1 import entity_counts, entity_f1, token_counts, token_f1
+from calibrant.predictions import Predictions
 from calibrant.progress import Progress
 
 __all__ = [
@@ -38,7 +48,7 @@ _NUMBERS = 1 << 22  # Resampled sums held at once.
 
 def interval(
     metric: Callable[..., Any],
-    source: Blocked,
+    source: Blocked | Predictions,
     *,
     replicates: int = 1000,
     level: float = 0.95,
@@ -47,7 +57,8 @@ def interval(
 ) -> tuple[Any, Any] | None:
     """The bootstrap interval (low, high) of ``metric(source)``, or None where there can be none.
 
-    ``source`` has blocks (``accumulate(p, block=assign_blocks(p), blocks=1000)``, and likewise
+    ``source`` is predictions, whose sentences or images are drawn where they have such groups, or
+    has blocks of its own (``accumulate(p, block=assign_blocks(p), blocks=1000)``, and likewise
     ``entity_state``, ``entity_counts``, ``token_counts``, ``confidences``), which are drawn with
     replacement. Additive states cost one product of matrices for all replicates; a tuple of them
     is drawn together and passed as several arguments. Confidences are sorted once and reweighted:
@@ -74,6 +85,7 @@ def interval(
     True
     """
     check_bootstrap(replicates, level, seed)
+    source = _with_blocks(metric, source)
     if method not in ("auto", "percentile", "basic"):
         raise InputError(f"method must be 'auto', 'percentile' or 'basic', got {method!r}.")
     values = replicate(metric, source, replicates=replicates, seed=seed)
@@ -122,9 +134,14 @@ def _check_seed(seed: int) -> None:
 
 
 def replicate(
-    metric: Callable[..., Any], source: Blocked, *, replicates: int = 1000, seed: int = 0
+    metric: Callable[..., Any],
+    source: Blocked | Predictions,
+    *,
+    replicates: int = 1000,
+    seed: int = 0,
 ) -> np.ndarray | None:
     """The values of ``metric`` on bootstrap replicates, of shape (replicates, …), or None."""
+    source = _with_blocks(metric, source)
     if replicates < 1:
         raise InputError(f"replicate expects at least 1 replicate, got {replicates}.")
     _check_seed(seed)
@@ -135,6 +152,34 @@ def replicate(
     states = source if isinstance(source, tuple) else (source,)
     parts = [metric(*part) for part in _resampled(states, replicates, seed)]
     return _checked(np.concatenate(parts)) if parts else None
+
+
+def _with_blocks(metric: Callable[..., Any], source: Blocked | Predictions) -> Blocked:
+    """``source`` with blocks: predictions become what the metric is computed from."""
+    if not callable(metric):
+        raise InputError(
+            "interval takes a metric and its source, as interval(ece, predictions), got a "
+            f"{type(metric).__name__} first."
+        )
+    if isinstance(source, Predictions):
+        return _blocked(metric, source)
+    for state in source if isinstance(source, tuple) else (source,):
+        kinds = (Predictions, CalibrationState, MatchCounts, ClassSums, Confidences)
+        check_kind("interval", state, *kinds)
+    return source
+
+
+def _blocked(metric: Callable[..., Any], predictions: Predictions) -> Blocked:
+    plain = metric.func if isinstance(metric, functools.partial) else metric
+    if plain in OF_CONFIDENCES:
+        return confidences(predictions, assign_blocks(predictions))
+    blocks = max(50, min(1000, _NUMBERS // (3 * predictions.classes * 15)))
+    where: dict[str, Any] = {"block": assign_blocks(predictions, "auto", blocks), "blocks": blocks}
+    if plain in (entity_f1, f1):
+        return entity_counts(predictions, **where)
+    if plain is token_f1:
+        return token_counts(predictions, **where)
+    return accumulate(predictions, classwise=plain in OF_CLASSES, **where)
 
 
 def _resampled(

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
+from calibrant.arguments import check_whole
 from calibrant.arrays import to_numpy
 from calibrant.errors import InputError
 
@@ -19,14 +22,13 @@ def near_border(mask: np.ndarray, width: int = 3) -> np.ndarray:
     >>> near_border(np.array([[0, 0, 0, 0, 1, 1]]), width=1)
     array([[False, False, False,  True,  True, False]])
     """
-    mask = to_numpy(mask)
+    mask = _as_mask(mask)
     if mask.ndim < 2 or mask.dtype.kind not in "iu":
         raise InputError(
             "near_border expects a mask (…, height, width) of class numbers, got "
             f"{mask.dtype} {mask.shape}."
         )
-    if isinstance(width, bool) or int(width) != width or width < 0:
-        raise InputError(f"near_border expects a whole number of pixels ≥ 0, got {width!r}.")
+    check_whole("near_border", "a whole number of pixels ≥ 0", width, 0)
     low, high = mask, mask
     for axis in (-2, -1):
         low, high = _extreme(np.minimum, low, width, axis), _extreme(np.maximum, high, width, axis)
@@ -41,3 +43,10 @@ def _extreme(choose: np.ufunc, values: np.ndarray, width: int, axis: int) -> np.
         choose(found[..., shift:], values[..., :-shift], out=found[..., shift:])
         choose(found[..., :-shift], values[..., shift:], out=found[..., :-shift])
     return np.moveaxis(found, -1, axis)
+
+
+def _as_mask(mask: Any) -> np.ndarray:
+    try:
+        return to_numpy(mask)
+    except (TypeError, ValueError):
+        raise InputError(f"near_border expects a mask, got a {type(mask).__name__}.") from None

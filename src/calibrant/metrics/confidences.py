@@ -8,6 +8,7 @@ from types import ModuleType
 
 import numpy as np
 
+from calibrant.arguments import check_kind
 from calibrant.arrays import is_tensor, to_numpy
 from calibrant.errors import InputError
 from calibrant.metrics.compiled import kernels_for, plain, spread
@@ -93,6 +94,7 @@ def confidences(source: Predictions | Confidences, block: np.ndarray | None = No
     """The state of ``source``, with bootstrap blocks where given; a state is returned as it is."""
     if isinstance(source, Confidences):
         return source
+    check_kind("This metric", source, Predictions, Confidences)
     confidence, _, correct = top_label(source)
     return Confidences(confidence, correct, block)
 
@@ -103,6 +105,7 @@ def top_label(predictions: Predictions) -> tuple[np.ndarray, np.ndarray, np.ndar
     >>> top_label(Predictions.from_probabilities([[0.9, 0.1], [0.5, 0.5]], [1, 0]))
     (array([0.9, 0.5]), array([0, 0]), array([False,  True]))
     """
+    check_kind("top_label", predictions, Predictions)
     if (module := kernels_for(predictions)) is not None:
         return _compiled_top_label(predictions, module)
     parts = [_top_label(part) for part in predictions.chunks(_rows(predictions))]

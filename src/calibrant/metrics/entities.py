@@ -6,6 +6,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
+from calibrant.arguments import check_kind
 from calibrant.arrays import to_numpy
 from calibrant.errors import unknown_name
 from calibrant.metrics.bin_confidences import bin_confidences
@@ -118,6 +119,7 @@ def without_outside(predictions: Predictions, entity_type: str | None = None) ->
     >>> len(p), len(without_outside(p))
     (3, 2)
     """
+    check_kind("without_outside", predictions, Predictions)
     tags = TagSet.of(predictions.label_names)
     wanted = tags.type >= 0
     if entity_type is not None:
@@ -145,6 +147,7 @@ def span_confidence(spans: Spans, confidence: np.ndarray, reduction: Reduction) 
 def _confidences_and_types(
     predictions: Predictions, reduction: Reduction, mode: Mode, block: np.ndarray | None
 ) -> tuple[Confidences, np.ndarray]:
+    check_kind("This metric", predictions, Predictions)
     confidence, predicted, _ = top_label(predictions)
     spans, gold = predicted_and_gold(predictions, predicted, mode)
     where = None if block is None else block[spans.start]

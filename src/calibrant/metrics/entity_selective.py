@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from calibrant.arguments import check_kind
 from calibrant.metrics.confidences import top_label
 from calibrant.metrics.entities import Reduction, span_confidence
 from calibrant.metrics.selective import RiskCoverage
@@ -29,6 +30,7 @@ def entity_risk_coverage(
     >>> curve.coverage, curve.risk.round(3)
     (array([0.5, 1. ]), array([0.   , 0.333]))
     """
+    check_kind("entity_risk_coverage", predictions, Predictions)
     confidence, predicted, _ = top_label(predictions)
     spans, gold = predicted_and_gold(predictions, predicted, mode)
     values, right = span_confidence(spans, confidence, reduction), matches(spans, gold)

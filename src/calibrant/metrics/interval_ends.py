@@ -27,7 +27,7 @@ from calibrant.metrics.selective import (
 )
 from calibrant.metrics.smooth import smooth_ece
 
-__all__ = ["IntervalMethod", "interval_of"]
+__all__ = ["OF_CLASSES", "OF_CONFIDENCES", "IntervalMethod", "interval_of"]
 
 IntervalMethod: TypeAlias = Literal["auto", "percentile", "basic"]
 
@@ -59,6 +59,19 @@ _SHARES = (
     risk_at_coverage,
 )
 _NOT_NEGATIVE = (brier, nll)
+# What is computed from every confidence, and what from the tables of classes; all else is not.
+OF_CONFIDENCES = (
+    adaptive_ece,
+    augrc,
+    aurc,
+    auroc,
+    coverage_at_risk,
+    e_aurc,
+    ks_error,
+    risk_at_coverage,
+    smooth_ece,
+)
+OF_CLASSES = (classwise_ece, class_iou, mean_iou)
 
 
 def interval_of(

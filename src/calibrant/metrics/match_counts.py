@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from calibrant.arguments import check_kind
 from calibrant.errors import InputError
 
 __all__ = ["MatchCounts", "f1"]
@@ -79,6 +80,7 @@ def f1(counts: MatchCounts, *, by_type: bool = False) -> Any:
     >>> f1(MatchCounts(("LOC", "PER"), np.array([1, 0]), np.array([1, 1]), np.array([1, 0])))
     0.6666666666666666
     """
+    check_kind("f1", counts, MatchCounts)
     sums = [getattr(counts, s) if by_type else getattr(counts, s).sum(axis=-1) for s in counts.SUMS]
     correct, predicted, gold = sums
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -37,6 +37,11 @@ def pixel_predictions(
     >>> p.groups["image"], p.groups["border"]
     (array([7, 7]), array([1, 1], dtype=int8))
     """
+    for what, given in (("logits", logits), ("a mask", mask)):
+        if isinstance(given, (Predictions, Scene)):
+            raise InputError(
+                f"pixel_predictions takes arrays, got {type(given).__name__} as {what}."
+            )
     scores, labels = as_array(logits), np.asarray(to_numpy(as_array(mask)))
     if scores.ndim != 3 or tuple(scores.shape[:2]) != labels.shape:
         raise InputError(

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from calibrant.arguments import check_kind
 from calibrant.errors import InputError
 from calibrant.metrics.steps import StepSource, steps
 
@@ -124,6 +125,7 @@ def risk_at_coverage(source: StepSource, coverage: float) -> float:
     >>> risk_at_coverage(p, 0.5)
     0.5
     """
+    check_kind("risk_at_coverage", coverage, float, int)
     if not 0 < coverage <= 1:
         raise InputError(f"risk_at_coverage expects a coverage in (0, 1], got {coverage}.")
     curve = risk_coverage_curve(source)
@@ -142,6 +144,7 @@ def coverage_at_risk(source: StepSource, risk: float) -> float:
     >>> round(coverage_at_risk(p, 0.4), 3)
     1.0
     """
+    check_kind("coverage_at_risk", risk, float, int)
     if not 0 <= risk <= 1:
         raise InputError(f"coverage_at_risk expects a risk in [0, 1], got {risk}.")
     curve = risk_coverage_curve(source)

@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
+from calibrant.arguments import check_kind
 from calibrant.arrays import to_numpy
 from calibrant.errors import InputError
 from calibrant.metrics.tags import BEGIN, END, OUTSIDE, SINGLE, TagSet
@@ -61,6 +62,11 @@ def find_spans(
     """
     if mode not in ("default", "strict"):
         raise InputError(f"mode must be 'default' or 'strict', got {mode!r}.")
+    check_kind("find_spans", tags, TagSet)
+    for what, given, kinds in (("labels", labels, "iu"), ("starts", starts, "b")):
+        if not isinstance(given, np.ndarray) or given.ndim != 1 or given.dtype.kind not in kinds:
+            expected = "whole numbers" if kinds == "iu" else "truth values"
+            raise InputError(f"find_spans takes {what} as an array (n,) of {expected}.")
     prefix, kind = tags.prefix[labels], tags.type[labels]
     before, kind_before = np.roll(prefix, 1), np.roll(kind, 1)
     inside = prefix != OUTSIDE

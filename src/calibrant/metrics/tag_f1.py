@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from calibrant.arguments import check_kind
 from calibrant.arrays import to_numpy
 from calibrant.metrics.confidences import top_label
 from calibrant.metrics.match_counts import MatchCounts, f1
@@ -55,6 +56,7 @@ def entity_counts(
     blocks: int = 0,
 ) -> MatchCounts:
     """Right, predicted and gold entities per type; with ``block``, per block and type."""
+    check_kind("This metric", predictions, Predictions)
     tags = TagSet.of(predictions.label_names)
     predicted, gold = predicted_and_gold(predictions, top_label(predictions)[1], mode)
     right = matches(predicted, gold)
@@ -74,6 +76,7 @@ def token_counts(
     predictions: Predictions, *, block: np.ndarray | None = None, blocks: int = 0
 ) -> MatchCounts:
     """Right, predicted and gold tags other than O per type; with ``block``, per block and type."""
+    check_kind("This metric", predictions, Predictions)
     tags = TagSet.of(predictions.label_names)
     _, predicted, correct = top_label(predictions)
     chosen, true = tags.type[predicted], tags.type[to_numpy(predictions.labels)]

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from calibrant.arguments import check_kind
 from calibrant.errors import InputError
 
 __all__ = ["BEGIN", "END", "INSIDE", "OUTSIDE", "SINGLE", "TagSet", "is_bio"]
@@ -70,7 +71,10 @@ def is_bio(label_names: Sequence[str] | None) -> bool:
     >>> is_bio(["O", "B-PER", "I-PER"]), is_bio(["cat", "dog"]), is_bio(None)
     (True, False, False)
     """
-    if not label_names or "O" not in label_names:
+    if label_names is None:
+        return False
+    check_kind("is_bio", label_names, list, tuple)
+    if "O" not in label_names:
         return False
     tags: list[Any] = [_parse(str(name)) for name in label_names]
     return None not in tags and any(prefix in (BEGIN, INSIDE) for prefix, _ in tags)

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from calibrant.arguments import check_kind
 from calibrant.errors import InputError
 from calibrant.metrics import CalibrationState
 from calibrant.plots.canvas import frame, new_figure, say_empty
-from calibrant.plots.curve import class_curve, worst_classes
+from calibrant.plots.curve import class_curve, diagram_state, worst_classes
 from calibrant.plots.palette import INK, MUTED
 from calibrant.plots.reliability import draw_bars
+from calibrant.predictions import Predictions
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,7 +25,7 @@ __all__ = ["classwise_grid"]
 
 
 def classwise_grid(
-    state: CalibrationState,
+    source: CalibrationState | Predictions,
     label_names: Sequence[str] | None = None,
     figure: Figure | None = None,
     *,
@@ -37,11 +39,14 @@ def classwise_grid(
     al. 2019). ``figure`` may be a subfigure of a larger one.
 
     >>> from calibrant import Predictions
-    >>> from calibrant.metrics import accumulate
     >>> p = Predictions.from_probabilities([[0.9, 0.1], [0.3, 0.7]], [0, 0])
-    >>> [ax.get_title(loc="left") for ax in classwise_grid(accumulate(p), ["cat", "dog"]).axes]
+    >>> [ax.get_title(loc="left") for ax in classwise_grid(p, ["cat", "dog"]).axes]
     ['cat', 'dog']
     """
+    check_kind("classwise_grid", source, Predictions, CalibrationState)
+    if isinstance(source, Predictions) and label_names is None:
+        label_names = source.label_names
+    state = diagram_state("classwise_grid", source)
     if label_names is not None and len(label_names) != state.classes:
         raise InputError(
             f"classwise_grid expects {state.classes} label names, got {len(label_names)}."

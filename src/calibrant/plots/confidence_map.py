@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from calibrant.arguments import check_kind, check_whole
 from calibrant.errors import InputError
 from calibrant.extras import require
 from calibrant.metrics import CalibrationState
@@ -37,6 +38,8 @@ def confidence_map(
     >>> confidence_map(scene, classes=4).get_title(loc="left")
     'Confidence'
     """
+    check_kind("confidence_map", scene, Scene)
+    check_whole("confidence_map", "a whole number of classes ≥ 2", classes, 2)
     ax = axes(ax)
     _show(ax, maps.confidence_map_of(scene.confidence, classes), title or "Confidence")
     colours = require("matplotlib.colors", "plots", "Drawing a diagram")
@@ -69,6 +72,9 @@ def confidence_maps(
     >>> [ax.get_title(loc="left") for ax in confidence_maps([scene], ["sky", "sea"]).axes]
     ['Image', 'Truth', 'Prediction', 'Confidence', 'Mistakes']
     """
+    check_kind("confidence_maps", scenes, list, tuple)
+    for scene in scenes:
+        check_kind("confidence_maps", scene, Scene)
     if not scenes:
         raise InputError("confidence_maps expects at least one scene, got none.")
     wide = len(_TITLES) + (2 if state is not None else 0)

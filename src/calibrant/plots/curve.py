@@ -4,19 +4,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from statistics import NormalDist
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 
+from calibrant.arguments import check_kind
 from calibrant.errors import InputError
-from calibrant.metrics import CalibrationState
+from calibrant.metrics import CalibrationState, Confidences, accumulate, bin_confidences
+from calibrant.predictions import Predictions
 
 __all__ = [
+    "DiagramSource",
     "ReliabilityCurve",
     "class_curve",
+    "diagram_state",
     "reliability_curve",
     "wilson_interval",
     "worst_classes",
 ]
+
+
+DiagramSource: TypeAlias = CalibrationState | Predictions | Confidences
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +123,19 @@ def _curve(
     return ReliabilityCurve(edges[:-1], edges[1:], count, accuracy, mean, low, high)
 
 
+def diagram_state(who: str, source: Any) -> CalibrationState:
+    """The state that a diagram draws: that of predictions or confidences where these are given."""
+    if isinstance(source, Confidences):
+        return bin_confidences(source)
+    if isinstance(source, Predictions):
+        return accumulate(source)
+    check_kind(who, source, Predictions, CalibrationState, Confidences)
+    _single(source)
+    return cast(CalibrationState, source)
+
+
 def _single(state: CalibrationState) -> None:
+    check_kind("A diagram", state, CalibrationState)
     if np.ndim(state.n):
         raise InputError(
             f"A diagram draws one state, got {np.shape(state.n)} of them; add them: state.total()."

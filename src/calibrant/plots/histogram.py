@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from calibrant.metrics import CalibrationState, accuracy, mean_confidence
+from calibrant.metrics import accuracy, mean_confidence
 from calibrant.plots.canvas import axes, frame, legend_below, say_empty
+from calibrant.plots.curve import DiagramSource, diagram_state
 from calibrant.plots.palette import ACCURACY, INK, MUTED, OVERCONFIDENT, UNDERCONFIDENT
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ __all__ = ["confidence_histogram"]
 
 
 def confidence_histogram(
-    state: CalibrationState, ax: Axes | None = None, *, title: str | None = None
+    source: DiagramSource, ax: Axes | None = None, *, title: str | None = None
 ) -> Axes:
     """Draw the share of examples per bin of confidence, with mean confidence and accuracy.
 
@@ -23,11 +24,11 @@ def confidence_histogram(
     the bars say where its examples lie (Guo et al. 2017, Figure 1, top).
 
     >>> from calibrant import Predictions
-    >>> from calibrant.metrics import accumulate
     >>> p = Predictions.from_probabilities([[0.9, 0.1], [0.3, 0.7]], [0, 0])
-    >>> confidence_histogram(accumulate(p)).get_ylabel()
+    >>> confidence_histogram(p).get_ylabel()
     'Share of examples (%)'
     """
+    state = diagram_state("confidence_histogram", source)
     ax = axes(ax, 3.6, 2.6)
     edges = state.bins.edges()
     width, n = 1 / state.bins.count, int(state.n)

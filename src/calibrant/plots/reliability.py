@@ -6,9 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calibrant.metrics import CalibrationState, ece
+from calibrant.metrics import ece
 from calibrant.plots.canvas import axes, frame, legend_below, say_empty
-from calibrant.plots.curve import ReliabilityCurve, reliability_curve
+from calibrant.plots.curve import (
+    DiagramSource,
+    ReliabilityCurve,
+    diagram_state,
+    reliability_curve,
+)
 from calibrant.plots.palette import (
     ACCURACY,
     INK,
@@ -29,7 +34,7 @@ _MOST_COUNTS = 25
 
 
 def reliability_diagram(
-    state: CalibrationState,
+    source: DiagramSource,
     ax: Axes | None = None,
     *,
     level: float = 0.95,
@@ -42,13 +47,14 @@ def reliability_diagram(
     Bars are the accuracy of each bin; the coloured part is its gap to the mean confidence, orange
     where confidence exceeds accuracy and green where it falls short; the upright band is the
     Wilson interval of the accuracy at ``level``; the small numbers above count the examples.
+    ``source`` is predictions, confidences or a state.
 
     >>> from calibrant import Predictions
-    >>> from calibrant.metrics import accumulate
     >>> p = Predictions.from_probabilities([[0.9, 0.1], [0.3, 0.7]], [0, 0])
-    >>> reliability_diagram(accumulate(p)).get_xlabel()
+    >>> reliability_diagram(p).get_xlabel()
     'Confidence'
     """
+    state = diagram_state("reliability_diagram", source)
     ax = axes(ax)
     curve = reliability_curve(state, level)
     ax.plot([0, 1], [0, 1], color=MUTED, linewidth=0.9, linestyle=(0, (4, 3)), zorder=1.5)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from calibrant.arguments import check_each
 from calibrant.errors import InputError
 from calibrant.plots.canvas import axes, frame, say_empty
 from calibrant.plots.trade_off import LINE, spaced
@@ -29,7 +30,7 @@ class Series(NamedTuple):
 
 
 def series_diagram(
-    series: Iterable[Series],
+    series: Sequence[Series],
     ax: Axes | None = None,
     *,
     x_label: str,
@@ -43,6 +44,7 @@ def series_diagram(
     >>> series_diagram([line], x_label="Depth", y_label="ECE").get_xlabel()
     'Depth'
     """
+    check_each("series_diagram", series, Series)
     lines = [line for line in series if len(line.x)]
     for line in lines:
         if not all(map(math.isfinite, (*line.x, *line.y))):

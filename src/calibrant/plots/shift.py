@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from calibrant.arguments import check_kind
+from calibrant.errors import InputError
 from calibrant.plots.canvas import new_figure
 from calibrant.plots.series import Series, series_diagram
 
@@ -32,6 +34,10 @@ def shift_diagram(
     >>> [ax.get_title(loc="left") for ax in figure.axes]
     ['Accuracy', 'ECE as trained', 'ECE with temperature']
     """
+    check_kind("shift_diagram", results, dict)
+    for kind in ("identity", mapped):
+        if kind not in results:
+            raise InputError(f"shift_diagram needs the results of the map '{kind}', got none.")
     figure = new_figure(10.5, 3.2)
     raw, cooled = (_lines(results[kind], "ece") for kind in ("identity", mapped))
     panels = (

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from calibrant.arguments import check_each
 from calibrant.errors import InputError
 from calibrant.plots.canvas import axes, frame, say_empty
 from calibrant.plots.palette import ACCURACY, INK, MUTED
@@ -29,7 +30,7 @@ class Point(NamedTuple):
 
 
 def trade_off(
-    points: Iterable[Point],
+    points: Sequence[Point],
     ax: Axes | None = None,
     *,
     title: str | None = None,
@@ -44,7 +45,7 @@ def trade_off(
     >>> trade_off([Point("focal", 0.02, 0.8), Point("mixup", 0.03, 0.81)]).get_xlabel()
     'ECE (%), less is better'
     """
-    points = list(points)
+    check_each("trade_off", points, Point)
     for p in points:
         if not (math.isfinite(p.ece) and math.isfinite(p.f1)):
             raise InputError(f"trade_off cannot draw '{p.label}': ECE {p.ece}, F1 {p.f1}.")

@@ -1,0 +1,78 @@
+"""One line for an argument of the wrong kind: who takes what, what came, what to call instead."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+
+from calibrant.arrays import is_tensor
+from calibrant.errors import InputError
+
+__all__ = ["check_each", "check_kind", "check_whole"]
+
+_SCORES = "Predictions.from_probabilities(scores, labels), or from_logits, makes them of arrays"
+_HINTS = {
+    "CalibrationState": "accumulate(predictions) makes a state",
+    "Confidences": "confidences(predictions) keeps what is needed of every example",
+    "MatchCounts": "entity_counts(predictions) counts, and entity_f1 takes predictions",
+    "Steps": "confidences(predictions) keeps what is needed of every example",
+    "Scene": "Scene.from_logits(image, logits, mask) makes one",
+    "TagSet": "TagSet.of(label_names) makes one",
+}
+
+
+def check_kind(who: str, value: Any, *kinds: type) -> None:
+    """Raise an InputError where ``value`` is of none of the ``kinds``.
+
+    >>> check_kind("ece", [0.9, 0.1], dict)
+    Traceback (most recent call last):
+    calibrant.errors.InputError: ece takes dict, got a list.
+    """
+    if isinstance(value, kinds):
+        return
+    names = [kind.__name__ for kind in kinds]
+    listed = " or ".join([", ".join(names[:-1]), names[-1]] if names[1:] else names)
+    hint = _hint(value, names)
+    raise InputError(f"{who} takes {listed}, got {_described(value)}{f'; {hint}' if hint else ''}.")
+
+
+def check_each(who: str, values: Any, kind: type) -> None:
+    """Raise an InputError where ``values`` is no list or tuple of ``kind`` alone."""
+    if not isinstance(values, (list, tuple)) or isinstance(values, kind):
+        raise InputError(f"{who} takes a list of {kind.__name__}, got {_described(values)}.")
+    for value in values:
+        check_kind(who, value, kind)
+
+
+def check_whole(who: str, what: str, value: Any, least: int = 1) -> None:
+    """Raise an InputError where ``value`` is no whole number of at least ``least``."""
+    number = isinstance(value, (int, float, np.integer, np.floating)) and value is not True
+    if not number or isinstance(value, bool) or value != value or int(value) != value:
+        raise InputError(f"{who} expects {what}, got {_described(value)}.")
+    if value < least:
+        raise InputError(f"{who} expects {what}, got {value!r}.")
+
+
+def _described(value: Any) -> str:
+    if isinstance(value, np.ndarray) or is_tensor(value):
+        return f"an array of shape {tuple(value.shape)}"
+    if isinstance(value, (str, os.PathLike)):
+        text = str(value)
+        return f"the text '{text[:60]}{'…' * (len(text) > 60)}'"
+    if value is None or isinstance(value, (bool, int, float, np.number)):
+        return repr(value)
+    name = type(value).__name__
+    return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
+
+
+def _hint(value: Any, names: list[str]) -> str:
+    """What to call in place of it."""
+    if type(value).__name__ == "Predictions" or "Predictions" not in names:
+        return next((_HINTS[name] for name in names if name in _HINTS), "")
+    if isinstance(value, (str, os.PathLike)):
+        return "Predictions.read(path) reads a file"
+    if isinstance(value, (np.ndarray, list, tuple)) or is_tensor(value):
+        return _SCORES
+    return ""
