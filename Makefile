@@ -40,7 +40,7 @@ unit: $(VENV)/.dev
 
 # Malformed inputs by the thousand: none may end in a traceback, a hang or a wrong exit code.
 campaign-inputs: $(VENV)/.dev
-	OMP_NUM_THREADS=1 nice -n 10 $(BIN)/python tests/fuzz/campaign.py --cases 20000 --apart 300 \
+	OMP_NUM_THREADS=1 nice -n 10 $(BIN)/python tests/fuzz/campaign.py --cases 20000 --apart 300 --jobs 2 \
 		-o tests/fuzz/counts.json
 
 # Every command that writes, stopped at every kind of moment: results and folders as if it had not been.

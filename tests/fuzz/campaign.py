@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -62,25 +63,31 @@ class Child:
             self.process = None
 
 
-def run_campaign(seed, numbers, *, apart=False, families=(), limit=60.0, tell=None):
-    """The counts by family, and the failures."""
+def run_campaign(seed, numbers, *, apart=False, families=(), limit=60.0, jobs=1, tell=None):
+    """The counts by family, the failures, and the seconds of the slowest case."""
     families = chosen_families(families)
-    child = Child(seed, apart, families, limit)
     cases, failures, slowest = collections.Counter(), [], 0.0
+    with ThreadPoolExecutor(jobs) as pool:
+        parts = [numbers[job::jobs] for job in range(jobs)]
+        children = [Child(seed, apart, families, limit) for _ in range(jobs)]
+        for part in pool.map(lambda *work: _verdicts(*work, tell), children, parts):
+            for verdict in part:
+                cases[verdict["family"]] += 1
+                slowest = max(slowest, verdict["seconds"])
+                failures += [verdict] if "oracle" in verdict else []
+    return dict(sorted(cases.items())), failures, slowest
+
+
+def _verdicts(child, numbers, tell):
+    found = []
     try:
         for number in numbers:
-            verdict = child.verdict(number)
-            cases[verdict["family"]] += 1
-            slowest = max(slowest, verdict["seconds"])
-            if tell is not None and verdict["seconds"] > SLOW:
-                print(f"{number} {verdict['family']}: slow: {verdict['seconds']} s", flush=True)
-            if "oracle" in verdict:
-                failures.append(verdict)
-                if tell is not None:
-                    tell(verdict)
+            found.append(child.verdict(number))
+            if tell is not None:
+                tell(found[-1])
     finally:
         child.close()
-    return dict(sorted(cases.items())), failures, slowest
+    return found
 
 
 def circumstances():
@@ -128,7 +135,8 @@ def main():
     parser.add_argument("--first", type=int, default=0, help="number of the first case")
     parser.add_argument("--seed", default="1")
     parser.add_argument("--families", default="", help="names, separated by commas (all)")
-    parser.add_argument("--limit", type=float, default=60.0, help="seconds that a case may take")
+    parser.add_argument("--jobs", type=int, default=1, help="processes that run cases (1)")
+    parser.add_argument("--limit", type=float, default=120.0, help="seconds that a case may take")
     parser.add_argument("--replay", type=int, metavar="NUMBER", help="run one case, keep its files")
     parser.add_argument("--without-runs", action="store_true", help="no damaged folders of runs")
     parser.add_argument("-o", "--output", type=Path, help="write the counts as JSON")
@@ -153,11 +161,12 @@ def replay(args, families):
 
 def campaign(args, families):
     def tell(verdict):
-        text = verdict["seen"].strip()
-        print(
-            f"{verdict['number']} {verdict['family']}: {verdict['oracle']}: …{text[-300:]}\n",
-            flush=True,
-        )
+        where = f"{verdict['number']} {verdict['family']}"
+        if "oracle" in verdict:
+            text = verdict["seen"].strip()
+            print(f"{where}: {verdict['oracle']}: …{text[-300:]}\n", flush=True)
+        if verdict["seconds"] > SLOW:
+            print(f"{where}: slow: {verdict['seconds']} s", flush=True)
 
     start, ways = time.time(), {}
     everything = (("in one process", args.cases, args.first, False),
@@ -166,7 +175,13 @@ def campaign(args, families):
     for way, count, first, apart in everything:
         numbers = range(first, first + count)
         cases, failed, slowest = run_campaign(
-            args.seed, numbers, apart=apart, families=families, limit=args.limit, tell=tell
+            args.seed,
+            numbers,
+            apart=apart,
+            families=families,
+            limit=args.limit,
+            jobs=args.jobs,
+            tell=tell,
         )
         failures += failed
         kinds = collections.Counter(failure["oracle"] for failure in failed)
