@@ -11,7 +11,8 @@ of all ends of sentences and of those with a mark (. ! ?), as titles and rows of
 Spaces: real texts are cut by the Penn-like splitter, detokenised, and compared with what they were.
 
 Runs: the F1 and the risk of what is accepted at a target of 10 % on their test split, with the
-corpus' words, as raw sentences, and as texts of ten sentences, cut into sentences or left whole.
+corpus' words, as raw sentences, and as texts of ten sentences, cut into sentences or left whole;
+and as the first versions did it: one splitter, texts whole, judged by the corpus' words.
 """
 
 import argparse
@@ -25,6 +26,7 @@ import numpy as np
 import calibrant
 from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.record import circumstances
+from calibrant.prediction.predictor import Predictor
 from calibrant.tasks.catalogue import CORPORA, find_file
 from calibrant.tasks.detokenise import Detokeniser
 from calibrant.tasks.ner import load_corpus
@@ -136,10 +138,26 @@ def run_rows(folder, directory):
     places = [corpus_spans(sentence) for sentence in corpus.test]
     ten = list(joined(corpus.test, corpus.detokeniser))
     yield "corpus' words", numbers(predictor, words, places, tokens=True)
-    yield "raw sentences", numbers(predictor, [m.text for m in one], [m.spans for m in one])
+    raw = [m.text for m in one], [m.spans for m in one]
+    yield "raw sentences", numbers(predictor, *raw)
+    yield "raw sentences, first versions", numbers(as_before(predictor), *raw)
     texts, spans = [text for text, _, _ in ten], [marked for _, _, marked in ten]
     yield "texts of ten, cut", numbers(predictor, texts, spans, sentences=True)
     yield "texts of ten, whole", numbers(predictor, texts, spans, sentences=False)
+    yield "texts of ten, first versions", numbers(as_before(predictor), texts, spans)
+
+
+def as_before(predictor):
+    """One splitter for all corpora, texts left whole, judged by the corpus' words."""
+    given = predictor._of_words
+    return Predictor(
+        predictor.model,
+        predictor.tokenizer,
+        predictor.labels,
+        given.calibrator,
+        given.valid,
+        predictor.max_length,
+    )
 
 
 def corpus_spans(sentence):
@@ -179,13 +197,14 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data-dir")
     parser.add_argument("--runs", nargs="+", type=Path, default=[])
+    parser.add_argument("--runs-only", action="store_true")
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
     result = {"corpora": [], "spaces": [], "runs": []}
-    for name in CORPORA:
+    for name in [] if args.runs_only else CORPORA:
         result["corpora"].append(corpus_row(name, args.data_dir))
         show(result["corpora"][-1:])
-    for name, texts in real_texts(args.data_dir):
+    for name, texts in [] if args.runs_only else real_texts(args.data_dir):
         result["spaces"].append(spaces_row(name, texts))
         show(result["spaces"][-1:])
     for folder in args.runs:

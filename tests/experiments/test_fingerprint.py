@@ -56,5 +56,16 @@ def test_images_that_changed_are_read_again(tmp_path):
     assert len(seen) == 2
 
 
-def test_states():
+def test_states(tmp_path, monkeypatch):
     assert data_state("synthetic", "ner") == disk_state() == disk_state(None)
+    (tmp_path / "a").write_text("one")
+    (tmp_path / "b").symlink_to(tmp_path / "nowhere")
+    before = disk_state(tmp_path)
+    assert disk_state(tmp_path) == before
+    (tmp_path / "a").write_text("two")
+    assert disk_state(tmp_path) != before
+    monkeypatch.setattr("calibrant.experiments.fingerprint._LARGE", 2)
+    before = disk_state(tmp_path)
+    assert disk_state(tmp_path) == before
+    (tmp_path / "a").write_text("three")
+    assert disk_state(tmp_path) != before

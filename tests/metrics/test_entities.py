@@ -1,5 +1,6 @@
 """Tags, spans, F1 against seqeval on whole corpora, and the confidence of entities."""
 
+import dataclasses
 import json
 import os
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from seqeval.metrics import classification_report, f1_score
+from seqeval.metrics.sequence_labeling import get_entities
 from seqeval.scheme import IOB2, IOBES
 
 from calibrant import Predictions
@@ -303,3 +305,44 @@ def test_without_tokens():
     p = tagged([["O"]], [["O"]])[:0]
     assert np.isnan(entity_f1(p))
     assert len(entity_confidences(p)) == 0
+
+
+# -- Entities that are not made of whole words ------------------------------------------------
+
+
+def with_unfit(p, counts):
+    return dataclasses.replace(p, groups={**p.groups, "unfit": np.array(counts)})
+
+
+def test_entities_inside_of_words_are_missed_by_hand():
+    """Three gold labels; the first is unfit, and its word holds another one that no label shows."""
+    gold = [["B-PER", "I-PER", "O", "B-LOC", "B-PER"]]
+    p = tagged(gold, gold)
+    assert entity_f1(p) == 1
+    odd = with_unfit(p, [2, 0, 0, 0, 0])
+    assert entity_f1(odd) == pytest.approx(2 * 2 / (3 + 4))  # Right; predicted and gold.
+    assert entity_confidences(odd).correct.tolist() == [False, True, True]
+    assert entity_risk_coverage(odd).risk[-1] == pytest.approx(1 - entity_f1(odd))
+    inner = with_unfit(p, [1, 1, 0, 0, 0])  # The other begins in the second word.
+    assert entity_f1(inner) == entity_f1(odd)
+    assert entity_f1(with_unfit(p, ["a", "b", "c", "d", "e"])) == 1  # Somebody's own column.
+
+
+TAG_LISTS = st.lists(st.sampled_from(NAMES), min_size=1, max_size=9)
+
+
+@given(TAG_LISTS, st.data())
+def test_entities_inside_of_words_by_a_plain_loop(gold, data):
+    predicted = data.draw(st.lists(st.sampled_from(NAMES), min_size=len(gold), max_size=len(gold)))
+    p = tagged([predicted], [gold])
+    spans = get_entities(gold)
+    labelled = [i for i, tag in enumerate(gold) if tag != "O"]
+    counts = [data.draw(st.integers(0, 2)) if i in labelled else 0 for i in range(len(gold))]
+    starts = {start for _, start, _ in spans}
+    fitting = [span for span in spans if not counts[span[1]]]
+    right = len(set(get_entities(predicted)) & set(fitting))
+    total = len(fitting) + sum(counts)
+    assert starts <= set(labelled)
+    both = len(get_entities(predicted)) + total
+    found = entity_f1(with_unfit(p, counts))
+    assert found == pytest.approx(2 * right / both) if both else np.isnan(found)

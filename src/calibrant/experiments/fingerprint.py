@@ -13,7 +13,7 @@ from calibrant.tasks.catalogue import find_file, find_folder
 
 __all__ = ["data_state", "disk_state", "fingerprint"]
 
-_CHUNK = 1 << 20
+_LARGE = 1 << 26
 
 
 def fingerprint(labels: Sequence[str], parts: Iterable[Any]) -> str:
@@ -27,22 +27,27 @@ def fingerprint(labels: Sequence[str], parts: Iterable[Any]) -> str:
 
 
 def disk_state(*places: str | Path | None) -> str:
-    """A hash of what files, and all files of folders, hold now; what is no place counts for naught.
+    """A hash of what files, and all files of folders, hold now; a place that is None adds nothing.
 
-    What is cached by the name of data is cached by this too: a file may have changed since.
+    What is cached by the name of data is cached by this too: a file may have changed since. Large
+    files count by their size and times.
     """
     digest = hashlib.sha256()
-    for place in places:
-        if place is None:
-            continue
-        root = Path(place)
+    for root in (Path(place) for place in places if place is not None):
         found = [root] if root.is_file() else sorted(p for p in root.rglob("*") if p.is_file())
         for path in found:
-            digest.update(f"\0{path}\0{path.stat().st_size}\0".encode("utf-8", "surrogateescape"))
-            with path.open("rb") as file:
-                while block := file.read(_CHUNK):
-                    digest.update(block)
+            digest.update(f"\0{path}\0".encode("utf-8", "surrogateescape") + _content(path))
     return digest.hexdigest()
+
+
+def _content(path: Path) -> bytes:
+    try:
+        if path.stat().st_size <= _LARGE:
+            return hashlib.sha256(path.read_bytes()).digest()
+        about = path.stat()
+        return repr((about.st_size, about.st_mtime_ns, about.st_ctime_ns, about.st_ino)).encode()
+    except OSError:  # Who reads it as data will say so.
+        return b""
 
 
 def data_state(name: str, kind: str, directory: str | Path | None = None) -> str:

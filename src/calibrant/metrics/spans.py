@@ -128,8 +128,9 @@ def predicted_and_gold(
     """
     tags, starts = TagSet.of(predictions.label_names), sentence_starts(predictions)
     gold = find_spans(to_numpy(predictions.labels), tags, starts, mode)
-    if "unfit" in predictions.groups:
-        gold = replace(gold, unfit=predictions.groups["unfit"][gold.start] > 0)
+    unfit = predictions.groups.get("unfit")
+    if unfit is not None and unfit.dtype.kind in "iu":  # A file may have words in such a column.
+        gold = replace(gold, unfit=unfit[gold.start] > 0)
     return find_spans(predicted, tags, starts, mode), gold
 
 

@@ -115,7 +115,7 @@ def _is_tagged(path: Path) -> bool:
     lines = (line.split() for _, line in numbered_lines(path))
     some = list(itertools.islice(filter(None, lines), _LOOKED_AT))
     return bool(some) and all(
-        len(columns) > 1 and re.fullmatch(r"O|[BIESLU]-\S+", columns[-1]) for columns in some
+        len(columns) > 1 and re.fullmatch(r"O|[BIESLUMW]-\S+", columns[-1]) for columns in some
     )
 
 

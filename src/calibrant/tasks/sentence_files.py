@@ -7,6 +7,7 @@ from pathlib import Path
 
 from calibrant.errors import InputError
 from calibrant.files.lines import numbered_lines
+from calibrant.inputs import check_file
 from calibrant.tasks.annotations import read_jsonl, read_table
 from calibrant.tasks.conll import read_conll
 from calibrant.tasks.sentences import Sentence
@@ -41,10 +42,11 @@ def read_sentences(path: Path) -> list[Sentence]:
     for suffix, read in _READERS.items():
         if name.endswith(suffix):
             return read(path)
-    if name.endswith(_OTHERS) or not path.is_file():
+    if name.endswith(_OTHERS):
         hint = " (one record on each line: jq -c '.[]')" if name.endswith(".json") else ""
         expected = ", ".join(_READERS)
         raise InputError(f"{path} is no file of sentences: expected {expected}{hint}.")
+    check_file(path)
     first = next((line for _, line in numbered_lines(path) if line.strip()), "")
     return read_jsonl(path) if first.lstrip().startswith("{") else read_conll(path)
 
