@@ -16,7 +16,7 @@ from statistics import mean, median, stdev
 
 from scipy import stats
 
-from calibrant.study.paper import paper_value
+from reproduction.printed import paper_value
 
 RESULTS = Path(__file__).parent / "results"
 CORPORA = ("conll2003", "ncbi-disease", "wikiann-en", "gum", "wnut17")

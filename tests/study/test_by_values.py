@@ -151,40 +151,8 @@ def test_tables_over_corpora_come_for_every_network(corpora):
         assert entries(ranks, "head_noise")[place].text == rank
         won = table_of(study, f"wins-identity-ece-model-{model}")
         assert entries(won, "head_noise")[0].text == wins
-        best = entries(table_of(study, f"best-model-{model}"), "head_noise")[place]
-        assert best.text == wins[0]
-        target = table_of(study, f"target-model-{model}")
-        assert target.title == f"Which recipe to take (model {model})"
-        assert {key for row in target.rows for key in row.keys} == {
-            r.recipe.key for r in corpora if r.recipe.model == model
-        }
     titles = [f.title for f in figures_of(study) if f.kind == "ranks"]
     assert titles == [f"Average rank over 2 corpora (model {m})" for m in ("large", "small")]
-
-
-def test_claims_are_judged_for_every_network(corpora):
-    study = build_study(corpora, by=["model"])
-    table = table_of(study, "claims")
-    assert table.label_heads == ("method", "model", "measure")
-    small, large = (entries(table, "head_noise", m, "ECE") for m in ("small", "large"))
-    assert [e.text for e in small] == ["2 of 2", "2 of 2", "0 of 2"]
-    assert [e.text for e in large] == ["0 of 2", "0 of 2", "2 of 2"]
-    said = [s for s in study.summary if s.startswith("head_noise against cross_entropy (model ")]
-    assert len(said) == 2
-    assert len([s for s in study.summary if s.startswith("With model small: ")]) == 2
-
-
-def test_many_values_have_their_choices_in_tables_alone(make_record):
-    records = [
-        make_record(learning_rate=rate, method=m, seed=s)
-        for rate in (1e-5, 1e-4, 1e-3)
-        for m in ("cross_entropy", "avuc")
-        for s in range(2)
-    ]
-    study = build_study(records, by=["learning_rate"])
-    assert "Which recipe to take: a table for each of 3 values of learning rate." in study.summary
-    assert not any("Chosen on validation" in sentence for sentence in study.summary)
-    assert len([t for t in study.tables if t.name.startswith("target")]) == 3
 
 
 def test_a_key_that_differs_from_corpus_to_corpus_parts_nothing(make_record):

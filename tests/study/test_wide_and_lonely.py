@@ -48,24 +48,6 @@ def test_many_columns_are_two_tables(images):
     assert not [t for t in few.tables if "with-temperature" in t.name]
 
 
-def test_many_numbers_of_the_paper_have_a_table_of_pairs(images):
-    study = build_study(images, metrics=SLIDES)
-    results, paper = table_of(study, "cifar10-results"), table_of(study, "cifar10-paper")
-    assert not [head for head in results.heads if "paper" in head]
-    assert paper.groups == (("", 1), *((head, 2) for head in results.heads[1:]))
-    assert [row.labels for row in paper.rows] == [("cross_entropy", "128"), ("mmce", "128")]
-    here, printed = paper.rows[1].entries[1::2], paper.rows[1].entries[2::2]
-    (ours,) = [row for row in results.rows if row.labels[0] == "mmce"]
-    assert [entry.value for entry in here] == [entry.value for entry in ours.entries[1:]]
-    assert printed[0].text == "0.0481"
-    assert "Golebiowski" in paper.note
-    scaled = table_of(study, "cifar10-paper-with-temperature")
-    assert [row.labels[0] for row in scaled.rows] == ["cross_entropy"]
-    few = build_study(images, metrics=["error", "ece"])
-    assert "paper’s error" in table_of(few, "cifar10-results").heads
-    assert not [t for t in few.tables if t.name == "cifar10-paper"]
-
-
 def test_many_kinds_of_other_data_are_two_tables(make_record):
     kinds = ("blur", "brightness", "contrast", "jpeg", "noise", "pixelate")
     records = [make_record(shift=[f"{kind}-5" for kind in kinds], seed=s) for s in range(2)]
@@ -91,18 +73,6 @@ def test_one_method_is_compared_with_nothing(make_record):
     assert not [table.name for table in study.tables if "Bold" in table.note]
     assert not [table for table in study.tables for r in table.rows for e in r.entries if e.bold]
     assert not figures_of(study)
-
-
-def test_one_method_with_several_maps_leaves_a_map_to_choose(make_record):
-    records = [make_record(data=d, seed=s) for d in ("gum", "wnut17") for s in range(3)]
-    for record in records:
-        record.results["spline"] = record.results["temperature"]
-    table = table_of(build_study(records), "target")
-    assert len(table.rows) == 3
-    assert table.groups == (("gum", 1), ("wnut17", 1), ("all", 2))  # No map changes F1.
-    assert "No recipe changes F1." in table.note
-    assert len(table.heads) == len(table.rows[0].entries) == 4
-    assert "rows that were run, as trained (cross_entropy on gum, wnut17)" in table.note
 
 
 def test_a_figure_is_explained_by_what_it_has(make_record):

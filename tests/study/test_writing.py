@@ -11,6 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from benchmarks.reproduction import reproduction_tables
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -349,7 +350,7 @@ def test_long_tables_are_cut_and_say_so():
 
 def test_a_real_report_fits_on_a_few_pages():
     paths = [PILOT.parent / name for name in ("table1.jsonl", "others.jsonl")]
-    study = build_study(read_all(paths))
+    study = build_study(read_all(paths), extra_tables=reproduction_tables)
     assert len(study.units) == 5
     assert len(markdown_report(study).splitlines()) < 900
     page = render_study(study)

@@ -5,12 +5,17 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from calibrant.cli.document import document
 from calibrant.errors import printable
 
-__all__ = ["add_parser", "run"]
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from calibrant.study import Extra, StudyInputs
+
+__all__ = ["add_options", "add_parser", "run"]
 
 
 def add_parser(commands: Any) -> None:
@@ -22,6 +27,12 @@ def add_parser(commands: Any) -> None:
         "baseline, ranks over corpora and figures from records that 'calibrant bench' wrote. "
         "Without -o the tables are printed as Markdown.",
     )
+    add_options(parser)
+    parser.set_defaults(run=run)
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add what any report of records takes."""
     parser.add_argument(
         "runs", nargs="+", metavar="RUNS", type=Path, help="folders of records, .jsonl files"
     )
@@ -50,10 +61,11 @@ def add_parser(commands: Any) -> None:
         help="post-hoc maps of most tables, or all (identity,temperature)",
     )
     parser.add_argument("--json", action="store_true", help="print the tables as one JSON document")
-    parser.set_defaults(run=run)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(
+    args: argparse.Namespace, extra_tables: Callable[[StudyInputs], Extra] | None = None
+) -> int:
     """Read, compute, print, write."""
     from calibrant.study import build_study, read_all, write_study
     from calibrant.study.markdown import markdown_report
@@ -64,6 +76,7 @@ def run(args: argparse.Namespace) -> int:
         baseline=args.baseline,
         metrics=_names(args.metrics),
         maps=_names(args.maps),
+        extra_tables=extra_tables,
     )
     remarks = []
     if args.output is not None:

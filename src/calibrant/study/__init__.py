@@ -5,7 +5,7 @@ of the records: the same ones, in whatever order, give the same bytes.
 """
 
 from calibrant.study.reading import read_all
-from calibrant.study.study import Study, build_study
+from calibrant.study.study import Extra, Study, StudyInputs, build_study
 from calibrant.study.writing import write_study
 
-__all__ = ["Study", "build_study", "read_all", "write_study"]
+__all__ = ["Extra", "Study", "StudyInputs", "build_study", "read_all", "write_study"]

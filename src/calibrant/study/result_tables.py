@@ -9,8 +9,6 @@ from dataclasses import replace
 from calibrant.study.estimate import estimate
 from calibrant.study.main_head import at_main_width
 from calibrant.study.measures import Measure
-from calibrant.study.paper_columns import citation, paper_entries, printed_beside
-from calibrant.study.paper_table import paper_table
 from calibrant.study.parts import in_parts, told_part
 from calibrant.study.rows import (
     asked_heads,
@@ -44,8 +42,7 @@ def result_tables(
 ) -> list[Table]:
     """Averages over widths, the main width where those lack a method, and, as a detail, all.
 
-    The paper's numbers stand beside ours, or in a table of their own where they are many. More
-    columns than fit side by side are those of further tables.
+    Columns that do not fit side by side go to further tables.
     """
     parts = in_parts(measures).items()
     return [told_part(table, told) for told, part in parts for table in _tables(runs, part, by)]
@@ -53,10 +50,8 @@ def result_tables(
 
 def _tables(runs: Sequence[Run], measures: Sequence[Measure], by: Sequence[str]) -> list[Table]:
     whole, pooled = _width_table(runs, measures, by), _pooled_table(runs, measures, by)
-    paper = paper_table(runs, measures, by)
-    beside = [] if paper is None else [paper]
     if len({run.width for run in runs}) == 1:
-        return [whole, *beside]
+        return [whole]
     tables = [] if pooled is None else [pooled]
     main = at_main_width(runs)
     if pooled is None or len(pooled.rows) < len({(run.method, run.extra) for run in runs}):
@@ -64,33 +59,31 @@ def _tables(runs: Sequence[Run], measures: Sequence[Measure], by: Sequence[str])
         name = f"results-{main[0].width}"
         tables.append(replace(_width_table(main, measures, by), name=name, title=title))
     whole = replace(whole, title=f"{whole.title}, all widths", closed=True)
-    return [*tables, *beside, whole]
+    return [*tables, whole]
 
 
 def _width_table(runs: Sequence[Run], measures: Sequence[Measure], by: Sequence[str]) -> Table:
-    """Table I of one unit: a row per method, head width and value of the keys asked for."""
+    """Make a row per method, head width and value of the keys asked for."""
     labels = 2 + len(by)
     cells = gather(
         runs, lambda run: (run.shown, *asked_labels(run), run.width, run.method, run.extra)
     )
     bold = bold_marks(cells, measures, lambda key: key[labels - 1])
-    paper = printed_beside(runs, measures)
     rows = [
         Row(
             (*map(str, key[:labels]),),
-            (number_of(cell), *estimates(cell, measures, bold[key]), *paper_entries(cell, paper)),
+            (number_of(cell), *estimates(cell, measures, bold[key])),
             record_keys(cell),
         )
         for key, cell in cells.items()
     ]
-    cited = f" The paper: {citation(runs)}." if paper else ""
     return Table(
         "results",
         f"Results on {runs[0].unit}",
         ("method", *asked_heads(by), "width"),
-        _heads(measures, paper),
+        ("seeds", *(measure.title for measure in measures)),
         grouped(rows),
-        MEANS + told_bold(cells, rows, " of its width") + cited,
+        MEANS + told_bold(cells, rows, " of its width"),
         runs[0].unit,
         tuple(measure.to_dict() for measure in measures),
     )
@@ -107,16 +100,15 @@ def _pooled_table(
     if len(widths) < 2 or not complete:
         return None
     bold = bold_marks(complete, measures, lambda _: 0)
-    paper = printed_beside(runs, measures)
     rows = [
-        _pooled_row((*map(str, key[: 1 + len(by)]),), cell, measures, bold[key], paper)
+        _pooled_row((*map(str, key[: 1 + len(by)]),), cell, measures, bold[key])
         for key, cell in complete.items()
     ]
     return Table(
         "pooled",
         f"Averaged over widths {', '.join(map(str, widths))} on {runs[0].unit}",
         ("method", *asked_heads(by)),
-        _heads(measures, paper),
+        ("seeds", *(measure.title for measure in measures)),
         grouped(rows),
         _POOLED + told_bold(complete, rows),
         runs[0].unit,
@@ -129,14 +121,13 @@ def _pooled_row(
     cell: Sequence[Run],
     measures: Sequence[Measure],
     bold: Sequence[bool],
-    paper: Sequence[Measure],
 ) -> Row:
     entries = [
         as_entry(estimate(list(by_seed(cell, measure).values())), measure.digits, marked)
         for measure, marked in zip(measures, bold, strict=True)
     ]
     seeds = number_of({run.seed for run in cell})
-    return Row(labels, (seeds, *entries, *paper_entries(cell, paper)), record_keys(cell))
+    return Row(labels, (seeds, *entries), record_keys(cell))
 
 
 def _complete_seeds(cell: Sequence[Run], widths: int) -> list[Run]:
@@ -144,7 +135,3 @@ def _complete_seeds(cell: Sequence[Run], widths: int) -> list[Run]:
     counts = Counter(run.seed for run in cell)
     runs = [run for run in cell if counts[run.seed] == widths]
     return sorted(runs, key=lambda run: run.seed)
-
-
-def _heads(measures: Sequence[Measure], paper: Sequence[Measure]) -> tuple[str, ...]:
-    return ("seeds", *(m.title for m in measures), *(f"paper’s {m.title}" for m in paper))

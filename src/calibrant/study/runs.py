@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 BASELINE = "cross_entropy"
-# The paper's rows in its order come first.
+# Tables begin with these methods, in this order; the others follow by name.
 _FIRST = (
     "cross_entropy", "avuc", "error_regularization", "head_noise",
     "head_noise_error_regularization",
@@ -119,7 +119,7 @@ def cells(runs: Iterable[Run]) -> dict[tuple[Any, ...], list[Run]]:
 
 
 def method_order(labels: Iterable[str]) -> list[str]:
-    """The baseline and the paper's methods first, then by name."""
+    """Sort methods: those of :data:`_FIRST`, then the others by name."""
     places = {name: place for place, name in enumerate(_FIRST)}
     return sorted(labels, key=lambda label: (places.get(label.split(" ")[0], len(places)), label))
 

@@ -2,32 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from calibrant.errors import unknown_name
 from calibrant.experiments.record import Record
-from calibrant.study.claims import claims_of, claims_table
 from calibrant.study.comparison_table import comparison_tables
-from calibrant.study.corpora_tables import Shown, corpora_tables, target_tables, targets_of
 from calibrant.study.depth_table import depth_table
-from calibrant.study.entities_table import entities_table
+from calibrant.study.entities_table import entities_overview, entities_table
 from calibrant.study.labels import file_names
 from calibrant.study.main_head import at_main_depth
 from calibrant.study.maps_table import maps_table
 from calibrant.study.measures import check_metrics, maps_of, measures_of, with_maps
 from calibrant.study.origins import missing, origins
 from calibrant.study.outside_table import outside_table
+from calibrant.study.rank_table import rank_table
 from calibrant.study.result_tables import result_tables
 from calibrant.study.runs import BASELINE, Run, arrange
 from calibrant.study.shift_tables import shift_tables
 from calibrant.study.summary import summarize, told_settings
 from calibrant.study.table import Table, set_name
 from calibrant.study.units import by_setting, members_of
+from calibrant.study.wide_table import wide_table
+from calibrant.study.win_table import win_tables
 from calibrant.study.worst_shift_table import worst_shift_tables
 
-__all__ = ["Study", "build_study"]
+__all__ = ["Extra", "Study", "StudyInputs", "build_study"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +73,24 @@ class Study:
         }
 
 
+@dataclass(frozen=True)
+class StudyInputs:
+    """What the tables of a study are made from."""
+
+    runs: Sequence[Run]  # With the maps that most tables show.
+    complete: Sequence[Run]  # The same runs with all maps.
+    by: tuple[str, ...]
+    baseline: str
+    metrics: tuple[str, ...] | None
+
+
+class Extra(NamedTuple):
+    """Tables that a caller adds to a study, and sentences for its summary."""
+
+    tables: Sequence[Table] = ()
+    sentences: Sequence[str] = ()
+
+
 def build_study(
     records: Iterable[Record],
     *,
@@ -79,63 +98,81 @@ def build_study(
     baseline: str | None = None,
     metrics: Sequence[str] | None = None,
     maps: Sequence[str] | None = None,
+    extra_tables: Callable[[StudyInputs], Extra] | None = None,
 ) -> Study:
-    """What records say, whatever their order.
+    """Compare the runs behind the records, whatever the order of these.
 
-    ``by`` names keys of the recipe, or options of methods, that get columns of their own;
+    ``by`` names keys of the recipe, or options of methods, that get columns of their own.
     ``baseline`` is the method that all others are tested against, with its options as the tables
-    write them; ``metrics`` are those of the tables. ``maps`` are the post-hoc maps of most tables
-    (identity and temperature; ``["all"]`` for all); which recipe to take, and the table of maps,
-    always have all. Records of one corpus that differ in any other key are kept apart, so that only
-    what was trained alike is compared.
+    write them. ``metrics`` are the columns of the tables. ``maps`` are the post-hoc maps of most
+    tables (default: identity and temperature; ``["all"]`` for all); the table of maps always has
+    all. ``extra_tables`` returns further tables and sentences; they come first.
+
+    Only runs that were trained alike are compared: records of one corpus that differ in any other
+    key are kept apart.
     """
-    full = arrange(records, by)
-    runs = with_maps(full, maps)
-    base = baseline or BASELINE
+    complete = arrange(records, by)
+    runs = with_maps(complete, maps)
     methods = {run.method for run in runs}
     if baseline is not None and baseline not in methods:
         raise unknown_name("baseline", baseline, methods)
     check_metrics(runs, metrics or ())
-    shown = Shown(metrics, tuple(by), base)
-    parts, complete = by_setting(runs), by_setting(full)
-    main = {alike.values: units for alike, units in parts.items() if not alike.setting}
-    measures = measures_of([run for units in main.values() for run in members_of(units)], metrics)
-    claims, targets = claims_of(main, measures, base), targets_of(complete, base)
+    chosen = None if metrics is None else tuple(metrics)
+    inputs = StudyInputs(runs, complete, tuple(by), baseline or BASELINE, chosen)
+    extra = Extra() if extra_tables is None else extra_tables(inputs)
     gone = missing(runs, metrics)
-    claimed = claims_table(claims, base)
-    tables = [
-        *([] if claimed is None else [claimed]),
-        *target_tables(targets),
-        *corpora_tables(parts, complete, shown, told_settings(runs, by)),
-        *_by_unit(runs, full, shown),
-    ]
     return Study(
         tuple(runs),
-        tuple(by),
-        base,
-        None if metrics is None else tuple(metrics),
-        tuple(_named(tables)),
-        tuple(summarize(runs, by, claims, targets, gone, base)),
+        inputs.by,
+        inputs.baseline,
+        inputs.metrics,
+        tuple(_named([*extra.tables, *_over_corpora(inputs), *_by_unit(inputs)])),
+        tuple(summarize(runs, by, gone, extra.sentences)),
         tuple(gone),
         origins(runs, by),
     )
 
 
-def _by_unit(runs: Sequence[Run], full: Sequence[Run], shown: Shown) -> list[Table]:
+def _over_corpora(inputs: StudyInputs) -> list[Table]:
+    """Make the tables of each setting and value that has more than one corpus."""
+    complete, settings = by_setting(inputs.complete), told_settings(inputs.runs, inputs.by)
+    found: list[Table] = []
+    for alike, units in by_setting(inputs.runs).items():
+        if len(units) < 2:
+            continue
+        members = members_of(units)
+        measures = measures_of(members, inputs.metrics)
+        wide = [wide_table(units, measures, m) for m in maps_of(members) if not inputs.by]
+        tables = [
+            *(_remarked(table, "" if alike.setting else settings) for table in wide),
+            rank_table(units, measures),
+            *win_tables(units, measures),
+            entities_overview(complete[alike], inputs.by),
+        ]
+        found += [table.about(alike.words) for table in tables if table is not None]
+    return found
+
+
+def _remarked(table: Table | None, remark: str) -> Table | None:
+    return replace(table, note=f"{table.note} {remark}") if table and remark else table
+
+
+def _by_unit(inputs: StudyInputs) -> list[Table]:
+    """Make the tables of each corpus and setting."""
     tables: list[Table | None] = []
-    for unit in dict.fromkeys(run.unit for run in runs):
-        members = [run for run in runs if run.unit == unit]
-        main, measures = at_main_depth(members), measures_of(members, shown.metrics)
-        complete = at_main_depth([run for run in full if run.unit == unit])
+    for unit in dict.fromkeys(run.unit for run in inputs.runs):
+        members = [run for run in inputs.runs if run.unit == unit]
+        main, measures = at_main_depth(members), measures_of(members, inputs.metrics)
+        complete = at_main_depth([run for run in inputs.complete if run.unit == unit])
         tables += [
-            *result_tables(main, measures, shown.by),
-            *comparison_tables(main, measures, shown.baseline),
-            maps_table(complete, maps_of(main), shown.by),
-            depth_table(members, measures, shown.by),
-            entities_table(complete, shown.by),
-            outside_table(main, shown.by),
-            *worst_shift_tables(main, shown.by),
-            *shift_tables(main, shown.by),
+            *result_tables(main, measures, inputs.by),
+            *comparison_tables(main, measures, inputs.baseline),
+            maps_table(complete, maps_of(main), inputs.by),
+            depth_table(members, measures, inputs.by),
+            entities_table(complete, inputs.by),
+            outside_table(main, inputs.by),
+            *worst_shift_tables(main, inputs.by),
+            *shift_tables(main, inputs.by),
         ]
     return [table for table in tables if table is not None]
 

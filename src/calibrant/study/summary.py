@@ -2,49 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from calibrant.report.numbers import counted
-from calibrant.study.claims import Claim, told_claims
 from calibrant.study.main_head import at_main_depth
 from calibrant.study.runs import Run, cells, main_by_corpus, main_by_model, method_order
 from calibrant.study.settings import told_by_corpus
-from calibrant.study.target_table import Target, told_choice, told_reach
-from calibrant.study.values import Values, told_values
 
 __all__ = ["summarize", "told_settings"]
-
-_FEW = 2  # Values of the keys asked for, each with its own choice of a recipe, that fit a summary.
 
 
 def summarize(
     runs: Sequence[Run],
     by: Sequence[str],
-    claims: Sequence[Claim],
-    targets: Mapping[Values, Target],
     missing: Sequence[str],
-    baseline: str,
+    extra: Sequence[str] = (),
 ) -> list[str]:
     """One screen of sentences."""
     said = [_records(runs), _methods(runs)]
     settings = told_settings(runs, by)
     said += [sentence for sentence in (settings, _depth(runs)) if sentence]
-    said += told_claims(claims, baseline)
-    said += _targets(targets)
+    said += extra
     if missing:
         said.append(f"Missing: {counted(len(missing), 'thing')}, listed below.")
-    return said
-
-
-def _targets(targets: Mapping[Values, Target]) -> list[str]:
-    """Which recipe to take; of many values of the keys asked for, that their tables tell it."""
-    if len(targets) > _FEW:
-        keys = " and ".join(key.replace("_", " ") for key, _ in next(iter(targets)))
-        return [f"Which recipe to take: a table for each of {len(targets)} values of {keys}."]
-    said = []
-    for values, target in targets.items():
-        where = f"With {told_values(values)}: " if values else ""
-        said += [f"{where}{told_choice(target)}", f"{where}{told_reach(target)}"]
     return said
 
 

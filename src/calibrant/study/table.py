@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from calibrant.json_values import json_values
@@ -63,6 +63,16 @@ class Table:
         over = [title for title, span in self.groups for _ in range(span)]
         pairs = zip(over or [""] * len(self.heads), self.heads, strict=True)
         return tuple(" ".join(filter(None, pair)) for pair in pairs)
+
+    def about(self, words: str) -> Table:
+        """Return the table with the setting or values that it is of in name and title.
+
+        >>> Table("ranks", "Average rank", (), (), ()).about("batch 3").title
+        'Average rank (batch 3)'
+        """
+        if not words:
+            return self
+        return replace(self, name=f"{self.name} {words}", title=f"{self.title} ({words})")
 
     def to_dict(self) -> dict[str, Any]:
         """As data; "records" names the set of records that a row came from."""

@@ -1,4 +1,4 @@
-"""Table I as the paper prints it: methods × widths in rows, corpora side by side."""
+"""All corpora side by side: methods × widths in rows."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ def wide_table(units: Units, measures: Sequence[Measure], map_: str) -> Table | 
         for method, width in places
     ]
     compared = len(methods) > 1
-    title = "Table I: all corpora" if compared else "All corpora side by side"
     return Table(
         f"all-corpora-{map_}",
-        title + ("" if map_ == "identity" else f", with {map_.replace('_', ' ')}"),
+        "All corpora side by side"
+        + ("" if map_ == "identity" else f", with {map_.replace('_', ' ')}"),
         ("method", "width"),
         tuple(measure.title for _, measure in columns),
         grouped(rows),

@@ -9,10 +9,11 @@ import numpy as np
 
 from calibrant.report.numbers import DASH
 from calibrant.study.measures import Measure
-from calibrant.study.paper import PRINTED, paper_methods, paper_value
 from calibrant.study.runs import Run
 from calibrant.study.table import Entry, Row, Table
 from calibrant.study.units import Units, keys_of, methods_of, with_enough_seeds
+
+from .printed import PRINTED, paper_methods, paper_value
 
 __all__ = ["best_counts"]
 

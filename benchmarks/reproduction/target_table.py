@@ -6,7 +6,11 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from calibrant.study.candidates import (
+from calibrant.study.measures import Measure
+from calibrant.study.table import Entry, Row, Table, as_entry, number_entry
+from calibrant.study.units import Units
+
+from .candidates import (
     LOSS,
     Candidate,
     candidates_of,
@@ -14,9 +18,6 @@ from calibrant.study.candidates import (
     references_of,
     validation_score,
 )
-from calibrant.study.measures import Measure
-from calibrant.study.table import Entry, Row, Table, as_entry, number_entry
-from calibrant.study.units import Units
 
 __all__ = ["Target", "target_of", "target_table", "told_choice", "told_reach"]
 

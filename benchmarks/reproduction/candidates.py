@@ -11,9 +11,10 @@ import numpy as np
 from calibrant.study.best import paired_values
 from calibrant.study.estimate import Estimate, estimate
 from calibrant.study.measures import Measure, maps_of
-from calibrant.study.paper import paper_methods
 from calibrant.study.runs import Run
 from calibrant.study.units import Units, methods_of, with_enough_seeds
+
+from .printed import paper_methods
 
 __all__ = ["LOSS", "Candidate", "candidates_of", "choose", "references_of", "validation_score"]
 

@@ -1,0 +1,98 @@
+"""Our numbers and the papers' in pairs of columns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from calibrant.study.estimate import show
+from calibrant.study.measures import Measure
+from calibrant.study.rows import (
+    asked_heads,
+    asked_labels,
+    estimates,
+    gather,
+    number_of,
+    record_keys,
+)
+from calibrant.study.runs import Run
+from calibrant.study.table import Entry, Row, Table, grouped, number_entry
+
+from .printed import cifar10_source, cifar10_value, citation, paper_value
+
+__all__ = ["paper_table"]
+
+_DIGITS = {"entity_f1": 3, "ece": 3, "apcr": 2}  # Of Table I; the other papers print more.
+
+
+def paper_table(
+    runs: Sequence[Run], measures: Sequence[Measure], by: Sequence[str]
+) -> Table | None:
+    """Make a row per method and width that a paper has; None where it has none."""
+    printed = _printed_measures(runs, measures)
+    if not printed:
+        return None
+    cells = gather(
+        [run for run in runs if _printed_measures([run], printed)],
+        lambda run: (run.shown, *asked_labels(run), str(run.width), run.method, run.extra),
+    )
+    rows = [
+        Row(key[: 2 + len(by)], (number_of(cell), *_entries(cell, printed)), record_keys(cell))
+        for key, cell in cells.items()
+    ]
+    return Table(
+        "paper",
+        f"Beside the paper’s numbers on {runs[0].unit}",
+        ("method", *asked_heads(by), "width"),
+        ("seeds", *("here", "paper") * len(printed)),
+        grouped(rows),
+        "Here: means over seeds, whose intervals the results have. (T): with the temperature that "
+        f"was fitted on the validation split. The paper: {_citation(runs)}.",
+        runs[0].unit,
+        tuple(measure.to_dict() for measure in printed),
+        groups=(("", 1), *((measure.title, 2) for measure in printed)),
+    )
+
+
+def _printed_measures(runs: Sequence[Run], measures: Iterable[Measure]) -> list[Measure]:
+    """Return the measures that a paper prints for any of the runs."""
+    return [
+        measure
+        for measure in measures
+        if any(not math.isnan(_printed(run, measure)) for run in runs)
+    ]
+
+
+def _printed(run: Run, measure: Measure) -> float:
+    """Return the paper's number for a run; NaN where it has none.
+
+    Table I is of heads of depth 1; its rows are compared with any options of the method.
+    """
+    recipe = run.record.recipe
+    found = cifar10_value(recipe, measure.metric, measure.map)
+    if found is None and run.depth == 1 and measure.map == "identity":
+        found = paper_value(run.corpus, recipe.method, run.width, measure.metric)
+    return math.nan if found is None else found
+
+
+def _entries(cell: Sequence[Run], measures: Sequence[Measure]) -> list[Entry]:
+    """Return our mean and the paper's number of each measure."""
+    ours = estimates(cell, measures, [False] * len(measures))
+    return [
+        entry
+        for measure, one in zip(measures, ours, strict=True)
+        for entry in (
+            replace(one, text=show(one.value, measure.digits)),
+            number_entry(_printed(cell[0], measure), _digits(cell[0], measure)),
+        )
+    ]
+
+
+def _digits(run: Run, measure: Measure) -> int:
+    return 4 if cifar10_source(run.record.recipe) else _DIGITS.get(measure.metric, 4)
+
+
+def _citation(runs: Iterable[Run]) -> str:
+    sources = (cifar10_source(run.record.recipe) for run in runs)
+    return citation(source for source in sources if source is not None)
