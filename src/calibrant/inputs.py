@@ -23,6 +23,7 @@ __all__ = [
     "check_unpacked",
     "door",
     "first_repeated",
+    "has_half_a_character",
     "parse_json",
     "read_json",
     "shortened",
@@ -136,6 +137,16 @@ def _depth(value: Any) -> int:
         level = [child for children in below for child in children]
         depth += bool(below)
     return depth
+
+
+def has_half_a_character(value: Any) -> bool:
+    """Whether a value of JSON holds a lone surrogate, which no encoding and no tokenizer takes.
+
+    >>> has_half_a_character({"words": ["a", "\\ud800"]}), has_half_a_character("é")
+    (True, False)
+    """
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return any("\ud800" <= sign <= "\udfff" for sign in text)
 
 
 def first_repeated(names: Iterable[str]) -> str | None:

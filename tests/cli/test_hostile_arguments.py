@@ -94,6 +94,26 @@ def test_damaged_maps(change, expected, files, capsys):
     assert not (files / "o.npz").exists()
 
 
+@pytest.mark.parametrize(
+    ("name", "learned", "value", "expected"),
+    [
+        ("isotonic-top-label", "values_", 1e308, "larger than any that is learned"),
+        ("isotonic-top-label", "values_", 1.5, "no probability"),
+        ("isotonic-top-label", "nodes_", 7.0, "not in ascending order"),
+        ("histogram", "edges_", 7.0, "not in ascending order"),
+        ("temperature", "temperature_", 0.0, "not above 0"),
+    ],
+)
+def test_values_that_no_fit_ends_with(name, learned, value, expected, files, capsys):
+    path = files / "m.json"
+    CALIBRATORS[name].calibrator().fit(PREDICTIONS).save(path)
+    document = json.loads(path.read_text())
+    document["learned"][learned]["values"][0] = value
+    path.write_text(json.dumps(document))
+    told = refused(["apply", path, files / "p.npz", "-o", files / "o.npz"], capsys)
+    assert f"{learned} of {name} is {expected}" in told
+
+
 @pytest.mark.parametrize("name", ["vector", "matrix", "platt", "histogram", "isotonic"])
 def test_values_per_class_are_as_many_as_classes(name, files, capsys):
     """NumPy would repeat a single one for all classes, and give other numbers in silence."""

@@ -39,12 +39,7 @@ class Child:
     def verdict(self, number):
         """What came of one case; a hang and a death are verdicts too."""
         if self.process is None:
-            self.process = subprocess.Popen(
-                self.command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-            )
+            self.start()
         self.process.stdin.write(b"%d\n" % number)
         self.process.stdin.flush()
         ready, _, _ = select.select([self.process.stdout], [], [], self.limit)
@@ -55,6 +50,13 @@ class Child:
         self.close()
         oracle, seen = ("death", f"exit {code}") if ready else ("hang", f"over {self.limit} s")
         return {"number": number, "family": "?", "oracle": oracle, "seen": seen, "seconds": 0.0}
+
+    def start(self):
+        """Start the process, and wait until it has imported what is heavy."""
+        self.process = subprocess.Popen(
+            self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        )
+        self.process.stdout.readline()
 
     def close(self):
         if self.process is not None:

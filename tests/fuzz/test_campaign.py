@@ -70,7 +70,7 @@ def test_a_hang_and_a_death_are_verdicts(monkeypatch, tmp_path):
         ("import time; time.sleep(60)", "hang"),
         ("import os; os._exit(3)", "death"),
     ):
-        (tmp_path / "worker.py").write_text(f"input(); {code}")
+        (tmp_path / "worker.py").write_text(f"print(flush=True); input(); {code}")
         child = campaign.Child("0", False, [], limit=1.0)
         child.command[1] = str(tmp_path / "worker.py")
         assert child.verdict(1)["oracle"] == oracle

@@ -175,3 +175,14 @@ def test_a_table_of_words(tmp_path: Path) -> None:
     path.write_text("Word,Tag\nAnna,B-per\n")
     with pytest.raises(InputError, match="line 2: expected 'sentence #', got word, tag"):
         read_table(path)
+
+
+def test_half_of_a_character_is_told_before_training(tmp_path: Path) -> None:
+    """No tokenizer takes a lone surrogate."""
+    path = tmp_path / "a.jsonl"
+    sound = '{"tokens": ["\\ud83d\\ude00"], "tags": ["O"]}'
+    path.write_text(sound + '\n{"tokens": ["\\ud800"], "tags": ["O"]}\n')
+    with pytest.raises(InputError, match="line 2: it holds half of a character"):
+        read_jsonl(path)
+    path.write_text(sound)
+    assert read_jsonl(path)[0].words == ("😀",)

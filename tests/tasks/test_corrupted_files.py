@@ -128,7 +128,7 @@ def test_lines(tmp_path):
         ("a.jsonl", '{"text": 3}', {}, "expected a text in 'text', got 3"),
         ("a.jsonl", '{"tokens": [1], "tags": ["O"]}', {}, "list of words as text"),
         ("a.jsonl", "{", {}, "no JSON"),
-        ("a.jsonl", '{"text": "\\ud800"}', {}, "text 1: it holds half of a character"),
+        ("a.jsonl", '{"text": "\\ud800"}', {}, "line 1: it holds half of a character"),
         ("a.csv", "text\na\n", {"column": "query"}, "line 2: expected 'query', got text"),
         ("a.csv", "text,y,text\na,b,c\n", {}, "line 1: two columns are called 'text'"),
         ("a.txt", "Anna B-PER\nsings O\n\n. O\n", {}, "words with tags .* conll or lines"),

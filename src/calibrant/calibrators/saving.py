@@ -30,6 +30,8 @@ _LARGE = 1 << 20  # Bytes of arrays from which on the file must be safetensors.
 _SIGNATURE = "calibrant calibrator"
 _TYPES = ("float64", "float32", "int64", "int32", "bool")
 _MOST_CLASSES = 10_000_000
+_TOO_MUCH = 1e100
+_ROUNDING = 1e-6
 
 
 def save(calibrator: Calibrator, path: str | Path, *, overwrite: bool = False) -> None:
@@ -155,10 +157,23 @@ def _check_learned(kind: type[Calibrator], learned: dict[str, np.ndarray]) -> No
     if missing := sorted(declared - learned.keys()):
         raise InputError(f"The file is damaged: {', '.join(missing)} of {kind.name} is missing.")
     for name, value in learned.items():
-        if not np.isfinite(value).all():
-            raise InputError(f"The file is damaged: {name} of {kind.name} is not finite.")
-        if name.startswith("temperature") and not (value > 0).all():
-            raise InputError(f"The file is damaged: {name} of {kind.name} is not above 0.")
+        if wrong := _wrong(name, value):
+            raise InputError(f"The file is damaged: {name} of {kind.name} is {wrong}.")
+
+
+def _wrong(name: str, value: np.ndarray) -> str | None:
+    """What no fit ends with: such values would fail in the middle of somebody's data."""
+    if not np.isfinite(value).all():
+        return "not finite"
+    if (np.abs(value) > _TOO_MUCH).any():
+        return "larger than any that is learned"
+    if (name.startswith("temperature") or name == "floor_") and not (value > 0).all():
+        return "not above 0"
+    if name == "values_" and not ((value > -_ROUNDING) & (value < 1 + _ROUNDING)).all():
+        return "no probability"
+    if name in ("edges_", "nodes_") and (np.diff(value) < 0).any():
+        return "not in ascending order"
+    return None
 
 
 def _classes(header: dict[str, Any]) -> tuple[int, tuple[str, ...] | None]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from calibrant.errors import InputError
-from calibrant.inputs import parse_json
+from calibrant.inputs import has_half_a_character, parse_json
 
 __all__ = ["PREDICTED", "Row", "file_of", "read_rows", "words_of"]
 
@@ -110,5 +110,5 @@ def _taken(written: bool, field: str | None) -> Sequence[str]:
 
 
 def _check_text(text: str, where: str) -> None:
-    if any("\ud800" <= sign <= "\udfff" for sign in text):
+    if has_half_a_character(text):
         raise InputError(f"{where}: the text holds half of a character; is it UTF-8?")

@@ -8,7 +8,7 @@ from typing import Any
 
 from calibrant.errors import InputError
 from calibrant.files.lines import csv_records, numbered_lines
-from calibrant.inputs import check_file, first_repeated, parse_json
+from calibrant.inputs import check_file, first_repeated, has_half_a_character, parse_json
 
 __all__ = ["SUFFIXES", "TEXTS", "field", "read_records"]
 
@@ -52,6 +52,8 @@ def _json(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
                 raise InputError(
                     f"{path}, line {number}: expected an object in braces, got {line.strip()[:40]}."
                 )
+            if "\\ud" in line.lower() and has_half_a_character(record):
+                raise InputError(f"{path}, line {number}: it holds half of a character.")
             yield number, record
 
 
