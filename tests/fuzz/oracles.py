@@ -1,6 +1,7 @@
 """What must hold whatever the input is, and how a command is run to see it."""
 
 import contextlib
+import functools
 import io
 import json
 import os
@@ -47,9 +48,18 @@ def run_here(arguments):
     return _checked(arguments, outcome)
 
 
-def _main(arguments):
-    from calibrant.cli import main
+@functools.cache
+def _parser():
+    """The parser of all commands, made once: it takes longer than most cases."""
+    from calibrant import cli
 
+    return cli._parser()
+
+
+def _main(arguments):
+    from calibrant import cli
+
+    make, parser = cli._parser, _parser()
     streams = [io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2)]
     with (
         contextlib.redirect_stdout(streams[0]),
@@ -57,13 +67,16 @@ def _main(arguments):
         warnings.catch_warnings(),
     ):
         warnings.simplefilter("always", RuntimeWarning)
+        cli._parser = lambda: parser
         try:
-            code = main(arguments)
+            code = cli.main(arguments)
         except SystemExit as end:
             code = end.code if isinstance(end.code, int) else 1
         except Exception:
             code = DEFECT
             traceback.print_exc(file=streams[1])
+        finally:
+            cli._parser = make
     texts = []
     for stream in streams:
         stream.flush()
