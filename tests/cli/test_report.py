@@ -72,6 +72,23 @@ def test_json(capsys):
     assert content["origins"]["records"] == 72
 
 
+def test_the_title_of_the_recipes_is_shown(tmp_path, capsys):
+    from calibrant.experiments.record import write_titles
+
+    lines = PILOT.read_text().splitlines()[:12]
+    (tmp_path / "some.jsonl").write_text("\n".join(lines))
+    write_titles(tmp_path, ["Which loss\nis it?", ""])
+    write_titles(tmp_path, ["Which loss is it?"])
+    assert (tmp_path / "titles.txt").read_text() == "Which loss is it?\n"
+    assert told(capsys, tmp_path).startswith("# Which loss is it?\n")
+    assert "<h1>Which loss is it?" in _page(tmp_path, capsys)
+
+
+def _page(runs, capsys):
+    told(capsys, runs, "-o", runs / "report")
+    return (runs / "report" / "index.html").read_text()
+
+
 def test_what_is_missing_is_told(tmp_path, capsys, monkeypatch):
     lines = PILOT.read_text().splitlines()
     (tmp_path / "some.jsonl").write_text("\n".join(lines[:-1]))

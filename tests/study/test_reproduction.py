@@ -107,6 +107,18 @@ def test_the_target_by_hand(make_record):
     }
 
 
+def test_a_multiple_counts_only_where_its_interval_does(make_record):
+    """A mean of 6 with an interval of ± 6 has not reached 3."""
+    ece = {0: 0.02, 1: 0.0125}
+    records = [make_record(f1=0.5, ece=0.1, seed=s) for s in ece]
+    records += [make_record(method="focal", f1=0.5, ece=e, seed=s) for s, e in ece.items()]
+    table = table_of(build_study(records), "target")
+    entries = {row.labels: row.entries for row in table.rows}["focal", "identity"]
+    assert entries[0].value > 3 > entries[0].value - entries[0].half
+    assert not entries[0].bold
+    assert entries[-2].text == "0 of 1"
+
+
 def test_the_target_counts_each_seed_once(make_record):
     """Runs of one seed at several widths are not independent: the interval is that over seeds."""
     ece = {(64, 0): 0.1, (128, 0): 0.05, (64, 1): 0.04, (128, 1): 0.02}
@@ -236,7 +248,7 @@ def test_what_lacks_a_corpus_or_a_second_seed_is_shown_but_not_chosen(make_recor
     rows = {row.labels: [entry.text for entry in row.entries] for row in table.rows}
     assert rows["sece", "temperature"] == ["", "", "20.00 ± 0.00", "0.00 ± 0.00", "1 of 1", ""]
     assert rows["mmce", "temperature"] == [
-        "20.00", "0.00", "20.00 ± 0.00", "0.00 ± 0.00", "2 of 2", "",
+        "20.00", "0.00", "20.00 ± 0.00", "0.00 ± 0.00", "1 of 2", "",
     ]  # fmt: skip
     ranks = table_of(study, "ranks")
     assert [row.labels[0] for row in ranks.rows[:-1]] == ["cross_entropy", "focal"]

@@ -228,6 +228,31 @@ def test_wins_by_hand(make_record):
     assert "1.39 apart" in table_of(study, "ranks").note  # 1.960 √(2·3 / (6·2))
 
 
+def test_a_report_speaks_of_no_paper_and_has_the_title_of_its_recipes(make_record):
+    records = [
+        make_record(data=d, method=m, seed=s)
+        for d in ("gum", "wnut17")
+        for m in ("cross_entropy", "focal", "head_noise")
+        for s in range(2)
+    ]
+    study = build_study(records, title="My grid")
+    words = " ".join([*study.summary, *(f"{t.title} {t.note}" for t in study.tables)])
+    for word in ("Table I", "the target", "paper"):
+        assert word not in words, word
+    assert study.to_dict()["title"] == "My grid"
+
+
+def test_an_apcr_of_nothing_found_is_no_number(make_record):
+    records = [make_record(seed=s, f1=0.0, ece=0.1) for s in range(2)]
+    for record in records:
+        for parts in record.results.values():
+            parts["test"]["apcr"] = 0.0
+    records += [make_record(method="focal", seed=s, f1=0.5, ece=0.1) for s in range(2)]
+    entries = table_of(build_study(records), "gum-results").rows[0].entries
+    assert "0.0" not in [entry.text for entry in entries]
+    assert "–" in [entry.text for entry in entries]
+
+
 def test_ranks_leave_out_a_corpus_rather_than_many_methods(make_record):
     methods = ("cross_entropy", "focal", "mmce", "sece")
     records = [

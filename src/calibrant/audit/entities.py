@@ -142,7 +142,8 @@ def learned_entities(
 
 def _apcr(counts: MatchCounts, tokens: CalibrationState) -> Any:
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.divide(np.square(f1(counts)), ece(tokens))
+        found = np.asarray(f1(counts))
+        return np.where(found == 0, np.nan, np.divide(np.square(found), ece(tokens)))
 
 
 def _type_rows(sums: EntitySums) -> tuple[ClassRow, ...]:

@@ -104,7 +104,11 @@ MEANINGS: dict[str, Callable[[float], str]] = {
         f"Half of the images, each by itself, are further off than {points(v)}."
     ),
     "image_ece_high": lambda v: f"One image in ten is further off than {points(v)}.",
-    "apcr": lambda v: f"F1² / ECE = {v:.1f}; higher is a better trade of performance and trust.",
+    "apcr": lambda v: (
+        "Infinite: the ECE is 0."
+        if np.isinf(v)
+        else f"F1² / ECE = {v:.1f}; higher is a better trade of performance and trust."
+    ),
 }
 
 

@@ -66,8 +66,8 @@ def add_parser(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run what has no record yet, telling each that is done."""
-    from calibrant.experiments.recipe import read_recipes
-    from calibrant.experiments.record import recorded
+    from calibrant.experiments.recipe import read_recipes, read_title
+    from calibrant.experiments.record import recorded, write_titles
     from calibrant.progress import Progress
     from calibrant.report.numbers import counted
 
@@ -80,6 +80,9 @@ def run(args: argparse.Namespace) -> int:
     if args.dry_run or not waiting:
         print(done_before, *(printable(recipe.key) for recipe in waiting), sep="\n")
         return 0
+    titles = [read_title(path) for path in args.recipes]
+    write_titles(args.output, titles)
+    print(*filter(None, titles), sep="\n", end="\n" if any(titles) else "", file=sys.stderr)
     print(done_before, file=sys.stderr)  # Standard output is for what is printed at the end.
     from calibrant.experiments.record import read_record
     from calibrant.experiments.task import entry_of

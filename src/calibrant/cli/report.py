@@ -69,9 +69,11 @@ def run(
     """Read, compute, print, write."""
     from calibrant.study import build_study, read_all, write_study
     from calibrant.study.markdown import markdown_report
+    from calibrant.study.reading import read_titles
 
     study = build_study(
         read_all(args.runs),
+        title=read_titles(args.runs),
         by=_names(args.by) or (),
         baseline=args.baseline,
         metrics=_names(args.metrics),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,7 +32,7 @@ def show(record: Record, folder: Path) -> str:
     task = entry_of(record.recipe.task)
     titles = _titles([record])
     numbers = {kind: record.results[kind]["test"] for kind in titles}
-    shown = {kind: [f"{numbers[kind][name]:.4f}" for name in task.shown] for kind in titles}
+    shown = {kind: [_number(numbers[kind][name]) for name in task.shown] for kind in titles}
     shifted = "".join(f"\n\n{_shift_table(record, kind)}" for kind in _MAPS if record.recipe.shift)
     said = [f"{_table(shown, titles, task)}{shifted}\n"]
     said += _nothing_learned([record])
@@ -161,8 +162,12 @@ def _shift_table(record: Record, kind: str) -> str:
     found = {"test": record.results[kind]["test"], **record.results[kind]["shift"]}
     names = {"entity_f1": "F1", "accuracy": "accuracy", "ece": "ECE", "aurc": "AURC"}
     names = {name: title for name, title in names.items() if name in found["test"]}
-    rows = [[part, *(f"{numbers[name]:.4f}" for name in names)] for part, numbers in found.items()]
+    rows = [[part, *(_number(numbers[name]) for name in names)] for part, numbers in found.items()]
     return render_table([_MAPS[kind], *names.values()], rows, right=range(1, 1 + len(names)))
+
+
+def _number(value: float) -> str:
+    return "–" if math.isnan(value) else f"{value:.4f}"
 
 
 def _titles(runs: Sequence[Record]) -> dict[str, str]:

@@ -33,6 +33,8 @@ class Spread(NamedTuple):
         >>> Spread(0.8213, 0.0124).show(100, 1), Spread(0.8213, float("nan")).show(100, 1)
         ('82.1 ± 1.2', '82.1')
         """
+        if np.isnan(self.mean):
+            return "–"
         mean = f"{scale * self.mean:.{digits}f}"
         return mean if np.isnan(self.half) else f"{mean} ± {scale * self.half:.{digits}f}"
 

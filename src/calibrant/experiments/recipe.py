@@ -18,7 +18,7 @@ from calibrant.experiments.recipe_checks import check_recipe, checked_names
 from calibrant.experiments.task import TASKS
 from calibrant.inputs import check_file
 
-__all__ = ["Recipe", "expand_grid", "read_recipes"]
+__all__ = ["Recipe", "expand_grid", "read_recipes", "read_title"]
 
 # Settings that came after the first records: left out of a key where they have their default, so
 # that the records of an older version are still found.
@@ -126,9 +126,26 @@ class Recipe:
         return f"{Path(self.data).name}-{self.method}-{head}-s{self.seed}-{digest}"
 
 
+def read_title(path: str | Path) -> str:
+    """The title of a TOML file of recipes; empty where it has none."""
+    return str(_content(Path(path)).get("title", ""))
+
+
 def read_recipes(path: str | Path) -> list[Recipe]:
     """The runs of a TOML file: ``[defaults]`` and any number of ``[[grid]]`` tables of lists."""
     path = Path(path)
+    content = _content(path)
+    defaults, grids = content.get("defaults", {}), content.get("grid", [{}])
+    tables = [defaults, *grids] if isinstance(grids, list) else [grids, None]
+    if not all(isinstance(table, dict) for table in tables):
+        raise InputError(f"{path}: expected one table [defaults], and each grid as [[grid]].")
+    try:
+        return expand_grid(defaults, grids)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+
+
+def _content(path: Path) -> dict[str, Any]:
     check_file(path)
     try:
         content = _toml(path)
@@ -139,14 +156,7 @@ def read_recipes(path: str | Path) -> list[Recipe]:
     for key in content:
         if key not in ("defaults", "grid", "title"):
             raise unknown_name(f"table of {path}:", key, ("defaults", "grid", "title"))
-    defaults, grids = content.get("defaults", {}), content.get("grid", [{}])
-    tables = [defaults, *grids] if isinstance(grids, list) else [grids, None]
-    if not all(isinstance(table, dict) for table in tables):
-        raise InputError(f"{path}: expected one table [defaults], and each grid as [[grid]].")
-    try:
-        return expand_grid(defaults, grids)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
+    return dict(content)
 
 
 def expand_grid(defaults: Mapping[str, Any], grids: list[Mapping[str, Any]]) -> list[Recipe]:

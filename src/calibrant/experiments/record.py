@@ -6,7 +6,7 @@ import json
 import platform
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,17 +17,20 @@ from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.record_checks import checked_results, checked_training
 from calibrant.inputs import check_file, parse_json
 from calibrant.json_values import json_values
-from calibrant.outputs import new_file
+from calibrant.outputs import make_folder, new_file
 
 __all__ = [
+    "TITLES",
     "Record",
     "circumstances",
     "located_records",
     "read_record",
     "read_records",
     "recorded",
+    "write_titles",
 ]
 
+TITLES = "titles.txt"  # Beside records: the titles of their recipes, one on each line.
 _OF_RUN = "metrics.json"  # As a folder of a single run calls its record.
 
 
@@ -52,6 +55,16 @@ class Record:
         with new_file(path, overwrite=True) as unfinished:
             unfinished.write_text(json.dumps(json_values(content), indent=1))
         return path
+
+
+def write_titles(folder: Path, titles: Iterable[str]) -> None:
+    """Add titles of recipes to those of a folder of records; known ones are not repeated."""
+    path = make_folder(folder) / TITLES
+    before = path.read_text("utf-8").splitlines() if path.is_file() else []
+    found = list(dict.fromkeys([*before, *(" ".join(title.split()) for title in titles)]))
+    if found and found != before:
+        with new_file(path, overwrite=True) as unfinished:
+            unfinished.write_text("".join(f"{title}\n" for title in found if title), "utf-8")
 
 
 def read_record(path: Path) -> Record:

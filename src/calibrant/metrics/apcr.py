@@ -16,17 +16,17 @@ def apcr(f1: Any, ece: Any) -> Any:
     """F1² / ECE: high where a tagger is good and its confidences are honest.
 
     From the paper on noise gradient accumulation for named entity recognition. At ECE = 0 it is
-    undefined: infinite, with a warning, where F1 > 0. At F1 = 0 it is 0, whatever the ECE. Takes
-    numbers or arrays (bootstrap replicates).
+    infinite, with a warning. A model that finds nothing trades nothing: at F1 = 0 it is undefined,
+    NaN. Takes numbers or arrays (bootstrap replicates).
 
     >>> round(apcr(0.939, 0.012), 1)
     73.5
-    >>> apcr(0.0, 0.0)
-    0.0
+    >>> apcr(0.0, 0.1)
+    nan
     """
     f1, ece = np.broadcast_arrays(_number(f1), _number(ece))
     with np.errstate(divide="ignore", invalid="ignore"):
-        value = np.where(f1 == 0, np.where(np.isnan(ece), np.nan, 0.0), f1**2 / ece)
+        value = np.where(f1 == 0, np.nan, f1**2 / ece)
     if np.isinf(value).any():
         warnings.warn("APCR is infinite: the ECE is 0.", RuntimeWarning, stacklevel=2)
     return float(value) if value.ndim == 0 else value

@@ -41,7 +41,9 @@ def markdown_table(table: Table) -> str:
 
 def markdown_report(study: Study, pictures: Iterable[tuple[str, str]] = ()) -> str:
     """The study less its details; ``pictures`` are file names with what they show."""
-    parts = ["# Report of runs", "\n".join(f"- {_plain(said)}" for said in study.summary), _WHERE]
+    title = _plain(study.title or "Report of runs")
+    summary = "\n".join(f"- {_plain(sentence)}" for sentence in study.summary)
+    parts = [f"# {title}", summary, _WHERE]
     if study.missing:
         parts += ["## Missing", "\n".join(f"- {_plain(said)}" for said in study.missing)]
     overall = [table for table in study.tables if not table.unit]

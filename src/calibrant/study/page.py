@@ -61,7 +61,7 @@ def render_study(study: Study) -> str:
         ]
     )
     style = resources.files(__package__).joinpath("style.css").read_text("utf-8")
-    return render_page("Report of runs", summary, join(parts), style)
+    return render_page(study.title or "Report of runs", summary, join(parts), style)
 
 
 def _summary(study: Study) -> Markup:

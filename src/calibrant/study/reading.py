@@ -8,10 +8,10 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from calibrant.errors import InputError
-from calibrant.experiments.record import Record, located_records
+from calibrant.experiments.record import TITLES, Record, located_records
 from calibrant.json_values import json_values
 
-__all__ = ["read_all"]
+__all__ = ["read_all", "read_titles"]
 
 
 def read_all(paths: Iterable[str | Path]) -> list[Record]:
@@ -34,6 +34,15 @@ def read_all(paths: Iterable[str | Path]) -> list[Record]:
             "them (KEY.json in a folder, or lines of a .jsonl file)."
         )
     return [found[key][1] for key in sorted(found)]
+
+
+def read_titles(paths: Iterable[str | Path]) -> str:
+    """The titles of the recipes that records in folders were made by, each once."""
+    files = [Path(path) / TITLES for path in paths]
+    lines = [
+        line for file in files if file.is_file() for line in file.read_text("utf-8").splitlines()
+    ]
+    return "; ".join(dict.fromkeys(filter(None, map(str.strip, lines))))
 
 
 def _content(record: Record) -> str:

@@ -68,8 +68,9 @@ class Run:
         return found if isinstance(found, Mapping) else {}
 
     def value(self, metric: str, map_: str = "identity", part: str = "test") -> float:
-        """A number of the record; NaN where it has none."""
-        return float(self.part(map_, part).get(metric, math.nan))
+        """A number of the record; NaN where it has none, as where older ones have an APCR of 0."""
+        value = float(self.part(map_, part).get(metric, math.nan))
+        return math.nan if metric == "apcr" and value == 0 else value
 
 
 def arrange(records: Iterable[Record], by: Sequence[str] = ()) -> list[Run]:

@@ -46,6 +46,7 @@ class Study:
     summary: tuple[str, ...]
     missing: tuple[str, ...]
     origins: dict[str, Any]
+    title: str = ""  # Of the recipes; empty where they have none
 
     @property
     def units(self) -> dict[str, list[Run]]:
@@ -63,6 +64,7 @@ class Study:
     def to_dict(self) -> dict[str, Any]:
         """As data: all that the report says, less its pictures."""
         return {
+            "title": self.title,
             "baseline": self.baseline,
             "by": list(self.by),
             "summary": list(self.summary),
@@ -99,6 +101,7 @@ def build_study(
     metrics: Sequence[str] | None = None,
     maps: Sequence[str] | None = None,
     extra_tables: Callable[[StudyInputs], Extra] | None = None,
+    title: str = "",
 ) -> Study:
     """Compare the runs behind the records, whatever the order of these.
 
@@ -130,6 +133,7 @@ def build_study(
         tuple(summarize(runs, by, gone, extra.sentences)),
         tuple(gone),
         origins(runs, by),
+        title,
     )
 
 
