@@ -173,8 +173,8 @@ def test_confidences_must_fit_together():
 
 
 @pytest.mark.parametrize("odd", [[], [-0.0005], [2.0, 1e300]], ids=["usual", "below 0", "above"])
-def test_steps_are_exact_down_to_the_last_bit(odd):
-    values = [0.0, -0.0, 5e-324, 1e-310, 0.5, np.nextafter(0.5, 1), 1 - 2**-53, 1.0, 1.0005, *odd]
+def test_steps_are_exact_down_to_rounding(odd):
+    values = [0.0, -0.0, 5e-324, 1e-310, 0.5, 0.5 + 2**-46, 1 - 2**-45, 1.0, 1.0005, *odd]
     generator = np.random.default_rng(0)
     drawn, correct = generator.choice(values, 500), generator.random(500) < 0.6
     found = metrics.steps(Confidences(drawn, correct))
@@ -182,3 +182,10 @@ def test_steps_are_exact_down_to_the_last_bit(odd):
     assert found.confidence.tolist() == expected
     assert found.count.tolist() == [int((drawn == v).sum()) for v in expected]
     assert found.correct.tolist() == [int(correct[drawn == v].sum()) for v in expected]
+
+
+def test_confidences_that_differ_by_rounding_are_one_step():
+    near = [0.5, np.nextafter(0.5, 1), 1 - 2**-53, 1.0]
+    found = metrics.steps(Confidences(np.array(near), np.array([True, False, True, True])))
+    assert found.count.tolist() == [2, 2]
+    assert found.correct.tolist() == [1, 2]

@@ -196,3 +196,34 @@ def test_duplicating_all_examples_changes_nothing(p):
 def test_sum_of_no_confidences():
     assert len(Confidences.concatenate([])) == 0
     assert functools.reduce(lambda a, b: a + b, [Confidences(np.zeros(1), np.ones(1, bool))] * 3)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("classes", [3, 17, 33, 100])
+def test_ties_of_coarse_logits_do_not_hang_on_rounding(monkeypatch, classes, dtype):
+    """The softmax of the same logits in another order, or by another kernel, differs in its bits.
+
+    Whole logits make many such ties: taken for different confidences they moved AUROC by 0.007.
+    """
+    pytest.importorskip("numba")
+    generator = np.random.default_rng(classes)
+    logits = (2 * generator.normal(size=(500, classes))).round().astype(dtype)
+    rows, order = np.arange(500), generator.permutation(classes)
+    logits[rows, generator.integers(0, classes, 500)] = logits.max(axis=1) + 1
+    labels = generator.integers(0, classes, 500)
+    given = Predictions.from_logits(logits, labels)
+    permuted = Predictions.from_logits(logits[:, order], np.argsort(order)[labels])
+    for name in ("adaptive_ece", "adaptive_classwise_ece", "ks_error", "aurc", "augrc", "auroc"):
+        found = []
+        for kernels in ("numpy", "numba"):
+            monkeypatch.setenv("CALIBRANT_KERNELS", kernels)
+            found += [getattr(metrics, name)(p) for p in (given, permuted)]
+        assert np.ptp(found) < 1e-12, name
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_class_ruled_out_by_the_lowest_float_warns_of_nothing(monkeypatch):
+    monkeypatch.setenv("CALIBRANT_KERNELS", "numpy")
+    p = Predictions.from_logits(np.array([[1.7e308, -1.7e308, 0.0], [0.0, 1.0, 2.0]]), [0, 1])
+    for name in ("ece", "nll", "brier", "classwise_ece", "adaptive_classwise_ece"):
+        assert np.isfinite(getattr(metrics, name)(p)), name

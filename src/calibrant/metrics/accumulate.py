@@ -227,7 +227,8 @@ def _probabilities_and_nll(
         with np.errstate(divide="ignore"):
             return scores, -np.log(chosen)
     shifted = scores.astype(np.float64)
-    shifted -= shifted.max(axis=1, keepdims=True)
+    with np.errstate(over="ignore"):  # A class ruled out by the lowest float: −∞, so exp gives 0.
+        shifted -= shifted.max(axis=1, keepdims=True)
     chosen = shifted[rows, labels]
     np.exp(shifted, out=shifted)
     sums = shifted.sum(axis=1, keepdims=True)

@@ -48,13 +48,16 @@ def adaptive_classwise_ece(predictions: Predictions, bins: int = 15) -> float:
         )
     if not len(predictions):
         return float("nan")
-    labels, normaliser = to_numpy(predictions.labels), _log_normaliser(predictions)
+    labels, softened = to_numpy(predictions.labels), _softmax_parts(predictions)
     total = 0.0
     for k in range(predictions.classes):
         column = to_numpy(predictions.scores[:, k]).astype(np.float64)
-        if normaliser is not None:
-            column -= normaliser
+        if softened is not None:
+            top, sums = softened
+            with np.errstate(over="ignore"):  # A class ruled out by the lowest float: exp gives 0.
+                column -= top
             np.exp(column, out=column)
+            column /= sums
         total += adaptive_ece(Confidences(column, labels == k), bins)
     return total / predictions.classes
 
@@ -88,15 +91,18 @@ def _gap_of_steps(s: Steps, bins: int) -> float:
     return float(np.abs(gap).sum() / s.n)
 
 
-def _log_normaliser(predictions: Predictions) -> np.ndarray | None:
-    """log Σ_j exp(l_j) of each row, or None where the scores are probabilities already."""
+def _softmax_parts(predictions: Predictions) -> tuple[np.ndarray, np.ndarray] | None:
+    """max_j l_j and Σ_j exp(l_j − max) of each row, or None where the scores are probabilities."""
     if predictions.kind == "probabilities":
         return None
     rows = max(1, _CHUNK // predictions.classes)
-    return np.concatenate([_log_sum_exp(p.scores) for p in predictions.chunks(rows)])
+    parts = [_top_and_sum(p.scores) for p in predictions.chunks(rows)]
+    top, sums = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return top, sums
 
 
-def _log_sum_exp(logits: Array) -> np.ndarray:
+def _top_and_sum(logits: Array) -> tuple[np.ndarray, np.ndarray]:
     wide = to_numpy(logits).astype(np.float64)
     top = wide.max(axis=1)
-    return np.asarray(top + np.log(np.exp(wide - top[:, None]).sum(axis=1)))
+    with np.errstate(over="ignore"):
+        return top, np.exp(wide - top[:, None]).sum(axis=1)

@@ -33,6 +33,9 @@ class Steps:
         return int(self.count.sum())
 
 
+_ROUNDING = 2.0**-47  # 64 units in the last place: what sums of a hundred classes differ by.
+_CHUNK = 1 << 18  # Values compared at a time.
+
 StepSource: TypeAlias = Predictions | Confidences | Steps
 
 
@@ -94,9 +97,16 @@ def _sorted(state: Confidences) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _starts(ordered: np.ndarray) -> np.ndarray:
-    """Where each distinct value of a sorted array starts."""
+    """Where each distinct value of a sorted array starts.
+
+    Values that differ by no more than rounding are one: the softmax of equal logits in another
+    order of classes, or by another kernel, may differ in its last digits.
+    """
     first = np.ones(len(ordered), bool)
-    np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
+    for start in range(1, len(ordered), _CHUNK):
+        part = slice(start, start + _CHUNK)
+        before = ordered[start - 1 : start - 1 + _CHUNK][: len(ordered[part])]
+        np.greater(ordered[part], before + _ROUNDING * np.abs(before), out=first[part])
     return np.flatnonzero(first)
 
 

@@ -190,7 +190,8 @@ def _added(kind: Kind, scores: Array, labels: Array, bins: Bins) -> TopBins:
     confidence = scores[np.arange(len(labels)), predicted]
     if kind == "logits":
         shifted = scores.astype(np.float64)
-        shifted -= confidence[:, None]
+        with np.errstate(over="ignore"):  # A class ruled out by the lowest float: −∞, exp gives 0.
+            shifted -= confidence[:, None]
         confidence = 1 / np.exp(shifted, out=shifted).sum(axis=1)
     where = bins.index(confidence)
     count = np.bincount(where, minlength=bins.count)
