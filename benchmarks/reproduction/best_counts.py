@@ -8,10 +8,10 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from calibrant.report.numbers import DASH
+from calibrant.study.grouping import Units, keys_of, methods_of, with_enough_seeds
 from calibrant.study.measures import Measure
 from calibrant.study.runs import Run
 from calibrant.study.table import Entry, Row, Table
-from calibrant.study.units import Units, keys_of, methods_of, with_enough_seeds
 
 from .printed import PRINTED, paper_methods, paper_value
 

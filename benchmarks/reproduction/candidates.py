@@ -8,11 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from calibrant.study.best import paired_values
-from calibrant.study.estimate import Estimate, estimate
+from calibrant.study.grouping import Units, methods_of, with_enough_seeds
 from calibrant.study.measures import Measure, maps_of
 from calibrant.study.runs import Run
-from calibrant.study.units import Units, methods_of, with_enough_seeds
+from calibrant.study.statistics import Estimate, estimate, paired_values
 
 from .printed import paper_methods
 

@@ -8,11 +8,10 @@ from typing import NamedTuple
 
 from calibrant.distributions import holm
 from calibrant.study.differences import compare_runs, verdict
+from calibrant.study.grouping import Units, Values, told_values
 from calibrant.study.measures import Measure
 from calibrant.study.rows import asked_heads
 from calibrant.study.table import Entry, Row, Table, grouped
-from calibrant.study.units import Units
-from calibrant.study.values import Values, told_values
 
 __all__ = ["Claim", "claims_of", "claims_table", "told_claims"]
 

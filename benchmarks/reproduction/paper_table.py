@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from calibrant.study.estimate import show
 from calibrant.study.measures import Measure
 from calibrant.study.rows import (
     asked_heads,
@@ -17,6 +16,7 @@ from calibrant.study.rows import (
     record_keys,
 )
 from calibrant.study.runs import Run
+from calibrant.study.statistics import show
 from calibrant.study.table import Entry, Row, Table, grouped, number_entry
 
 from .printed import cifar10_source, cifar10_value, citation, paper_value

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from calibrant.study.grouping import Alike, Units, Values, by_setting, members_of, told_values
 from calibrant.study.main_head import at_main_depth
-from calibrant.study.measures import measures_of
-from calibrant.study.parts import in_parts, told_part
+from calibrant.study.measures import in_parts, measures_of
 from calibrant.study.study import Extra, StudyInputs
 from calibrant.study.table import Table
-from calibrant.study.units import Alike, Units, by_setting, members_of
-from calibrant.study.values import Values, told_values
 
 from .best_counts import best_counts
 from .claims import claims_of, claims_table, told_claims
@@ -85,5 +83,5 @@ def _beside_papers(inputs: StudyInputs) -> list[Table]:
         measures = measures_of([r for r in inputs.runs if r.unit == unit], inputs.metrics)
         for words, part in in_parts(measures).items():
             table = paper_table(runs, part, inputs.by)
-            tables += [] if table is None else [told_part(table, words)]
+            tables += [] if table is None else [table.part(words)]
     return tables

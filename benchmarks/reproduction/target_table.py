@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from calibrant.study.grouping import Units
 from calibrant.study.measures import Measure
 from calibrant.study.table import Entry, Row, Table, as_entry, number_entry
-from calibrant.study.units import Units
 
 from .candidates import (
     LOSS,

@@ -9,13 +9,12 @@ import pytest
 from calibrant.study import build_study
 from calibrant.study.charts import draw_panel
 from calibrant.study.figures import figures_of
+from calibrant.study.grouping import by_setting, by_value, varied
 from calibrant.study.latex import latex_table
 from calibrant.study.page import render_study
-from calibrant.study.paired import holm
 from calibrant.study.runs import arrange
 from calibrant.study.spreadsheet import csv_table
-from calibrant.study.units import by_setting
-from calibrant.study.values import by_value, varied
+from calibrant.study.statistics import holm
 
 stats = pytest.importorskip("scipy.stats")
 

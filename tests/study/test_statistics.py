@@ -17,9 +17,16 @@ from calibrant.distributions import (
     student_p,
     student_quantile,
 )
-from calibrant.study.estimate import estimate, show
-from calibrant.study.paired import compare_pairs, holm, sign_flip_p, smallest_p, t_p
 from calibrant.study.ranks import rank_methods, ranks_of
+from calibrant.study.statistics import (
+    compare_pairs,
+    estimate,
+    holm,
+    show,
+    sign_flip_p,
+    smallest_p,
+    t_p,
+)
 
 stats = pytest.importorskip("scipy.stats")
 special = pytest.importorskip("scipy.special")

@@ -8,9 +8,9 @@ import pytest
 
 from calibrant import InputError
 from calibrant.study import build_study
-from calibrant.study.best import best_alike
 from calibrant.study.measures import Measure, measures_of
 from calibrant.study.runs import arrange
+from calibrant.study.statistics import best_alike
 
 stats = pytest.importorskip("scipy.stats")
 

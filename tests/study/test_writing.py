@@ -18,14 +18,13 @@ from hypothesis import strategies as st
 from calibrant import InputError
 from calibrant.plots.series import COLOURS
 from calibrant.study import build_study, read_all, write_study
-from calibrant.study.axis import fit_axis, round_steps
 from calibrant.study.charts import draw_panel
 from calibrant.study.curves import labels_of
 from calibrant.study.figures import figures_of
 from calibrant.study.latex import latex_table
 from calibrant.study.markdown import markdown_report, markdown_table
 from calibrant.study.page import render_study
-from calibrant.study.panels import Curve, Figure, Panel, Place
+from calibrant.study.panels import Curve, Figure, Panel, Place, fit_axis, round_steps
 from calibrant.study.pictures import draw_figure
 from calibrant.study.runs import arrange
 from calibrant.study.spreadsheet import csv_table

@@ -9,15 +9,13 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from calibrant.study.best import LEVEL
 from calibrant.study.differences import Compared, Differences, differences_of, verdict
-from calibrant.study.measures import Measure
-from calibrant.study.paired import smallest_p
-from calibrant.study.parts import in_parts, told_part
+from calibrant.study.grouping import Values, by_value, varied
+from calibrant.study.measures import Measure, in_parts
 from calibrant.study.rows import asked_heads
 from calibrant.study.runs import Run
+from calibrant.study.statistics import LEVEL, smallest_p
 from calibrant.study.table import Entry, Row, Table, as_entry, grouped, number_entry
-from calibrant.study.values import Values, by_value, varied
 
 __all__ = ["comparison_tables"]
 
@@ -65,7 +63,7 @@ def comparison_tables(
     shown = [measure for measure in measures if any(measure in there for there in known.values())]
     found = _Found(known, methods, shown, asked_heads(keys), runs[0].unit, baseline)
     columns = in_parts(shown).items()
-    return [*(told_part(_differences(found, part), told) for told, part in columns), _tests(found)]
+    return [*(_differences(found, part).part(words) for words, part in columns), _tests(found)]
 
 
 def _differences(found: _Found, measures: Sequence[Measure]) -> Table:

@@ -6,11 +6,11 @@ import math
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
-from calibrant.study.estimate import Estimate, estimate
-from calibrant.study.labels import settings_label, value_label
 from calibrant.study.measures import Measure
 from calibrant.study.panels import Curve, Place
 from calibrant.study.runs import Run
+from calibrant.study.settings import settings_label, value_label
+from calibrant.study.statistics import Estimate, estimate
 
 __all__ = ["curve_of", "curves", "grouped", "labels_of", "over_seeds", "told_width"]
 

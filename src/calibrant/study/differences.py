@@ -10,10 +10,9 @@ import numpy as np
 
 from calibrant.distributions import holm
 from calibrant.report.numbers import DASH
-from calibrant.study.best import LEVEL, paired_values
 from calibrant.study.measures import Measure
-from calibrant.study.paired import Comparison, compare_pairs, t_p
 from calibrant.study.runs import Run
+from calibrant.study.statistics import LEVEL, Comparison, compare_pairs, paired_values, t_p
 
 __all__ = ["Compared", "Differences", "compare_runs", "differences_of", "verdict"]
 

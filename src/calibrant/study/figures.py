@@ -7,21 +7,22 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from calibrant.study.curves import curves, grouped, labels_of, over_seeds, told_width
-from calibrant.study.labels import file_names
+from calibrant.study.curves import curve_of, curves, grouped, labels_of, over_seeds, told_width
+from calibrant.study.grouping import by_setting, by_value, told_values, varied
 from calibrant.study.main_head import at_main_depth, at_shared_widths, with_several_depths
 from calibrant.study.measures import Measure, maps_of, measures_of, score_of
 from calibrant.study.panels import Curve, Figure, Panel, Place
-from calibrant.study.rank_table import rank_over
+from calibrant.study.ranks import rank_over
 from calibrant.study.runs import Run
-from calibrant.study.shift_figures import shift_figures
+from calibrant.study.settings import file_names
+from calibrant.study.shift_tables import OTHER, kind_title, measured_on, shift_measures, shifts_of
 from calibrant.study.study import Study
-from calibrant.study.units import by_setting
-from calibrant.study.values import by_value, told_values, varied
 
-__all__ = ["figures_of"]
+__all__ = ["figures_of", "shift_figures"]
 
 _WIDE = 4  # Times the least ECE: then the axis is logarithmic, or one method hides all others.
+# What only the order of confidences decides: a map hardly changes it, and its picture not at all.
+_ORDER_ALONE = ("aurc", "auroc")
 
 
 def figures_of(study: Study) -> list[Figure]:
@@ -160,3 +161,29 @@ def _map_title(map_: str) -> str:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def shift_figures(unit: str, runs: Sequence[Run], by: Sequence[str] = ()) -> list[Figure]:
+    """One per kind of corruption with several strengths."""
+    found = []
+    for kind, shift in shifts_of(runs).items():
+        if kind == OTHER or len(shift) < 3:  # One strength makes no line.
+            continue
+        whole = measured_on(runs, shift)
+        measured = at_shared_widths(whole)
+        panels = []
+        for measure in shift_measures(measured, shift):
+            if measure.map != "identity" and measure.metric in _ORDER_ALONE:
+                continue
+            lines = []
+            for label, cell in grouped(measured, labels_of(measured, by)).items():
+                places = [
+                    (float(strength), over_seeds(cell, replace(measure, part=part)))
+                    for strength, part in shift.items()
+                ]
+                lines.append(curve_of(label, places))
+            panels.append(Panel(measure.title, "Strength", measure.title, tuple(lines)))
+        title = f"{kind_title(kind)} of growing strength, trained on {unit}"
+        title += told_width(measured, whole)
+        found.append(Figure(f"shift-{kind}", title, unit, "lines", tuple(panels)))
+    return found

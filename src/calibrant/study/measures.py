@@ -14,6 +14,7 @@ __all__ = [
     "SHIFT_METRICS",
     "Measure",
     "check_metrics",
+    "in_parts",
     "maps_of",
     "measures_of",
     "score_of",
@@ -23,6 +24,7 @@ __all__ = [
 # How good the predictions are: the first of these that the records have.
 SCORES = ("entity_f1", "mean_iou", "accuracy")
 SHIFT_METRICS = ("accuracy", "ece", "aurc", "auroc")
+_MOST_COLUMNS = 8  # Columns of a mean with its interval that fit on a screen.
 # Of many maps, those that every table shows unless others are asked for.
 _USUAL_MAPS = ("identity", "temperature")
 
@@ -138,6 +140,32 @@ def measures_of(
             if map_ == "identity" or not _same(values, [plain.of(run) for run in runs]):
                 found.append(measure)
     return found
+
+
+def in_parts(measures: Sequence[Measure]) -> dict[str, list[Measure]]:
+    """What to add to a title → its measures; the first part has nothing to add.
+
+    All measures of a map go together; another map begins a part where it would not fit.
+
+    >>> wide = [Measure(m, map_) for map_ in ("identity", "spline") for m in ("ece", "nll") * 3]
+    >>> {words: len(part) for words, part in in_parts(wide).items()}
+    {'': 6, 'with spline': 6}
+    """
+    maps: dict[str, list[Measure]] = {}
+    for measure in measures:
+        maps.setdefault(measure.map, []).append(measure)
+    parts: list[list[str]] = [[]]
+    for name, group in maps.items():
+        before = sum(len(maps[other]) for other in parts[-1])
+        if before and before + len(group) > _MOST_COLUMNS:
+            parts.append([])
+        parts[-1].append(name)
+    return {
+        f"with {', '.join(part).replace('_', ' ')}" if place else "": [
+            measure for name in part for measure in maps[name]
+        ]
+        for place, part in enumerate(parts)
+    }
 
 
 def score_of(runs: Iterable[Run]) -> Measure:

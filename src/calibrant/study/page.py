@@ -11,13 +11,12 @@ from calibrant.report.numbers import counted
 from calibrant.report.page import render_page
 from calibrant.report.provenance import entries
 from calibrant.report.tables import table_box
-from calibrant.study.charts import draw_panel
-from calibrant.study.estimate import show
+from calibrant.study.charts import draw_panel, draw_ranks
 from calibrant.study.figures import figures_of
 from calibrant.study.measures import score_of
 from calibrant.study.panels import FEW, Figure
-from calibrant.study.rank_chart import draw_ranks
 from calibrant.study.runs import Run
+from calibrant.study.statistics import show
 from calibrant.study.study import Study
 from calibrant.study.table import Entry, Row, Table, set_name
 

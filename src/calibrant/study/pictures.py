@@ -10,8 +10,7 @@ from calibrant.plots.canvas import frame, new_figure, say_empty
 from calibrant.plots.palette import INK
 from calibrant.plots.ranks import rank_diagram
 from calibrant.plots.series import COLOURS, series_style
-from calibrant.study.axis import axes_of
-from calibrant.study.panels import Curve, Figure, Panel
+from calibrant.study.panels import Curve, Figure, Panel, axes_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -6,14 +6,21 @@ J. Demšar, *Statistical Comparisons of Classifiers over Multiple Data Sets*, JM
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from calibrant.distributions import fisher_p, range_quantile
 from calibrant.errors import InputError
+from calibrant.study.grouping import Units, keys_of, methods_of, with_enough_seeds
+from calibrant.study.measures import Measure
+from calibrant.study.runs import Run
+from calibrant.study.table import Row, Table, grouped, number_entry
 
-__all__ = ["Ranking", "rank_methods", "ranks_of"]
+__all__ = ["Ranked", "Ranking", "rank_methods", "rank_over", "rank_table", "ranks_of"]
+
+_FEW = 10  # Corpora below which Demšar (2006) finds the tests of ranks weak.
 
 
 class Ranking(NamedTuple):
@@ -66,3 +73,129 @@ def _iman_davenport(ranks: np.ndarray) -> float:
     if left <= 1e-9:  # Every corpus ranks them alike.
         return 0.0
     return fisher_p((n - 1) * square / left, k - 1, (k - 1) * (n - 1))
+
+
+class Ranked(NamedTuple):
+    """The methods that were run on every corpus, the runs that all share, their rankings."""
+
+    methods: list[str]
+    shared: Units
+    by: Mapping[Measure, Ranking]
+
+
+def rank_over(units: Units, measures: Sequence[Measure]) -> Ranked | None:
+    """Rank on the runs that all methods share; None where there is nothing to rank.
+
+    A method that lacks a corpus, or has one seed where others have more, is left out before it can
+    shrink what the others are compared on; so is a corpus that few methods were run on.
+    """
+    methods, corpora = _largest(units)
+    shared = {corpus: _shared(units[corpus], methods) for corpus in corpora}
+    shared = {corpus: runs for corpus, runs in shared.items() if runs}
+    if len(shared) < 2 or len(methods) < 2:
+        return None
+    found = _rankings(shared, methods, measures)
+    return Ranked(methods, shared, found) if found else None
+
+
+def _largest(units: Units) -> tuple[list[str], list[str]]:
+    """The methods, two at least, and corpora with the most cells, each run on each."""
+    enough = {corpus: with_enough_seeds(runs) for corpus, runs in units.items()}
+    methods = methods_of(units)
+    where = {m: frozenset(c for c, there in enough.items() if m in there) for m in methods}
+    choices = set(where.values())
+    for found in where.values():  # What several methods share may be all that none has alone.
+        choices |= {found & other for other in choices}
+
+    def cells(corpora: frozenset[str]) -> tuple[int, int]:
+        together = sum(corpora <= found for found in where.values())
+        return len(corpora) * together if together > 1 else 0, len(corpora)
+
+    several = sorted((found for found in choices if len(found) > 1), key=sorted)
+    best = max(several, key=cells, default=frozenset())
+    return [m for m in methods if best and best <= where[m]], [c for c in units if c in best]
+
+
+def rank_table(units: Units, measures: Sequence[Measure]) -> Table | None:
+    """Average ranks over corpora with Friedman's test and Nemenyi's critical difference."""
+    ranked = rank_over(units, measures)
+    if ranked is None:
+        return None
+    methods, shared, found = ranked
+    rows = [
+        Row(
+            (method,),
+            tuple(number_entry(ranking.average[i], 2) for ranking in found.values()),
+            keys_of(shared, method),
+        )
+        for i, method in enumerate(methods)
+    ]
+    every = tuple(sorted(run.key for runs in shared.values() for run in runs))
+    p = Row(("p of “all the same”",), tuple(number_entry(r.p, 4) for r in found.values()), every)
+    return Table(
+        "ranks",
+        f"Average rank over {len(shared)} corpora",
+        ("method",),
+        tuple(measure.title for measure in found),
+        grouped([*rows, p]),
+        _note(ranked) + _left_out(units, ranked),
+        measures=tuple(measure.to_dict() for measure in found),
+    )
+
+
+def _rankings(
+    shared: Units, methods: Sequence[str], measures: Sequence[Measure]
+) -> Mapping[Measure, Ranking]:
+    """The ranking by each measure that has a best and that every run has."""
+    found = {}
+    for measure in measures:
+        costs = np.array(
+            [
+                [-measure.sign * _mean(runs, method, measure) for method in methods]
+                for runs in shared.values()
+            ]
+        )
+        if measure.sign and not np.isnan(costs).any():
+            found[measure] = rank_methods(costs)
+    return found
+
+
+def _mean(runs: Sequence[Run], method: str, measure: Measure) -> float:
+    return float(np.mean([measure.of(run) for run in runs if run.method == method]))
+
+
+def _shared(runs: Sequence[Run], methods: Sequence[str]) -> list[Run]:
+    """The runs of the pairs that every method has, so that all stand on the same footing."""
+    pairs = [{run.pair for run in runs if run.method == method} for method in methods]
+    common = set.intersection(*pairs) if pairs else set()
+    return [run for run in runs if run.method in methods and run.pair in common]
+
+
+def _note(ranked: Ranked) -> str:
+    widths = sorted({run.width for runs in ranked.shared.values() for run in runs})
+    difference = next(iter(ranked.by.values())).critical_difference
+    said = (
+        "1 is best; means over the runs that all methods share (width "
+        f"{', '.join(map(str, widths))}). Two methods differ at 5 % where their ranks are "
+        f"{difference:.2f} apart (Nemenyi's critical difference for {len(ranked.methods)} methods "
+        f"on {len(ranked.shared)} corpora); p: Friedman's test in Iman and Davenport's form."
+    )
+    return said + (" So few corpora leave both little power." * (len(ranked.shared) < _FEW))
+
+
+def _left_out(units: Units, ranked: Ranked) -> str:
+    """Methods, corpora and seeds that the ranks are not made of, and why."""
+    few = []
+    for method in methods_of(units):
+        if method not in ranked.methods:
+            lacking = [c for c in ranked.shared if method not in with_enough_seeds(units[c])]
+            few.append(f"{method} (too few seeds on {', '.join(lacking)})" if lacking else method)
+    seeds = []
+    for corpus, runs in ranked.shared.items():
+        gone = {run.seed for run in units[corpus]} - {run.seed for run in runs}
+        if gone:
+            seeds.append(f"{', '.join(map(str, sorted(gone)))} on {corpus}")
+    corpora = [corpus for corpus in units if corpus not in ranked.shared]
+    said = f" Left out: {', '.join(few)}." if few else ""
+    said += f" Corpora that too few methods share: {', '.join(corpora)}." if corpora else ""
+    return said + (f" Seeds that not all have: {'; '.join(seeds)}." if seeds else "")

@@ -1,4 +1,4 @@
-"""Results of one corpus: methods × head widths, and averaged over widths."""
+"""Results of one corpus: by method and head width, averaged over widths, and by depth."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from calibrant.study.estimate import estimate
-from calibrant.study.main_head import at_main_width
-from calibrant.study.measures import Measure
-from calibrant.study.parts import in_parts, told_part
+from calibrant.study.main_head import at_main_width, with_several_depths
+from calibrant.study.measures import Measure, in_parts
 from calibrant.study.rows import (
     asked_heads,
     asked_labels,
@@ -22,9 +20,10 @@ from calibrant.study.rows import (
     told_bold,
 )
 from calibrant.study.runs import Run
+from calibrant.study.statistics import estimate
 from calibrant.study.table import Row, Table, as_entry, grouped
 
-__all__ = ["MEANS", "result_tables"]
+__all__ = ["MEANS", "depth_table", "result_tables"]
 
 MEANS = (
     "Mean ± half of a 95 % t-interval over seeds. (T): with the temperature that was fitted on the "
@@ -45,7 +44,7 @@ def result_tables(
     Columns that do not fit side by side go to further tables.
     """
     parts = in_parts(measures).items()
-    return [told_part(table, told) for told, part in parts for table in _tables(runs, part, by)]
+    return [table.part(told) for told, part in parts for table in _tables(runs, part, by)]
 
 
 def _tables(runs: Sequence[Run], measures: Sequence[Measure], by: Sequence[str]) -> list[Table]:
@@ -135,3 +134,38 @@ def _complete_seeds(cell: Sequence[Run], widths: int) -> list[Run]:
     counts = Counter(run.seed for run in cell)
     runs = [run for run in cell if counts[run.seed] == widths]
     return sorted(runs, key=lambda run: run.seed)
+
+
+def depth_table(
+    runs: Sequence[Run], measures: Sequence[Measure], by: Sequence[str]
+) -> Table | None:
+    """A row per method, width and depth, at the widths that have several depths; None without."""
+    runs = with_several_depths(runs)
+    if not runs:
+        return None
+    labels = 3 + len(by)
+    cells = gather(
+        runs,
+        lambda run: (
+            run.shown, *asked_labels(run), run.width, run.depth, run.method, run.extra,
+        ),
+    )  # fmt: skip
+    bold = bold_marks(cells, measures, lambda key: key[labels - 2 : labels])
+    rows = [
+        Row(
+            (*map(str, key[:labels]),),
+            (number_of(cell), *estimates(cell, measures, bold[key])),
+            record_keys(cell),
+        )
+        for key, cell in cells.items()
+    ]
+    return Table(
+        "depth",
+        f"Depth of the head on {runs[0].unit}",
+        ("method", *asked_heads(by), "width", "depth"),
+        ("seeds", *(m.title for m in measures)),
+        grouped(rows),
+        MEANS + told_bold(cells, rows, " of its width and depth"),
+        runs[0].unit,
+        tuple(measure.to_dict() for measure in measures),
+    )

@@ -6,13 +6,12 @@ import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Sized
 from typing import Any
 
-from calibrant.study.best import best_alike
-from calibrant.study.estimate import estimate
-from calibrant.study.labels import value_label
+from calibrant.study.grouping import Values, varied
 from calibrant.study.measures import Measure
 from calibrant.study.runs import Run
+from calibrant.study.settings import value_label
+from calibrant.study.statistics import best_alike, estimate
 from calibrant.study.table import Entry, Row, as_entry
-from calibrant.study.values import Values, varied
 
 __all__ = [
     "Cells",

@@ -12,8 +12,17 @@ from typing import Any
 from calibrant.errors import InputError, unknown_name
 from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.record import Record
-from calibrant.study.labels import corpus_names, method_label, settings_label, value_label
-from calibrant.study.settings import AXES, BESIDES, following, main_settings, settings_of
+from calibrant.study.settings import (
+    AXES,
+    BESIDES,
+    corpus_names,
+    following,
+    main_settings,
+    method_label,
+    settings_label,
+    settings_of,
+    value_label,
+)
 
 __all__ = [
     "BASELINE",

@@ -19,14 +19,13 @@ _PLAIN_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 def csv_table(table: Table) -> str:
     """One line per row; numbers unrounded, with the half of an interval in a column of its own.
 
-        The last column names the records that the row was made from, separated by spaces.
+    The last column names the records that the row was made from, separated by spaces.
 
-        >>> from calibrant.errors import printable
-    from calibrant.study.table import Row
-        >>> row = Row(("focal",), (Entry("0.1 ± 0.0", 0.125, 0.03, 3, True),), ("gum-focal-s0",))
-        >>> print(csv_table(Table("t", "T", ("method",), ("ECE",), (row,))).strip())
-        method,ECE,ECE ±,ECE bold,records
-        focal,0.125,0.03,1,gum-focal-s0
+    >>> from calibrant.study.table import Row
+    >>> row = Row(("focal",), (Entry("0.1 ± 0.0", 0.125, 0.03, 3, True),), ("gum-focal-s0",))
+    >>> print(csv_table(Table("t", "T", ("method",), ("ECE",), (row,))).strip())
+    method,ECE,ECE ±,ECE bold,records
+    focal,0.125,0.03,1,gum-focal-s0
     """
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")

@@ -9,24 +9,23 @@ from typing import Any, NamedTuple
 from calibrant.errors import unknown_name
 from calibrant.experiments.record import Record
 from calibrant.study.comparison_table import comparison_tables
-from calibrant.study.depth_table import depth_table
-from calibrant.study.entities_table import entities_overview, entities_table
-from calibrant.study.labels import file_names
+from calibrant.study.corpora_tables import wide_table, win_tables
+from calibrant.study.grouping import by_setting, members_of
 from calibrant.study.main_head import at_main_depth
-from calibrant.study.maps_table import maps_table
 from calibrant.study.measures import check_metrics, maps_of, measures_of, with_maps
-from calibrant.study.origins import missing, origins
-from calibrant.study.outside_table import outside_table
-from calibrant.study.rank_table import rank_table
-from calibrant.study.result_tables import result_tables
+from calibrant.study.method_tables import (
+    entities_overview,
+    entities_table,
+    maps_table,
+    outside_table,
+)
+from calibrant.study.ranks import rank_table
+from calibrant.study.result_tables import depth_table, result_tables
 from calibrant.study.runs import BASELINE, Run, arrange
-from calibrant.study.shift_tables import shift_tables
-from calibrant.study.summary import summarize, told_settings
+from calibrant.study.settings import file_names
+from calibrant.study.shift_tables import shift_tables, worst_shift_tables
+from calibrant.study.summary import missing, origins, summarize, told_settings
 from calibrant.study.table import Table, set_name
-from calibrant.study.units import by_setting, members_of
-from calibrant.study.wide_table import wide_table
-from calibrant.study.win_table import win_tables
-from calibrant.study.worst_shift_table import worst_shift_tables
 
 __all__ = ["Extra", "Study", "StudyInputs", "build_study"]
 

@@ -1,15 +1,19 @@
-"""A study in a few sentences: what is there, what it says, what is missing."""
+"""A study in a few sentences: its runs, what is missing, and where the numbers come from."""
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from calibrant.report.numbers import counted
 from calibrant.study.main_head import at_main_depth
+from calibrant.study.measures import measures_of
 from calibrant.study.runs import Run, cells, main_by_corpus, main_by_model, method_order
-from calibrant.study.settings import told_by_corpus
+from calibrant.study.settings import shared_settings, told_by_corpus
 
-__all__ = ["summarize", "told_settings"]
+__all__ = ["missing", "origins", "summarize", "told_settings"]
 
 
 def summarize(
@@ -21,7 +25,7 @@ def summarize(
     """One screen of sentences."""
     said = [_records(runs), _methods(runs)]
     settings = told_settings(runs, by)
-    said += [sentence for sentence in (settings, _depth(runs)) if sentence]
+    said += [sentence for sentence in (settings, _main_depth(runs)) if sentence]
     said += extra
     if missing:
         said.append(f"Missing: {counted(len(missing), 'thing')}, listed below.")
@@ -30,8 +34,8 @@ def summarize(
 
 def _records(runs: Sequence[Run]) -> str:
     corpora = sorted({run.corpus for run in runs})
-    heads = _listed("width", (run.width for run in runs))
-    heads += "; " + _listed("depth", (run.depth for run in runs))
+    heads = _numbers("width", (run.width for run in runs))
+    heads += "; " + _numbers("depth", (run.depth for run in runs))
     encoders = sorted({run.record.recipe.model for run in runs})
     word = "corpus" if len(corpora) == 1 else "corpora"
     told = f"{len(corpora)} {word} ({', '.join(corpora)})"
@@ -58,7 +62,7 @@ def _seeds(runs: Sequence[Run]) -> str:
     return counted(low, "seed") if low == high else f"{low} to {high} seeds"
 
 
-def _depth(runs: Sequence[Run]) -> str:
+def _main_depth(runs: Sequence[Run]) -> str:
     """Of which depth the tables are, where there are several: "depth 1 (2 on gum)"."""
     units = {run.unit: [r for r in runs if r.unit == run.unit] for run in runs}
     if all(len({run.depth for run in members}) == 1 for members in units.values()):
@@ -68,7 +72,7 @@ def _depth(runs: Sequence[Run]) -> str:
     return f"But for the table of depths, all are of heads of depth {told}."
 
 
-def _listed(name: str, values: Iterable[int]) -> str:
+def _numbers(name: str, values: Iterable[int]) -> str:
     found = sorted(set(values))
     return f"{name}{'s' * (len(found) > 1)} {', '.join(map(str, found))}"
 
@@ -83,3 +87,119 @@ def told_settings(runs: Sequence[Run], by: Sequence[str] = ()) -> str:
     sentences = [f"Trained with {', '.join(said)}."] if said else []
     sentences += [f"Shown apart: {', '.join(apart)}."] if apart else []
     return " ".join(sentences)
+
+
+def origins(runs: Sequence[Run], by: Sequence[str] = ()) -> dict[str, Any]:
+    """Records, versions, hardware, states of the source, time and speed of training, notes."""
+    main, models = main_by_corpus(runs, by), main_by_model(runs, by)
+    found: dict[str, Any] = {
+        "records": len(runs),
+        "corpora": sorted({run.corpus for run in runs}),
+        "models": _counted(run.record.recipe.model for run in runs),
+        "seeds": sorted({run.seed for run in runs}),
+        "settings where nothing else is said": shared_settings(main)
+        | told_by_corpus(main)
+        | (told_by_corpus(models) if models else {}),
+        "training": _training(runs),
+        "circumstances": _circumstances(runs),
+    }
+    notes = {
+        corpus: sorted(
+            {
+                n
+                for run in runs
+                if run.corpus == corpus
+                for n in run.record.training.get("notes", [])
+            }
+        )
+        for corpus in found["corpora"]
+    }
+    if any(notes.values()):
+        found["notes"] = {corpus: said for corpus, said in notes.items() if said}
+    return found
+
+
+def _circumstances(runs: Sequence[Run]) -> dict[str, dict[str, int]]:
+    """Each value that a version, a machine or a commit had, with its number of records."""
+    names = sorted({name for run in runs for name in run.record.circumstances})
+    return {
+        name: _counted(
+            "unknown" if (value := run.record.circumstances.get(name)) is None else str(value)
+            for run in runs
+        )
+        for name in names
+    }
+
+
+def _counted(values: Iterable[str]) -> dict[str, int]:
+    return dict(sorted(Counter(values).items()))
+
+
+def _training(runs: Sequence[Run]) -> dict[str, Any]:
+    """Steps and seconds, and examples (sentences, images) a second of a run among others."""
+    timed = [
+        run
+        for run in runs
+        if run.record.training.get("seconds") and run.record.training.get("steps")
+    ]
+    if not timed:
+        return {"steps and seconds": "not recorded"}
+    seconds = sum(float(run.record.training["seconds"]) for run in timed)
+    steps = sum(int(run.record.training["steps"]) for run in timed)
+    examples = sum(int(run.record.training["steps"]) * run.record.recipe.batch for run in timed)
+    return {
+        "records with times": len(timed),
+        "steps": steps,
+        "hours, summed over runs": round(seconds / 3600, 3),
+        "examples, at most": examples,
+        "examples a second within one run": round(examples / seconds, 1),
+        "read this as": "steps × batch / seconds; runs side by side on one device each count the "
+        "time that they shared, so the device did more",
+    }
+
+
+def missing(runs: Sequence[Run], metrics: Sequence[str] | None = None) -> list[str]:
+    """Seeds that other cells of the same corpus have, and numbers that records lack."""
+    said = []
+    units: dict[str, list[Run]] = {}
+    for run in runs:
+        units.setdefault(run.unit, []).append(run)
+    said += _missing_corpora(runs)
+    for unit, members in units.items():
+        seeds = {run.seed for run in members}
+        lacking: dict[tuple[int, ...], list[str]] = {}
+        for cell in cells(members).values():
+            gone = tuple(sorted(seeds - {run.seed for run in cell}))
+            if gone:
+                lacking.setdefault(gone, []).append(_cell_name(cell[0]))
+        for gone, names in sorted(lacking.items()):
+            word = "seed" if len(gone) == 1 else "seeds"
+            said.append(f"{unit}: {word} {', '.join(map(str, gone))} of {_listed(names)}.")
+        for measure in measures_of(members, metrics):
+            names = [run.key for run in members if math.isnan(measure.of(run))]
+            if names:
+                said.append(f"{unit}: {measure.title} in {_listed(names)}.")
+    return said
+
+
+def _missing_corpora(runs: Sequence[Run]) -> list[str]:
+    """Methods, whatever their options, that were run on some corpora alone."""
+    places: dict[str, set[str]] = {}
+    for run in runs:
+        if not run.setting:
+            places.setdefault(run.record.recipe.method, set()).add(run.corpus)
+    everywhere = set().union(*places.values())
+    lacking: dict[tuple[str, ...], list[str]] = {}
+    for method, found in places.items():
+        if found != everywhere:
+            lacking.setdefault(tuple(sorted(everywhere - found)), []).append(method)
+    return [f"{', '.join(gone)}: {_listed(names)}." for gone, names in sorted(lacking.items())]
+
+
+def _cell_name(run: Run) -> str:
+    return " ".join([run.method, f"{run.width}×{run.depth}", *(value for _, value in run.extra)])
+
+
+def _listed(names: Sequence[str], most: int = 6) -> str:
+    shown = ", ".join(names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from calibrant.json_values import json_values
-from calibrant.study.estimate import Estimate, show
+from calibrant.study.statistics import Estimate, show
 
 __all__ = ["Entry", "Row", "Table", "as_entry", "grouped", "number_entry", "set_name"]
 
@@ -73,6 +73,12 @@ class Table:
         if not words:
             return self
         return replace(self, name=f"{self.name} {words}", title=f"{self.title} ({words})")
+
+    def part(self, words: str) -> Table:
+        """Return the table as one of several parts; the first has no words to add."""
+        if not words:
+            return self
+        return replace(self, name=f"{self.name} {words}", title=f"{self.title}, {words}")
 
     def to_dict(self) -> dict[str, Any]:
         """As data; "records" names the set of records that a row came from."""

@@ -1,25 +1,66 @@
-"""Corpora trained alike: what the tables over all corpora are made of."""
+"""Groups of runs: by the values of requested keys, and by corpora that were trained alike."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from calibrant.study.main_head import at_main_depth
-from calibrant.study.runs import Run, method_order
-from calibrant.study.values import Values, by_value, told_values, varied
+from calibrant.study.runs import Run, method_order, value_order
 
 __all__ = [
     "Alike",
     "Units",
+    "Values",
     "by_setting",
+    "by_value",
     "keys_of",
     "members_of",
     "methods_of",
+    "told_values",
+    "varied",
     "with_enough_seeds",
 ]
 
+Values = tuple[tuple[str, str], ...]  # Keys of recipes, each with its value in words
 Units = Mapping[str, Sequence[Run]]  # corpus → its runs; all of one setting and depth
+
+
+def varied(groups: Iterable[Sequence[Run]]) -> list[str]:
+    """The keys of recipes that were asked for and have several values within any of the groups.
+
+    Options of methods are none of them: a method with other options is another method.
+    """
+    found: dict[str, None] = {}
+    for runs in groups:
+        for place, (key, _) in enumerate(runs[0].extra if runs else ()):
+            if len({run.extra[place] for run in runs}) > 1:
+                found.setdefault(key)
+    return list(found)
+
+
+def by_value(runs: Sequence[Run], keys: Collection[str]) -> dict[Values, list[Run]]:
+    """The runs of each value of ``keys``, numbers by size; all under () without keys."""
+    if not keys:
+        return {(): list(runs)} if runs else {}
+
+    def place(run: Run) -> list[Any]:
+        settings = run.record.recipe.to_dict()
+        return [value_order(settings[key]) for key, _ in run.extra if key in keys]
+
+    found: dict[Values, list[Run]] = {}
+    for run in sorted(runs, key=place):  # The sort is stable: within a value the order stays.
+        found.setdefault(tuple(pair for pair in run.extra if pair[0] in keys), []).append(run)
+    return found
+
+
+def told_values(values: Values) -> str:
+    """In words.
+
+    >>> told_values((("learning_rate", "0.1"), ("model", "lenet")))
+    'learning rate 0.1, model lenet'
+    """
+    return ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in values)
 
 
 class Alike(NamedTuple):

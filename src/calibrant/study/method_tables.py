@@ -1,0 +1,191 @@
+"""Tables with a row per method: any measures, post-hoc maps, out of scope, whole entities."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from calibrant.study.grouping import Units
+from calibrant.study.main_head import at_main_width
+from calibrant.study.measures import Measure, maps_of, measures_of
+from calibrant.study.rows import (
+    asked_heads,
+    bold_marks,
+    by_method,
+    estimates,
+    rows_of,
+    told_bold,
+)
+from calibrant.study.runs import Run
+from calibrant.study.statistics import best_alike, estimate
+from calibrant.study.table import Entry, Row, Table
+
+__all__ = ["entities_overview", "entities_table", "maps_table", "method_table", "outside_table"]
+
+Entries = Callable[[Sequence[Run], Sequence[Measure], Sequence[bool]], Iterable[Entry]]
+_OUTSIDE = "outside"
+_OUTSIDE_METRICS = ("auroc", "mean_confidence")
+_ENTITIES = "entities"
+_ENTITIES_NOTE = (
+    "ECE of whole entities, right where start, end and type are, with the product of their words' "
+    "confidences, and with the confidence that is learned on validation entities (EntityMap), "
+    "which 'calibrant predict' gives; AUROC and AURC are of the latter. Mean ± half of a 95 % "
+    "t-interval over seeds. (T): with the temperature that was fitted on the validation split."
+)
+
+
+def method_table(
+    name: str,
+    title: str,
+    note: str,
+    runs: Sequence[Run],
+    measures: Sequence[Measure],
+    by: Sequence[str],
+    entries: Entries = estimates,
+) -> Table:
+    """A row per method (and value of the keys asked for): its seeds, and each measure.
+
+    The note is followed by what bold means.
+    """
+    cells = by_method(runs)
+    bold = bold_marks(cells, measures, lambda _: 0)
+    rows = rows_of(cells, by, lambda key, cell: entries(cell, measures, bold[key]))
+    return Table(
+        name,
+        title,
+        ("method", *asked_heads(by)),
+        ("seeds", *(measure.title for measure in measures)),
+        rows,
+        f"{note}{told_bold(cells, rows)}",
+        runs[0].unit,
+        tuple(measure.to_dict() for measure in measures),
+    )
+
+
+def maps_table(runs: Sequence[Run], shown: Sequence[str], by: Sequence[str]) -> Table | None:
+    """A row per method at the main width; None where the other tables have all maps."""
+    runs, maps = at_main_width(runs), maps_of(runs)
+    metrics = [
+        metric for metric in ("ece", "apcr")
+        if any(not math.isnan(run.value(metric, map_)) for run in runs for map_ in maps)
+    ]  # fmt: skip
+    if set(maps) <= set(shown) or not metrics:
+        return None
+    cells = by_method(runs)
+    rows = rows_of(cells, by, lambda _, cell: [e for m in metrics for e in _entries(cell, m, maps)])
+    names = tuple("as trained" if name == "identity" else name.replace("_", " ") for name in maps)
+    groups = ((Measure(metric).title, len(maps)) for metric in metrics)
+    return Table(
+        "maps",
+        f"Post-hoc maps on {runs[0].unit}, width {runs[0].width}",
+        ("method", *asked_heads(by)),
+        ("seeds", *names * len(metrics)),
+        rows,
+        "Means over seeds on the test split, in brackets of how many where not all were measured "
+        "with that map; maps are fitted on validation. Bold: the best map of "
+        "the row, and what the paired t-test over seeds cannot tell from it (5 %, Holm-corrected).",
+        runs[0].unit,
+        tuple(Measure(metric, map_).to_dict() for metric in metrics for map_ in maps),
+        groups=(("", 1), *groups),
+    )
+
+
+def _entries(cell: Sequence[Run], metric: str, maps: Sequence[str]) -> list[Entry]:
+    measures = [Measure(metric, map_) for map_ in maps]
+    columns = [
+        {run.pair: measure.of(run) for run in cell if run.part(measure.map)} for measure in measures
+    ]
+    known = [column or {(): math.nan} for column in columns]
+    marks = best_alike(known, measures[0].sign)
+    entries = []
+    for measure, column, bold in zip(measures, columns, marks, strict=True):
+        if not column:
+            entries.append(Entry(""))
+            continue
+        found = estimate(list(column.values()))
+        text = found._replace(half=math.nan).show(measure.digits)
+        text += f" ({found.n})" if found.n < len(cell) else ""
+        entries.append(Entry(text, found.mean, found.half, found.n, bold))
+    return entries
+
+
+def outside_table(runs: Sequence[Run], by: Sequence[str]) -> Table | None:
+    """A row per method at the main width; None where no run was asked about what has no class."""
+    runs = [run for run in at_main_width(runs) if not math.isnan(run.value("auroc", part=_OUTSIDE))]
+    if not runs:
+        return None
+    measures = sorted(
+        measures_of(runs, _OUTSIDE_METRICS, _OUTSIDE),
+        key=lambda measure: _OUTSIDE_METRICS.index(measure.metric),
+    )
+    count = int(max(run.value("examples", part=_OUTSIDE) for run in runs))
+    return method_table(
+        "outside",
+        f"In against out of scope: trained on {runs[0].unit}, width {runs[0].width}",
+        f"AUROC: the chance that an example of the test split is surer than one of {count:,} that "
+        "belong to no class; mean confidence: of these, which should be low. Mean ± half of a 95 % "
+        "t-interval over seeds. (T): with the temperature that was fitted on the validation split.",
+        runs,
+        measures,
+        by,
+    )
+
+
+@dataclass(frozen=True)
+class _Learned(Measure):
+    """A number of the learned confidences, which stand with the map that a run is used with."""
+
+    part: str = _ENTITIES
+
+    @property
+    def title(self) -> str:
+        """What the table calls it."""
+        return f"learned: {Measure(self.metric).title}"
+
+    def of(self, run: Run) -> float:
+        """The value of a run; NaN where it has none."""
+        found = (run.value(self.metric, map_, self.part) for map_ in run.record.results)
+        return next((value for value in found if not math.isnan(value)), math.nan)
+
+
+_LEARNED = [_Learned(metric, "auto") for metric in ("ece", "auroc", "aurc")]
+
+
+def entities_table(runs: Sequence[Run], by: Sequence[str]) -> Table | None:
+    """A row per method at the main width; None where no run tells of learned confidences."""
+    runs = [run for run in at_main_width(runs) if not math.isnan(_LEARNED[0].of(run))]
+    if not runs:
+        return None
+    product = [Measure("entity_ece"), Measure("entity_ece", "temperature")]
+    measures = [
+        measure
+        for measure in (*product, *_LEARNED)
+        if not all(math.isnan(measure.of(run)) for run in runs)
+    ]
+    title = f"Whole entities on {runs[0].unit}, width {runs[0].width}"
+    return method_table("entities", title, _ENTITIES_NOTE, runs, measures, by)
+
+
+def entities_overview(units: Units, by: Sequence[str]) -> Table | None:
+    """The corpora of one method one below the other; None where there are not several."""
+    found = {corpus: entities_table(runs, by) for corpus, runs in units.items()}
+    tables = {corpus: table for corpus, table in found.items() if table is not None}
+    if len(tables) < 2 or any(len(table.rows) > 1 for table in tables.values()):
+        return None
+    widest = max(tables.values(), key=lambda table: len(table.heads))
+    rows = []
+    for corpus, table in tables.items():
+        (row,) = table.rows
+        entries = dict(zip(table.heads, row.entries, strict=True))
+        shown = tuple(entries.get(head, Entry("")) for head in widest.heads)
+        rows.append(Row((corpus, *row.labels), shown, row.keys))
+    return Table(
+        "entities",
+        f"Whole entities on {len(tables)} corpora",
+        ("corpus", *widest.label_heads),
+        widest.heads,
+        tuple(rows),
+        _ENTITIES_NOTE,
+        measures=widest.measures,
+    )
