@@ -14,6 +14,7 @@ from calibrant.experiments.shift import ignoring
 from calibrant.experiments.tested import Tested
 from calibrant.prediction.loading import read_cutting
 from calibrant.prediction.model_folder import load_model
+from calibrant.prediction.run_files import check_labels
 from calibrant.predictions import Predictions
 from calibrant.tasks.corrupted import corrupt_sentence
 from calibrant.tasks.encoded_texts import encode_texts
@@ -54,6 +55,7 @@ class TaggedSentences:
         self.model, self.tokenizer = load_model(tested.run.model)
         self.model.to(tested.device)
         self.labels, self.max_length = tested.run.labels(), tested.recipe.max_length
+        check_labels(tested.run.path, self.labels, self.model)
         named = tested.recipe.test_file if tested.own else ""
         cutting = read_cutting(tested.run.path)
         found = _some(load_test(named or tested.data, tested.directory, cutting), tested.data)
@@ -96,6 +98,7 @@ class LabelledTexts:
         self.model, self.tokenizer = load_model(tested.run.model, unit="sequence")
         self.model.to(tested.device)
         self.labels, self.max_length = tested.run.labels(), tested.recipe.max_length
+        check_labels(tested.run.path, self.labels, self.model)
         data = tested.data
         found = _some(load_test_texts(data, tested.directory, whole=not tested.own), data)
         self.texts = [text for text, _ in found]

@@ -15,6 +15,7 @@ from calibrant.errors import InputError
 from calibrant.experiments.recipe import Recipe
 from calibrant.inputs import read_json
 from calibrant.outputs import make_folder, new_file
+from calibrant.prediction.run_files import read_labels
 from calibrant.unfinished import sweep
 
 __all__ = ["RunFolder"]
@@ -91,10 +92,7 @@ class RunFolder:
 
     def labels(self) -> tuple[str, ...]:
         """The label set of a finished run."""
-        labels = read_json(self.path / "labels.json", "no list of label names")
-        if not isinstance(labels, list) or not all(isinstance(name, str) for name in labels):
-            raise InputError(f"{self.path / 'labels.json'}: no list of label names.")
-        return tuple(labels)
+        return read_labels(self.path)
 
     @property
     def finished(self) -> bool:

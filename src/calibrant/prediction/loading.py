@@ -10,6 +10,12 @@ from calibrant.errors import InputError
 from calibrant.extras import require
 from calibrant.inputs import read_json
 from calibrant.prediction.cut_text import FIRST_CUTTING
+from calibrant.prediction.run_files import (
+    check_labels,
+    find_predictions,
+    read_labels,
+    read_max_length,
+)
 from calibrant.tasks.splitter_choice import Cutting
 
 if TYPE_CHECKING:
@@ -42,16 +48,17 @@ def load(
     folder = Path(run)
     recipe = _recipe(folder)
     device = usable_device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    labels, length = read_labels(folder), read_max_length(folder, recipe)
     with trusting(trust_remote_code):
         model, tokenizer = load_model(folder / "model")
+    check_labels(folder, labels, model)
     # The first version had one map.
     calibrator = load_calibrator(_existing(folder, "calibrator.json", "temperature.json"))
-    given = EntityConfidence(calibrator, Predictions.read(_split(folder, "valid")))
+    given = EntityConfidence(calibrator, Predictions.read(find_predictions(folder, "valid")))
     of_texts = given
     if (folder / RAW_MAP).exists():
-        raw = Predictions.read(_split(folder, "raw_valid"))
+        raw = Predictions.read(find_predictions(folder, "raw_valid"))
         of_texts = EntityConfidence(load_calibrator(folder / RAW_MAP), raw)
-    labels = _labels(folder / "labels.json")
     _check_classes(folder, labels, int(model.config.num_labels), given, of_texts)
     return Predictor(
         model.to(device),
@@ -59,13 +66,15 @@ def load(
         labels,
         of_texts.calibrator,
         of_texts.valid,
-        recipe["max_length"],
+        length,
         cutting=read_cutting(folder),
         given=given,
     )
 
 
-def _check_classes(folder: Path, labels: list[str], outputs: int, *maps: EntityConfidence) -> None:
+def _check_classes(
+    folder: Path, labels: tuple[str, ...], outputs: int, *maps: EntityConfidence
+) -> None:
     """The parts of a run are of one label set: one that was replaced would give other labels."""
     counts = {"its model": outputs}
     for confidence in maps:
@@ -83,17 +92,6 @@ def _existing(folder: Path, *names: str) -> Path:
         if (folder / name).exists():
             return folder / name
     raise InputError(f"{folder} is damaged: it has no {names[0]}.")
-
-
-def _labels(path: Path) -> list[str]:
-    labels = read_json(path, "no list of label names")
-    if not isinstance(labels, list) or not all(isinstance(name, str) for name in labels):
-        raise InputError(f"{path}: no list of label names.")
-    return labels
-
-
-def _split(folder: Path, name: str) -> Path:
-    return _existing(folder, f"{name}.parquet", f"{name}.npz")
 
 
 def read_cutting(folder: Path) -> Cutting:
@@ -122,7 +120,7 @@ def _recipe(folder: Path) -> dict[str, Any]:
             f"{folder} is not finished: give its 'calibrant train' command again, and it goes on."
         )
     recipe: Any = read_json(folder / "recipe.json", "no recipe")
-    if not isinstance(recipe, dict) or type(recipe.get("max_length")) is not int:
+    if not isinstance(recipe, dict):
         raise InputError(f"{folder / 'recipe.json'}: no recipe of a run.")
     if recipe.get("task", "ner") != "ner":
         raise InputError(

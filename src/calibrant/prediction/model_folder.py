@@ -74,6 +74,8 @@ def load_model(folder: Path, unit: str = "token") -> tuple[Any, Any]:
             str(folder), trust_remote_code=trusted(), output_loading_info=True
         )
         tokenizer = _tokenizer(folder, transformers)
+        if tokenizer.pad_token_id is None:
+            raise InputError(f"{folder} is no model that can be loaded: it has no token to pad.")
         for fault, keys in (("lacks", "missing_keys"), ("has no place for", "unexpected_keys")):
             if found[keys]:  # transformers draws them at random, or leaves them out.
                 first = sorted(found[keys])[0]
