@@ -86,6 +86,10 @@ def run(args: argparse.Namespace) -> int:
     print(done_before, file=sys.stderr)  # Standard output is for what is printed at the end.
     from calibrant.experiments.record import read_record
     from calibrant.experiments.task import entry_of
+    from calibrant.extras import require
+
+    for module in ("torch", "transformers"):
+        require(module, "transformers", "Training a grid")
 
     with Progress(len(waiting), "runs") as progress:
         for path in _records(waiting, args):

@@ -16,6 +16,7 @@ from calibrant.errors import InputError, unknown_name
 from calibrant.experiments.choice import AUTO
 from calibrant.experiments.recipe_checks import check_recipe, checked_names
 from calibrant.experiments.task import TASKS
+from calibrant.extras import require
 from calibrant.inputs import check_file
 
 __all__ = ["Recipe", "expand_grid", "read_recipes", "read_title"]
@@ -208,9 +209,8 @@ def _setting(key: str, value: Any) -> dict[str, Any]:
 
 
 def _toml(path: Path) -> dict[str, Any]:
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
+    name = "tomllib" if sys.version_info >= (3, 11) else "tomli"
+    tomllib: Any = require(name, "transformers", "Reading a recipe")
     with path.open("rb") as file:
-        return tomllib.load(file)
+        content: dict[str, Any] = tomllib.load(file)
+        return content

@@ -18,7 +18,7 @@ from calibrant.tasks.label_sets import UNSEEN
 if TYPE_CHECKING:
     from calibrant.experiments.recipe import Recipe
 
-__all__ = ["CHOICES", "LEAST", "LONGEST", "check_recipe", "checked_names"]
+__all__ = ["CHOICES", "LEAST", "LONGEST", "MOST", "check_recipe", "checked_names"]
 
 CHOICES = {
     "task": tuple(TASKS),
@@ -31,6 +31,11 @@ CHOICES = {
 LEAST = {
     "head_width": 1, "head_depth": 0, "seed": 0, "epochs": 1, "batch": 1, "max_length": 16,
     "accumulate": 1, "patience": 0, "image_size": 0,
+}  # fmt: skip
+# Beyond these a run would end for want of memory, or never, before its first step.
+MOST = {
+    "head_width": 65_536, "head_depth": 100, "epochs": 100_000, "batch": 1_000_000,
+    "image_size": 8_192,
 }  # fmt: skip
 LONGEST = 512  # Word pieces: the last of the lengths that batches are padded to.
 _TEXTS = (
@@ -86,6 +91,8 @@ def _check_kinds(recipe: Recipe) -> None:
             raise InputError(
                 f"{name} is a whole number from {least} on, got {shortened(repr(value))}."
             )
+        if value > MOST.get(name, value):
+            raise InputError(f"{name} is at most {MOST[name]:,}, got {value:,}.")
     if recipe.max_length > LONGEST:
         raise InputError(f"max_length is at most {LONGEST} word pieces, got {recipe.max_length}.")
     for names, kind, words in (
