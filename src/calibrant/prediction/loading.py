@@ -12,7 +12,7 @@ from calibrant.inputs import read_json
 from calibrant.prediction.cut_text import FIRST_CUTTING
 from calibrant.prediction.run_files import (
     check_labels,
-    find_predictions,
+    find_file,
     read_labels,
     read_max_length,
 )
@@ -53,11 +53,11 @@ def load(
         model, tokenizer = load_model(folder / "model")
     check_labels(folder, labels, model)
     # The first version had one map.
-    calibrator = load_calibrator(_existing(folder, "calibrator.json", "temperature.json"))
-    given = EntityConfidence(calibrator, Predictions.read(find_predictions(folder, "valid")))
+    calibrator = load_calibrator(find_file(folder, "calibrator.json", "temperature.json"))
+    given = EntityConfidence(calibrator, Predictions.read(_split(folder, "valid")))
     of_texts = given
     if (folder / RAW_MAP).exists():
-        raw = Predictions.read(find_predictions(folder, "raw_valid"))
+        raw = Predictions.read(_split(folder, "raw_valid"))
         of_texts = EntityConfidence(load_calibrator(folder / RAW_MAP), raw)
     _check_classes(folder, labels, int(model.config.num_labels), given, of_texts)
     return Predictor(
@@ -87,11 +87,8 @@ def _check_classes(
                 )
 
 
-def _existing(folder: Path, *names: str) -> Path:
-    for name in names:
-        if (folder / name).exists():
-            return folder / name
-    raise InputError(f"{folder} is damaged: it has no {names[0]}.")
+def _split(folder: Path, name: str) -> Path:
+    return find_file(folder, f"{name}.parquet", f"{name}.npz")
 
 
 def read_cutting(folder: Path) -> Cutting:

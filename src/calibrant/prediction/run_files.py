@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from calibrant.errors import InputError
 from calibrant.inputs import read_json
 
-__all__ = ["check_labels", "find_predictions", "read_labels", "read_max_length"]
+__all__ = ["check_labels", "find_file", "read_labels", "read_max_length"]
 
 _LENGTHS = range(8, 513)  # Word pieces.
 
@@ -18,9 +19,9 @@ def read_labels(folder: Path) -> tuple[str, ...]:
     path = folder / "labels.json"
     labels = read_json(path, "no list of label names")
     if not isinstance(labels, list) or not all(isinstance(name, str) for name in labels):
-        raise InputError(f"{path} is damaged: expected a list of label names.")
+        raise InputError(f"{path}: no list of label names.")
     if not labels or len(set(labels)) < len(labels):
-        raise InputError(f"{path} is damaged: expected label names, each of them once.")
+        raise InputError(f"{path}: no list of label names, each of them once.")
     return tuple(labels)
 
 
@@ -28,29 +29,23 @@ def check_labels(folder: Path, labels: tuple[str, ...], model: Any) -> None:
     """Raise an error where a model has other classes."""
     own = tuple(str(name) for _, name in sorted(model.config.id2label.items()))
     if own != labels:
-        raise InputError(
-            f"{folder / 'labels.json'} does not fit the model beside it, whose {len(own)} classes "
-            f"are {', '.join(own[:8])}{', …' if len(own) > 8 else ''}."
-        )
+        raise InputError(f"{folder} is damaged: its model and labels.json differ in their classes.")
 
 
-def read_max_length(folder: Path, recipe: dict[str, Any]) -> int:
+def read_max_length(folder: Path, recipe: Mapping[str, Any]) -> int:
     """How many pieces the model of a run takes at once."""
     length = recipe.get("max_length")
     if isinstance(length, bool) or not isinstance(length, int) or length not in _LENGTHS:
         raise InputError(
-            f"{folder / 'recipe.json'} is damaged: max_length is a whole number from "
-            f"{_LENGTHS[0]} to {_LENGTHS[-1]}, got {length!r}."
+            f"{folder / 'recipe.json'}: no recipe of a run, whose max_length is a whole number "
+            f"from {_LENGTHS[0]} to {_LENGTHS[-1]}."
         )
     return length
 
 
-def find_predictions(folder: Path, name: str) -> Path:
-    """``NAME.parquet``, or npz where a run was written without pyarrow."""
-    for suffix in ("parquet", "npz"):
-        if (folder / f"{name}.{suffix}").exists():
-            return folder / f"{name}.{suffix}"
-    raise InputError(
-        f"{folder} has no {name}.parquet, the predictions that its confidences are learned from: "
-        "restore it, or train again into a new folder."
-    )
+def find_file(folder: Path, *names: str) -> Path:
+    """The first of these files that a run has."""
+    for name in names:
+        if (folder / name).exists():
+            return folder / name
+    raise InputError(f"{folder} is damaged: it has no {names[0]}.")

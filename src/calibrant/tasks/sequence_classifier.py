@@ -24,7 +24,7 @@ def with_sequence_head(
     anew, and takes no other: its depth is 0.
     """
     name = head_name(model)
-    own = getattr(model, name)
+    own: Any = getattr(model, name)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         if isinstance(own, nn.Linear):
