@@ -11,6 +11,8 @@ from calibrant.cli import main
 from calibrant.experiments import grid as grid_module
 from calibrant.experiments.grid import take_turns
 from calibrant.experiments.record import read_record, read_records
+from calibrant.metrics import entity_f1
+from calibrant.predictions import Predictions
 
 pytest.importorskip("transformers")
 
@@ -216,6 +218,33 @@ def test_bench_keeps_what_is_trained_when_its_time_is_up(
     ):
         assert main([*arguments, *wrong]) == 2
         assert told in capsys.readouterr().err
+
+
+def test_files_of_splits_are_given_one_by_one(small_corpus, tmp_path, capsys):
+    for split, name in {"train": "one", "dev": "two", "test": "three"}.items():
+        (tmp_path / name).write_text((small_corpus / f"{split}.conll").read_text())
+    files = ["--train", str(tmp_path / "one"), "--test", str(tmp_path / "three")]
+    options = ["--model", "tiny", "--epochs", "1", "--bootstrap", "0", "--device", "cpu"]
+    run = ["train", *options, "-o", str(tmp_path / "run")]
+    assert main([*run, *files, "--dev", str(tmp_path / "two")]) == 0
+    recipe = json.loads((tmp_path / "run" / "recipe.json").read_text())
+    assert recipe["dev_file"] == str(tmp_path / "two")
+    test = Predictions.read(tmp_path / "run" / "test.parquet")
+    capsys.readouterr()
+    assert main(["evaluate", str(tmp_path / "run"), "--json", "--device", "cpu"]) == 0
+    results = json.loads(capsys.readouterr().out)["results"]
+    found = next(entry for entry in results if entry["map"] == "identity")
+    assert found["test"]["entity_f1"] == pytest.approx(float(entity_f1(test)), abs=1e-6)
+    for wrong, said in (
+        ([], "--data NAME|FOLDER, or --train FILE --test FILE"),
+        ([*files, "--data", "synthetic"], "--data NAME|FOLDER, or --train FILE --test FILE"),
+        (files[:2], "name train_file and test_file"),
+        ([*files[:3], str(tmp_path / "none")], "There is no file"),
+        ([*files, "--task", "text"], "is a setting of task 'ner', not 'text'"),
+        ([*files, "--unseen-types", "kep"], "Unknown unseen_types 'kep'"),
+    ):
+        assert main([*run[:-1], str(tmp_path / "new"), *wrong]) == 2
+        assert said in capsys.readouterr().err
 
 
 def test_bench_refuses_what_a_grid_cannot_do(small_corpus, tmp_path, capsys):

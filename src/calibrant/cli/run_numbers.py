@@ -83,10 +83,14 @@ def tell_raw_text(found: Mapping[str, Any] | None) -> list[str]:
     for kind, title in told.items():
         if kind in found["test"] and "raw" in found["test"]:
             numbers = {name: 100 * value for name, value in found["test"][kind].items()}
+            accepted = (
+                f"{numbers['accepted']:.1f} % of the entities are accepted, of which "
+                f"{numbers['risk']:.1f} % are wrong"
+            )
             lines.append(
                 f"Test split {title}: F1 {numbers['entity_f1']:.2f} %; at a target risk of "
-                f"{100 * found['target_risk']:g} % it accepts {numbers['accepted']:.1f} % of the "
-                f"entities, of which {numbers['risk']:.1f} % are wrong."
+                f"{100 * found['target_risk']:g} % "
+                f"{accepted if numbers['accepted'] else 'nothing is accepted'}."
             )
     return lines
 
