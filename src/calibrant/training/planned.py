@@ -248,7 +248,7 @@ class Planned(ABC):
         self.number = 0
 
 
-class _NotCapturable(Exception):
+class _NotCapturable(Exception):  # noqa: N818
     """A step that waits for the host."""
 
 

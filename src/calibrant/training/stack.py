@@ -41,7 +41,7 @@ _SIDES = 8  # Streams for heads, beside the main one,
 _LEFT = 8  # as long as so many are left for other loops.
 
 
-class NotStackable(InputError):
+class NotStackable(InputError):  # noqa: N818
     """Encoders that cannot be trained as one model."""
 
 
