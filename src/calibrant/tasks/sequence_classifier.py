@@ -29,10 +29,8 @@ def with_sequence_head(
         torch.manual_seed(seed)
         if isinstance(own, nn.Linear):
             made: Any = build_head(own.in_features, classes, depth=depth, **head)
-            if (
-                not depth and own.bias is None
-            ):  # Its class would leave a bias out when it is loaded.
-                made[-1].bias = None
+            if not depth and "bias" not in dict(own.named_parameters()):
+                made[-1].bias = None  # Its class would leave one out when it is loaded.
             setattr(model, name, made)
         elif depth:
             raise InputError(
