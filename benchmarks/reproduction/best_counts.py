@@ -9,16 +9,16 @@ import numpy as np
 
 from calibrant.report.numbers import DASH
 from calibrant.study.grouping import Units, keys_of, methods_of, with_enough_seeds
-from calibrant.study.measures import Measure
+from calibrant.study.measures import StudyMeasure
 from calibrant.study.runs import Run
-from calibrant.study.table import Entry, Row, Table
+from calibrant.study.table import Table, TableEntry, TableRow
 
 from .printed import PRINTED, paper_methods, paper_value
 
 __all__ = ["best_counts"]
 
 
-def best_counts(units: Units, measures: Sequence[Measure]) -> Table | None:
+def best_counts(units: Units, measures: Sequence[StudyMeasure]) -> Table | None:
     """In how many cells (corpus × width) a method has the best mean, here and in the paper."""
     methods = methods_of(units)
     cells = [
@@ -32,7 +32,7 @@ def best_counts(units: Units, measures: Sequence[Measure]) -> Table | None:
     counts = {m: _count_best(cells, m) for m in measures if m.sign}
     paper = _paper_counts(cells) if set(paper_methods()) <= set(methods) else {}
     rows = tuple(
-        Row(
+        TableRow(
             (method,),
             (
                 *(_whole(counts[m].get(method, 0)) for m in counts),
@@ -42,7 +42,7 @@ def best_counts(units: Units, measures: Sequence[Measure]) -> Table | None:
         )
         for method in methods
     )
-    titles = {metric: Measure(metric).title for metric in paper}
+    titles = {metric: StudyMeasure(metric).title for metric in paper}
     return Table(
         "best",
         f"How often best, of {len(cells)} cells",
@@ -57,7 +57,7 @@ def best_counts(units: Units, measures: Sequence[Measure]) -> Table | None:
     )
 
 
-def _count_best(cells: Iterable[Sequence[Run]], measure: Measure) -> dict[str, int]:
+def _count_best(cells: Iterable[Sequence[Run]], measure: StudyMeasure) -> dict[str, int]:
     counts: dict[str, int] = {}
     for cell in cells:
         values: dict[str, list[float]] = {}
@@ -76,7 +76,7 @@ def _paper_counts(cells: Iterable[Sequence[Run]]) -> dict[str, dict[str, int]]:
     counts: dict[str, dict[str, int]] = {metric: {} for metric in PRINTED}
     for cell in cells:
         for metric in PRINTED:
-            sign = Measure(metric).sign
+            sign = StudyMeasure(metric).sign
             printed = {
                 method: sign * value
                 for method in paper_methods()
@@ -88,5 +88,5 @@ def _paper_counts(cells: Iterable[Sequence[Run]]) -> dict[str, dict[str, int]]:
     return counts if any(counts["ece"].values()) else {}
 
 
-def _whole(count: int | None) -> Entry:
-    return Entry(DASH) if count is None else Entry(str(count), float(count), math.nan, 1)
+def _whole(count: int | None) -> TableEntry:
+    return TableEntry(DASH) if count is None else TableEntry(str(count), float(count), math.nan, 1)

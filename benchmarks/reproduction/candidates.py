@@ -9,19 +9,26 @@ from dataclasses import dataclass
 import numpy as np
 
 from calibrant.study.grouping import Units, methods_of, with_enough_seeds
-from calibrant.study.measures import Measure, maps_of
+from calibrant.study.measures import StudyMeasure, maps_of
 from calibrant.study.runs import Run
 from calibrant.study.statistics import Estimate, estimate, paired_values
 
 from .printed import paper_methods
 
-__all__ = ["LOSS", "Candidate", "candidates_of", "choose", "references_of", "validation_score"]
+__all__ = [
+    "LOSS",
+    "RecipeCandidate",
+    "candidates_of",
+    "choose",
+    "references_of",
+    "validation_score",
+]
 
 LOSS = 0.005  # Of F1 against the baseline: what a recipe may cost.
 
 
 @dataclass(frozen=True)
-class Candidate:
+class RecipeCandidate:
     """By corpus: APCR as a multiple of the reference's, and F1 minus the baseline's.
 
     Pairs are runs of one seed and width, of the runs that were measured with the map. Those of one
@@ -49,7 +56,7 @@ def references_of(units: Units, part: str = "test") -> dict[str, str]:
 
     One seed is no reference where others have more.
     """
-    apcr = Measure("apcr", part=part)
+    apcr = StudyMeasure("apcr", part=part)
     found = {}
     for corpus, runs in units.items():
         enough = with_enough_seeds(run for run in runs if run.method in paper_methods())
@@ -64,7 +71,9 @@ def references_of(units: Units, part: str = "test") -> dict[str, str]:
     return found
 
 
-def candidates_of(units: Units, references: Mapping[str, str], baseline: str) -> list[Candidate]:
+def candidates_of(
+    units: Units, references: Mapping[str, str], baseline: str
+) -> list[RecipeCandidate]:
     """Every method with every map that can be compared on any corpus, the best to choose first.
 
     What has no number on validation for some corpus comes last, and before it what costs too much.
@@ -77,7 +86,7 @@ def candidates_of(units: Units, references: Mapping[str, str], baseline: str) ->
         for map_ in maps
     ]
 
-    def place(candidate: Candidate) -> tuple[int, bool, float]:
+    def place(candidate: RecipeCandidate) -> tuple[int, bool, float]:
         known = [corpus for corpus in corpora if corpus in candidate.valid_ratio]
         cheap = _keeps_f1(candidate, known)
         return -len(known), not cheap, -validation_score(candidate, known)
@@ -92,7 +101,7 @@ def _candidate(
     baseline: str,
     method: str,
     map_: str,
-) -> Candidate:
+) -> RecipeCandidate:
     ratio, f1, valid_ratio, valid_f1 = {}, {}, {}, {}
     used: list[Run] = []
     fitted_there = []
@@ -118,14 +127,14 @@ def _candidate(
             valid_ratio[corpus], valid_f1[corpus] = float(np.mean(ratios)), float(np.mean(changes))
             fitted_there += [corpus] if fitted else []
     keys = tuple(sorted({run.key for run in used}))
-    return Candidate(
+    return RecipeCandidate(
         method, map_, ratio, f1, valid_ratio, valid_f1, tuple(fitted_there), keys
     )  # fmt: skip
 
 
 def _to_judge_by(runs: Sequence[Run], map_: str) -> tuple[Sequence[Run], str]:
     """The runs with numbers of sentences that the map was not fitted on, where two or all have."""
-    crossed = Measure("apcr", map_, "cross_validated")
+    crossed = StudyMeasure("apcr", map_, "cross_validated")
     found = [run for run in runs if not math.isnan(crossed.of(run))]
     enough = len({run.seed for run in found}) >= min(2, len({run.seed for run in runs}))
     return (found, "cross_validated") if enough else (runs, "valid")
@@ -162,7 +171,7 @@ def _paired(
     What is as trained was fitted on no validation data: "valid" is right for it.
     """
     plain = "test" if part == "test" else "valid"
-    one, other = Measure(metric, map_, part), Measure(metric, "identity", plain)
+    one, other = StudyMeasure(metric, map_, part), StudyMeasure(metric, "identity", plain)
     a, b, shared = paired_values(
         {run.pair: one.of(run) for run in ours}, {run.pair: other.of(run) for run in others}
     )
@@ -180,7 +189,7 @@ def _known(values: Sequence[float]) -> bool:
     return bool(values) and all(map(math.isfinite, values))
 
 
-def choose(candidates: Sequence[Candidate], corpora: Sequence[str]) -> Candidate | None:
+def choose(candidates: Sequence[RecipeCandidate], corpora: Sequence[str]) -> RecipeCandidate | None:
     """The one with the highest geometric mean of its multiples on validation, over ``corpora``.
 
     Only those whose F1 on validation falls at most :data:`LOSS` behind the baseline's on each of
@@ -195,11 +204,11 @@ def choose(candidates: Sequence[Candidate], corpora: Sequence[str]) -> Candidate
     return max(fit, key=lambda candidate: validation_score(candidate, corpora), default=None)
 
 
-def _keeps_f1(candidate: Candidate, corpora: Sequence[str]) -> bool:
+def _keeps_f1(candidate: RecipeCandidate, corpora: Sequence[str]) -> bool:
     return all(candidate.valid_f1.get(corpus, -math.inf) >= -LOSS for corpus in corpora)
 
 
-def validation_score(candidate: Candidate, corpora: Sequence[str]) -> float:
+def validation_score(candidate: RecipeCandidate, corpora: Sequence[str]) -> float:
     """The geometric mean of its multiples of APCR on validation; 0 without any."""
     found = [candidate.valid_ratio[corpus] for corpus in corpora]
     if not found or min(found) <= 0:

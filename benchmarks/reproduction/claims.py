@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 from calibrant.distributions import holm
 from calibrant.study.differences import compare_runs, verdict
-from calibrant.study.grouping import Units, Values, told_values
-from calibrant.study.measures import Measure
-from calibrant.study.rows import asked_heads
-from calibrant.study.table import Entry, Row, Table, grouped
+from calibrant.study.grouping import Units, Values, describe_values
+from calibrant.study.measures import StudyMeasure
+from calibrant.study.rows import requested_heads
+from calibrant.study.table import Table, TableEntry, TableRow, grouped
 
-__all__ = ["Claim", "claims_of", "claims_table", "told_claims"]
+__all__ = ["Claim", "claims_of", "claims_table", "describe_claims"]
 
 _CLAIMED = ("head_noise", "head_noise_error_regularization")
 
@@ -22,7 +22,7 @@ class Claim(NamedTuple):
     """One method and measure against the baseline; numbers of corpora."""
 
     method: str
-    measure: Measure
+    measure: StudyMeasure
     better: int  # In the mean
     corpora: int
     surely: int  # Better by the test
@@ -32,7 +32,7 @@ class Claim(NamedTuple):
 
 
 def claims_of(
-    parts: Mapping[Values, Units], measures: Sequence[Measure], baseline: str
+    parts: Mapping[Values, Units], measures: Sequence[StudyMeasure], baseline: str
 ) -> list[Claim]:
     """Every measure of the paper's two methods that can be compared; none without them."""
     found = (
@@ -45,7 +45,7 @@ def claims_of(
     return [claim for claim in found if claim.corpora]
 
 
-def _claim(units: Units, method: str, measure: Measure, baseline: str) -> Claim:
+def _claim(units: Units, method: str, measure: StudyMeasure, baseline: str) -> Claim:
     compared = [
         compare_runs(
             [run for run in runs if run.method == method],
@@ -75,10 +75,10 @@ def claims_table(claims: Sequence[Claim], baseline: str) -> Table | None:
     if not claims:
         return None
     rows = [
-        Row(
+        TableRow(
             (claim.method, *(value for _, value in claim.values), claim.measure.title),
             tuple(
-                Entry(f"{count} of {claim.corpora}", float(count), math.nan, claim.corpora)
+                TableEntry(f"{count} of {claim.corpora}", float(count), math.nan, claim.corpora)
                 for count in (claim.better, claim.surely, claim.surely_worse)
             ),
             claim.keys,
@@ -88,7 +88,7 @@ def claims_table(claims: Sequence[Claim], baseline: str) -> Table | None:
     return Table(
         "claims",
         f"The paper’s claims: against {baseline}",
-        ("method", *asked_heads(key for key, _ in claims[0].values), "measure"),
+        ("method", *requested_heads(key for key, _ in claims[0].values), "measure"),
         ("better mean", "significantly better", "significantly worse"),
         grouped(rows),
         f"Corpora on which the method is better than {baseline} in the mean of pairs of the same "
@@ -98,11 +98,11 @@ def claims_table(claims: Sequence[Claim], baseline: str) -> Table | None:
     )
 
 
-def told_claims(claims: Sequence[Claim], baseline: str) -> list[str]:
+def describe_claims(claims: Sequence[Claim], baseline: str) -> list[str]:
     """A sentence per method (and value of the keys asked for), as trained."""
     said = []
     for method, values in dict.fromkeys((claim.method, claim.values) for claim in claims):
-        where = f" ({told_values(values)})" if values else ""
+        where = f" ({describe_values(values)})" if values else ""
         counts = "; ".join(
             f"{claim.measure.title} better on {claim.better} of {claim.corpora} (significantly on "
             f"{claim.surely}, significantly worse on {claim.surely_worse})"

@@ -6,18 +6,18 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from calibrant.study.measures import Measure
+from calibrant.study.grouping import group_by
+from calibrant.study.measures import StudyMeasure
 from calibrant.study.rows import (
-    asked_heads,
-    asked_labels,
     estimates,
-    gather,
     number_of,
     record_keys,
+    requested_heads,
+    requested_labels,
 )
 from calibrant.study.runs import Run
 from calibrant.study.statistics import show
-from calibrant.study.table import Entry, Row, Table, grouped, number_entry
+from calibrant.study.table import Table, TableEntry, TableRow, grouped, number_entry
 
 from .printed import cifar10_source, cifar10_value, citation, paper_value
 
@@ -27,24 +27,24 @@ _DIGITS = {"entity_f1": 3, "ece": 3, "apcr": 2}  # Of Table I; the other papers 
 
 
 def paper_table(
-    runs: Sequence[Run], measures: Sequence[Measure], by: Sequence[str]
+    runs: Sequence[Run], measures: Sequence[StudyMeasure], by: Sequence[str]
 ) -> Table | None:
     """Make a row per method and width that a paper has; None where it has none."""
     printed = _printed_measures(runs, measures)
     if not printed:
         return None
-    cells = gather(
+    cells = group_by(
         [run for run in runs if _printed_measures([run], printed)],
-        lambda run: (run.shown, *asked_labels(run), str(run.width), run.method, run.extra),
+        lambda run: (run.shown, *requested_labels(run), str(run.width), run.method, run.extra),
     )
     rows = [
-        Row(key[: 2 + len(by)], (number_of(cell), *_entries(cell, printed)), record_keys(cell))
+        TableRow(key[: 2 + len(by)], (number_of(cell), *_entries(cell, printed)), record_keys(cell))
         for key, cell in cells.items()
     ]
     return Table(
         "paper",
         f"Beside the paper’s numbers on {runs[0].unit}",
-        ("method", *asked_heads(by), "width"),
+        ("method", *requested_heads(by), "width"),
         ("seeds", *("here", "paper") * len(printed)),
         grouped(rows),
         "Here: means over seeds, whose intervals the results have. (T): with the temperature that "
@@ -55,7 +55,7 @@ def paper_table(
     )
 
 
-def _printed_measures(runs: Sequence[Run], measures: Iterable[Measure]) -> list[Measure]:
+def _printed_measures(runs: Sequence[Run], measures: Iterable[StudyMeasure]) -> list[StudyMeasure]:
     """Return the measures that a paper prints for any of the runs."""
     return [
         measure
@@ -64,7 +64,7 @@ def _printed_measures(runs: Sequence[Run], measures: Iterable[Measure]) -> list[
     ]
 
 
-def _printed(run: Run, measure: Measure) -> float:
+def _printed(run: Run, measure: StudyMeasure) -> float:
     """Return the paper's number for a run; NaN where it has none.
 
     Table I is of heads of depth 1; its rows are compared with any options of the method.
@@ -76,7 +76,7 @@ def _printed(run: Run, measure: Measure) -> float:
     return math.nan if found is None else found
 
 
-def _entries(cell: Sequence[Run], measures: Sequence[Measure]) -> list[Entry]:
+def _entries(cell: Sequence[Run], measures: Sequence[StudyMeasure]) -> list[TableEntry]:
     """Return our mean and the paper's number of each measure."""
     ours = estimates(cell, measures, [False] * len(measures))
     return [
@@ -89,7 +89,7 @@ def _entries(cell: Sequence[Run], measures: Sequence[Measure]) -> list[Entry]:
     ]
 
 
-def _digits(run: Run, measure: Measure) -> int:
+def _digits(run: Run, measure: StudyMeasure) -> int:
     return 4 if cifar10_source(run.record.recipe) else _DIGITS.get(measure.metric, 4)
 
 

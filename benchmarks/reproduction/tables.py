@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from calibrant.study.grouping import Alike, Units, Values, by_setting, members_of, told_values
-from calibrant.study.main_head import at_main_depth
+from calibrant.study.grouping import Alike, Units, Values, by_setting, describe_values, members_of
+from calibrant.study.head_filter import at_main_depth
 from calibrant.study.measures import in_parts, measures_of
 from calibrant.study.study import Extra, StudyInputs
 from calibrant.study.table import Table
 
 from .best_counts import best_counts
-from .claims import claims_of, claims_table, told_claims
+from .claims import claims_of, claims_table, describe_claims
 from .paper_table import paper_table
-from .target_table import Target, target_of, target_table, told_choice, told_reach
+from .target_table import Target, describe_choice, describe_reach, target_of, target_table
 
 __all__ = ["reproduction_tables"]
 
@@ -33,7 +33,7 @@ def reproduction_tables(inputs: StudyInputs) -> Extra:
         *_over_corpora(parts, complete, inputs),
         *_beside_papers(inputs),
     ]
-    sentences = [*told_claims(claims, inputs.baseline), *_told_targets(targets)]
+    sentences = [*describe_claims(claims, inputs.baseline), *_describe_targets(targets)]
     return Extra([table for table in tables if table is not None], sentences)
 
 
@@ -47,15 +47,15 @@ def _targets_of(complete: Mapping[Alike, Units], baseline: str) -> dict[Values, 
     return {values: target for values, target in found.items() if target is not None}
 
 
-def _told_targets(targets: Mapping[Values, Target]) -> list[str]:
+def _describe_targets(targets: Mapping[Values, Target]) -> list[str]:
     """Say which recipe to take; with many values of the requested keys, point to their tables."""
     if len(targets) > _FEW:
         keys = " and ".join(key.replace("_", " ") for key, _ in next(iter(targets)))
         return [f"Which recipe to take: a table for each of {len(targets)} values of {keys}."]
     sentences = []
     for values, target in targets.items():
-        where = f"With {told_values(values)}: " if values else ""
-        sentences += [f"{where}{told_choice(target)}", f"{where}{told_reach(target)}"]
+        where = f"With {describe_values(values)}: " if values else ""
+        sentences += [f"{where}{describe_choice(target)}", f"{where}{describe_reach(target)}"]
     return sentences
 
 

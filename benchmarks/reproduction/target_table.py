@@ -7,19 +7,19 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from calibrant.study.grouping import Units
-from calibrant.study.measures import Measure
-from calibrant.study.table import Entry, Row, Table, as_entry, number_entry
+from calibrant.study.measures import StudyMeasure
+from calibrant.study.table import Table, TableEntry, TableRow, as_entry, number_entry
 
 from .candidates import (
     LOSS,
-    Candidate,
+    RecipeCandidate,
     candidates_of,
     choose,
     references_of,
     validation_score,
 )
 
-__all__ = ["Target", "target_of", "target_table", "told_choice", "told_reach"]
+__all__ = ["Target", "describe_choice", "describe_reach", "target_of", "target_table"]
 
 _MULTIPLE = 3.0  # What a recipe to recommend should reach on every corpus.
 _MOST = 20  # Rows that are shown at first.
@@ -29,11 +29,11 @@ _NAMED = 4  # Recipes that a sentence names.
 class Target(NamedTuple):
     """Candidates, what they are measured by, and the one that validation alone would choose."""
 
-    candidates: list[Candidate]
+    candidates: list[RecipeCandidate]
     references: Mapping[str, str]
     corpora: list[str]
     baseline: str
-    chosen: Candidate | None
+    chosen: RecipeCandidate | None
 
     @property
     def costs(self) -> bool:
@@ -52,7 +52,7 @@ def target_of(units: Units, baseline: str) -> Target | None:
     return Target(candidates, references, corpora, baseline, choose(candidates, corpora))
 
 
-def told_choice(target: Target) -> str:
+def describe_choice(target: Target) -> str:
     """What validation alone would choose, and what it is worth on test, in a sentence."""
     chosen = target.chosen
     if chosen is None:
@@ -71,7 +71,7 @@ def told_choice(target: Target) -> str:
     )
 
 
-def told_reach(target: Target) -> str:
+def describe_reach(target: Target) -> str:
     """How far any recipe comes on test, which no one could know beforehand, in a sentence."""
     most = max(_reached(candidate, target.corpora) for candidate in target.candidates)
     best = [c for c in target.candidates if _reached(c, target.corpora) == most]
@@ -95,41 +95,43 @@ def target_table(target: Target) -> Table:
         tuple(_row(candidate, corpora, len(heads)) for candidate in target.candidates),
         _note(target),
         groups=(*((corpus, len(heads)) for corpus in corpora), ("all", 2)),
-        measures=(Measure("apcr").to_dict(), Measure("entity_f1").to_dict()),
+        measures=(StudyMeasure("apcr").to_dict(), StudyMeasure("entity_f1").to_dict()),
         most=_MOST,
     )
 
 
-def _row(candidate: Candidate, corpora: Sequence[str], columns: int) -> Row:
+def _row(candidate: RecipeCandidate, corpora: Sequence[str], columns: int) -> TableRow:
     """``columns`` of each corpus: the multiple of APCR, and F1 where recipes change it."""
-    entries: list[Entry] = []
+    entries: list[TableEntry] = []
     for corpus in corpora:
         if corpus in candidate.ratio:
             good = _on_target(candidate, corpus)
             found = [as_entry(candidate.ratio[corpus], 2, good), _points(candidate, corpus)]
         else:
-            found = [Entry(""), Entry("")]
+            found = [TableEntry(""), TableEntry("")]
         entries += found[:columns]
     reached, there = _reached(candidate, corpora), len(candidate.ratio)
-    whole = Entry(f"{reached} of {there}", float(reached), math.nan, 1, reached == len(corpora))
+    whole = TableEntry(
+        f"{reached} of {there}", float(reached), math.nan, 1, reached == len(corpora)
+    )
     judged = set(corpora) <= set(candidate.valid_ratio)
-    score = number_entry(validation_score(candidate, corpora), 2) if judged else Entry("")
-    return Row((candidate.method, candidate.map), (*entries, whole, score), candidate.keys)
+    score = number_entry(validation_score(candidate, corpora), 2) if judged else TableEntry("")
+    return TableRow((candidate.method, candidate.map), (*entries, whole, score), candidate.keys)
 
 
-def _points(candidate: Candidate, corpus: str) -> Entry:
+def _points(candidate: RecipeCandidate, corpus: str) -> TableEntry:
     f1 = candidate.f1[corpus]
     bold = _on_target(candidate, corpus)
     return as_entry(f1._replace(mean=100 * f1.mean, half=100 * f1.half), 2, bold, signed=True)
 
 
-def _on_target(candidate: Candidate, corpus: str) -> bool:
+def _on_target(candidate: RecipeCandidate, corpus: str) -> bool:
     """Whether the whole interval of the multiple is high enough; one seed has none."""
     ratio = candidate.ratio[corpus]
     return ratio.mean - ratio.half >= _MULTIPLE and candidate.f1[corpus].mean >= -LOSS
 
 
-def _reached(candidate: Candidate, corpora: Sequence[str]) -> int:
+def _reached(candidate: RecipeCandidate, corpora: Sequence[str]) -> int:
     return sum(_on_target(candidate, corpus) for corpus in corpora if corpus in candidate.ratio)
 
 
@@ -146,7 +148,7 @@ def _note(target: Target) -> str:
         "points below. "
         "Rows are in the order in which validation alone would take them: those that keep F1 there "
         "first, by the geometric mean of their multiples there; what lacks a corpus, or a second "
-        f"seed on one, comes last. {told_choice(target)}"
+        f"seed on one, comes last. {describe_choice(target)}"
     )
     single = [(corpus, choose(target.candidates, [corpus])) for corpus in target.corpora]
     told = "; ".join(

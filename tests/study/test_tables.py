@@ -8,7 +8,7 @@ import pytest
 
 from calibrant import InputError
 from calibrant.study import build_study
-from calibrant.study.measures import Measure, measures_of
+from calibrant.study.measures import StudyMeasure, measures_of
 from calibrant.study.runs import arrange
 from calibrant.study.statistics import best_alike
 
@@ -413,10 +413,15 @@ def test_the_best_and_its_like():
 
 
 def test_measures_know_their_direction():
-    assert Measure("entity_f1").sign == Measure("apcr").sign == Measure("auroc").sign == 1
-    assert Measure("ece").sign == Measure("aurc").sign == Measure("nll").sign == -1
-    assert Measure("mean_confidence").sign == 0
-    assert Measure("ece", "vector").title == "ECE (vector)"
+    assert (
+        StudyMeasure("entity_f1").sign
+        == StudyMeasure("apcr").sign
+        == StudyMeasure("auroc").sign
+        == 1
+    )
+    assert StudyMeasure("ece").sign == StudyMeasure("aurc").sign == StudyMeasure("nll").sign == -1
+    assert StudyMeasure("mean_confidence").sign == 0
+    assert StudyMeasure("ece", "vector").title == "ECE (vector)"
 
 
 def with_spline(records):

@@ -28,7 +28,7 @@ from calibrant.study.panels import Curve, Figure, Panel, Place, fit_axis, round_
 from calibrant.study.pictures import draw_figure
 from calibrant.study.runs import arrange
 from calibrant.study.spreadsheet import csv_table
-from calibrant.study.table import Entry, Row, Table
+from calibrant.study.table import Table, TableEntry, TableRow
 
 PILOT = Path(__file__).parents[2] / "benchmarks" / "results" / "pilot-methods.jsonl"
 
@@ -316,7 +316,7 @@ def test_steps_are_round_and_inside(low, width):
 
 
 def test_markdown_keeps_its_columns():
-    row = Row(("a|b",), (Entry("x*y"), Entry("1", bold=True)))
+    row = TableRow(("a|b",), (TableEntry("x*y"), TableEntry("1", bold=True)))
     text = markdown_table(Table("t", "T", ("m",), ("p|q", "r"), (row,)))
     assert text.splitlines()[0] == "| m | p\\|q | r |"
     assert text.splitlines()[2] == "| a\\|b | x\\*y | **1** |"
@@ -340,7 +340,7 @@ def test_markdown_names_its_details(varied):
 
 
 def test_long_tables_are_cut_and_say_so():
-    rows = tuple(Row((str(i),), (Entry("1"),), (f"key-{i}",)) for i in range(5))
+    rows = tuple(TableRow((str(i),), (TableEntry("1"),), (f"key-{i}",)) for i in range(5))
     table = Table("t", "T", ("m",), ("p",), rows, most=2)
     assert len(markdown_table(table).splitlines()) == 4
     assert csv_table(table).count("\n") == 6
@@ -358,7 +358,7 @@ def test_a_real_report_fits_on_a_few_pages():
 
 
 def test_latex_rules_are_under_titles():
-    row = Row(("a",), (Entry("1"), Entry("2"), Entry("3")))
+    row = TableRow(("a",), (TableEntry("1"), TableEntry("2"), TableEntry("3")))
     table = Table("t", "T", ("m",), ("n", "p", "q"), (row,), groups=(("", 1), ("G", 2)))
     assert re.findall(r"\\cmidrule\(lr\)\{(.*?)\}", latex_table(table)) == ["3-4"]
     assert table.full_heads == ("n", "G p", "G q")

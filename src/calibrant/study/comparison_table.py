@@ -11,18 +11,18 @@ from typing import NamedTuple
 
 from calibrant.study.differences import Compared, Differences, differences_of, verdict
 from calibrant.study.grouping import Values, by_value, varied
-from calibrant.study.measures import Measure, in_parts
-from calibrant.study.rows import asked_heads
+from calibrant.study.measures import StudyMeasure, in_parts
+from calibrant.study.rows import requested_heads
 from calibrant.study.runs import Run
 from calibrant.study.statistics import LEVEL, smallest_p
-from calibrant.study.table import Entry, Row, Table, as_entry, grouped, number_entry
+from calibrant.study.table import Table, TableEntry, TableRow, as_entry, grouped, number_entry
 
 __all__ = ["comparison_tables"]
 
 _HEADS = (
     "pairs", "difference", "effect", "p", "p (Holm)", "p (sign flips)", "p (seeds)", "verdict",
 )  # fmt: skip
-_TOLD = ("better", "worse", "differs")
+_SIGNIFICANT = ("better", "worse", "differs")
 
 
 class _Found(NamedTuple):
@@ -32,7 +32,7 @@ class _Found(NamedTuple):
         Values, Differences
     ]  # By the values of the keys asked for; () where none differs
     methods: Sequence[str]
-    measures: Sequence[Measure]
+    measures: Sequence[StudyMeasure]
     words: tuple[str, ...]  # The keys in words
     unit: str
     baseline: str
@@ -48,7 +48,7 @@ class _Found(NamedTuple):
 
 
 def comparison_tables(
-    runs: Sequence[Run], measures: Sequence[Measure], baseline: str
+    runs: Sequence[Run], measures: Sequence[StudyMeasure], baseline: str
 ) -> list[Table]:
     """Differences, then tests, of one unit; none without a baseline, or another method."""
     keys = varied([runs])
@@ -61,12 +61,12 @@ def comparison_tables(
         return []
     methods = list(dict.fromkeys(run.method for run in runs))
     shown = [measure for measure in measures if any(measure in there for there in known.values())]
-    found = _Found(known, methods, shown, asked_heads(keys), runs[0].unit, baseline)
+    found = _Found(known, methods, shown, requested_heads(keys), runs[0].unit, baseline)
     columns = in_parts(shown).items()
     return [*(_differences(found, part).part(words) for words, part in columns), _tests(found)]
 
 
-def _differences(found: _Found, measures: Sequence[Measure]) -> Table:
+def _differences(found: _Found, measures: Sequence[StudyMeasure]) -> Table:
     """A row per method and value, a column per measure."""
     rows = []
     for method, values, there in found.places():
@@ -74,7 +74,7 @@ def _differences(found: _Found, measures: Sequence[Measure]) -> Table:
         keys = {key for one in compared if one is not None for key in one.keys}
         if keys:
             entries = map(_difference, compared, measures)
-            rows.append(Row(_labels(method, values), tuple(entries), tuple(sorted(keys))))
+            rows.append(TableRow(_labels(method, values), tuple(entries), tuple(sorted(keys))))
     one = f" of one {' and '.join(found.words)}" if found.words else ""
     return Table(
         "differences",
@@ -94,15 +94,15 @@ def _labels(method: str, values: Values) -> tuple[str, ...]:
     return (method, *(value for _, value in values))
 
 
-def _difference(found: Compared | None, measure: Measure) -> Entry:
+def _difference(found: Compared | None, measure: StudyMeasure) -> TableEntry:
     if found is None:
-        return Entry("")
+        return TableEntry("")
     told = verdict(found.pairs, found.corrected, measure.sign)
     difference = found.pairs.difference
     text = difference.show(measure.digits, signed=True)
-    if told in _TOLD:
-        return Entry(f"{text} {told}", difference.mean, difference.half, difference.n, True)
-    return Entry(text, difference.mean, difference.half, difference.n)
+    if told in _SIGNIFICANT:
+        return TableEntry(f"{text} {told}", difference.mean, difference.half, difference.n, True)
+    return TableEntry(text, difference.mean, difference.half, difference.n)
 
 
 def _tests(found: _Found) -> Table:
@@ -118,7 +118,9 @@ def _tests(found: _Found) -> Table:
         f"Tests against {found.baseline} on {found.unit}",
         ("measure", "method", *found.words),
         _HEADS,
-        grouped(Row((m.title, *labels), _entries(one, m), one.keys) for m, labels, one in tested),
+        grouped(
+            TableRow((m.title, *labels), _entries(one, m), one.keys) for m, labels, one in tested
+        ),
         _note(found, min(one.pairs.difference.n for _, _, one in tested)),
         found.unit,
         tuple(measure.to_dict() for measure in found.measures),
@@ -126,29 +128,29 @@ def _tests(found: _Found) -> Table:
     )
 
 
-def _entries(found: Compared, measure: Measure) -> tuple[Entry, ...]:
+def _entries(found: Compared, measure: StudyMeasure) -> tuple[TableEntry, ...]:
     pairs = found.pairs
     told = verdict(pairs, found.corrected, measure.sign)
     return (
-        Entry(str(pairs.difference.n), float(pairs.difference.n), math.nan, 1),
+        TableEntry(str(pairs.difference.n), float(pairs.difference.n), math.nan, 1),
         as_entry(pairs.difference, measure.digits + 1, signed=True),
         number_entry(pairs.effect, 2),
         _p(pairs.t),
         _p(found.corrected),
         _p(pairs.flips),
         _p(found.over_seeds),
-        Entry(told, bold=told in _TOLD),
+        TableEntry(told, bold=told in _SIGNIFICANT),
     )
 
 
-def _p(value: float) -> Entry:
+def _p(value: float) -> TableEntry:
     """Four decimals; what is smaller is said to be.
 
     >>> _p(0.00001).text, _p(0.25).text
     ('< 0.0001', '0.2500')
     """
     if 0 <= value < 0.0001:
-        return Entry("< 0.0001", value, math.nan, 1)
+        return TableEntry("< 0.0001", value, math.nan, 1)
     return number_entry(value, 4)
 
 

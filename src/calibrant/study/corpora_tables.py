@@ -10,10 +10,10 @@ import numpy as np
 
 from calibrant.distributions import holm
 from calibrant.study.grouping import Units, keys_of, methods_of
-from calibrant.study.measures import Measure
+from calibrant.study.measures import StudyMeasure
 from calibrant.study.runs import Run
 from calibrant.study.statistics import LEVEL, best_alike, estimate, paired_values, t_p
-from calibrant.study.table import Entry, Row, Table, grouped
+from calibrant.study.table import Table, TableEntry, TableRow, grouped
 
 __all__ = ["wide_table", "win_tables"]
 
@@ -30,7 +30,7 @@ _TESTED = (
 )
 
 
-def wide_table(units: Units, measures: Sequence[Measure], map_: str) -> Table | None:
+def wide_table(units: Units, measures: Sequence[StudyMeasure], map_: str) -> Table | None:
     """Means over seeds of every corpus after one map; None where no measure has that map."""
     shown = [measure for measure in measures if measure.map == map_]
     runs = [run for members in units.values() for run in members]
@@ -44,7 +44,7 @@ def wide_table(units: Units, measures: Sequence[Measure], map_: str) -> Table | 
         for measure in shown
     }
     rows = [
-        Row(
+        TableRow(
             (method, str(width)),
             tuple(column[method, width] for column in columns.values()),
             tuple(sorted(r.key for r in runs if (r.method, r.width) == (method, width))),
@@ -66,23 +66,25 @@ def wide_table(units: Units, measures: Sequence[Measure], map_: str) -> Table | 
     )
 
 
-def _column(runs: Sequence[Run], measure: Measure, places: Sequence[Place]) -> dict[Place, Entry]:
+def _column(
+    runs: Sequence[Run], measure: StudyMeasure, places: Sequence[Place]
+) -> dict[Place, TableEntry]:
     values: dict[Place, dict[object, float]] = {place: {} for place in places}
     for run in runs:
         values[run.method, run.width][run.extra, run.seed] = measure.of(run)
-    column = {place: Entry("") for place in places}
+    column = {place: TableEntry("") for place in places}
     for width in {width for _, width in places}:
         there = [place for place in places if place[1] == width and values[place]]
         marked = best_alike([values[place] for place in there], measure.sign) if there else []
         for place, bold in zip(there, marked, strict=True):
             found = estimate(list(values[place].values()))
             text = found._replace(half=float("nan")).show(measure.digits)
-            entry = Entry(text, found.mean, found.half, found.n, bold and len(there) > 1)
+            entry = TableEntry(text, found.mean, found.half, found.n, bold and len(there) > 1)
             column[place] = entry
     return column
 
 
-def win_tables(units: Units, measures: Sequence[Measure]) -> list[Table]:
+def win_tables(units: Units, measures: Sequence[StudyMeasure]) -> list[Table]:
     """Each method against all others, then one table per measure of every pair."""
     methods = methods_of(units)
     found = {m: _counts(units, methods, m) for m in measures if m.sign}
@@ -95,10 +97,10 @@ def win_tables(units: Units, measures: Sequence[Measure]) -> list[Table]:
     ]
 
 
-def _summary(units: Units, methods: Sequence[str], found: Mapping[Measure, Counts]) -> Table:
-    def entry(method: str, counts: Counts) -> Entry:
+def _summary(units: Units, methods: Sequence[str], found: Mapping[StudyMeasure, Counts]) -> Table:
+    def entry(method: str, counts: Counts) -> TableEntry:
         against = [_seen_from(method, other, counts) for other in methods if other != method]
-        return Entry("/".join(str(sum(outcomes)) for outcomes in zip(*against, strict=True)))
+        return TableEntry("/".join(str(sum(outcomes)) for outcomes in zip(*against, strict=True)))
 
     return Table(
         "wins",
@@ -106,7 +108,7 @@ def _summary(units: Units, methods: Sequence[str], found: Mapping[Measure, Count
         ("method",),
         tuple(measure.title for measure in found),
         tuple(
-            Row((m,), tuple(entry(m, c) for c in found.values()), keys_of(units, m))
+            TableRow((m,), tuple(entry(m, c) for c in found.values()), keys_of(units, m))
             for m in methods
         ),
         "Other methods × corpora that the method is better than, not told apart from, and worse "
@@ -115,10 +117,10 @@ def _summary(units: Units, methods: Sequence[str], found: Mapping[Measure, Count
     )
 
 
-def _matrix(units: Units, methods: Sequence[str], measure: Measure, counts: Counts) -> Table:
-    def entry(one: str, other: str) -> Entry:
+def _matrix(units: Units, methods: Sequence[str], measure: StudyMeasure, counts: Counts) -> Table:
+    def entry(one: str, other: str) -> TableEntry:
         found = _seen_from(one, other, counts) if one != other else ()
-        return Entry("/".join(map(str, found)) if any(found) else "")
+        return TableEntry("/".join(map(str, found)) if any(found) else "")
 
     return Table(
         f"wins-{measure.map}-{measure.metric}",
@@ -126,7 +128,7 @@ def _matrix(units: Units, methods: Sequence[str], measure: Measure, counts: Coun
         ("method",),
         tuple(methods),
         tuple(
-            Row((one,), tuple(entry(one, other) for other in methods), keys_of(units, one))
+            TableRow((one,), tuple(entry(one, other) for other in methods), keys_of(units, one))
             for one in methods
         ),
         "Corpora on which the row's method is better than, not told apart from, and worse than the "
@@ -140,7 +142,7 @@ def _seen_from(one: str, other: str, counts: Counts) -> Sequence[int]:
     return counts[one, other] if (one, other) in counts else counts[other, one][::-1]
 
 
-def _counts(units: Units, methods: Sequence[str], measure: Measure) -> Counts:
+def _counts(units: Units, methods: Sequence[str], measure: StudyMeasure) -> Counts:
     counts = {pair: [0, 0, 0] for pair in combinations(methods, 2)}
     for runs in units.values():
         for pair, outcome in _outcomes(runs, methods, measure).items():
@@ -149,7 +151,7 @@ def _counts(units: Units, methods: Sequence[str], measure: Measure) -> Counts:
 
 
 def _outcomes(
-    runs: Sequence[Run], methods: Sequence[str], measure: Measure
+    runs: Sequence[Run], methods: Sequence[str], measure: StudyMeasure
 ) -> dict[tuple[str, str], int]:
     """0 where the first of a pair is better, 1 where nothing tells them apart, 2 where worse."""
     columns = {m: {r.pair: measure.of(r) for r in runs if r.method == m} for m in methods}

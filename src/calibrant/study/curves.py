@@ -4,27 +4,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Any
 
-from calibrant.study.measures import Measure
+from calibrant.study.grouping import group_by
+from calibrant.study.measures import StudyMeasure
 from calibrant.study.panels import Curve, Place
 from calibrant.study.runs import Run
 from calibrant.study.settings import settings_label, value_label
 from calibrant.study.statistics import Estimate, estimate
 
-__all__ = ["curve_of", "curves", "grouped", "labels_of", "over_seeds", "told_width"]
+__all__ = ["curve_of", "curves", "describe_width", "labels_of", "over_seeds"]
 
 
 def curves(
     runs: Sequence[Run],
-    measure: Measure,
+    measure: StudyMeasure,
     label: Callable[[Run], str],
     x: Callable[[Run], float],
 ) -> tuple[Curve, ...]:
     """One per label, against what ``x`` says of a run."""
     found = []
-    for name, cell in grouped(runs, label).items():
-        by_x = grouped(cell, x)
+    for name, cell in group_by(runs, label).items():
+        by_x = group_by(cell, x)
         places = [(value, over_seeds(by_x[value], measure)) for value in sorted(by_x)]
         found.append(curve_of(name, places))
     return tuple(found)
@@ -70,25 +70,17 @@ def labels_of(
     return label
 
 
-def over_seeds(runs: Sequence[Run], measure: Measure) -> Estimate:
+def over_seeds(runs: Sequence[Run], measure: StudyMeasure) -> Estimate:
     """Each seed's mean (over widths, where there are several), then that of the seeds.
 
     As in the tables, of the seeds that were run at every width; of all where none was.
     """
     widths = {run.width for run in runs}
-    seeds = list(grouped(runs, lambda run: run.seed).values())
+    seeds = list(group_by(runs, lambda run: run.seed).values())
     complete = [each for each in seeds if {run.width for run in each} == widths]
     return estimate([sum(map(measure.of, each)) / len(each) for each in complete or seeds])
 
 
-def grouped(runs: Iterable[Run], key: Callable[[Run], Any]) -> dict[Any, list[Run]]:
-    """Runs by what ``key`` says of them, in their order."""
-    found: dict[Any, list[Run]] = {}
-    for run in runs:
-        found.setdefault(key(run), []).append(run)
-    return found
-
-
-def told_width(shown: Sequence[Run], runs: Sequence[Run]) -> str:
+def describe_width(shown: Sequence[Run], runs: Sequence[Run]) -> str:
     """For a title, of which width the runs shown are; "" where they are all."""
     return f", width {shown[0].width}" if len(shown) < len(runs) else ""

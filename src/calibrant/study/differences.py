@@ -10,9 +10,9 @@ import numpy as np
 
 from calibrant.distributions import holm
 from calibrant.report.numbers import DASH
-from calibrant.study.measures import Measure
+from calibrant.study.measures import StudyMeasure
 from calibrant.study.runs import Run
-from calibrant.study.statistics import LEVEL, Comparison, compare_pairs, paired_values, t_p
+from calibrant.study.statistics import LEVEL, PairedComparison, compare_pairs, paired_values, t_p
 
 __all__ = ["Compared", "Differences", "compare_runs", "differences_of", "verdict"]
 
@@ -20,17 +20,19 @@ __all__ = ["Compared", "Differences", "compare_runs", "differences_of", "verdict
 class Compared(NamedTuple):
     """Pairs of runs compared, over pairs and over seeds, with the records behind."""
 
-    pairs: Comparison
+    pairs: PairedComparison
     over_seeds: float  # p of the t-test over each seed's mean difference
     keys: tuple[str, ...]
     corrected: float = math.nan  # Holm's p among the methods of one measure
 
 
-# Measure, then method → its comparison with the baseline; what shares no runs with it is not there.
-Differences = dict[Measure, dict[str, Compared]]
+# Measure, then method → its comparison with the baseline; a method without shared runs is absent.
+Differences = dict[StudyMeasure, dict[str, Compared]]
 
 
-def differences_of(runs: Sequence[Run], measures: Sequence[Measure], baseline: str) -> Differences:
+def differences_of(
+    runs: Sequence[Run], measures: Sequence[StudyMeasure], baseline: str
+) -> Differences:
     """All methods against the baseline, corrected for the number of methods."""
     base = [run for run in runs if run.method == baseline]
     methods = list(dict.fromkeys(run.method for run in runs if run.method != baseline))
@@ -50,7 +52,9 @@ def differences_of(runs: Sequence[Run], measures: Sequence[Measure], baseline: s
     return found
 
 
-def compare_runs(runs: Sequence[Run], base: Sequence[Run], measure: Measure) -> Compared | None:
+def compare_runs(
+    runs: Sequence[Run], base: Sequence[Run], measure: StudyMeasure
+) -> Compared | None:
     """Runs minus those of the baseline, paired; None without pairs, or where one has no number."""
     ones = {run.pair: measure.of(run) for run in runs}
     others = {run.pair: measure.of(run) for run in base}
@@ -65,7 +69,7 @@ def compare_runs(runs: Sequence[Run], base: Sequence[Run], measure: Measure) -> 
     return Compared(compare_pairs(a, b), over_seeds, tuple(keys))
 
 
-def verdict(found: Comparison, corrected: float, sign: int) -> str:
+def verdict(found: PairedComparison, corrected: float, sign: int) -> str:
     """What a corrected p says; nothing is said of what cannot be tested.
 
     >>> verdict(compare_pairs([3.0, 4.0, 5.1], [1.0, 2.0, 3.0]), 0.01, 1)

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from calibrant.study.curves import curve_of, curves, grouped, labels_of, over_seeds, told_width
-from calibrant.study.grouping import by_setting, by_value, told_values, varied
-from calibrant.study.main_head import at_main_depth, at_shared_widths, with_several_depths
-from calibrant.study.measures import Measure, maps_of, measures_of, score_of
+from calibrant.study.curves import curve_of, curves, describe_width, labels_of, over_seeds
+from calibrant.study.grouping import by_setting, by_value, describe_values, group_by, varied
+from calibrant.study.head_filter import at_main_depth, at_shared_widths, with_several_depths
+from calibrant.study.measures import StudyMeasure, maps_of, measures_of, score_of
 from calibrant.study.panels import Curve, Figure, Panel, Place
 from calibrant.study.ranks import rank_over
 from calibrant.study.runs import Run
@@ -73,26 +73,26 @@ def _trade_off(unit: str, runs: Sequence[Run], by: Sequence[str]) -> Figure | No
     """
     shown = at_shared_widths(runs)
     keys = varied([shown]) if len({run.method for run in shown}) > 1 else []
-    if len(grouped(shown, labels_of(shown, by))) < 2:
+    if len(group_by(shown, labels_of(shown, by))) < 2:
         return None
     label = labels_of(shown, by, without=keys)
-    names = list(grouped(shown, label))
+    names = list(group_by(shown, label))
     f1 = score_of(runs)
     panels = []
     for values, members in by_value(shown, keys).items():
-        cells = grouped(members, label)
+        cells = group_by(members, label)
         for map_ in maps_of(runs):
-            measures = Measure("ece", map_), replace(f1, map=map_)
+            measures = StudyMeasure("ece", map_), replace(f1, map=map_)
             # A name has one colour in all panels, so it has its turn where it has no runs.
             points = tuple(_point(name, cells.get(name, ()), *measures) for name in names)
-            title = ", ".join(filter(None, [_map_title(map_), told_values(values)]))
+            title = ", ".join(filter(None, [_map_title(map_), describe_values(values)]))
             panels += [_weighed(title, f1.title, points)] if any(p.places for p in points) else []
     name = f"{f1.title[0].upper()}{f1.title[1:]}"
-    title = f"{name} against ECE on {unit}{told_width(shown, runs)}"
+    title = f"{name} against ECE on {unit}{describe_width(shown, runs)}"
     return Figure("trade-off", title, unit, "points", tuple(panels))
 
 
-def _point(label: str, cell: Sequence[Run], ece: Measure, score: Measure) -> Curve:
+def _point(label: str, cell: Sequence[Run], ece: StudyMeasure, score: StudyMeasure) -> Curve:
     if not cell:
         return Curve(label, ())
     x, y = over_seeds(cell, ece), over_seeds(cell, score)
@@ -176,7 +176,7 @@ def shift_figures(unit: str, runs: Sequence[Run], by: Sequence[str] = ()) -> lis
             if measure.map != "identity" and measure.metric in _ORDER_ALONE:
                 continue
             lines = []
-            for label, cell in grouped(measured, labels_of(measured, by)).items():
+            for label, cell in group_by(measured, labels_of(measured, by)).items():
                 places = [
                     (float(strength), over_seeds(cell, replace(measure, part=part)))
                     for strength, part in shift.items()
@@ -184,6 +184,6 @@ def shift_figures(unit: str, runs: Sequence[Run], by: Sequence[str] = ()) -> lis
                 lines.append(curve_of(label, places))
             panels.append(Panel(measure.title, "Strength", measure.title, tuple(lines)))
         title = f"{kind_title(kind)} of growing strength, trained on {unit}"
-        title += told_width(measured, whole)
+        title += describe_width(measured, whole)
         found.append(Figure(f"shift-{kind}", title, unit, "lines", tuple(panels)))
     return found

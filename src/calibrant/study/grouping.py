@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from calibrant.study.main_head import at_main_depth
+from calibrant.study.head_filter import at_main_depth
 from calibrant.study.runs import Run, method_order, value_order
 
 __all__ = [
@@ -14,16 +14,25 @@ __all__ = [
     "Values",
     "by_setting",
     "by_value",
+    "describe_values",
+    "group_by",
     "keys_of",
     "members_of",
     "methods_of",
-    "told_values",
     "varied",
     "with_enough_seeds",
 ]
 
 Values = tuple[tuple[str, str], ...]  # Keys of recipes, each with its value in words
 Units = Mapping[str, Sequence[Run]]  # corpus → its runs; all of one setting and depth
+
+
+def group_by(runs: Iterable[Run], key: Callable[[Run], Any]) -> dict[Any, list[Run]]:
+    """Group runs by ``key``; groups and runs keep their order."""
+    found: dict[Any, list[Run]] = {}
+    for run in runs:
+        found.setdefault(key(run), []).append(run)
+    return found
 
 
 def varied(groups: Iterable[Sequence[Run]]) -> list[str]:
@@ -54,10 +63,10 @@ def by_value(runs: Sequence[Run], keys: Collection[str]) -> dict[Values, list[Ru
     return found
 
 
-def told_values(values: Values) -> str:
+def describe_values(values: Values) -> str:
     """In words.
 
-    >>> told_values((("learning_rate", "0.1"), ("model", "lenet")))
+    >>> describe_values((("learning_rate", "0.1"), ("model", "lenet")))
     'learning rate 0.1, model lenet'
     """
     return ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in values)
@@ -72,7 +81,7 @@ class Alike(NamedTuple):
     @property
     def words(self) -> str:
         """For a title; "" where nothing needs to be said."""
-        return ", ".join(filter(None, [self.setting, told_values(self.values)]))
+        return ", ".join(filter(None, [self.setting, describe_values(self.values)]))
 
 
 def by_setting(runs: Sequence[Run]) -> dict[Alike, Units]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from calibrant.study.table import Entry, Table
+from calibrant.study.table import Table, TableEntry
 
 __all__ = ["latex_table"]
 
@@ -18,8 +18,8 @@ _ESCAPED = {
 def latex_table(table: Table) -> str:
     r"""A table float with its caption and label.
 
-    >>> from calibrant.study.table import Row
-    >>> row = Row(("label_smoothing",), (Entry("0.1 ± 0.2", bold=True),), first=True)
+    >>> from calibrant.study.table import TableRow
+    >>> row = TableRow(("label_smoothing",), (TableEntry("0.1 ± 0.2", bold=True),), first=True)
     >>> print(latex_table(Table("gum-results", "T", ("method",), ("ECE",), (row,), "Note.")))
     % Needs \usepackage{booktabs}.
     \begin{table}
@@ -73,7 +73,7 @@ def _line(cells: list[str]) -> str:
     return " & ".join(cells) + r" \\"
 
 
-def _entry(entry: Entry) -> str:
+def _entry(entry: TableEntry) -> str:
     text = _text(entry.text)
     return rf"\textbf{{{text}}}" if entry.bold else text
 

@@ -23,8 +23,8 @@ _WHERE = (
 def markdown_table(table: Table) -> str:
     """A table of GitHub's kind, as far as it is shown at first; the best in bold.
 
-    >>> from calibrant.study.table import Entry, Row
-    >>> row = Row(("focal",), (Entry("0.1", bold=True),))
+    >>> from calibrant.study.table import TableEntry, TableRow
+    >>> row = TableRow(("focal",), (TableEntry("0.1", bold=True),))
     >>> print(markdown_table(Table("t", "T", ("method",), ("ECE",), (row,))))
     | method | ECE |
     |---|---:|

@@ -12,7 +12,7 @@ from calibrant.study.runs import Run
 __all__ = [
     "SCORES",
     "SHIFT_METRICS",
-    "Measure",
+    "StudyMeasure",
     "check_metrics",
     "in_parts",
     "maps_of",
@@ -57,7 +57,7 @@ _NEITHER = ("mean_confidence", "entity_confidence")
 
 
 @dataclass(frozen=True)
-class Measure:
+class StudyMeasure:
     """One column: a metric after a map, on a part ("test", "shift/typos-1")."""
 
     metric: str
@@ -68,7 +68,7 @@ class Measure:
     def title(self) -> str:
         """What a table calls it.
 
-        >>> Measure("ece").title, Measure("apcr", "temperature").title
+        >>> StudyMeasure("ece").title, StudyMeasure("apcr", "temperature").title
         ('ECE', 'APCR (T)')
         """
         name = _TITLES.get(self.metric, (self.metric.replace("_", " "), 4))[0]
@@ -127,13 +127,16 @@ def _with(run: Run, maps: Collection[str]) -> Run:
 
 def measures_of(
     runs: Sequence[Run], metrics: Sequence[str] | None = None, part: str = "test"
-) -> list[Measure]:
+) -> list[StudyMeasure]:
     """The columns that the runs have values for; a metric that a map never changes comes once."""
     known = {name for run in runs for map_ in maps_of([run]) for name in run.part(map_, part)}
     found = []
     for map_ in maps_of(runs):
         for metric in _chosen(metrics, known):
-            measure, plain = Measure(metric, map_, part), Measure(metric, "identity", part)
+            measure, plain = (
+                StudyMeasure(metric, map_, part),
+                StudyMeasure(metric, "identity", part),
+            )
             values = [measure.of(run) for run in runs]
             if all(map(math.isnan, values)):
                 continue
@@ -142,16 +145,17 @@ def measures_of(
     return found
 
 
-def in_parts(measures: Sequence[Measure]) -> dict[str, list[Measure]]:
+def in_parts(measures: Sequence[StudyMeasure]) -> dict[str, list[StudyMeasure]]:
     """What to add to a title → its measures; the first part has nothing to add.
 
     All measures of a map go together; another map begins a part where it would not fit.
 
-    >>> wide = [Measure(m, map_) for map_ in ("identity", "spline") for m in ("ece", "nll") * 3]
+    >>> maps = ("identity", "spline")
+    >>> wide = [StudyMeasure(m, map_) for map_ in maps for m in ("ece", "nll") * 3]
     >>> {words: len(part) for words, part in in_parts(wide).items()}
     {'': 6, 'with spline': 6}
     """
-    maps: dict[str, list[Measure]] = {}
+    maps: dict[str, list[StudyMeasure]] = {}
     for measure in measures:
         maps.setdefault(measure.map, []).append(measure)
     parts: list[list[str]] = [[]]
@@ -168,10 +172,10 @@ def in_parts(measures: Sequence[Measure]) -> dict[str, list[Measure]]:
     }
 
 
-def score_of(runs: Iterable[Run]) -> Measure:
+def score_of(runs: Iterable[Run]) -> StudyMeasure:
     """How good predictions are as trained, by the first metric that any record has."""
     known = {name for run in runs for name in run.part("identity")}
-    return Measure(next((metric for metric in SCORES if metric in known), SCORES[0]))
+    return StudyMeasure(next((metric for metric in SCORES if metric in known), SCORES[0]))
 
 
 def check_metrics(runs: Iterable[Run], metrics: Iterable[str]) -> None:

@@ -7,23 +7,29 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from calibrant.study.grouping import Units
-from calibrant.study.main_head import at_main_width
-from calibrant.study.measures import Measure, maps_of, measures_of
+from calibrant.study.head_filter import at_main_width
+from calibrant.study.measures import StudyMeasure, maps_of, measures_of
 from calibrant.study.rows import (
-    asked_heads,
     bold_marks,
     by_method,
+    describe_bold,
     estimates,
+    requested_heads,
     rows_of,
-    told_bold,
 )
 from calibrant.study.runs import Run
 from calibrant.study.statistics import best_alike, estimate
-from calibrant.study.table import Entry, Row, Table
+from calibrant.study.table import Table, TableEntry, TableRow
 
-__all__ = ["entities_overview", "entities_table", "maps_table", "method_table", "outside_table"]
+__all__ = [
+    "entities_overview",
+    "entities_table",
+    "maps_table",
+    "method_table",
+    "out_of_scope_table",
+]
 
-Entries = Callable[[Sequence[Run], Sequence[Measure], Sequence[bool]], Iterable[Entry]]
+Entries = Callable[[Sequence[Run], Sequence[StudyMeasure], Sequence[bool]], Iterable[TableEntry]]
 _OUTSIDE = "outside"
 _OUTSIDE_METRICS = ("auroc", "mean_confidence")
 _ENTITIES = "entities"
@@ -40,7 +46,7 @@ def method_table(
     title: str,
     note: str,
     runs: Sequence[Run],
-    measures: Sequence[Measure],
+    measures: Sequence[StudyMeasure],
     by: Sequence[str],
     entries: Entries = estimates,
 ) -> Table:
@@ -54,10 +60,10 @@ def method_table(
     return Table(
         name,
         title,
-        ("method", *asked_heads(by)),
+        ("method", *requested_heads(by)),
         ("seeds", *(measure.title for measure in measures)),
         rows,
-        f"{note}{told_bold(cells, rows)}",
+        f"{note}{describe_bold(cells, rows)}",
         runs[0].unit,
         tuple(measure.to_dict() for measure in measures),
     )
@@ -75,24 +81,24 @@ def maps_table(runs: Sequence[Run], shown: Sequence[str], by: Sequence[str]) -> 
     cells = by_method(runs)
     rows = rows_of(cells, by, lambda _, cell: [e for m in metrics for e in _entries(cell, m, maps)])
     names = tuple("as trained" if name == "identity" else name.replace("_", " ") for name in maps)
-    groups = ((Measure(metric).title, len(maps)) for metric in metrics)
+    groups = ((StudyMeasure(metric).title, len(maps)) for metric in metrics)
     return Table(
         "maps",
         f"Post-hoc maps on {runs[0].unit}, width {runs[0].width}",
-        ("method", *asked_heads(by)),
+        ("method", *requested_heads(by)),
         ("seeds", *names * len(metrics)),
         rows,
         "Means over seeds on the test split, in brackets of how many where not all were measured "
         "with that map; maps are fitted on validation. Bold: the best map of "
         "the row, and what the paired t-test over seeds cannot tell from it (5 %, Holm-corrected).",
         runs[0].unit,
-        tuple(Measure(metric, map_).to_dict() for metric in metrics for map_ in maps),
+        tuple(StudyMeasure(metric, map_).to_dict() for metric in metrics for map_ in maps),
         groups=(("", 1), *groups),
     )
 
 
-def _entries(cell: Sequence[Run], metric: str, maps: Sequence[str]) -> list[Entry]:
-    measures = [Measure(metric, map_) for map_ in maps]
+def _entries(cell: Sequence[Run], metric: str, maps: Sequence[str]) -> list[TableEntry]:
+    measures = [StudyMeasure(metric, map_) for map_ in maps]
     columns = [
         {run.pair: measure.of(run) for run in cell if run.part(measure.map)} for measure in measures
     ]
@@ -101,16 +107,16 @@ def _entries(cell: Sequence[Run], metric: str, maps: Sequence[str]) -> list[Entr
     entries = []
     for measure, column, bold in zip(measures, columns, marks, strict=True):
         if not column:
-            entries.append(Entry(""))
+            entries.append(TableEntry(""))
             continue
         found = estimate(list(column.values()))
         text = found._replace(half=math.nan).show(measure.digits)
         text += f" ({found.n})" if found.n < len(cell) else ""
-        entries.append(Entry(text, found.mean, found.half, found.n, bold))
+        entries.append(TableEntry(text, found.mean, found.half, found.n, bold))
     return entries
 
 
-def outside_table(runs: Sequence[Run], by: Sequence[str]) -> Table | None:
+def out_of_scope_table(runs: Sequence[Run], by: Sequence[str]) -> Table | None:
     """A row per method at the main width; None where no run was asked about what has no class."""
     runs = [run for run in at_main_width(runs) if not math.isnan(run.value("auroc", part=_OUTSIDE))]
     if not runs:
@@ -133,7 +139,7 @@ def outside_table(runs: Sequence[Run], by: Sequence[str]) -> Table | None:
 
 
 @dataclass(frozen=True)
-class _Learned(Measure):
+class _Learned(StudyMeasure):
     """A number of the learned confidences, which stand with the map that a run is used with."""
 
     part: str = _ENTITIES
@@ -141,7 +147,7 @@ class _Learned(Measure):
     @property
     def title(self) -> str:
         """What the table calls it."""
-        return f"learned: {Measure(self.metric).title}"
+        return f"learned: {StudyMeasure(self.metric).title}"
 
     def of(self, run: Run) -> float:
         """The value of a run; NaN where it has none."""
@@ -157,7 +163,7 @@ def entities_table(runs: Sequence[Run], by: Sequence[str]) -> Table | None:
     runs = [run for run in at_main_width(runs) if not math.isnan(_LEARNED[0].of(run))]
     if not runs:
         return None
-    product = [Measure("entity_ece"), Measure("entity_ece", "temperature")]
+    product = [StudyMeasure("entity_ece"), StudyMeasure("entity_ece", "temperature")]
     measures = [
         measure
         for measure in (*product, *_LEARNED)
@@ -178,8 +184,8 @@ def entities_overview(units: Units, by: Sequence[str]) -> Table | None:
     for corpus, table in tables.items():
         (row,) = table.rows
         entries = dict(zip(table.heads, row.entries, strict=True))
-        shown = tuple(entries.get(head, Entry("")) for head in widest.heads)
-        rows.append(Row((corpus, *row.labels), shown, row.keys))
+        shown = tuple(entries.get(head, TableEntry("")) for head in widest.heads)
+        rows.append(TableRow((corpus, *row.labels), shown, row.keys))
     return Table(
         "entities",
         f"Whole entities on {len(tables)} corpora",

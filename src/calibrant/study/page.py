@@ -18,7 +18,7 @@ from calibrant.study.panels import FEW, Figure
 from calibrant.study.runs import Run
 from calibrant.study.statistics import show
 from calibrant.study.study import Study
-from calibrant.study.table import Entry, Row, Table, set_name
+from calibrant.study.table import Table, TableEntry, TableRow, set_name
 
 __all__ = ["render_study"]
 
@@ -26,7 +26,7 @@ _WHISKERS = (
     "Whiskers are 95 % t-intervals over seeds, cut where they leave the axes; each seed is "
     "averaged over head widths."
 )
-_SAID = {
+_NOTES = {
     "points": _WHISKERS,
     "lines": f"{_WHISKERS} Lines are moved a little sideways so that their intervals stand side by "
     f"side; those of more than {FEW} are in the tables and the tips alone.",
@@ -111,7 +111,7 @@ def _table(table: Table) -> Markup:
     return join([tag("h3", title, id=name), box, more, note])
 
 
-def _row(row: Row, labels: int) -> Markup:
+def _row(row: TableRow, labels: int) -> Markup:
     link = f"#{set_name(row.keys)}" if row.keys else None
     first, *others = (user_text(label) for label in row.labels)
     cells = [
@@ -122,12 +122,12 @@ def _row(row: Row, labels: int) -> Markup:
     return tag("tr", *cells, class_="first" if row.first and labels > 1 else None)
 
 
-def _entry(entry: Entry, link: str | None) -> Markup:
+def _entry(entry: TableEntry, link: str | None) -> Markup:
     words: Markup = tag("b" if entry.bold else "span", *_breakable(entry))
     return tag("td", tag("a", words, href=link) if link else words, class_="number")
 
 
-def _breakable(entry: Entry) -> list[Markup | str]:
+def _breakable(entry: TableEntry) -> list[Markup | str]:
     """A number in one line; what is said of it ("better") may stand below."""
     number, space, said = entry.text.rpartition(" ")
     if not (space and entry.n and said.isalpha()):
@@ -145,7 +145,7 @@ def _figure(figure: Figure) -> Markup:
         [
             tag("h3", user_text(figure.title)),
             tag("div", *panels, class_="panels"),
-            tag("p", _SAID[figure.kind], class_="note"),
+            tag("p", _NOTES[figure.kind], class_="note"),
         ]
     )
 

@@ -14,9 +14,9 @@ import numpy as np
 from calibrant.distributions import fisher_p, range_quantile
 from calibrant.errors import InputError
 from calibrant.study.grouping import Units, keys_of, methods_of, with_enough_seeds
-from calibrant.study.measures import Measure
+from calibrant.study.measures import StudyMeasure
 from calibrant.study.runs import Run
-from calibrant.study.table import Row, Table, grouped, number_entry
+from calibrant.study.table import Table, TableRow, grouped, number_entry
 
 __all__ = ["Ranked", "Ranking", "rank_methods", "rank_over", "rank_table", "ranks_of"]
 
@@ -80,10 +80,10 @@ class Ranked(NamedTuple):
 
     methods: list[str]
     shared: Units
-    by: Mapping[Measure, Ranking]
+    by: Mapping[StudyMeasure, Ranking]
 
 
-def rank_over(units: Units, measures: Sequence[Measure]) -> Ranked | None:
+def rank_over(units: Units, measures: Sequence[StudyMeasure]) -> Ranked | None:
     """Rank on the runs that all methods share; None where there is nothing to rank.
 
     A method that lacks a corpus, or has one seed where others have more, is left out before it can
@@ -116,14 +116,14 @@ def _largest(units: Units) -> tuple[list[str], list[str]]:
     return [m for m in methods if best and best <= where[m]], [c for c in units if c in best]
 
 
-def rank_table(units: Units, measures: Sequence[Measure]) -> Table | None:
+def rank_table(units: Units, measures: Sequence[StudyMeasure]) -> Table | None:
     """Average ranks over corpora with Friedman's test and Nemenyi's critical difference."""
     ranked = rank_over(units, measures)
     if ranked is None:
         return None
     methods, shared, found = ranked
     rows = [
-        Row(
+        TableRow(
             (method,),
             tuple(number_entry(ranking.average[i], 2) for ranking in found.values()),
             keys_of(shared, method),
@@ -131,7 +131,9 @@ def rank_table(units: Units, measures: Sequence[Measure]) -> Table | None:
         for i, method in enumerate(methods)
     ]
     every = tuple(sorted(run.key for runs in shared.values() for run in runs))
-    p = Row(("p of “all the same”",), tuple(number_entry(r.p, 4) for r in found.values()), every)
+    p = TableRow(
+        ("p of “all the same”",), tuple(number_entry(r.p, 4) for r in found.values()), every
+    )
     return Table(
         "ranks",
         f"Average rank over {len(shared)} corpora",
@@ -144,8 +146,8 @@ def rank_table(units: Units, measures: Sequence[Measure]) -> Table | None:
 
 
 def _rankings(
-    shared: Units, methods: Sequence[str], measures: Sequence[Measure]
-) -> Mapping[Measure, Ranking]:
+    shared: Units, methods: Sequence[str], measures: Sequence[StudyMeasure]
+) -> Mapping[StudyMeasure, Ranking]:
     """The ranking by each measure that has a best and that every run has."""
     found = {}
     for measure in measures:
@@ -160,7 +162,7 @@ def _rankings(
     return found
 
 
-def _mean(runs: Sequence[Run], method: str, measure: Measure) -> float:
+def _mean(runs: Sequence[Run], method: str, measure: StudyMeasure) -> float:
     return float(np.mean([measure.of(run) for run in runs if run.method == method]))
 
 

@@ -6,22 +6,22 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from calibrant.study.main_head import at_main_width, with_several_depths
-from calibrant.study.measures import Measure, in_parts
+from calibrant.study.grouping import group_by
+from calibrant.study.head_filter import at_main_width, with_several_depths
+from calibrant.study.measures import StudyMeasure, in_parts
 from calibrant.study.rows import (
-    asked_heads,
-    asked_labels,
     bold_marks,
     by_seed,
+    describe_bold,
     estimates,
-    gather,
     number_of,
     record_keys,
-    told_bold,
+    requested_heads,
+    requested_labels,
 )
 from calibrant.study.runs import Run
 from calibrant.study.statistics import estimate
-from calibrant.study.table import Row, Table, as_entry, grouped
+from calibrant.study.table import Table, TableRow, as_entry, grouped
 
 __all__ = ["MEANS", "depth_table", "result_tables"]
 
@@ -37,7 +37,7 @@ _POOLED = (
 
 
 def result_tables(
-    runs: Sequence[Run], measures: Sequence[Measure], by: Sequence[str]
+    runs: Sequence[Run], measures: Sequence[StudyMeasure], by: Sequence[str]
 ) -> list[Table]:
     """Averages over widths, the main width where those lack a method, and, as a detail, all.
 
@@ -47,7 +47,9 @@ def result_tables(
     return [table.part(told) for told, part in parts for table in _tables(runs, part, by)]
 
 
-def _tables(runs: Sequence[Run], measures: Sequence[Measure], by: Sequence[str]) -> list[Table]:
+def _tables(
+    runs: Sequence[Run], measures: Sequence[StudyMeasure], by: Sequence[str]
+) -> list[Table]:
     whole, pooled = _width_table(runs, measures, by), _pooled_table(runs, measures, by)
     if len({run.width for run in runs}) == 1:
         return [whole]
@@ -61,15 +63,15 @@ def _tables(runs: Sequence[Run], measures: Sequence[Measure], by: Sequence[str])
     return [*tables, whole]
 
 
-def _width_table(runs: Sequence[Run], measures: Sequence[Measure], by: Sequence[str]) -> Table:
+def _width_table(runs: Sequence[Run], measures: Sequence[StudyMeasure], by: Sequence[str]) -> Table:
     """Make a row per method, head width and value of the keys asked for."""
     labels = 2 + len(by)
-    cells = gather(
-        runs, lambda run: (run.shown, *asked_labels(run), run.width, run.method, run.extra)
+    cells = group_by(
+        runs, lambda run: (run.shown, *requested_labels(run), run.width, run.method, run.extra)
     )
     bold = bold_marks(cells, measures, lambda key: key[labels - 1])
     rows = [
-        Row(
+        TableRow(
             (*map(str, key[:labels]),),
             (number_of(cell), *estimates(cell, measures, bold[key])),
             record_keys(cell),
@@ -79,21 +81,21 @@ def _width_table(runs: Sequence[Run], measures: Sequence[Measure], by: Sequence[
     return Table(
         "results",
         f"Results on {runs[0].unit}",
-        ("method", *asked_heads(by), "width"),
+        ("method", *requested_heads(by), "width"),
         ("seeds", *(measure.title for measure in measures)),
         grouped(rows),
-        MEANS + told_bold(cells, rows, " of its width"),
+        MEANS + describe_bold(cells, rows, " of its width"),
         runs[0].unit,
         tuple(measure.to_dict() for measure in measures),
     )
 
 
 def _pooled_table(
-    runs: Sequence[Run], measures: Sequence[Measure], by: Sequence[str]
+    runs: Sequence[Run], measures: Sequence[StudyMeasure], by: Sequence[str]
 ) -> Table | None:
     """The same averaged over head widths; None where there is one, or no method has them all."""
     widths = sorted({run.width for run in runs})
-    cells = gather(runs, lambda run: (run.shown, *asked_labels(run), run.method, run.extra))
+    cells = group_by(runs, lambda run: (run.shown, *requested_labels(run), run.method, run.extra))
     complete = {key: _complete_seeds(cell, len(widths)) for key, cell in cells.items()}
     complete = {key: cell for key, cell in complete.items() if cell}
     if len(widths) < 2 or not complete:
@@ -106,10 +108,10 @@ def _pooled_table(
     return Table(
         "pooled",
         f"Averaged over widths {', '.join(map(str, widths))} on {runs[0].unit}",
-        ("method", *asked_heads(by)),
+        ("method", *requested_heads(by)),
         ("seeds", *(measure.title for measure in measures)),
         grouped(rows),
-        _POOLED + told_bold(complete, rows),
+        _POOLED + describe_bold(complete, rows),
         runs[0].unit,
         tuple(measure.to_dict() for measure in measures),
     )
@@ -118,15 +120,15 @@ def _pooled_table(
 def _pooled_row(
     labels: tuple[str, ...],
     cell: Sequence[Run],
-    measures: Sequence[Measure],
+    measures: Sequence[StudyMeasure],
     bold: Sequence[bool],
-) -> Row:
+) -> TableRow:
     entries = [
         as_entry(estimate(list(by_seed(cell, measure).values())), measure.digits, marked)
         for measure, marked in zip(measures, bold, strict=True)
     ]
     seeds = number_of({run.seed for run in cell})
-    return Row(labels, (seeds, *entries), record_keys(cell))
+    return TableRow(labels, (seeds, *entries), record_keys(cell))
 
 
 def _complete_seeds(cell: Sequence[Run], widths: int) -> list[Run]:
@@ -137,22 +139,22 @@ def _complete_seeds(cell: Sequence[Run], widths: int) -> list[Run]:
 
 
 def depth_table(
-    runs: Sequence[Run], measures: Sequence[Measure], by: Sequence[str]
+    runs: Sequence[Run], measures: Sequence[StudyMeasure], by: Sequence[str]
 ) -> Table | None:
     """A row per method, width and depth, at the widths that have several depths; None without."""
     runs = with_several_depths(runs)
     if not runs:
         return None
     labels = 3 + len(by)
-    cells = gather(
+    cells = group_by(
         runs,
         lambda run: (
-            run.shown, *asked_labels(run), run.width, run.depth, run.method, run.extra,
+            run.shown, *requested_labels(run), run.width, run.depth, run.method, run.extra,
         ),
     )  # fmt: skip
     bold = bold_marks(cells, measures, lambda key: key[labels - 2 : labels])
     rows = [
-        Row(
+        TableRow(
             (*map(str, key[:labels]),),
             (number_of(cell), *estimates(cell, measures, bold[key])),
             record_keys(cell),
@@ -162,10 +164,10 @@ def depth_table(
     return Table(
         "depth",
         f"Depth of the head on {runs[0].unit}",
-        ("method", *asked_heads(by), "width", "depth"),
+        ("method", *requested_heads(by), "width", "depth"),
         ("seeds", *(m.title for m in measures)),
         grouped(rows),
-        MEANS + told_bold(cells, rows, " of its width and depth"),
+        MEANS + describe_bold(cells, rows, " of its width and depth"),
         runs[0].unit,
         tuple(measure.to_dict() for measure in measures),
     )

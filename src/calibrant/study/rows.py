@@ -6,26 +6,25 @@ import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Sized
 from typing import Any
 
-from calibrant.study.grouping import Values, varied
-from calibrant.study.measures import Measure
+from calibrant.study.grouping import Values, group_by, varied
+from calibrant.study.measures import StudyMeasure
 from calibrant.study.runs import Run
 from calibrant.study.settings import value_label
 from calibrant.study.statistics import best_alike, estimate
-from calibrant.study.table import Entry, Row, as_entry
+from calibrant.study.table import TableEntry, TableRow, as_entry
 
 __all__ = [
     "Cells",
-    "asked_heads",
-    "asked_labels",
     "bold_marks",
     "by_method",
     "by_seed",
+    "describe_bold",
     "estimates",
-    "gather",
     "number_of",
     "record_keys",
+    "requested_heads",
+    "requested_labels",
     "rows_of",
-    "told_bold",
 ]
 
 Cells = Mapping[tuple[Any, ...], Sequence[Run]]  # What sets a row apart → its runs
@@ -36,32 +35,24 @@ _ONE_SEED = (
 )
 
 
-def gather(runs: Iterable[Run], identity: Callable[[Run], tuple[Any, ...]]) -> Cells:
-    """The runs of each row, in the order in which rows come first."""
-    found: dict[tuple[Any, ...], list[Run]] = {}
-    for run in runs:
-        found.setdefault(identity(run), []).append(run)
-    return found
-
-
 def by_method(runs: Iterable[Run]) -> Cells:
     """The runs of each method, with its options and the keys that were asked for."""
-    return gather(runs, lambda run: (run.shown, *asked_labels(run), run.method, run.extra))
+    return group_by(runs, lambda run: (run.shown, *requested_labels(run), run.method, run.extra))
 
 
-def asked_labels(run: Run) -> tuple[str, ...]:
+def requested_labels(run: Run) -> tuple[str, ...]:
     """The values of the keys that were asked for, in words."""
     return tuple("default" if value is None else value_label(value) for value in run.by)
 
 
-def asked_heads(by: Iterable[str]) -> tuple[str, ...]:
+def requested_heads(by: Iterable[str]) -> tuple[str, ...]:
     """The keys that were asked for, in words."""
     return tuple(key.replace("_", " ") for key in by)
 
 
 def bold_marks(
     cells: Cells,
-    measures: Sequence[Measure],
+    measures: Sequence[StudyMeasure],
     block: Callable[[tuple[Any, ...]], Hashable],
 ) -> dict[tuple[Any, ...], list[bool]]:
     """Per row and measure, whether it is the best of its block or cannot be told from it.
@@ -80,7 +71,7 @@ def bold_marks(
     return marks
 
 
-def by_seed(cell: Iterable[Run], measure: Measure) -> dict[int, float]:
+def by_seed(cell: Iterable[Run], measure: StudyMeasure) -> dict[int, float]:
     """Each seed's value, or mean over its widths."""
     seeds: dict[int, list[float]] = {}
     for run in cell:
@@ -89,8 +80,8 @@ def by_seed(cell: Iterable[Run], measure: Measure) -> dict[int, float]:
 
 
 def estimates(
-    cell: Sequence[Run], measures: Sequence[Measure], bold: Sequence[bool]
-) -> list[Entry]:
+    cell: Sequence[Run], measures: Sequence[StudyMeasure], bold: Sequence[bool]
+) -> list[TableEntry]:
     """The mean over the runs of a cell, with its interval, of each measure."""
     return [
         as_entry(estimate([measure.of(run) for run in cell]), measure.digits, marked)
@@ -98,9 +89,9 @@ def estimates(
     ]
 
 
-def number_of(things: Sized) -> Entry:
+def number_of(things: Sized) -> TableEntry:
     """How many there are."""
-    return Entry(str(len(things)), float(len(things)), math.nan, 1)
+    return TableEntry(str(len(things)), float(len(things)), math.nan, 1)
 
 
 def record_keys(runs: Iterable[Run]) -> tuple[str, ...]:
@@ -111,11 +102,11 @@ def record_keys(runs: Iterable[Run]) -> tuple[str, ...]:
 def rows_of(
     cells: Cells,
     by: Sequence[str],
-    entries: Callable[[tuple[Any, ...], Sequence[Run]], Iterable[Entry]],
-) -> tuple[Row, ...]:
+    entries: Callable[[tuple[Any, ...], Sequence[Run]], Iterable[TableEntry]],
+) -> tuple[TableRow, ...]:
     """A row per cell: method and what was asked for, the number of seeds, and its entries."""
     return tuple(
-        Row(key[: 1 + len(by)], (number_of(cell), *entries(key, cell)), record_keys(cell))
+        TableRow(key[: 1 + len(by)], (number_of(cell), *entries(key, cell)), record_keys(cell))
         for key, cell in cells.items()
     )
 
@@ -134,10 +125,10 @@ def _value_blocks(cells: Cells) -> dict[tuple[Any, ...], Values]:
     return dict.fromkeys(found, ()) if alone else found
 
 
-def told_bold(cells: Cells, rows: Iterable[Row], where: str = "") -> str:
+def describe_bold(cells: Cells, rows: Iterable[TableRow], where: str = "") -> str:
     """What bold means, where anything is; the best of what, where a key asked for differs."""
     marked = any(entry.bold for row in rows for entry in row.entries)
-    keys = asked_heads(varied([[run for cell in cells.values() for run in cell]]))
+    keys = requested_heads(varied([[run for cell in cells.values() for run in cell]]))
     scope = "within one" if any(_value_blocks(cells).values()) else "whatever the"
     values = f", {scope} {' and '.join(keys)}," if keys else ","
     said = (

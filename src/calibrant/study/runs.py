@@ -169,7 +169,7 @@ def _run(record: Record, corpus: str, by: Sequence[str], main: Mapping[str, Any]
         setting=settings_label({k: settings[k] for k, v in main.items() if settings[k] != v}),
         method=method_label(recipe.method, recipe.method_options),
         shown=method_label(recipe.method, recipe.method_options, options),
-        by=tuple(_asked(recipe, key) for key in by),
+        by=tuple(_requested(recipe, key) for key in by),
         extra=tuple((key, value_label(settings[key])) for key in by if key in settings),
         width=recipe.head_width,
         depth=recipe.head_depth,
@@ -177,7 +177,7 @@ def _run(record: Record, corpus: str, by: Sequence[str], main: Mapping[str, Any]
     )
 
 
-def _asked(recipe: Recipe, key: str) -> Any:
+def _requested(recipe: Recipe, key: str) -> Any:
     """The value of a key of the recipe or of an option; None where the method has none such."""
     settings = recipe.to_dict()
     return settings[key] if key in settings else recipe.method_options.get(key)

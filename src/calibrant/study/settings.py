@@ -19,6 +19,7 @@ __all__ = [
     "AXES",
     "BESIDES",
     "corpus_names",
+    "describe_by_corpus",
     "file_names",
     "following",
     "main_settings",
@@ -26,7 +27,6 @@ __all__ = [
     "settings_label",
     "settings_of",
     "shared_settings",
-    "told_by_corpus",
     "value_label",
 ]
 
@@ -91,11 +91,11 @@ def shared_settings(main: Mapping[str, Settings]) -> Settings:
     return {k: v for k, v in first.items() if all(other[k] == v for other in others)}
 
 
-def told_by_corpus(main: Mapping[str, Settings]) -> dict[str, str]:
+def describe_by_corpus(main: Mapping[str, Settings]) -> dict[str, str]:
     """The other keys in words: the value of most corpora (or models), then the exceptions.
 
     >>> batch = {"conll2003": {"batch": 64}, "gum": {"batch": 32}, "wikiann": {"batch": 64}}
-    >>> told_by_corpus(batch)
+    >>> describe_by_corpus(batch)
     {'batch': '64 (32 on gum)'}
     """
     shared = shared_settings(main)

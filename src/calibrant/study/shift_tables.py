@@ -8,22 +8,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from calibrant.study.main_head import at_main_width
-from calibrant.study.measures import SHIFT_METRICS, Measure, measures_of
+from calibrant.study.grouping import group_by
+from calibrant.study.head_filter import at_main_width
+from calibrant.study.measures import SHIFT_METRICS, StudyMeasure, measures_of
 from calibrant.study.method_tables import method_table
 from calibrant.study.rows import (
-    asked_heads,
-    asked_labels,
     bold_marks,
+    describe_bold,
     estimates,
-    gather,
     number_of,
     record_keys,
-    told_bold,
+    requested_heads,
+    requested_labels,
 )
 from calibrant.study.runs import Run
 from calibrant.study.statistics import show
-from calibrant.study.table import Entry, Row, Table, grouped
+from calibrant.study.table import Table, TableEntry, TableRow, grouped
 
 __all__ = [
     "OTHER",
@@ -81,9 +81,9 @@ def _with_test(kind: str, parts: Shift) -> Shift:
     return {"0": "test", **dict(sorted(parts.items(), key=lambda item: int(item[0])))}
 
 
-def shift_measures(runs: Sequence[Run], shift: Shift) -> list[Measure]:
+def shift_measures(runs: Sequence[Run], shift: Shift) -> list[StudyMeasure]:
     """The columns: every metric and map that differs on any of the parts."""
-    found: dict[Measure, None] = {}
+    found: dict[StudyMeasure, None] = {}
     for part in shift.values():
         for measure in measures_of(runs, SHIFT_METRICS, part):
             found.setdefault(replace(measure, part="test"))
@@ -109,11 +109,11 @@ def measured_on(runs: Sequence[Run], shift: Shift) -> list[Run]:
 
 def _table(runs: Sequence[Run], kind: str, shift: Shift, by: Sequence[str]) -> Table:
     measures = shift_measures(runs, shift)
-    cells = gather(runs, lambda run: (run.shown, *asked_labels(run), str(run.width)))
+    cells = group_by(runs, lambda run: (run.shown, *requested_labels(run), str(run.width)))
     there = {name: [replace(m, part=part) for m in measures] for name, part in shift.items()}
     bold = {name: bold_marks(cells, found, lambda _: 0) for name, found in there.items()}
     rows = [
-        Row(
+        TableRow(
             (*labels, name),
             (number_of(cell), *estimates(cell, found, bold[name][labels])),
             record_keys(cell),
@@ -125,13 +125,13 @@ def _table(runs: Sequence[Run], kind: str, shift: Shift, by: Sequence[str]) -> T
     return Table(
         f"shift-{kind.replace(' ', '-')}",
         f"{kind_title(kind)}: trained on {runs[0].unit}",
-        ("method", *asked_heads(by), "width", "strength" if graded else "on"),
+        ("method", *requested_heads(by), "width", "strength" if graded else "on"),
         ("seeds", *(measure.title for measure in measures)),
         grouped(rows),
         "Mean ± half of a 95 % t-interval over seeds; maps are fitted on the validation split of "
         "the training corpus."
         + (" Strength 0 is the test split as it is." if graded else "")
-        + told_bold(cells, rows, " at that place"),
+        + describe_bold(cells, rows, " at that place"),
         runs[0].unit,
         tuple(measure.to_dict() for measure in measures),
         closed=True,
@@ -205,7 +205,7 @@ def _as_on_test(runs: Sequence[Run], part: str) -> bool:
     )
 
 
-def _worst_measures(runs: Sequence[Run], parts: Iterable[str], part: str) -> list[Measure]:
+def _worst_measures(runs: Sequence[Run], parts: Iterable[str], part: str) -> list[StudyMeasure]:
     """The same columns for every part: what differs between maps on any of them."""
     found = {
         replace(measure, part=part): None
@@ -217,8 +217,8 @@ def _worst_measures(runs: Sequence[Run], parts: Iterable[str], part: str) -> lis
 
 
 def _means(
-    cell: Sequence[Run], measures: Sequence[Measure], bold: Sequence[bool]
-) -> Iterable[Entry]:
+    cell: Sequence[Run], measures: Sequence[StudyMeasure], bold: Sequence[bool]
+) -> Iterable[TableEntry]:
     """The estimates of the other tables without their intervals, which the data keep."""
     for entry, measure in zip(estimates(cell, measures, bold), measures, strict=True):
         yield replace(entry, text=show(entry.value, measure.digits))

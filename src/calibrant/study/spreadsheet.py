@@ -8,7 +8,7 @@ import math
 import re
 
 from calibrant.errors import printable
-from calibrant.study.table import Entry, Table
+from calibrant.study.table import Table, TableEntry
 
 __all__ = ["csv_table"]
 
@@ -21,8 +21,9 @@ def csv_table(table: Table) -> str:
 
     The last column names the records that the row was made from, separated by spaces.
 
-    >>> from calibrant.study.table import Row
-    >>> row = Row(("focal",), (Entry("0.1 ± 0.0", 0.125, 0.03, 3, True),), ("gum-focal-s0",))
+    >>> from calibrant.study.table import TableRow
+    >>> entry = TableEntry("0.1 ± 0.0", 0.125, 0.03, 3, True)
+    >>> row = TableRow(("focal",), (entry,), ("gum-focal-s0",))
     >>> print(csv_table(Table("t", "T", ("method",), ("ECE",), (row,))).strip())
     method,ECE,ECE ±,ECE bold,records
     focal,0.125,0.03,1,gum-focal-s0
@@ -47,7 +48,7 @@ def csv_table(table: Table) -> str:
     return file.getvalue()
 
 
-def _value(entry: Entry) -> str:
+def _value(entry: TableEntry) -> str:
     return _number(entry.value) if entry.n else _text(entry.text)
 
 

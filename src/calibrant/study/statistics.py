@@ -15,8 +15,8 @@ from calibrant.report.numbers import DASH
 
 __all__ = [
     "LEVEL",
-    "Comparison",
     "Estimate",
+    "PairedComparison",
     "best_alike",
     "compare_pairs",
     "estimate",
@@ -33,7 +33,7 @@ _MOST_EXACT = 16
 _SEED = 0
 _ROUNDING = 1e-9  # Of a difference: a spread below it is that of arithmetic.
 LEVEL = 0.05  # A corrected p below it counts as a difference.
-Values = Mapping[Any, float]  # By what pairs a run with one of another method
+PairedValues = Mapping[Any, float]  # By what pairs a run with one of another method
 
 
 class Estimate(NamedTuple):
@@ -84,7 +84,7 @@ def show(value: float, digits: int) -> str:
     return text.replace("-", "−") if float(text) else text.removeprefix("-")
 
 
-class Comparison(NamedTuple):
+class PairedComparison(NamedTuple):
     """The difference of paired values and how surprising it would be if there were none."""
 
     difference: Estimate
@@ -93,18 +93,18 @@ class Comparison(NamedTuple):
     flips: float  # p of the sign-flip permutation test
 
 
-def compare_pairs(ones: Sequence[float], others: Sequence[float]) -> Comparison:
+def compare_pairs(ones: Sequence[float], others: Sequence[float]) -> PairedComparison:
     """Compare values that belong together in pairs; ``ones`` minus ``others``.
 
     >>> compare_pairs([3.0, 4.0, 6.0], [1.0, 2.0, 3.0])
-    Comparison(difference=Estimate(mean=2.33..., half=1.43..., n=3), effect=4.04..., t=0.0198...,
-    flips=0.25)
+    PairedComparison(difference=Estimate(mean=2.33..., half=1.43..., n=3), effect=4.04...,
+    t=0.0198..., flips=0.25)
     """
     differences = [one - other for one, other in zip(ones, others, strict=True)]
     found = estimate(differences)
     spread = float(np.std(differences, ddof=1)) if found.n > 1 else math.nan
     effect = found.mean / spread if spread > _ROUNDING * abs(found.mean) else math.nan
-    return Comparison(found, effect, t_p(differences), sign_flip_p(differences))
+    return PairedComparison(found, effect, t_p(differences), sign_flip_p(differences))
 
 
 def t_p(differences: Sequence[float]) -> float:
@@ -164,7 +164,7 @@ def _signs(n: int) -> np.ndarray:
     return np.asarray(1.0 - 2.0 * bits)
 
 
-def best_alike(columns: Sequence[Values], sign: int) -> list[bool]:
+def best_alike(columns: Sequence[PairedValues], sign: int) -> list[bool]:
     """Which have the best mean, or do not differ from the one that has.
 
     Each is compared with the best by the paired t-test over the runs that both have (the keys that
@@ -193,14 +193,16 @@ def best_alike(columns: Sequence[Values], sign: int) -> list[bool]:
     ]
 
 
-def _p(ones: Values, others: Values, itself: bool) -> float:
+def _p(ones: PairedValues, others: PairedValues, itself: bool) -> float:
     if itself:
         return math.nan
     a, b, _ = paired_values(ones, others)
     return t_p([x - y for x, y in zip(a, b, strict=True)]) if a else math.nan
 
 
-def paired_values(ones: Values, others: Values) -> tuple[list[float], list[float], list[Any]]:
+def paired_values(
+    ones: PairedValues, others: PairedValues
+) -> tuple[list[float], list[float], list[Any]]:
     """The values of the keys that both have, and these keys.
 
     >>> paired_values({"a": 1.0, "b": 2.0}, {"b": 3.0, "c": 4.0})

@@ -11,20 +11,20 @@ from calibrant.experiments.record import Record
 from calibrant.study.comparison_table import comparison_tables
 from calibrant.study.corpora_tables import wide_table, win_tables
 from calibrant.study.grouping import by_setting, members_of
-from calibrant.study.main_head import at_main_depth
+from calibrant.study.head_filter import at_main_depth
 from calibrant.study.measures import check_metrics, maps_of, measures_of, with_maps
 from calibrant.study.method_tables import (
     entities_overview,
     entities_table,
     maps_table,
-    outside_table,
+    out_of_scope_table,
 )
 from calibrant.study.ranks import rank_table
 from calibrant.study.result_tables import depth_table, result_tables
 from calibrant.study.runs import BASELINE, Run, arrange
 from calibrant.study.settings import file_names
 from calibrant.study.shift_tables import shift_tables, worst_shift_tables
-from calibrant.study.summary import missing, origins, summarize, told_settings
+from calibrant.study.summary import describe_settings, missing, origins, summarize
 from calibrant.study.table import Table, set_name
 
 __all__ = ["Extra", "Study", "StudyInputs", "build_study"]
@@ -138,7 +138,7 @@ def build_study(
 
 def _over_corpora(inputs: StudyInputs) -> list[Table]:
     """Make the tables of each setting and value that has more than one corpus."""
-    complete, settings = by_setting(inputs.complete), told_settings(inputs.runs, inputs.by)
+    complete, settings = by_setting(inputs.complete), describe_settings(inputs.runs, inputs.by)
     found: list[Table] = []
     for alike, units in by_setting(inputs.runs).items():
         if len(units) < 2:
@@ -173,7 +173,7 @@ def _by_unit(inputs: StudyInputs) -> list[Table]:
             maps_table(complete, maps_of(main), inputs.by),
             depth_table(members, measures, inputs.by),
             entities_table(complete, inputs.by),
-            outside_table(main, inputs.by),
+            out_of_scope_table(main, inputs.by),
             *worst_shift_tables(main, inputs.by),
             *shift_tables(main, inputs.by),
         ]

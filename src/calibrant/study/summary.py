@@ -8,12 +8,12 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from calibrant.report.numbers import counted
-from calibrant.study.main_head import at_main_depth
+from calibrant.study.head_filter import at_main_depth
 from calibrant.study.measures import measures_of
 from calibrant.study.runs import Run, cells, main_by_corpus, main_by_model, method_order
-from calibrant.study.settings import shared_settings, told_by_corpus
+from calibrant.study.settings import describe_by_corpus, shared_settings
 
-__all__ = ["missing", "origins", "summarize", "told_settings"]
+__all__ = ["describe_settings", "missing", "origins", "summarize"]
 
 
 def summarize(
@@ -24,7 +24,7 @@ def summarize(
 ) -> list[str]:
     """One screen of sentences."""
     said = [_records(runs), _methods(runs)]
-    settings = told_settings(runs, by)
+    settings = describe_settings(runs, by)
     said += [sentence for sentence in (settings, _main_depth(runs)) if sentence]
     said += extra
     if missing:
@@ -68,7 +68,7 @@ def _main_depth(runs: Sequence[Run]) -> str:
     if all(len({run.depth for run in members}) == 1 for members in units.values()):
         return ""
     main = {unit: {"depth": at_main_depth(members)[0].depth} for unit, members in units.items()}
-    told = told_by_corpus(main).get("depth") or str(next(iter(main.values()))["depth"])
+    told = describe_by_corpus(main).get("depth") or str(next(iter(main.values()))["depth"])
     return f"But for the table of depths, all are of heads of depth {told}."
 
 
@@ -77,11 +77,11 @@ def _numbers(name: str, values: Iterable[int]) -> str:
     return f"{name}{'s' * (len(found) > 1)} {', '.join(map(str, found))}"
 
 
-def told_settings(runs: Sequence[Run], by: Sequence[str] = ()) -> str:
+def describe_settings(runs: Sequence[Run], by: Sequence[str] = ()) -> str:
     """What differs from corpus to corpus or model to model, and what stands apart."""
-    told = told_by_corpus(main_by_corpus(runs, by))
+    told = describe_by_corpus(main_by_corpus(runs, by))
     if models := main_by_model(runs, by):
-        told |= told_by_corpus(models)
+        told |= describe_by_corpus(models)
     said = [f"{key.replace('_', ' ')} {value}" for key, value in told.items()]
     apart = dict.fromkeys(run.unit for run in runs if run.setting)
     sentences = [f"Trained with {', '.join(said)}."] if said else []
@@ -98,8 +98,8 @@ def origins(runs: Sequence[Run], by: Sequence[str] = ()) -> dict[str, Any]:
         "models": _counted(run.record.recipe.model for run in runs),
         "seeds": sorted({run.seed for run in runs}),
         "settings where nothing else is said": shared_settings(main)
-        | told_by_corpus(main)
-        | (told_by_corpus(models) if models else {}),
+        | describe_by_corpus(main)
+        | (describe_by_corpus(models) if models else {}),
         "training": _training(runs),
         "circumstances": _circumstances(runs),
     }

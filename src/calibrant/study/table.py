@@ -11,11 +11,11 @@ from typing import Any
 from calibrant.json_values import json_values
 from calibrant.study.statistics import Estimate, show
 
-__all__ = ["Entry", "Row", "Table", "as_entry", "grouped", "number_entry", "set_name"]
+__all__ = ["Table", "TableEntry", "TableRow", "as_entry", "grouped", "number_entry", "set_name"]
 
 
 @dataclass(frozen=True)
-class Entry:
+class TableEntry:
     """What stands in one place: words, and the numbers behind them where there are any."""
 
     text: str
@@ -32,11 +32,11 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Row:
+class TableRow:
     """Labels on the left, entries on the right, and the keys of the records behind them."""
 
     labels: tuple[str, ...]
-    entries: tuple[Entry, ...]
+    entries: tuple[TableEntry, ...]
     keys: tuple[str, ...] = ()
     first: bool = False  # Starts a group: a rule above it
 
@@ -49,7 +49,7 @@ class Table:
     title: str
     label_heads: tuple[str, ...]
     heads: tuple[str, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[TableRow, ...]
     note: str = ""
     unit: str = ""
     measures: tuple[dict[str, str], ...] = field(default=())
@@ -110,20 +110,20 @@ def set_name(keys: tuple[str, ...]) -> str:
     return "set-" + hashlib.sha256("\n".join(keys).encode()).hexdigest()[:12]
 
 
-def as_entry(found: Estimate, digits: int, bold: bool = False, signed: bool = False) -> Entry:
+def as_entry(found: Estimate, digits: int, bold: bool = False, signed: bool = False) -> TableEntry:
     """An estimate in its place."""
-    return Entry(found.show(digits, signed=signed), found.mean, found.half, found.n, bold)
+    return TableEntry(found.show(digits, signed=signed), found.mean, found.half, found.n, bold)
 
 
-def number_entry(value: float, digits: int) -> Entry:
+def number_entry(value: float, digits: int) -> TableEntry:
     """A plain number in its place."""
-    return Entry(show(value, digits), value, math.nan, 1)
+    return TableEntry(show(value, digits), value, math.nan, 1)
 
 
-def grouped(rows: Iterable[Row], place: int = 0) -> tuple[Row, ...]:
+def grouped(rows: Iterable[TableRow], place: int = 0) -> tuple[TableRow, ...]:
     """Rows with a mark where the label at ``place`` changes."""
-    found: list[Row] = []
+    found: list[TableRow] = []
     for row in rows:
         starts = not found or found[-1].labels[place] != row.labels[place]
-        found.append(Row(row.labels, row.entries, row.keys, starts))
+        found.append(TableRow(row.labels, row.entries, row.keys, starts))
     return tuple(found)
