@@ -256,7 +256,7 @@ def test_bench_refuses_what_a_grid_cannot_do(small_corpus, tmp_path, capsys):
     assert main(["bench", str(grid), "-o", str(tmp_path / "runs")]) == 2
     assert f"{grid}: Unknown recipe key 'sede'" in capsys.readouterr().err
     assert main(["bench", str(tmp_path / "none.toml"), "-o", str(tmp_path / "runs")]) == 2
-    assert "Cannot read" in capsys.readouterr().err
+    assert "There is no file" in capsys.readouterr().err
 
 
 def test_shift_is_measured_and_shown(small_corpus, tmp_path, capsys, monkeypatch):

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 from content import csv_bytes, file_bytes, npz_bytes, some_content
 from families_predictions import nothing_left
+from hostile_arrays import changed_flags
 from nasty import CELLS, NAMES, VALUES, as_bytes, mutate_bytes, mutated_json
 from oracles import call
 
@@ -153,7 +154,8 @@ def _corpus(random):
         return "json", as_bytes(mutated_json(random, _INTENTS))
     images = np.zeros((4, 3, 3), random.choice((np.uint8, np.uint8, np.float64)))
     labels = np.array(random.choice(([0, 1, 0, 1], [0, 1, 0, 1], "a", [], [0], [[0]] * 4)))
-    return "npz", npz_bytes({"train_images": images, "train_labels": labels, "test_images": images})
+    made = npz_bytes({"train_images": images, "train_labels": labels, "test_images": images})
+    return "npz", changed_flags(random, made) if random.random() < 0.3 else made
 
 
 def corpora(random, folder, run):
@@ -168,7 +170,11 @@ def corpora(random, folder, run):
     path.write_bytes(data)
     if suffix != "npz":
         (folder / f"test.{suffix}").write_bytes(data)
-    if random.random() < 0.4 and suffix != "npz":
+    if suffix == "npz" and random.random() < 0.5:
+        out = folder / "out.npz"
+        words = ["corrupt", str(path), "--kind", "jpeg", "-o", str(out)]
+        nothing_left(folder, run(words), out)
+    elif random.random() < 0.4 and suffix != "npz":
         kind = random.choice(("typos", "ocr", "upper-case", "dropped-words", "gaussian-noise"))
         out = folder / f"out.{suffix}"
         nothing_left(folder, run(["corrupt", str(path), "--kind", kind, "-o", str(out)]), out)

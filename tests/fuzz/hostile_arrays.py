@@ -26,7 +26,7 @@ def hostile_npz(random, content):
     if kind in (0, 4, 5):
         data = mutate_bytes(random, data)
     elif kind in (6, 7):
-        data = _flags(random, data)
+        data = changed_flags(random, data)
     return data, "npz"
 
 
@@ -118,7 +118,7 @@ def _claimed(random):
     return b"\x93NUMPY" + version + length + text
 
 
-def _flags(random, data):
+def changed_flags(random, data):
     """Other methods of compression, encryption, sizes and names in the headers of the archive."""
     data = bytearray(data)
     change = random.choice(((6, 8, b"\x01\x00"), (8, 10, b"\x61\x00"), (8, 10, b"\x08\x00"),

@@ -318,7 +318,7 @@ def test_seeds_that_would_be_those_of_others(arrays, tmp_path, seed):
         ({"test_images": np.zeros((2, 3, 3), np.uint8)}, {"split": "dev"}, "of the split 'dev'"),
         ({"test_images": np.zeros((2, 3, 3), np.uint8)}, {"kind": "jpg"}, "Did you mean 'jpeg'"),
         ({"test_images": np.zeros((2, 3, 3), np.uint8)}, {"strength": 0}, "got 0"),
-        (None, {}, "Cannot read"),
+        (None, {}, "not a whole npz file"),
     ],
 )
 def test_images_that_are_refused(tmp_path, content, options, message):
@@ -344,3 +344,19 @@ def test_a_table_without_rows_keeps_its_header(tmp_path):
     (tmp_path / "a.csv").write_text("text,label\n")
     assert corrupt_file(tmp_path / "a.csv", tmp_path / "b.csv", "typos", 5) == 0
     assert (tmp_path / "b.csv").read_text() == "text,label\n"
+
+
+def test_archives_that_cannot_be_unpacked(tmp_path):
+    """Neither an encrypted member nor an unknown compression ends in a traceback."""
+    pytest.importorskip("torch")
+    np.savez(tmp_path / "a.npz", test_images=np.zeros((2, 8, 8), np.uint8))
+    sound = (tmp_path / "a.npz").read_bytes()
+    for place, value, expected in ((8, 1, "it is encrypted"), (10, 97, "not a whole npz file")):
+        content = bytearray(sound)
+        at = content.find(b"PK\x01\x02")
+        content[at + place] = value
+        content[place - 2] = value
+        (tmp_path / "a.npz").write_bytes(content)
+        with pytest.raises(InputError, match=expected):
+            corrupt_pictures(tmp_path / "a.npz", tmp_path / "o.npz", "jpeg", 1)
+        assert not (tmp_path / "o.npz").exists()

@@ -6,6 +6,8 @@ import shutil
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +17,7 @@ from calibrant.corruptions.names import check_strength
 from calibrant.devices import usable_device
 from calibrant.errors import InputError, unknown_name
 from calibrant.extras import require
+from calibrant.files.npz import opened_npz, read_array
 from calibrant.outputs import new_file, new_folder
 from calibrant.tasks.mask_folder import listed_names
 from calibrant.tasks.picture_files import SUFFIXES, open_image
@@ -74,31 +77,38 @@ def corrupt_pictures(
 def _npz(source: Path, target: Path, change: Change, split: str | None) -> int:
     """Array by array, each packed as it was; what is no image is copied."""
     count = 0
-    try:
-        with zipfile.ZipFile(source) as old, zipfile.ZipFile(target, "w") as archive:
-            for member in old.infolist():
-                key = member.filename.removesuffix(".npy")
-                place = zipfile.ZipInfo(member.filename, member.date_time)
-                place.compress_type = member.compress_type
-                with (
-                    archive.open(place, "w", force_zip64=True) as file,
-                    old.open(member) as given,
-                ):
-                    if not _holds_images(key, split):
-                        shutil.copyfileobj(given, file, _PIECE)
-                        continue
-                    images = np.lib.format.read_array(given, allow_pickle=False)
-                    changed = _array(images, change, f"{source}, {key}")
-                    np.lib.format.write_array(file, changed, allow_pickle=False)
-                    count += len(images)
-    except (zipfile.BadZipFile, ValueError, EOFError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"Cannot read {source}: {error}.") from None
+    with zipfile.ZipFile(target, "w") as archive:
+        for member, parts in groupby(_members(source, split), itemgetter(0)):
+            place = zipfile.ZipInfo(member.filename, member.date_time)
+            place.compress_type = member.compress_type
+            with archive.open(place, "w", force_zip64=True) as file:
+                for _, part in parts:
+                    if isinstance(part, bytes):
+                        file.write(part)
+                    else:
+                        changed = _array(part, change, f"{source}, {member.filename}")
+                        np.lib.format.write_array(file, changed, allow_pickle=False)
+                        count += len(part)
     if not count:
         which = "images" if split is None else f"images of the split '{split}'"
         raise InputError(f"{source} has no {which}: expected arrays such as 'test_images'.")
     return count
+
+
+def _members(
+    source: Path, split: str | None
+) -> Iterator[tuple[zipfile.ZipInfo, np.ndarray | bytes]]:
+    """Each member with its images, or with the pieces of its bytes."""
+    with opened_npz(source) as archive:
+        for member in archive.infolist():
+            key = member.filename.removesuffix(".npy")
+            if _holds_images(key, split):
+                yield member, read_array(archive, key)
+                continue
+            yield member, b""
+            with archive.open(member) as file:
+                while piece := file.read(_PIECE):
+                    yield member, piece
 
 
 def _holds_images(key: str, split: str | None) -> bool:
