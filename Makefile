@@ -35,8 +35,8 @@ types: $(VENV)/.dev
 unit: $(VENV)/.dev
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --import-mode=prepend --doctest-modules src \
-		--ignore=src/calibrant/losses/tiles \
-		--ignore=src/calibrant/training/adamw_kernel.py  # Triton comes with CUDA alone.
+		--ignore=src/calibrant/losses/triton \
+		--ignore=src/calibrant/training/stacked/adamw_kernel.py  # Triton comes with CUDA alone.
 
 # Malformed inputs by the thousand: none may end in a traceback, a hang or a wrong exit code.
 campaign-inputs: $(VENV)/.dev

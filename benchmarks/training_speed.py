@@ -31,7 +31,7 @@ from calibrant.tasks.ner import load_corpus
 from calibrant.tasks.pieces import encode
 from calibrant.tasks.token_classifier import load_encoder, with_head
 from calibrant.training.loop import Loop, Schedule, Windows
-from calibrant.training.stack import Stack
+from calibrant.training.stacked import Stack
 
 METHODS = (
     "cross_entropy",

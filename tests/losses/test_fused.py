@@ -47,7 +47,7 @@ def fresh_kernels():
     yield
     if not CUDA:
         fused._kernels.cache_clear()
-        for name in [name for name in sys.modules if name.startswith("calibrant.losses.tiles")]:
+        for name in [name for name in sys.modules if name.startswith("calibrant.losses.triton")]:
             del sys.modules[name]
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from calibrant import Predictions
-from calibrant.metrics import TopBins, accumulate, compiled, ece
+from calibrant.metrics import TopBins, accumulate, ece, kernel_dispatch
 from calibrant.metrics.top_bins import top_bins
 from calibrant.predictions import softmax
 
@@ -22,8 +22,8 @@ def kernels(request, monkeypatch):
         pytest.importorskip("numba")
     monkeypatch.setenv("CALIBRANT_KERNELS", request.param)
     for module, name, scores in (
-        ("compiled", "_SMALLEST", 1 << 9),
-        ("compiled", "_LARGEST", 1 << 10),
+        ("kernel_dispatch", "_SMALLEST", 1 << 9),
+        ("kernel_dispatch", "_LARGEST", 1 << 10),
         ("top_bins", "_LEAST", 1 << 9),
         ("top_bins", "_CHUNK", 1 << 7),
         ("accumulate", "_CHUNK", 1 << 7),
@@ -99,9 +99,9 @@ def test_every_row_is_counted_once_in_chunks_of_the_usual_size(monkeypatch, n, c
 @pytest.mark.parametrize("columns", [1, 2, 3, 8, 9, 1000])
 @pytest.mark.parametrize("cells", [0, 5])
 def test_tasks_cover_the_rows_without_overlap(monkeypatch, rows, columns, cells):
-    monkeypatch.setattr(compiled, "_SMALLEST", 8)
-    monkeypatch.setattr(compiled, "_LARGEST", 64)
-    parts = compiled.spread(lambda start, stop: range(start, stop), rows, columns, cells)
+    monkeypatch.setattr(kernel_dispatch, "_SMALLEST", 8)
+    monkeypatch.setattr(kernel_dispatch, "_LARGEST", 64)
+    parts = kernel_dispatch.spread(lambda start, stop: range(start, stop), rows, columns, cells)
     assert [row for part in parts for row in part] == list(range(rows))
 
 

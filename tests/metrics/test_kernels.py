@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from calibrant import InputError, MissingExtraError, Predictions
-from calibrant.metrics import Bins, CalibrationState, accumulate, compiled, top_label
+from calibrant.metrics import Bins, CalibrationState, accumulate, kernel_dispatch, top_label
 from calibrant.metrics.top_bins import TopBins, top_bins
 from calibrant.validation import RANGE_TOLERANCE, SUM_TOLERANCE
 
@@ -120,7 +120,7 @@ def test_layouts(use, classes):
 
 def test_one_compilation_for_all_layouts(use):
     """Memory that may not be written, as arrow's, or is not aligned, compiles nothing new."""
-    from calibrant.metrics.kernels import add_rows
+    from calibrant.metrics.kernels.rows import add_rows
 
     logits, labels = logits_and_labels(100, 3)
     both(use, Predictions.from_logits(logits, labels))
@@ -236,21 +236,21 @@ def test_rows_do_not_depend_on_their_neighbours(use):
 
 def test_any_number_of_threads_gives_the_same_bits(use, monkeypatch):
     use("numba")
-    monkeypatch.setattr(compiled, "_SMALLEST", 1 << 12)
+    monkeypatch.setattr(kernel_dispatch, "_SMALLEST", 1 << 12)
     logits, labels = logits_and_labels(40_000, 5)
     p = Predictions.from_logits(logits, labels)
     texts = set()
     for processors in (1, 2, 5):
-        monkeypatch.setattr(compiled, "_processors", lambda count=processors: count)
+        monkeypatch.setattr(kernel_dispatch, "_processors", lambda count=processors: count)
         texts.add(accumulate(p).to_json())
     assert len(texts) == 1
 
 
 @pytest.mark.parametrize("wrong", [0, 2, 4])
 def test_an_error_on_any_thread_is_raised(monkeypatch, wrong):
-    monkeypatch.setattr(compiled, "_SMALLEST", 1)
-    monkeypatch.setattr(compiled, "_PARTS", 5)
-    monkeypatch.setattr(compiled, "_processors", lambda: 3)
+    monkeypatch.setattr(kernel_dispatch, "_SMALLEST", 1)
+    monkeypatch.setattr(kernel_dispatch, "_PARTS", 5)
+    monkeypatch.setattr(kernel_dispatch, "_processors", lambda: 3)
 
     def task(start, stop):
         if start == wrong:
@@ -258,10 +258,10 @@ def test_an_error_on_any_thread_is_raised(monkeypatch, wrong):
         return start, stop
 
     with pytest.raises(InputError, match=f"at {wrong}"):
-        compiled.spread(task, 5, 1)
+        kernel_dispatch.spread(task, 5, 1)
     wrong = None
-    assert compiled.spread(task, 5, 1) == [(i, i + 1) for i in range(5)]
-    assert compiled.spread(task, 5, 1, smallest=4) == [(0, 4), (4, 5)]
+    assert kernel_dispatch.spread(task, 5, 1) == [(i, i + 1) for i in range(5)]
+    assert kernel_dispatch.spread(task, 5, 1, smallest=4) == [(0, 4), (4, 5)]
 
 
 def test_two_threads_at_once(use):
@@ -274,7 +274,7 @@ def test_two_threads_at_once(use):
 
 
 def test_exponential_within_two_units_in_the_last_place():
-    from calibrant.metrics.kernels import exponential
+    from calibrant.metrics.kernels.rows import exponential
 
     generator = np.random.default_rng(0)
     for x in (*generator.uniform(-50, 0, 2000), -0.0, 0.0, -1e-300, -699.9):
@@ -314,32 +314,32 @@ def test_small_inputs_never_load_numba():
 
 
 def test_choice_of_kernels(use, monkeypatch):
-    monkeypatch.setattr(compiled, "_asked_for", 0)
+    monkeypatch.setattr(kernel_dispatch, "_asked_for", 0)
     use("numpy")
-    assert compiled.kernels(1 << 40) is None
+    assert kernel_dispatch.kernels(1 << 40) is None
     use("auto")
-    assert compiled.kernels(1 << 16) is None
-    assert compiled.kernels(1 << 30) is not None
-    assert compiled.kernels(1 << 16) is not None  # Loaded by now.
-    assert compiled.kernels(10) is None
+    assert kernel_dispatch.kernels(1 << 16) is None
+    assert kernel_dispatch.kernels(1 << 30) is not None
+    assert kernel_dispatch.kernels(1 << 16) is not None  # Loaded by now.
+    assert kernel_dispatch.kernels(10) is None
     use("fortran")
     with pytest.raises(InputError, match="auto, numpy or numba, got 'fortran'"):
-        compiled.kernels(1)
+        kernel_dispatch.kernels(1)
 
 
 def test_without_numba(use, monkeypatch):
     monkeypatch.setitem(sys.modules, "numba", None)
     use("auto")
-    assert compiled.kernels(1 << 40) is None
+    assert kernel_dispatch.kernels(1 << 40) is None
     use("numba")
     with pytest.raises(MissingExtraError, match=r"calibrant\[fast\]"):
-        compiled.kernels(1)
+        kernel_dispatch.kernels(1)
 
 
 def test_numba_that_does_not_load_is_said_and_done_without(use, monkeypatch):
-    compiled._load.cache_clear()
-    monkeypatch.setitem(sys.modules, "calibrant.metrics.kernels", None)
+    kernel_dispatch._load.cache_clear()
+    monkeypatch.setitem(sys.modules, "calibrant.metrics.kernels.rows", None)
     use("auto")
     with pytest.warns(UserWarning, match="numba does not load, so metrics use NumPy"):
-        assert compiled.kernels(1 << 40) is None
-    compiled._load.cache_clear()
+        assert kernel_dispatch.kernels(1 << 40) is None
+    kernel_dispatch._load.cache_clear()

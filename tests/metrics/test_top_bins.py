@@ -159,7 +159,7 @@ def test_a_wrong_number_is_found_in_every_lane(classes):
 def test_columns_of_sixteen_rows():
     import numba
 
-    from calibrant.metrics.lane_memory import load_columns, memory_of, store
+    from calibrant.metrics.kernels.simd_memory import load_columns, memory_of, store
 
     @numba.njit
     def turn(flat, start, columns, out):
@@ -260,8 +260,8 @@ def test_many_columns_keep_float32s_precision():
 def test_exponential_in_float32():
     import numba
 
-    from calibrant.metrics.lane_exponential import exponential_in_lanes
-    from calibrant.metrics.lanes import largest, same
+    from calibrant.metrics.kernels.simd_exponential import exponential_in_lanes
+    from calibrant.metrics.kernels.simd_vector import largest, same
 
     @numba.njit
     def exponentials(x, deep, out):

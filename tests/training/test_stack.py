@@ -10,7 +10,7 @@ from torch import nn
 from calibrant.errors import InputError
 from calibrant.methods import create
 from calibrant.training.loop import Loop, Schedule, Windows
-from calibrant.training.stack import Stack
+from calibrant.training.stacked import Stack
 
 METHODS = [
     ("cross_entropy", {}),

@@ -9,9 +9,9 @@ import torch
 from torch import nn
 
 from calibrant.errors import InputError
-from calibrant.training import stacked_adamw
-from calibrant.training.stacked_adamw import StackedAdamW
-from calibrant.training.stacked_weights import StackedWeights
+from calibrant.training.stacked import adamw as stacked_adamw
+from calibrant.training.stacked.adamw import StackedAdamW
+from calibrant.training.stacked.weights import StackedWeights
 
 CUDA = torch.cuda.is_available()
 DECAY, RATE = 0.1, 0.01
@@ -138,7 +138,7 @@ def device(monkeypatch):
     monkeypatch.setattr(stacked_adamw, "_has_kernel", lambda _: True)
     yield "cpu"
     stacked_adamw._kernels.cache_clear()
-    sys.modules.pop("calibrant.training.adamw_kernel", None)
+    sys.modules.pop("calibrant.training.stacked.adamw_kernel", None)
 
 
 @pytest.mark.parametrize("half", [False, True])

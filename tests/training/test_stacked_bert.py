@@ -6,10 +6,11 @@ import pytest
 import torch
 
 from calibrant.methods import create
-from calibrant.training import stacked_bert
 from calibrant.training.loop import Schedule, Windows
-from calibrant.training.stack import Stack, _without_head
-from calibrant.training.stacked_bert import StackedBert
+from calibrant.training.stacked import Stack
+from calibrant.training.stacked import bert as stacked_bert
+from calibrant.training.stacked.bert import StackedBert
+from calibrant.training.stacked.stack import _without_head
 
 transformers = pytest.importorskip("transformers")
 RUNS = 3

@@ -58,7 +58,7 @@ def run_grid(
     After ``seconds`` nothing is trained any more; what is trained by then is measured and kept.
 
     With ``stack`` > 1 a job trains up to that many cells as one model (see
-    :mod:`calibrant.training.stack`): the default is 10 on CUDA, 1 elsewhere.
+    :mod:`calibrant.training.stacked`): the default is 10 on CUDA, 1 elsewhere.
     """
     end = monotonic() + seconds
     check_numbers(jobs=jobs, stack=stack, workers=workers)

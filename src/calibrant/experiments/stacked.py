@@ -24,7 +24,7 @@ from calibrant.predictions import Predictions
 from calibrant.tasks.pieces import Pieces
 from calibrant.training.checkpoint import is_static
 from calibrant.training.prediction import predict_runs
-from calibrant.training.stack import NotStackable, Stack
+from calibrant.training.stacked import NotStackableError, Stack
 from calibrant.training.windows import Windows
 
 __all__ = ["run_stack", "stacks"]
@@ -81,7 +81,7 @@ def run_stack(
         if stack is None:
             try:
                 stack = _stack(cells, models, windows, held)
-            except NotStackable as error:
+            except NotStackableError as error:
                 for cell in cells:
                     yield from run_cell(cell, directory, device, note=str(error))
                 return

@@ -231,7 +231,7 @@ def _bytes(counted: Tensor | None) -> Tensor | None:
 
 @cache
 def _kernels(module: str) -> Any:
-    return import_module(f"calibrant.losses.tiles.{module}")
+    return import_module(f"calibrant.losses.triton.{module}")
 
 
 @cache

@@ -11,7 +11,13 @@ from calibrant.arguments import check_kind
 from calibrant.arrays import Array, to_numpy
 from calibrant.errors import InputError
 from calibrant.metrics.bins import Bins, Closed
-from calibrant.metrics.compiled import in_host_memory, kernels_for, plain, rows_per_task, spread
+from calibrant.metrics.kernel_dispatch import (
+    in_host_memory,
+    kernels_for,
+    plain,
+    rows_per_task,
+    spread,
+)
 from calibrant.metrics.state import CalibrationState
 from calibrant.predictions import Kind, Predictions
 
@@ -39,7 +45,8 @@ def accumulate(
     that saves time and memory.
 
     Tensors are worked on where they are. Large inputs in host memory go through the kernels of the
-    extra ``fast`` where it is installed (:mod:`calibrant.metrics.compiled`), with equal results.
+    extra ``fast`` where it is installed (:mod:`calibrant.metrics.kernel_dispatch`), with
+    equal results.
 
     >>> p = Predictions.from_probabilities([[0.9, 0.1], [0.3, 0.7]], [0, 0])
     >>> accumulate(p, bins=5).top_count

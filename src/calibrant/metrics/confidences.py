@@ -11,7 +11,7 @@ import numpy as np
 from calibrant.arguments import check_kind
 from calibrant.arrays import is_tensor, to_numpy
 from calibrant.errors import InputError
-from calibrant.metrics.compiled import kernels_for, plain, spread
+from calibrant.metrics.kernel_dispatch import kernels_for, plain, spread
 from calibrant.predictions import Predictions, softmax
 
 __all__ = ["Confidences", "confidences", "top_label"]

@@ -13,7 +13,7 @@ from calibrant.arrays import Array, as_array, to_numpy
 from calibrant.errors import InputError
 from calibrant.metrics.accumulate import accumulate_by, check_counted, edge_type, kernel_edges
 from calibrant.metrics.bins import Bins, Closed
-from calibrant.metrics.compiled import in_host_memory, kernels, kernels_for, plain, spread
+from calibrant.metrics.kernel_dispatch import in_host_memory, kernels, kernels_for, plain, spread
 from calibrant.predictions import Kind, Predictions
 from calibrant.validation import RANGE_TOLERANCE, SUM_TOLERANCE
 
@@ -202,20 +202,20 @@ def _added(kind: Kind, scores: Array, labels: Array, bins: Bins) -> TopBins:
 
 def _in_lanes(kind: Kind, scores: Array, labels: Array, bins: Bins) -> tuple[TopBins, bool]:
     """The bins of float32 scores, and whether all scores and labels are surely valid."""
-    from calibrant.metrics import top_kernels
+    from calibrant.metrics.kernels import tops
 
     classes, logits = int(scores.shape[1]), kind == "logits"
     edges, right, margin, _ = kernel_edges(bins, edge_type(kind, scores))
-    cut = edges, right, top_kernels.margin(bins.count, classes) if logits else margin
+    cut = edges, right, tops.margin(bins.count, classes) if logits else margin
     # Two of a row whose sum is valid cannot both be above the first; sums of float32 miss by up to
     # half a unit in the last place for each class.
     checks = 0.5 + SUM_TOLERANCE, SUM_TOLERANCE - classes * 2.0**-24
 
     def add(start: int, stop: int) -> tuple[np.ndarray, np.ndarray, bool]:
-        cells = top_kernels.TABLES * bins.count
+        cells = tops.TABLES * bins.count
         tally, sums = np.zeros(cells, np.int64), np.zeros(cells)
         given = plain(scores[start:stop]), plain(labels[start:stop], np.int64)
-        return tally, sums, top_kernels.add_tops(*given, cut, logits, checks, (tally, sums))
+        return tally, sums, tops.add_tops(*given, cut, logits, checks, (tally, sums))
 
     parts = spread(add, len(scores), classes, smallest=_LEAST)
     if not parts:

@@ -208,7 +208,7 @@ class Planned(ABC):
             try:
                 with place:
                     self._capture_each()
-            except _NotCapturable as error:
+            except _NotCapturableError as error:
                 self.replays = {}
                 self.note = (
                     f"{type(self.modules[0]).__name__} trains without CUDA graphs, up to 7 times "
@@ -239,7 +239,7 @@ class Planned(ABC):
             except RuntimeError as error:
                 with contextlib.suppress(RuntimeError):  # What was captured is invalid.
                     graph.capture_end()
-                raise _NotCapturable(str(error).partition("\n")[0]) from None
+                raise _NotCapturableError(str(error).partition("\n")[0]) from None
             self.replays[length] = graph
 
     def _rewind_clock(self) -> None:
@@ -248,7 +248,7 @@ class Planned(ABC):
         self.number = 0
 
 
-class _NotCapturable(Exception):  # noqa: N818
+class _NotCapturableError(Exception):
     """A step that waits for the host."""
 
 

@@ -70,7 +70,7 @@ def in_host_memory(array: Array) -> bool:
 @cache
 def _load() -> ModuleType | None:
     try:
-        return import_module("calibrant.metrics.kernels")
+        return import_module("calibrant.metrics.kernels.rows")
     except ImportError as error:  # For instance a NumPy newer than this numba knows.
         warnings.warn(f"numba does not load, so metrics use NumPy: {error}", stacklevel=5)
         return None

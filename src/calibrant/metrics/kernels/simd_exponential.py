@@ -1,6 +1,6 @@
-"""The exponential of sixteen floats side by side (:mod:`calibrant.metrics.lanes`).
+"""The exponential of sixteen floats side by side (:mod:`calibrant.metrics.kernels.simd_vector`).
 
-Who changes something here saves ``top_kernels.py`` too.
+Who changes something here saves ``tops.py`` too.
 """
 
 # mypy: allow-untyped-defs, allow-untyped-calls, allow-untyped-decorators
@@ -10,8 +10,8 @@ from functools import partial
 
 import numpy as np
 
-from calibrant.metrics.kernels import compiled
-from calibrant.metrics.lanes import larger, power_of_two, same
+from calibrant.metrics.kernels.rows import compiled
+from calibrant.metrics.kernels.simd_vector import larger, power_of_two, same
 
 __all__ = ["DEEP", "exponential_in_lanes"]
 

@@ -26,22 +26,22 @@ from calibrant.training.generators import drawing_from
 from calibrant.training.head import find_head
 from calibrant.training.planned import Planned, rewind_optimizer
 from calibrant.training.schedule import Schedule
-from calibrant.training.stacked_adamw import StackedAdamW
-from calibrant.training.stacked_attention import StackedAttention
-from calibrant.training.stacked_bert import StackedBert
-from calibrant.training.stacked_weights import StackedWeights
+from calibrant.training.stacked.adamw import StackedAdamW
+from calibrant.training.stacked.attention import StackedAttention
+from calibrant.training.stacked.bert import StackedBert
+from calibrant.training.stacked.weights import StackedWeights
 from calibrant.training.step import Step
 from calibrant.training.streams import own_stream
 from calibrant.training.tap import attach
 from calibrant.training.windows import Rows
 
-__all__ = ["NotStackable", "Stack"]
+__all__ = ["NotStackableError", "Stack"]
 
 _SIDES = 8  # Streams for heads, beside the main one,
 _LEFT = 8  # as long as so many are left for other loops.
 
 
-class NotStackable(InputError):  # noqa: N818
+class NotStackableError(InputError):
     """Encoders that cannot be trained as one model."""
 
 
@@ -189,7 +189,7 @@ class Stack(Planned):
             raise
         except (RuntimeError, ValueError, TypeError, NotImplementedError) as error:
             reason = str(error).partition("\n")[0]
-            raise NotStackable(
+            raise NotStackableError(
                 f"{type(self.body).__name__} cannot be stacked, so its runs train one by one, "
                 f"several times as slowly on a GPU: {reason}"
             ) from error

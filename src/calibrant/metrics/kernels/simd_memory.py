@@ -1,6 +1,6 @@
-"""Between memory and sixteen floats side by side (:mod:`calibrant.metrics.lanes`).
+"""Between memory and sixteen floats side by side (:mod:`calibrant.metrics.kernels.simd_vector`).
 
-Who changes something here saves ``top_kernels.py`` too.
+Who changes something here saves ``tops.py`` too.
 """
 
 # mypy: allow-untyped-decorators, allow-untyped-calls
@@ -11,8 +11,8 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 
-from calibrant.metrics.kernels import intrinsic
-from calibrant.metrics.lanes import FLOATS, INTEGERS, LANES, LANES_KIND
+from calibrant.metrics.kernels.rows import intrinsic
+from calibrant.metrics.kernels.simd_vector import FLOATS, INTEGERS, LANES, LANES_KIND
 
 __all__ = ["announce", "load", "load_columns", "memory_of", "store"]
 

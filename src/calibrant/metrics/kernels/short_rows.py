@@ -2,9 +2,9 @@
 
 Vectors along such a row would be partly empty, and most of the work to find one number in them:
 half with half, four times. Vectors across rows need no such step. The price is to transpose the
-scores on the way in (:func:`calibrant.metrics.lane_memory.load_columns`).
+scores on the way in (:func:`calibrant.metrics.kernels.simd_memory.load_columns`).
 
-Who changes something here saves ``top_kernels.py`` too.
+Who changes something here saves ``tops.py`` too.
 """
 
 # Numba infers the types of arguments, so annotations would only repeat what it knows better.
@@ -15,10 +15,10 @@ from functools import partial
 
 import numpy as np
 
-from calibrant.metrics.kernels import compiled
-from calibrant.metrics.lane_exponential import DEEP, exponential_in_lanes
-from calibrant.metrics.lane_memory import load, load_columns, memory_of, store
-from calibrant.metrics.lanes import (
+from calibrant.metrics.kernels.rows import compiled
+from calibrant.metrics.kernels.simd_exponential import DEEP, exponential_in_lanes
+from calibrant.metrics.kernels.simd_memory import load, load_columns, memory_of, store
+from calibrant.metrics.kernels.simd_vector import (
     LANES,
     larger,
     largest,

@@ -2,9 +2,9 @@
 
 One pass finds the largest score of each row, its confidence and its bin, and tells whether any
 score or label might be wrong, so that data which has not been checked is read once. Rows are taken
-in vectors of 16 floats (:mod:`calibrant.metrics.lanes`); the last vector of a row reaches into the
-next one, and what it finds there is left out. Rows of up to 16 scores are taken side by side
-(:mod:`calibrant.metrics.short_rows`).
+in vectors of 16 floats (:mod:`calibrant.metrics.kernels.simd_vector`); the last vector of a row
+reaches into the next one, and what it finds there is left out. Rows of up to 16 scores are taken side by side
+(:mod:`calibrant.metrics.kernels.short_rows`).
 
 Exponentials are taken in float32, correct to about one unit in its last place, which
 ``docs/decisions/0006`` gives reasons for. Confidences so close to an edge that this could matter
@@ -22,10 +22,11 @@ from functools import partial
 
 import numpy as np
 
-from calibrant.metrics.kernels import bin_at_edge, compiled, sum_of_exponentials
-from calibrant.metrics.lane_exponential import DEEP, exponential_in_lanes
-from calibrant.metrics.lane_memory import announce, load
-from calibrant.metrics.lanes import (
+from calibrant.metrics.kernels.rows import bin_at_edge, compiled, sum_of_exponentials
+from calibrant.metrics.kernels.short_rows import tops_of_logits, tops_of_probabilities
+from calibrant.metrics.kernels.simd_exponential import DEEP, exponential_in_lanes
+from calibrant.metrics.kernels.simd_memory import announce, load
+from calibrant.metrics.kernels.simd_vector import (
     LANES,
     count_equal,
     keep_first,
@@ -36,7 +37,6 @@ from calibrant.metrics.lanes import (
     smallest,
     sum_of_lanes,
 )
-from calibrant.metrics.short_rows import tops_of_logits, tops_of_probabilities
 
 __all__ = ["TABLES", "add_tops", "margin"]
 

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from calibrant.losses.fused import has_triton
-from calibrant.training.stacked_weights import Group
+from calibrant.training.stacked.weights import Group
 
 __all__ = ["StackedAdamW"]
 
@@ -110,4 +110,4 @@ def _has_kernel(tensor: Tensor) -> bool:
 
 @cache
 def _kernels() -> Any:
-    return import_module("calibrant.training.adamw_kernel")
+    return import_module("calibrant.training.stacked.adamw_kernel")

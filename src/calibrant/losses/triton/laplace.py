@@ -3,7 +3,7 @@
 import triton
 import triton.language as tl
 
-from calibrant.losses.tiles.shared import along_columns, along_rows, leave
+from calibrant.losses.triton.shared import along_columns, along_rows, leave
 
 __all__ = ["kernel_residuals", "kernel_slopes"]
 

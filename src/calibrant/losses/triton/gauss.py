@@ -3,7 +3,7 @@
 import triton
 import triton.language as tl
 
-from calibrant.losses.tiles.shared import along_columns, along_rows, leave, load, over_parts
+from calibrant.losses.triton.shared import along_columns, along_rows, leave, load, over_parts
 
 __all__ = ["gap_averages", "gap_pulls", "gap_slopes"]
 

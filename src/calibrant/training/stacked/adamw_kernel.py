@@ -1,4 +1,4 @@
-"""The kernels of :mod:`calibrant.training.stacked_adamw`; only it imports this module."""
+"""The kernels of :mod:`calibrant.training.stacked.adamw`; only it imports this module."""
 
 import triton
 import triton.language as tl

@@ -5,9 +5,9 @@ turns them into vector instructions: reductions may be reassociated, the maximum
 and the exponential is arithmetic alone. No result of a row depends on its neighbours, on the
 number of threads or on where a chunk begins, so counts of parts add up to the counts of the whole.
 
-This module imports numba; :mod:`calibrant.metrics.compiled` decides whether it is loaded. It is one
-file because numba keeps machine code until the file of the compiled function changes, and would
-not see a change in another file.
+This module imports numba; :mod:`calibrant.metrics.kernel_dispatch` decides whether it is loaded.
+It is one file because numba keeps machine code until the file of the compiled function changes,
+and would not see a change in another file.
 """
 
 # Numba infers the types of arguments, so annotations would only repeat what it knows better.

@@ -4,7 +4,7 @@ LLVM makes of it what the processor has: one register, two or four. Loops that a
 turn into vectors end with a remainder of single numbers, which for a row of a hundred scores takes
 longer than the rest.
 
-Who changes something here saves ``top_kernels.py`` too: numba keeps machine code on disk until the
+Who changes something here saves ``tops.py`` too: numba keeps machine code on disk until the
 file of the function that was called changes.
 """
 
@@ -20,7 +20,7 @@ from numba import extending, types
 from numba.core.imputils import lower_builtin
 from numba.core.typing import templates
 
-from calibrant.metrics.kernels import intrinsic
+from calibrant.metrics.kernels.rows import intrinsic
 
 __all__ = [
     "FLOATS",
