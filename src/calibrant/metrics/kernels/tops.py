@@ -3,8 +3,8 @@
 One pass finds the largest score of each row, its confidence and its bin, and tells whether any
 score or label might be wrong, so that data which has not been checked is read once. Rows are taken
 in vectors of 16 floats (:mod:`calibrant.metrics.kernels.simd_vector`); the last vector of a row
-reaches into the next one, and what it finds there is left out. Rows of up to 16 scores are taken side by side
-(:mod:`calibrant.metrics.kernels.short_rows`).
+reaches into the next one, and what it finds there is left out. Rows of up to 16 scores are taken
+side by side (:mod:`calibrant.metrics.kernels.short_rows`).
 
 Exponentials are taken in float32, correct to about one unit in its last place, which
 ``docs/decisions/0006`` gives reasons for. Confidences so close to an edge that this could matter
