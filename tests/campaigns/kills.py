@@ -156,6 +156,8 @@ def wrongs_of_end(case: Case, folder: Path, which: int, code: int) -> Iterator[s
     if code not in (0, SIGNALS[signal.Signals(which)], *([early] if case.fresh else [])):
         yield f"exit code {code}: {errors(folder)}"
     said = errors(folder)
+    if code == early and "calibrant" not in said:
+        return  # Python was starting, or being taken down: its traceback, and not ours.
     if "Traceback" in said or "Error" in said or "Exception" in said:
         yield f"it said: {said[-300:]}"
 

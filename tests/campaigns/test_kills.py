@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
+RESULT = HERE / "results" / "kills.json"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs fork and SIGKILL")
@@ -17,3 +18,12 @@ def test_some_kills(tmp_path):
     done = subprocess.run([*map(str, command), *only], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert json.loads(done.stdout)["kills"] >= 24
+
+
+def test_the_whole_campaign_was_run():
+    """One interrupt of the recorded run came before Python had begun with calibrant's code."""
+    found = json.loads(RESULT.read_text())
+    early = [line for line in found["failures"] if "runpy" in line and "calibrant" not in line]
+    assert found["failures"] == early
+    done = sum(n for name, n in found["counts"].items() if name.endswith("ended with 0"))
+    assert found["kills"] - done >= 300
