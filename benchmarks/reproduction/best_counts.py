@@ -1,4 +1,4 @@
-"""How often each method has the best mean, here and in the paper."""
+"""Count how often each method has the best mean, here and in the paper."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["best_counts"]
 
 
 def best_counts(units: Units, measures: Sequence[StudyMeasure]) -> Table | None:
-    """In how many cells (corpus × width) a method has the best mean, here and in the paper."""
+    """Count the cells (corpus × width) in which a method is best, here and in the paper."""
     methods = methods_of(units)
     cells = [
         [run for run in runs if run.width == width]

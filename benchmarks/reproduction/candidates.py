@@ -29,16 +29,16 @@ LOSS = 0.005  # Of F1 against the baseline: what a recipe may cost.
 
 @dataclass(frozen=True)
 class RecipeCandidate:
-    """By corpus: APCR as a multiple of the reference's, and F1 minus the baseline's.
+    """A method with a map: APCR over the reference's and F1 minus the baseline's, by corpus.
 
-    Pairs are runs of one seed and width, of the runs that were measured with the map. Those of one
-    seed are not independent, so each seed's mean counts once.
+    Pairs are runs of one seed and width that were measured with the map. Runs of one seed are not
+    independent, so each seed's mean counts once.
 
-    Those on validation are of sentences that the map was not fitted on. On a corpus where no record
-    has such numbers, named in ``fitted_there``, they are of those that it was fitted on. They are
-    missing where others have them and this one has not, which would favour it, and where too few
-    seeds were run to choose by. On each part the reference is the best of that part: test has no
-    word in what validation chooses.
+    Numbers on validation come from sentences that the map was not fitted on. If no record of a
+    corpus has such numbers, the fitted sentences are used and ``fitted_there`` names the corpus. A
+    candidate has no number on validation if others have cross-validated numbers and it has not,
+    which would favour it, or with too few seeds. Each part has its own reference, so that test does
+    not influence what validation chooses.
     """
 
     method: str
@@ -52,9 +52,9 @@ class RecipeCandidate:
 
 
 def references_of(units: Units, part: str = "test") -> dict[str, str]:
-    """Corpus → the one of the paper's methods with the highest APCR as trained.
+    """Return corpus → the paper's method with the highest APCR as trained.
 
-    One seed is no reference where others have more.
+    A single seed is no reference where others have more.
     """
     apcr = StudyMeasure("apcr", part=part)
     found = {}
@@ -74,9 +74,10 @@ def references_of(units: Units, part: str = "test") -> dict[str, str]:
 def candidates_of(
     units: Units, references: Mapping[str, str], baseline: str
 ) -> list[RecipeCandidate]:
-    """Every method with every map that can be compared on any corpus, the best to choose first.
+    """Return every method with every map that can be compared on any corpus, best first.
 
-    What has no number on validation for some corpus comes last, and before it what costs too much.
+    Candidates without a number on validation for some corpus come last; before them those that cost
+    too much F1.
     """
     maps = maps_of([run for runs in units.values() for run in runs])
     corpora, on_validation = list(units), references_of(units, "valid")
@@ -133,7 +134,7 @@ def _candidate(
 
 
 def _to_judge_by(runs: Sequence[Run], map_: str) -> tuple[Sequence[Run], str]:
-    """The runs with numbers of sentences that the map was not fitted on, where two or all have."""
+    """Return the runs with cross-validated numbers if two seeds or all have them, else all runs."""
     crossed = StudyMeasure("apcr", map_, "cross_validated")
     found = [run for run in runs if not math.isnan(crossed.of(run))]
     enough = len({run.seed for run in found}) >= min(2, len({run.seed for run in runs}))
@@ -141,7 +142,7 @@ def _to_judge_by(runs: Sequence[Run], map_: str) -> tuple[Sequence[Run], str]:
 
 
 def _has_crossed(runs: Iterable[Run]) -> bool:
-    """Whether a map of any run was judged on sentences that it was not fitted on."""
+    """Whether any run has cross-validated numbers of a map."""
     return any(
         map_ != "identity" and "cross_validated" in parts
         for run in runs
@@ -150,7 +151,7 @@ def _has_crossed(runs: Iterable[Run]) -> bool:
 
 
 def _ratios(ours: Sequence[Run], best: Sequence[Run], map_: str, part: str = "test") -> list[float]:
-    """APCR over that of the reference as trained: each seed's mean of its pairs."""
+    """Return APCR over that of the reference as trained: each seed's mean of its pairs."""
     pairs = _paired(ours, best, "apcr", map_, part)
     return _over_pairs((seed, x / y if y else math.nan) for seed, x, y in pairs)
 
@@ -158,7 +159,7 @@ def _ratios(ours: Sequence[Run], best: Sequence[Run], map_: str, part: str = "te
 def _changes(
     ours: Sequence[Run], base: Sequence[Run], map_: str, part: str = "test"
 ) -> list[float]:
-    """F1 minus that of the baseline as trained: each seed's mean of its pairs."""
+    """Return F1 minus that of the baseline as trained: each seed's mean of its pairs."""
     pairs = _paired(ours, base, "entity_f1", map_, part)
     return _over_pairs((seed, x - y) for seed, x, y in pairs)
 
@@ -166,9 +167,9 @@ def _changes(
 def _paired(
     ours: Sequence[Run], others: Sequence[Run], metric: str, map_: str, part: str
 ) -> list[tuple[int, float, float]]:
-    """Seed and both values of each pair.
+    """Return the seed and both values of each pair.
 
-    What is as trained was fitted on no validation data: "valid" is right for it.
+    Numbers as trained involve no fit on validation data, so "valid" is right for them.
     """
     plain = "test" if part == "test" else "valid"
     one, other = StudyMeasure(metric, map_, part), StudyMeasure(metric, "identity", plain)
@@ -190,10 +191,10 @@ def _known(values: Sequence[float]) -> bool:
 
 
 def choose(candidates: Sequence[RecipeCandidate], corpora: Sequence[str]) -> RecipeCandidate | None:
-    """The one with the highest geometric mean of its multiples on validation, over ``corpora``.
+    """Return the candidate with the highest geometric mean of its multiples on validation.
 
-    Only those whose F1 on validation falls at most :data:`LOSS` behind the baseline's on each of
-    the corpora; None where there is none.
+    F1 on validation must be at most :data:`LOSS` below the baseline's on each of the ``corpora``;
+    None if no candidate qualifies.
     """
     fit = [
         candidate
@@ -209,7 +210,7 @@ def _keeps_f1(candidate: RecipeCandidate, corpora: Sequence[str]) -> bool:
 
 
 def validation_score(candidate: RecipeCandidate, corpora: Sequence[str]) -> float:
-    """The geometric mean of its multiples of APCR on validation; 0 without any."""
+    """Return the geometric mean of the multiples of APCR on validation; 0 without any."""
     found = [candidate.valid_ratio[corpus] for corpus in corpora]
     if not found or min(found) <= 0:
         return 0.0

@@ -1,4 +1,4 @@
-"""The paper's claims: is its method better than the baseline, on how many corpora, how surely?"""
+"""The paper's claims: on how many corpora its methods are better than the baseline."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CLAIMED = ("head_noise", "head_noise_error_regularization")
 
 
 class Claim(NamedTuple):
-    """One method and measure against the baseline; numbers of corpora."""
+    """One method and measure against the baseline, as counts of corpora."""
 
     method: str
     measure: StudyMeasure
@@ -28,13 +28,13 @@ class Claim(NamedTuple):
     surely: int  # Better by the test
     surely_worse: int
     keys: tuple[str, ...]
-    values: Values = ()  # Of the keys asked for: each is judged by itself
+    values: Values = ()  # Of the requested keys: each is judged by itself
 
 
 def claims_of(
     parts: Mapping[Values, Units], measures: Sequence[StudyMeasure], baseline: str
 ) -> list[Claim]:
-    """Every measure of the paper's two methods that can be compared; none without them."""
+    """Test every measure of the paper's two methods that can be compared."""
     found = (
         _claim(units, method, measure, baseline)._replace(values=values)
         for method in _CLAIMED
@@ -56,7 +56,7 @@ def _claim(units: Units, method: str, measure: StudyMeasure, baseline: str) -> C
     ]
     known = [found for found in compared if found is not None]
     corrected = holm([found.pairs.t for found in known])
-    told = [
+    verdicts = [
         verdict(found.pairs, q, measure.sign) for found, q in zip(known, corrected, strict=True)
     ]
     return Claim(
@@ -64,14 +64,14 @@ def _claim(units: Units, method: str, measure: StudyMeasure, baseline: str) -> C
         measure,
         sum(found.pairs.difference.mean * measure.sign > 0 for found in known),
         len(known),
-        told.count("better"),
-        told.count("worse"),
+        verdicts.count("better"),
+        verdicts.count("worse"),
         tuple(sorted({key for found in known for key in found.keys})),
     )
 
 
 def claims_table(claims: Sequence[Claim], baseline: str) -> Table | None:
-    """A row per method and measure."""
+    """Make a row per method and measure."""
     if not claims:
         return None
     rows = [
@@ -99,8 +99,8 @@ def claims_table(claims: Sequence[Claim], baseline: str) -> Table | None:
 
 
 def describe_claims(claims: Sequence[Claim], baseline: str) -> list[str]:
-    """A sentence per method (and value of the keys asked for), as trained."""
-    said = []
+    """Write a sentence per method (and requested value), as trained."""
+    sentences = []
     for method, values in dict.fromkeys((claim.method, claim.values) for claim in claims):
         where = f" ({describe_values(values)})" if values else ""
         counts = "; ".join(
@@ -110,5 +110,7 @@ def describe_claims(claims: Sequence[Claim], baseline: str) -> list[str]:
             if (claim.method, claim.values) == (method, values) and claim.measure.map == "identity"
         )
         if counts:
-            said.append(f"{method} against {baseline}{where}, as trained, by corpus: {counts}.")
-    return said
+            sentences.append(
+                f"{method} against {baseline}{where}, as trained, by corpus: {counts}."
+            )
+    return sentences

@@ -1,4 +1,4 @@
-"""All tables and sentences that a reproduction adds to a study."""
+"""All tables and sentences that the reproduction adds to a study."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FEW = 2  # Values of the requested keys, each with its own choice of a recipe, 
 
 
 def reproduction_tables(inputs: StudyInputs) -> Extra:
-    """Return the papers' claims, targets and numbers, and what they amount to."""
+    """Make the tables of claims, targets and printed numbers, and their sentences."""
     parts, complete = by_setting(inputs.runs), by_setting(inputs.complete)
     main = {alike.values: units for alike, units in parts.items() if not alike.setting}
     runs = [run for units in main.values() for run in members_of(units)]

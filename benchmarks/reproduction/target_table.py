@@ -27,7 +27,7 @@ _NAMED = 4  # Recipes that a sentence names.
 
 
 class Target(NamedTuple):
-    """Candidates, what they are measured by, and the one that validation alone would choose."""
+    """The candidates, their references, and the one that validation alone would choose."""
 
     candidates: list[RecipeCandidate]
     references: Mapping[str, str]
@@ -37,13 +37,13 @@ class Target(NamedTuple):
 
     @property
     def costs(self) -> bool:
-        """Whether F1 is worth a column: most maps of one method keep every prediction."""
+        """Whether F1 needs a column; most maps of one method keep every prediction."""
         changed = any(f1.mean or f1.half > 0 for c in self.candidates for f1 in c.f1.values())
         return changed or len({candidate.method for candidate in self.candidates}) > 1
 
 
 def target_of(units: Units, baseline: str) -> Target | None:
-    """None where there is nothing to compare with, or no more to choose from than one map."""
+    """Collect the candidates; None without a reference, or with a single map to choose from."""
     references = references_of(units)
     corpora = [corpus for corpus in units if corpus in references]
     candidates = candidates_of({c: units[c] for c in corpora}, references, baseline)
@@ -53,7 +53,7 @@ def target_of(units: Units, baseline: str) -> Target | None:
 
 
 def describe_choice(target: Target) -> str:
-    """What validation alone would choose, and what it is worth on test, in a sentence."""
+    """Describe what validation alone would choose, and its results on test."""
     chosen = target.chosen
     if chosen is None:
         return "On validation no recipe keeps F1 within 0.5 points on every corpus."
@@ -72,7 +72,7 @@ def describe_choice(target: Target) -> str:
 
 
 def describe_reach(target: Target) -> str:
-    """How far any recipe comes on test, which no one could know beforehand, in a sentence."""
+    """Describe how far any recipe comes on test, in hindsight."""
     most = max(_reached(candidate, target.corpora) for candidate in target.candidates)
     best = [c for c in target.candidates if _reached(c, target.corpora) == most]
     names = [f"{c.method} with {c.map}" for c in best[:_NAMED]]
@@ -84,7 +84,7 @@ def describe_reach(target: Target) -> str:
 
 
 def target_table(target: Target) -> Table:
-    """A row per method and map, in the order in which validation alone would choose them."""
+    """Make a row per method and map, in the order in which validation alone would choose them."""
     corpora = target.corpora
     heads = ("APCR ×", "F1 points") if target.costs else ("APCR ×",)
     return Table(
@@ -101,7 +101,7 @@ def target_table(target: Target) -> Table:
 
 
 def _row(candidate: RecipeCandidate, corpora: Sequence[str], columns: int) -> TableRow:
-    """``columns`` of each corpus: the multiple of APCR, and F1 where recipes change it."""
+    """Make a row with ``columns`` per corpus: multiple of APCR, and F1 if recipes change it."""
     entries: list[TableEntry] = []
     for corpus in corpora:
         if corpus in candidate.ratio:
@@ -126,7 +126,7 @@ def _points(candidate: RecipeCandidate, corpus: str) -> TableEntry:
 
 
 def _on_target(candidate: RecipeCandidate, corpus: str) -> bool:
-    """Whether the whole interval of the multiple is high enough; one seed has none."""
+    """Whether the whole interval of the multiple is high enough; a single seed has no interval."""
     ratio = candidate.ratio[corpus]
     return ratio.mean - ratio.half >= _MULTIPLE and candidate.f1[corpus].mean >= -LOSS
 
@@ -140,7 +140,7 @@ def _note(target: Target) -> str:
     for corpus in target.corpora:
         places.setdefault(target.references[corpus], []).append(corpus)
     best = "; ".join(f"{method} on {', '.join(there)}" for method, there in places.items())
-    said = (
+    note = (
         "APCR on the test split as a multiple of that of the best of the paper's five rows that "
         f"were run, as trained ({best}), and F1 minus that of {target.baseline} in points; paired "
         "by seed and width, each seed's mean over its widths, then mean ± half of a 95 % "
@@ -151,16 +151,16 @@ def _note(target: Target) -> str:
         f"seed on one, comes last. {describe_choice(target)}"
     )
     single = [(corpus, choose(target.candidates, [corpus])) for corpus in target.corpora]
-    told = "; ".join(
+    single_choices = "; ".join(
         f"{corpus} {found.method} with {found.map} (× {found.ratio[corpus].mean:.2f} on test)"
         for corpus, found in single
         if found is not None
     )
-    return said + (f" Each corpus by itself: {told}." if told else "")
+    return note + (f" Each corpus by itself: {single_choices}." if single_choices else "")
 
 
 def _next_best(target: Target) -> str:
-    """What came next, for whoever asks how close it was."""
+    """Name the runner-up on validation."""
     corpora, chosen = target.corpora, target.chosen
     other = choose([c for c in target.candidates if c is not chosen], corpora)
     if chosen is None or other is None:
@@ -173,7 +173,7 @@ def _next_best(target: Target) -> str:
 
 
 def _not_judged(target: Target) -> str:
-    """The recipes that could not be chosen, and the corpora that are to blame."""
+    """Count the recipes that could not be chosen, and name the corpora that lack numbers."""
     lacking = [
         [corpus for corpus in target.corpora if corpus not in candidate.valid_ratio]
         for candidate in target.candidates
@@ -189,7 +189,7 @@ def _not_judged(target: Target) -> str:
 
 
 def _judged(target: Target) -> str:
-    """Whether the maps had seen the sentences that they were chosen by."""
+    """Say whether the maps were fitted on the sentences that they were chosen by."""
     seen = {corpus for candidate in target.candidates for corpus in candidate.fitted_there}
     favours = "by the sentences that maps were fitted on, which favours those that fit more"
     if not seen:

@@ -168,7 +168,7 @@ def test_depths_have_a_table_and_stay_out_of_the_others(make_record):
     table = table_of(study, "gum-depth")
     assert [row.labels[2] for row in table.rows] == ["1", "2", "3"]  # Focal has one depth alone.
     assert [row.entries[2].value for row in table.rows] == pytest.approx([0.1, 0.2, 0.3])
-    told = "But for the table of depths, all are of heads of depth"
+    told = "All tables except the depth table use heads of depth"
     assert f"{told} 1." in study.summary
     records += [make_record(data="wnut17", head_depth=2, seed=s) for s in range(2)]
     assert f"{told} 1 (2 on wnut17)." in build_study(records).summary

@@ -1,7 +1,7 @@
-"""A study: what the records of many runs say together, with intervals and tests.
+"""Compare the records of many runs, with intervals and tests.
 
-``build_study(read_all(paths))`` makes it, ``write_study`` puts it on disk. It is a pure function
-of the records: the same ones, in whatever order, give the same bytes.
+``build_study(read_all(paths))`` builds the study, ``write_study`` writes it to disk. A study is a
+pure function of the records: the same records in any order give the same bytes.
 """
 
 from calibrant.study.reading import read_all

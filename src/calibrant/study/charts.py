@@ -1,4 +1,4 @@
-"""The figures of a study as inline SVG: points that answer a hover, lines with their intervals."""
+"""Figures of a study as inline SVG, with tips on hover."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["draw_panel", "draw_ranks"]
 
 _COLOURS, _SHAPES = 7, 4
 _LINE = 13  # Units from one name to the next.
-_LETTER = 6.1  # Units that a letter of a name takes, as a rule.
+_LETTER = 6.1  # Typical width of a letter of a name, in units.
 _LONGEST = 48  # Letters of a name that fit beside the axes.
 _AXES = 290  # Units across the axes themselves, at least.
 _STEP = 0.01  # Of the width of the axes, by which curves move aside.
@@ -24,7 +24,7 @@ _ROW = 19  # Units from one method to the next.
 
 
 def draw_panel(panel: Panel, figure: str) -> Markup:
-    """One pair of axes with the names of its curves beside."""
+    """Draw one pair of axes, with the names of the curves beside it."""
     height = max(330, 70 + _LINE * len(panel.curves))
     drawn = [curve for curve in panel.curves if curve.places]
     longest = max((len(_short(curve.label)) for curve in drawn), default=0)
@@ -45,13 +45,13 @@ def draw_panel(panel: Panel, figure: str) -> Markup:
         *frame.names(),
         *(shape for number in range(len(panel.curves)) for shape in frame.curve(number)),
     ]
-    said = f"{panel.y_label} against {panel.x_label} of {len(drawn)} methods."
-    return chart.svg(label, said, *shapes)
+    described = f"{panel.y_label} against {panel.x_label} of {len(drawn)} methods."
+    return chart.svg(label, described, *shapes)
 
 
 @dataclass(frozen=True)
 class _Frame:
-    """A chart with its axes, ready to be drawn in."""
+    """A chart with its axes, ready for drawing."""
 
     chart: Chart
     across: Axis
@@ -59,15 +59,15 @@ class _Frame:
     panel: Panel
 
     def at(self, place: Place, number: int) -> tuple[float, float]:
-        """The units of a place of a curve in the drawing."""
+        """Return the position of a place of a curve in units of the drawing."""
         return self.chart.x(self.x(place, number)), self.chart.y(self.up(place.y))
 
     def x(self, place: Place, number: int) -> float:
-        """How far across a place of a curve is drawn, from 0 to 1."""
+        """Return how far across a place of a curve is drawn, from 0 to 1."""
         return self.across(place.x) + _STEP * self.panel.aside(number)
 
     def curve(self, number: int) -> list[Markup]:
-        """A line, its whiskers and its points."""
+        """Draw a line, its whiskers and its points."""
         curve = self.panel.curves[number]
         colour, dash = f"s{number % _COLOURS}", f"d{number // _COLOURS % _SHAPES}"
         shapes = []
@@ -78,14 +78,14 @@ class _Frame:
         for place in curve.places:
             x, y = self.at(place, number)
             hit = tag("circle", cx=x, cy=y, r=_REACH, class_="hit")
-            tip = "\n".join([*_told(curve.label, place, self.panel), *self.near(number, place)])
+            tip = "\n".join([*_tip(curve.label, place, self.panel), *self.near(number, place)])
             whiskers = self.whiskers(place, number) if self.panel.whiskers else []
             spot = _spot(x, y, number, f"spot {colour}")
             shapes.append(tag("g", *whiskers, spot, hit, data_tip=tip))
         return shapes
 
     def whiskers(self, place: Place, number: int) -> list[Markup]:
-        """Lines over the intervals, as far as they are known."""
+        """Draw lines over the known intervals."""
         class_, shapes = f"whisker s{number % _COLOURS}", []
         x, y = self.x(place, number), self.up(place.y)
         if not math.isnan(place.y_half):
@@ -97,7 +97,7 @@ class _Frame:
         return shapes
 
     def near(self, number: int, place: Place) -> list[str]:
-        """Who else lies where the pointer is, and would be covered."""
+        """Name the other curves under the pointer, which this point would cover."""
         here = self.at(place, number)
         others = [
             other.label
@@ -107,7 +107,7 @@ class _Frame:
         return [f"Close by: {', '.join(others)}"] if others else []
 
     def names(self) -> list[Markup]:
-        """The names in a column, as high as the ends of their curves as far as there is room."""
+        """Draw the names in a column, near the ends of their curves where there is room."""
         drawn = [(n, curve) for n, curve in enumerate(self.panel.curves) if curve.places]
         drawn.sort(key=lambda item: item[1].places[-1].y)
         gap = _LINE / (self.chart.height - self.chart.above - self.chart.below)
@@ -127,7 +127,7 @@ class _Frame:
 
 
 def _short(label: str) -> str:
-    """A name that fits; what sets it apart is as likely at its end, so the middle goes.
+    """Shorten a name in the middle: its end often sets it apart.
 
     >>> _short("head_noise_error_regularization (shell, weight 0.025, parts 2)")
     'head_noise_error_regularizat…ght 0.025, parts 2)'
@@ -139,7 +139,7 @@ def _short(label: str) -> str:
 
 
 def _spot(x: float, y: float, number: int, class_: str) -> Markup:
-    """Colours come round after seven curves; then the shape is another."""
+    """Draw a point; after seven curves the colours repeat with another shape."""
     shape = number // _COLOURS % _SHAPES
     if shape == 0:
         return tag("circle", cx=x, cy=y, r=4.5, class_=class_)
@@ -152,8 +152,8 @@ def _spot(x: float, y: float, number: int, class_: str) -> Markup:
     return tag("polygon", points=points, class_=class_)
 
 
-def _told(label: str, place: Place, panel: Panel) -> list[str]:
-    """What a point says: its method, and both values."""
+def _tip(label: str, place: Place, panel: Panel) -> list[str]:
+    """List the method and both values of a point, for its tip."""
     sides = ((panel.y_label, place.y, place.y_half), (panel.x_label, place.x, place.x_half))
     lines = [label]
     for name, value, half in sides:
@@ -166,7 +166,7 @@ def _told(label: str, place: Place, panel: Panel) -> list[str]:
 
 
 def draw_ranks(panel: Panel, figure: str) -> Markup:
-    """One row per curve, in their order."""
+    """Draw one row per curve, in the given order."""
     count = len(panel.curves)
     chart = Chart(560, 70 + _ROW * count, top=float(count), left=14, right=250, above=10)
 
@@ -179,7 +179,8 @@ def draw_ranks(panel: Panel, figure: str) -> Markup:
     rows = []
     for place, curve in enumerate(panel.curves):
         rank, height = curve.places[0].x, count - place - 0.5
-        told = "not told from the best" if rank - best < panel.critical_difference else "worse"
+        near = rank - best < panel.critical_difference
+        verdict = "Not significantly worse than the best" if near else "Worse than the best"
         rows.append(
             tag(
                 "g",
@@ -187,10 +188,10 @@ def draw_ranks(panel: Panel, figure: str) -> Markup:
                     class_="spot s0"),
                 chart.text(1, height, curve.label, "tick", dx=10, dy=4),
                 chart.box(0, 1, height - 0.5, height + 0.5, "hit"),
-                data_tip=f"{curve.label}\nAverage rank {rank:.2f}\n{told.capitalize()}",
+                data_tip=f"{curve.label}\nAverage rank {rank:.2f}\n{verdict}",
             )
         )  # fmt: skip
-    said = f"{count} methods, the best with rank {best:.2f}."
+    described = f"{count} methods, the best with rank {best:.2f}."
     label = f"{figure}, {panel.title}"
     axis = chart.labels("Average rank, less is better", "")
-    return chart.svg(label, said, band, chart.grid(steps, []), axis, *rows)
+    return chart.svg(label, described, band, chart.grid(steps, []), axis, *rows)

@@ -1,6 +1,6 @@
 """Tables of each method against the baseline: differences at a glance, and every test of them.
 
-Where a key asked for has several values (networks side by side), each value is compared by itself.
+Where a requested key has several values (networks side by side), each value is compared by itself.
 """
 
 from __future__ import annotations
@@ -26,11 +26,9 @@ _SIGNIFICANT = ("better", "worse", "differs")
 
 
 class _Found(NamedTuple):
-    """What was compared, and how the tables call it."""
+    """The comparisons, and how the tables name them."""
 
-    parts: Mapping[
-        Values, Differences
-    ]  # By the values of the keys asked for; () where none differs
+    parts: Mapping[Values, Differences]  # By requested values; () if none differs
     methods: Sequence[str]
     measures: Sequence[StudyMeasure]
     words: tuple[str, ...]  # The keys in words
@@ -39,18 +37,18 @@ class _Found(NamedTuple):
 
     @property
     def within(self) -> str:
-        """Which runs of the baseline a method is compared with."""
+        """Describe the runs of the baseline that a method is compared with."""
         return f" of the same {' and '.join(self.words)}" if self.words else ""
 
     def places(self) -> Iterable[tuple[str, Values, Differences]]:
-        """A method and a value at a time, in the order of tables."""
+        """Yield one method and value at a time, in the order of tables."""
         return ((m, values, there) for m in self.methods for values, there in self.parts.items())
 
 
 def comparison_tables(
     runs: Sequence[Run], measures: Sequence[StudyMeasure], baseline: str
 ) -> list[Table]:
-    """Differences, then tests, of one unit; none without a baseline, or another method."""
+    """Make the tables of differences and tests; none without a baseline or another method."""
     keys = varied([runs])
     parts = {
         values: differences_of(members, measures, baseline)
@@ -67,7 +65,7 @@ def comparison_tables(
 
 
 def _differences(found: _Found, measures: Sequence[StudyMeasure]) -> Table:
-    """A row per method and value, a column per measure."""
+    """Make a row per method and value, and a column per measure."""
     rows = []
     for method, values, there in found.places():
         compared = [there.get(measure, {}).get(method) for measure in measures]
@@ -97,16 +95,16 @@ def _labels(method: str, values: Values) -> tuple[str, ...]:
 def _difference(found: Compared | None, measure: StudyMeasure) -> TableEntry:
     if found is None:
         return TableEntry("")
-    told = verdict(found.pairs, found.corrected, measure.sign)
+    outcome = verdict(found.pairs, found.corrected, measure.sign)
     difference = found.pairs.difference
     text = difference.show(measure.digits, signed=True)
-    if told in _SIGNIFICANT:
-        return TableEntry(f"{text} {told}", difference.mean, difference.half, difference.n, True)
+    if outcome in _SIGNIFICANT:
+        return TableEntry(f"{text} {outcome}", difference.mean, difference.half, difference.n, True)
     return TableEntry(text, difference.mean, difference.half, difference.n)
 
 
 def _tests(found: _Found) -> Table:
-    """A row per measure, method and value, with every test."""
+    """Make a row per measure, method and value, with every test."""
     tested = [
         (measure, _labels(method, values), there[measure][method])
         for measure in found.measures
@@ -130,7 +128,7 @@ def _tests(found: _Found) -> Table:
 
 def _entries(found: Compared, measure: StudyMeasure) -> tuple[TableEntry, ...]:
     pairs = found.pairs
-    told = verdict(pairs, found.corrected, measure.sign)
+    outcome = verdict(pairs, found.corrected, measure.sign)
     return (
         TableEntry(str(pairs.difference.n), float(pairs.difference.n), math.nan, 1),
         as_entry(pairs.difference, measure.digits + 1, signed=True),
@@ -139,12 +137,12 @@ def _entries(found: Compared, measure: StudyMeasure) -> tuple[TableEntry, ...]:
         _p(found.corrected),
         _p(pairs.flips),
         _p(found.over_seeds),
-        TableEntry(told, bold=told in _SIGNIFICANT),
+        TableEntry(outcome, bold=outcome in _SIGNIFICANT),
     )
 
 
 def _p(value: float) -> TableEntry:
-    """Four decimals; what is smaller is said to be.
+    """Show p with four decimals; smaller values are shown as such.
 
     >>> _p(0.00001).text, _p(0.25).text
     ('< 0.0001', '0.2500')
@@ -156,7 +154,7 @@ def _p(value: float) -> TableEntry:
 
 def _note(found: _Found, few: int) -> str:
     also = "".join(f" and {word}" for word in found.words)
-    said = (
+    note = (
         f"Method minus {found.baseline}{found.within}, paired by seed and head width, ± half of a "
         "95 % t-interval; runs of one seed at several widths count as independent pairs. Effect: "
         "mean difference over its standard deviation. p: paired t-test, both sides; Holm: "
@@ -166,9 +164,9 @@ def _note(found: _Found, few: int) -> str:
     )
     if smallest_p(few) > LEVEL:
         pairs = "1 pair" if few == 1 else f"{few} pairs"
-        said += (
+        note += (
             f" With {pairs} a sign-flip test cannot fall below {smallest_p(few):.4g}, whatever the "
             "difference, and the t-test leans on the differences being normal: at least 6 pairs "
             "are needed to do without."
         )
-    return said
+    return note

@@ -31,7 +31,7 @@ _TESTED = (
 
 
 def wide_table(units: Units, measures: Sequence[StudyMeasure], map_: str) -> Table | None:
-    """Means over seeds of every corpus after one map; None where no measure has that map."""
+    """Make a table of means on every corpus after one map; None if no measure has that map."""
     shown = [measure for measure in measures if measure.map == map_]
     runs = [run for members in units.values() for run in members]
     if not shown:
@@ -85,7 +85,7 @@ def _column(
 
 
 def win_tables(units: Units, measures: Sequence[StudyMeasure]) -> list[Table]:
-    """Each method against all others, then one table per measure of every pair."""
+    """Make a table of each method against all others, then one per measure of every pair."""
     methods = methods_of(units)
     found = {m: _counts(units, methods, m) for m in measures if m.sign}
     found = {m: counts for m, counts in found.items() if any(map(sum, counts.values()))}
@@ -153,7 +153,7 @@ def _counts(units: Units, methods: Sequence[str], measure: StudyMeasure) -> Coun
 def _outcomes(
     runs: Sequence[Run], methods: Sequence[str], measure: StudyMeasure
 ) -> dict[tuple[str, str], int]:
-    """0 where the first of a pair is better, 1 where nothing tells them apart, 2 where worse."""
+    """Return, per pair, 0 if the first is better, 1 if no test separates them, 2 if it is worse."""
     columns = {m: {r.pair: measure.of(r) for r in runs if r.method == m} for m in methods}
     tested: dict[tuple[str, str], list[float]] = {}
     for one, other in combinations(methods, 2):

@@ -1,4 +1,4 @@
-"""Curves of figures from runs: a place per value, with the interval over seeds."""
+"""Curves of figures from runs: one place per value, with its interval over seeds."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def curves(
     label: Callable[[Run], str],
     x: Callable[[Run], float],
 ) -> tuple[Curve, ...]:
-    """One per label, against what ``x`` says of a run."""
+    """Make a curve per label, against ``x(run)``."""
     found = []
     for name, cell in group_by(runs, label).items():
         by_x = group_by(cell, x)
@@ -31,7 +31,7 @@ def curves(
 
 
 def curve_of(label: str, places: Iterable[tuple[float, Estimate]]) -> Curve:
-    """The places that are numbers."""
+    """Make a curve of the finite estimates."""
     return Curve(
         label,
         tuple(
@@ -45,10 +45,10 @@ def curve_of(label: str, places: Iterable[tuple[float, Estimate]]) -> Curve:
 def labels_of(
     runs: Sequence[Run], by: Sequence[str], without: Collection[str] = ()
 ) -> Callable[[Run], str]:
-    """What sets the curves of a figure apart: methods, and the keys asked for, where they differ.
+    """Return a function that labels curves by what differs: methods and requested keys.
 
-    A word ("lenet") says what it is; a number needs its key ("batch 3"). The keys ``without``
-    have a place of their own.
+    A word ("lenet") speaks for itself; a number needs its key ("batch 3"). The keys ``without`` are
+    shown elsewhere.
     """
     methods = {run.shown for run in runs}
     differing = [
@@ -71,9 +71,9 @@ def labels_of(
 
 
 def over_seeds(runs: Sequence[Run], measure: StudyMeasure) -> Estimate:
-    """Each seed's mean (over widths, where there are several), then that of the seeds.
+    """Average over the widths of each seed, then estimate over seeds.
 
-    As in the tables, of the seeds that were run at every width; of all where none was.
+    As in the tables, only seeds that were run at every width count; all seeds if there are none.
     """
     widths = {run.width for run in runs}
     seeds = list(group_by(runs, lambda run: run.seed).values())
@@ -82,5 +82,5 @@ def over_seeds(runs: Sequence[Run], measure: StudyMeasure) -> Estimate:
 
 
 def describe_width(shown: Sequence[Run], runs: Sequence[Run]) -> str:
-    """For a title, of which width the runs shown are; "" where they are all."""
+    """Return the width of the runs shown, for a title; "" if all runs are shown."""
     return f", width {shown[0].width}" if len(shown) < len(runs) else ""

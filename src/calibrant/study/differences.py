@@ -1,4 +1,4 @@
-"""Each method against the baseline, run by run: differences and what tests say of them."""
+"""Paired differences of each method from the baseline, and their tests."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Compared", "Differences", "compare_runs", "differences_of", "verdict
 
 
 class Compared(NamedTuple):
-    """Pairs of runs compared, over pairs and over seeds, with the records behind."""
+    """Paired runs compared, over pairs and over seeds, and the keys of their records."""
 
     pairs: PairedComparison
     over_seeds: float  # p of the t-test over each seed's mean difference
@@ -33,7 +33,7 @@ Differences = dict[StudyMeasure, dict[str, Compared]]
 def differences_of(
     runs: Sequence[Run], measures: Sequence[StudyMeasure], baseline: str
 ) -> Differences:
-    """All methods against the baseline, corrected for the number of methods."""
+    """Compare all methods with the baseline, corrected for the number of methods."""
     base = [run for run in runs if run.method == baseline]
     methods = list(dict.fromkeys(run.method for run in runs if run.method != baseline))
     found: Differences = {}
@@ -55,7 +55,7 @@ def differences_of(
 def compare_runs(
     runs: Sequence[Run], base: Sequence[Run], measure: StudyMeasure
 ) -> Compared | None:
-    """Runs minus those of the baseline, paired; None without pairs, or where one has no number."""
+    """Compare runs with those of the baseline; None without pairs or with a missing number."""
     ones = {run.pair: measure.of(run) for run in runs}
     others = {run.pair: measure.of(run) for run in base}
     a, b, shared = paired_values(ones, others)
@@ -70,7 +70,7 @@ def compare_runs(
 
 
 def verdict(found: PairedComparison, corrected: float, sign: int) -> str:
-    """What a corrected p says; nothing is said of what cannot be tested.
+    """Put a corrected p into words; a dash where no test is possible.
 
     >>> verdict(compare_pairs([3.0, 4.0, 5.1], [1.0, 2.0, 3.0]), 0.01, 1)
     'better'

@@ -26,7 +26,7 @@ _ORDER_ALONE = ("aurc", "auroc")
 
 
 def figures_of(study: Study) -> list[Figure]:
-    """All that the records allow, those over all corpora first."""
+    """Make all figures that the records allow; figures over all corpora come first."""
     found: list[Figure | None] = [*_ranks(study)]
     for unit, runs in study.units.items():
         main = at_main_depth(runs)
@@ -42,7 +42,7 @@ def figures_of(study: Study) -> list[Figure]:
 
 
 def _ranks(study: Study) -> list[Figure]:
-    """Average ranks, with the critical difference from the best."""
+    """Make the figures of average ranks, with the critical difference from the best."""
     found = []
     for alike, units in by_setting(study.runs).items():
         runs = [run for corpus in units.values() for run in corpus]
@@ -67,9 +67,9 @@ def _ranks(study: Study) -> list[Figure]:
 
 
 def _trade_off(unit: str, runs: Sequence[Run], by: Sequence[str]) -> Figure | None:
-    """Panels of the methods of every network, or of the networks of one method.
+    """Make panels of the methods of every network, or of the networks of one method.
 
-    None of one point: there is nothing to weigh it against.
+    None for a single point, which has no counterpart.
     """
     shown = at_shared_widths(runs)
     keys = varied([shown]) if len({run.method for run in shown}) > 1 else []
@@ -128,7 +128,7 @@ def _depth(unit: str, runs: Sequence[Run], by: Sequence[str]) -> Figure | None:
 
 
 def _sweep(unit: str, runs: Sequence[Run], study: Study) -> Figure | None:
-    """Every measure against the one key asked for that has several numbers."""
+    """Plot every measure against the one requested key that has several numbers."""
     numeric = [
         place
         for place in range(len(study.by))
@@ -164,7 +164,7 @@ def _is_number(value: Any) -> bool:
 
 
 def shift_figures(unit: str, runs: Sequence[Run], by: Sequence[str] = ()) -> list[Figure]:
-    """One per kind of corruption with several strengths."""
+    """Make one figure per kind of corruption with several strengths."""
     found = []
     for kind, shift in shifts_of(runs).items():
         if kind == OTHER or len(shift) < 3:  # One strength makes no line.

@@ -36,9 +36,9 @@ def group_by(runs: Iterable[Run], key: Callable[[Run], Any]) -> dict[Any, list[R
 
 
 def varied(groups: Iterable[Sequence[Run]]) -> list[str]:
-    """The keys of recipes that were asked for and have several values within any of the groups.
+    """Return the requested recipe keys that have several values within any of the groups.
 
-    Options of methods are none of them: a method with other options is another method.
+    Options of methods do not count: a method with other options is another method.
     """
     found: dict[str, None] = {}
     for runs in groups:
@@ -49,7 +49,7 @@ def varied(groups: Iterable[Sequence[Run]]) -> list[str]:
 
 
 def by_value(runs: Sequence[Run], keys: Collection[str]) -> dict[Values, list[Run]]:
-    """The runs of each value of ``keys``, numbers by size; all under () without keys."""
+    """Group runs by the values of ``keys``, numbers by size; all under () without keys."""
     if not keys:
         return {(): list(runs)} if runs else {}
 
@@ -64,7 +64,7 @@ def by_value(runs: Sequence[Run], keys: Collection[str]) -> dict[Values, list[Ru
 
 
 def describe_values(values: Values) -> str:
-    """In words.
+    """Put keys and values into words.
 
     >>> describe_values((("learning_rate", "0.1"), ("model", "lenet")))
     'learning rate 0.1, model lenet'
@@ -73,21 +73,21 @@ def describe_values(values: Values) -> str:
 
 
 class Alike(NamedTuple):
-    """What the runs of some units share."""
+    """The setting and the requested values that runs share."""
 
     setting: str  # "" for the main setting of every corpus
-    values: Values  # Of the keys asked for that have several values on one corpus
+    values: Values  # Of the requested keys that have several values on one corpus
 
     @property
     def words(self) -> str:
-        """For a title; "" where nothing needs to be said."""
+        """The setting and values for a title; may be empty."""
         return ", ".join(filter(None, [self.setting, describe_values(self.values)]))
 
 
 def by_setting(runs: Sequence[Run]) -> dict[Alike, Units]:
-    """Settings and values asked for → their corpora, at the depth that most of a corpus have.
+    """Group runs by setting and requested values, then by corpus, at the main depth of each corpus.
 
-    The main setting comes first. A key that merely differs from corpus to corpus parts nothing.
+    The main setting comes first. A key that only differs from corpus to corpus makes no group.
     """
     found: dict[Alike, Units] = {}
     for setting in sorted({run.setting for run in runs}):
@@ -104,25 +104,25 @@ def by_setting(runs: Sequence[Run]) -> dict[Alike, Units]:
 
 
 def members_of(units: Units) -> list[Run]:
-    """The runs of all corpora."""
+    """Return the runs of all corpora."""
     return [run for runs in units.values() for run in runs]
 
 
 def methods_of(units: Units) -> list[str]:
-    """The methods that were run on any corpus, in the order of tables."""
+    """Return the methods of all corpora, in the order of tables."""
     return method_order({run.method for runs in units.values() for run in runs})
 
 
 def keys_of(units: Units, method: str) -> tuple[str, ...]:
-    """The records of one method."""
+    """Return the keys of the records of one method."""
     return tuple(sorted(r.key for runs in units.values() for r in runs if r.method == method))
 
 
 def with_enough_seeds(runs: Iterable[Run]) -> set[str]:
-    """The methods with at least two seeds, or with one where no method has more.
+    """Return the methods with at least two seeds, or with one if no method has more.
 
-    What was run once says nothing of how far another seed would move it, so it must not decide
-    which seeds all others are compared on.
+    A single run does not show how far another seed would move it. It must not decide which seeds
+    all other methods are compared on.
     """
     seeds: dict[str, set[int]] = {}
     for run in runs:

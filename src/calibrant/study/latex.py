@@ -16,7 +16,7 @@ _ESCAPED = {
 
 
 def latex_table(table: Table) -> str:
-    r"""A table float with its caption and label.
+    r"""Format a table as a float with caption and label.
 
     >>> from calibrant.study.table import TableRow
     >>> row = TableRow(("label_smoothing",), (TableEntry("0.1 ± 0.2", bold=True),), first=True)
@@ -57,7 +57,7 @@ def latex_table(table: Table) -> str:
 
 
 def _groups(table: Table) -> list[str]:
-    """Titles over several columns, with a rule under each that says something."""
+    """Format the titles over several columns, with a rule under each title."""
     if not table.groups:
         return []
     start, rules = len(table.label_heads) + 1, []

@@ -21,7 +21,7 @@ _WHERE = (
 
 
 def markdown_table(table: Table) -> str:
-    """A table of GitHub's kind, as far as it is shown at first; the best in bold.
+    """Format a table in GitHub's Markdown: the rows shown at first, the best in bold.
 
     >>> from calibrant.study.table import TableEntry, TableRow
     >>> row = TableRow(("focal",), (TableEntry("0.1", bold=True),))
@@ -40,12 +40,12 @@ def markdown_table(table: Table) -> str:
 
 
 def markdown_report(study: Study, pictures: Iterable[tuple[str, str]] = ()) -> str:
-    """The study less its details; ``pictures`` are file names with what they show."""
+    """Format a study without its details; ``pictures`` are file names with captions."""
     title = _plain(study.title or "Report of runs")
     summary = "\n".join(f"- {_plain(sentence)}" for sentence in study.summary)
     parts = [f"# {title}", summary, _WHERE]
     if study.missing:
-        parts += ["## Missing", "\n".join(f"- {_plain(said)}" for said in study.missing)]
+        parts += ["## Missing", "\n".join(f"- {_plain(sentence)}" for sentence in study.missing)]
     overall = [table for table in study.tables if not table.unit]
     if overall:
         parts += ["## Over all corpora", *_sections(overall)]
@@ -73,24 +73,26 @@ def _sections(tables: Sequence[Table]) -> list[str]:
 
 
 def _entries(values: object, depth: int = 0) -> str:
-    """Nested keys and values as nested lists, the innermost in a row."""
+    """Format nested keys and values as nested lists, the innermost in one line."""
     lines = []
     if isinstance(values, dict):
         for key, value in values.items():
             nested = isinstance(value, dict) and any(isinstance(v, dict) for v in value.values())
-            told = "" if nested else f" {_plain(_told(value))}"
-            lines.append(f"{'  ' * depth}- {_plain(key)}:{told}")
+            words = "" if nested else f" {_plain(_describe(value))}"
+            lines.append(f"{'  ' * depth}- {_plain(key)}:{words}")
             if nested:
                 lines.append(_entries(value, depth + 1))
     return "\n".join(lines)
 
 
-def _told(value: object) -> str:
+def _describe(value: object) -> str:
     if isinstance(value, list):
         return ", ".join(map(str, value))
     if isinstance(value, dict):
         counts = all(type(v) is int for v in value.values())  # Each value with its records
-        return "; ".join(f"{k} ({v:,})" if counts else f"{k} {_told(v)}" for k, v in value.items())
+        return "; ".join(
+            f"{k} ({v:,})" if counts else f"{k} {_describe(v)}" for k, v in value.items()
+        )
     if isinstance(value, bool) or not isinstance(value, int | float):
         return str(value).lower() if isinstance(value, bool) else str(value)
     return f"{value:,}"
@@ -101,6 +103,6 @@ def _line(cells: Iterable[str]) -> str:
 
 
 def _plain(text: str) -> str:
-    """Text that Markdown takes as it is: no mark-up of its own, no HTML, no link, on one line."""
+    """Escape text for Markdown: no markup, no HTML, no link, on one line."""
     text = printable(text.replace("\n", " ").replace("\\", "\\\\"))
     return re.sub(r"[|*`\[\]]", r"\\\g<0>", html.escape(text, quote=False))

@@ -1,4 +1,4 @@
-"""Which numbers a study shows: metrics, each as trained and after the post-hoc maps."""
+"""The numbers that a study shows: metrics as trained and after the post-hoc maps."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ __all__ = [
     "with_maps",
 ]
 
-# How good the predictions are: the first of these that the records have.
+# Predictive quality: the first of these that the records have.
 SCORES = ("entity_f1", "mean_iou", "accuracy")
 SHIFT_METRICS = ("accuracy", "ece", "aurc", "auroc")
 _MOST_COLUMNS = 8  # Columns of a mean with its interval that fit on a screen.
-# Of many maps, those that every table shows unless others are asked for.
+# The maps that every table shows unless others are requested.
 _USUAL_MAPS = ("identity", "temperature")
 
-# Name → what a table calls it, and its decimals; all others have their own name and four.
+# Name → title and decimals; other metrics keep their name and have four decimals.
 _TITLES = {
     "entity_f1": ("F1", 3),
     "token_f1": ("token F1", 3),
@@ -52,13 +52,13 @@ _HIGHER_IS_BETTER = (
     "entity_f1", "token_f1", "apcr", "accuracy", "auroc", "entity_precision", "mean_iou",
     "inside_accuracy", "border_accuracy",
 )  # fmt: skip
-# Claims, not merits: no value of them is the best.
+# No value of these is the best.
 _NEITHER = ("mean_confidence", "entity_confidence")
 
 
 @dataclass(frozen=True)
 class StudyMeasure:
-    """One column: a metric after a map, on a part ("test", "shift/typos-1")."""
+    """A column: a metric after a map, on a part ("test", "shift/typos-1")."""
 
     metric: str
     map: str = "identity"
@@ -66,7 +66,7 @@ class StudyMeasure:
 
     @property
     def title(self) -> str:
-        """What a table calls it.
+        """The head of the column.
 
         >>> StudyMeasure("ece").title, StudyMeasure("apcr", "temperature").title
         ('ECE', 'APCR (T)')
@@ -78,36 +78,37 @@ class StudyMeasure:
 
     @property
     def digits(self) -> int:
-        """Decimals that a table shows."""
+        """The number of decimals in tables."""
         return _TITLES.get(self.metric, ("", 4))[1]
 
     @property
     def sign(self) -> int:
-        """1 where more is better, −1 where less is, 0 where neither is."""
+        """1 if more is better, −1 if less is better, 0 if neither."""
         if self.metric in _NEITHER:
             return 0
         return 1 if self.metric in _HIGHER_IS_BETTER else -1
 
     def of(self, run: Run) -> float:
-        """The value of a run; NaN where it has none."""
+        """Return the value of a run; NaN if it has none."""
         return run.value(self.metric, self.map, self.part)
 
     def to_dict(self) -> dict[str, str]:
-        """As data."""
+        """Return the measure as data."""
         return {"metric": self.metric, "map": self.map, "part": self.part}
 
 
 def maps_of(runs: Iterable[Run]) -> list[str]:
-    """The post-hoc maps in the records: identity, temperature, then by name."""
+    """Return the post-hoc maps in the records: identity, temperature, then by name."""
     found = {name for run in runs for name in run.record.results}
     first = [name for name in _USUAL_MAPS if name in found]
     return [*first, *sorted(found.difference(first))]
 
 
 def with_maps(runs: Sequence[Run], maps: Sequence[str] | None = None) -> list[Run]:
-    """The runs with the numbers of some maps alone: identity and temperature, or those asked for.
+    """Return the runs with the numbers of the requested maps only.
 
-    ``["all"]`` asks for all; where no record has the usual ones, all are shown too.
+    The default is identity and temperature, or all maps if no record has either. ``["all"]``
+    requests all.
     """
     known = maps_of(runs)
     for name in maps or ():
@@ -128,7 +129,7 @@ def _with(run: Run, maps: Collection[str]) -> Run:
 def measures_of(
     runs: Sequence[Run], metrics: Sequence[str] | None = None, part: str = "test"
 ) -> list[StudyMeasure]:
-    """The columns that the runs have values for; a metric that a map never changes comes once."""
+    """Return the columns of the runs; a metric that a map never changes comes once."""
     known = {name for run in runs for map_ in maps_of([run]) for name in run.part(map_, part)}
     found = []
     for map_ in maps_of(runs):
@@ -146,9 +147,9 @@ def measures_of(
 
 
 def in_parts(measures: Sequence[StudyMeasure]) -> dict[str, list[StudyMeasure]]:
-    """What to add to a title → its measures; the first part has nothing to add.
+    """Split measures into tables that fit a screen: words for the title → measures.
 
-    All measures of a map go together; another map begins a part where it would not fit.
+    The first part has no words. All measures of a map stay together.
 
     >>> maps = ("identity", "spline")
     >>> wide = [StudyMeasure(m, map_) for map_ in maps for m in ("ece", "nll") * 3]
@@ -173,7 +174,7 @@ def in_parts(measures: Sequence[StudyMeasure]) -> dict[str, list[StudyMeasure]]:
 
 
 def score_of(runs: Iterable[Run]) -> StudyMeasure:
-    """How good predictions are as trained, by the first metric that any record has."""
+    """Return the measure of predictive quality: the first of :data:`SCORES` that any record has."""
     known = {name for run in runs for name in run.part("identity")}
     return StudyMeasure(next((metric for metric in SCORES if metric in known), SCORES[0]))
 

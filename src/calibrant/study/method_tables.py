@@ -50,9 +50,9 @@ def method_table(
     by: Sequence[str],
     entries: Entries = estimates,
 ) -> Table:
-    """A row per method (and value of the keys asked for): its seeds, and each measure.
+    """Make a row per method (and requested value) with its seeds and each measure.
 
-    The note is followed by what bold means.
+    The meaning of bold is added to the note.
     """
     cells = by_method(runs)
     bold = bold_marks(cells, measures, lambda _: 0)
@@ -70,7 +70,7 @@ def method_table(
 
 
 def maps_table(runs: Sequence[Run], shown: Sequence[str], by: Sequence[str]) -> Table | None:
-    """A row per method at the main width; None where the other tables have all maps."""
+    """Make a row per method at the main width; None if the other tables have all maps."""
     runs, maps = at_main_width(runs), maps_of(runs)
     metrics = [
         metric for metric in ("ece", "apcr")
@@ -117,7 +117,7 @@ def _entries(cell: Sequence[Run], metric: str, maps: Sequence[str]) -> list[Tabl
 
 
 def out_of_scope_table(runs: Sequence[Run], by: Sequence[str]) -> Table | None:
-    """A row per method at the main width; None where no run was asked about what has no class."""
+    """Make a row per method at the main width; None without out-of-scope data."""
     runs = [run for run in at_main_width(runs) if not math.isnan(run.value("auroc", part=_OUTSIDE))]
     if not runs:
         return None
@@ -140,17 +140,17 @@ def out_of_scope_table(runs: Sequence[Run], by: Sequence[str]) -> Table | None:
 
 @dataclass(frozen=True)
 class _Learned(StudyMeasure):
-    """A number of the learned confidences, which stand with the map that a run is used with."""
+    """A number of the learned entity confidences, stored with the map that a run is used with."""
 
     part: str = _ENTITIES
 
     @property
     def title(self) -> str:
-        """What the table calls it."""
+        """The head of the column."""
         return f"learned: {StudyMeasure(self.metric).title}"
 
     def of(self, run: Run) -> float:
-        """The value of a run; NaN where it has none."""
+        """Return the value of a run; NaN if it has none."""
         found = (run.value(self.metric, map_, self.part) for map_ in run.record.results)
         return next((value for value in found if not math.isnan(value)), math.nan)
 
@@ -159,7 +159,7 @@ _LEARNED = [_Learned(metric, "auto") for metric in ("ece", "auroc", "aurc")]
 
 
 def entities_table(runs: Sequence[Run], by: Sequence[str]) -> Table | None:
-    """A row per method at the main width; None where no run tells of learned confidences."""
+    """Make a row per method at the main width; None without learned entity confidences."""
     runs = [run for run in at_main_width(runs) if not math.isnan(_LEARNED[0].of(run))]
     if not runs:
         return None
@@ -174,7 +174,7 @@ def entities_table(runs: Sequence[Run], by: Sequence[str]) -> Table | None:
 
 
 def entities_overview(units: Units, by: Sequence[str]) -> Table | None:
-    """The corpora of one method one below the other; None where there are not several."""
+    """Make a row per corpus of a single method; None with one corpus or several methods."""
     found = {corpus: entities_table(runs, by) for corpus, runs in units.items()}
     tables = {corpus: table for corpus, table in found.items() if table is not None}
     if len(tables) < 2 or any(len(table.rows) > 1 for table in tables.values()):

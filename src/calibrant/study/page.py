@@ -1,4 +1,4 @@
-"""The study as one HTML file: every number leads to the records that it came from."""
+"""The study as one HTML file in which every number links to its records."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ _WHISKERS = (
 )
 _NOTES = {
     "points": _WHISKERS,
-    "lines": f"{_WHISKERS} Lines are moved a little sideways so that their intervals stand side by "
-    f"side; those of more than {FEW} are in the tables and the tips alone.",
-    "ranks": "The band reaches one critical difference from the best: what lies in it cannot be "
-    "told from the best.",
+    "lines": f"{_WHISKERS} Lines are moved a little sideways so that their intervals do not "
+    f"overlap; with more than {FEW} lines, intervals are only in the tables and the tips.",
+    "ranks": "The band reaches one critical difference from the best; methods in it do not "
+    "differ significantly from the best.",
 }
 
 
 def render_study(study: Study) -> str:
-    """The page as text."""
+    """Return the page as text."""
     figures = figures_of(study)
     units = list(study.units)
     overall = [table for table in study.tables if not table.unit]
@@ -80,8 +80,8 @@ def _missing(study: Study) -> Markup | None:
     if not study.missing:
         return None
     listed = tag("ul", *(tag("li", user_text(sentence)) for sentence in study.missing))
-    said = tag("p", "What is shown is made of what is there. Missing are:", class_="note")
-    return tag("section", tag("h2", "Missing"), said, listed, class_="warning")
+    note = tag("p", "The report uses the records that exist. These are missing:", class_="note")
+    return tag("section", tag("h2", "Missing"), note, listed, class_="warning")
 
 
 def _section(title: str, name: str, *content: Markup | None) -> Markup:
@@ -128,11 +128,11 @@ def _entry(entry: TableEntry, link: str | None) -> Markup:
 
 
 def _breakable(entry: TableEntry) -> list[Markup | str]:
-    """A number in one line; what is said of it ("better") may stand below."""
-    number, space, said = entry.text.rpartition(" ")
-    if not (space and entry.n and said.isalpha()):
+    """Keep a number on one line; its verdict ("better") may wrap below."""
+    number, space, verdict = entry.text.rpartition(" ")
+    if not (space and entry.n and verdict.isalpha()):
         return [entry.text]
-    return [number, " ", Markup("<wbr>"), said]
+    return [number, " ", Markup("<wbr>"), verdict]
 
 
 def _figure(figure: Figure) -> Markup:
@@ -176,7 +176,7 @@ def _records(runs: Sequence[Run]) -> Markup:
 
 
 def _sources(sets: Iterable[tuple[str, ...]]) -> Markup:
-    """Every set of records that a row was made of; the numbers of the tables lead here."""
+    """List every set of records behind a row; the numbers of the tables link here."""
     listed = [
         tag(
             "p",
@@ -191,9 +191,9 @@ def _sources(sets: Iterable[tuple[str, ...]]) -> Markup:
         )
         for keys in sets
     ]
-    said = tag("p", "A number in a table leads to the records that it was made of.", class_="note")
+    note = tag("p", "Each number in a table links to its records.", class_="note")
     return _section(
-        "Records behind the rows", "sources", said, tag("div", *listed, class_="sources")
+        "Records behind the rows", "sources", note, tag("div", *listed, class_="sources")
     )
 
 

@@ -9,13 +9,13 @@ from statistics import median
 
 __all__ = ["FEW", "Axis", "Curve", "Figure", "Panel", "Place", "axes_of", "fit_axis", "round_steps"]
 
-FEW = 8  # Curves whose intervals and leaders can be told apart.
+FEW = 8  # Curves whose intervals and leaders stay legible.
 _MOST_STEPS = 8
 
 
 @dataclass(frozen=True)
 class Place:
-    """One estimate of a curve or a cloud: where it lies, and how sure that is."""
+    """One estimate of a curve or a cloud, with its intervals."""
 
     x: float
     y: float
@@ -25,7 +25,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Curve:
-    """The places of one method; one place is a point."""
+    """The places of one method; a single place is a point."""
 
     label: str
     places: tuple[Place, ...]
@@ -44,11 +44,11 @@ class Panel:
 
     @property
     def whiskers(self) -> bool:
-        """Whether intervals are drawn: those of many lines at the same places cover each other."""
+        """Whether intervals are drawn; with many lines they would cover each other."""
         return not self._lines or len(self.curves) <= FEW
 
     def aside(self, number: int) -> float:
-        """By how many small steps a curve moves sideways, so that whiskers stand side by side."""
+        """Return by how many steps a curve moves sideways, so that whiskers do not overlap."""
         if self._lines and len(self.curves) <= FEW:
             return number - (len(self.curves) - 1) / 2
         return 0.0
@@ -71,7 +71,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Axis:
-    """Data to the unit interval; steps are values with their words."""
+    """A scale from data to the unit interval; steps are values with their words."""
 
     low: float
     high: float
@@ -79,19 +79,19 @@ class Axis:
     logarithmic: bool = False
 
     def __call__(self, value: float) -> float:
-        """Where a value lies; what is outside comes to the edge."""
+        """Map a value to [0, 1]; values outside go to the edge."""
         if self.logarithmic:
             value = math.log10(value) if value > 0 else -math.inf
         return min(max((value - self.low) / (self.high - self.low), 0.0), 1.0)
 
     @property
     def limits(self) -> tuple[float, float]:
-        """The least and the greatest value that is shown."""
+        """The least and the greatest value on the axis."""
         return (10**self.low, 10**self.high) if self.logarithmic else (self.low, self.high)
 
 
 def axes_of(panel: Panel) -> tuple[Axis, Axis]:
-    """The axes of a panel that has places: across and up."""
+    """Fit the axes of a panel that has places: across and up."""
     places = [place for curve in panel.curves for place in curve.places]
     across = fit_axis([p.x for p in places], [p.x_half for p in places], panel.logarithmic)
     halves = [p.y_half if panel.whiskers else math.nan for p in places]
@@ -99,7 +99,7 @@ def axes_of(panel: Panel) -> tuple[Axis, Axis]:
 
 
 def fit_axis(values: Sequence[float], halves: Sequence[float], logarithmic: bool = False) -> Axis:
-    """An axis that holds all values, and their intervals as far as these do not dwarf them.
+    """Fit an axis to all values, and to intervals that do not dwarf them.
 
     >>> [words for _, words in fit_axis([0.2, 0.4], [0.01, float("nan")]).steps]
     ['0.20', '0.25', '0.30', '0.35', '0.40']
@@ -122,7 +122,7 @@ def fit_axis(values: Sequence[float], halves: Sequence[float], logarithmic: bool
 
 
 def _logarithmic(values: Sequence[float]) -> Axis:
-    """Steps at the values where they are few and round, else at 1, 2 and 5 times powers of ten."""
+    """Fit a logarithmic axis: steps at few round values, else at 1, 2 and 5 times powers of ten."""
     logs = [math.log10(value) for value in values]
     margin = max(0.06 * (max(logs) - min(logs)), 0.04)
     low, high = min(logs) - margin, max(logs) + margin
@@ -137,7 +137,7 @@ def _logarithmic(values: Sequence[float]) -> Axis:
 
 
 def round_steps(low: float, high: float, wanted: int = 6) -> list[float]:
-    """Round values between ``low`` and ``high``.
+    """Return round values between ``low`` and ``high``.
 
     >>> round_steps(0.42, 0.53)
     [0.42, 0.44, 0.46, 0.48, 0.5, 0.52]

@@ -1,4 +1,4 @@
-"""The figures of a study drawn by matplotlib, for papers."""
+"""The figures of a study, drawn by matplotlib for papers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _STEP = 2.0  # Points by which curves move aside.
 
 
 def draw_figure(figure: Figure) -> Drawing:
-    """All panels in rows of two or three, with one legend for all."""
+    """Draw all panels in rows of two or three, with one legend."""
     count = len(figure.panels)
     columns = min(count, 2 if count in (2, 4) or figure.kind == "ranks" else 3)
     rows = -(-count // columns)
@@ -90,7 +90,7 @@ def _draw_curve(curve: Curve, number: int, panel: Panel, ax: Axes) -> None:
 
 
 def _legend(drawn: Drawing, places: list[Axes]) -> None:
-    """Every name once, in the order of tables."""
+    """Draw every name once, in the order of tables."""
     handles = {
         label: handle
         for ax in places

@@ -24,7 +24,7 @@ _FEW = 10  # Corpora below which Demšar (2006) finds the tests of ranks weak.
 
 
 class Ranking(NamedTuple):
-    """Average ranks (1: best), the p of "all the same", and the distance that tells two apart."""
+    """Average ranks (1 is best), the p of "all the same", and the critical difference."""
 
     average: tuple[float, ...]
     p: float
@@ -32,7 +32,7 @@ class Ranking(NamedTuple):
 
 
 def ranks_of(values: np.ndarray) -> np.ndarray:
-    """Ranks from 1 for the smallest; equal values share the mean of their places.
+    """Rank from 1 for the smallest; ties share the mean of their ranks.
 
     >>> ranks_of(np.array([0.3, 0.1, 0.3])).tolist()
     [2.5, 1.0, 2.5]
@@ -62,7 +62,7 @@ def rank_methods(costs: np.ndarray) -> Ranking:
 
 
 def _iman_davenport(ranks: np.ndarray) -> float:
-    """p of the F, with χ² = (k − 1) Σⱼ (Σᵢ cᵢⱼ)² / Σᵢⱼ cᵢⱼ² of centred ranks c, ties and all."""
+    """Return p of F, with χ² = (k − 1) Σⱼ (Σᵢ cᵢⱼ)² / Σᵢⱼ cᵢⱼ² of centred ranks c, with ties."""
     n, k = ranks.shape
     centred = ranks - (k + 1) / 2
     spread = float((centred**2).sum())
@@ -76,7 +76,7 @@ def _iman_davenport(ranks: np.ndarray) -> float:
 
 
 class Ranked(NamedTuple):
-    """The methods that were run on every corpus, the runs that all share, their rankings."""
+    """The ranked methods, the runs that all of them share, and their rankings."""
 
     methods: list[str]
     shared: Units
@@ -84,10 +84,10 @@ class Ranked(NamedTuple):
 
 
 def rank_over(units: Units, measures: Sequence[StudyMeasure]) -> Ranked | None:
-    """Rank on the runs that all methods share; None where there is nothing to rank.
+    """Rank methods on the runs that all share; None without at least two methods and corpora.
 
-    A method that lacks a corpus, or has one seed where others have more, is left out before it can
-    shrink what the others are compared on; so is a corpus that few methods were run on.
+    A method that lacks a corpus, or has one seed where others have more, is left out first, so that
+    it does not shrink the comparison of the others. A corpus with few methods is left out too.
     """
     methods, corpora = _largest(units)
     shared = {corpus: _shared(units[corpus], methods) for corpus in corpora}
@@ -99,7 +99,7 @@ def rank_over(units: Units, measures: Sequence[StudyMeasure]) -> Ranked | None:
 
 
 def _largest(units: Units) -> tuple[list[str], list[str]]:
-    """The methods, two at least, and corpora with the most cells, each run on each."""
+    """Return the methods (at least two) and corpora that form the largest complete grid."""
     enough = {corpus: with_enough_seeds(runs) for corpus, runs in units.items()}
     methods = methods_of(units)
     where = {m: frozenset(c for c, there in enough.items() if m in there) for m in methods}
@@ -117,7 +117,7 @@ def _largest(units: Units) -> tuple[list[str], list[str]]:
 
 
 def rank_table(units: Units, measures: Sequence[StudyMeasure]) -> Table | None:
-    """Average ranks over corpora with Friedman's test and Nemenyi's critical difference."""
+    """Make a table of average ranks with Friedman's test and Nemenyi's critical difference."""
     ranked = rank_over(units, measures)
     if ranked is None:
         return None
@@ -148,7 +148,7 @@ def rank_table(units: Units, measures: Sequence[StudyMeasure]) -> Table | None:
 def _rankings(
     shared: Units, methods: Sequence[str], measures: Sequence[StudyMeasure]
 ) -> Mapping[StudyMeasure, Ranking]:
-    """The ranking by each measure that has a best and that every run has."""
+    """Rank by each measure that has a direction and a value in every run."""
     found = {}
     for measure in measures:
         costs = np.array(
@@ -167,7 +167,7 @@ def _mean(runs: Sequence[Run], method: str, measure: StudyMeasure) -> float:
 
 
 def _shared(runs: Sequence[Run], methods: Sequence[str]) -> list[Run]:
-    """The runs of the pairs that every method has, so that all stand on the same footing."""
+    """Return the runs of the pairs that every method has."""
     pairs = [{run.pair for run in runs if run.method == method} for method in methods]
     common = set.intersection(*pairs) if pairs else set()
     return [run for run in runs if run.method in methods and run.pair in common]
@@ -176,17 +176,17 @@ def _shared(runs: Sequence[Run], methods: Sequence[str]) -> list[Run]:
 def _note(ranked: Ranked) -> str:
     widths = sorted({run.width for runs in ranked.shared.values() for run in runs})
     difference = next(iter(ranked.by.values())).critical_difference
-    said = (
+    note = (
         "1 is best; means over the runs that all methods share (width "
         f"{', '.join(map(str, widths))}). Two methods differ at 5 % where their ranks are "
         f"{difference:.2f} apart (Nemenyi's critical difference for {len(ranked.methods)} methods "
         f"on {len(ranked.shared)} corpora); p: Friedman's test in Iman and Davenport's form."
     )
-    return said + (" So few corpora leave both little power." * (len(ranked.shared) < _FEW))
+    return note + (" So few corpora leave both little power." * (len(ranked.shared) < _FEW))
 
 
 def _left_out(units: Units, ranked: Ranked) -> str:
-    """Methods, corpora and seeds that the ranks are not made of, and why."""
+    """Name the methods, corpora and seeds that are left out, and why."""
     few = []
     for method in methods_of(units):
         if method not in ranked.methods:
@@ -198,6 +198,6 @@ def _left_out(units: Units, ranked: Ranked) -> str:
         if gone:
             seeds.append(f"{', '.join(map(str, sorted(gone)))} on {corpus}")
     corpora = [corpus for corpus in units if corpus not in ranked.shared]
-    said = f" Left out: {', '.join(few)}." if few else ""
-    said += f" Corpora that too few methods share: {', '.join(corpora)}." if corpora else ""
-    return said + (f" Seeds that not all have: {'; '.join(seeds)}." if seeds else "")
+    note = f" Left out: {', '.join(few)}." if few else ""
+    note += f" Corpora that too few methods share: {', '.join(corpora)}." if corpora else ""
+    return note + (f" Seeds that not all have: {'; '.join(seeds)}." if seeds else "")

@@ -1,4 +1,4 @@
-"""The records of a study, each once, from folders and files."""
+"""Read the records of a study from folders and files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["read_all", "read_titles"]
 
 
 def read_all(paths: Iterable[str | Path]) -> list[Record]:
-    """The records of folders and files, each once; the same run with other numbers is an error."""
+    """Read each record once; the same run with different numbers is an error."""
     found: dict[str, tuple[str, Record]] = {}
     sources = [Path(path) for path in paths]
     for path in sources:
@@ -37,7 +37,7 @@ def read_all(paths: Iterable[str | Path]) -> list[Record]:
 
 
 def read_titles(paths: Iterable[str | Path]) -> str:
-    """The titles of the recipes that records in folders were made by, each once."""
+    """Return the titles of the recipes behind the records in folders, each once."""
     files = [Path(path) / TITLES for path in paths]
     lines = [
         line for file in files if file.is_file() for line in file.read_text("utf-8").splitlines()

@@ -39,12 +39,13 @@ _POOLED = (
 def result_tables(
     runs: Sequence[Run], measures: Sequence[StudyMeasure], by: Sequence[str]
 ) -> list[Table]:
-    """Averages over widths, the main width where those lack a method, and, as a detail, all.
+    """Make the tables of averages over widths and of all widths, which is a detail.
 
-    Columns that do not fit side by side go to further tables.
+    The main width has a table too if the averages lack a method. Columns that do not fit side by
+    side go to further tables.
     """
     parts = in_parts(measures).items()
-    return [table.part(told) for told, part in parts for table in _tables(runs, part, by)]
+    return [table.part(words) for words, part in parts for table in _tables(runs, part, by)]
 
 
 def _tables(
@@ -64,7 +65,7 @@ def _tables(
 
 
 def _width_table(runs: Sequence[Run], measures: Sequence[StudyMeasure], by: Sequence[str]) -> Table:
-    """Make a row per method, head width and value of the keys asked for."""
+    """Make a row per method, head width and requested value."""
     labels = 2 + len(by)
     cells = group_by(
         runs, lambda run: (run.shown, *requested_labels(run), run.width, run.method, run.extra)
@@ -93,7 +94,7 @@ def _width_table(runs: Sequence[Run], measures: Sequence[StudyMeasure], by: Sequ
 def _pooled_table(
     runs: Sequence[Run], measures: Sequence[StudyMeasure], by: Sequence[str]
 ) -> Table | None:
-    """The same averaged over head widths; None where there is one, or no method has them all."""
+    """Average over head widths; None with one width, or if no method has them all."""
     widths = sorted({run.width for run in runs})
     cells = group_by(runs, lambda run: (run.shown, *requested_labels(run), run.method, run.extra))
     complete = {key: _complete_seeds(cell, len(widths)) for key, cell in cells.items()}
@@ -132,7 +133,7 @@ def _pooled_row(
 
 
 def _complete_seeds(cell: Sequence[Run], widths: int) -> list[Run]:
-    """The runs of the seeds that were run at every width."""
+    """Return the runs of the seeds that were run at every width."""
     counts = Counter(run.seed for run in cell)
     runs = [run for run in cell if counts[run.seed] == widths]
     return sorted(runs, key=lambda run: run.seed)
@@ -141,7 +142,7 @@ def _complete_seeds(cell: Sequence[Run], widths: int) -> list[Run]:
 def depth_table(
     runs: Sequence[Run], measures: Sequence[StudyMeasure], by: Sequence[str]
 ) -> Table | None:
-    """A row per method, width and depth, at the widths that have several depths; None without."""
+    """Make a row per method, width and depth, where there are several depths; None otherwise."""
     runs = with_several_depths(runs)
     if not runs:
         return None

@@ -1,4 +1,4 @@
-"""What the rows of most tables have in common: cells of runs, their labels, entries and marks."""
+"""Rows of tables: cells of runs, their labels, entries and marks."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ _ONE_SEED = (
 
 
 def by_method(runs: Iterable[Run]) -> Cells:
-    """The runs of each method, with its options and the keys that were asked for."""
+    """Group runs by method with its options, and by requested values."""
     return group_by(runs, lambda run: (run.shown, *requested_labels(run), run.method, run.extra))
 
 
 def requested_labels(run: Run) -> tuple[str, ...]:
-    """The values of the keys that were asked for, in words."""
+    """Put the values of the requested keys into words."""
     return tuple("default" if value is None else value_label(value) for value in run.by)
 
 
 def requested_heads(by: Iterable[str]) -> tuple[str, ...]:
-    """The keys that were asked for, in words."""
+    """Put the requested keys into words."""
     return tuple(key.replace("_", " ") for key in by)
 
 
@@ -55,9 +55,9 @@ def bold_marks(
     measures: Sequence[StudyMeasure],
     block: Callable[[tuple[Any, ...]], Hashable],
 ) -> dict[tuple[Any, ...], list[bool]]:
-    """Per row and measure, whether it is the best of its block or cannot be told from it.
+    """Mark, per row and measure, the best of each block and what is not significantly different.
 
-    Methods are compared within one value of the keys asked for, see :func:`_value_blocks`.
+    Methods are compared within one value of the requested keys, see :func:`_value_blocks`.
     """
     marks: dict[tuple[Any, ...], list[bool]] = {key: [] for key in cells}
     values = _value_blocks(cells)
@@ -72,7 +72,7 @@ def bold_marks(
 
 
 def by_seed(cell: Iterable[Run], measure: StudyMeasure) -> dict[int, float]:
-    """Each seed's value, or mean over its widths."""
+    """Return the value of each seed, averaged over widths."""
     seeds: dict[int, list[float]] = {}
     for run in cell:
         seeds.setdefault(run.seed, []).append(measure.of(run))
@@ -82,7 +82,7 @@ def by_seed(cell: Iterable[Run], measure: StudyMeasure) -> dict[int, float]:
 def estimates(
     cell: Sequence[Run], measures: Sequence[StudyMeasure], bold: Sequence[bool]
 ) -> list[TableEntry]:
-    """The mean over the runs of a cell, with its interval, of each measure."""
+    """Estimate each measure over the runs of a cell."""
     return [
         as_entry(estimate([measure.of(run) for run in cell]), measure.digits, marked)
         for measure, marked in zip(measures, bold, strict=True)
@@ -90,12 +90,12 @@ def estimates(
 
 
 def number_of(things: Sized) -> TableEntry:
-    """How many there are."""
+    """Return the number of things as an entry."""
     return TableEntry(str(len(things)), float(len(things)), math.nan, 1)
 
 
 def record_keys(runs: Iterable[Run]) -> tuple[str, ...]:
-    """The keys of the records behind a row."""
+    """Return the keys of the records behind a row."""
     return tuple(sorted(run.key for run in runs))
 
 
@@ -104,7 +104,7 @@ def rows_of(
     by: Sequence[str],
     entries: Callable[[tuple[Any, ...], Sequence[Run]], Iterable[TableEntry]],
 ) -> tuple[TableRow, ...]:
-    """A row per cell: method and what was asked for, the number of seeds, and its entries."""
+    """Make a row per cell: method and requested values, the number of seeds, and its entries."""
     return tuple(
         TableRow(key[: 1 + len(by)], (number_of(cell), *entries(key, cell)), record_keys(cell))
         for key, cell in cells.items()
@@ -112,9 +112,9 @@ def rows_of(
 
 
 def _value_blocks(cells: Cells) -> dict[tuple[Any, ...], Values]:
-    """Of each row, the values of the keys asked for within which it is compared with others.
+    """Return, for each row, the requested values within which it is compared with others.
 
-    Networks with several methods are told apart; of one method, the networks are what is compared.
+    With several methods each network is a block. With one method the networks are compared.
     """
     keys = varied([[run for cell in cells.values() for run in cell]])
     found = {
@@ -126,16 +126,16 @@ def _value_blocks(cells: Cells) -> dict[tuple[Any, ...], Values]:
 
 
 def describe_bold(cells: Cells, rows: Iterable[TableRow], where: str = "") -> str:
-    """What bold means, where anything is; the best of what, where a key asked for differs."""
+    """Explain bold if anything is bold, and its scope where a requested key differs."""
     marked = any(entry.bold for row in rows for entry in row.entries)
     keys = requested_heads(varied([[run for cell in cells.values() for run in cell]]))
     scope = "within one" if any(_value_blocks(cells).values()) else "whatever the"
     values = f", {scope} {' and '.join(keys)}," if keys else ","
-    said = (
+    meaning = (
         f" Bold: the best mean{where}{values} and what the paired t-test over seeds cannot tell "
         "from it (5 %, Holm-corrected)."
     )
     alone = any(len({run.seed for run in cell}) == 1 for cell in cells.values())
     if not marked:
         return " One seed has no interval." if alone else ""
-    return said + (_ONE_SEED if alone else "")
+    return meaning + (_ONE_SEED if alone else "")

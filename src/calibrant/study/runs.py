@@ -1,4 +1,4 @@
-"""The records of a study as runs: each with its corpus, its method, and what it is paired by."""
+"""Records as runs, each with its corpus, its method and the key that pairs it with others."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _FIRST = (
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """One record in its place."""
+    """A record with its place in the tables."""
 
     record: Record
     key: str
@@ -53,37 +53,37 @@ class Run:
     setting: str  # Other keys, where they differ from the corpus' main setting: "batch 3"
     method: str  # With all options
     shown: str  # The method without the options that stand in a column of their own
-    by: tuple[Any, ...]  # The values of the keys that were asked for
-    extra: tuple[tuple[str, str], ...]  # Those that are keys of the recipe, with value in words
+    by: tuple[Any, ...]  # The values of the requested keys
+    extra: tuple[tuple[str, str], ...]  # Requested recipe keys, with their values in words
     width: int
     depth: int
     seed: int
 
     @property
     def unit(self) -> str:
-        """Corpus and setting: runs of one unit may be compared."""
+        """Corpus and setting; runs of one unit may be compared."""
         return f"{self.corpus} ({self.setting})" if self.setting else self.corpus
 
     @property
     def pair(self) -> tuple[Any, ...]:
-        """Runs of two methods with the same of this belong together."""
+        """What a run shares with its counterpart of another method."""
         return (self.width, self.depth, self.extra, self.seed)
 
     def part(self, map_: str, part: str = "test") -> Mapping[str, Any]:
-        """The numbers of a part, which may be "shift/NAME", after a map; none where it has none."""
+        """Return the numbers of a part ("test", "shift/NAME") after a map; may be empty."""
         found: Any = self.record.results.get(map_, {})
         for name in part.split("/", 1):
             found = found.get(name, {})
         return found if isinstance(found, Mapping) else {}
 
     def value(self, metric: str, map_: str = "identity", part: str = "test") -> float:
-        """A number of the record; NaN where it has none, as where older ones have an APCR of 0."""
+        """Return a number of the record; NaN if missing, or for the APCR of 0 of older records."""
         value = float(self.part(map_, part).get(metric, math.nan))
         return math.nan if metric == "apcr" and value == 0 else value
 
 
 def arrange(records: Iterable[Record], by: Sequence[str] = ()) -> list[Run]:
-    """Every record in its place, in an order that does not depend on theirs."""
+    """Turn records into runs, in an order that does not depend on theirs."""
     unique = list(_trainings(records).values())
     if not unique:
         raise InputError("A study needs at least one record, got none.")
@@ -97,22 +97,22 @@ def arrange(records: Iterable[Record], by: Sequence[str] = ()) -> list[Run]:
     order = {label: place for place, label in enumerate(method_order({r.shown for r in runs}))}
 
     def place(run: Run) -> tuple[Any, ...]:
-        asked = [value_order(value) for value in run.by]
-        where = (run.unit, order[run.shown], run.width, asked, run.method)
+        requested = [value_order(value) for value in run.by]
+        where = (run.unit, order[run.shown], run.width, requested, run.method)
         return (*where, run.depth, run.seed, run.key)
 
     return sorted(runs, key=place)
 
 
 def main_by_corpus(runs: Iterable[Run], by: Sequence[str] = ()) -> dict[str, dict[str, Any]]:
-    """Corpus → the setting of its runs that do not stand apart, by the names of the tables."""
+    """Return corpus → its main setting, by the names of the tables."""
     runs = [run for run in runs if not run.setting]
     hidden = (*by, *following([run.record.recipe for run in runs], by))
     return {run.corpus: settings_of(run.record.recipe, hidden) for run in runs}
 
 
 def main_by_model(runs: Iterable[Run], by: Sequence[str] = ()) -> dict[str, dict[str, Any]]:
-    """Model → what follows from it, where models are shown side by side."""
+    """Return model → the keys that follow from it, where models are shown side by side."""
     recipes = [run.record.recipe for run in runs if not run.setting]
     keys = following(recipes, by)
     return {
@@ -121,7 +121,7 @@ def main_by_model(runs: Iterable[Run], by: Sequence[str] = ()) -> dict[str, dict
 
 
 def cells(runs: Iterable[Run]) -> dict[tuple[Any, ...], list[Run]]:
-    """Runs that are the same but for the seed, by what they share."""
+    """Group runs that differ in the seed alone."""
     found: dict[tuple[Any, ...], list[Run]] = {}
     for run in runs:
         found.setdefault((run.method, *run.pair[:-1]), []).append(run)
@@ -135,7 +135,7 @@ def method_order(labels: Iterable[str]) -> list[str]:
 
 
 def _trainings(records: Iterable[Record]) -> dict[str, Record]:
-    """Each training once: of records that differ in what was measured, the one with the most."""
+    """Keep each training once: of records that differ in what was measured, the most complete."""
     plain: dict[str, Any] = {
         f.name: f.default for f in dataclasses.fields(Recipe) if f.name in BESIDES
     }
@@ -151,7 +151,7 @@ def _trainings(records: Iterable[Record]) -> dict[str, Record]:
 
 
 def value_order(value: Any) -> tuple[int, float, str]:
-    """To sort by: numbers by size before words by letter; what has no value comes first."""
+    """Return a sort key: missing values, then numbers by size, then words."""
     if value is None:
         return (0, 0.0, "")
     if isinstance(value, int | float) and not isinstance(value, bool):
@@ -178,7 +178,7 @@ def _run(record: Record, corpus: str, by: Sequence[str], main: Mapping[str, Any]
 
 
 def _requested(recipe: Recipe, key: str) -> Any:
-    """The value of a key of the recipe or of an option; None where the method has none such."""
+    """Return the value of a recipe key or method option; None if the method lacks the option."""
     settings = recipe.to_dict()
     return settings[key] if key in settings else recipe.method_options.get(key)
 

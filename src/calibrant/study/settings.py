@@ -1,8 +1,8 @@
-"""How runs were trained beside what the tables show: the main setting of each corpus.
+"""The settings of runs, and recipes in words.
 
-Only what was trained alike is compared. Runs of one corpus that differ in a key without a place in
-the tables stand apart; a key that merely differs from corpus to corpus tells nothing apart, nor
-one that follows from the model where models are shown side by side: each is trained in its own way.
+Only runs that were trained alike are compared. Runs of one corpus stand apart if they differ in a
+key without a place in the tables. A key that only differs from corpus to corpus does not set runs
+apart, nor does one that follows from the model where models are shown side by side.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ __all__ = [
     "value_label",
 ]
 
-# What the tables have places for; every other key that differs makes a setting of its own.
+# Keys with a place in the tables; any other key that differs makes a separate setting.
 AXES = ("data", "method", "method_options", "head_width", "head_depth", "seed")
-# What a run was measured on, and measured or put to use with, does not change its training.
+# Keys of measuring and using a run; they do not change its training.
 BESIDES = ("shift", "maps", "calibrator")
 
 Settings = dict[str, Any]
 
 
 def settings_of(recipe: Recipe, by: Sequence[str] = ()) -> Settings:
-    """The keys of a recipe that the tables have no place for."""
+    """Return the keys of a recipe that have no place in the tables."""
     without = {*AXES, *BESIDES, *by}
     return {key: value for key, value in recipe.to_dict().items() if key not in without}
 
 
 def following(recipes: Sequence[Recipe], by: Sequence[str]) -> tuple[str, ...]:
-    """The keys that differ, but not among the recipes of one model; none unless models are shown.
+    """Return the keys that differ between models but not within one; none unless models are shown.
 
     >>> image = [Recipe(model="lenet", epochs=15), Recipe(model="vit_tiny", epochs=30)]
     >>> following(image, ["model"]), following(image, ["batch"])
@@ -66,9 +66,9 @@ def following(recipes: Sequence[Recipe], by: Sequence[str]) -> tuple[str, ...]:
 
 
 def main_settings(recipes: Sequence[Recipe], by: Sequence[str] = ()) -> dict[str, Settings]:
-    """Corpus → the setting that most of its recipes have.
+    """Return corpus → the setting that most of its recipes have.
 
-    Of several with as many recipes there, the one with the most on all corpora.
+    Ties go to the setting with the most recipes on all corpora.
     """
     texts = [json.dumps(settings_of(recipe, by)) for recipe in recipes]
     everywhere = Counter(texts)
@@ -82,7 +82,7 @@ def main_settings(recipes: Sequence[Recipe], by: Sequence[str] = ()) -> dict[str
 
 
 def shared_settings(main: Mapping[str, Settings]) -> Settings:
-    """The keys that have one value on all corpora.
+    """Return the keys that have one value on all corpora.
 
     >>> shared_settings({"gum": {"batch": 32, "epochs": 10}, "my": {"batch": 64, "epochs": 10}})
     {'epochs': 10}
@@ -92,7 +92,7 @@ def shared_settings(main: Mapping[str, Settings]) -> Settings:
 
 
 def describe_by_corpus(main: Mapping[str, Settings]) -> dict[str, str]:
-    """The other keys in words: the value of most corpora (or models), then the exceptions.
+    """Describe the other keys: the value of most corpora (or models), then the exceptions.
 
     >>> batch = {"conll2003": {"batch": 64}, "gum": {"batch": 32}, "wikiann": {"batch": 64}}
     >>> describe_by_corpus(batch)
@@ -113,7 +113,7 @@ def describe_by_corpus(main: Mapping[str, Settings]) -> dict[str, str]:
 
 
 def corpus_names(data: Iterable[str]) -> dict[str, str]:
-    """What to call each corpus: the last part of its path, or all of it where two share that.
+    """Name each corpus by the last part of its path, or by all of it if two share that.
 
     >>> corpus_names(["gum", "a/my", "b/my"])
     {'gum': 'gum', 'a/my': 'a/my', 'b/my': 'b/my'}
@@ -124,7 +124,7 @@ def corpus_names(data: Iterable[str]) -> dict[str, str]:
 
 
 def file_names(titles: Iterable[str]) -> list[str]:
-    """Names fit for files, each another one.
+    """Turn titles into distinct file names.
 
     >>> file_names(["gum (batch 3) results", "gum batch-3 results"])
     ['gum-batch-3-results', 'gum-batch-3-results-2']
@@ -140,7 +140,7 @@ def file_names(titles: Iterable[str]) -> list[str]:
 
 
 def method_label(method: str, options: Mapping[str, Any], without: Collection[str] = ()) -> str:
-    """The name with its options, but for those ``without``.
+    """Return the method with its options, except those in ``without``.
 
     >>> method_label("focal", {"gamma": 3.0})
     'focal (gamma 3)'
@@ -152,7 +152,7 @@ def method_label(method: str, options: Mapping[str, Any], without: Collection[st
 
 
 def settings_label(settings: Mapping[str, Any]) -> str:
-    """Keys and values in a row.
+    """Put keys and values into one line.
 
     >>> settings_label({"learning_rate": 1e-4, "batch": 3})
     'learning rate 0.0001, batch 3'
@@ -163,7 +163,7 @@ def settings_label(settings: Mapping[str, Any]) -> str:
 
 
 def value_label(value: Any) -> str:
-    """A value as a reader wants it.
+    """Put a value into words.
 
     >>> [value_label(v) for v in (3.0, True, 1e-05, {"name": "shell", "scale": 2}, [1, 2], None)]
     ['3', 'true', '1e-05', 'shell scale 2', '1 2', 'none']

@@ -45,9 +45,9 @@ _MOST_KINDS = 5  # Kinds of other data that fit side by side.
 
 
 def shifts_of(runs: Sequence[Run]) -> dict[str, Shift]:
-    """Kinds of other data in the records: graded ones ("typos") by strength, 0 being the test.
+    """Return the kinds of other data: graded ones ("typos") by strength, 0 for the test split.
 
-    What has no strength ("wnut17") comes together under "other data".
+    Data without a strength ("wnut17") come together under "other data".
     """
     names = sorted(
         {name for run in runs for found in run.record.results.values()
@@ -66,7 +66,7 @@ def shifts_of(runs: Sequence[Run]) -> dict[str, Shift]:
 
 
 def kind_title(kind: str) -> str:
-    """A kind of other data at the beginning of a title.
+    """Capitalise a kind of other data for a title.
 
     >>> kind_title("gaussian-noise")
     'Gaussian noise'
@@ -75,14 +75,14 @@ def kind_title(kind: str) -> str:
 
 
 def _with_test(kind: str, parts: Shift) -> Shift:
-    """Strengths in their order; the test as it is comes first."""
+    """Sort strengths, with the unchanged test split first."""
     if kind == OTHER:
         return {"test": "test", **parts}
     return {"0": "test", **dict(sorted(parts.items(), key=lambda item: int(item[0])))}
 
 
 def shift_measures(runs: Sequence[Run], shift: Shift) -> list[StudyMeasure]:
-    """The columns: every metric and map that differs on any of the parts."""
+    """Return the columns: every metric and map that differs on any of the parts."""
     found: dict[StudyMeasure, None] = {}
     for part in shift.values():
         for measure in measures_of(runs, SHIFT_METRICS, part):
@@ -93,14 +93,14 @@ def shift_measures(runs: Sequence[Run], shift: Shift) -> list[StudyMeasure]:
 
 
 def shift_tables(runs: Sequence[Run], by: Sequence[str]) -> list[Table]:
-    """One table per kind of other data of one unit, as a detail."""
+    """Make one table per kind of other data of one unit, as a detail."""
     return [
         _table(measured_on(runs, shift), kind, shift, by) for kind, shift in shifts_of(runs).items()
     ]
 
 
 def measured_on(runs: Sequence[Run], shift: Shift) -> list[Run]:
-    """The runs that were measured on other data of that kind."""
+    """Return the runs that were measured on other data of that kind."""
     parts = [part for part in shift.values() if part != "test"]
     return [
         run for run in runs if any(not math.isnan(run.value("ece", part=part)) for part in parts)
@@ -139,9 +139,9 @@ def _table(runs: Sequence[Run], kind: str, shift: Shift, by: Sequence[str]) -> T
 
 
 def worst_shift_tables(runs: Sequence[Run], by: Sequence[str]) -> list[Table]:
-    """A row per method at the main width, a group of columns per kind; none without other data.
+    """Make a row per method at the main width and a group of columns per kind of other data.
 
-    Many kinds are dealt to several tables, of much the same size.
+    Many kinds are split evenly over several tables; none without other data.
     """
     runs = at_main_width(runs)
     parts, alike = _strongest(runs)
@@ -187,7 +187,7 @@ def _worst_table(runs: Sequence[Run], parts: Mapping[str, str], by: Sequence[str
 
 
 def _strongest(runs: Sequence[Run]) -> tuple[dict[str, str], list[str]]:
-    """Name → part of the strongest of each kind; and those on which nothing is as on the test."""
+    """Return name → strongest part of each kind, and the names on which no number changes."""
     found: dict[str, str] = {}
     for kind, shift in shifts_of(runs).items():
         names = [name for name, part in shift.items() if part != "test"]
@@ -206,7 +206,7 @@ def _as_on_test(runs: Sequence[Run], part: str) -> bool:
 
 
 def _worst_measures(runs: Sequence[Run], parts: Iterable[str], part: str) -> list[StudyMeasure]:
-    """The same columns for every part: what differs between maps on any of them."""
+    """Return the same columns for every part: what differs between maps on any of them."""
     found = {
         replace(measure, part=part): None
         for place in ("test", *parts)
@@ -219,6 +219,6 @@ def _worst_measures(runs: Sequence[Run], parts: Iterable[str], part: str) -> lis
 def _means(
     cell: Sequence[Run], measures: Sequence[StudyMeasure], bold: Sequence[bool]
 ) -> Iterable[TableEntry]:
-    """The estimates of the other tables without their intervals, which the data keep."""
+    """Estimate as the other tables do, but show no intervals; the data keep them."""
     for entry, measure in zip(estimates(cell, measures, bold), measures, strict=True):
         yield replace(entry, text=show(entry.value, measure.digits))

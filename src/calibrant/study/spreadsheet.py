@@ -17,9 +17,9 @@ _PLAIN_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
 
 def csv_table(table: Table) -> str:
-    """One line per row; numbers unrounded, with the half of an interval in a column of its own.
+    """Format one line per row, numbers unrounded, with half of each interval in its own column.
 
-    The last column names the records that the row was made from, separated by spaces.
+    The last column names the records behind the row, separated by spaces.
 
     >>> from calibrant.study.table import TableRow
     >>> entry = TableEntry("0.1 ± 0.0", 0.125, 0.03, 3, True)
@@ -53,7 +53,7 @@ def _value(entry: TableEntry) -> str:
 
 
 def _text(cell: str) -> str:
-    """A text that a spreadsheet does not take for a formula: ' before what begins like one.
+    """Put ' before a text that a spreadsheet would take for a formula.
 
     >>> _text("=HYPERLINK()"), _text("-0.5"), _text("focal")
     ("'=HYPERLINK()", '-0.5', 'focal')

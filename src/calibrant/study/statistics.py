@@ -28,23 +28,23 @@ __all__ = [
     "t_p",
 ]
 
-# Up to so many pairs all 2ⁿ signs are tried; above, as many random ones.
+# All 2ⁿ signs are tried up to this many pairs; above, 2¹⁶ random ones.
 _MOST_EXACT = 16
 _SEED = 0
-_ROUNDING = 1e-9  # Of a difference: a spread below it is that of arithmetic.
+_ROUNDING = 1e-9  # Relative: a smaller spread of differences comes from arithmetic.
 LEVEL = 0.05  # A corrected p below it counts as a difference.
-PairedValues = Mapping[Any, float]  # By what pairs a run with one of another method
+PairedValues = Mapping[Any, float]  # Key that pairs a run with one of another method → its value
 
 
 class Estimate(NamedTuple):
-    """A mean of ``n`` values and half of its 95 % interval, NaN where one value says nothing."""
+    """The mean of ``n`` values and half of its 95 % interval; NaN for a single value."""
 
     mean: float
     half: float
     n: int
 
     def show(self, digits: int, *, signed: bool = False) -> str:
-        """The mean ± half of the interval.
+        """Format the mean ± half of the interval.
 
         >>> Estimate(0.8213, 0.0124, 3).show(3), Estimate(-0.5, math.nan, 1).show(1, signed=True)
         ('0.821 ± 0.012', '−0.5')
@@ -56,7 +56,7 @@ class Estimate(NamedTuple):
 
 
 def estimate(values: Sequence[float]) -> Estimate:
-    """Mean and t₀.₉₇₅(n − 1) s / √n (Student 1908); a NaN or an infinity leaves no interval.
+    """Return mean and t₀.₉₇₅(n − 1) s / √n (Student 1908); no interval with NaN or infinity.
 
     >>> estimate([1.0, 2.0, 3.0])
     Estimate(mean=2.0, half=2.484..., n=3)
@@ -71,7 +71,7 @@ def estimate(values: Sequence[float]) -> Estimate:
 
 
 def show(value: float, digits: int) -> str:
-    """A number with a real minus; a dash for what is none.
+    """Format a number with a real minus; NaN is a dash.
 
     >>> show(-0.25, 1), show(math.nan, 1), show(math.inf, 1), show(-0.001, 1)
     ('−0.2', '–', '∞', '0.0')
@@ -85,7 +85,7 @@ def show(value: float, digits: int) -> str:
 
 
 class PairedComparison(NamedTuple):
-    """The difference of paired values and how surprising it would be if there were none."""
+    """The difference of paired values, and its tests."""
 
     difference: Estimate
     effect: float  # Cohen's d of paired data: mean difference / its standard deviation
@@ -94,7 +94,7 @@ class PairedComparison(NamedTuple):
 
 
 def compare_pairs(ones: Sequence[float], others: Sequence[float]) -> PairedComparison:
-    """Compare values that belong together in pairs; ``ones`` minus ``others``.
+    """Compare paired values: ``ones`` minus ``others``.
 
     >>> compare_pairs([3.0, 4.0, 6.0], [1.0, 2.0, 3.0])
     PairedComparison(difference=Estimate(mean=2.33..., half=1.43..., n=3), effect=4.04...,
@@ -108,10 +108,10 @@ def compare_pairs(ones: Sequence[float], others: Sequence[float]) -> PairedCompa
 
 
 def t_p(differences: Sequence[float]) -> float:
-    """p of the paired t-test (Student 1908), both sides; NaN where a difference is none.
+    """Return p of the two-sided paired t-test (Student 1908); NaN if a difference is not a number.
 
-    Where all differences are the same there is no spread to judge by. That is no certainty: on a
-    test split of few examples two seeds agree by chance. The sign-flip test takes its place.
+    Equal differences leave no spread to test with. This does not make them certain: on a small test
+    split two seeds can agree by chance. The sign-flip test is used instead.
 
     >>> round(t_p([2.0, 2.0, 3.0]), 4), t_p([2.0, 2.0, 2.0])
     (0.0198, 0.25)
@@ -126,11 +126,11 @@ def t_p(differences: Sequence[float]) -> float:
 
 
 def sign_flip_p(differences: Sequence[float]) -> float:
-    """p of Fisher's (1935) permutation test: how often a random choice of signs does as much.
+    """Return p of Fisher's (1935) permutation test: how often random signs reach the observed sum.
 
     Exact over all 2ⁿ signs for n ≤ 16 pairs; above, 2¹⁶ random ones of a fixed seed, among which
-    the observed one counts. It assumes no more than that, without a difference, either of a pair
-    is as likely to be the larger.
+    the observed one counts. The only assumption: without a difference, either of a pair is equally
+    likely to be the larger.
 
     >>> sign_flip_p([2.0, 2.0, 3.0])
     0.25
@@ -145,7 +145,7 @@ def sign_flip_p(differences: Sequence[float]) -> float:
 
 
 def smallest_p(pairs: int) -> float:
-    """The least that a sign-flip test of so many pairs can give: 2 / 2ⁿ.
+    """Return the smallest p that a sign-flip test of so many pairs can give: 2 / 2ⁿ.
 
     >>> smallest_p(5)
     0.0625
@@ -155,7 +155,7 @@ def smallest_p(pairs: int) -> float:
 
 @cache
 def _signs(n: int) -> np.ndarray:
-    """One choice of n signs per row, the first of them all +1."""
+    """Return one choice of n signs per row; the first row is all +1."""
     if n <= _MOST_EXACT:
         bits = (np.arange(2**n)[:, None] >> np.arange(n)) & 1
     else:
@@ -165,12 +165,12 @@ def _signs(n: int) -> np.ndarray:
 
 
 def best_alike(columns: Sequence[PairedValues], sign: int) -> list[bool]:
-    """Which have the best mean, or do not differ from the one that has.
+    """Mark the columns with the best mean, or not significantly different from it.
 
-    Each is compared with the best by the paired t-test over the runs that both have (the keys that
-    they share), with Holm's correction; what shares fewer than two runs with the best cannot be
-    tested and is only marked where its mean is as good. What has one run is no best where others
-    have more: it would hide them all, untested. ``sign`` is 1 where more is better.
+    Each column is compared with the best by the paired t-test over the keys that both have, with
+    Holm's correction. A column that shares fewer than two runs with the best cannot be tested; it
+    is marked only if its mean is as good. A single run is never the best beside columns with more,
+    because it would hide them untested. ``sign`` is 1 if more is better.
 
     >>> near, far = {0: 1.1, 1: 1.0, 2: 1.2}, {0: 5.0, 1: 5.2, 2: 5.1}
     >>> best_alike([{0: 1.0, 1: 1.1, 2: 1.2}, near, far], sign=-1)
@@ -203,7 +203,7 @@ def _p(ones: PairedValues, others: PairedValues, itself: bool) -> float:
 def paired_values(
     ones: PairedValues, others: PairedValues
 ) -> tuple[list[float], list[float], list[Any]]:
-    """The values of the keys that both have, and these keys.
+    """Return the values of the keys that both have, and these keys.
 
     >>> paired_values({"a": 1.0, "b": 2.0}, {"b": 3.0, "c": 4.0})
     ([2.0], [3.0], ['b'])

@@ -1,4 +1,4 @@
-"""A study: everything that the records of many runs say together, as tables of data."""
+"""A study: the comparison of many runs as tables of data."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ __all__ = ["Extra", "Study", "StudyInputs", "build_study"]
 
 @dataclass(frozen=True, eq=False)
 class Study:
-    """The runs, the tables made of them, what is missing, and where all came from.
+    """The runs, their tables, what is missing, and where the numbers come from.
 
-    The runs hold the maps that the figures and most tables show, not all that the records have.
+    The runs hold the maps that the figures and most tables show, not all maps of the records.
     """
 
     runs: tuple[Run, ...]
@@ -57,11 +57,11 @@ class Study:
 
     @property
     def record_sets(self) -> list[tuple[str, ...]]:
-        """Every set of records that a row of a table was made of."""
+        """Every set of records behind a row of a table."""
         return sorted({row.keys for table in self.tables for row in table.rows if row.keys})
 
     def to_dict(self) -> dict[str, Any]:
-        """As data: all that the report says, less its pictures."""
+        """Return the report as data, without its pictures."""
         return {
             "title": self.title,
             "baseline": self.baseline,
@@ -102,7 +102,7 @@ def build_study(
     extra_tables: Callable[[StudyInputs], Extra] | None = None,
     title: str = "",
 ) -> Study:
-    """Compare the runs behind the records, whatever the order of these.
+    """Compare the runs behind the records; their order does not matter.
 
     ``by`` names keys of the recipe, or options of methods, that get columns of their own.
     ``baseline`` is the method that all others are tested against, with its options as the tables
@@ -181,7 +181,7 @@ def _by_unit(inputs: StudyInputs) -> list[Table]:
 
 
 def _named(tables: Iterable[Table]) -> list[Table]:
-    """Every table with a name of its own, fit for a file."""
+    """Give every table a distinct name that is fit for a file."""
     tables = list(tables)
     names = file_names(f"{table.unit} {table.name}" for table in tables)
     return [replace(table, name=name) for table, name in zip(tables, names, strict=True)]

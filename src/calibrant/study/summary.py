@@ -22,14 +22,14 @@ def summarize(
     missing: Sequence[str],
     extra: Sequence[str] = (),
 ) -> list[str]:
-    """One screen of sentences."""
-    said = [_records(runs), _methods(runs)]
+    """Summarise the study in one screen of sentences."""
+    sentences = [_records(runs), _methods(runs)]
     settings = describe_settings(runs, by)
-    said += [sentence for sentence in (settings, _main_depth(runs)) if sentence]
-    said += extra
+    sentences += [sentence for sentence in (settings, _main_depth(runs)) if sentence]
+    sentences += extra
     if missing:
-        said.append(f"Missing: {counted(len(missing), 'thing')}, listed below.")
-    return said
+        sentences.append(f"Missing: {counted(len(missing), 'thing')}, listed below.")
+    return sentences
 
 
 def _records(runs: Sequence[Run]) -> str:
@@ -38,10 +38,9 @@ def _records(runs: Sequence[Run]) -> str:
     heads += "; " + _numbers("depth", (run.depth for run in runs))
     encoders = sorted({run.record.recipe.model for run in runs})
     word = "corpus" if len(corpora) == 1 else "corpora"
-    told = f"{len(corpora)} {word} ({', '.join(corpora)})"
-    return (
-        f"{counted(len(runs), 'record')} of {told}; {heads}; {_seeds(runs)}; {', '.join(encoders)}."
-    )
+    named = f"{len(corpora)} {word} ({', '.join(corpora)})"
+    records, models = counted(len(runs), "record"), ", ".join(encoders)
+    return f"{records} of {named}; {heads}; {_seeds(runs)}; {models}."
 
 
 def _methods(runs: Sequence[Run]) -> str:
@@ -50,7 +49,7 @@ def _methods(runs: Sequence[Run]) -> str:
 
 
 def _seeds(runs: Sequence[Run]) -> str:
-    """How many seeds the cells have: "2 to 5 seeds".
+    """Count the seeds of the cells: "2 to 5 seeds".
 
     A cell is a corpus, setting, method and head.
     """
@@ -63,13 +62,13 @@ def _seeds(runs: Sequence[Run]) -> str:
 
 
 def _main_depth(runs: Sequence[Run]) -> str:
-    """Of which depth the tables are, where there are several: "depth 1 (2 on gum)"."""
+    """Name the depth of the tables if there are several: "depth 1 (2 on gum)"."""
     units = {run.unit: [r for r in runs if r.unit == run.unit] for run in runs}
     if all(len({run.depth for run in members}) == 1 for members in units.values()):
         return ""
     main = {unit: {"depth": at_main_depth(members)[0].depth} for unit, members in units.items()}
-    told = describe_by_corpus(main).get("depth") or str(next(iter(main.values()))["depth"])
-    return f"But for the table of depths, all are of heads of depth {told}."
+    depth = describe_by_corpus(main).get("depth") or str(next(iter(main.values()))["depth"])
+    return f"All tables except the depth table use heads of depth {depth}."
 
 
 def _numbers(name: str, values: Iterable[int]) -> str:
@@ -78,19 +77,19 @@ def _numbers(name: str, values: Iterable[int]) -> str:
 
 
 def describe_settings(runs: Sequence[Run], by: Sequence[str] = ()) -> str:
-    """What differs from corpus to corpus or model to model, and what stands apart."""
-    told = describe_by_corpus(main_by_corpus(runs, by))
+    """Describe the settings that differ between corpora or models, and the separate units."""
+    differing = describe_by_corpus(main_by_corpus(runs, by))
     if models := main_by_model(runs, by):
-        told |= describe_by_corpus(models)
-    said = [f"{key.replace('_', ' ')} {value}" for key, value in told.items()]
+        differing |= describe_by_corpus(models)
+    settings = [f"{key.replace('_', ' ')} {value}" for key, value in differing.items()]
     apart = dict.fromkeys(run.unit for run in runs if run.setting)
-    sentences = [f"Trained with {', '.join(said)}."] if said else []
+    sentences = [f"Trained with {', '.join(settings)}."] if settings else []
     sentences += [f"Shown apart: {', '.join(apart)}."] if apart else []
     return " ".join(sentences)
 
 
 def origins(runs: Sequence[Run], by: Sequence[str] = ()) -> dict[str, Any]:
-    """Records, versions, hardware, states of the source, time and speed of training, notes."""
+    """Collect records, versions, hardware, commits, time and speed of training, and notes."""
     main, models = main_by_corpus(runs, by), main_by_model(runs, by)
     found: dict[str, Any] = {
         "records": len(runs),
@@ -115,12 +114,12 @@ def origins(runs: Sequence[Run], by: Sequence[str] = ()) -> dict[str, Any]:
         for corpus in found["corpora"]
     }
     if any(notes.values()):
-        found["notes"] = {corpus: said for corpus, said in notes.items() if said}
+        found["notes"] = {corpus: each for corpus, each in notes.items() if each}
     return found
 
 
 def _circumstances(runs: Sequence[Run]) -> dict[str, dict[str, int]]:
-    """Each value that a version, a machine or a commit had, with its number of records."""
+    """Count the records of each version, machine and commit."""
     names = sorted({name for run in runs for name in run.record.circumstances})
     return {
         name: _counted(
@@ -136,7 +135,7 @@ def _counted(values: Iterable[str]) -> dict[str, int]:
 
 
 def _training(runs: Sequence[Run]) -> dict[str, Any]:
-    """Steps and seconds, and examples (sentences, images) a second of a run among others."""
+    """Sum steps and seconds, and divide into examples (sentences, images) per second."""
     timed = [
         run
         for run in runs
@@ -159,12 +158,12 @@ def _training(runs: Sequence[Run]) -> dict[str, Any]:
 
 
 def missing(runs: Sequence[Run], metrics: Sequence[str] | None = None) -> list[str]:
-    """Seeds that other cells of the same corpus have, and numbers that records lack."""
-    said = []
+    """List the seeds that other cells of a corpus have, and numbers that records lack."""
+    sentences = []
     units: dict[str, list[Run]] = {}
     for run in runs:
         units.setdefault(run.unit, []).append(run)
-    said += _missing_corpora(runs)
+    sentences += _missing_corpora(runs)
     for unit, members in units.items():
         seeds = {run.seed for run in members}
         lacking: dict[tuple[int, ...], list[str]] = {}
@@ -174,16 +173,16 @@ def missing(runs: Sequence[Run], metrics: Sequence[str] | None = None) -> list[s
                 lacking.setdefault(gone, []).append(_cell_name(cell[0]))
         for gone, names in sorted(lacking.items()):
             word = "seed" if len(gone) == 1 else "seeds"
-            said.append(f"{unit}: {word} {', '.join(map(str, gone))} of {_listed(names)}.")
+            sentences.append(f"{unit}: {word} {', '.join(map(str, gone))} of {_listed(names)}.")
         for measure in measures_of(members, metrics):
             names = [run.key for run in members if math.isnan(measure.of(run))]
             if names:
-                said.append(f"{unit}: {measure.title} in {_listed(names)}.")
-    return said
+                sentences.append(f"{unit}: {measure.title} in {_listed(names)}.")
+    return sentences
 
 
 def _missing_corpora(runs: Sequence[Run]) -> list[str]:
-    """Methods, whatever their options, that were run on some corpora alone."""
+    """List the methods, whatever their options, that were run on some corpora only."""
     places: dict[str, set[str]] = {}
     for run in runs:
         if not run.setting:

@@ -1,4 +1,4 @@
-"""A table as data: every entry with its number, its words, and the records that it came from."""
+"""A table as data: every entry with its number, its text and its records."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Table", "TableEntry", "TableRow", "as_entry", "grouped", "number_ent
 
 @dataclass(frozen=True)
 class TableEntry:
-    """What stands in one place: words, and the numbers behind them where there are any."""
+    """One cell of a table: its text, and the numbers behind it if there are any."""
 
     text: str
     value: float = math.nan
@@ -25,7 +25,7 @@ class TableEntry:
     bold: bool = False
 
     def to_dict(self) -> dict[str, Any]:
-        """As data, null for what is not a number."""
+        """Return the entry as data; null for what is not a number."""
         numbers = {"value": self.value, "half": self.half}
         content: dict[str, Any] = {"text": self.text, "bold": self.bold, "n": self.n}
         return content | dict(json_values(numbers))
@@ -43,7 +43,7 @@ class TableRow:
 
 @dataclass(frozen=True)
 class Table:
-    """A named table of a unit (corpus and setting), or of several."""
+    """A named table of one unit (corpus and setting) or of several."""
 
     name: str
     title: str
@@ -54,18 +54,18 @@ class Table:
     unit: str = ""
     measures: tuple[dict[str, str], ...] = field(default=())
     groups: tuple[tuple[str, int], ...] = ()  # Titles over so many columns each
-    closed: bool = False  # A detail: shown on the page when asked for, in Markdown only named
-    most: int = 0  # Rows that are shown before one asks for the rest; 0: all
+    closed: bool = False  # A detail: folded on the page, only named in Markdown
+    most: int = 0  # Rows that are shown at first; 0: all
 
     @property
     def full_heads(self) -> tuple[str, ...]:
-        """The heads with the title of their group before them."""
+        """The heads, each after the title of its group."""
         over = [title for title, span in self.groups for _ in range(span)]
         pairs = zip(over or [""] * len(self.heads), self.heads, strict=True)
         return tuple(" ".join(filter(None, pair)) for pair in pairs)
 
     def about(self, words: str) -> Table:
-        """Return the table with the setting or values that it is of in name and title.
+        """Add the setting or values of the table to its name and title.
 
         >>> Table("ranks", "Average rank", (), (), ()).about("batch 3").title
         'Average rank (batch 3)'
@@ -75,13 +75,13 @@ class Table:
         return replace(self, name=f"{self.name} {words}", title=f"{self.title} ({words})")
 
     def part(self, words: str) -> Table:
-        """Return the table as one of several parts; the first has no words to add."""
+        """Name the part of a split table; the first part has no words."""
         if not words:
             return self
         return replace(self, name=f"{self.name} {words}", title=f"{self.title}, {words}")
 
     def to_dict(self) -> dict[str, Any]:
-        """As data; "records" names the set of records that a row came from."""
+        """Return the table as data; "records" names the set of records behind a row."""
         return {
             "name": self.name,
             "title": self.title,
@@ -102,7 +102,7 @@ class Table:
 
 
 def set_name(keys: tuple[str, ...]) -> str:
-    """A name for a set of records, the same on the page and in the data.
+    """Name a set of records; the page and the data use the same name.
 
     >>> set_name(("gum-focal-s0", "gum-focal-s1"))
     'set-5956842b7c7d'
@@ -111,17 +111,17 @@ def set_name(keys: tuple[str, ...]) -> str:
 
 
 def as_entry(found: Estimate, digits: int, bold: bool = False, signed: bool = False) -> TableEntry:
-    """An estimate in its place."""
+    """Turn an estimate into an entry."""
     return TableEntry(found.show(digits, signed=signed), found.mean, found.half, found.n, bold)
 
 
 def number_entry(value: float, digits: int) -> TableEntry:
-    """A plain number in its place."""
+    """Turn a plain number into an entry."""
     return TableEntry(show(value, digits), value, math.nan, 1)
 
 
 def grouped(rows: Iterable[TableRow], place: int = 0) -> tuple[TableRow, ...]:
-    """Rows with a mark where the label at ``place`` changes."""
+    """Mark the rows where the label at ``place`` changes."""
     found: list[TableRow] = []
     for row in rows:
         starts = not found or found[-1].labels[place] != row.labels[place]

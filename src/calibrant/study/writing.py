@@ -1,4 +1,4 @@
-"""A study on disk: page, Markdown, tables as LaTeX and CSV, figures, and all of it as data."""
+"""Write a study to disk: page, Markdown, tables as LaTeX and CSV, figures, and data."""
 
 from __future__ import annotations
 
@@ -25,11 +25,10 @@ Writer = Callable[[Path], object]
 def write_study(
     folder: str | Path, study: Study, *, overwrite: bool = False, inputs: Iterable[Path] = ()
 ) -> list[str]:
-    """Write all files into ``folder``; returns remarks, such as that there is no matplotlib.
+    """Write all files into ``folder``; return remarks, such as a missing matplotlib.
 
-    A new folder appears whole. Nothing is written where a file is in the way, unless ``overwrite``;
-    then what an earlier report wrote there and this one does not is removed, so that no stale table
-    stays behind.
+    Writes are atomic. Existing files are kept unless ``overwrite`` is set; then the files of an
+    earlier report that this one does not write are removed, so that no stale table remains.
     """
     folder, inputs = Path(folder), list(inputs)
     if any(source.is_dir() and source.resolve() == folder.resolve() for source in inputs):
@@ -49,7 +48,7 @@ def write_study(
 
 
 def _writers(study: Study) -> tuple[dict[str, Writer], list[str]]:
-    """File name → what writes it."""
+    """Return file name → the function that writes it."""
     pictures, remarks = _pictures(study)
     svgs = [(name, words) for name, words in pictures[1].items() if name.endswith(".svg")]
     texts = {"index.html": render_study(study), "report.md": markdown_report(study, svgs)}
@@ -89,7 +88,7 @@ def _pictures(study: Study) -> tuple[tuple[dict[str, Writer], dict[str, str]], l
 
 
 def _earlier(folder: Path) -> list[str]:
-    """The files that an earlier report says that it wrote; only such ones are ever removed."""
+    """Return the files that an earlier report lists as its own; only these are ever removed."""
     try:
         names = json.loads((folder / DATA).read_text("utf-8"))["files"]
     except (OSError, ValueError, KeyError, TypeError):
