@@ -13,7 +13,7 @@ from calibrant.cli import main
 from calibrant.cli.table import render_table
 from calibrant.study.markdown import markdown_table
 from calibrant.study.spreadsheet import csv_table
-from calibrant.study.table import Entry, Row, Table
+from calibrant.study.table import Table, TableEntry, TableRow
 
 ESCAPE = "\x1b]0;owned\x07"
 
@@ -60,7 +60,7 @@ def test_a_cell_of_a_table_is_on_one_line():
 @pytest.mark.parametrize("sign", ["=", "+", "-", "@", "\t", "\r"])
 def test_a_spreadsheet_sees_no_formula(sign):
     name = f"{sign}HYPERLINK(1)"
-    row = Row((name,), (Entry("−0.5", -0.5, n=3), Entry(name)), (name,))
+    row = TableRow((name,), (TableEntry("−0.5", -0.5, n=3), TableEntry(name)), (name,))
     table = Table("t", "T", (name,), ("ECE", name), (row,))
     read = list(csv.reader(io.StringIO(csv_table(table), newline="")))
     shown = {"\t": "\\tHYPERLINK(1)", "\r": "\\rHYPERLINK(1)"}.get(sign, f"'{name}")
@@ -71,7 +71,7 @@ def test_a_spreadsheet_sees_no_formula(sign):
 def test_markdown_holds_no_html_and_no_link():
     name = "<img src=x onerror=alert(1)> [a](javascript:b) `c` &lt; x\ny"
     text = markdown_table(
-        Table("t", "T", (name,), ("ECE",), (Row((name,), (Entry(name, bold=True),)),))
+        Table("t", "T", (name,), ("ECE",), (TableRow((name,), (TableEntry(name, bold=True),)),))
     )
     assert "<img" not in text
     assert "[a](" not in text
