@@ -78,7 +78,7 @@ def invocations(folder, trained):
                 f"--bootstrap 0 --device cpu -o {run}"
             ).split()
         ],
-        "predict": [["predict", str(run), "Rosa Lind moved to Paris ."]],
+        "predict": [["predict", str(run), "Rosa Lind moved .", "--target-risk", "0.5"]],
         "evaluate": [["evaluate", str(run), "--device", "cpu", "--corrupt", "typos-1"]],
         "report": [["report", str(PILOT)]],
         "list": [["list", "methods"], ["list", "calibrators"]],
