@@ -19,7 +19,7 @@ import torch
 from torch import nn
 
 from calibrant.experiments.image import Image
-from calibrant.experiments.preparation import build_method, schedule_of
+from calibrant.experiments.ner_data import build_method, schedule_of
 from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.record import circumstances
 from calibrant.methods import Dece, MetaRegularization, Sece

@@ -17,7 +17,7 @@ import torch
 from transformers import BertConfig, BertForTokenClassification
 
 from calibrant.methods import create
-from calibrant.tasks.pieces import Pieces
+from calibrant.tasks.subword_windows import Pieces
 from calibrant.tasks.token_classifier import with_head
 from calibrant.training.loop import Loop, Schedule, Windows
 

@@ -28,7 +28,7 @@ from calibrant.experiments.vocabulary import occurring, renumber, trim_embedding
 from calibrant.methods import create
 from calibrant.tasks.encoders import find_encoder
 from calibrant.tasks.ner import load_corpus
-from calibrant.tasks.pieces import encode
+from calibrant.tasks.subword_windows import encode
 from calibrant.tasks.token_classifier import load_encoder, with_head
 from calibrant.training.loop import Loop, Schedule, Windows
 from calibrant.training.stacked import Stack

@@ -13,8 +13,8 @@ from calibrant.cli import main
 from calibrant.comparison import EntityMap
 from calibrant.errors import InputError
 from calibrant.predictions import Predictions
-from calibrant.tasks.pieces import encode
 from calibrant.tasks.sentences import Sentence
+from calibrant.tasks.subword_windows import encode
 from calibrant.tasks.words import FIRST, SPLITTERS, split_words
 from calibrant.training.prediction import predict_words
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 
 from calibrant.experiments import grid
-from calibrant.experiments.preparation import build_model, prepare
+from calibrant.experiments.ner_data import build_model, prepare
 from calibrant.experiments.recipe import read_recipes
 from calibrant.experiments.record import Record
 

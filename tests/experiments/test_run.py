@@ -16,16 +16,16 @@ from calibrant.calibrators import load as load_map
 from calibrant.errors import InputError, MissingExtraError
 from calibrant.experiments import lean_engine
 from calibrant.experiments.history import Epoch
-from calibrant.experiments.preparation import build_model, prepare
+from calibrant.experiments.ner_data import build_model, prepare
 from calibrant.experiments.recipe import Recipe
+from calibrant.experiments.reporter import telling
 from calibrant.experiments.run import train
 from calibrant.experiments.run_folder import RunFolder
 from calibrant.experiments.task import TASKS
-from calibrant.experiments.telling import telling
 from calibrant.outputs import new_folder
 from calibrant.predictions import Predictions
-from calibrant.tasks.pieces import encode
 from calibrant.tasks.sentences import Sentence
+from calibrant.tasks.subword_windows import encode
 
 transformers = pytest.importorskip("transformers")
 

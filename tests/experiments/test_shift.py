@@ -7,7 +7,7 @@ from calibrant.errors import InputError
 from calibrant.experiments.cell import run_cell
 from calibrant.experiments.grid import record_of
 from calibrant.experiments.measure import measure_run, measure_tags
-from calibrant.experiments.preparation import build_model, prepare
+from calibrant.experiments.ner_data import build_model, prepare
 from calibrant.experiments.recipe import Recipe, expand_grid
 from calibrant.experiments.record import read_record
 from calibrant.experiments.run import train

@@ -13,7 +13,7 @@ import pytest
 
 from calibrant.cli import main
 from calibrant.files import expand, fingerprints, read, stream
-from calibrant.files.quick_text import _ObjectPerLine, _OddError
+from calibrant.files.arrow_text import _ObjectPerLine, _OddError
 from calibrant.inputs import InputError, check_unpacked, door, parse_json
 
 LOGITS = np.array([[2.0, 0.5, 0.1], [0.3, 1.0, 0.2], [0.1, 0.4, 1.5]] * 10)
@@ -370,7 +370,7 @@ def test_files_that_unpack_to_far_more_are_refused(tmp_path, monkeypatch):
     for name, remedy in (("p.csv.gz", "gunzip"), ("p.jsonl.gz", "gunzip"), ("p.npz", "savez")):
         with pytest.raises(InputError, match=rf"unpack to more than 200 times .*\b{remedy}\b"):
             read(tmp_path / name)
-    monkeypatch.setattr("calibrant.files.quick_text.find_spec", lambda _: None)
+    monkeypatch.setattr("calibrant.files.arrow_text.find_spec", lambda _: None)
     with pytest.raises(InputError, match="unpack to more than 200 times"):
         read(tmp_path / "p.csv.gz")
     monkeypatch.undo()

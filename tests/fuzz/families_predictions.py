@@ -108,7 +108,7 @@ def two_readers(format_):
     """A case: pyarrow's reader and the plain one give the same of a hostile csv or jsonl."""
 
     def case(random, folder, run):
-        from calibrant.files import quick_text, read, stream
+        from calibrant.files import arrow_text, read, stream
 
         content = some_content(random)
         data, suffix = HOSTILE[format_](random, content)
@@ -120,11 +120,11 @@ def two_readers(format_):
             return read(path) if rows is None else list(stream(path, rows=rows))
 
         quick = _told(call(whole))
-        there, quick_text.find_spec = quick_text.find_spec, lambda _: None
+        there, arrow_text.find_spec = arrow_text.find_spec, lambda _: None
         try:
             plain = _told(call(whole))
         finally:
-            quick_text.find_spec = there
+            arrow_text.find_spec = there
         if repr(quick) != repr(plain):  # NaN is not NaN, but its name is.
             raise FailureError("readers agree", f"{quick!r:.400} and {plain!r:.400}")
 

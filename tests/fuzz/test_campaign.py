@@ -85,7 +85,7 @@ def test_readers_that_disagree_are_noticed(monkeypatch, tmp_path):
     from calibrant.files import jsonl
 
     monkeypatch.setattr(jsonl, "column_of_values", lambda values: jsonl.np.zeros(len(values), int))
-    monkeypatch.setattr("calibrant.files.quick_text.find_spec", lambda _: None)
+    monkeypatch.setattr("calibrant.files.arrow_text.find_spec", lambda _: None)
 
     def several():
         for number in range(20):

@@ -7,7 +7,7 @@ import torch
 
 from calibrant.errors import InputError
 from calibrant.methods import FeatureMixture, Gaussian, MatchedGaussian, Shell
-from calibrant.methods.stream import Stream
+from calibrant.methods.random_stream import Stream
 from calibrant.training import Step
 
 CPU = torch.device("cpu")
@@ -134,7 +134,7 @@ def test_running_values_are_saved(noise):
 def test_streams_differ_by_seed_and_rank(monkeypatch):
     draws = []
     for seed, rank in ((0, 0), (0, 1), (1, 0)):
-        monkeypatch.setattr("calibrant.methods.stream.rank", lambda rank=rank: rank)
+        monkeypatch.setattr("calibrant.methods.random_stream.rank", lambda rank=rank: rank)
         draws.append(torch.rand(4, generator=Stream(seed).generator(CPU)))
     assert not torch.equal(draws[0], draws[1])
     assert not torch.equal(draws[0], draws[2])
@@ -146,7 +146,7 @@ def test_a_state_of_rank_0_does_not_make_all_ranks_alike(monkeypatch):
     state = stream.state_dict()
     draws = {}
     for rank in (0, 1, 2):
-        monkeypatch.setattr("calibrant.methods.stream.rank", lambda rank=rank: rank)
+        monkeypatch.setattr("calibrant.methods.random_stream.rank", lambda rank=rank: rank)
         other = Stream(0)
         other.load_state_dict(state)
         draws[rank] = torch.rand(4, generator=other.generator(CPU))

@@ -12,7 +12,7 @@ import pytest
 
 from calibrant import InputError
 from calibrant.audit import Measure
-from calibrant.audit.meaning import MEANINGS
+from calibrant.audit.explanations import MEANINGS
 from calibrant.metrics import CalibrationState, Confidences, accumulate
 from calibrant.plots import palette
 from calibrant.report import render_report, write_report

@@ -11,7 +11,7 @@ from calibrant.errors import InputError  # noqa: E402
 from calibrant.predictions import IGNORED  # noqa: E402
 from calibrant.tasks.task import TASKS, Task, open_task  # noqa: E402
 from calibrant.training.head import find_head  # noqa: E402
-from calibrant.training.tap import logits_of  # noqa: E402
+from calibrant.training.head_hook import logits_of  # noqa: E402
 
 
 @pytest.fixture(scope="module", params=TASKS)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from calibrant.errors import InputError
-from calibrant.tasks import network
+from calibrant.tasks import hub_connection
 from calibrant.tasks.catalogue import CORPORA
 from calibrant.tasks.ner import NerCorpus, label_set, load_corpus
 from calibrant.tasks.sentences import Sentence
@@ -316,7 +316,7 @@ def test_hub_names(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.delenv("CALIBRANT_DATA", raising=False)
     monkeypatch.setattr(datasets, "load_dataset", load)
-    monkeypatch.setattr(network, "reachable", lambda _: True)
+    monkeypatch.setattr(hub_connection, "reachable", lambda _: True)
     for name in ("conll2003", "wikiann-en", "wnut17", "somebody/corpus:part"):
         assert load_corpus(name).test == SENTENCES
     parquet = {"data_dir": None, "revision": "refs/convert/parquet"}
@@ -348,7 +348,7 @@ def test_without_a_network_one_clear_line(
     name: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv("CALIBRANT_DATA", raising=False)
-    monkeypatch.setattr(network, "reachable", lambda _: False)
+    monkeypatch.setattr(hub_connection, "reachable", lambda _: False)
     before = datasets.config.HF_HUB_OFFLINE
     with pytest.raises(
         InputError, match=r"Cannot load '.*' from the hub: .*Without a network"

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.audit.meaning import MEANINGS
+from calibrant.audit.explanations import MEANINGS
 from calibrant.audit.record import Measure
 from calibrant.metrics import (
     CalibrationState,

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from calibrant.audit.estimate import Estimator
-from calibrant.audit.meaning import MEANINGS
+from calibrant.audit.explanations import MEANINGS
 from calibrant.audit.record import ImageRow, Measure, PixelView, RegionRow
 from calibrant.metrics import (
     Bins,
@@ -19,7 +19,7 @@ from calibrant.metrics import (
     ece,
     mean_iou,
 )
-from calibrant.metrics.scene import Scene
+from calibrant.metrics.segmentation_example import Scene
 from calibrant.predictions import Predictions
 
 __all__ = ["PixelSums", "pixel_view"]

@@ -9,7 +9,7 @@ from typing import Any
 
 from calibrant.json_values import json_values
 from calibrant.metrics import CalibrationState, Confidences
-from calibrant.metrics.scene import Scene
+from calibrant.metrics.segmentation_example import Scene
 
 __all__ = [
     "Audit",

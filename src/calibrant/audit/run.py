@@ -17,7 +17,7 @@ from calibrant.audit.collect import Collector, collected
 from calibrant.audit.entities import entity_view
 from calibrant.audit.estimate import Estimator
 from calibrant.audit.evidence import class_findings
-from calibrant.audit.meaning import MEANINGS, verdict
+from calibrant.audit.explanations import MEANINGS, verdict
 from calibrant.audit.pixels import pixel_view
 from calibrant.audit.record import Audit, ClassRow, Finding, Measure
 from calibrant.errors import InputError
@@ -49,7 +49,7 @@ from calibrant.metrics import (
 from calibrant.metrics.bins import Closed
 from calibrant.metrics.entities import Reduction
 from calibrant.metrics.sample import Sample
-from calibrant.metrics.scene import Scene
+from calibrant.metrics.segmentation_example import Scene
 from calibrant.predictions import Predictions
 
 __all__ = ["audit"]

@@ -124,6 +124,6 @@ def _records(recipes: Sequence[Recipe], args: argparse.Namespace) -> Iterator[Pa
         raise InputError("--time-limit is not for --ray: a cluster has limits of its own.")
     if args.workers is not None:
         raise InputError("--workers is not for --ray, where whoever trains also measures.")
-    from calibrant.experiments.cluster import run_on_ray
+    from calibrant.experiments.ray_grid import run_on_ray
 
     return run_on_ray(recipes, args.output, args.ray, **common)

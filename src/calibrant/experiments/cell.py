@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from calibrant.errors import InputError
-from calibrant.experiments.preparation import build_method, schedule_of
+from calibrant.experiments.ner_data import build_method, schedule_of
 from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.task import task_of
 from calibrant.predictions import Predictions

@@ -10,15 +10,15 @@ from typing import Any
 from calibrant.corruptions import STRENGTHS, parse_corruption
 from calibrant.devices import usable_device
 from calibrant.errors import InputError, unknown_name
+from calibrant.experiments.evaluation_target import Tested
 from calibrant.experiments.labelled_examples import LABELLED
+from calibrant.experiments.lazy_predictions import Predicted
 from calibrant.experiments.measure import measure_run
-from calibrant.experiments.predicted import Predicted
 from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.record import read_record
 from calibrant.experiments.run import default_device
 from calibrant.experiments.run_folder import RunFolder
 from calibrant.experiments.task import entry_of
-from calibrant.experiments.tested import Tested
 from calibrant.predictions import Predictions
 from calibrant.tasks.foreign_models import trusting
 

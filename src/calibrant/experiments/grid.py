@@ -24,9 +24,9 @@ from calibrant.experiments.choice import choose_calibrator
 from calibrant.experiments.measure import measure_run
 from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.record import Record, circumstances, recorded
+from calibrant.experiments.smoke_test import try_method
 from calibrant.experiments.stacked import run_stack, stacks
 from calibrant.experiments.task import entry_of, task_of
-from calibrant.experiments.trial import try_method
 from calibrant.outputs import make_folder
 from calibrant.tasks.foreign_models import trusting
 

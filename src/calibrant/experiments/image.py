@@ -16,7 +16,7 @@ from torch import nn
 from calibrant.corruptions import IMAGE, known_corruption
 from calibrant.errors import InputError, unknown_name
 from calibrant.experiments.fingerprint import data_state
-from calibrant.experiments.preparation import build_method
+from calibrant.experiments.ner_data import build_method
 from calibrant.experiments.recipe import Recipe
 from calibrant.predictions import IGNORED, Predictions
 from calibrant.tasks.image_classifier import (

@@ -9,9 +9,9 @@ import numpy as np
 
 from calibrant.corruptions import IMAGE, TEXT, corrupt_text
 from calibrant.errors import InputError
+from calibrant.experiments.evaluation_target import Tested
 from calibrant.experiments.labelled_scenes import LabelledScenes
 from calibrant.experiments.shift import ignoring
-from calibrant.experiments.tested import Tested
 from calibrant.prediction.loading import read_cutting
 from calibrant.prediction.model_folder import load_model
 from calibrant.prediction.run_files import check_labels
@@ -22,9 +22,9 @@ from calibrant.tasks.image_classifier import load_classifier
 from calibrant.tasks.ner import load_test
 from calibrant.tasks.picture_files import in_channels
 from calibrant.tasks.pictures import load_test_pictures
-from calibrant.tasks.pieces import encode
 from calibrant.tasks.sentences import Sentence
 from calibrant.tasks.shared_types import in_types_of
+from calibrant.tasks.subword_windows import encode
 from calibrant.tasks.text import load_test_texts
 from calibrant.training.class_logits import image_logits, text_logits
 from calibrant.training.images import Images

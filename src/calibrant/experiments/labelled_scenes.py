@@ -10,8 +10,8 @@ import numpy as np
 from calibrant.calibrators import CalibrationWarning
 from calibrant.corruptions import IMAGE
 from calibrant.errors import InputError
+from calibrant.experiments.evaluation_target import Tested
 from calibrant.experiments.sampled_pixels import sampled_pixels, told_sample
-from calibrant.experiments.tested import Tested
 from calibrant.predictions import Predictions
 from calibrant.tasks.catalogue import find_folder
 from calibrant.tasks.corrupted_scenes import CorruptedScenes

@@ -9,11 +9,11 @@ from torch import Tensor, nn
 
 from calibrant.errors import InputError
 from calibrant.experiments.history import Epoch, History
-from calibrant.experiments.preparation import build_method, schedule_of
+from calibrant.experiments.ner_data import build_method, schedule_of
 from calibrant.experiments.recipe import Recipe
+from calibrant.experiments.reporter import Telling
 from calibrant.experiments.run_folder import RunFolder
 from calibrant.experiments.task import Data, entry_of
-from calibrant.experiments.telling import Telling
 from calibrant.training import processes
 from calibrant.training.checkpoint import read_checkpoint, restore_tensors, write_checkpoint
 from calibrant.training.loop import Loop

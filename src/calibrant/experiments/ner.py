@@ -8,14 +8,14 @@ from typing import Any
 
 from torch import nn
 
-from calibrant.experiments.preparation import TINY, Prepared, build_model, prepare
+from calibrant.experiments.ner_data import TINY, Prepared, build_model, prepare
 from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.shift import check_shift, shifted_tests
 from calibrant.inputs import check_file
 from calibrant.prediction.model_folder import write_model
 from calibrant.tasks.encoders import find_encoder
 from calibrant.tasks.ner import find_corpus
-from calibrant.tasks.pieces import Pieces
+from calibrant.tasks.subword_windows import Pieces
 
 __all__ = ["Ner"]
 
@@ -35,11 +35,11 @@ class Ner:
             check_shift(name, directory)
 
     def prepare(self, recipe: Recipe, directory: str | None = None) -> Prepared:
-        """See :func:`~calibrant.experiments.preparation.prepare`."""
+        """See :func:`~calibrant.experiments.ner_data.prepare`."""
         return prepare(recipe, directory)
 
     def build_model(self, recipe: Recipe, data: Prepared) -> nn.Module:
-        """See :func:`~calibrant.experiments.preparation.build_model`."""
+        """See :func:`~calibrant.experiments.ner_data.build_model`."""
         return build_model(recipe, data)
 
     def write_model(self, recipe: Recipe, data: Prepared, model: Any, folder: Path) -> None:

@@ -12,17 +12,17 @@ import torch
 
 from calibrant.devices import usable_device
 from calibrant.errors import InputError
-from calibrant.experiments.finishing import finish
+from calibrant.experiments.artifacts import finish
 from calibrant.experiments.history import History
 from calibrant.experiments.lean_engine import train_lean
-from calibrant.experiments.limits import one_line_for_what_runs_out
 from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.record import Record, read_record
+from calibrant.experiments.reporter import check_tensorboard, telling
+from calibrant.experiments.resource_errors import one_line_for_what_runs_out
 from calibrant.experiments.run_folder import RunFolder
 from calibrant.experiments.small_data import enough_epochs
+from calibrant.experiments.smoke_test import try_method
 from calibrant.experiments.task import Data, task_of
-from calibrant.experiments.telling import check_tensorboard, telling
-from calibrant.experiments.trial import try_method
 from calibrant.metrics.bootstrap import check_bootstrap
 from calibrant.tasks.foreign_models import trusting
 from calibrant.training.processes import join_processes, wait_for_all

@@ -11,7 +11,7 @@ from torch import nn
 
 from calibrant.errors import InputError
 from calibrant.metrics.sample import Sample
-from calibrant.metrics.scene import pixel_predictions
+from calibrant.metrics.segmentation_example import pixel_predictions
 from calibrant.predictions import Predictions
 from calibrant.tasks.segmentation import Pixels, SegmentationTask
 from calibrant.training.pixel_logits import pixel_logits

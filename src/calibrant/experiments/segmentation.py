@@ -16,11 +16,11 @@ from torch import nn
 from calibrant.corruptions import IMAGE, known_corruption
 from calibrant.errors import InputError
 from calibrant.experiments.fingerprint import data_state
-from calibrant.experiments.preparation import build_method
+from calibrant.experiments.ner_data import build_method
 from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.sampled_pixels import sampled_pixels, told_sample
 from calibrant.methods import InputMixup
-from calibrant.metrics.scene import Scene
+from calibrant.metrics.segmentation_example import Scene
 from calibrant.predictions import IGNORED, Predictions
 from calibrant.tasks.corrupted_scenes import CorruptedScenes
 from calibrant.tasks.mask_folder import VOID

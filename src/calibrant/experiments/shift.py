@@ -12,14 +12,14 @@ import numpy as np
 from calibrant.corruptions import STRENGTHS, TEXT, parse_corruption
 from calibrant.errors import InputError, unknown_name
 from calibrant.experiments.fingerprint import data_state
-from calibrant.experiments.preparation import Prepared
+from calibrant.experiments.ner_data import Prepared
 from calibrant.experiments.recipe import Recipe
 from calibrant.predictions import IGNORED
 from calibrant.tasks.catalogue import CORPORA
 from calibrant.tasks.corrupted import corrupt_sentences
 from calibrant.tasks.ner import SYNTHETIC, find_corpus, load_test
-from calibrant.tasks.pieces import Pieces, encode
 from calibrant.tasks.shared_types import in_types_of
+from calibrant.tasks.subword_windows import Pieces, encode
 
 __all__ = ["check_shift", "ignoring", "shifted_tests"]
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from torch import nn
 
 from calibrant.experiments.cell import Outcome, run_cell
-from calibrant.experiments.preparation import (
+from calibrant.experiments.ner_data import (
     Prepared,
     build_method,
     build_model,
@@ -21,7 +21,7 @@ from calibrant.experiments.shift import shifted_tests
 from calibrant.experiments.task import entry_of
 from calibrant.experiments.vocabulary import occurring, renumber, trim_embeddings
 from calibrant.predictions import Predictions
-from calibrant.tasks.pieces import Pieces
+from calibrant.tasks.subword_windows import Pieces
 from calibrant.training.checkpoint import is_static
 from calibrant.training.prediction import predict_runs
 from calibrant.training.stacked import NotStackableError, Stack

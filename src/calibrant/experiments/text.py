@@ -15,7 +15,7 @@ from torch import nn
 
 from calibrant.corruptions import TEXT, corrupt_text, known_corruption
 from calibrant.experiments.fingerprint import data_state, fingerprint
-from calibrant.experiments.preparation import TINY, build_method, check_encoder
+from calibrant.experiments.ner_data import TINY, build_method, check_encoder
 from calibrant.experiments.recipe import Recipe
 from calibrant.prediction.model_folder import write_model
 from calibrant.predictions import IGNORED, Predictions

@@ -14,17 +14,17 @@ from torch import Tensor, nn
 
 from calibrant.errors import InputError
 from calibrant.experiments.history import Epoch, History
-from calibrant.experiments.preparation import Prepared, build_method
+from calibrant.experiments.ner_data import Prepared, build_method
 from calibrant.experiments.recipe import Recipe
+from calibrant.experiments.reporter import Telling
 from calibrant.experiments.run_folder import RunFolder
 from calibrant.experiments.task import Data, entry_of
-from calibrant.experiments.telling import Telling
 from calibrant.experiments.text import PreparedTexts
 from calibrant.extras import require
 from calibrant.tasks.collation import pad
 from calibrant.tasks.encoded_texts import EncodedTexts
 from calibrant.tasks.foreign_models import quiet
-from calibrant.tasks.pieces import Pieces
+from calibrant.tasks.subword_windows import Pieces
 from calibrant.training.buckets import bucket_of
 from calibrant.training.checkpoint import read_checkpoint, write_checkpoint
 from calibrant.training.trainer import Trainer

@@ -11,8 +11,8 @@ import numpy as np
 
 from calibrant.arrays import text_array
 from calibrant.errors import InputError
+from calibrant.files.arrow_text import quick_csv_blocks
 from calibrant.files.lines import column_of_texts, csv_records, text_file
-from calibrant.files.quick_text import quick_csv_blocks
 from calibrant.files.source import Block, Layout, Shape
 from calibrant.inputs import first_repeated, shortened
 from calibrant.predictions import Predictions

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from calibrant.errors import InputError
+from calibrant.files.arrow_text import quick_jsonl_blocks
 from calibrant.files.lines import column_of_values, numbered_lines, text_file
-from calibrant.files.quick_text import quick_jsonl_blocks
 from calibrant.files.source import Block, Layout, Shape
 from calibrant.inputs import parse_json
 from calibrant.predictions import Predictions

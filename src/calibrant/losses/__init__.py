@@ -23,9 +23,9 @@ from calibrant.losses.dece import dece  # noqa: E402
 from calibrant.losses.entropy_penalty import entropy_penalty  # noqa: E402
 from calibrant.losses.error_regularization import error_regularization  # noqa: E402
 from calibrant.losses.focal import flsd, focal  # noqa: E402
-from calibrant.losses.kept import IGNORED  # noqa: E402
 from calibrant.losses.label_smoothing import label_smoothing  # noqa: E402
 from calibrant.losses.margin_smoothing import margin_smoothing  # noqa: E402
+from calibrant.losses.masking import IGNORED  # noqa: E402
 from calibrant.losses.mdca import dca, mdca  # noqa: E402
 from calibrant.losses.mmce import mmce, weighted_mmce  # noqa: E402
 from calibrant.losses.sece import sece  # noqa: E402

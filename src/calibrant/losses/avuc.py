@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from calibrant.losses.kept import Kept, keep
+from calibrant.losses.masking import Kept, keep
 from calibrant.losses.prediction import Uncertainty, top_label, uncertainty
 
 __all__ = ["avuc", "threshold_from", "uncertainty_sums"]

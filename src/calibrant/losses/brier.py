@@ -4,7 +4,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from calibrant.losses.kept import Reduction, keep, reduce
+from calibrant.losses.masking import Reduction, keep, reduce
 
 __all__ = ["mse"]
 

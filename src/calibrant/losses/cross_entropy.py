@@ -5,7 +5,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from calibrant.errors import InputError
-from calibrant.losses.kept import Reduction, keep, reduce
+from calibrant.losses.masking import Reduction, keep, reduce
 from calibrant.losses.prediction import finite_log
 
 __all__ = ["cross_entropy", "soft_cross_entropy"]

@@ -5,7 +5,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from calibrant.errors import InputError
-from calibrant.losses.kept import Kept, keep
+from calibrant.losses.masking import Kept, keep
 from calibrant.losses.prediction import top_label
 
 __all__ = ["dece"]

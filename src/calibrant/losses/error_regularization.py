@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from calibrant.errors import InputError
-from calibrant.losses.kept import Kept, flatten, keep
+from calibrant.losses.masking import Kept, flatten, keep
 from calibrant.losses.pairwise import order_violation
 from calibrant.losses.prediction import predicted
 

@@ -6,7 +6,7 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 from calibrant.errors import InputError
-from calibrant.losses.kept import Kept, Reduction, flatten, keep, reduce
+from calibrant.losses.masking import Kept, Reduction, flatten, keep, reduce
 
 __all__ = ["flsd", "focal"]
 

@@ -3,7 +3,7 @@
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from calibrant.losses.kept import Reduction, keep, reduce
+from calibrant.losses.masking import Reduction, keep, reduce
 
 __all__ = ["margin_smoothing"]
 

@@ -4,7 +4,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from calibrant.losses.kept import keep
+from calibrant.losses.masking import keep
 from calibrant.losses.prediction import top_label
 
 __all__ = ["dca", "mdca"]

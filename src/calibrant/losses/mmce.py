@@ -3,7 +3,7 @@
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from calibrant.losses.kept import keep
+from calibrant.losses.masking import keep
 from calibrant.losses.pairwise import kernel_calibration
 from calibrant.losses.prediction import top_label
 

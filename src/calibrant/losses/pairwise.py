@@ -19,7 +19,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from calibrant.losses import dominance, fused, gauss_sums, laplace_sums
-from calibrant.losses.kept import widest
+from calibrant.losses.masking import widest
 
 __all__ = ["kernel_calibration", "order_violation", "smooth_gap"]
 

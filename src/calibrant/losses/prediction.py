@@ -7,7 +7,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from calibrant.errors import InputError
-from calibrant.losses.kept import Kept
+from calibrant.losses.masking import Kept
 
 __all__ = ["TopLabel", "Uncertainty", "finite_log", "predicted", "top_label", "uncertainty"]
 

@@ -17,7 +17,6 @@ from calibrant.errors import unknown_name
 from calibrant.extras import require
 
 if TYPE_CHECKING:
-    from calibrant.methods.around import Around, Regularizer
     from calibrant.methods.avuc import Avuc
     from calibrant.methods.base import ExampleLoss, Method
     from calibrant.methods.cross_entropy import CrossEntropy
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
     from calibrant.methods.noise import Gaussian, Noise
     from calibrant.methods.sece import Sece
     from calibrant.methods.shell_noise import Shell
+    from calibrant.methods.wrapper import Around, Regularizer
 
 __all__ = [
     "METHODS",
@@ -175,8 +175,8 @@ NOISES: dict[str, Entry] = {
 _PARTS = (
     "base:Method",
     "base:ExampleLoss",
-    "around:Around",
-    "around:Regularizer",
+    "wrapper:Around",
+    "wrapper:Regularizer",
     "noise:Noise",
     "meta_regularization:MetaRegularization",
 )

@@ -10,8 +10,8 @@ from torch import Tensor
 from calibrant.errors import InputError
 from calibrant.losses.avuc import avuc, threshold_from, uncertainty_sums
 from calibrant.losses.prediction import Uncertainty
-from calibrant.methods.around import Regularizer
 from calibrant.methods.base import Method
+from calibrant.methods.wrapper import Regularizer
 
 if TYPE_CHECKING:
     from calibrant.training.step import Step

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from calibrant.errors import InputError
 from calibrant.losses.error_regularization import error_regularization
-from calibrant.methods.around import Regularizer
 from calibrant.methods.base import Method
+from calibrant.methods.wrapper import Regularizer
 
 if TYPE_CHECKING:
     from calibrant.training.step import Step

@@ -12,12 +12,12 @@ import torch
 from torch import Tensor, nn
 
 from calibrant.errors import InputError
-from calibrant.methods.around import Around, Regularizer
 from calibrant.methods.base import Method
 from calibrant.methods.error_regularization import ErrorRegularization
 from calibrant.methods.gradients import report, scale_gradient
 from calibrant.methods.noise import Gaussian, Noise
-from calibrant.methods.stream import Stream
+from calibrant.methods.random_stream import Stream
+from calibrant.methods.wrapper import Around, Regularizer
 
 if TYPE_CHECKING:
     from calibrant.training.step import Step

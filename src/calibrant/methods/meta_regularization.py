@@ -12,12 +12,12 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from calibrant.errors import InputError
 from calibrant.losses.focal import focal
-from calibrant.methods.around import Regularizer
 from calibrant.methods.base import Method
 from calibrant.methods.dece import Dece
-from calibrant.methods.evaluating import evaluating
+from calibrant.methods.eval_mode import evaluating
 from calibrant.methods.gamma_net import GammaNet
 from calibrant.methods.sece import Sece
+from calibrant.methods.wrapper import Regularizer
 
 if TYPE_CHECKING:
     from calibrant.training.step import Step

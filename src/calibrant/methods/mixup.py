@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from calibrant.errors import InputError
-from calibrant.losses.kept import IGNORED
-from calibrant.methods.around import Around
+from calibrant.losses.masking import IGNORED
 from calibrant.methods.base import Method
-from calibrant.methods.stream import Stream
+from calibrant.methods.random_stream import Stream
+from calibrant.methods.wrapper import Around
 
 if TYPE_CHECKING:
     from calibrant.training.step import Step

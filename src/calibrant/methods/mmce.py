@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 from calibrant.losses.mmce import mmce, weighted_mmce
-from calibrant.methods.around import Regularizer
 from calibrant.methods.base import Method
+from calibrant.methods.wrapper import Regularizer
 
 if TYPE_CHECKING:
     from calibrant.training.step import Step

@@ -8,7 +8,7 @@ from calibrant.arguments import check_whole
 from calibrant.arrays import Array, to_numpy
 from calibrant.errors import InputError
 from calibrant.metrics.confidences import Confidences
-from calibrant.metrics.steps import Steps, StepSource, steps
+from calibrant.metrics.sorted_confidences import Steps, StepSource, steps
 from calibrant.predictions import Predictions
 
 __all__ = ["adaptive_classwise_ece", "adaptive_ece", "equal_mass_bin"]

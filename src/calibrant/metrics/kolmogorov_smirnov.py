@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from calibrant.metrics.steps import StepSource, steps
+from calibrant.metrics.sorted_confidences import StepSource, steps
 
 __all__ = ["ks_error"]
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from calibrant.arguments import check_kind
 from calibrant.errors import InputError
-from calibrant.metrics.steps import StepSource, steps
+from calibrant.metrics.sorted_confidences import StepSource, steps
 
 __all__ = [
     "RiskCoverage",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from calibrant.metrics.steps import Steps, StepSource, steps
+from calibrant.metrics.sorted_confidences import Steps, StepSource, steps
 
 __all__ = ["smooth_ece"]
 

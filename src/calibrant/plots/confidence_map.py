@@ -11,7 +11,7 @@ from calibrant.arguments import check_kind, check_whole
 from calibrant.errors import InputError
 from calibrant.extras import require
 from calibrant.metrics import CalibrationState
-from calibrant.metrics.scene import Scene
+from calibrant.metrics.segmentation_example import Scene
 from calibrant.plots import maps
 from calibrant.plots.canvas import axes, new_figure
 from calibrant.plots.palette import INK, MUTED

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from calibrant.metrics.scene import Scene
+from calibrant.metrics.segmentation_example import Scene
 from calibrant.predictions import IGNORED
 
 __all__ = ["class_colours", "class_map", "confidence_map_of", "mistake_map", "picture", "shrunk"]

@@ -20,9 +20,9 @@ from calibrant.prediction.cut_text import FIRST_CUTTING, CutText, cut_words, giv
 from calibrant.prediction.entity_confidence import EntityConfidence
 from calibrant.prediction.risk_control import Guarantee
 from calibrant.predictions import Predictions
-from calibrant.tasks.pieces import encode
 from calibrant.tasks.sentences import Sentence
 from calibrant.tasks.splitter_choice import Cutting
+from calibrant.tasks.subword_windows import encode
 from calibrant.tasks.words import Word
 from calibrant.training.prediction import predict_words
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from calibrant.audit import ImageRow, PixelView, RegionRow
-from calibrant.metrics.scene import Scene
+from calibrant.metrics.segmentation_example import Scene
 from calibrant.plots import maps
 from calibrant.report.chart import Chart, ticks
 from calibrant.report.figures import figure

@@ -12,7 +12,7 @@ from calibrant.errors import InputError
 from calibrant.extras import require
 from calibrant.tasks.catalogue import is_place
 from calibrant.tasks.foreign_models import loading, trusted
-from calibrant.tasks.network import asking_the_hub
+from calibrant.tasks.hub_connection import asking_the_hub
 
 __all__ = ["ENCODERS", "find_encoder", "load_tokenizer"]
 

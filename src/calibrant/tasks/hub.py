@@ -9,7 +9,7 @@ from typing import Any
 
 from calibrant.errors import InputError
 from calibrant.extras import require
-from calibrant.tasks.network import asking_the_hub, first_line
+from calibrant.tasks.hub_connection import asking_the_hub, first_line
 from calibrant.tasks.splits import split_of
 
 __all__ = ["check_name", "column", "is_saved", "load_hub", "load_saved", "names_of"]

@@ -9,9 +9,9 @@ from typing import Any
 from calibrant.tasks.collation import pad
 from calibrant.tasks.encoders import find_encoder, load_tokenizer
 from calibrant.tasks.ner import SYNTHETIC, NerCorpus, load_corpus
-from calibrant.tasks.pieces import Pieces, encode
 from calibrant.tasks.small_encoder import build_small_encoder, build_small_tokenizer
 from calibrant.tasks.splits import part_of
+from calibrant.tasks.subword_windows import Pieces, encode
 from calibrant.tasks.synthetic import generate_splits
 
 __all__ = ["NerTask"]

@@ -12,7 +12,7 @@ from torch import nn
 from calibrant.errors import InputError, unknown_name
 from calibrant.extras import require
 from calibrant.tasks.foreign_models import loading, trusted
-from calibrant.tasks.network import asking_the_hub
+from calibrant.tasks.hub_connection import asking_the_hub
 
 __all__ = ["build_head", "load_encoder", "with_head"]
 

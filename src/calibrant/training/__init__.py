@@ -19,7 +19,7 @@ from calibrant.extras import require
 require("torch", "torch", "Training with a method")
 
 from calibrant.training.head import find_head  # noqa: E402
+from calibrant.training.head_hook import HeadTap, attach  # noqa: E402
 from calibrant.training.step import Step  # noqa: E402
-from calibrant.training.tap import HeadTap, attach  # noqa: E402
 
 __all__ = ["HeadTap", "Step", "attach", "find_head"]

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from calibrant.errors import InputError
 from calibrant.methods.base import Method
-from calibrant.methods.stream import Stream
+from calibrant.methods.random_stream import Stream
 from calibrant.outputs import new_file
 
 __all__ = [

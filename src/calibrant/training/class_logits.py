@@ -9,9 +9,9 @@ import torch
 from torch import nn
 
 from calibrant.training.buckets import bucket_of
-from calibrant.training.compiled import as_written
+from calibrant.training.eager_mode import as_written
+from calibrant.training.head_hook import logits_of
 from calibrant.training.images import Images
-from calibrant.training.tap import logits_of
 
 __all__ = ["image_logits", "text_logits"]
 

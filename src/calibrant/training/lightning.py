@@ -12,9 +12,9 @@ from calibrant.errors import InputError
 from calibrant.extras import require
 from calibrant.methods import create
 from calibrant.methods.base import Method, checked_method
-from calibrant.methods.evaluating import evaluating
+from calibrant.methods.eval_mode import evaluating
+from calibrant.training.head_hook import HeadTap, attach, logits_of
 from calibrant.training.step import Step
-from calibrant.training.tap import HeadTap, attach, logits_of
 
 lightning = require("lightning", "lightning", "calibrant.training.lightning.Calibration")
 

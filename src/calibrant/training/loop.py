@@ -22,12 +22,12 @@ from calibrant.errors import InputError
 from calibrant.methods.base import Method
 from calibrant.predictions import IGNORED
 from calibrant.training import checkpoint, processes
-from calibrant.training.compiled import as_written
+from calibrant.training.captured_loop import Planned, rewind_optimizer
+from calibrant.training.eager_mode import as_written
 from calibrant.training.generators import drawing_from
-from calibrant.training.planned import Planned, rewind_optimizer
+from calibrant.training.head_hook import attach, logits_of
 from calibrant.training.schedule import Schedule
 from calibrant.training.step import Step
-from calibrant.training.tap import attach, logits_of
 from calibrant.training.windows import Rows, Windows
 
 __all__ = ["Loop", "Schedule", "Windows"]

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from calibrant.training.tap import logits_of
+from calibrant.training.head_hook import logits_of
 
 __all__ = ["pixel_logits"]
 

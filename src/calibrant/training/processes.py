@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch import distributed as dist
 
 from calibrant.errors import InputError
-from calibrant.methods.stream import rank
+from calibrant.methods.random_stream import rank
 
 __all__ = [
     "add_up",

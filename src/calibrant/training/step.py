@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from calibrant.errors import InputError
-from calibrant.losses.kept import IGNORED
+from calibrant.losses.masking import IGNORED
 
 __all__ = ["Step"]
 

@@ -15,11 +15,11 @@ from calibrant.extras import require
 from calibrant.methods import create
 from calibrant.methods.base import Method, checked_method
 from calibrant.methods.cross_entropy import CrossEntropy
-from calibrant.methods.evaluating import evaluating
-from calibrant.methods.stream import rank
+from calibrant.methods.eval_mode import evaluating
+from calibrant.methods.random_stream import rank
 from calibrant.training.checkpoint import write_checkpoint
+from calibrant.training.head_hook import HeadTap, attach, logits_of
 from calibrant.training.step import Step
-from calibrant.training.tap import HeadTap, attach, logits_of
 
 require("accelerate", "transformers", "calibrant.training.trainer.Trainer")
 transformers = require("transformers", "transformers", "calibrant.training.trainer.Trainer")

@@ -22,17 +22,17 @@ from calibrant.errors import InputError
 from calibrant.losses.fused import has_triton
 from calibrant.methods.base import Method
 from calibrant.training import checkpoint
+from calibrant.training.captured_loop import Planned, rewind_optimizer
+from calibrant.training.cuda_streams import own_stream
 from calibrant.training.generators import drawing_from
 from calibrant.training.head import find_head
-from calibrant.training.planned import Planned, rewind_optimizer
+from calibrant.training.head_hook import attach
 from calibrant.training.schedule import Schedule
 from calibrant.training.stacked.adamw import StackedAdamW
 from calibrant.training.stacked.attention import StackedAttention
 from calibrant.training.stacked.bert import StackedBert
 from calibrant.training.stacked.weights import StackedWeights
 from calibrant.training.step import Step
-from calibrant.training.streams import own_stream
-from calibrant.training.tap import attach
 from calibrant.training.windows import Rows
 
 __all__ = ["NotStackableError", "Stack"]

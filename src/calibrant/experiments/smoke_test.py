@@ -6,9 +6,9 @@ import torch
 from torch import nn
 
 from calibrant.errors import CalibrantError, InputError
-from calibrant.experiments.preparation import build_method
+from calibrant.experiments.ner_data import build_method
 from calibrant.experiments.recipe import Recipe
-from calibrant.training.tap import attach
+from calibrant.training.head_hook import attach
 
 __all__ = ["try_method"]
 

@@ -13,11 +13,11 @@ from torch import Tensor, nn
 
 from calibrant.errors import InputError
 from calibrant.methods.base import Method
-from calibrant.methods.stream import rank
+from calibrant.methods.random_stream import rank
 from calibrant.training import checkpoint
+from calibrant.training.cuda_streams import own_stream
 from calibrant.training.generators import drawing_from
 from calibrant.training.schedule import Schedule
-from calibrant.training.streams import own_stream
 from calibrant.training.windows import Rows
 
 __all__ = ["Planned", "rewind_optimizer"]

@@ -11,7 +11,7 @@ import torch
 
 from calibrant.cli import main
 from calibrant.errors import InputError, MissingExtraError
-from calibrant.experiments import cluster
+from calibrant.experiments import ray_grid
 from calibrant.experiments.cell import run_cell
 from calibrant.experiments.grid import record_of
 from calibrant.experiments.recipe import expand_grid, read_recipes
@@ -94,9 +94,9 @@ def test_a_worker_is_killed_and_every_record_comes_once(corpus, tmp_path, capsys
 
 def test_a_task_is_one_seed_of_the_cells_that_are_stacked():
     recipes = expand_grid(SETTINGS, [{"method": ["focal", "mse"], "seed": [0, 1]}])
-    alone = list(cluster._units(recipes, 1))
+    alone = list(ray_grid._units(recipes, 1))
     assert [len(unit) for unit in alone] == [1, 1, 1, 1]
-    together = list(cluster._units(recipes, 10))
+    together = list(ray_grid._units(recipes, 10))
     assert [[cell[0].seed for cell in unit] for unit in together] == [[0, 0], [1, 1]]
     assert sorted(r.key for unit in together for (r,) in unit) == sorted(r.key for r in recipes)
 
@@ -117,16 +117,16 @@ class _Nodes:
 def test_the_node_with_the_fewest_tasks_gets_the_next():
     running = {}
     for number in range(4):
-        node = cluster._node_with_room(_Nodes, running, jobs=2)
+        node = ray_grid._node_with_room(_Nodes, running, jobs=2)
         running[number] = (node["NodeID"], [])
     assert sorted(node for node, _ in running.values()) == ["first", "first", "second", "second"]
-    assert cluster._node_with_room(_Nodes, running, jobs=2) is None
+    assert ray_grid._node_with_room(_Nodes, running, jobs=2) is None
 
 
 def test_bad_input(corpus, tmp_path, monkeypatch):
     recipes = expand_grid({**SETTINGS, "data": str(corpus)}, [{}])
     with pytest.raises(InputError, match="jobs is a whole number from 1 on"):
-        list(cluster.run_on_ray(recipes, tmp_path, "local", jobs=0))
+        list(ray_grid.run_on_ray(recipes, tmp_path, "local", jobs=0))
     ray = pytest.importorskip("ray", reason="Ray is not installed")
 
     def nobody(**_):
@@ -135,7 +135,7 @@ def test_bad_input(corpus, tmp_path, monkeypatch):
     monkeypatch.setattr(ray, "init", nobody)
     for address in ("localhost:9", "auto"):
         with pytest.raises(InputError, match=f"No Ray cluster at '{address}'.*ray start --head"):
-            list(cluster.run_on_ray(recipes, tmp_path, address))
+            list(ray_grid.run_on_ray(recipes, tmp_path, address))
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'calibrant\[ray\]'"):
-        list(cluster.run_on_ray(recipes, tmp_path, "local"))
+        list(ray_grid.run_on_ray(recipes, tmp_path, "local"))

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from calibrant.errors import InputError
-from calibrant.experiments.limits import one_line_for_what_runs_out
 from calibrant.experiments.recipe import Recipe
+from calibrant.experiments.resource_errors import one_line_for_what_runs_out
 
 FULL = OSError(errno.ENOSPC, "No space left on device")
 

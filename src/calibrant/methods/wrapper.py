@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from calibrant.errors import InputError
+from calibrant.methods.all_gather import join_ranks
 from calibrant.methods.base import Method, checked_method
 from calibrant.methods.cross_entropy import CrossEntropy
 from calibrant.methods.gradients import report
-from calibrant.methods.ranks import join_ranks
 
 if TYPE_CHECKING:
     from calibrant.training.step import Step

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from calibrant import InputError, Predictions
-from calibrant.files import quick_text, stream
+from calibrant.files import arrow_text, stream
 from calibrant.files.csv import CsvSource
 from calibrant.files.jsonl import JsonlSource
 
@@ -27,7 +27,7 @@ NUMBERS |= st.sampled_from(["1", " 2", "+3", "1_0", "1e3", "-0", ".5", "1e-320",
 
 
 def plainly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(quick_text, "find_spec", lambda _: None)
+    monkeypatch.setattr(arrow_text, "find_spec", lambda _: None)
 
 
 def told(path: Path, rows: int) -> list[object]:

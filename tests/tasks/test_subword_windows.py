@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from calibrant.errors import InputError
 from calibrant.predictions import IGNORED
-from calibrant.tasks.pieces import Pieces, _windows, encode
 from calibrant.tasks.sentences import Sentence
+from calibrant.tasks.subword_windows import Pieces, _windows, encode
 from calibrant.tasks.synthetic import generate
 
 pytest.importorskip("transformers")

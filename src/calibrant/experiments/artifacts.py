@@ -15,8 +15,8 @@ from calibrant.calibrators import CalibrationWarning, Calibrator, Temperature
 from calibrant.comparison.entity_map import EntityMap, entity_words, new_entity_words
 from calibrant.experiments.choice import choose_calibrator
 from calibrant.experiments.history import History
+from calibrant.experiments.lazy_predictions import Predicted
 from calibrant.experiments.measure import measure_run
-from calibrant.experiments.predicted import Predicted
 from calibrant.experiments.raw_text import Tagged, finish_raw_text
 from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.record import Record, circumstances

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch import distributed as dist
 
-from calibrant.losses.kept import IGNORED
+from calibrant.losses.masking import IGNORED
 
 if TYPE_CHECKING:
     from calibrant.training.step import Step
