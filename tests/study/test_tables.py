@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 from calibrant import InputError
-from calibrant.study import build_study
+from calibrant.study import Extra, build_study
 from calibrant.study.measures import StudyMeasure, measures_of
 from calibrant.study.runs import arrange
 from calibrant.study.statistics import best_alike
+from calibrant.study.table import Table, TableEntry, TableRow
 
 stats = pytest.importorskip("scipy.stats")
 
@@ -521,3 +522,24 @@ def test_the_strongest_corruption_at_a_glance(make_record):
         [0.95, 0.1, 0.05, 0.92, 0.13, 0.08, 0.91, 0.14, 0.09]
     )
     assert "No number changes with casing 1." in table.note
+
+
+def test_extra_tables_and_sentences_of_a_caller(tiny):
+    def mine(inputs):
+        assert inputs.baseline == "cross_entropy"
+        assert {run.seed for run in inputs.runs} == {0, 1, 2}
+        assert [run.key for run in inputs.complete] == [run.key for run in inputs.runs]
+        row = TableRow(("focal",), (TableEntry("7"),), (inputs.runs[0].key,))
+        over, of_gum = (
+            Table("results", "Mine", ("method",), ("number",), (row,), unit=unit)
+            for unit in ("", "gum")
+        )
+        return Extra([over, of_gum], ["Seven."])
+
+    study, plain = build_study(tiny, extra_tables=mine), build_study(tiny)
+    names = [table.name for table in study.tables]
+    assert names[:3] == ["results", "gum-results", "gum-results-2"]  # Each name once.
+    assert [t.rows for t in study.tables[2:]] == [t.rows for t in plain.tables]
+    assert study.summary == (*plain.summary, "Seven.")
+    assert list(study.tables[0].rows[0].keys) in study.to_dict()["record_sets"].values()
+    assert build_study(tiny, extra_tables=lambda _: Extra()).to_dict() == plain.to_dict()

@@ -1,4 +1,4 @@
-"""``calibrant report``: what do the records of many runs say together?"""
+"""``calibrant report``: compare the records of many runs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def add_parser(commands: Any) -> None:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add what any report of records takes."""
+    """Add the options that every report of records takes."""
     parser.add_argument(
         "runs", nargs="+", metavar="RUNS", type=Path, help="folders of records, .jsonl files"
     )
@@ -43,17 +43,19 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         type=Path,
         help="write index.html, report.md, tables as .tex and .csv, figures as .svg and .png",
     )
-    parser.add_argument("--overwrite", action="store_true", help="replace a report that is there")
+    parser.add_argument("--overwrite", action="store_true", help="replace an existing report")
     parser.add_argument(
         "--by",
         metavar="KEY[,KEY…]",
         help="recipe keys (learning_rate, batch) or options of methods (weight) to show in columns",
     )
     parser.add_argument(
-        "--baseline", metavar="METHOD", help="what the others are tested against (cross_entropy)"
+        "--baseline",
+        metavar="METHOD",
+        help="the method that the others are tested against (cross_entropy)",
     )
     parser.add_argument(
-        "--metrics", metavar="NAME[,NAME…]", help="of the tables (entity_f1, ece, apcr)"
+        "--metrics", metavar="NAME[,NAME…]", help="columns of the tables (entity_f1, ece, apcr)"
     )
     parser.add_argument(
         "--maps",
@@ -66,10 +68,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(
     args: argparse.Namespace, extra_tables: Callable[[StudyInputs], Extra] | None = None
 ) -> int:
-    """Read, compute, print, write."""
-    from calibrant.study import build_study, read_all, write_study
+    """Read the records, build the study, write or print it."""
+    from calibrant.study import build_study, read_all, read_titles, write_study
     from calibrant.study.markdown import markdown_report
-    from calibrant.study.reading import read_titles
 
     study = build_study(
         read_all(args.runs),

@@ -18,7 +18,7 @@ from calibrant.study.settings import file_names
 from calibrant.study.shift_tables import OTHER, kind_title, measured_on, shift_measures, shifts_of
 from calibrant.study.study import Study
 
-__all__ = ["figures_of", "shift_figures"]
+__all__ = ["figures_of"]
 
 _WIDE = 4  # Times the least ECE: then the axis is logarithmic, or one method hides all others.
 # What only the order of confidences decides: a map hardly changes it, and its picture not at all.
@@ -34,7 +34,7 @@ def figures_of(study: Study) -> list[Figure]:
             _trade_off(unit, main, study.by),
             _depth(unit, runs, study.by),
             _sweep(unit, main, study),
-            *shift_figures(unit, main, study.by),
+            *_shift_figures(unit, main, study.by),
         ]
     figures = [figure for figure in found if figure is not None and figure.panels]
     names = file_names(f"{figure.unit} {figure.name}" for figure in figures)
@@ -163,7 +163,7 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def shift_figures(unit: str, runs: Sequence[Run], by: Sequence[str] = ()) -> list[Figure]:
+def _shift_figures(unit: str, runs: Sequence[Run], by: Sequence[str] = ()) -> list[Figure]:
     """Make one figure per kind of corruption with several strengths."""
     found = []
     for kind, shift in shifts_of(runs).items():

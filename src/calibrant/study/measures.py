@@ -10,7 +10,6 @@ from calibrant.errors import unknown_name
 from calibrant.study.runs import Run
 
 __all__ = [
-    "SCORES",
     "SHIFT_METRICS",
     "StudyMeasure",
     "check_metrics",
@@ -22,7 +21,7 @@ __all__ = [
 ]
 
 # Predictive quality: the first of these that the records have.
-SCORES = ("entity_f1", "mean_iou", "accuracy")
+_SCORES = ("entity_f1", "mean_iou", "accuracy")
 SHIFT_METRICS = ("accuracy", "ece", "aurc", "auroc")
 _MOST_COLUMNS = 8  # Columns of a mean with its interval that fit on a screen.
 # The maps that every table shows unless others are requested.
@@ -174,9 +173,9 @@ def in_parts(measures: Sequence[StudyMeasure]) -> dict[str, list[StudyMeasure]]:
 
 
 def score_of(runs: Iterable[Run]) -> StudyMeasure:
-    """Return the measure of predictive quality: the first of :data:`SCORES` that any record has."""
+    """Return the measure of predictive quality: the first of _SCORES that any record has."""
     known = {name for run in runs for name in run.part("identity")}
-    return StudyMeasure(next((metric for metric in SCORES if metric in known), SCORES[0]))
+    return StudyMeasure(next((metric for metric in _SCORES if metric in known), _SCORES[0]))
 
 
 def check_metrics(runs: Iterable[Run], metrics: Iterable[str]) -> None:
@@ -190,7 +189,7 @@ def check_metrics(runs: Iterable[Run], metrics: Iterable[str]) -> None:
 def _chosen(metrics: Sequence[str] | None, known: Collection[str]) -> list[str]:
     if metrics is not None:
         return [metric for metric in metrics if metric in known]
-    score = next((metric for metric in SCORES if metric in known), "")
+    score = next((metric for metric in _SCORES if metric in known), "")
     return [metric for metric in (score, "ece", "apcr") if metric in known]
 
 

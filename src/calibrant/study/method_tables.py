@@ -19,7 +19,7 @@ from calibrant.study.rows import (
 )
 from calibrant.study.runs import Run
 from calibrant.study.statistics import best_alike, estimate
-from calibrant.study.table import Table, TableEntry, TableRow
+from calibrant.study.table import Table, TableEntry, TableRow, grouped
 
 __all__ = [
     "entities_overview",
@@ -48,22 +48,24 @@ def method_table(
     runs: Sequence[Run],
     measures: Sequence[StudyMeasure],
     by: Sequence[str],
+    axes: Sequence[str] = (),
     entries: Entries = estimates,
 ) -> Table:
     """Make a row per method (and requested value) with its seeds and each measure.
 
+    ``axes`` (width, depth) are further labels of a row; methods are compared within their values.
     The meaning of bold is added to the note.
     """
-    cells = by_method(runs)
-    bold = bold_marks(cells, measures, lambda _: 0)
-    rows = rows_of(cells, by, lambda key, cell: entries(cell, measures, bold[key]))
+    cells, labels = by_method(runs, axes), 1 + len(by) + len(axes)
+    bold = bold_marks(cells, measures, lambda key: key[1 + len(by) : labels])
+    rows = rows_of(cells, labels, lambda key, cell: entries(cell, measures, bold[key]))
     return Table(
         name,
         title,
-        ("method", *requested_heads(by)),
+        ("method", *requested_heads(by), *axes),
         ("seeds", *(measure.title for measure in measures)),
-        rows,
-        f"{note}{describe_bold(cells, rows)}",
+        grouped(rows) if axes else rows,
+        note + describe_bold(cells, rows, f" of its {' and '.join(axes)}" if axes else ""),
         runs[0].unit,
         tuple(measure.to_dict() for measure in measures),
     )
@@ -79,7 +81,9 @@ def maps_table(runs: Sequence[Run], shown: Sequence[str], by: Sequence[str]) -> 
     if set(maps) <= set(shown) or not metrics:
         return None
     cells = by_method(runs)
-    rows = rows_of(cells, by, lambda _, cell: [e for m in metrics for e in _entries(cell, m, maps)])
+    rows = rows_of(
+        cells, 1 + len(by), lambda _, cell: [e for m in metrics for e in _entries(cell, m, maps)]
+    )
     names = tuple("as trained" if name == "identity" else name.replace("_", " ") for name in maps)
     groups = ((StudyMeasure(metric).title, len(maps)) for metric in metrics)
     return Table(

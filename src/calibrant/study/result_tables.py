@@ -6,26 +6,25 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from calibrant.study.grouping import group_by
 from calibrant.study.head_filter import at_main_width, with_several_depths
 from calibrant.study.measures import StudyMeasure, in_parts
+from calibrant.study.method_tables import method_table
 from calibrant.study.rows import (
     bold_marks,
+    by_method,
     by_seed,
     describe_bold,
-    estimates,
     number_of,
     record_keys,
     requested_heads,
-    requested_labels,
 )
 from calibrant.study.runs import Run
 from calibrant.study.statistics import estimate
 from calibrant.study.table import Table, TableRow, as_entry, grouped
 
-__all__ = ["MEANS", "depth_table", "result_tables"]
+__all__ = ["depth_table", "result_tables"]
 
-MEANS = (
+_MEANS = (
     "Mean ± half of a 95 % t-interval over seeds. (T): with the temperature that was fitted on the "
     "validation split."
 )
@@ -66,29 +65,8 @@ def _tables(
 
 def _width_table(runs: Sequence[Run], measures: Sequence[StudyMeasure], by: Sequence[str]) -> Table:
     """Make a row per method, head width and requested value."""
-    labels = 2 + len(by)
-    cells = group_by(
-        runs, lambda run: (run.shown, *requested_labels(run), run.width, run.method, run.extra)
-    )
-    bold = bold_marks(cells, measures, lambda key: key[labels - 1])
-    rows = [
-        TableRow(
-            (*map(str, key[:labels]),),
-            (number_of(cell), *estimates(cell, measures, bold[key])),
-            record_keys(cell),
-        )
-        for key, cell in cells.items()
-    ]
-    return Table(
-        "results",
-        f"Results on {runs[0].unit}",
-        ("method", *requested_heads(by), "width"),
-        ("seeds", *(measure.title for measure in measures)),
-        grouped(rows),
-        MEANS + describe_bold(cells, rows, " of its width"),
-        runs[0].unit,
-        tuple(measure.to_dict() for measure in measures),
-    )
+    title = f"Results on {runs[0].unit}"
+    return method_table("results", title, _MEANS, runs, measures, by, ["width"])
 
 
 def _pooled_table(
@@ -96,7 +74,7 @@ def _pooled_table(
 ) -> Table | None:
     """Average over head widths; None with one width, or if no method has them all."""
     widths = sorted({run.width for run in runs})
-    cells = group_by(runs, lambda run: (run.shown, *requested_labels(run), run.method, run.extra))
+    cells = by_method(runs)
     complete = {key: _complete_seeds(cell, len(widths)) for key, cell in cells.items()}
     complete = {key: cell for key, cell in complete.items() if cell}
     if len(widths) < 2 or not complete:
@@ -146,29 +124,5 @@ def depth_table(
     runs = with_several_depths(runs)
     if not runs:
         return None
-    labels = 3 + len(by)
-    cells = group_by(
-        runs,
-        lambda run: (
-            run.shown, *requested_labels(run), run.width, run.depth, run.method, run.extra,
-        ),
-    )  # fmt: skip
-    bold = bold_marks(cells, measures, lambda key: key[labels - 2 : labels])
-    rows = [
-        TableRow(
-            (*map(str, key[:labels]),),
-            (number_of(cell), *estimates(cell, measures, bold[key])),
-            record_keys(cell),
-        )
-        for key, cell in cells.items()
-    ]
-    return Table(
-        "depth",
-        f"Depth of the head on {runs[0].unit}",
-        ("method", *requested_heads(by), "width", "depth"),
-        ("seeds", *(m.title for m in measures)),
-        grouped(rows),
-        MEANS + describe_bold(cells, rows, " of its width and depth"),
-        runs[0].unit,
-        tuple(measure.to_dict() for measure in measures),
-    )
+    title = f"Depth of the head on {runs[0].unit}"
+    return method_table("depth", title, _MEANS, runs, measures, by, ["width", "depth"])

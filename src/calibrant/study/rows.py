@@ -35,9 +35,14 @@ _ONE_SEED = (
 )
 
 
-def by_method(runs: Iterable[Run]) -> Cells:
-    """Group runs by method with its options, and by requested values."""
-    return group_by(runs, lambda run: (run.shown, *requested_labels(run), run.method, run.extra))
+def by_method(runs: Iterable[Run], axes: Sequence[str] = ()) -> Cells:
+    """Group runs by method with its options, by requested values, and by ``axes`` of a run."""
+
+    def key(run: Run) -> tuple[Any, ...]:
+        places = (getattr(run, axis) for axis in axes)
+        return (run.shown, *requested_labels(run), *places, run.method, run.extra)
+
+    return group_by(runs, key)
 
 
 def requested_labels(run: Run) -> tuple[str, ...]:
@@ -101,12 +106,16 @@ def record_keys(runs: Iterable[Run]) -> tuple[str, ...]:
 
 def rows_of(
     cells: Cells,
-    by: Sequence[str],
+    labels: int,
     entries: Callable[[tuple[Any, ...], Sequence[Run]], Iterable[TableEntry]],
 ) -> tuple[TableRow, ...]:
-    """Make a row per cell: method and requested values, the number of seeds, and its entries."""
+    """Make a row per cell: its first ``labels`` keys, the number of seeds, and its entries."""
     return tuple(
-        TableRow(key[: 1 + len(by)], (number_of(cell), *entries(key, cell)), record_keys(cell))
+        TableRow(
+            tuple(map(str, key[:labels])),
+            (number_of(cell), *entries(key, cell)),
+            record_keys(cell),
+        )
         for key, cell in cells.items()
     )
 

@@ -176,7 +176,7 @@ def _worst_table(runs: Sequence[Run], parts: Mapping[str, str], by: Sequence[str
         runs,
         measures,
         by,
-        _means,
+        entries=_means,
     )
     each = len(measures) // (1 + len(parts))
     return replace(

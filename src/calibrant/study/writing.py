@@ -16,9 +16,9 @@ from calibrant.study.page import render_study
 from calibrant.study.spreadsheet import csv_table
 from calibrant.study.study import Study
 
-__all__ = ["DATA", "write_study"]
+__all__ = ["write_study"]
 
-DATA = "study.json"
+_DATA = "study.json"
 Writer = Callable[[Path], object]
 
 
@@ -57,11 +57,11 @@ def _writers(study: Study) -> tuple[dict[str, Writer], list[str]]:
         texts[f"tables/{table.name}.tex"] = latex_table(table) + "\n"
     writers: dict[str, Writer] = {name: _writer(text) for name, text in texts.items()}
     writers |= pictures[0]
-    files = sorted([*writers, DATA])
+    files = sorted([*writers, _DATA])
     content = json.dumps(
         {"format": FORMAT, **study.to_dict(), "files": files}, indent=1, allow_nan=False
     )
-    writers[DATA] = _writer(content + "\n")
+    writers[_DATA] = _writer(content + "\n")
     return writers, remarks
 
 
@@ -90,7 +90,7 @@ def _pictures(study: Study) -> tuple[tuple[dict[str, Writer], dict[str, str]], l
 def _earlier(folder: Path) -> list[str]:
     """Return the files that an earlier report lists as its own; only these are ever removed."""
     try:
-        names = json.loads((folder / DATA).read_text("utf-8"))["files"]
+        names = json.loads((folder / _DATA).read_text("utf-8"))["files"]
     except (OSError, ValueError, KeyError, TypeError):
         return []
     safe = [name for name in names if isinstance(name, str) and ".." not in Path(name).parts]
