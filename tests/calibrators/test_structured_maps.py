@@ -134,6 +134,7 @@ def test_chunks_and_stages_make_no_difference(n, shape, monkeypatch):
     penalty = Penalty(centre, 0.01 * np.ones_like(centre), 0.01)
     expected = fit_linear(p.scores, p.labels, penalty)
     monkeypatch.setattr(linear_module, "_CHUNK", 63)
+    monkeypatch.setattr(linear_module, "_SAMPLE", 5)
     monkeypatch.setattr(linear_module, "_SAMPLE_PER_NUMBER", 1)
     monkeypatch.setattr(curvature_module, "_ROWS", 5)
     got = fit_linear(p.scores, p.labels, penalty)

@@ -23,7 +23,8 @@ Form = Callable[[np.ndarray, np.ndarray, np.ndarray, float], Inverse]
 
 _FEW_CLASSES = 32  # Up to here the whole matrix is made, of (K² + K)² ≤ 1.1 million numbers.
 _SOME_CLASSES = 256  # Up to here a matrix for each class, K (K + 1)² ≤ 17 million numbers.
-_ROWS = 1 << 11  # Of the sample, at least; more for each class, by the form of the matrix.
+_ROWS = 1 << 11  # Of the sample, at least.
+_MOST_PRODUCTS = 1 << 32  # Rows times K²: a second or two.
 
 
 def inverse_curvature(
@@ -36,7 +37,8 @@ def inverse_curvature(
     """A function that multiplies (W, b), flat, by the approximate inverse second derivatives."""
     make = _form(weights)
     n, classes = features.shape
-    x = features[:: -(-n // max(_ROWS, _ROWS_PER_CLASS[make] * classes))]
+    rows = min(_ROWS_PER_CLASS[make] * classes, _MOST_PRODUCTS // classes**2)
+    x = features[:: -(-n // max(_ROWS, rows))]
     logits = x * weights if weights.ndim == 1 else x @ weights.T
     return make(x, softmax(logits + intercepts), pull, intercept_pull)
 

@@ -16,7 +16,8 @@ __all__ = ["LinearFit", "Penalty", "fit_linear"]
 
 _CHUNK = 1 << 18
 _FEW_CLASSES = 32
-_SAMPLE_PER_NUMBER = 100  # Rows of the first of two stages, for each number that is learned.
+# Rows of the first of two stages: at least, and for each number that is learned.
+_SAMPLE, _SAMPLE_PER_NUMBER = 20_000, 100
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ def fit_linear(features: np.ndarray, labels: np.ndarray, penalty: Penalty) -> Li
     """
     n, classes = features.shape
     theta = np.append(penalty.centre, np.zeros(classes))
-    stride = n // (_SAMPLE_PER_NUMBER * theta.size)
+    stride = n // max(_SAMPLE, _SAMPLE_PER_NUMBER * theta.size)
     if stride >= 4:
         sample = np.ascontiguousarray(features[::stride]), labels[::stride]
         theta = _search(*sample, penalty, theta, 1e-4).x
