@@ -26,6 +26,7 @@ from sklearn.neural_network import MLPClassifier
 from calibrant import Predictions
 from calibrant.comparison import compare
 from calibrant.comparison.selection import select_calibrator
+from calibrant.json_values import json_values
 
 CORPORA = ("conll2003", "gum", "ncbi-disease", "wikiann-en", "wnut17")
 VALID, TEST = 5_000, 10_000
@@ -171,6 +172,9 @@ def measure(name, kind, valid, test):
 
 def tables(path):
     rows = [json.loads(line) for line in path.read_text().splitlines()]
+    for row in rows:
+        for numbers in row["maps"].values():
+            numbers["nll"] = float(numbers["nll"])  # "inf" is how JSON has it.
     print("| data | model | n | K | accuracy | as it is | temperature | best map | chosen | kept |")
     print("|---|---|---|---|---|---|---|---|---|---|")
     for row in rows:
@@ -227,7 +231,7 @@ def main():
         return
     lines = []
     for case in cases():
-        lines.append(json.dumps(measure(*case)))
+        lines.append(json.dumps(json_values(measure(*case))))
         print(lines[-1], flush=True)
         if args.output:
             args.output.write_text("\n".join(lines) + "\n")
