@@ -139,7 +139,7 @@ def labels_beside(labels: Array, scores: Array) -> Array:
 def _check_fits(labels: Array, classes: int) -> None:
     """Refuse labels that int64 cannot hold: as one, 2⁶⁴ − 100 would be −100, which is ignored."""
     dtype = to_numpy(labels[:0]).dtype
-    if dtype != np.uint64 and dtype.kind != "f":
+    if (dtype != np.uint64 and dtype.kind != "f") or dtype == np.float16:  # Up to 65,504.
         return
     numbers = to_numpy(labels)
     outside = numbers >= 2.0**63 if dtype == np.uint64 else np.abs(numbers) >= 2.0**63

@@ -1,5 +1,6 @@
 """Files that were made to break a reader: each is one line that says what is wrong, and exit 2."""
 
+import contextlib
 import gzip
 import io
 import json
@@ -234,6 +235,10 @@ HOSTILE = {
         ),
         "two columns are called 'label'",
     ),
+    "labels that are lists of lists": (
+        lambda folder: parquet(folder, {"logits": [[1.0, 2.0]], "label": [[[1.0]]]}),
+        "'label' holds lists of text, or objects",
+    ),
     "dates that no calendar has": (dates, "'when' holds a value that cannot be read"),
     "text not UTF-8 in parquet": (text_that_is_not_utf8, "'word' holds a value that cannot be"),
     "a name not UTF-8 in parquet": (name_that_is_not_utf8, "not a whole parquet file"),
@@ -247,7 +252,12 @@ def test_hostile_files_are_one_line(case, command, tmp_path, capsys):
     make, expected = HOSTILE[case]
     path = make(tmp_path)
     if command == "apply":
-        if case in ("dates as labels", "a label of many digits", "a label of twenty digits"):
+        if case in (
+            "labels that are lists of lists",
+            "dates as labels",
+            "a label of many digits",
+            "a label of twenty digits",
+        ):
             pytest.skip("apply reads no labels")
         if case in (
             "dates that no calendar has",
@@ -475,3 +485,21 @@ def test_dates_name_groups_and_other_types_do_not(tmp_path, capsys):
     npz(tmp_path / "p.npz", odd=np.zeros(30, [("a", "f8")]))
     with pytest.raises(InputError, match="Group 'odd' must hold numbers or text"):
         read(tmp_path / "p.npz")
+
+
+def test_labels_in_half_precision(tmp_path):
+    """They are compared with no number that half precision lacks."""
+    assert len(read(npz(tmp_path / "p.npz", labels=LABELS.astype(np.float16)))) == 30
+
+
+def test_damage_that_ends_pyarrow_is_not_asked_for(tmp_path):
+    """pyarrow aborts where the sizes in the metadata of a column are damaged and asked for."""
+    path = parquet(tmp_path, {"logits": [[1.0, 2.0]] * 3, "label": [0, 1, 0]})
+    content = path.read_bytes()
+    for at in range(content.rindex(b"label"), len(content) - 8):
+        for bit in (1, 8):
+            damaged = bytearray(content)
+            damaged[at] ^= bit
+            path.write_bytes(damaged)
+            with contextlib.suppress(InputError):
+                read(path)

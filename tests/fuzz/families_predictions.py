@@ -198,5 +198,5 @@ def gzip_bomb(random, folder, run):
     with gzip.open(path, "wb", compresslevel=9) as file:
         file.write(b"logits_0,logits_1,label\n")
         line = b"1,2,0\n" if random.random() < 0.5 else b"1"
-        file.write(line * random.choice((1 << 10, 1 << 19)))
+        file.write(line * random.choice((1 << 10, 1 << 17)))
     run(["audit", str(path), "--bootstrap", "0"])

@@ -61,7 +61,7 @@ def _odd_array(random, array):
     )
     try:
         return random.choice(made)()
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, RuntimeError):  # No such array can be made.
         return array[:0]
 
 

@@ -113,6 +113,7 @@ def _named(source: Source, wanted: str | Sequence[str] | None) -> _Scores:
     names = (wanted,) if isinstance(wanted, str) else tuple(wanted or ())
     for name in names:
         _require(source, name)
+        _check_readable(source, name)
     return _Scores(names, names, per_class=True) if len(names) > 1 else _Scores(names)
 
 
@@ -136,11 +137,11 @@ def _numbered(source: Source, prefix: str) -> _Scores | None:
 
 
 def _find_label(source: Source, columns: Columns) -> str:
-    if columns.label is not None:
-        _require(source, columns.label)
-        return columns.label
-    for name in _LABEL:
+    for name in _LABEL if columns.label is None else (columns.label,):
+        if columns.label is not None:
+            _require(source, name)
         if name in source.columns:
+            _check_readable(source, name)
             return name
     raise InputError(
         f"{source.path}: no column 'label'; {_seen(source)}. Name it (--label-column)."
@@ -164,6 +165,14 @@ def _find_groups(source: Source, columns: Columns, label: str, taken: set[str]) 
         if name not in fits:
             raise InputError(f"{source.path}: group '{name}' must hold one value per row.")
     return tuple(columns.groups)
+
+
+def _check_readable(source: Source, name: str) -> None:
+    if source.columns[name] is None:
+        raise InputError(
+            f"{source.path}: '{shortened(name)}' holds lists of text, or objects; expected numbers "
+            "or text, or a list of numbers in each row."
+        )
 
 
 def _require(source: Source, name: str) -> None:

@@ -20,6 +20,7 @@ from calibrant.predictions import Predictions
 __all__ = ["ParquetSource", "opened_parquet", "write_parquet"]
 
 _NAMES = b"label_names"  # JSON list in the metadata of the schema
+_WRITE_PLAIN = "write it again without dictionary and compression"
 _BUFFER = 1 << 20  # Bytes per column that are read ahead, instead of a whole row group.
 
 
@@ -32,7 +33,9 @@ class ParquetSource:
             schema = file.schema_arrow
             self._rows: int = file.metadata.num_rows
             columns = [(field.name, _shape(field.type)) for field in schema]
-            _check_size(path, file.metadata)
+            # Repeated values are only counted, so that few bytes may stand for rows without end.
+            # What columns claim is not asked: pyarrow ends the process where that is damaged.
+            check_unpacked(path, self._rows * len(columns), _WRITE_PLAIN)
         if (twice := first_repeated(name for name, _ in columns)) is not None:
             raise InputError(f"{path}: two columns are called '{twice}'.")
         self.columns: Mapping[str, Shape] = dict(columns)
@@ -109,13 +112,6 @@ def opened_parquet(path: Path) -> Iterator[Any]:
             yield file
         finally:  # Arrow keeps what it no longer needs, some 70 MB after ten million rows.
             require("pyarrow", "files", "Reading parquet").default_memory_pool().release_unused()
-
-
-def _check_size(path: Path, metadata: Any) -> None:
-    """Refuse a few bytes that stand for values without end: repeated ones are only counted."""
-    groups = (metadata.row_group(i) for i in range(metadata.num_row_groups))
-    values = sum(g.column(i).num_values for g in groups for i in range(g.num_columns))
-    check_unpacked(path, values, "write it again without dictionary and compression")
 
 
 def _shape(kind: Any) -> Shape:

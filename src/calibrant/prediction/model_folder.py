@@ -74,6 +74,7 @@ def load_model(folder: Path, unit: str = "token") -> tuple[Any, Any]:
             str(folder), trust_remote_code=trusted(), output_loading_info=True
         )
         tokenizer = _tokenizer(folder, transformers)
+        _check_pieces(folder, model, tokenizer)
         if tokenizer.pad_token_id is None:
             raise InputError(f"{folder} is no model that can be loaded: it has no token to pad.")
         for fault, keys in (("lacks", "missing_keys"), ("has no place for", "unexpected_keys")):
@@ -103,6 +104,19 @@ def _with_code(model: Any, head: dict[str, Any], unit: str) -> Any:
     whole: Any = kind(config)
     whole.model = model
     return whole
+
+
+def _check_pieces(folder: Path, model: Any, tokenizer: Any) -> None:
+    """Every piece that a text may be cut into has a vector; what was only added may lack one."""
+    added = tokenizer.get_added_vocab()
+    pieces = {number for piece, number in tokenizer.get_vocab().items() if piece not in added}
+    special = (getattr(tokenizer, f"{name}_token_id") for name in ("cls", "sep", "unk", "pad"))
+    most = max(pieces | {number for number in special if number is not None}, default=0)
+    if most >= len(model.get_input_embeddings().weight):
+        raise InputError(
+            f"{folder} is no model that can be loaded: piece {most} of its tokenizer is none of "
+            "the model's."
+        )
 
 
 def _tokenizer(folder: Path, transformers: Any) -> Any:
