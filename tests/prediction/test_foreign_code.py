@@ -18,6 +18,7 @@ from calibrant.prediction.model_folder import load_model
 from calibrant.tasks.foreign_models import trusting
 from calibrant.tasks.small_encoder import build_small_tokenizer
 from calibrant.tasks.synthetic import generate_splits
+from calibrant.tasks.token_classifier import load_encoder
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
@@ -185,6 +186,42 @@ def test_our_own_run_loads_with_the_code_of_the_package(honest, tmp_path, marker
     assert main(["evaluate", str(run), "--device", "cpu"]) == 0
     assert not marker.exists()
     capsys.readouterr()
+
+
+def test_training_goes_on_from_our_own_run_without_its_code(
+    honest, corpus, tmp_path, marker, capsys
+):
+    model = tmp_path / "model"
+    shutil.copytree(honest / "model", model)
+    changed = model / "modeling_encoder_with_head.py"
+    changed.write_text(CODE.format(marker=str(marker)) + changed.read_text())
+    assert main(options(corpus, model, tmp_path / "new")) == 0
+    assert main(["predict", str(tmp_path / "new"), "Anna lives here ."]) == 0
+    assert not marker.exists()
+    capsys.readouterr()
+
+
+@pytest.mark.parametrize("unit", ["token", "sequence"])
+def test_the_encoder_of_our_own_run_has_its_weights_and_another_head(unit, honest):
+    before, _ = load_model(honest / "model")
+    after = load_encoder(honest / "model", ["O", "B-A", "I-A", "B-B", "I-B"], unit)
+    assert type(after.classifier) is torch.nn.Linear
+    assert after.classifier.out_features == after.config.num_labels == 5
+    assert after.config.id2label[3] == "B-B"
+    own = before.model.base_model.state_dict()
+    found = {k: v for k, v in after.base_model.state_dict().items() if "pooler" not in k}
+    assert found.keys() == own.keys()
+    assert all(torch.equal(value, own[name]) for name, value in found.items())
+
+
+def test_a_damaged_model_of_our_own_is_no_encoder(honest, tmp_path):
+    model = tmp_path / "model"
+    shutil.copytree(honest / "model", model)
+    config = json.loads((model / "config.json").read_text())
+    config["encoder"]["intermediate_size"] += 1
+    (model / "config.json").write_text(json.dumps(config))
+    with pytest.raises(InputError, match="its weights have no"):
+        load_encoder(model, ["O", "B-A"])
 
 
 @pytest.mark.parametrize("named", ["AutoTokenizer", "HostileTokenizer", "pipeline"])

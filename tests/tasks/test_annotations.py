@@ -186,3 +186,14 @@ def test_half_of_a_character_is_told_before_training(tmp_path: Path) -> None:
         read_jsonl(path)
     path.write_text(sound)
     assert read_jsonl(path)[0].words == ("😀",)
+
+
+def test_label_studio_has_a_list_of_labels(tmp_path: Path) -> None:
+    record = {"text": "Anna", "label": [{"start": 0, "end": 4, "text": "Anna", "labels": ["PER"]}]}
+    path = tmp_path / "a.jsonl"
+    path.write_text(json.dumps(record))
+    assert read_jsonl(path)[0].tags == ("B-PER",)
+    record["label"][0]["labels"].append("LOC")
+    path.write_text(json.dumps(record))
+    with pytest.raises(InputError, match="start, end and label"):
+        read_jsonl(path)

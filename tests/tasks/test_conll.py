@@ -185,3 +185,27 @@ def test_bmewo_and_bmes() -> None:
     for single in "WSU":
         given = Sentence(words, ("B-X", "M-X", "E-X", "O", f"{single}-Y"))
         assert to_bio([given]) == [expected]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# sent_id = 1\n1\tAnna\tB-PER\t-\tx\n2\tsings\tO\t-\t-\n\n# text = Hi\n1\tHi\tO\t-\t-\n",
+        "#\thttp://x [2009]\n1\tAnna\tB-PER\tO\n2\tsings\tO\tB-LOC\n\n1\tHi\tO\tO\n",  # nested tags
+        "1 Anna B-PER\n2 sings O\n\n1 Hi O\n",
+        "1-2\tAnnasings\t_\n1\tAnna\tB-PER\n2\tsings\tO\n2.1\tx\t_\n\n1\tHi\tO\n",
+    ],
+    ids=["universal", "germeval", "spaces", "parts"],
+)
+def test_words_with_numbers_in_front(text: str, tmp_path: Path) -> None:
+    expected = [Sentence(("Anna", "sings"), ("B-PER", "O")), Sentence(("Hi",), ("O",))]
+    assert read_conll(write(tmp_path / "a.conll", text)) == expected
+
+
+def test_words_that_are_numbers_stay_words(tmp_path: Path) -> None:
+    counted = "1\tCD\tO\n2\tCD\tO\n3\tCD\tO\n\nAnna\tNNP\tB-PER\n"
+    assert read_conll(write(tmp_path / "a.conll", counted))[0].words == ("1", "2", "3")
+    items = "1\tCD\tO\n\n1\tCD\tO\n"
+    assert read_conll(write(tmp_path / "b.conll", items))[1].words == ("1",)
+    plain = "1\tO\n2\tO\n"
+    assert read_conll(write(tmp_path / "c.conll", plain))[0].words == ("1", "2")

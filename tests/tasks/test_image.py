@@ -132,6 +132,7 @@ def test_torchvision_names(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
         def __init__(self, **options: object) -> None:
             asked.append(options)
 
+    monkeypatch.delenv("CALIBRANT_DATA", raising=False)
     monkeypatch.setenv("TORCH_HOME", str(tmp_path))
     monkeypatch.setitem(sys.modules, "torchvision", types.ModuleType("torchvision"))
     library = types.SimpleNamespace(CIFAR10=Stand)

@@ -183,10 +183,11 @@ def test_files_by_split(tmp_path: Path) -> None:
     corpus = load_corpus("mine", files=files)
     assert corpus.test == SENTENCES
     assert len(corpus.train) + len(corpus.dev) == len(SENTENCES)
-    with pytest.raises(
-        InputError, match=r"x\.json is no file of sentences.*one record on each line"
-    ):
+    (tmp_path / "x.json").write_text("[{}]")
+    with pytest.raises(InputError, match=r"x\.json: expected one record on each line"):
         load_corpus("mine", files={"train": str(tmp_path / "x.json")})
+    with pytest.raises(InputError, match=r"x\.parquet is no file of sentences"):
+        load_corpus("mine", files={"train": str(tmp_path / "x.parquet")})
 
 
 def test_an_empty_word_is_noted(tmp_path: Path) -> None:
@@ -357,3 +358,31 @@ def test_without_a_network_one_clear_line(
     assert "\n" not in str(e.value)
     assert capfd.readouterr().err == ""
     assert before == datasets.config.HF_HUB_OFFLINE
+
+
+def test_a_training_split_without_entities_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "train.conll").write_text("Anna\tO\nsings\tO\n\nHi\tO\n")
+    (tmp_path / "dev.conll").write_text("Anna\tB-PER\n")
+    (tmp_path / "test.conll").write_text("Anna\tB-PER\n")
+    with pytest.raises(InputError, match="the training split has no entity, all of its 3 words"):
+        load_corpus(str(tmp_path))
+    assert load_corpus(str(tmp_path), labels=["O", "B-PER"]).labels == ("O", "B-PER")
+
+
+def test_records_by_line_may_be_called_json(tmp_path: Path) -> None:
+    for split in ("train", "dev", "test"):
+        (tmp_path / f"{split}.json").write_text('{"tokens": ["Anna"], "tags": ["B-PER"]}\n' * 3)
+    assert len(load_corpus(str(tmp_path)).train) == 3
+    (tmp_path / "train.jsonl").write_text('{"tokens": ["Anna"], "tags": ["B-PER"]}\n' * 2)
+    (tmp_path / "test.jsonl").write_text('{"tokens": ["Anna"], "tags": ["B-PER"]}\n')
+    assert len(load_corpus(str(tmp_path)).test) == 1
+    (tmp_path / "all.json").write_text('[{"tokens": ["Anna"], "tags": ["B-PER"]}]')
+    with pytest.raises(InputError, match="jq -c"):
+        load_corpus("all", files={"train": str(tmp_path / "all.json")})
+
+
+def test_files_that_are_not_found_can_be_named(tmp_path: Path) -> None:
+    (tmp_path / "emerging.dev.conll").write_text("Anna\tB-PER\n")
+    (tmp_path / "wnut17train.conll").write_text("Anna\tB-PER\n")
+    with pytest.raises(InputError, match="found: dev; name the files: --train FILE"):
+        load_corpus(str(tmp_path))

@@ -1,7 +1,7 @@
 """A trained classifier of tokens or texts as a folder that plain transformers loads.
 
 With a linear head it is the encoder's own class, as any other model. With an MLP head it brings
-its code along (:mod:`~calibrant.prediction.modeling_encoder_with_head`), which transformers runs
+its code along (:mod:`~calibrant.tasks.modeling_encoder_with_head`), which transformers runs
 when it is told to trust it; calibrant has the same code itself and runs none from a folder.
 """
 
@@ -15,9 +15,11 @@ from typing import Any
 
 from torch import nn
 
+from calibrant import tasks
 from calibrant.errors import InputError
 from calibrant.extras import require
 from calibrant.tasks.foreign_models import loading, quiet, trusted
+from calibrant.tasks.own_models import OWN_TYPE, load_own_tokenizer
 from calibrant.tasks.sequence_classifier import head_name
 
 __all__ = ["load_model", "write_model"]
@@ -54,7 +56,8 @@ def write_model(
         dropout = next(layer.p for layer in layers if isinstance(layer, nn.Dropout))
         head = {"width": width, "depth": depth, "activation": activation, "dropout": dropout}
         whole = _with_code(model, head, unit)
-        shutil.copyfile(Path(__file__).with_name(f"{_MODULE}.py"), folder / f"{_MODULE}.py")
+        code = Path(tasks.__path__[0]) / f"{_MODULE}.py"
+        shutil.copyfile(code, folder / f"{_MODULE}.py")
     with quiet():
         whole.save_pretrained(str(folder))
         tokenizer.save_pretrained(str(folder))
@@ -66,14 +69,14 @@ def load_model(folder: Path, unit: str = "token") -> tuple[Any, Any]:
     with loading(f"{folder} is no model that can be loaded"):
         config = json.loads((folder / "config.json").read_text())
         kind = getattr(transformers, f"AutoModelFor{unit.capitalize()}Classification")
-        if config["model_type"] == "encoder_with_head":
-            from calibrant.prediction.modeling_encoder_with_head import KINDS
+        if config["model_type"] == OWN_TYPE:
+            from calibrant.tasks.modeling_encoder_with_head import KINDS
 
             kind = KINDS[unit]
         model, found = kind.from_pretrained(
             str(folder), trust_remote_code=trusted(), output_loading_info=True
         )
-        tokenizer = _tokenizer(folder, transformers)
+        tokenizer = load_own_tokenizer(folder)
         _check_pieces(folder, model, tokenizer)
         if tokenizer.pad_token_id is None:
             raise InputError(f"{folder} is no model that can be loaded: it has no token to pad.")
@@ -85,7 +88,7 @@ def load_model(folder: Path, unit: str = "token") -> tuple[Any, Any]:
 
 
 def _with_code(model: Any, head: dict[str, Any], unit: str) -> Any:
-    from calibrant.prediction.modeling_encoder_with_head import KINDS, EncoderWithHeadConfig
+    from calibrant.tasks.modeling_encoder_with_head import KINDS, EncoderWithHeadConfig
 
     kind = KINDS[unit]
 
@@ -117,12 +120,3 @@ def _check_pieces(folder: Path, model: Any, tokenizer: Any) -> None:
             f"{folder} is no model that can be loaded: piece {most} of its tokenizer is none of "
             "the model's."
         )
-
-
-def _tokenizer(folder: Path, transformers: Any) -> Any:
-    """By its own file: the tables of transformers do not know our model type."""
-    named = json.loads((folder / "tokenizer_config.json").read_text()).get("tokenizer_class")
-    kind: Any = getattr(transformers, str(named), None)
-    if not isinstance(kind, type) or not issubclass(kind, transformers.PreTrainedTokenizerBase):
-        kind = transformers.PreTrainedTokenizerFast
-    return kind.from_pretrained(str(folder), trust_remote_code=trusted())

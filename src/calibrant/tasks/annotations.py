@@ -130,7 +130,10 @@ def _tag_names(path: Path) -> tuple[str, ...]:
 def _span(span: Any, where: str) -> Span:
     if isinstance(span, dict):
         start, end = (span.get(name, span.get(f"{name}_offset")) for name in ("start", "end"))
-        span = [start, end, span.get("label", span.get("type"))]
+        label = span.get("label", span.get("type"))
+        several = span.get("labels")  # Label Studio's, a list of one.
+        one = isinstance(several, list) and len(several) == 1
+        span = [start, end, several[0] if one and label is None else label]
     if not isinstance(span, list) or list(map(type, span)) != [int, int, str] or not span[2]:
         raise InputError(f"{where}: expected spans with start, end and label, got {span!r:.60}.")
     return span[0], span[1], span[2]

@@ -17,7 +17,7 @@ from calibrant.errors import InputError, unknown_name
 from calibrant.files.lines import numbered_lines, text_file
 from calibrant.outputs import new_file
 from calibrant.tasks.annotations import SPANS, TAGS, WORDS, tagged
-from calibrant.tasks.conll import DOCUMENT, split_columns
+from calibrant.tasks.conll import DOCUMENT, is_numbered, split_columns
 from calibrant.tasks.corrupted import corrupt_sentence
 from calibrant.tasks.records import TEXTS, field, read_records
 from calibrant.tasks.sentences import Sentence
@@ -121,6 +121,10 @@ def _is_tagged(path: Path) -> bool:
 
 def _conll(work: _Work) -> Iterator[tuple[str, bool]]:
     """Sentence by sentence; columns between the word and its tag, and blank lines, stay."""
+    if is_numbered(work.source):
+        raise InputError(
+            f"{work.source}: the words have numbers in front; leave those out: cut -f 2,3."
+        )
     count, block = 0, list[tuple[str, list[str]]]()
     for number, line in numbered_lines(work.source):
         columns = split_columns(line, f"{work.source}, line {number}")

@@ -13,6 +13,7 @@ from calibrant.extras import require
 from calibrant.tasks.catalogue import is_place
 from calibrant.tasks.foreign_models import loading, trusted
 from calibrant.tasks.hub_connection import asking_the_hub
+from calibrant.tasks.own_models import is_own_model, load_own_tokenizer
 
 __all__ = ["ENCODERS", "find_encoder", "load_tokenizer"]
 
@@ -52,8 +53,8 @@ def load_tokenizer(name: str) -> Any:
         load = functools.partial(
             transformers.AutoTokenizer.from_pretrained, where, trust_remote_code=trusted()
         )
-        tokenizer = load()
-        if getattr(tokenizer, "add_prefix_space", None) is False:
+        tokenizer = load_own_tokenizer(where) if is_own_model(where) else load()
+        if getattr(tokenizer, "add_prefix_space", None) is False and not is_own_model(where):
             # Else those of RoBERTa and its kin read every word as the end of another.
             tokenizer = load(add_prefix_space=True)
     if not tokenizer.is_fast:

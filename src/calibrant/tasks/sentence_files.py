@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,10 +21,10 @@ _READERS: dict[str, Callable[[Path], list[Sentence]]] = {
     **dict.fromkeys(_CONLL, read_conll),
     **dict.fromkeys((".jsonl", ".jsonl.gz"), read_jsonl),
     **dict.fromkeys((".csv", ".csv.gz"), read_table),
+    ".json": lambda path: _read_json(path),
 }
 # What would be read as text, and is none, or not line by line.
 _OTHERS = (
-    ".json",
     ".parquet",
     ".npz",
     ".zip",
@@ -43,15 +44,28 @@ def read_sentences(path: Path) -> list[Sentence]:
         if name.endswith(suffix):
             return read(path)
     if name.endswith(_OTHERS):
-        hint = " (one record on each line: jq -c '.[]')" if name.endswith(".json") else ""
         expected = ", ".join(_READERS)
-        raise InputError(f"{path} is no file of sentences: expected {expected}{hint}.")
+        raise InputError(f"{path} is no file of sentences: expected {expected}.")
+    return read_jsonl(path) if _first_line(path).startswith("{") else read_conll(path)
+
+
+def _read_json(path: Path) -> list[Sentence]:
+    """What many call .json: one record on each line."""
+    if re.match(r"\{.*\}$", _first_line(path)):
+        return read_jsonl(path)
+    raise InputError(f"{path}: expected one record on each line: jq -c '.[]' makes them so.")
+
+
+def _first_line(path: Path) -> str:
     check_file(path)
-    first = next((line for _, line in numbered_lines(path) if line.strip()), "")
-    return read_jsonl(path) if first.lstrip().startswith("{") else read_conll(path)
+    return next((line.strip() for _, line in numbered_lines(path) if line.strip()), "")
 
 
 def corpus_files(folder: Path) -> dict[str, Path]:
     """The file of each split: train.conll and so on, or else en_train.conll or eng.testa."""
-    exact = split_files(folder, _READERS)
-    return exact if "train" in exact else {**loosely_named_files(folder, _READERS), **exact}
+    usual = [suffix for suffix in _READERS if suffix != ".json"]  # Which may be something else.
+    exact = split_files(folder, usual)
+    if "train" in exact:
+        return exact
+    loose = {**loosely_named_files(folder, usual), **exact}
+    return loose if "train" in loose else {**split_files(folder, [".json"]), **loose}

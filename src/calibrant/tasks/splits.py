@@ -103,18 +103,20 @@ def only_one(found: Mapping[str, Any], split: str, name: str, trouble: str) -> N
 
 
 def complete(
-    parts: dict[str, Sequence[T]], where: str, seed: int, *, test: bool = False
+    parts: dict[str, Sequence[T]], where: str, seed: int, *, test: bool = False, hint: str = ""
 ) -> tuple[dict[str, Sequence[T]], tuple[str, ...]]:
     """The splits with a validation split carved from training where there is none, and a note.
 
-    With ``test``, a missing test split is carved as well; else it is an error, as an empty one is.
+    With ``test``, a missing test split is carved as well; else it is an error, as an empty one is;
+    ``hint`` says what to do then.
     Out-of-domain data that is empty is none.
     """
     parts, notes = {s: part for s, part in parts.items() if part or s != "ood"}, []
     wanted = {"test": "test", "dev": "validation"} if test else {"dev": "validation"}
     missing = next((s for s in ("train", "test") if s not in parts and s not in wanted), None)
     if missing is not None:
-        raise InputError(f"{where} has no {missing} split; found: {', '.join(parts) or 'none'}.")
+        found = ", ".join(parts) or "none"
+        raise InputError(f"{where} has no {missing} split; found: {found}{hint}.")
     empty = next((s for s, part in parts.items() if s not in ("train", "ood") and not part), None)
     if empty is not None:
         raise InputError(f"{where}: the {empty} split is empty; leave it out, or fill it.")

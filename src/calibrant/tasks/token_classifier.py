@@ -13,6 +13,7 @@ from calibrant.errors import InputError, unknown_name
 from calibrant.extras import require
 from calibrant.tasks.foreign_models import loading, trusted
 from calibrant.tasks.hub_connection import asking_the_hub
+from calibrant.tasks.own_models import is_own_model, load_own_encoder
 
 __all__ = ["build_head", "load_encoder", "with_head"]
 
@@ -51,15 +52,18 @@ def load_encoder(encoder: str | Path, labels: Sequence[str], unit: str = "token"
     names = {"id2label": numbers, "label2id": {name: k for k, name in numbers.items()}}
     auto = getattr(transformers, f"AutoModelFor{unit.capitalize()}Classification")
     with loading(f"Cannot load the encoder '{encoder}'"), asking_the_hub(str(encoder)):
-        model, found = auto.from_pretrained(
-            str(encoder),
-            num_labels=len(labels),
-            dtype=torch.float32,
-            trust_remote_code=trusted(),
-            ignore_mismatched_sizes=True,  # The head is made anew, whatever classes it had.
-            output_loading_info=True,
-            **names,
-        )
+        if is_own_model(encoder):
+            model, found = load_own_encoder(encoder, labels, unit)
+        else:
+            model, found = auto.from_pretrained(
+                str(encoder),
+                num_labels=len(labels),
+                dtype=torch.float32,
+                trust_remote_code=trusted(),
+                ignore_mismatched_sizes=True,  # The head is made anew, whatever classes it had.
+                output_loading_info=True,
+                **names,
+            )
         _check_weights(model, found)
     if unit == "token" and not hasattr(model, "classifier"):
         raise InputError(f"{type(model).__name__} has no 'classifier' to put a head in.")

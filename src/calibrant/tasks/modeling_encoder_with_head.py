@@ -18,7 +18,13 @@ from transformers import (
     PreTrainedModel,
 )
 
-__all__ = ["KINDS", "EncoderWithHead", "EncoderWithHeadConfig", "SequenceEncoderWithHead"]
+__all__ = [
+    "KINDS",
+    "EncoderWithHead",
+    "EncoderWithHeadConfig",
+    "SequenceEncoderWithHead",
+    "head_of",
+]
 
 _HEADS = ("classifier", "score", "logits_proj")  # As the classes of transformers call them.
 _ACTIVATIONS = {"relu": nn.ReLU, "gelu": nn.GELU, "tanh": nn.Tanh, "none": nn.Identity}
@@ -56,7 +62,7 @@ class EncoderWithHead(PreTrainedModel):
         own = AutoConfig.for_model(**config.encoder)
         # No code but that of transformers, whatever the config names.
         self.model = self._own.from_config(own, trust_remote_code=False)
-        name = next(name for name in _HEADS if hasattr(self.model, name))
+        name = head_of(self.model)
         features = getattr(self.model, name).in_features
         setattr(self.model, name, _head(features, config.num_labels, **config.head))
         self.post_init()
@@ -81,6 +87,11 @@ class SequenceEncoderWithHead(EncoderWithHead):
 
 
 KINDS = {"token": EncoderWithHead, "sequence": SequenceEncoderWithHead}
+
+
+def head_of(model: nn.Module) -> str:
+    """The name of the last layers of an encoder's own classifier."""
+    return next(name for name in _HEADS if hasattr(model, name))
 
 
 def _head(
