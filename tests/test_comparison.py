@@ -343,3 +343,20 @@ def test_example_scores_equal_the_metrics():
     ordered = folds.in_order()
     assert (np.diff(ordered.fold) >= 0).all()
     assert (np.bincount(ordered.block) == np.bincount(folds.block)).all()
+
+
+def test_a_faultless_valid_does_not_praise_the_map_that_claims_most():
+    rng = np.random.default_rng(0)
+    logits = rng.normal(size=(460, 3)) + 2.5 * np.eye(3)[rng.integers(0, 3, 460)]
+    labels = (2.5 * logits + rng.gumbel(size=logits.shape)).argmax(axis=1)  # Truly too shy.
+    right = np.flatnonzero(logits.argmax(axis=1) == labels)[:60]
+    rest = np.setdiff1d(np.arange(460), right)
+    valid, test = (Predictions.from_logits(logits[i], labels[i]) for i in (right, rest))
+    found = select_calibrator(valid, bootstrap=200)
+    assert found.reason.endswith("fit on more or harder examples.")
+    assert nll(found.calibrator.transform(test)) < 1.5 * nll(test)
+    with pytest.warns(CalibrationWarning, match="every prediction is right"):
+        assert nll(Temperature().fit(valid).transform(test)) > 5 * nll(test)
+    # Ten thousand that are right do tell: more than the scores claim, and less than certainty.
+    many = Predictions.from_logits(np.tile([[1.0, 0.0]], (10_000, 1)), np.zeros(10_000, int))
+    assert select_calibrator(many, bootstrap=200).calibrator.name not in ("identity", "temperature")

@@ -152,3 +152,15 @@ def test_few_blocks_are_warned_about(groups, tmp_path, capsys):
     assert f"has {groups} groups of examples" in capsys.readouterr().out
     assert audit(made, by="sex", bootstrap=0).warnings == ()
     assert audit(made, by=None, bootstrap=50).warnings == ()
+
+
+def test_what_is_off_in_one_direction_needs_no_sum_of_bins():
+    # 63 examples at many confidences, too shy by 16 points: the noise of every bin hides it.
+    confidence = np.linspace(0.62, 1.0, 63)
+    labels = np.r_[np.zeros(2), np.ones(61)].astype(int)
+    found = audit(Predictions.from_probabilities(confidence, labels), bootstrap=0)
+    state = accumulate(Predictions.from_probabilities(confidence, labels))
+    assert ece(state) < chance_ece(state, quantile=1 - 0.05 / 4)[1]
+    assert found.verdict[0].startswith("Underconfident by 15.8 points")
+    gap, variance = (confidence - labels).sum(), (confidence * (1 - confidence)).sum()
+    assert abs(gap) > 3 * np.sqrt(variance)  # Were they honest: one sample in 370.

@@ -26,7 +26,7 @@ from calibrant.audit.record import Finding
 from calibrant.distributions import holm, student_p
 from calibrant.metrics import CalibrationState
 
-__all__ = ["Claims", "Question", "class_findings", "findings_of", "p_values"]
+__all__ = ["Claims", "Question", "class_findings", "findings_of", "p_values", "whole_p_value"]
 
 # A gap between what is claimed and what is right below this is too small to be reported.
 MATERIAL = 0.005
@@ -142,6 +142,19 @@ def _finding(kind: str, question: Question, place: int, p: float) -> Finding:
     n, claimed, right = (float(sums[place]) for sums in question.claims[:3])
     where = question.where(place)
     return Finding(kind, question.name, where, int(n), claimed / n, right / n, p)
+
+
+def whole_p_value(state: CalibrationState, *, grouped: bool) -> float:
+    """Return the p-value of all predictions together; 1 where they are off by too little.
+
+    It finds what is off in one direction with fewer examples than the ECE, which adds up the noise
+    of every bin. ``grouped``: the state has a leading axis of blocks.
+    """
+    confidence, correct = state.top_confidence.sum(axis=-1), state.top_correct.sum(axis=-1)
+    sums = [np.asarray(s, np.float64)[..., None] for s in (state.n, confidence, correct)]
+    claims = Claims.blocked(*sums) if grouped else Claims(*sums)
+    gap = (claims.claimed - claims.right) / claims.n
+    return float(p_values(claims)[0]) if abs(gap[0]) >= MATERIAL else 1.0
 
 
 def class_findings(

@@ -113,15 +113,21 @@ MEANINGS: dict[str, Callable[[float], str]] = {
 
 
 def verdict(
-    state: CalibrationState, chance: tuple[float, float], findings: Sequence[Finding]
+    state: CalibrationState,
+    chance: tuple[float, float],
+    findings: Sequence[Finding],
+    p_value: float | None = None,
 ) -> tuple[str, ...]:
     """Plain sentences, the most important first.
 
-    ``chance`` is what :func:`~calibrant.metrics.chance_ece` says of the state, and ``findings``
-    are the classes and groups that are off by more than chance.
+    ``chance`` is what :func:`~calibrant.metrics.chance_ece` says of the state, ``findings`` are the
+    classes and groups that are off by more than chance, and ``p_value`` is that of the mean
+    confidence where it is off by more than chance.
     """
-    doubtful = ece(state) > chance[1]
-    sentences = _off(state, chance) if doubtful else _within_chance(state, chance, findings)
+    doubtful = ece(state) > chance[1] or p_value is not None
+    sentences = (
+        _off(state, chance, p_value) if doubtful else _within_chance(state, chance, findings)
+    )
     shown = findings if doubtful else findings[1:]
     if shown:
         worst = max(shown, key=lambda finding: abs(finding.gap))
@@ -182,13 +188,19 @@ def _within_chance(
     return [f"{lead}: {explained}", f"Taken together, {_said(state)}."]
 
 
-def _off(state: CalibrationState, chance: tuple[float, float]) -> list[str]:
+def _off(state: CalibrationState, chance: tuple[float, float], p_value: float | None) -> list[str]:
     gap = mean_confidence(state) - accuracy(state)
     direction = "Overconfident" if gap > 0 else "Underconfident"
     balanced = abs(gap) < _BALANCED
     lead = "Balanced only on average" if balanced else f"{direction} by {points(gap)}"
-    return [
-        f"{lead}: {_said(state)}.",
-        f"This is more than chance: a perfectly calibrated model of this size would show an ECE "
-        f"of about {points(chance[0])}, this one shows {points(ece(state))}.",
-    ]
+    if ece(state) > chance[1] or p_value is None:
+        would = (
+            f"a perfectly calibrated model of this size would show an ECE of about "
+            f"{points(chance[0])}, this one shows {points(ece(state))}."
+        )
+    else:
+        would = (
+            f"the mean confidence of a perfectly calibrated model of this size is so far off in "
+            f"{100 * p_value:.2g} % of samples."
+        )
+    return [f"{lead}: {_said(state)}.", f"This is more than chance: {would}"]

@@ -16,7 +16,7 @@ from calibrant.arguments import check_kind
 from calibrant.audit.collect import Collector, collected
 from calibrant.audit.entities import entity_view
 from calibrant.audit.estimate import Estimator
-from calibrant.audit.evidence import class_findings
+from calibrant.audit.evidence import class_findings, whole_p_value
 from calibrant.audit.explanations import MEANINGS, verdict
 from calibrant.audit.pixels import pixel_view
 from calibrant.audit.record import Audit, ClassRow, Finding, Measure
@@ -123,14 +123,14 @@ def audit(
     if found.pixels is not None:
         pixels = pixel_view(found.pixels, found.state, state, found.label_names, estimate, scenes)
     confidences = found.take_confidences()
-    chance, findings = _evidence(found, state)
+    chance, p_value, findings = _evidence(found, state)
     settings = {"bootstrap": bootstrap, "level": level, "by": found.by, "seed": seed}
     return Audit(
         label_names=found.label_names,
         state=state,
         confidences=confidences,
         measures=_measures(found, confidences, estimate),
-        verdict=verdict(state, chance, findings),
+        verdict=verdict(state, chance, findings, p_value),
         classes=classes,
         mistakes=tuple(found.mistakes),
         entities=entities,
@@ -143,19 +143,23 @@ def audit(
 
 def _evidence(
     found: Collector, state: CalibrationState
-) -> tuple[tuple[float, float], tuple[Finding, ...]]:
+) -> tuple[tuple[float, float], float | None, tuple[Finding, ...]]:
     """What chance explains, and the classes and groups that it does not explain.
 
-    All, each class and each group are asked apart, and the risk of a false alarm is shared.
+    All, each class and each group are asked apart, and the risk of a false alarm is shared. All are
+    asked twice: for their ECE, and for their mean, whose p-value is None where chance explains it.
     """
     assert found.state is not None
     assert found.groups is not None
     grouped = found.by is not None
     level = ALARM / (3 if found.groups.any else 2)
     blocked = found.state if grouped else None
-    chance = chance_ece(state if blocked is None else blocked, quantile=1 - level)
+    whole = state if blocked is None else blocked
+    chance = chance_ece(whole, quantile=1 - level / 2)
+    p_value = whole_p_value(whole, grouped=grouped)
     classes = class_findings(state, found.label_names, blocked=blocked, level=level)
-    return chance, (*classes, *found.groups.findings(grouped=grouped, level=level))
+    findings = (*classes, *found.groups.findings(grouped=grouped, level=level))
+    return chance, p_value if p_value <= level / 2 else None, findings
 
 
 def _warnings(found: Collector, bootstrap: int) -> tuple[str, ...]:

@@ -10,13 +10,18 @@ import numpy as np
 from calibrant.calibrators import CALIBRATORS, Calibrator, calibrator_class
 from calibrant.comparison.candidates import Candidate, fit_candidate
 from calibrant.comparison.cross_validation import make_folds
-from calibrant.comparison.recommendation import Differences, choose
+from calibrant.comparison.recommendation import Differences, choose, with_one_mistake
 from calibrant.errors import CalibrantError
+from calibrant.metrics import top_label
 from calibrant.predictions import Predictions
 
 __all__ = ["Selection", "map_names", "select_calibrator"]
 
 _BASELINE = "identity"
+_FAULTLESS = (
+    " No prediction on VALID is wrong, so every NLL of this choice has one mistake added: "
+    "fit on more or harder examples."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +56,8 @@ def select_calibrator(
     simplest is taken whose log-loss no other map beats significantly (paired bootstrap, 5 % for all
     maps together) and whose Brier score is not significantly above that of the scores as they are.
     Both are proper scores: unlike the ECE they do not reward a map that says the same of all
-    examples. ``keep_predictions`` leaves out maps that can change the predicted class.
+    examples. ``keep_predictions`` leaves out maps that can change the predicted class. Where every
+    prediction is right, each map is judged as if one more example were wrong.
 
     >>> rng = np.random.default_rng(0)
     >>> labels = rng.integers(0, 3, 1500)
@@ -71,9 +77,13 @@ def select_calibrator(
         if progress is not None:
             progress(name)
     block = dealt.in_order().block
-    nll = Differences(np.stack([c.nll for c in candidates.values()]), block, bootstrap, seed)
+    losses = np.stack([c.nll for c in candidates.values()])
+    faultless = bool(top_label(valid)[2].all())
+    losses = with_one_mistake(losses) if faultless else losses
+    nll = Differences(losses, block, bootstrap, seed)
     brier = Differences(np.stack([c.brier for c in candidates.values()]), block, bootstrap, seed)
     chosen, reason = choose(list(candidates), nll, brier)
+    reason += _FAULTLESS if faultless else ""
     return Selection(candidates[chosen].calibrator, reason, candidates, skipped, dealt.count)
 
 
