@@ -1,8 +1,8 @@
 """Training-time methods: what each technique changes in a training step.
 
-The tables below are all there is to register: name, where it is made, one line, paper. They load
-no torch; a class is imported when it is first asked for, by name (``create``) or as an attribute
-(``from calibrant.methods import HeadNoise``). ``docs/add-a-method.md`` says how to add one.
+The tables below register each method: name, factory, one-line summary, paper. They load
+no torch; a class is imported on first use, by name (``create``) or as an attribute
+(``from calibrant.methods import HeadNoise``). ``docs/add-a-method.md`` explains how to add one.
 
 >>> create("focal", gamma=2.0).gamma
 2.0
@@ -83,7 +83,7 @@ __all__ = [
 
 
 class Entry(NamedTuple):
-    """A row of the table; ``factory`` is "module:name" inside this package."""
+    """One row of the table; ``factory`` is "module:name" inside this package."""
 
     factory: str
     summary: str
@@ -171,7 +171,7 @@ NOISES: dict[str, Entry] = {
     "mixture": Entry("mixture_noise:FeatureMixture", "means of real features", "–"),
 }
 
-# What is public but has no name of its own on the command line.
+# Public names that the command line does not offer.
 _PARTS = (
     "base:Method",
     "base:ExampleLoss",
@@ -183,7 +183,7 @@ _PARTS = (
 
 
 def create(name: str, **options: Any) -> Method:
-    """The method of that name. Parts may be given as data: mappings with a "name" of their own.
+    """Create a method by name. Parts may be given as data: mappings with a "name" of their own.
 
     >>> method = create("head_noise", task={"name": "focal"}, noise={"name": "shell"})
     >>> type(method.task).__name__, type(method.noise).__name__

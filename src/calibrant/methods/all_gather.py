@@ -1,4 +1,4 @@
-"""A batch statistic over the joined batch of all processes."""
+"""Compute a batch statistic over the joined batch of all processes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["join_ranks"]
 
 
 def join_ranks(step: Step) -> tuple[Step, int]:
-    """The step with the logits and labels of all ranks, and their number.
+    """Return the step with the logits and labels of all ranks, and the number of ranks.
 
     Only this rank's rows carry a gradient: the sum of the ranks' gradients is then the gradient
     of the joined batch.
@@ -37,7 +37,7 @@ def join_ranks(step: Step) -> tuple[Step, int]:
 
 
 def _gather(rows: Tensor) -> Tensor:
-    """Rows of all ranks in rank order; this rank's own keep their graph."""
+    """Return the rows of all ranks in rank order; only this rank's rows keep their graph."""
     own = rows.detach().contiguous()
     parts = [torch.empty_like(own) for _ in range(dist.get_world_size())]
     dist.all_gather(parts, own)

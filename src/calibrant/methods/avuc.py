@@ -1,4 +1,4 @@
-"""AvUC through the whole model, its threshold from a warm-up."""
+"""AvUC through the whole model, with a threshold from a warm-up."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Avuc(Regularizer):
         self.register_buffer("sums", torch.zeros(4, dtype=torch.float64))
 
     def term(self, step: Step) -> Tensor:
-        """AvUC of the kept examples; 0 during the warm-up."""
+        """Return the AvUC of the kept examples; 0 during the warm-up."""
         if self.threshold == "warm-up":
             self._collect(step)
             over = self.seen > self.warm_up

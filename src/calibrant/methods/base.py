@@ -1,4 +1,4 @@
-"""What a training-time method is, and the kind that most are: a loss of each example."""
+"""The interface of training-time methods, and the most common kind: a loss per example."""
 
 from __future__ import annotations
 
@@ -16,67 +16,67 @@ __all__ = ["ExampleLoss", "Method", "checked_method"]
 
 
 class Method(nn.Module, ABC):
-    """What one technique changes in a training step. Only ``loss`` is required.
+    """One technique's changes to a training step. Only ``loss`` is required.
 
     A method is an ``nn.Module`` so that its parts, parameters and random streams are saved and
     loaded by ``state_dict``; it is never part of the user's model.
     """
 
     passes: int = 1
-    """Gradients that meet in the head: 1 + the number of head-only terms."""
+    """The number of gradients that meet in the head: 1 + the number of head-only terms."""
 
     needs_holdout: bool = False
-    """Whether ``outer_step`` wants ``step.holdout``."""
+    """Whether ``outer_step`` needs ``step.holdout``."""
 
     needs_model: bool = False
-    """Whether ``outer_step`` runs the whole model again: it wants ``step.model`` and inputs."""
+    """Whether ``outer_step`` runs the whole model again, so needs ``step.model`` and inputs."""
 
     needs_examples: bool = False
-    """Whether it keeps something of each example: it wants ``expect`` and ``step.examples``."""
+    """Whether the method keeps state per example, so needs ``expect`` and ``step.examples``."""
 
     on_device: bool = True
-    """Whether ``prepare`` and ``outer_step`` leave the host out: a CUDA graph can hold them."""
+    """Whether ``prepare`` and ``outer_step`` avoid the host, so that a CUDA graph can hold them."""
 
     def expect(self, examples: int) -> None:
-        """How many examples there are, told before training to those that need it."""
+        """Prepare for this number of examples. Called before training if ``needs_examples``."""
 
     def asking(self) -> list[Method]:
-        """Those of its parts, itself included, that need examples."""
+        """Return the parts of this method, itself included, that need examples."""
         return [m for m in self.modules() if isinstance(m, Method) and m.needs_examples]
 
     def prepare(self, batch: Any) -> Any:
-        """Change the batch before the forward pass (mixup); by default it stays as it is."""
+        """Change the batch before the forward pass (mixup). The default returns it unchanged."""
         return batch
 
     def at_head(self, features: Tensor) -> Tensor:
-        """What the head gets instead of its input, in training; by default the input itself."""
+        """Return the head's input for training. The default returns the input unchanged."""
         return features
 
     @abstractmethod
     def loss(self, step: Step) -> Tensor:
-        """The scalar to call ``backward`` on."""
+        """Return the scalar to call ``backward`` on."""
 
     def outer_step(self, step: Step) -> None:
-        """Update what the method itself learns: after backward, before the optimizer's step."""
+        """Update the method's own parameters: after backward, before the optimizer's step."""
 
     def abandon(self) -> None:
-        """Drop what waits for further micro-batches: the optimizer step was broken off.
+        """Drop state that waits for further micro-batches, because the optimizer step was aborted.
 
-        Taps call it when they are attached and removed, the Trainer after an error. Call it in a
-        loop of your own that goes on with another batch after one has failed.
+        Taps call it when they are attached and removed, the Trainer after an error. Call it in
+        your own loop if that continues with another batch after a failed one.
         """
         for part in self.modules():
             if isinstance(part, Method):
                 part._drop_waiting()
 
     def _drop_waiting(self) -> None:
-        """Forget what this part alone holds between two micro-batches."""
+        """Drop the state that this part alone holds between two micro-batches."""
 
     def rewind(self) -> None:
-        """Forget, in place, what is neither a parameter, a buffer nor a random stream."""
+        """Reset, in place, all state except parameters, buffers and random streams."""
 
     def forward(self, step: Step) -> Tensor:
-        """``method(step)`` is ``method.loss(step)``."""
+        """Return ``method.loss(step)``."""
         return self.loss(step)
 
 
@@ -85,15 +85,15 @@ class ExampleLoss(Method):
 
     @abstractmethod
     def total(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """The sum over kept examples."""
+        """Return the sum over kept examples."""
 
     def loss(self, step: Step) -> Tensor:
-        """The sum over kept examples, divided by their number."""
+        """Return the sum over kept examples, divided by their number."""
         return self.total(step.logits, step.labels) / step.normalizer
 
 
 def checked_method(method: Any, who: str) -> Method:
-    """``method``, if it is one; a class in its place is the usual slip.
+    """Return ``method`` if it is a method. Passing the class is the usual mistake.
 
     >>> checked_method(Method, "Trainer")
     Traceback (most recent call last):

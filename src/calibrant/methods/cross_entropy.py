@@ -20,5 +20,5 @@ class CrossEntropy(ExampleLoss):
     """
 
     def total(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """Σ −log p_y."""
+        """Return Σ −log p_y."""
         return cross_entropy(logits, labels, reduction="sum")

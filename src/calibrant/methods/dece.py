@@ -46,7 +46,7 @@ class Dece(Regularizer):
         self.accuracy_gradient = accuracy_gradient
 
     def term(self, step: Step) -> Tensor:
-        """DECE of the kept examples."""
+        """Return the DECE of the kept examples."""
         return dece(
             step.logits,
             step.labels,

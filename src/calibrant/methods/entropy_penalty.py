@@ -24,5 +24,5 @@ class EntropyPenalty(ExampleLoss):
         self.weight = weight
 
     def total(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """The sum over kept examples."""
+        """Return the sum over kept examples."""
         return entropy_penalty(logits, labels, self.weight, reduction="sum")

@@ -62,12 +62,12 @@ class ErrorRegularization(Regularizer):
         self.expect(examples)
 
     def expect(self, examples: int) -> None:
-        """Room for the history of so many examples, none of them seen yet."""
+        """Allocate the history of this many examples, none of them seen yet."""
         self.register_buffer("right", torch.zeros(examples))
         self.register_buffer("seen", torch.zeros(examples))
 
     def term(self, step: Step) -> Tensor:
-        """The mean squared violation of the kept examples."""
+        """Return the mean squared violation of the kept examples."""
         return error_regularization(
             step.logits,
             step.labels,
@@ -78,7 +78,7 @@ class ErrorRegularization(Regularizer):
 
     @torch.no_grad()
     def _history(self, step: Step) -> Tensor:
-        """Count this prediction, and give 1 − the share of right ones."""
+        """Count this prediction and return 1 − the share of right ones."""
         if step.examples is None or not len(self.right):
             raise InputError(
                 "ErrorRegularization: error='history' takes examples=<size of the data set>, and "
@@ -91,4 +91,4 @@ class ErrorRegularization(Regularizer):
         self.right.index_add_(0, index, now * kept)
         self.seen.index_add_(0, index, kept)
         share = self.right[index] / self.seen[index].clamp(min=1)
-        return (1 - share * kept).view(step.labels.shape)  # Without a label: never right.
+        return (1 - share * kept).view(step.labels.shape)  # Ignored positions are never right.

@@ -1,4 +1,4 @@
-"""Held-out data is scored as it will be in use."""
+"""Score held-out data in evaluation mode, as in deployment."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["evaluating"]
 
 @contextmanager
 def evaluating(module: nn.Module) -> Iterator[None]:
-    """Evaluation mode (no dropout) inside; every part in its own mode again after.
+    """Switch to evaluation mode (no dropout) inside the block, then restore each part's own mode.
 
     >>> model = nn.Sequential(nn.Dropout(), nn.BatchNorm1d(2).eval())
     >>> with evaluating(model):

@@ -1,4 +1,4 @@
-"""Focal loss as a method, with one γ and with FLSD's two."""
+"""Focal loss as a method, with one γ or with FLSD's two."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Focal(ExampleLoss):
         self.gamma = gamma
 
     def total(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """The sum over kept examples."""
+        """Return the sum over kept examples."""
         return focal(logits, labels, self.gamma, reduction="sum")
 
 
@@ -38,5 +38,5 @@ class Flsd(ExampleLoss):
     """
 
     def total(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """The sum over kept examples."""
+        """Return the sum over kept examples."""
         return flsd(logits, labels, reduction="sum")

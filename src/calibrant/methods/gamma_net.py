@@ -15,7 +15,7 @@ __all__ = ["GammaNet"]
 class GammaNet(nn.Module):
     """γ = abs(x̃ W) / τ with x̃ = softmax(x A) Aᵀ, for features x (…, d), A (d × k), W (d × 1).
 
-    ``clusters`` k and ``temperature`` τ. d is that of the first features. A starts from N(0, 1/d)
+    ``clusters`` is k, ``temperature`` τ. The first features set d. A starts from N(0, 1/d)
     and W from N(0, 1), so that γ begins between 0.2, where the clusters share an example, and 0.8,
     where one has it. The slides print none of these. With τ = 0.1 γ begins ten times as high, and
     learning stops where it grows: the gradient of focal loss vanishes.
@@ -44,7 +44,7 @@ class GammaNet(nn.Module):
         self.register_parameter("W", None)
 
     def forward(self, features: Tensor) -> Tensor:
-        """γ (…) for features (…, d), in float32 or better."""
+        """Return γ (…) for features (…, d), in float32 or better."""
         wide = features if features.dtype == torch.float64 else features.float()
         if self.A is None:
             self._build(wide.shape[-1])
@@ -55,7 +55,7 @@ class GammaNet(nn.Module):
         return (rebuilt @ self.W).squeeze(-1).abs() / self.temperature
 
     def rewind(self) -> None:
-        """As it was drawn, in place."""
+        """Restore the initial weights, in place."""
         if self.A is not None and self.W is not None:
             drawn = self._draw(len(self.A))
             with torch.no_grad():
@@ -71,7 +71,7 @@ class GammaNet(nn.Module):
         return first, torch.randn(width, 1, generator=generator)
 
     def _load_from_state_dict(self, state_dict: Any, prefix: str, *rest: Any) -> None:
-        # The width is known from the saved weights, before any features have come.
+        # The saved weights give the width before any features arrive.
         if self.A is None and prefix + "A" in state_dict:
             self._build(len(state_dict[prefix + "A"]))
             self.to(state_dict[prefix + "A"].dtype)

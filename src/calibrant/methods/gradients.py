@@ -33,9 +33,9 @@ class _Report(torch.autograd.Function):
 
 
 def scale_gradient(features: Tensor, factor: int) -> Tensor:
-    """The identity, whose backward multiplies by ``factor``.
+    """Return the input unchanged; the backward pass multiplies the gradient by ``factor``.
 
-    A function of its own, as ``n·f − (n−1)·f.detach()`` would round in half precision.
+    It is a separate function because ``n·f − (n−1)·f.detach()`` would round in half precision.
 
     >>> features = torch.ones(2, requires_grad=True)
     >>> scale_gradient(features, 3).sum().backward()
@@ -46,9 +46,9 @@ def scale_gradient(features: Tensor, factor: int) -> Tensor:
 
 
 def report(total: Tensor, shown: Tensor, divisor: int) -> Tensor:
-    """A scalar that reads as ``shown`` and whose gradient is that of ``total / divisor``.
+    """Return a scalar with the value ``shown`` and the gradient of ``total / divisor``.
 
-    So every loop logs the task loss, undivided, without knowing the method.
+    Every loop then logs the undivided task loss without knowing the method.
 
     >>> weight = torch.tensor(2.0, requires_grad=True)
     >>> loss = report(4 * weight, weight.detach(), 2)

@@ -1,4 +1,4 @@
-"""∇Acc: teach the head to be unsure of noise, at the price of one small extra pass."""
+"""∇Acc: teach the head to be unsure of noise, at the cost of one small extra pass."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class HeadNoise(Around):
 
         L_calib = λ · mean_i (1/K − max_k softmax(C(ẑ_i))_k)²
 
-    with one ẑ_i for every kept example. Its gradient goes to the head only, and the head's
+    with one ẑ_i for every kept example. Its gradient reaches the head only, and the head's
     gradients are averaged over the n = 1 + h passes that meet in it (h head-only terms: the noise
     and each regulariser of ``with_``, which sees the features detached):
 
@@ -52,8 +52,8 @@ class HeadNoise(Around):
     Under gradient accumulation with ``step.num_items`` the noise term adds up like the task loss.
     The regularisers of ``with_`` wait, when ``step.last`` is known, for the last micro-batch and
     take all its predecessors' features with them: pairs across micro-batches count. Micro-batches
-    of an optimizer step that was broken off take no part in the next: :meth:`abandon` drops them,
-    and what is older than the last ``num_items`` examples is left out.
+    of an aborted optimizer step do not enter the next one: :meth:`abandon` drops them,
+    and examples older than the last ``num_items`` are left out.
 
     Reference: Jouet et al., A Novel Gradient Accumulation Method for Calibration of Named Entity
     Recognition Models, IJCNN 2022, Algorithm 1 and section IV-D.
@@ -94,11 +94,11 @@ class HeadNoise(Around):
         self._waiting: list[Step] = []
 
     def at_head(self, features: Tensor) -> Tensor:
-        """The task's features, through the identity that multiplies the gradient by n."""
+        """Pass the task's features through the identity that multiplies the gradient by n."""
         return scale_gradient(super().at_head(features), self.passes)
 
     def loss(self, step: Step) -> Tensor:
-        """Reads as the task loss; its gradient is that of all terms, divided by n in the head."""
+        """Return the task loss, with the gradient of all terms, divided by n in the head."""
         self._check(step)
         task = self.task.loss(step)
         noise = self.weight * self._calibration(step)
@@ -123,7 +123,7 @@ class HeadNoise(Around):
         return total / step.normalizer
 
     def _other_passes(self, step: Step) -> Tensor:
-        # Without num_items each micro-batch is a batch of its own; without last nothing can wait.
+        # Without num_items each micro-batch is its own batch; without last no part can wait.
         if step.num_items is not None and step.last is not None:
             self._waiting.append(_without_graph(step))
             if not step.last:
@@ -150,7 +150,7 @@ class HeadNoise(Around):
 
 
 def noise_confidence(logits: Tensor) -> Tensor:
-    """(1/K − max_k p_k)² for each example, in float32 or better.
+    """Return (1/K − max_k p_k)² for each example, in float32 or better.
 
     >>> noise_confidence(torch.zeros(1, 4)).item()
     0.0
@@ -162,7 +162,7 @@ def noise_confidence(logits: Tensor) -> Tensor:
 def head_noise_error_regularization(
     weight: float = 0.025, regularization: float = 0.05, **options: Any
 ) -> HeadNoise:
-    """∇Acc with Abstention: error regularisation as a further head-only pass, divisor 3.
+    """Create ∇Acc with Abstention: error regularisation as another head-only pass, divisor 3.
 
     >>> head_noise_error_regularization().passes
     3
@@ -187,13 +187,13 @@ def _head(step: Step) -> Any:
 
 
 def _without_graph(step: Step) -> Step:
-    """What must be kept of a micro-batch until the last one, and not its encoder's graph."""
+    """Return the parts of a micro-batch to keep until the last one, without the encoder's graph."""
     assert step.features is not None
     return replace(step, logits=step.logits.detach(), features=step.features.detach())
 
 
 def _head_only(step: Step) -> Step:
-    """The step with logits that reach back to the head, but not to the encoder."""
+    """Return the step with logits whose gradient reaches the head but not the encoder."""
     assert step.features is not None
     logits = _head(step)(step.features.detach())
     if logits.shape != step.logits.shape:
@@ -205,12 +205,12 @@ def _head_only(step: Step) -> Step:
 
 
 def _newest(steps: list[Step]) -> list[Step]:
-    """The last micro-batches that have ``num_items`` kept examples together.
+    """Return the newest micro-batches that together have ``num_items`` kept examples.
 
-    Older ones are left from a step that was broken off. All are taken where no number of them has
-    so many: ``num_items`` may count the examples of all processes.
+    Older ones remain from an aborted step. All are returned if together they have fewer than
+    ``num_items``, which may count the examples of all processes.
     """
-    if len(steps) == 1:  # No accumulation: the host need not ask the device.
+    if len(steps) == 1:  # Without accumulation the host need not wait for the device.
         return steps
     counts = torch.stack([step.count for step in steps])
     together = counts.flip(0).cumsum(0).flip(0) == steps[-1].normalizer
@@ -218,7 +218,7 @@ def _newest(steps: list[Step]) -> list[Step]:
 
 
 def _joined(steps: list[Step]) -> Step:
-    """All micro-batches of one optimizer step as one flat step."""
+    """Join all micro-batches of one optimizer step into one flat step."""
     passes = [_head_only(step) for step in steps]
     logits = torch.cat([step.logits.flatten(0, -2) for step in passes])
     labels = torch.cat([step.labels.flatten() for step in passes])
@@ -228,7 +228,7 @@ def _joined(steps: list[Step]) -> Step:
 
 
 def _per_label(values: Tensor, labels: Tensor) -> Tensor:
-    """One value for each label: a head that is pooled afterwards has several positions for it."""
+    """Return one value per label; a head that is pooled later has several positions per label."""
     values = values.flatten(labels.ndim).mean(-1) if values.ndim > labels.ndim else values
     if values.shape != labels.shape:
         raise InputError(

@@ -25,7 +25,7 @@ class LabelSmoothing(ExampleLoss):
         self.others_only = others_only
 
     def total(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """The sum over kept examples."""
+        """Return the sum over kept examples."""
         return label_smoothing(
             logits, labels, self.alpha, others_only=self.others_only, reduction="sum"
         )

@@ -13,7 +13,7 @@ __all__ = ["MarginSmoothing"]
 class MarginSmoothing(ExampleLoss):
     """Cross-entropy + λ Σ_k max(0, max_j l_j − l_k − m); m 10 for images, 6 for text.
 
-    With many classes take ``class_mean``: see :func:`~calibrant.losses.margin_smoothing`.
+    With many classes use ``class_mean``: see :func:`~calibrant.losses.margin_smoothing`.
 
     >>> import torch
     >>> from calibrant.training import Step
@@ -29,7 +29,7 @@ class MarginSmoothing(ExampleLoss):
         self.class_mean = class_mean
 
     def total(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """The sum over kept examples."""
+        """Return the sum over kept examples."""
         return margin_smoothing(
             logits,
             labels,

@@ -52,7 +52,7 @@ class MatchedGaussian(Noise):
         self._running: dict[str, Any] = {"age": 0}
 
     def like(self, step: Step, generator: torch.Generator) -> Tensor:
-        """μ + L z with z ~ N(0, I) and L Lᵀ = Σ."""
+        """Return μ + L z with z ~ N(0, I) and L Lᵀ = Σ."""
         rows, kept = feature_rows(step)
         self._follow(rows, kept)
         noise = torch.empty_like(rows).normal_(generator=generator)
@@ -61,7 +61,7 @@ class MatchedGaussian(Noise):
         return as_features(self._running["mean"] + spread, step)
 
     def get_extra_state(self) -> dict[str, Any]:
-        """The running statistics."""
+        """Return the running statistics."""
         return dict(self._running)
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
@@ -82,7 +82,7 @@ class MatchedGaussian(Noise):
             centred.square().sum(0) if self.covariance == "diagonal" else centred.T @ centred
         ) / count
         age = running["age"]
-        # A batch without kept examples has nothing to add.
+        # A batch without kept examples adds nothing.
         pull = kept.any() * (self.momentum if age else 1.0)
         for name, new in (("mean", mean), ("spread", spread)):
             running[name] = torch.lerp(running.get(name, new), new, pull.to(new.dtype))
@@ -94,7 +94,7 @@ class MatchedGaussian(Noise):
 
 
 def _cholesky(spread: Tensor) -> Tensor:
-    """A factor of a covariance that may be singular: fewer examples than dimensions."""
+    """Factor a covariance that may be singular: fewer examples than dimensions."""
     ridge = 1e-4 * spread.diagonal().mean() + torch.finfo(spread.dtype).tiny ** 0.5
     eye = torch.eye(len(spread), dtype=spread.dtype, device=spread.device)
     factor: Tensor = torch.linalg.cholesky_ex(spread + ridge * eye, check_errors=False).L

@@ -31,7 +31,7 @@ class Mdca(Regularizer):
         super().__init__(task, weight, across_ranks)
 
     def term(self, step: Step) -> Tensor:
-        """MDCA of the kept examples."""
+        """Return the MDCA of the kept examples."""
         return mdca(step.logits, step.labels)
 
 
@@ -50,5 +50,5 @@ class Dca(Regularizer):
         super().__init__(task, weight, across_ranks)
 
     def term(self, step: Step) -> Tensor:
-        """DCA of the kept examples."""
+        """Return the DCA of the kept examples."""
         return dca(step.logits, step.labels)

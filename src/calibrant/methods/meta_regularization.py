@@ -38,7 +38,7 @@ class MetaRegularization(Method):
     backward and before the optimizer's step, so that both start from the same θ.
 
     ``outer`` is SECE (FLγ-SECE) or DECE (FLγ-DECE), any regulariser. ``look_ahead="head"``
-    restricts θ in the outer line to the head, ``"full"`` takes the whole model, at the price of
+    restricts θ in the outer line to the head, ``"full"`` takes the whole model, at the cost of
     two more forward and backward passes. η is ``look_ahead_rate``, one step of plain gradient
     descent. Only its direction matters to Adam. Rates, k and τ are our choice, made on digits; the
     slides print none. Not for models sharded by FSDP2, whose parameters have no full copy to look
@@ -84,13 +84,13 @@ class MetaRegularization(Method):
         self._optimizer_state: dict[str, Any] | None = None
 
     def loss(self, step: Step) -> Tensor:
-        """Focal loss with γ-Net's γ, which is a constant here."""
+        """Return the focal loss with γ-Net's γ, which is a constant here."""
         with torch.no_grad():
             gamma = self._gamma(step)
         return focal(step.logits, step.labels, gamma, reduction="sum") / step.normalizer
 
     def outer_step(self, step: Step) -> None:
-        """One Adam step of γ-Net."""
+        """Take one Adam step of γ-Net."""
         gradients = self.hypergradient(step)
         if dist.is_available() and dist.is_initialized():
             for gradient in gradients:
@@ -102,7 +102,7 @@ class MetaRegularization(Method):
         self.gamma_net.zero_grad(set_to_none=True)
 
     def hypergradient(self, step: Step) -> list[Tensor]:
-        """∇_φ outer(θ'(φ)), through the inner update."""
+        """Return ∇_φ outer(θ'(φ)), differentiated through the inner update."""
         if step.holdout is None:
             raise InputError("MetaRegularization learns from held-out data: give step.holdout.")
         theta = _copies(_target(step, self.look_ahead))
@@ -111,7 +111,7 @@ class MetaRegularization(Method):
         with torch.enable_grad(), sdpa_kernel(SDPBackend.MATH):
             logits = _run(step, theta, self.look_ahead)
             inner = focal(logits, step.labels, gamma)
-            # A parameter that the forward pass does not use has no slope, and stays.
+            # A parameter that the forward pass does not use has no gradient and stays as it is.
             slopes = torch.autograd.grad(
                 inner, list(theta.values()), create_graph=True, allow_unused=True
             )
@@ -125,12 +125,12 @@ class MetaRegularization(Method):
         return list(torch.autograd.grad(outer, list(self.gamma_net.parameters())))
 
     def get_extra_state(self) -> dict[str, Any]:
-        """The state of γ-Net's optimizer."""
+        """Return the state of γ-Net's optimizer."""
         made = self._optimizer
         return {"optimizer": self._optimizer_state if made is None else made.state_dict()}
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
-        """Continue γ-Net's optimizer, in place where it has begun: a CUDA graph holds it."""
+        """Restore γ-Net's optimizer, in place if it has started, because a CUDA graph holds it."""
         saved = state["optimizer"]
         if self._optimizer is None or not saved or not self._optimizer.state:
             self._optimizer, self._optimizer_state = None, saved
@@ -140,7 +140,7 @@ class MetaRegularization(Method):
                 value.copy_(saved["state"][number][name])
 
     def rewind(self) -> None:
-        """γ-Net and its optimizer as before the first step."""
+        """Reset γ-Net and its optimizer to their state before the first step."""
         self.gamma_net.rewind()
         if self._optimizer is not None:
             for values in self._optimizer.state.values():
@@ -167,7 +167,7 @@ class MetaRegularization(Method):
 
 
 def gamma_net_sece(**options: Any) -> MetaRegularization:
-    """FLγ-SECE.
+    """Create FLγ-SECE.
 
     >>> type(gamma_net_sece(look_ahead="full").outer).__name__
     'Sece'
@@ -176,11 +176,11 @@ def gamma_net_sece(**options: Any) -> MetaRegularization:
 
 
 def gamma_net_dece(accuracy_gradient: bool = True, **options: Any) -> MetaRegularization:
-    """FLγ-DECE.
+    """Create FLγ-DECE.
 
-    As published, a network that is too modest may have its γ raised further, for that makes it less
-    right, and γ may run away. ``accuracy_gradient=False`` makes the accuracy inside of DECE a
-    constant to γ-Net, as it is inside of SECE (``docs/decisions/0010-accuracy-inside-of-dece.md``).
+    As published, γ may rise further for an underconfident network, because that makes it less
+    accurate, and γ may diverge. ``accuracy_gradient=False`` makes the accuracy inside DECE a
+    constant to γ-Net, as it is inside SECE (``docs/decisions/0010-accuracy-inside-of-dece.md``).
 
     >>> type(gamma_net_dece().outer).__name__
     'Dece'
@@ -189,7 +189,7 @@ def gamma_net_dece(accuracy_gradient: bool = True, **options: Any) -> MetaRegula
 
 
 def _example_features(step: Step) -> Tensor:
-    """One feature vector for each label: the mean over positions that a head pools itself."""
+    """Return one feature vector per label: the mean over positions if the head pools itself."""
     features = step.channels_last.detach()
     extra = features.ndim - 1 - step.labels.ndim
     return (
@@ -210,7 +210,7 @@ def _target(step: Step, look_ahead: str) -> nn.Module:
 
 
 def _copies(module: nn.Module) -> dict[str, Tensor]:
-    """The trainable parameters as new leaves, so that nothing enters the model's gradients."""
+    """Copy the trainable parameters to new leaves, so that the model's gradients stay untouched."""
     trained = {name: value for name, value in module.named_parameters() if value.requires_grad}
     if not trained:
         raise InputError(
@@ -227,7 +227,7 @@ def _copies(module: nn.Module) -> dict[str, Tensor]:
 
 
 def _run(step: Step, parameters: dict[str, Tensor], look_ahead: str) -> Tensor:
-    """The logits of ``step`` under other parameters."""
+    """Return the logits of ``step`` under other parameters."""
     head: Any = step.head
     if look_ahead == "full":
         return cast(Tensor, head.whole_model(step.inputs, parameters))

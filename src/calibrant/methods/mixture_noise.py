@@ -19,8 +19,8 @@ __all__ = ["FeatureMixture"]
 class FeatureMixture(Noise):
     """The mean of ``parts`` features drawn from the kept examples of the batch.
 
-    Points between the classes, where a head is asked least and so knows least. Drawn with
-    replacement, from the batch at hand, without a gradient. Beyond the paper; no reference.
+    These points lie between the classes, where a head sees the least data. They are drawn with
+    replacement from the current batch, without a gradient. Beyond the paper; no reference.
 
     >>> from calibrant.training import Step
     >>> features = torch.tensor([[0.0], [1.0], [99.0]])
@@ -36,11 +36,11 @@ class FeatureMixture(Noise):
         self.parts = parts
 
     def like(self, step: Step, generator: torch.Generator) -> Tensor:
-        """Each row the mean of ``parts`` kept rows."""
+        """Return rows that are each the mean of ``parts`` kept rows."""
         rows, kept = feature_rows(step)
         if not len(rows):
             return as_features(rows, step)
-        # Without any kept row all are drawn from, and none counts in the loss.
+        # Without a kept row all rows are candidates, and none counts in the loss.
         weight = (kept | ~kept.any()).to(rows.dtype)
         drawn = torch.multinomial(
             weight, len(rows) * self.parts, replacement=True, generator=generator

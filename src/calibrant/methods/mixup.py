@@ -1,4 +1,4 @@
-"""Mixup of inputs (pixels) and of features (text)."""
+"""Mixup of inputs (pixels) or features (text)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["FeatureMixup", "InputMixup"]
 
 
 class _Mixup(Around):
-    """What both share: draw λ and the partners in ``prepare``, mix the two losses in ``loss``.
+    """Shared base: draw λ and the partners in ``prepare``, mix the two losses in ``loss``.
 
     A position is mixed only with a kept position; one whose partner is ignored stays as it is.
     α is 0.2, as Zhang et al. choose for ImageNet; the meta-regularisation slides take 1.
@@ -37,7 +37,7 @@ class _Mixup(Around):
         self._drawn: tuple[Tensor, Tensor, Tensor] | None = None
 
     def loss(self, step: Step) -> Tensor:
-        """λ L(y) + (1 − λ) L(y of the partner)."""
+        """Return λ L(y) + (1 − λ) L(y of the partner)."""
         share, _, partner_labels = self._take()
         self._drawn = None
         share = share.to(step.logits.device)
@@ -48,8 +48,8 @@ class _Mixup(Around):
         self._drawn = None
 
     def _draw(self, labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """λ, the partner of each row, and the partners' labels."""
-        # All of it on the labels' device, so that a CUDA graph draws anew at each replay.
+        """Draw λ, the partner of each row, and the partners' labels."""
+        # Everything stays on the labels' device, so that a CUDA graph draws anew at each replay.
         device = labels.device
         generator = self.stream.generator(device)
         concentration = torch.full((2,), self.alpha, device=device)
@@ -92,13 +92,13 @@ class FeatureMixup(_Mixup):
     """
 
     def prepare(self, batch: Any) -> Any:
-        """Draw λ and the partners; the batch itself stays."""
+        """Draw λ and the partners; the batch stays unchanged."""
         batch = super().prepare(batch)
         self._draw(_parts(batch)[1])
         return batch
 
     def at_head(self, features: Tensor) -> Tensor:
-        """The mixed features."""
+        """Return the mixed features."""
         return self._mix(super().at_head(features))
 
 
@@ -117,7 +117,7 @@ class InputMixup(_Mixup):
     """
 
     def prepare(self, batch: Any) -> Any:
-        """The batch with mixed inputs; its labels stay."""
+        """Return the batch with mixed inputs and unchanged labels."""
         batch = super().prepare(batch)
         inputs, labels = _parts(batch)
         self._draw(labels)
@@ -132,7 +132,7 @@ class InputMixup(_Mixup):
 
 
 def _parts(batch: Any) -> tuple[dict[Any, Tensor], Tensor]:
-    """The floating-point inputs of a batch, and its labels."""
+    """Return the floating-point inputs of a batch, and its labels."""
     if isinstance(batch, Mapping) and "labels" in batch:
         labels, others = batch["labels"], {k: v for k, v in batch.items() if k != "labels"}
     elif isinstance(batch, (tuple, list)) and len(batch) == 2:

@@ -40,7 +40,7 @@ class Mmce(_KernelRegularizer):
     """
 
     def term(self, step: Step) -> Tensor:
-        """MMCE of the kept examples."""
+        """Return the MMCE of the kept examples."""
         return mmce(step.logits, step.labels, self.bandwidth)
 
 
@@ -54,5 +54,5 @@ class WeightedMmce(_KernelRegularizer):
     """
 
     def term(self, step: Step) -> Tensor:
-        """Weighted MMCE of the kept examples."""
+        """Return the weighted MMCE of the kept examples."""
         return weighted_mmce(step.logits, step.labels, self.bandwidth)

@@ -20,5 +20,5 @@ class Mse(ExampleLoss):
     """
 
     def total(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """Σ_i Σ_k (p_k − 1[y=k])²."""
+        """Return Σ_i Σ_k (p_k − 1[y=k])²."""
         return mse(logits, labels, reduction="sum")

@@ -1,4 +1,4 @@
-"""What HeadNoise feeds the head: the interface, and the paper's Gaussian."""
+"""The noise that HeadNoise feeds the head: the interface, and the paper's Gaussian."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Noise(nn.Module, ABC):
 
     @abstractmethod
     def like(self, step: Step, generator: torch.Generator) -> Tensor:
-        """Noise in the place of ``step.features``."""
+        """Return noise to use in place of ``step.features``."""
 
 
 class Gaussian(Noise):
@@ -42,14 +42,14 @@ class Gaussian(Noise):
         self.scale = scale
 
     def like(self, step: Step, generator: torch.Generator) -> Tensor:
-        """Independent normal numbers."""
+        """Return independent normal numbers."""
         assert step.features is not None
         noise = torch.empty_like(step.features, requires_grad=False)
         return noise.normal_(0.0, self.scale, generator=generator)
 
 
 def feature_rows(step: Step) -> tuple[Tensor, Tensor]:
-    """The features as float32 (n, d) rows, 0 where ignored, and which of them are kept."""
+    """Return the features as float32 (n, d) rows, 0 where ignored, and a mask of the kept rows."""
     features = step.channels_last.detach()
     extra = features.ndim - 1 - step.labels.ndim
     if extra < 0 or features.shape[: step.labels.ndim] != step.labels.shape:
@@ -63,7 +63,7 @@ def feature_rows(step: Step) -> tuple[Tensor, Tensor]:
 
 
 def as_features(rows: Tensor, step: Step) -> Tensor:
-    """Rows (n, d) in the shape and dtype of the features."""
+    """Return rows (n, d) in the shape and dtype of the features."""
     assert step.features is not None
     features = step.channels_last
     shaped = rows.to(features.dtype).view(features.shape)

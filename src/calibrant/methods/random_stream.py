@@ -1,4 +1,4 @@
-"""Random numbers of a method: seeded, one stream per rank and device, saved with the method."""
+"""Random numbers for methods: seeded, one stream per rank and device, saved with the method."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Stream", "rank"]
 
 
 def rank() -> int:
-    """This process's rank, 0 without ``torch.distributed``."""
+    """Return the rank of this process, 0 without ``torch.distributed``."""
     ready = torch.distributed.is_available() and torch.distributed.is_initialized()
     return torch.distributed.get_rank() if ready else 0
 
@@ -40,23 +40,23 @@ class Stream(nn.Module):
         self._loaded: dict[str, Any] = {}
 
     def generator(self, device: torch.device) -> torch.Generator:
-        """The generator of ``device``."""
+        """Return the generator for ``device``."""
         if device.type not in self._generators:
             self._generators[device.type] = self._make(device)
         return self._generators[device.type]
 
     def restart(self, seed: int, device: torch.device) -> None:
-        """Begin anew from another seed, in place: a captured CUDA graph holds the generator."""
+        """Restart from another seed, in place because a captured CUDA graph holds the generator."""
         self.seed, self._loaded = seed, {}
         self.generator(device).manual_seed(_mix(seed, rank()))
 
     def get_extra_state(self) -> dict[str, Any]:
-        """The rank and each generator's state."""
+        """Return the rank and each generator's state."""
         states = {kind: made.get_state() for kind, made in self._generators.items()}
         return {"rank": rank(), "states": {**self._loaded.get("states", {}), **states}}
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
-        """Continue from a saved state, on the device that is first used after it."""
+        """Continue from a saved state, on the first device used afterwards."""
         self._loaded = state
         self._generators = {}
 

@@ -39,5 +39,5 @@ class Sece(Regularizer):
         self.bandwidth = bandwidth
 
     def term(self, step: Step) -> Tensor:
-        """SECE of the kept examples."""
+        """Return the SECE of the kept examples."""
         return sece(step.logits, step.labels, self.bandwidth)

@@ -44,7 +44,7 @@ class Shell(Noise):
         self._running: dict[str, Any] = {}
 
     def like(self, step: Step, generator: torch.Generator) -> Tensor:
-        """m + ρ u with u uniform on the sphere."""
+        """Return m + ρ u with u uniform on the sphere."""
         rows, kept = feature_rows(step)
         self._follow(step, rows, kept)
         centre, radius = self._shell()
@@ -56,7 +56,7 @@ class Shell(Noise):
         return as_features(centre + noise * radius * (1 + self.thickness * stretch), step)
 
     def get_extra_state(self) -> dict[str, Any]:
-        """The running means and radii."""
+        """Return the running means and radii."""
         return dict(self._running)
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
@@ -71,7 +71,7 @@ class Shell(Noise):
         member = member * kept.unsqueeze(-1)
         count = member.sum(0)
         mean = member.T @ rows / count.clamp(min=1).unsqueeze(-1)
-        # Σ‖x − m‖² = Σ‖x‖² − n‖m‖² loses digits where the mean is large, so distances are taken.
+        # Σ‖x − m‖² = Σ‖x‖² − n‖m‖² loses digits if the mean is large, so compute distances.
         distance = (rows - member @ mean).square().sum(-1)
         spread = member.T @ distance / count.clamp(min=1)
         old = {name: value.to(rows) for name, value in self._running.items()}
@@ -84,7 +84,7 @@ class Shell(Noise):
         }
 
     def _shell(self) -> tuple[Tensor, Tensor]:
-        """Centre and inner radius, over the classes seen so far."""
+        """Return centre and inner radius over the classes seen so far."""
         seen, mean, spread = (self._running[name] for name in ("seen", "mean", "spread"))
         weight = seen.to(mean.dtype).unsqueeze(-1)
         centre = (mean * weight).sum(0) / weight.sum().clamp(min=1)

@@ -1,4 +1,4 @@
-"""Methods that stand around another one, their task."""
+"""Methods that wrap another method, their task."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["Around", "Regularizer"]
 
 
 class Around(Method):
-    """A method with a task, cross-entropy by default, whose other moments it passes on."""
+    """A method that wraps a task (default cross-entropy) and delegates its other hooks to it."""
 
     def __init__(self, task: Method | None) -> None:
         super().__init__()
@@ -37,22 +37,22 @@ class Around(Method):
             )
 
     def prepare(self, batch: Any) -> Any:
-        """As the task does."""
+        """Delegate to the task."""
         return self.task.prepare(batch)
 
     def at_head(self, features: Tensor) -> Tensor:
-        """As the task does."""
+        """Delegate to the task."""
         return self.task.at_head(features)
 
     def outer_step(self, step: Step) -> None:
-        """As the task does."""
+        """Delegate to the task."""
         self.task.outer_step(step)
 
 
 class Regularizer(Around):
     """A task loss plus ``weight`` times a statistic of the whole batch.
 
-    As a method the sum goes through encoder and head. As a part (``HeadNoise(with_=…)``,
+    As a method the sum trains encoder and head. As a part (``HeadNoise(with_=…)``,
     ``MetaRegularization(outer=…)``) only the statistic is used, and no task may be given.
 
     A statistic of a batch is not a sum over examples: under gradient accumulation it is that of
@@ -67,10 +67,10 @@ class Regularizer(Around):
 
     @abstractmethod
     def term(self, step: Step) -> Tensor:
-        """The statistic of the kept examples of ``step``."""
+        """Return the statistic of the kept examples of ``step``."""
 
     def penalty(self, step: Step) -> Tensor:
-        """``weight`` times the statistic, weighted by the share of this micro-batch."""
+        """Return ``weight`` times the statistic, weighted by the share of this micro-batch."""
         if not self.across_ranks:
             return self.weight * step.weigh(self.term(step))
         step, ranks = join_ranks(step)
@@ -81,5 +81,5 @@ class Regularizer(Around):
         return report(factor * whole, factor * whole.detach() / ranks, 1)
 
     def loss(self, step: Step) -> Tensor:
-        """Task loss plus penalty."""
+        """Return the task loss plus the penalty."""
         return self.task.loss(step) + self.penalty(step)

@@ -27,7 +27,7 @@ class BatchPlan:
 
 
 def bucket_of(lengths: np.ndarray) -> np.ndarray:
-    """The padded length of each window.
+    """Return the padded length of each window.
 
     >>> bucket_of(np.array([3, 16, 17, 500]))
     array([ 16,  16,  24, 512])
@@ -36,7 +36,7 @@ def bucket_of(lengths: np.ndarray) -> np.ndarray:
 
 
 def plan_batches(lengths: np.ndarray, batch: int, epochs: int, seed: int) -> BatchPlan:
-    """Every window once per epoch, in batches of one padded length, the batches in random order.
+    """Plan every window once per epoch, in batches of one padded length, batches in random order.
 
     >>> plan = plan_batches(np.array([5, 6, 7, 40]), batch=2, epochs=1, seed=0)
     >>> sorted(plan.order.tolist()), {k: v.shape for k, v in plan.rows.items()}
@@ -58,7 +58,7 @@ def plan_batches(lengths: np.ndarray, batch: int, epochs: int, seed: int) -> Bat
 def _epoch(
     buckets: np.ndarray, batch: int, random: np.random.Generator
 ) -> Iterator[tuple[int, np.ndarray]]:
-    over = np.empty(0, np.int64)  # What does not fill a batch moves up a bucket.
+    over = np.empty(0, np.int64)  # Windows that do not fill a batch move up a bucket.
     used = np.unique(buckets)
     for bucket in used:
         members = random.permutation(np.append(over, np.flatnonzero(buckets == bucket)))

@@ -1,4 +1,4 @@
-"""Optimizer steps over batches planned beforehand, on one device, where it pays as CUDA graphs."""
+"""Optimizer steps over planned batches on one device, as CUDA graphs where possible."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _WARM_UP = 3  # Eager steps before a capture, so that lazy initialisation is don
 
 
 class Planned(ABC):
-    """What every loop over ``windows`` shares: the plan, the clock, the stream and the graphs.
+    """Base of every loop over ``windows``: the plan, the clock, the stream and the graphs.
 
-    A subclass says what one step does (:meth:`_step`), what it trains (:attr:`modules`,
-    :attr:`methods`, :meth:`weights`) and how everything goes back to the start (:meth:`_rewind`).
+    A subclass defines one step (:meth:`_step`), the trained parts (:attr:`modules`,
+    :attr:`methods`, :meth:`weights`) and how to reset everything (:meth:`_rewind`).
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Planned(ABC):
         self.device, self.windows, self.schedule = windows.device, windows, schedule
         self.places = _tell_examples(methods, windows)
         self.holdout = holdout
-        if schedule.dtype != "float32":  # For the whole process: torch has no narrower switch.
+        if schedule.dtype != "float32":  # Process-wide: torch has no narrower switch.
             torch.set_float32_matmul_precision("high")
         self.stream = own_stream(self, self.device)
         if self.stream is None and self.device.type == "cuda":
@@ -64,7 +64,7 @@ class Planned(ABC):
         self.order: list[int] = []
         self.number = 0  # steps queued
         self.replays: dict[int, torch.cuda.CUDAGraph] = {}
-        self.note: str | None = None  # why steps are not captured, where they could be
+        self.note: str | None = None  # why steps are not captured, if they could be
 
     @property
     @abstractmethod
@@ -74,15 +74,15 @@ class Planned(ABC):
     @property
     @abstractmethod
     def modules(self) -> Sequence[nn.Module]:
-        """What is put in training and evaluation mode."""
+        """The modules to switch between training and evaluation mode."""
 
     @abstractmethod
     def weights(self) -> dict[str, Tensor]:
-        """Everything that is trained, by name; the tensors themselves."""
+        """Return all trained tensors by name, not copies."""
 
     @abstractmethod
     def _step(self, length: int) -> None:
-        """One optimizer step on the next batch of this length; every operation on the device."""
+        """Take one optimizer step on the next batch of this length, entirely on the device."""
 
     @abstractmethod
     def _zero_grad(self) -> None:
@@ -90,24 +90,24 @@ class Planned(ABC):
 
     @abstractmethod
     def _rewind(self, weights: Mapping[str, Tensor]) -> None:
-        """Everything as before the first step, in place."""
+        """Reset everything to its state before the first step, in place."""
 
     def __len__(self) -> int:
         return len(self.order)
 
     @property
     def epoch_steps(self) -> int:
-        """Steps of one epoch: every epoch has as many."""
+        """The number of steps per epoch, the same for every epoch."""
         return len(self.order) // self.schedule.epochs
 
     def steps(self) -> Iterator[int]:
-        """Queue one optimizer step after another, yielding the number of those queued."""
+        """Queue one optimizer step after another; yield the number queued so far."""
         self.train()
         self._follow_default_stream()
         while self.number < len(self.order):
             length = self.order[self.number]
             with self.on_stream():
-                if self.replays:  # A graph holds the generators that it was captured with.
+                if self.replays:  # A graph keeps the generators that it was captured with.
                     self.replays[length].replay()
                 else:
                     with drawing_from(self.random):
@@ -116,31 +116,31 @@ class Planned(ABC):
             yield self.number
 
     def wait(self) -> None:
-        """Until the device has done what is queued."""
+        """Wait until the device has finished the queued steps."""
         if self.stream is not None:
             self.stream.synchronize()
 
     def finished(self) -> bool:
-        """Whether the device has done what is queued."""
+        """Return whether the device has finished the queued steps."""
         return self.stream is None or bool(self.stream.query())
 
     def train(self, mode: bool = True) -> None:
-        """Put what is trained in training mode, or in evaluation mode."""
+        """Switch the trained modules to training mode, or to evaluation mode."""
         for module in self.modules:
             module.train(mode)
 
     def on_stream(self) -> contextlib.AbstractContextManager[Any]:
-        """What is queued inside runs after the steps queued before it."""
+        """Run work queued inside the block after the steps queued before it."""
         return contextlib.nullcontext() if self.stream is None else torch.cuda.stream(self.stream)
 
     def _follow_default_stream(self) -> None:
-        """Weights and tables were made on the default stream: begin when they are there."""
+        """Wait for the default stream, on which weights and tables were made."""
         if self.stream is not None:
             self.stream.wait_stream(torch.cuda.default_stream(self.device))
 
     def autocast(self) -> contextlib.AbstractContextManager[Any]:
-        """The schedule's number format for a forward pass."""
-        # Without the cache: a cast that one graph made would be stale memory to the next.
+        """Use the schedule's number format for a forward pass."""
+        # Disable the cache: a cast made in one graph would be stale memory in the next.
         return torch.autocast(
             self.device.type,
             dtype=torch.bfloat16,
@@ -149,7 +149,7 @@ class Planned(ABC):
         )
 
     def _plan(self, seed: int) -> None:
-        """The batches of all epochs; the tables keep their place, for graphs read from there."""
+        """Plan the batches of all epochs. The tables stay in place because graphs read them."""
         plan = self.windows.plan(self.schedule.batch, self.schedule.epochs, seed)
         self.order = plan.order.tolist()
         for length, rows in plan.rows.items():
@@ -167,21 +167,21 @@ class Planned(ABC):
                 stream.restart(seed, self.device)
 
     def _next_rows(self, length: int) -> Tensor:
-        """The windows of the next batch of this length."""
+        """Return the windows of the next batch of this length."""
         position = self.position[length]
         rows = self.rows[length].index_select(0, position)[0]
         position.add_(1).remainder_(len(self.rows[length]))
         return rows
 
     def _examples(self, rows: Tensor, labels: Tensor) -> Tensor | None:
-        """The index of each label in the data, where a method asks for it."""
+        """Return the index of each label in the data, if a method needs it."""
         if not self.places:
             return None
         inside = torch.arange(labels[0].numel(), device=self.device).view(labels.shape[1:])
         return rows.view(-1, *(1 for _ in labels.shape[1:])) * self.places + inside
 
     def _held_batch(self, holdout: Rows) -> dict[str, Tensor]:
-        """The held-out batch of the step whose learning rate was set last."""
+        """Return the held-out batch of the step whose learning rate was set last."""
         assert self.held_rows is not None
         # Warming up for a capture may take more steps than a short run has.
         step = (self.done.long().view(1) - 1).remainder(len(self.held_rows))
@@ -194,7 +194,7 @@ class Planned(ABC):
         self.done.add_(1)
 
     def _capture(self, seed: int) -> None:
-        """One graph per length; the warm-up steps that capturing needs are undone.
+        """Capture one graph per length, then undo the warm-up steps that capturing needs.
 
         Some models make constants on the CPU and copy them in each step: they can be captured with
         the GPU as the default device. One that waits for the host cannot be captured at all:
@@ -222,7 +222,7 @@ class Planned(ABC):
 
     def _capture_each(self) -> None:
         pool = torch.cuda.graph_pool_handle()
-        # The longest first: the others fit into what it takes.
+        # Capture the longest first: the others fit into its memory.
         for length in sorted(self.rows, reverse=True):
             for _ in range(_WARM_UP):
                 self._step(length)
@@ -231,13 +231,13 @@ class Planned(ABC):
                 for stream in checkpoint.method_streams(method):
                     graph.register_generator_state(stream.generator(self.device))
             self._zero_grad()
-            torch.cuda.empty_cache()  # Graphs have memory of their own; the warm-up's is free now.
+            torch.cuda.empty_cache()  # Graphs have their own memory; the warm-up's is free now.
             graph.capture_begin(pool=pool, capture_error_mode="thread_local")
             try:
                 self._step(length)
                 graph.capture_end()
             except RuntimeError as error:
-                with contextlib.suppress(RuntimeError):  # What was captured is invalid.
+                with contextlib.suppress(RuntimeError):  # The captured graphs are invalid.
                     graph.capture_end()
                 raise _NotCapturableError(str(error).partition("\n")[0]) from None
             self.replays[length] = graph
@@ -253,7 +253,7 @@ class _NotCapturableError(Exception):
 
 
 def _tell_examples(methods: Sequence[Method], windows: Rows) -> int:
-    """Tell methods that need it how many labels there are; the most of a row, or 0 if none does."""
+    """Pass the number of labels to methods that need it; return the most per row, or 0."""
     asking = [part for method in methods for part in method.asking()]
     if not asking:
         return 0
@@ -265,13 +265,13 @@ def _tell_examples(methods: Sequence[Method], windows: Rows) -> int:
 
 
 def _seed_of_rank(seed: int) -> int:
-    """Each process draws other numbers; the first those that a process by itself draws."""
+    """Return a different seed per process; the first process draws as a single process does."""
     mixed = np.random.SeedSequence([seed, rank()])
     return int(mixed.generate_state(1)[0]) if rank() else seed
 
 
 def rewind_optimizer(optimizer: torch.optim.Optimizer) -> None:
-    """Moments and step counts to zero, in place."""
+    """Set moments and step counts to zero, in place."""
     for state in optimizer.state.values():
         for value in state.values():
             value.zero_()

@@ -1,4 +1,4 @@
-"""Checkpoints: all that decides the rest of a training run, in one file, whole or not at all.
+"""Checkpoints: everything that determines the rest of a training run, in one atomic file.
 
 States are restored in place where they can be: a captured CUDA graph reads and writes the memory
 that it was captured with.
@@ -36,19 +36,19 @@ __all__ = [
 
 
 def write_checkpoint(path: Path, content: Mapping[str, Any]) -> None:
-    """Replace the checkpoint at ``path``; whoever is killed meanwhile leaves the one before."""
-    # Through a file of Python's, which says why it cannot be written; torch's own does not.
+    """Replace the checkpoint at ``path`` atomically: a killed process leaves the previous one."""
+    # Open the file in Python, whose error gives the reason; torch's own does not.
     with new_file(path, overwrite=True) as unfinished, unfinished.open("wb") as file:
         torch.save(dict(content), file)
 
 
 def read_checkpoint(path: Path, device: str | torch.device = "cpu") -> dict[str, Any] | None:
-    """What was saved last, or None where nothing was; tensors come to ``device``."""
+    """Read the last checkpoint onto ``device``, or return None if there is none."""
     if not path.exists():
         return None
     try:
         content: dict[str, Any] = torch.load(path, map_location=device, weights_only=True)
-    except Exception as error:  # Whatever torch makes of a file that is not its own.
+    except Exception as error:  # torch raises many error types for a file that is not a checkpoint.
         raise InputError(
             f"{path} cannot be read ({type(error).__name__}): remove it to start again."
         ) from None
@@ -56,7 +56,7 @@ def read_checkpoint(path: Path, device: str | torch.device = "cpu") -> dict[str,
 
 
 def is_static(method: Method) -> bool:
-    """Whether all that changes in ``method`` lies in tensors and random streams that stay.
+    """Whether all changing state of ``method`` lies in persistent tensors and random streams.
 
     Counters and averages in Python attributes, and work on the host, would be frozen by a CUDA
     graph. State of another kind, an optimizer's, stays where the method can rewind it in place;
@@ -69,7 +69,7 @@ def is_static(method: Method) -> bool:
 
 
 def _has_more(part: nn.Module) -> bool:
-    """Whether it has state beyond parameters, buffers and random streams."""
+    """Whether the method has state beyond parameters, buffers and random streams."""
     return type(part).get_extra_state is not nn.Module.get_extra_state
 
 
@@ -78,13 +78,13 @@ def _rewinds(part: nn.Module) -> bool:
 
 
 def _in_place(method: Method) -> bool:
-    """Whether parameters, buffers and random streams are all that its state consists of."""
+    """Whether the state consists only of parameters, buffers and random streams."""
     parts = (part for part in method.modules() if not isinstance(part, Stream))
     return is_static(method) and not any(_has_more(part) for part in parts)
 
 
 def rewind_method(method: Method, fresh: Method) -> None:
-    """Put a static method back to the state of ``fresh``, in place."""
+    """Reset a static method to the state of ``fresh``, in place."""
     start = method_tensors(fresh)
     current = {name: value for name, value in method_tensors(method).items() if name in start}
     restore_tensors(current, start)
@@ -94,12 +94,12 @@ def rewind_method(method: Method, fresh: Method) -> None:
 
 
 def method_streams(method: Method) -> Iterator[Stream]:
-    """The random streams of a method and its parts."""
+    """Return the random streams of a method and its parts."""
     return (part for part in method.modules() if isinstance(part, Stream))
 
 
 def method_tensors(method: nn.Module) -> dict[str, Tensor]:
-    """Parameters and buffers, by name."""
+    """Return parameters and buffers by name."""
     return {
         name: value.detach()
         for name, value in [*method.named_parameters(), *method.named_buffers()]
@@ -107,7 +107,7 @@ def method_tensors(method: nn.Module) -> dict[str, Tensor]:
 
 
 def method_state(method: Method, device: torch.device) -> dict[str, Any]:
-    """What :func:`restore_method` takes."""
+    """Return the state that :func:`restore_method` takes."""
     if not _in_place(method):
         return {"whole": copy.deepcopy(method.state_dict())}
     streams = [stream.generator(device).get_state() for stream in method_streams(method)]
@@ -115,7 +115,7 @@ def method_state(method: Method, device: torch.device) -> dict[str, Any]:
 
 
 def restore_method(method: Method, state: Mapping[str, Any], device: torch.device) -> None:
-    """In place for a static method; another is loaded as any module."""
+    """Restore a static method in place; load any other like a plain module."""
     if "whole" in state:
         method.load_state_dict(state["whole"])
         method.to(device)
@@ -126,7 +126,7 @@ def restore_method(method: Method, state: Mapping[str, Any], device: torch.devic
 
 
 def on_host(state: Any) -> Any:
-    """The same with every tensor copied to the host.
+    """Copy every tensor in ``value`` to the host.
 
     >>> on_host({"a": [torch.ones(1), 2]})
     {'a': [tensor([1.]), 2]}
@@ -146,12 +146,12 @@ def restore_tensors(current: Mapping[str, Tensor], saved: Mapping[str, Tensor]) 
 
 
 def optimizer_state(optimizer: torch.optim.Optimizer) -> list[dict[str, Any]]:
-    """The state of each parameter, in order; empty before the first step."""
+    """Return the state of each parameter, in order; empty before the first step."""
     return [dict(optimizer.state.get(p, {})) for p in _parameters(optimizer)]
 
 
 def restore_optimizer(optimizer: torch.optim.Optimizer, saved: list[dict[str, Any]]) -> None:
-    """In place, or as new tensors where no step has made any yet."""
+    """Restore in place, or as new tensors if no step has made any yet."""
     for parameter, values in zip(_parameters(optimizer), saved, strict=True):
         state = optimizer.state[parameter]
         for name, value in values.items():

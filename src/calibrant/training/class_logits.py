@@ -1,4 +1,4 @@
-"""From a trained classifier of whole texts or images to its logits, in the order of the data."""
+"""Compute the logits of a trained text or image classifier, in the order of the data."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _VALUES = 1 << 22  # Values of pixels per forward pass.
 
 @torch.no_grad()
 def text_logits(model: nn.Module, data: Any, padding: int = 0) -> np.ndarray:
-    """Logits (texts, classes) in float32 of encoded texts (``calibrant.tasks.encoded_texts``).
+    """Return float32 logits (texts, classes) of encoded texts (``calibrant.tasks.encoded_texts``).
 
     Texts of similar length are run together.
     """
@@ -44,7 +44,7 @@ def text_logits(model: nn.Module, data: Any, padding: int = 0) -> np.ndarray:
 
 @torch.no_grad()
 def image_logits(model: nn.Module, images: Images) -> np.ndarray:
-    """Logits (images, classes) in float32."""
+    """Return float32 logits (images, classes)."""
     size = max(1, _VALUES // images.pixels[0].numel())
     found = []
     with as_written():

@@ -14,20 +14,20 @@ import torch
 
 __all__ = ["own_stream"]
 
-_ALL = 32  # On each GPU.
+_ALL = 32  # The number of streams on each GPU.
 _taken: set[tuple[int | None, int]] = set()
 
 
 def own_stream(owner: object, device: torch.device, leave: int = 0) -> Any:
-    """A stream for as long as ``owner`` lives.
+    """Return a stream that is reserved while ``owner`` lives.
 
-    None where there is no GPU, or where fewer than ``leave`` would be left on it for others.
+    Return None without a GPU, or if fewer than ``leave`` streams would be left for others.
     """
     if device.type != "cuda":
         return None
     for number in range(2 * _ALL):
         if number == _ALL:
-            gc.collect()  # Loops that ended may not have been cleared away yet.
+            gc.collect()  # Finished loops may not have been collected yet.
         stream: Any = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         name = (stream.device_index, stream.cuda_stream)
         taken = sum(index == stream.device_index for index, _ in _taken)

@@ -1,4 +1,4 @@
-"""Modules that ``torch.compile`` has compiled, run as they are written for a while."""
+"""Run modules compiled by ``torch.compile`` uncompiled for a while."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["as_written"]
 
 
 def as_written() -> contextlib.AbstractContextManager[Any]:
-    """Inside, compiled modules run uncompiled.
+    """Run compiled modules uncompiled inside the block.
 
     For evaluation between training steps: compiling once more, for another mode and another size
     of batch, takes longer than it saves.

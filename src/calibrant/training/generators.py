@@ -1,4 +1,4 @@
-"""Random numbers of a loop: its own generator stands in for the default one."""
+"""Use a loop's own random generator in place of the default one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["drawing_from"]
 
 @contextlib.contextmanager
 def drawing_from(generator: torch.Generator) -> Iterator[None]:
-    """Let dropout and whatever else takes the default generator draw from this one."""
+    """Make dropout and all other users of the default generator draw from this one."""
     if generator.device.type == "cuda":
         default: Any = torch.cuda.default_generators[generator.device.index or 0]
         previous = default.graphsafe_get_state()

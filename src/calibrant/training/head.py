@@ -24,7 +24,7 @@ HEAD_NAMES = (
     "output_layer",
 )
 
-# What may stand between two linear layers of one stack.
+# Modules that may stand between two linear layers of one stack.
 _BETWEEN = (
     nn.Linear,
     nn.ReLU,
@@ -43,7 +43,7 @@ _BETWEEN = (
 
 
 def unwrap(model: nn.Module) -> nn.Module:
-    """The user's own module inside ``torch.compile`` and ``DistributedDataParallel`` wrappers."""
+    """Return the user's module inside ``torch.compile`` and ``DistributedDataParallel``."""
     while True:
         distributed = isinstance(model, nn.parallel.DistributedDataParallel)
         inner = getattr(model, "module" if distributed else "_orig_mod", None)
@@ -53,10 +53,10 @@ def unwrap(model: nn.Module) -> nn.Module:
 
 
 def find_head(model: nn.Module, name: str | None = None) -> tuple[str, nn.Module]:
-    """The head of ``model`` and its dotted name.
+    """Return the head of ``model`` and its dotted name.
 
-    In this order: the one named by the user; timm's ``get_classifier()``; a known attribute name
-    (``HEAD_NAMES``); the last stack of linear layers.
+    The search order: the head named by the user; timm's ``get_classifier()``; a known attribute
+    name (``HEAD_NAMES``); the last stack of linear layers.
 
     >>> model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
     >>> find_head(model)
@@ -84,7 +84,7 @@ def _named(model: nn.Module, name: str) -> nn.Module:
 
 
 def advice(model: nn.Module) -> str:
-    """What else could be the head: the modules with parameters, last first."""
+    """Return other candidates for the head: the modules with parameters, last first."""
     candidates = [
         f"'{name}' ({type(module).__name__})"
         for name, module in model.named_modules()
@@ -119,7 +119,7 @@ def _known_attribute(model: nn.Module) -> tuple[str, nn.Module] | None:
 
 def _last_linear_stack(model: nn.Module) -> tuple[str, nn.Module] | None:
     linear = [name for name, module in model.named_modules() if isinstance(module, nn.Linear)]
-    if not linear or linear == [""]:  # The model itself: no encoder stands before it.
+    if not linear or linear == [""]:  # This is the model itself: it has no encoder.
         return None
     parent = linear[-1].rpartition(".")[0]
     stack = model.get_submodule(parent)

@@ -22,9 +22,9 @@ __all__ = ["HeadPass", "HeadTap", "attach", "logits_of"]
 
 
 def attach(model: nn.Module, method: Method, head: str | None = None) -> HeadTap:
-    """Put ``method`` before the head of ``model``, until ``remove`` or the end of the with-block.
+    """Put ``method`` before the head of ``model`` until ``remove`` or the end of the with-block.
 
-    Nothing of the model changes: the tap is a hook before its head and one after it. Attach before
+    The model does not change: the tap is a hook before its head and one after it. Attach before
     the first call of a model that ``torch.compile`` has wrapped: compiled code holds the hooks that
     it was traced with. Under FSDP2 either shard the head on its own, or leave the root gathered
     after its forward pass (the default): a method that runs the head again needs its parameters.
@@ -33,7 +33,7 @@ def attach(model: nn.Module, method: Method, head: str | None = None) -> HeadTap
 
 
 class HeadTap:
-    """Hooks on the head: they record its input and output, and let the method change the input."""
+    """Hooks on the head that record its input and output and let the method change the input."""
 
     def __init__(self, model: nn.Module, method: Method, head: str | None = None) -> None:
         self.model = unwrap(model)
@@ -46,7 +46,7 @@ class HeadTap:
         self._scale = 1
         self._features: Tensor | None = None
         self._output: Tensor | None = None
-        self._picks: bool | None = None  # A position after the head; unknown before the first step.
+        self._picks: bool | None = None  # Picks a position after the head; None: unknown.
         self._call: tuple[tuple[Any, ...], dict[str, Any]] = ((), {})
         self._autocast: tuple[bool, torch.dtype] | None = None
         self._handles = (
@@ -55,7 +55,7 @@ class HeadTap:
         )
 
     def step(self, logits: Tensor, labels: Tensor, **more: Any) -> Step:
-        """The step of the last forward pass; ``more`` goes to ``Step`` (num_items, last, …)."""
+        """Return the step of the last forward pass; ``more`` goes into ``Step`` (num_items, …)."""
         if self._features is None:
             raise InputError(
                 f"The head '{self.name}' was not called since the last step: run the model first, "
@@ -67,7 +67,7 @@ class HeadTap:
         return Step(logits, labels, features, head, gradient_scale=self._scale, **more)
 
     def remove(self) -> None:
-        """Take the hook off; the model is as it was."""
+        """Remove the hooks; the model is as before."""
         for handle in self._handles:
             handle.remove()
         self._features, self._output, self._call = None, None, ((), {})
@@ -86,7 +86,7 @@ class HeadTap:
 
     @contextlib.contextmanager
     def pause(self) -> Iterator[None]:
-        """Let the head be called without being recorded: the method's own passes."""
+        """Allow calls of the head without recording them: the method's own passes."""
         self.paused = True
         try:
             yield
@@ -94,7 +94,7 @@ class HeadTap:
             self.paused = False
 
     def _check_free(self) -> None:
-        """Two methods before one head would both change its input and its gradient."""
+        """Refuse a second method: both would change the head's input and gradient."""
         for hook in self.head._forward_pre_hooks.values():
             other = getattr(hook, "__self__", None)
             if isinstance(other, HeadTap):
@@ -104,7 +104,7 @@ class HeadTap:
                 )
 
     def _check_trained(self) -> None:
-        """A pass that only the head learns from is in vain where the head is frozen."""
+        """Refuse a frozen head with a pass that trains only the head."""
         parameters = list(self.head.parameters())
         if self.method.passes > 1 and not any(p.requires_grad for p in parameters):
             warnings.warn(
@@ -119,7 +119,7 @@ class HeadTap:
             self._output = output.detach() if isinstance(output, Tensor) else None
 
     def _at_label(self, features: Tensor, logits: Tensor) -> Tensor:
-        """The features that the logits came from, where the model picks a position after its head.
+        """Return the features behind the logits, for models that pick a position after the head.
 
         Decoders that classify a text (Llama, Qwen2, GPT-2) run the head at every position and take
         the logits of the last one that is no padding: those that are the model's, to the bit.
@@ -128,9 +128,9 @@ class HeadTap:
         if output is None or not _has_positions(features, output, logits):
             return features
         same = (output.to(logits.dtype) == logits.detach().unsqueeze(1)).all(-1)
-        if self._picks is None:  # Once: it makes the host wait for the device.
+        if self._picks is None:  # Do this once: it makes the host wait for the device.
             self._picks = bool(same.any(-1).all())
-        if not self._picks:  # Such as a mean over positions.
+        if not self._picks:  # For example a mean over positions.
             return features
         last = same.shape[1] - 1 - same.flip(1).int().argmax(-1)
         return features[torch.arange(len(last), device=last.device), last]
@@ -153,11 +153,11 @@ class HeadTap:
 
 @dataclass(frozen=True)
 class HeadPass:
-    """Run the head once more, as it was called in the forward pass, on other features.
+    """Run the head again, as called in the forward pass, on other features.
 
-    Under the same autocast state, which a trainer may have left by the time the loss is computed.
-    A head's buffers (running statistics of a batch norm) are copied for the pass: what a method
-    feeds the head must not enter them.
+    It restores the autocast state, which a trainer may have left before computing the loss.
+    The head's buffers (running statistics of a batch norm) are copied for the pass: the method's
+    inputs must not enter them.
     """
 
     tap: HeadTap
@@ -171,7 +171,7 @@ class HeadPass:
         return self.tap.head
 
     def __call__(self, features: Tensor, parameters: Mapping[str, Tensor] | None = None) -> Tensor:
-        """The head's logits, under other parameters where given."""
+        """Return the head's logits, under other parameters if given."""
         args, kwargs = _with_features(*self.call, features)
         replaced = {name: buffer.clone() for name, buffer in self.module.named_buffers()}
         replaced.update(parameters or {})
@@ -185,7 +185,7 @@ class HeadPass:
     def whole_model(
         self, inputs: Mapping[str, Any] | tuple[Any, ...], parameters: Mapping[str, Tensor]
     ) -> Tensor:
-        """The logits of the whole model under other parameters, unrecorded."""
+        """Return the logits of the whole model under other parameters, unrecorded."""
         args, kwargs = ((), dict(inputs)) if isinstance(inputs, Mapping) else (inputs, {})
         replaced = {name: buffer.clone() for name, buffer in self.tap.model.named_buffers()}
         replaced.update(parameters)
@@ -193,7 +193,7 @@ class HeadPass:
             return logits_of(functional_call(self.tap.model, replaced, args, kwargs))
 
     def _checked(self, logits: Tensor) -> Tensor:
-        """A layer inside the encoder can pass for the head until its output is seen."""
+        """Check the output: a layer inside the encoder can look like the head until then."""
         if logits.shape[-1:] != (self.classes,):
             raise InputError(
                 f"'{self.tap.name}' is not the head of {type(self.tap.model).__name__}: it gives "
@@ -220,7 +220,7 @@ def _features_of(args: tuple[Any, ...], kwargs: dict[str, Any], name: str) -> Te
 def _with_features(
     args: tuple[Any, ...], kwargs: dict[str, Any], features: Tensor
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The call with its first tensor replaced."""
+    """Return the call with its first tensor replaced."""
     for index, value in enumerate(args):
         if isinstance(value, Tensor):
             return (*args[:index], features, *args[index + 1 :]), kwargs
@@ -229,15 +229,15 @@ def _with_features(
 
 
 def _has_positions(features: Tensor, output: Tensor, logits: Tensor) -> bool:
-    """Whether the head gives (b, t, K) for features (b, t, d), and the model (b, K)."""
+    """Whether the head maps features (b, t, d) to (b, t, K) while the model returns (b, K)."""
     several = features.ndim == output.ndim == 3 and features.shape[:2] == output.shape[:2]
     return several and logits.shape == (len(output), output.shape[-1])
 
 
 def logits_of(outputs: Any) -> Tensor:
-    """The logits in what a model or head returns: a tensor, ``logits`` in it, or first in a tuple.
+    """Return the logits of a model's or head's output: a tensor, its ``logits``, or in a tuple.
 
-    A loss, which has no axis, may stand before them.
+    In a tuple a loss, which has no axis, may precede them.
 
     >>> logits_of((torch.tensor(0.1), torch.zeros(2, 3), "other")).shape
     torch.Size([2, 3])

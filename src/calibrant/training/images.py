@@ -1,4 +1,4 @@
-"""Images on a device as bytes; batches are cut out, turned and normalised there."""
+"""Images on a device as bytes; batches are cropped, flipped and normalised there."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from calibrant.training.buckets import BatchPlan
 __all__ = ["AUGMENTATIONS", "Images", "parse_augmentation", "plan_images"]
 
 AUGMENTATIONS = ("crop", "flip", "cutout")
-_ONE_SIZE = 1  # All images are of one size, so all batches are.
+_ONE_SIZE = 1  # All images have one size, so all batches do.
 
 
 def parse_augmentation(text: str) -> frozenset[str]:
-    """The augmentations in a text such as ``crop+flip``; ``none`` has none.
+    """Parse the augmentations in a text such as ``crop+flip``; ``none`` has none.
 
     >>> sorted(parse_augmentation("crop+flip")), parse_augmentation("none")
     (['crop', 'flip'], frozenset())
@@ -29,9 +29,9 @@ def parse_augmentation(text: str) -> frozenset[str]:
 
 
 def plan_images(images: int, batch: int, epochs: int, seed: int) -> BatchPlan:
-    """Every image once per epoch, in random order; the last batch is filled with the first images.
+    """Plan every image once per epoch, in random order; the first images fill the last batch.
 
-    So that batch norms see whole batches of real images.
+    Batch norms then see whole batches of real images.
 
     >>> plan = plan_images(5, batch=2, epochs=1, seed=0)
     >>> rows = plan.rows[1]
@@ -78,7 +78,7 @@ class Images:
             raise InputError("There are no images to make batches of.")
         self.pixels = torch.as_tensor(images, device=device)
         self.device = self.pixels.device
-        # As narrow as given: those of whole masks would else be most of what lies there.
+        # Keep the given integer type: wider masks would dominate the memory.
         self.classes = torch.as_tensor(classes, device=device)
         self.mean, self.deviation = (
             torch.as_tensor(np.asarray(values), dtype=torch.float32, device=device)
@@ -94,14 +94,14 @@ class Images:
         return plan_images(len(self), batch, epochs, seed)
 
     def batch(self, rows: Tensor, length: int) -> dict[str, Tensor]:  # noqa: ARG002
-        """``pixel_values`` (rows, channels, height, width), channels last in memory, and labels."""
+        """Return labels and ``pixel_values`` (rows, channels, height, width), channels last."""
         normal = (self._gathered(rows).float() - self.mean) / self.deviation
         if "cutout" in self.augment:
             normal = normal.masked_fill(self._cut_out(len(rows)), 0.0)
         return {"pixel_values": normal.permute(0, 3, 1, 2), "labels": self.classes[rows].long()}
 
     def _gathered(self, rows: Tensor) -> Tensor:
-        """Moving and mirroring only change which pixel comes from where: one gather does both."""
+        """Shift and mirror with one gather: both only change where each pixel comes from."""
         if not self.augment & {"crop", "flip"}:
             return self.pixels[rows]
         height, width = self.pixels.shape[1:3]
@@ -118,7 +118,7 @@ class Images:
         return found * inside[..., None]
 
     def _places(self, images: int, size: int) -> Tensor:
-        """For each image the rows, or columns, that it shows; some lie outside of it."""
+        """Return the rows, or columns, that each image shows; some lie outside it."""
         places = torch.arange(size, device=self.device).expand(images, size)
         if "crop" not in self.augment:
             return places

@@ -44,7 +44,7 @@ class Calibration(Callback):
     ``model`` is the attribute of the LightningModule that holds the network, and ``head`` names its
     head where it is not found. Lightning divides the loss by ``accumulate_grad_batches``: each
     micro-batch is a mean of its own. A method that learns from held-out data is given ``holdout``,
-    a callable that returns a pair (inputs, labels); it is asked before each optimizer step. The
+    a callable that returns a pair (inputs, labels); it is called before each optimizer step. The
     method's state is part of rank 0's checkpoint; other ranks start a new noise stream from it.
     """
 
@@ -68,11 +68,11 @@ class Calibration(Callback):
         self._step: Step | None = None
 
     def prepare(self, batch: Any) -> Any:
-        """The batch as the method wants it."""
+        """Return the batch after the method's ``prepare``."""
         return self.method.prepare(batch)
 
     def loss(self, logits: Tensor, labels: Tensor, **more: Any) -> Tensor:
-        """The method's loss of the forward pass just made; ``more`` goes to ``Step``."""
+        """Return the method's loss of the last forward pass; ``more`` is passed to ``Step``."""
         if self._tap is None:
             raise InputError("Calibration is not among the Trainer's callbacks, or not in fit().")
         self._step = self._tap.step(logits, labels, **more)
@@ -83,28 +83,28 @@ class Calibration(Callback):
         self._tap = attach(getattr(pl_module, self.model), self.method, self.head)
 
     def on_before_optimizer_step(self, trainer: Any, pl_module: Any, optimizer: Any) -> None:  # noqa: ARG002
-        """The method's own update."""
+        """Run the method's own update."""
         if self.method.needs_holdout and self._step is not None:
             batch = trainer.strategy.batch_to_device(self.holdout())
             self.method.outer_step(replace(self._step, holdout=self._holdout_step(*batch)))
         self._step = None
 
     def teardown(self, trainer: Any, pl_module: Any, stage: str) -> None:  # noqa: ARG002
-        """Take the method off the model."""
+        """Remove the method from the model."""
         if self._tap is not None:
             self._tap.remove()
         self._tap = self._step = None
 
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:  # noqa: ARG002
-        """The same: Lightning does not tear callbacks down when training breaks off."""
+        """Remove the method: Lightning does not tear callbacks down when training fails."""
         self.teardown(trainer, pl_module, "fit")
 
     def state_dict(self) -> dict[str, Any]:
-        """The method's state, for the checkpoint."""
+        """Return the method's state, for the checkpoint."""
         return {"method": self.method.state_dict()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Continue the method."""
+        """Restore the method's state."""
         self.method.load_state_dict(state_dict["method"])
 
     @torch.no_grad()

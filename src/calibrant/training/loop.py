@@ -73,27 +73,27 @@ class Loop(Planned):
 
     @property
     def methods(self) -> Sequence[Method]:
-        """The one method."""
+        """The one method, in a list."""
         return (self.method,)
 
     @property
     def modules(self) -> Sequence[nn.Module]:
-        """The one model."""
+        """The one model, in a list."""
         return (self.model,)
 
     def weights(self) -> dict[str, Tensor]:
-        """The model's state."""
+        """Return the model's state."""
         state: dict[str, Tensor] = self.model.state_dict()
         return state
 
     def restart(self, weights: Mapping[str, Tensor], seed: int) -> None:
-        """Begin a new run from other weights and another seed, with the same captured graphs."""
+        """Start a new run from other weights and another seed, with the same captured graphs."""
         with self.on_stream():
             self._rewind(weights)
             self._plan(seed)
 
     def state(self) -> dict[str, Any]:
-        """All that decides the steps to come; waits for the device."""
+        """Return everything that determines the remaining steps; waits for the device."""
         self.wait()
         return {
             "number": self.number,
@@ -108,16 +108,16 @@ class Loop(Planned):
         }
 
     def _own_state(self) -> dict[str, Any]:
-        """What differs between processes, on the host."""
+        """Return the state that differs between processes, on the host."""
         if processes.world() == 1:
-            return {}  # It is all in the state itself.
+            return {}  # A single process has it all in the state itself.
         method = checkpoint.method_state(self.method, self.device)
         own = {"random": self.random.get_state(), "method": method, "loss": self.loss}
         copied: dict[str, Any] = checkpoint.on_host(own)
         return copied
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Go on from a saved state of a loop over the same windows, schedule and seed."""
+        """Continue from a saved state of a loop over the same windows, schedule and seed."""
         others = state.get("processes", [{}])
         if len(others) != processes.world():
             raise InputError(
@@ -136,21 +136,21 @@ class Loop(Planned):
         self.number = state["number"]
 
     def run(self) -> None:
-        """Train to the end, wait for it, and leave a plain model in evaluation mode."""
+        """Train to the end, wait for the device, and leave a plain model in evaluation mode."""
         for _ in self.steps():
             pass
         self.wait()
         self.close()
 
     def close(self) -> None:
-        """Take the method off the model."""
+        """Remove the method from the model."""
         self.tap.remove()
         self.model.eval()
         self.replays = {}
 
     @contextlib.contextmanager
     def evaluating(self) -> Iterator[None]:
-        """The model in evaluation mode, after the steps queued so far; between two steps."""
+        """Put the model in evaluation mode between two steps, after all queued steps."""
         self.wait()
         processes.match_buffers(self.model)
         self.model.eval()
@@ -181,7 +181,7 @@ class Loop(Planned):
     def _forward(
         self, parts: Sequence[dict[str, Tensor]], rows: Sequence[Tensor]
     ) -> Iterator[Step]:
-        """The step of each part of a batch, whose losses add up to that of the whole batch."""
+        """Yield the step of each part of a batch; their losses add up to the whole batch's."""
         several: dict[str, Any] = {}
         if len(parts) * processes.world() > 1:
             kept = torch.stack([(part["labels"] != IGNORED).sum() for part in parts]).sum()

@@ -1,4 +1,4 @@
-"""From a trained segmentation network to logits, one image after the other."""
+"""Compute the logits of a trained segmentation network, image by image."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def pixel_logits(
     examples: Sequence[dict[str, Any]],
     collate: Callable[[Sequence[dict[str, Any]]], dict[str, Tensor]],
 ) -> Iterator[np.ndarray]:
-    """The logits (height, width, K) of each image in turn, in float32.
+    """Yield the float32 logits (height, width, K) of each image in turn.
 
     Only images that follow each other and have one size run together, so none is filled up, and no
     more than a few images are held at once.
@@ -51,7 +51,7 @@ def _run(model: nn.Module, batch: dict[str, Tensor], device: torch.device) -> It
 
 @contextmanager
 def _untuned() -> Iterator[None]:
-    """No search for the fastest convolutions, which pays for one size, not for one of each."""
+    """Disable the search for the fastest convolutions, which pays only if all sizes are equal."""
     before = torch.backends.cudnn.benchmark
     torch.backends.cudnn.benchmark = False
     try:

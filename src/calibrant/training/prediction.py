@@ -1,4 +1,4 @@
-"""From a trained token classifier to Predictions: one row per word, in the order of the text."""
+"""Turn a token classifier's output into Predictions: one row per word, in text order."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PIECES = 1 << 16  # Word pieces per forward pass.
 def predict_words(
     model: nn.Module, data: Any, label_names: Sequence[str], *, padding: int = 0
 ) -> Predictions:
-    """Logits at the first piece of every word (``calibrant.tasks.subword_windows``).
+    """Return the logits at the first piece of every word (``calibrant.tasks.subword_windows``).
 
     Windows of similar length are run together; the logits come back in float32. Groups:
     ``sentence`` and ``position``, the number of the word in it; ``unfit`` where ``data`` has it.
@@ -43,7 +43,7 @@ def predict_runs(
     padding: int = 0,
     pieces: int = _PIECES,
 ) -> list[Predictions]:
-    """The same of several models that run together: ``forward`` gives the logits of each."""
+    """Predict with several models that run together: ``forward`` returns the logits of each."""
     buckets = bucket_of(data.lengths)
     logits: list[list[np.ndarray]] = []
     rows: list[np.ndarray] = []

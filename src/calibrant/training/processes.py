@@ -37,7 +37,7 @@ __all__ = [
 
 
 def world() -> int:
-    """The number of processes, 1 without ``torch.distributed``.
+    """Return the number of processes, 1 without ``torch.distributed``.
 
     >>> world(), rank()
     (1, 0)
@@ -47,23 +47,23 @@ def world() -> int:
 
 
 def join_processes(device: str) -> str:
-    """Join the others that torchrun started; the device of this process."""
+    """Join the processes that torchrun started; return the device of this process."""
     if device == "cuda":
         device = f"cuda:{os.environ.get('LOCAL_RANK', '0')}"
     if device != "cpu":
         torch.cuda.set_device(device)
     if not dist.is_initialized():
-        # Imported later its functions would have our group for a default, and keep it.
+        # If imported later, its functions would keep our group as their default.
         importlib.import_module("torch.distributed.nn.functional")
-        # Two backends: tensors are added up where they are, and what is small goes by the host.
+        # Use two backends: tensors are summed on their device, small objects travel via the host.
         dist.init_process_group("gloo" if device == "cpu" else "cpu:gloo,cuda:nccl")
     return device
 
 
 def leave_processes() -> None:
-    """Leave the others, and end the threads of the group.
+    """Leave the process group and end its threads.
 
-    A thread of Gloo that wants the interpreter while that shuts down may abort the process. They
+    A Gloo thread that needs the interpreter during its shutdown may abort the process. Threads
     end with the last reference to the group, of which wrapped models hold some, in cycles.
     """
     if dist.is_available() and dist.is_initialized():
@@ -72,7 +72,7 @@ def leave_processes() -> None:
 
 
 def check_shares(batch: int, parts: int) -> None:
-    """Raise an error unless all processes get the same share, in so many equal parts."""
+    """Raise an error unless all processes get equal shares that split into equal parts."""
     if batch % (world() * parts):
         raise InputError(
             f"A batch of {batch} cannot be shared by {world()} processes in {parts} part(s) each."
@@ -80,7 +80,7 @@ def check_shares(batch: int, parts: int) -> None:
 
 
 def share_of(rows: Tensor) -> Tensor:
-    """Every ``world``-th row from this rank on: what fills a short batch is shared out evenly."""
+    """Return every ``world``-th row from this rank on: this spreads padding evenly."""
     return rows[rank() :: world()]
 
 
@@ -95,7 +95,7 @@ def add_up_gradients(parameters: Iterable[nn.Parameter]) -> None:
 
 
 def add_up(value: Tensor) -> Tensor:
-    """The sum over processes; the value itself where there is one."""
+    """Return the sum over processes; with one process, the value itself."""
     if world() == 1:
         return value
     total = value.clone()
@@ -104,14 +104,14 @@ def add_up(value: Tensor) -> Tensor:
 
 
 def match_buffers(model: nn.Module) -> None:
-    """Give every process the buffers of the first, such as running means, as DDP does."""
+    """Copy the buffers of the first process, such as running means, to all others, as DDP does."""
     if world() > 1:
         for buffer in model.buffers():
             dist.broadcast(buffer, src=0)
 
 
 def gather(content: Any) -> list[Any]:
-    """The contents of all processes, by rank; tensors in them should be on the host."""
+    """Return the contents of all processes by rank; tensors in them should be on the host."""
     found: list[Any] = [content]
     if world() > 1:
         found = [None] * world()
@@ -120,7 +120,7 @@ def gather(content: Any) -> list[Any]:
 
 
 def first_says(content: Any) -> Any:
-    """What the first process says, for all to act alike."""
+    """Return the first process's value in every process, so that all act alike."""
     if world() == 1:
         return content
     said = [content]
@@ -129,6 +129,6 @@ def first_says(content: Any) -> Any:
 
 
 def wait_for_all() -> None:
-    """Until every process is here."""
+    """Wait until every process arrives here."""
     if world() > 1:
         dist.barrier()

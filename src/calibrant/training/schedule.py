@@ -15,29 +15,29 @@ __all__ = ["DECAYS", "OPTIMIZERS", "Schedule"]
 
 OPTIMIZERS = ("adamw", "sgd")
 DECAYS = ("linear", "cosine", "step")
-_DROPS = (0.5, 0.75)  # Where "step" divides the learning rate by ten, as shares of all steps.
+_DROPS = (0.5, 0.75)  # The shares of all steps at which "step" divides the learning rate by ten.
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """How long and how fast to train; the defaults are the ∇Acc paper's, but for the batch."""
+    """How long and how fast to train. Defaults follow the ∇Acc paper, except the batch."""
 
     epochs: int = 10
     batch: int = 32
     learning_rate: float = 5e-5
     weight_decay: float = 0.01
     warm_up: float = 0.0  # share of all steps
-    clip: float = 1.0  # largest norm of the gradient; 0: any
-    # Of the forward pass; weights and optimizer stay in float32. For small encoders "tf32" is the
-    # quickest: a third of all kernels of a bfloat16 step only cast, and launching them is the cost.
+    clip: float = 1.0  # largest norm of the gradient; 0: no limit
+    # Format of the forward pass; weights and optimizer stay float32. "tf32" is fastest for small
+    # encoders: a third of the kernels of a bfloat16 step only cast, and launches dominate the cost.
     dtype: str = "float32"
-    accumulate: int = 1  # parts that a batch is run in, for less memory
+    accumulate: int = 1  # parts that a batch is split into, to save memory
     optimizer_name: str = "adamw"
-    momentum: float = 0.9  # Nesterov's, of "sgd"
+    momentum: float = 0.9  # Nesterov momentum of "sgd"
     decay: str = "linear"
 
     def check(self) -> None:
-        """Raise an error for what the lean loop cannot do."""
+        """Raise an error for settings that the lean loop does not support."""
         if self.optimizer_name not in OPTIMIZERS:
             raise unknown_name("optimizer", self.optimizer_name, OPTIMIZERS)
         if self.decay not in DECAYS:
@@ -53,9 +53,9 @@ class Schedule:
             )
 
     def share(self, done: Tensor, total: int) -> Tensor:
-        """The share of the learning rate after ``done`` steps: up in the warm-up, then down.
+        """Return the share of the learning rate after ``done`` steps: warm-up, then decay.
 
-        Down to 0 in a straight line or along a cosine; or in steps, to a tenth after half of all
+        It decays to 0 linearly or along a cosine; or in steps, to a tenth after half of all
         steps and to a hundredth after three quarters.
 
         >>> Schedule(warm_up=0.5).share(torch.arange(4), 4)
@@ -77,9 +77,9 @@ class Schedule:
         return torch.minimum(rising, left).clamp(0, 1)
 
     def optimizer(self, model: nn.Module, learning_rate: Tensor) -> torch.optim.Optimizer:
-        """AdamW, or SGD with Nesterov's momentum; biases and norms do not decay.
+        """Return AdamW, or SGD with Nesterov momentum; biases and norms do not decay.
 
-        The learning rate lies on the device, where on CUDA fused kernels read it.
+        The learning rate is stored on the device, where fused CUDA kernels read it.
         """
         groups = [
             {
@@ -96,6 +96,6 @@ class Schedule:
         return torch.optim.AdamW(groups, capturable=fused, **common)
 
     def clip_gradient(self, parameters: Any) -> None:
-        """Scale the gradient down to the largest norm that is allowed."""
+        """Scale the gradient down to the largest allowed norm."""
         if self.clip:
             nn.utils.clip_grad_norm_(parameters, self.clip, foreach=True)

@@ -1,4 +1,4 @@
-"""What a method sees of one forward pass."""
+"""The view of one forward pass that a method receives."""
 
 from __future__ import annotations
 
@@ -64,12 +64,12 @@ class Step:
 
     @property
     def classes(self) -> int:
-        """K."""
+        """The number of classes K."""
         return self.logits.shape[-1]
 
     @property
     def channels_last(self) -> Tensor:
-        """The features with their width last: images (b, d, h, w) come to a head that pools."""
+        """Return the features with their width last: a pooling head gets images (b, d, h, w)."""
         if self.features is None:
             raise InputError("This step has no features: make it with attach(model, method).")
         images = self.labels.ndim == 1 and self.features.ndim > 3
@@ -77,23 +77,23 @@ class Step:
 
     @cached_property
     def kept(self) -> Tensor:
-        """True where the label counts."""
+        """A mask that is True where the label counts."""
         return self.labels != IGNORED
 
     @cached_property
     def count(self) -> Tensor:
-        """Number of kept examples, left on the device."""
+        """The number of kept examples, left on the device."""
         return self.kept.sum()
 
     @cached_property
     def normalizer(self) -> Tensor | int:
-        """What a sum over kept examples is divided by; at least 1, so an empty batch gives 0."""
-        if isinstance(self.num_items, int):  # A number stays one: no copy to the device.
+        """The divisor of a sum over kept examples; at least 1, so an empty batch gives 0."""
+        if isinstance(self.num_items, int):  # A plain number stays one: no copy to the device.
             return max(self.num_items, 1)
         count = self.count if self.num_items is None else self.num_items.to(self.labels.device)
         return count.clamp(min=1)
 
     def weigh(self, mean: Tensor) -> Tensor:
-        """A batch mean's part in the loss: times kept / num_items, or whole for its own batch."""
-        # In this order: the quotient of two integers would be float32 and round.
+        """Weigh a batch mean in the loss: times kept / num_items; unchanged without num_items."""
+        # Keep this order: the quotient of two integers would be float32 and round.
         return mean if self.num_items is None else mean * self.count / self.normalizer

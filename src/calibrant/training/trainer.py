@@ -37,7 +37,7 @@ _NO_HOLDOUT = "Trainer: holdout_dataset is empty, and the method learns from it:
 
 
 class Trainer(_Trainer):
-    """``transformers.Trainer`` that trains with ``method``; every other argument as usual.
+    """A ``transformers.Trainer`` that trains with ``method``; all other arguments are unchanged.
 
     ``method`` is a method or its name. ``head`` names the model's head where it is not found, and
     ``holdout_dataset`` is the held-out part of the training split for methods that learn from it.
@@ -91,7 +91,7 @@ class Trainer(_Trainer):
     def train(  # type: ignore[override]  # What else it takes changes with the version.
         self, resume_from_checkpoint: str | bool | None = None, **kwargs: Any
     ) -> Any:
-        """Train, on resume with the method's saved state, and take the method off the model."""
+        """Train, with the method's saved state on resume, then remove the method from the model."""
         self._load_method(resume_from_checkpoint)
         try:
             return super().train(resume_from_checkpoint=resume_from_checkpoint, **kwargs)
@@ -101,7 +101,7 @@ class Trainer(_Trainer):
             self._tap = self._step = None
 
     def compute_loss(self, model: Any, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
-        """As usual, on the batch that the method prepared."""
+        """Compute the loss on the batch that the method prepared."""
         self._examples = inputs.pop("examples", None)
         if model.training:
             if self._tap is None:
@@ -111,7 +111,7 @@ class Trainer(_Trainer):
         return super().compute_loss(model, inputs, *args, **kwargs)
 
     def training_step(self, *args: Any, **kwargs: Any) -> Tensor:
-        """As usual; then the method's own update, before the optimizer's step."""
+        """Run the usual step, then the method's own update, before the optimizer's step."""
         try:
             loss = super().training_step(*args, **kwargs)
         except BaseException:  # The optimizer step will not be completed.
@@ -164,14 +164,14 @@ class Trainer(_Trainer):
         return self._tap.step(logits, labels, inputs=inputs)
 
     def _set_signature_columns_if_needed(self) -> None:
-        # The columns that remove_unused_columns leaves.
+        # The columns that remove_unused_columns keeps.
         super()._set_signature_columns_if_needed()
         columns: Any = self._signature_columns
         if "examples" not in columns:
             columns.append("examples")
 
     def _save_rng_state(self, output_dir: str) -> None:
-        # The moment at which every process saves what is its own into the checkpoint.
+        # At this point every process saves its own state into the checkpoint.
         super()._save_rng_state(output_dir)
         write_checkpoint(_state_file(output_dir, rank()), self.method.state_dict())
 
@@ -180,8 +180,8 @@ class Trainer(_Trainer):
             checkpoint = get_last_checkpoint(self.args.output_dir)  # type: ignore[no-untyped-call]
         if not isinstance(checkpoint, str):
             return
-        # More processes than had saved: what the method has learnt is the same for all, and a noise
-        # stream that another rank has saved is not continued but branched off.
+        # More processes than were saved: the method's learnt state is the same for all, and a noise
+        # stream saved by another rank is not continued but branched off.
         for number in (rank(), 0):
             file = _state_file(checkpoint, number)
             if file.exists():

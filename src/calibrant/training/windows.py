@@ -19,15 +19,15 @@ class Rows(Protocol):
 
     device: torch.device
     longest: int
-    """The largest of the sizes that batches come in."""
+    """The largest length of a batch."""
 
     def __len__(self) -> int: ...
 
     def plan(self, batch: int, epochs: int, seed: int) -> BatchPlan:
-        """Which rows make which batch; plans of all seeds have the same shapes."""
+        """Plan which rows make which batch; plans of all seeds have the same shapes."""
 
     def batch(self, rows: Tensor, length: int) -> dict[str, Tensor]:
-        """What the model takes, and ``labels``, of some rows, in a batch of this size."""
+        """Return the model's inputs and ``labels`` of some rows, in a batch of this size."""
 
 
 class Windows:
@@ -51,11 +51,11 @@ class Windows:
         return len(self.lengths)
 
     def plan(self, batch: int, epochs: int, seed: int) -> BatchPlan:
-        """Batches of windows of similar length."""
+        """Plan batches of windows of similar length."""
         return plan_batches(self.lengths, batch, epochs, seed)
 
     def batch(self, rows: Tensor, length: int) -> dict[str, Tensor]:
-        """Ids, mask and labels of some rows, cut to ``length``; row −1 is empty."""
+        """Return ids, mask and labels of some rows, cut to ``length``; row −1 is empty."""
         places = torch.arange(length, device=self.device)
         labels = self.labels[rows]
         return {

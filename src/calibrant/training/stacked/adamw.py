@@ -1,6 +1,6 @@
-"""AdamW for several runs at once, each with its gradient scaled by a number of its own.
+"""AdamW for several runs at once, each with its own gradient scale.
 
-As :class:`torch.optim.AdamW` does it (Loshchilov & Hutter 2019), for rows of one large tensor:
+It updates the rows of one large tensor as :class:`torch.optim.AdamW` (Loshchilov & Hutter 2019):
 
     m ← β₁ m + (1 − β₁) s g,  v ← β₂ v + (1 − β₂) (s g)²,
     w ← (1 − η d) w − η m / (1 − β₁ᵗ) / (√(v / (1 − β₂ᵗ)) + ε)
@@ -28,12 +28,12 @@ __all__ = ["StackedAdamW"]
 
 BETAS = (0.9, 0.999)
 EPSILON = 1e-8
-_BLOCK = 1024  # Numbers that a program takes at a time,
-_PART = 32  # and how many blocks of them a program that adds up squares takes.
+_BLOCK = 1024  # The number of values per program,
+_PART = 32  # and the number of such blocks per program that sums squares.
 
 
 class StackedAdamW:
-    """AdamW of the ``groups``; learning rate and number of steps are read where they lie."""
+    """AdamW over ``groups``; learning rate and step count are read from their tensors."""
 
     def __init__(
         self, groups: Sequence[Group], weight_decay: float, learning_rate: Tensor, done: Tensor
@@ -48,13 +48,13 @@ class StackedAdamW:
         self.betas = torch.tensor(BETAS, dtype=torch.float64, device=done.device)
 
     def squares(self) -> Tensor:
-        """The squared norm of each run's gradient."""
+        """Return the squared norm of each run's gradient."""
         found = [_squares(group.leaf.grad) for group in self.groups if group.leaf.grad is not None]
         return torch.stack(found).sum(0) if found else self.done.new_zeros(self.runs)
 
     @torch.no_grad()
     def step(self, scale: Tensor) -> None:
-        """One step with every run's gradient times its ``scale``."""
+        """Take one step with every run's gradient times its ``scale``."""
         corrections = 1 - self.betas ** self.done.double()
         for group, moments in zip(self.groups, self.moments, strict=True):
             if group.leaf.grad is not None:
@@ -87,7 +87,7 @@ class StackedAdamW:
             group.leaf.copy_(master)
 
     def rewind(self) -> None:
-        """As before the first step."""
+        """Reset to the state before the first step."""
         for moments in self.moments:
             for moment in moments:
                 moment.zero_()

@@ -8,7 +8,7 @@ __all__ = ["adamw", "add_squares"]
 
 @triton.jit
 def add_squares(gradient, sums, size, BLOCK: tl.constexpr, PART: tl.constexpr):
-    """The sum of g² of one part of one run; no atomic additions, so every time the same bits."""
+    """Sum g² over one part of one run, without atomics, so the bits are reproducible."""
     part, run = tl.program_id(0), tl.program_id(1)
     total = tl.zeros([BLOCK], tl.float32)
     row = gradient + run.to(tl.int64) * size
@@ -38,7 +38,7 @@ def adamw(
     COPY: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """One step of one block of one run."""
+    """Take one step for one block of one run."""
     place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     run = tl.program_id(1)
     inside = place < size

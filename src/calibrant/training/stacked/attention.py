@@ -15,11 +15,11 @@ from torch.overrides import TorchFunctionMode
 
 __all__ = ["StackedAttention"]
 
-_SHORT = 48  # Keys up to which plain matrix products beat the fused kernels, whose tiles have 64.
+_SHORT = 48  # Up to this many keys matrix products beat the fused kernels, whose tiles have 64.
 
 
 class StackedAttention(TorchFunctionMode):
-    """Inside, ``scaled_dot_product_attention`` can be mapped over a new first axis."""
+    """Let ``scaled_dot_product_attention`` be mapped over a new first axis inside the block."""
 
     def __torch_function__(
         self,
@@ -28,7 +28,7 @@ class StackedAttention(TorchFunctionMode):
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        """Every call passes through here; only attention is changed."""
+        """Intercept every call; change attention only."""
         kwargs = kwargs or {}
         if func is not scaled_dot_product_attention:
             return func(*args, **kwargs)
@@ -53,7 +53,7 @@ def _call(
 
 
 class _Attention(torch.autograd.Function):
-    """Attention with a rule for vmap; its gradient is that of what the rule calls."""
+    """Attention with a rule for vmap; its gradient is that of the functions the rule calls."""
 
     @staticmethod
     def forward(*args: Any) -> Tensor:
@@ -70,7 +70,7 @@ class _Attention(torch.autograd.Function):
         runs = info.batch_size
 
         def joined(value: Tensor, dim: int | None) -> Tensor:
-            """The runs and the batch as one axis."""
+            """Join runs and batch into one axis."""
             value = value.expand(runs, *value.shape) if dim is None else value.movedim(dim, 0)
             return value.flatten(0, 1)
 
@@ -97,9 +97,9 @@ def _in_plain_steps(
     scale: float | None,
     **_: Any,
 ) -> Tensor:
-    """softmax(q kᵀ · scale) v with dropout, in matrix products."""
+    """Return softmax(q kᵀ · scale) v with dropout, from plain matrix products."""
     scale = key.shape[-1] ** -0.5 if scale is None else scale
     scores = (query * scale) @ key.transpose(-2, -1)
-    # Not −∞: a window of padding alone would have no place to look at.
+    # Not −∞: a window that is all padding would have no position to attend to.
     scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
     return dropout(scores.softmax(-1), dropout_p) @ value

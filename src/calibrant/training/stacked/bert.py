@@ -1,7 +1,7 @@
-"""Encoders of BERT's kind of several runs as one: batched products, and what lies between fused.
+"""BERT-like encoders of several runs as one: batched products, with the rest fused.
 
-What :func:`torch.func.vmap` makes of a model launches a kernel for every bias, residual and mask of
-every layer, and most of a step goes into moving the same numbers again and again. The layer is
+A model mapped by :func:`torch.func.vmap` launches a kernel for every bias, residual and mask of
+every layer, and most of a step is spent moving the same numbers repeatedly. The layer is
 written out here with the runs as first axis, so that ``torch.compile`` can fuse all that is no
 matrix product; it is compiled once, for any number of runs, sentences and pieces.
 """
@@ -26,7 +26,7 @@ from torch.nn.functional import (
 
 __all__ = ["StackedBert"]
 
-_SHORT = 96  # Pieces up to which all scores of a layer are written out.
+_SHORT = 96  # Up to this many pieces all scores of a layer are written out.
 _BERT_LAYER = (
     "attention.self.query", "attention.self.key", "attention.self.value",
     "attention.output.dense", "attention.output.LayerNorm",
@@ -36,7 +36,7 @@ _BERT_LAYER = (
 
 @dataclass(frozen=True)
 class _Relative:
-    """How a relative of BERT names its parts, and in what it differs from BERT."""
+    """The part names of a BERT relative, and its differences from BERT."""
 
     prefix: str
     layers: str = "encoder.layer"
@@ -63,7 +63,7 @@ class _Relative:
         return (f"{self.prefix}.encoder.relative_attention_bias.weight",) if self.distances else ()
 
     def names(self, layers: int) -> set[str]:
-        """All parameters except the head's."""
+        """Return the names of all parameters except the head's."""
         inner = (name for number in range(layers) for name in self.layer(number))
         return {*self.embeddings(), *inner, *self.distance_bias()}
 
@@ -99,14 +99,14 @@ _RELATIVES = {
 
 
 class StackedBert:
-    """The features that the runs' heads get, from the stacked weights of their encoders.
+    """Compute the input of the runs' heads from the stacked weights of their encoders.
 
     With ``compiled`` the layers go through ``torch.compile`` while they train on windows that are
-    not long. :meth:`serves` tells whether a model is one that is written out here.
+    not long. :meth:`serves` returns whether this class supports a model.
     """
 
     INPUTS = ("input_ids", "attention_mask")
-    """What it takes: all of it, and nothing else."""
+    """The inputs it accepts: all of them are required, and no others."""
 
     def __init__(self, body: nn.Module, compiled: bool = False) -> None:
         self.body, self.compiled = body, compiled
@@ -119,12 +119,12 @@ class StackedBert:
 
     @property
     def apart(self) -> tuple[str, ...]:
-        """Tables that must lie by themselves: all runs look up in them as in one."""
+        """The tables to store separately: all runs look up in them as in one."""
         return self.kind.embeddings()[: 2 if self.kind.counts else 1]
 
     @staticmethod
     def serves(body: nn.Module) -> bool:
-        """Whether ``body``, which has no head, classifies tokens and is plain enough."""
+        """Whether ``body``, without its head, is a supported token classifier."""
         kind = _RELATIVES.get(type(body).__name__)
         config: Any = getattr(body, "config", None)
         return (
@@ -139,11 +139,11 @@ class StackedBert:
     def __call__(
         self, stacked: Mapping[str, Tensor], ids: Tensor, mask: Tensor, dtype: torch.dtype
     ) -> Tensor:
-        """Runs × sentences × pieces × width, in ``dtype``."""
+        """Return runs × sentences × pieces × width, in ``dtype``."""
         body: Any = self.body
         rates = _dropout_rates(body, self.kind)
         hidden, attention = (p if body.training else 0.0 for (p,) in rates.values())
-        # Fused attention, which long windows need, cannot be compiled for any length; they are few.
+        # Long windows need fused attention, which cannot be compiled for any length; they are few.
         quick = self.compiled and body.training and ids.shape[1] <= _SHORT
         begin, layer = map(_compiled, (_begin, _layer)) if quick else (_begin, _layer)
         words, places, *others = self._embeddings(stacked, ids)
@@ -160,7 +160,7 @@ class StackedBert:
         return last
 
     def _embeddings(self, stacked: Mapping[str, Tensor], ids: Tensor) -> list[Tensor]:
-        """Of each piece, looked up in its run's table; positions, type if any, and the norm's."""
+        """Look up each piece in its run's table; add position and type, if any, and normalise."""
         table, places, *others = (stacked[name] for name in self.kind.embeddings())
         types, norm = ([others[0][:, None, :1]], others[1:]) if self.kind.types else ([], others)
         embeddings = self.inner.embeddings
@@ -175,21 +175,21 @@ class StackedBert:
         return [words, position, *types, *norm]
 
     def _bias(self, stacked: Mapping[str, Tensor], length: int, dtype: torch.dtype) -> list[Tensor]:
-        """What scores get by the distance of two pieces: runs × 1 × heads × pieces × pieces."""
+        """Return the bias by distance of two pieces: runs × 1 × heads × pieces × pieces."""
         if not self.kind.distances:
             return []
         (weights,) = (stacked[name] for name in self.kind.distance_bias())
-        if length not in self.distances:  # Once for each length: it is the same in all steps.
+        if length not in self.distances:  # Computed once per length: it is the same in all steps.
             at = torch.arange(length, device=weights.device)
             bucket = self.inner.encoder.relative_position_bucket(at[None] - at[:, None])
             self.distances[length] = one_hot(bucket, weights.shape[1]).flatten(0, 1)
-        # A product, not a look-up: its gradient is a product as well, and always the same bits.
+        # A product, not a look-up: its gradient is a product too, with reproducible bits.
         chosen = self.distances[length].to(dtype) @ weights.to(dtype)
         return [chosen.transpose(1, 2).reshape(len(weights), 1, -1, length, length)]
 
 
 def _look_up(table: Tensor, ids: Tensor, padding: int | None) -> Tensor:
-    """Runs × sentences × pieces × width, of runs × rows × width; padding's row is not trained."""
+    """Return runs × sentences × pieces × width from runs × rows × width; padding is not trained."""
     runs, rows = table.shape[:2]
     first = rows * torch.arange(runs, device=ids.device)[:, None, None]
     found = embedding(ids + first, table.flatten(0, 1))
@@ -200,7 +200,7 @@ def _look_up(table: Tensor, ids: Tensor, padding: int | None) -> Tensor:
 
 
 def _dropout_rates(body: nn.Module, kind: _Relative) -> dict[str, set[float]]:
-    """The rates in use, of hidden states and of attention: one of each in a plain model."""
+    """Return the active rates, of hidden states and of attention: one of each in a plain model."""
     rates: dict[str, set[float]] = {"hidden": set(), "attention": set()}
     for name, part in body.get_submodule(kind.prefix).named_modules():
         if isinstance(part, nn.Dropout):
@@ -233,9 +233,9 @@ def _layer(
     heads: int,
     eps: float,
 ) -> Tensor:
-    """One layer of all runs, in the type of the states; ``others`` are weights, 16 of them.
+    """Run one layer of all runs in the dtype of the states; ``others`` holds its 16 weights.
 
-    Before these the bias of scores may come.
+    The score bias may precede them.
     """
     *bias, query, query_bias, key, key_bias, value, value_bias = (
         weight.to(states.dtype) for weight in others[:-10]
@@ -258,7 +258,7 @@ def _layer(
 def _attend(
     projected: Tensor, keep: Tensor, heads: int, dropped: float, bias: Tensor | None = None
 ) -> Tensor:
-    """Queries, keys and values side by side in; what each piece takes from the others out."""
+    """Attend, given queries, keys and values side by side."""
     runs, rows, width = projected.shape[0], projected.shape[1], projected.shape[2] // 3
     batch, length = keep.shape[1:3]
     parts = projected.view(runs, batch, length, 3, heads, width // heads)
@@ -266,7 +266,7 @@ def _attend(
     mask = keep.expand(runs, -1, -1, -1).reshape(runs * batch, 1, 1, length)
     if bias is not None:
         bias = bias.expand(-1, batch, -1, -1, -1).flatten(0, 1)
-    # Not −∞: a window of padding alone would have no place to look at.
+    # Not −∞: a window that is all padding would have no position to attend to.
     least = torch.finfo(projected.dtype).min
     if length <= _SHORT:
         scores = (query * query.shape[-1] ** -0.5) @ key.transpose(-2, -1)
@@ -285,9 +285,9 @@ def _linear(rows: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
 
 class _Product(torch.autograd.Function):
-    """rows · weightᵀ for each run, with a gradient that lies in memory as the weight does.
+    """Compute rows · weightᵀ per run, with a gradient in the memory layout of the weight.
 
-    That of ``torch.bmm`` comes transposed, and copying it takes as long as AdamW itself.
+    The gradient of ``torch.bmm`` is transposed, and copying it takes as long as AdamW itself.
     """
 
     @staticmethod
@@ -310,7 +310,7 @@ _GROWING = {4: (0, 1, 2), 5: (0, 3, 4)}  # Axes of any size, by the number of ax
 
 @cache
 def _compiled(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """``function``, compiled once for any number of runs, sentences and pieces."""
+    """Return ``function``, compiled once for any number of runs, sentences and pieces."""
     compiled = torch.compile(function)
 
     def call(*tensors: Tensor, **options: Any) -> Tensor:

@@ -1,6 +1,6 @@
 """Several runs as one model: encoders stacked along a new first axis, over the same batches.
 
-Runs of one seed see the same batches, whatever their method and head. Their encoders have the same
+Runs of one seed see the same batches for every method and head. Their encoders have the same
 shape, so one batched matrix product does the work of many small ones: a step of twenty runs
 launches hardly more kernels than a step of one. Each run keeps its own head, method and loss, its
 gradient is clipped by its own norm, and AdamW works number by number: nothing passes between runs.
@@ -42,13 +42,13 @@ _LEFT = 8  # as long as so many are left for other loops.
 
 
 class NotStackableError(InputError):
-    """Encoders that cannot be trained as one model."""
+    """Raised for encoders that cannot be trained as one model."""
 
 
 class Stack(Planned):
     """Train ``models`` with ``methods``, one each, on the same batches of ``windows``.
 
-    The models are alike but for the head and the numbers in it. Dropout differs between runs. With
+    The models may differ only in the head. Dropout differs between runs. With
     dtype "bfloat16" the encoders train in it throughout, from copies of their float32 weights that
     are made once a step, and the heads in float32; evaluation is in float32.
 
@@ -82,7 +82,7 @@ class Stack(Planned):
             raise InputError(f"A stack trains with adamw, not {schedule.optimizer_name}: use Loop.")
         bodies = [_without_head(model) for model in models]
         self.body = copy.deepcopy(bodies[0]).to(self.device)
-        self.buffers = dict(self.body.named_buffers())  # Those of the first: they are not trained.
+        self.buffers = dict(self.body.named_buffers())  # Use the first run's: they are not trained.
         quick = compiled and (self.device.type != "cuda" or has_triton())
         self.bert = StackedBert(self.body, quick) if StackedBert.serves(self.body) else None
         self.stacked = StackedWeights(
@@ -104,14 +104,14 @@ class Stack(Planned):
         self._plan(seed)
         if self.bert is None:
             self._try_forward()
-            self._plan(seed)  # Dropout drew.
+            self._plan(seed)  # Dropout drew numbers.
         if (self.device.type == "cuda") if graph is None else graph:
             with self.on_stream(), drawing_from(self.random):
                 self._capture(seed)
 
     @property
     def methods(self) -> Sequence[Method]:
-        """One per run."""
+        """The methods, one per run."""
         return [run.method for run in self.runs]
 
     @property
@@ -120,14 +120,14 @@ class Stack(Planned):
         return [self.body, *(run.head for run in self.runs)]
 
     def weights(self) -> dict[str, Tensor]:
-        """The stacked encoders, and each run's head under its number."""
+        """Return the stacked encoders, and each run's head under its number."""
         found = {f"body.{name}": value for name, value in self.stacked.masters().items()}
         for number, run in enumerate(self.runs):
             found.update({f"{number}.{name}": v for name, v in run.head.state_dict().items()})
         return found
 
     def restart(self, models: Sequence[nn.Module], seed: int) -> None:
-        """Begin the same runs again from other weights and another seed."""
+        """Restart the same runs from other weights and another seed."""
         bodies = [_without_head(model) for model in models]
         stacked = StackedWeights(bodies, self.device).masters()
         weights = {f"body.{name}": value for name, value in stacked.items()}
@@ -139,13 +139,13 @@ class Stack(Planned):
             self._plan(seed)
 
     def losses(self) -> list[float]:
-        """The mean loss of each run so far; waits for the device."""
+        """Return the mean loss of each run so far; waits for the device."""
         self.wait()
         return [float(run.loss) / max(self.number, 1) for run in self.runs]
 
     @torch.no_grad()
     def logits(self, **inputs: Tensor) -> list[Tensor]:
-        """Each run's logits, in evaluation mode; between two steps too."""
+        """Return each run's logits in evaluation mode, also between two steps."""
         training = self.body.training
         self.train(False)
         with self.on_stream():
@@ -182,7 +182,7 @@ class Stack(Planned):
         try:
             with self.on_stream(), drawing_from(self.random):
                 sums = [found.sum() for found in self._features(inputs)]
-                if sums[0].requires_grad:  # Not where the whole encoder is frozen.
+                if sums[0].requires_grad:  # Not if the whole encoder is frozen.
                     torch.autograd.backward(sums)
                 self._zero_grad()
         except torch.OutOfMemoryError:
@@ -201,7 +201,7 @@ class Stack(Planned):
         examples = self._examples(rows, labels)
         self._set_learning_rate()
         self._zero_grad()
-        for run in self.runs:  # Mixup draws; what a stack's methods change is the head's input.
+        for run in self.runs:  # Mixup draws; methods in a stack change only the head's input.
             run.method.prepare({**inputs, "labels": labels})
         features, steps, losses = self._features(inputs), [], []
         for run in self._side_by_side():
@@ -217,7 +217,7 @@ class Stack(Planned):
         self.optimizer.step(self.scale)
 
     def _side_by_side(self) -> Iterator[_Run]:
-        """Each run, on streams beside each other: heads and optimizers are many small kernels."""
+        """Run each run on parallel streams: heads and optimizers are many small kernels."""
         if not self.sides:
             yield from self.runs
             return
@@ -256,7 +256,7 @@ class Stack(Planned):
 
 
 class _Run(nn.Module):
-    """What one run has of its own: head, method, loss and the head's optimizer."""
+    """The parts that belong to one run: head, method, loss and the head's optimizer."""
 
     def __init__(
         self, number: int, model: nn.Module, method: Method, schedule: Schedule, stack: Planned
@@ -274,16 +274,16 @@ class _Run(nn.Module):
         return self.tap.step(self.head(features), labels, examples=examples)
 
     def update(self, squares: Tensor | None, scale: Tensor) -> None:
-        """Take a step with the head; ``scale`` gets what the encoder's gradient is clipped by.
+        """Take a step with the head; store in ``scale`` the clipping of the encoder's gradient.
 
         ``squares`` is the squared norm of that gradient; the norm of both together is clipped.
         """
         if squares is not None:
             gradients = [p.grad for p in self.head.parameters() if p.grad is not None]
-            if gradients:  # None where the head is frozen.
+            if gradients:  # None if the head is frozen.
                 squares = squares + torch.stack(torch._foreach_norm(gradients)).square().sum()
             norm = squares.sqrt()
-            scale.copy_((self.clip / (norm + 1e-6)).clamp(max=1.0))  # As clip_grad_norm_ does.
+            scale.copy_((self.clip / (norm + 1e-6)).clamp(max=1.0))  # Like clip_grad_norm_.
             if gradients:
                 torch._foreach_mul_(gradients, scale)
         self.optimizer.step()
@@ -300,7 +300,7 @@ class _Run(nn.Module):
 
 
 def _without_head(model: nn.Module) -> nn.Module:
-    """The same model with nothing where its head was: its logits are the head's input."""
+    """Return the model without its head: its logits are the head's input."""
     name, _ = find_head(model)
     body = copy.copy(model)
     if "." in name:

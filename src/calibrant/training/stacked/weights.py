@@ -1,4 +1,4 @@
-"""The weights of several encoders in few large tensors, one row for each run.
+"""The weights of several encoders in few large tensors, one row per run.
 
 A step then clips, updates and casts all of them with a handful of kernels, where tensor by tensor
 it would launch thousands.
@@ -19,7 +19,7 @@ __all__ = ["Group", "StackedWeights"]
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """Parameters side by side: ``master`` is runs × numbers in float32.
+    """Parameters stored side by side: ``master`` is runs × numbers in float32.
 
     ``leaf`` is what gradients are taken of: the master itself, or its copy in bfloat16; it requires
     none where the parameters are frozen. The first ``decayed`` numbers of a row belong to matrices,
@@ -32,9 +32,9 @@ class Group:
     decayed: int
 
     def views(self, whole: Tensor) -> dict[str, Tensor]:
-        """Each parameter, runs first; a gradient gets back through all of them at once."""
+        """Return each parameter, runs first; one backward pass reaches all of them at once."""
         sizes = [shape.numel() for shape in self.shapes.values()]
-        # The gradient of a split is a copy, which one part does not need.
+        # The gradient of a split is a copy, which a single part does not need.
         parts = torch.split(whole, sizes, 1) if len(sizes) > 1 else [whole]
         return {
             name: part.view(len(whole), *shape)
@@ -45,9 +45,9 @@ class Group:
 class StackedWeights:
     """The parameters of ``bodies``, which must be alike in names and shapes.
 
-    With ``half`` they are differentiated in bfloat16, but for those ``apart``, which stay in
-    float32 and lie by themselves. What requires no gradient stays as it is. What requires one and
-    gets none, as no output depends on it, has a gradient of 0 here: it decays.
+    With ``half`` they are differentiated in bfloat16, except those ``apart``, which stay in
+    float32 and are stored separately. Frozen parameters stay unchanged. A trainable parameter
+    that no output depends on has a gradient of 0 here, so it decays.
     """
 
     def __init__(
@@ -73,15 +73,15 @@ class StackedWeights:
         self.groups += [_group(found, [name], device, False) for name in alone]
 
     def masters(self) -> dict[str, Tensor]:
-        """Every parameter in float32, runs first, in the models' order; no gradients."""
+        """Return every parameter in float32, runs first, in the models' order; no gradients."""
         return self._ordered(group.views(group.master.detach()) for group in self.groups)
 
     def leaves(self) -> dict[str, Tensor]:
-        """The same to differentiate by."""
+        """Return the same parameters to differentiate by."""
         return self._ordered(group.views(group.leaf) for group in self.groups)
 
     def refresh(self) -> None:
-        """Make the copies in bfloat16 anew, after the masters were changed from outside."""
+        """Renew the bfloat16 copies after the masters were changed from outside."""
         with torch.no_grad():
             for group in self.groups:
                 if group.leaf is not group.master:
