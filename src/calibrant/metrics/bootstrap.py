@@ -67,14 +67,18 @@ def interval(
 
     ``"percentile"`` takes the quantiles θ* of the replicates, ``"basic"`` takes 2 θ − θ*, never
     below 0 and never without θ (Efron & Tibshirani 1993, ch. 13). ``"auto"`` holds for few groups
-    and for calibration errors, which are biased upwards:
+    and for calibration errors, which are biased upwards. Measured: docs/decisions/0012.
 
     - The quantiles are moved away from the median by t √(G / (G − 1)) / z, as Student's interval
-      is wider than the normal one. G is the effective number of groups, (Σ n_g)² / Σ n_g² of their
-      sizes, which is their number where all are alike (Carter, Schnepel & Steigerwald 2017).
+      is wider than the normal one. G is the effective number of groups (:func:`effective_groups`),
+      which is their number where all have one size.
+    - Without the few bad groups a sample looks better and surer than it is. So the ends are those
+      of Student's interval of the logit (proportions) or of the logarithm (NLL, Brier) where that
+      is wider. Where every group is all right, the lower end of accuracy and F1 is 0.025^(1/G).
     - Noise adds to a calibration error as √(θ² + noise²), and to its replicates once more. So the
-      lower end comes from 2 θ² − θ*², or from 2 θ − mean(θ*) − t sd(θ*) where that is lower, and
-      the upper end is θ + t sd(θ*): the bias can only have raised θ.
+      lower end comes from 2 θ² − θ*², or from 2 θ − mean(θ*) − s where that is lower, and the
+      upper end is θ + s + s min(1, s / mean(θ*)) / 4, with s = t √(G / (G − 1)) sd(θ*): the bias
+      can only have raised θ.
 
     >>> from calibrant import Predictions
     >>> from calibrant.metrics import accumulate, accuracy, assign_blocks
@@ -99,17 +103,21 @@ def interval(
 def effective_groups(source: Blocked) -> float:
     """The number of groups of equal size that say as much as those of ``source``.
 
+    (Σ v_g)² / Σ v_g² of the variances v_g of the groups' sums (Satterthwaite 1946). They grow as
+    n_g where examples of a group are independent and as n_g² where they are all alike; here as
+    n_g^1.5, halfway.
+
     >>> state = MatchCounts(("X",), *(np.array([[8], [1], [1]]) for _ in range(3)))
     >>> round(effective_groups(state), 2)
-    1.52
+    1.18
     """
     if isinstance(source, Confidences):
         sizes = np.bincount(source.block) if source.block is not None else np.ones(1)
     else:
         states = source if isinstance(source, tuple) else (source,)
         sizes = states[0].n.reshape(len(states[0].n), -1).sum(axis=1)
-    sizes = sizes.astype(np.float64)
-    return float(sizes.sum() ** 2 / max(1.0, np.square(sizes).sum()))
+    variances = sizes.astype(np.float64) ** 1.5
+    return float(variances.sum() ** 2 / max(1.0, np.square(variances).sum()))
 
 
 def check_bootstrap(replicates: int, level: float = 0.95, seed: int = 0) -> None:

@@ -41,24 +41,23 @@ _BIASED_UPWARDS = (
     overconfidence_error,
     smooth_ece,
 )
-_SHARES = (
-    *_BIASED_UPWARDS,
+# Their spread shrinks towards 0 and 1, and so does the spread that a lucky sample shows.
+_PROPORTIONS = (
     accuracy,
     augrc,
     aurc,
     auroc,
     class_iou,
-    coverage_at_risk,
-    debiased_ece,
     e_aurc,
     error,
     f1,
-    mce,
     mean_confidence,
     mean_iou,
     risk_at_coverage,
 )
+_SHARES = (*_BIASED_UPWARDS, *_PROPORTIONS, coverage_at_risk, debiased_ece, mce)
 _NOT_NEGATIVE = (brier, nll)
+_COUNTED = (accuracy, error, f1)  # 0 or 1 where every group is all wrong or all right.
 # What is computed from every confidence, and what from the tables of classes; all else is not.
 OF_CONFIDENCES = (
     adaptive_ece,
@@ -92,9 +91,13 @@ def interval_of(
     if method == "basic":
         low, high = np.maximum(2 * estimate - high, 0), 2 * estimate - low
     elif method == "auto":
-        wider = _wider(groups, level)
-        bounds = _of_error(values, estimate, wider, level) if _biased(metric) else None
-        low, high = bounds or _widened(values, low, high, wider)
+        if _plain(metric) in _BIASED_UPWARDS:
+            low, high = _of_error(values, estimate, level, groups)
+        else:
+            low, high = _widened(values, low, high, _wider(groups, level))
+            low, high = _skewed(metric, values, estimate, low, high, _reach(groups, level))
+        if _plain(metric) in _COUNTED:
+            low, high = _of_certainty(estimate, low, high, tail ** (1 / groups))
         low, high = _in_range(metric, low, high)
     if method != "percentile":
         low, high = np.fmin(low, estimate), np.fmax(high, estimate)
@@ -109,6 +112,11 @@ def _wider(groups: float, level: float) -> float:
     freedom = max(1.0, groups - 1)
     t, z = student_quantile(freedom, level), NormalDist().inv_cdf((1 + level) / 2)
     return t * math.sqrt((freedom + 1) / freedom) / z
+
+
+def _reach(groups: float, level: float) -> float:
+    """How many standard deviations of the replicates an end is from the estimate."""
+    return _wider(groups, level) * NormalDist().inv_cdf((1 + level) / 2)
 
 
 def _quantiles(values: np.ndarray, *shares: float) -> np.ndarray:
@@ -129,15 +137,40 @@ def _widened(values: np.ndarray, low: Any, high: Any, wider: float) -> tuple[Any
     return low, high
 
 
-def _of_error(values: np.ndarray, estimate: Any, wider: float, level: float) -> tuple[Any, Any]:
+def _skewed(
+    metric: Callable[..., Any], values: np.ndarray, estimate: Any, low: Any, high: Any, reach: float
+) -> tuple[Any, Any]:
+    """The ends, or those of Student's interval of the logit or logarithm where they are wider."""
+    with np.errstate(all="ignore"):  # Infinite and constant replicates give NaN, which fmin leaves.
+        step, mean = reach * np.nanstd(values, axis=0), np.nanmean(values, axis=0)
+        if _plain(metric) in _NOT_NEGATIVE:
+            # The first terms of θ exp(s / mean), which with two groups would be millions.
+            high = np.fmax(high, estimate + step * (1 + step / (2 * mean)) * estimate / mean)
+        elif _plain(metric) in _PROPORTIONS:
+            against = np.divide(1 - estimate, estimate)
+            factor = np.exp(step / (mean * (1 - mean)))
+            low = np.fmin(low, 1 / (1 + against * factor))
+            high = np.fmax(high, 1 / (1 + against / factor))
+    return low, high
+
+
+def _of_certainty(estimate: Any, low: Any, high: Any, share: float) -> tuple[Any, Any]:
+    """The ends where all groups are right or all wrong, so that no replicate differs.
+
+    Clopper & Pearson 1934: with a lower share of right groups, all would be right too rarely.
+    """
+    return np.where(estimate == 1, share, low), np.where(estimate == 0, 1 - share, high)
+
+
+def _of_error(values: np.ndarray, estimate: Any, level: float, groups: float) -> tuple[Any, Any]:
     """The ends for a metric that noise can only raise."""
-    t = wider * NormalDist().inv_cdf((1 + level) / 2)
-    spread, squares = np.nanstd(values, axis=0), np.square(values)
-    middle, high = np.nanquantile(squares, [0.5, (1 + level) / 2], axis=0)
-    squared = 2 * np.square(estimate) - (middle + wider * (high - middle))
-    straight = 2 * estimate - np.nanmean(values, axis=0) - t * spread
+    step, mean = _reach(groups, level) * np.nanstd(values, axis=0), np.nanmean(values, axis=0)
+    middle, high = np.nanquantile(values**2, [0.5, (1 + level) / 2], axis=0)
+    squared = 2 * np.square(estimate) - (middle + _wider(groups, level) * (high - middle))
+    straight = 2 * estimate - mean - step
     low = np.minimum(np.sqrt(np.maximum(squared, 0)), np.maximum(straight, 0))
-    return low, estimate + t * spread
+    # s² / 4θ: as (√θ + s / 2√θ)², for the spread grows with the error; at most a quarter of s.
+    return low, estimate + step * (1 + np.minimum(step, mean) / np.maximum(mean, 1e-300) / 4)
 
 
 def _in_range(metric: Callable[..., Any], low: Any, high: Any) -> tuple[Any, Any]:
@@ -146,10 +179,6 @@ def _in_range(metric: Callable[..., Any], low: Any, high: Any) -> tuple[Any, Any
         return low, high
     top = 1.0 if _plain(metric) in _SHARES else math.inf
     return np.maximum(low, 0.0), np.minimum(high, top)
-
-
-def _biased(metric: Callable[..., Any]) -> bool:
-    return _plain(metric) in _BIASED_UPWARDS
 
 
 def _plain(metric: Callable[..., Any]) -> Callable[..., Any]:
