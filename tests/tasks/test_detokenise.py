@@ -104,3 +104,27 @@ def test_real_corpora(name: str, splitter: str, words: float, corpora: Path):
     marked, places, _ = restored(sentence, corpus.detokeniser)
     for start, end, _ in marked.spans:
         assert {start, end} <= {edge for place in places for edge in place}
+
+
+FRENCH = [
+    Sentence(("Il", "parle", "de", "l'", name, "aujourd'hui", "."), (*"OOOO", "B-LOC", *"OO"))
+    for name in ("Italie", "Orsay", "Égypte", "Helvétie", "Amérique")
+]
+
+
+def test_elided_words_touch_the_next_one_and_are_cut_there():
+    detokeniser = Detokeniser.learn(sentence.words for sentence in FRENCH)
+    marked, _, unsure = restored(FRENCH[2], detokeniser)
+    assert (marked.text, unsure) == ("Il parle de l'Égypte aujourd'hui.", 0)
+    assert marked.spans == ((14, 20, "LOC"),)
+    cutting = choose_cutting(FRENCH, detokeniser)
+    assert (cutting.splitter.name, cutting.words, cutting.entities) == ("elisions", 1.0, 1.0)
+    texts = [restored(sentence, detokeniser)[0] for sentence in FRENCH]
+    assert choose_cutting(texts, Detokeniser("")).entities == 1.0
+
+
+def test_languages_without_elisions_keep_their_apostrophes():
+    words = [["He", "was", "goin'", "on", "and"], *[["a", "plain", "line", "of", "words"]] * 100]
+    detokeniser = Detokeniser.learn(words)
+    assert not detokeniser.elides
+    assert detokeniser.restore(words[0]).text == "He was goin' on and"

@@ -126,3 +126,16 @@ def test_rules_that_are_none():
         splitter_of("pen")
     assert splitter_of("first") is FIRST
     assert splitter_of("plain") is PLAIN
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("l'Italie d’Orsay", "l'|Italie|d’|Orsay"),
+        ("Qu'elle dell'Italia lorsqu'il", "Qu'|elle|dell'|Italia|lorsqu'|il"),
+        ("aujourd'hui McDonald's l'an I'll", "aujourd'hui|McDonald's|l'|an|I'll"),
+        ("O'Neill's rock'n'roll", "O'|Neill's|rock'n'roll"),
+    ],
+)
+def test_elisions_by_hand(text, words):
+    assert "|".join(word.text for word in SPLITTERS["elisions"].split(text)) == words

@@ -13,6 +13,7 @@ from calibrant.experiments.ner_data import build_method, schedule_of
 from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.reporter import Telling
 from calibrant.experiments.run_folder import RunFolder
+from calibrant.experiments.save_pace import SavePace
 from calibrant.experiments.task import Data, entry_of
 from calibrant.training import processes
 from calibrant.training.checkpoint import read_checkpoint, restore_tensors, write_checkpoint
@@ -34,8 +35,9 @@ def train_lean(
 ) -> History:
     """Train ``model``, leave it in evaluation mode, and say how it came about.
 
-    A checkpoint is written after each epoch, and inside of one every ``save_every`` seconds; the
-    device is waited for then, and at no other time. Of several processes the first measures and
+    A checkpoint is written after each epoch, unless epochs are so short that writing would slow
+    them down, and inside of one every ``save_every`` seconds; the device is waited for then, and at
+    no other time. Of several processes the first measures and
     writes, and tells the others when.
     """
     windows, held = data.windows(device)
@@ -46,15 +48,16 @@ def train_lean(
         tell.line(loop.note)
     course = _Course(recipe, data, run, loop)
     course.resume(tell)
-    saved = time.monotonic()
+    pace = SavePace(save_every)
     for number in () if course.history.stops else loop.steps():
         tell.step(number, loop.epoch_steps)
         ends = number % loop.epoch_steps == 0
         if ends:
             course.end_epoch(tell)
-        if ends or _is_due(number, time.monotonic() - saved >= save_every):
+        if _is_due(number, ends, pace):
+            began = pace.now()
             course.save()
-            saved = time.monotonic()
+            pace.wrote(began)
         if course.history.stops:
             break
     loop.wait()
@@ -64,11 +67,11 @@ def train_lean(
     return course.history
 
 
-def _is_due(number: int, due: bool) -> bool:
-    """Whether to save inside an epoch; several processes agree on it every few steps."""
+def _is_due(number: int, ends: bool, pace: SavePace) -> bool:
+    """Whether to save; several processes agree on it every few steps and after each epoch."""
     if processes.world() == 1:
-        return due
-    return number % _AGREE == 0 and bool(processes.first_says(due))
+        return pace.is_due(ends)
+    return (ends or number % _AGREE == 0) and bool(processes.first_says(pace.is_due(ends)))
 
 
 class _Course:
@@ -108,7 +111,6 @@ class _Course:
         if processes.rank():
             return
         write_checkpoint(self.run.checkpoint, content)
-        self.history.write(self.run.log)
 
     def end_epoch(self, tell: Telling) -> None:
         """Measure the validation split; the seconds are those of training and measuring."""
@@ -127,4 +129,6 @@ class _Course:
         if self.history.add(epoch) and self.history.patience:
             with loop.on_stream():  # Before the steps to come change the weights.
                 self.best = {name: v.clone() for name, v in loop.model.state_dict().items()}
+        if processes.rank() == 0:
+            self.history.write(self.run.log)
         tell.epoch(epoch)

@@ -18,6 +18,7 @@ from calibrant.experiments.ner_data import Prepared, build_method
 from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.reporter import Telling
 from calibrant.experiments.run_folder import RunFolder
+from calibrant.experiments.save_pace import SavePace
 from calibrant.experiments.task import Data, entry_of
 from calibrant.experiments.text import PreparedTexts
 from calibrant.extras import require
@@ -147,6 +148,7 @@ class _Course(TrainerCallback):
         self.history = History(recipe.patience)
         self.best: dict[str, Tensor] | None = None
         self.began = time.monotonic()
+        self.pace, self.writes = SavePace(math.inf), time.monotonic()
 
     def resume(self, checkpoint: Path) -> None:
         saved = read_checkpoint(checkpoint / _STATE)
@@ -162,7 +164,11 @@ class _Course(TrainerCallback):
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ARG002
         self.tell.step(state.global_step, state.max_steps // math.ceil(args.num_train_epochs))
 
-    def on_log(self, args: Any, state: Any, control: Any, **more: Any) -> None:  # noqa: ARG002
+    def on_epoch_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ARG002
+        """Skip checkpoints of short epochs; several processes would have to agree on it."""
+        control.should_save &= args.world_size > 1 or self.pace.is_due(ends=True)
+
+    def on_log(self, args: Any, state: Any, control: Any, **more: Any) -> None:
         """Once per epoch, when its mean loss is known, and before the checkpoint."""
         logs, model, data = more["logs"], more["model"], self.data
         if "loss" not in logs:
@@ -178,7 +184,9 @@ class _Course(TrainerCallback):
             self.best = {name: v.detach().cpu().clone() for name, v in model.state_dict().items()}
         control.should_training_stop |= self.history.stops
         if state.is_world_process_zero:
+            self.history.write(Path(args.output_dir).parent / "log.jsonl")
             self.tell.epoch(epoch)
+        self.writes = self.pace.now()
 
     def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ARG002
         if not state.is_world_process_zero:
@@ -187,10 +195,10 @@ class _Course(TrainerCallback):
         now = folder / f"checkpoint-{state.global_step}"
         content = {"history": self.history.to_dict(), "best": self.best}
         write_checkpoint(now / _STATE, {**content, "data": self.data.fingerprint})
-        self.history.write(folder.parent / "log.jsonl")
         for other in folder.glob("checkpoint-*"):
             if other != now:
                 shutil.rmtree(other)
+        self.pace.wrote(self.writes)
 
 
 def _last_complete(folder: Path, remove: bool) -> Path | None:

@@ -8,9 +8,11 @@ corpus: where words hold it inside, it stands by itself only where it is a dash.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -29,6 +31,8 @@ _TO_THE_LEFT = re.compile(
     r"[,.;:!?…%)\]}”’»›、。，；：！？）」』】》〉]+|['’](?:s|re|ve|ll|d|m|t|S|RE|VE|LL|D|M|T)|[nN]['’][tT]"
 )
 _TO_THE_RIGHT = re.compile(r"[(\[{$£€¥“‘„«‹¿¡#（「『【《〈]+|``")
+_ELIDED = re.compile(r"[^\W\d_]{1,9}['’]")  # l', qu', dell'
+_ELIDES = 0.005  # Such words before a vowel, of all words, where a language elides.
 _CLITICS = {"s", "t", "re", "ve", "ll", "d", "m", "S", "T"}
 _COMPARED = ("=", "<", ">", "≤", "≥", "~")
 _ENDS = (".", "!", "?", ",")
@@ -67,6 +71,8 @@ class Restored:
 class Detokeniser:
     """``cuts`` are signs at which the corpus cuts words; ``dense``: it cuts every character.
 
+    ``elides``: words that end in an apostrophe touch the next one, as in French and Italian.
+
     >>> Detokeniser("-").restore(["GSK", "-", "3beta", "(", "it", "'s", "new", ")", "."]).text
     "GSK-3beta (it's new)."
     >>> Detokeniser("").restore(["Paris", "-", "Aug", "22", ",", '"', "Go", "!", '"']).text
@@ -75,14 +81,17 @@ class Detokeniser:
 
     cuts: str
     dense: bool = False
+    elides: bool = False
 
     @classmethod
     def learn(cls, sentences: Iterable[Sequence[str]]) -> Detokeniser:
         """From the words of a corpus."""
+        elided = 0
         inside: Counter[str] = Counter()
         alone: Counter[str] = Counter()
         words = single = 0
         for sentence in sentences:
+            elided += sum(_is_elided(word, after) for word, after in pairwise(sentence))
             for word in sentence:
                 if len(word) == 1 and not word.isalnum():
                     alone[word] += 1
@@ -93,7 +102,11 @@ class Detokeniser:
         known = [
             sign for sign in _JOINING + _BETWEEN_DIGITS if inside[sign] <= _RARE * alone[sign] != 0
         ]
-        return cls("".join(known), dense=single > _DENSE * max(words, 1))
+        return cls(
+            "".join(known),
+            dense=single > _DENSE * max(words, 1),
+            elides=elided > _ELIDES * max(words, 1),
+        )
 
     def restore(self, words: Sequence[str]) -> Restored:
         """The text of a sentence."""
@@ -132,9 +145,17 @@ class Detokeniser:
             return True, inner, not digits
         if word in _JOINING and between:
             return (word in self.cuts,) * 2 + (False,)
+        if self.elides and _is_elided(word, after):
+            return False, True, True
         if _TO_THE_LEFT.fullmatch(word):
             return True, False, True
         return False, _TO_THE_RIGHT.fullmatch(word) is not None, True
+
+
+def _is_elided(word: str, after: str) -> bool:
+    """Whether it is ``l'`` before a vowel or an h, which is mute where words elide."""
+    first = unicodedata.normalize("NFD", after[:1])[:1].lower()
+    return first in ("a", "e", "i", "o", "u", "y", "h", "œ", "æ") and bool(_ELIDED.fullmatch(word))
 
 
 class _Quotes:

@@ -16,6 +16,8 @@ __all__ = ["FIRST", "PLAIN", "SPLITTERS", "Splitter", "Word", "split_words", "sp
 
 _CLITICS = {"s", "re", "ve", "ll", "d", "m"}
 _APOSTROPHES = "'’"
+# An article or the like that has lost its vowel: l'Italie, dell'Italia; not aujourd'hui, Anna's.
+_ELIDED = re.compile(r"(?!aujourd['’]|prud['’])[^\W\d_]+['’](?=[^\W\d_]{2})", re.IGNORECASE)
 
 
 class Word(NamedTuple):
@@ -32,7 +34,8 @@ class Splitter:
 
     ``inside`` are signs that join the words beside them (hyphens, apostrophes), ``numbers`` those
     that join digits (1,000.5), ``runs`` those that join their like (...). ``clitics`` parts ``'s``
-    and ``n't`` from their word, as the Penn Treebank does. ``initials`` keeps the full stops of
+    and ``n't`` from their word, as the Penn Treebank does; ``elisions`` parts ``l'``, ``qu'`` and
+    ``dell'`` from the next one, as in French and Italian. ``initials`` keeps the full stops of
     ``U.S.``, and ``abbreviations`` that of ``Mr.``; ``web`` keeps addresses, ``@names`` and
     ``#topics``. ``characters`` cuts every character, ``spaces`` nothing else than spaces.
 
@@ -50,6 +53,7 @@ class Splitter:
     web: bool = False
     characters: bool = False
     spaces: bool = False
+    elisions: bool = False
 
     def split(self, text: str) -> list[Word]:
         """The words of ``text``, in time that grows with its length alone.
@@ -66,6 +70,8 @@ class Splitter:
         places = _places(text, self)
         if self.clitics:
             places = _with_clitics(text, places)
+        if self.elisions:
+            places = _with_elisions(text, places)
         return [Word(text[start:end], start, end) for start, end in places]
 
     def to_dict(self) -> dict[str, Any]:
@@ -103,6 +109,7 @@ SPLITTERS: dict[str, Splitter] = {
         Splitter("clitics", inside=_USUAL, numbers=".,", clitics=True, initials=True),
         _PENN,
         Splitter("web", inside=_USUAL + "/&_", numbers=".,:", runs=".-!?", clitics=True, web=True),
+        Splitter("elisions", inside=_USUAL, numbers=".,", initials=True, elisions=True),
         Splitter("biomedical", numbers=".,"),
         Splitter("signs"),
         Splitter("characters", characters=True),
@@ -181,6 +188,18 @@ def _with_clitics(text: str, words: Iterable[tuple[int, int]]) -> Iterator[tuple
     for start, end in words:
         cut = _clitic(text, start, end)
         if cut is not None and start < cut < end:
+            yield start, cut
+            start = cut
+        yield start, end
+
+
+def _with_elisions(text: str, words: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Words with ``l'`` parted from what is after them, also twice: ``qu'l'on``."""
+    for start, end in words:
+        while (found := _ELIDED.match(text, start, end)) is not None:
+            cut = found.end()
+            if end - cut <= 2 and text[cut:end].lower() in _CLITICS:
+                break
             yield start, cut
             start = cut
         yield start, end
