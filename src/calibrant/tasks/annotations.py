@@ -132,8 +132,9 @@ def _span(span: Any, where: str) -> Span:
         start, end = (span.get(name, span.get(f"{name}_offset")) for name in ("start", "end"))
         label = span.get("label", span.get("type"))
         several = span.get("labels")  # Label Studio's, a list of one.
-        one = isinstance(several, list) and len(several) == 1
-        span = [start, end, several[0] if one and label is None else label]
+        if label is None and isinstance(several, list) and len(several) == 1:
+            label = several[0]
+        span = [start, end, label]
     if not isinstance(span, list) or list(map(type, span)) != [int, int, str] or not span[2]:
         raise InputError(f"{where}: expected spans with start, end and label, got {span!r:.60}.")
     return span[0], span[1], span[2]
