@@ -337,6 +337,14 @@ def test_labels_that_training_has_not_are_named(tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+def test_a_training_split_without_entities_is_refused(tmp_path):
+    folder = write_corpus(tmp_path / "corpus")
+    (folder / "train.conll").write_text("Anna\tO\nsings\tO\n\nHi\tO\n")
+    with pytest.raises(InputError, match="the training split has no entity, all of its 3 words"):
+        quietly(recipe(folder), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
 def test_a_sentence_longer_than_a_window_is_trained_and_predicted_whole(corpus, tmp_path):
     made = recipe(corpus, max_length=16, epochs=1)
     data = prepare(made)

@@ -360,15 +360,6 @@ def test_without_a_network_one_clear_line(
     assert before == datasets.config.HF_HUB_OFFLINE
 
 
-def test_a_training_split_without_entities_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "train.conll").write_text("Anna\tO\nsings\tO\n\nHi\tO\n")
-    (tmp_path / "dev.conll").write_text("Anna\tB-PER\n")
-    (tmp_path / "test.conll").write_text("Anna\tB-PER\n")
-    with pytest.raises(InputError, match="the training split has no entity, all of its 3 words"):
-        load_corpus(str(tmp_path))
-    assert load_corpus(str(tmp_path), labels=["O", "B-PER"]).labels == ("O", "B-PER")
-
-
 def test_records_by_line_may_be_called_json(tmp_path: Path) -> None:
     for split in ("train", "dev", "test"):
         (tmp_path / f"{split}.json").write_text('{"tokens": ["Anna"], "tags": ["B-PER"]}\n' * 3)

@@ -229,12 +229,23 @@ def _prepare(corpus: NerCorpus, encoder: str, max_length: int, held: bool) -> Pr
         # All held-out batches are padded to one length, which the few longest would set.
         longest = np.quantile([len(sentence) for sentence in taken], 0.95)
         parts["held"] = [sentence for sentence in taken if len(sentence) <= longest]
+    _check_entities(parts["train"], corpus.name)
     pieces = {
         split: encode(sentences, corpus.labels, tokenizer, max_length)
         for split, sentences in parts.items()
         if sentences
     }
     return Prepared(corpus, tokenizer, **pieces)
+
+
+def _check_entities(train: Sequence[Sentence], where: str) -> None:
+    """Raise an error unless there is something to learn."""
+    if all(tag == "O" for sentence in train for tag in sentence.tags):
+        words = sum(map(len, train))
+        raise InputError(
+            f"{where}: the training split has no entity, all of its {words:,} words have the tag "
+            "O: there is nothing to learn."
+        )
 
 
 @functools.lru_cache(maxsize=16)

@@ -99,12 +99,9 @@ def load_corpus(
             notes.append(f"{len(sentences) - len(kept):,} empty sentences of {split} left out.")
         parts[split] = kept
     parts, marked = _cut(parts, notes)
-    given = labels is not None
     if labels is None:  # Before carving: what is carved holds no tag that training has not.
         labels = all_labels(parts, unseen, notes)
     full, carved = complete(parts, where, seed, hint="; name the files: --train FILE --test FILE")
-    if not given:
-        _check_entities(full["train"], where)
     corpus = NerCorpus(
         name,
         full["train"],
@@ -117,15 +114,6 @@ def load_corpus(
     )
     check_tags(full, corpus.labels, where)
     return corpus
-
-
-def _check_entities(train: Sequence[Sentence], where: str) -> None:
-    if all(tag == "O" for sentence in train for tag in sentence.tags):
-        words = sum(map(len, train))
-        raise InputError(
-            f"{where}: the training split has no entity, all of its {words:,} words have the tag "
-            "O: there is nothing to learn."
-        )
 
 
 def _named_files(files: Mapping[str, str]) -> tuple[dict[str, Sequence[Sentence]], str]:
