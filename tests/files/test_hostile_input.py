@@ -225,6 +225,11 @@ HOSTILE = {
         lambda folder: tensors(folder, labels={"shape": ["2"]}),
         "a shape or place that is no whole number",
     ),
+    "no tensors": (lambda folder: safetensors(folder / "p.safetensors", {}, b""), "no rows"),
+    "only single numbers": (
+        lambda folder: archive(folder / "p.npz", logits=header(()) + bytes(8)),
+        "no rows; the file is empty",
+    ),
     "a header nested without end": (
         text_file("p.safetensors", (100_000).to_bytes(8, "little") + b"[" * 100_000),
         "it is nested too deeply",

@@ -61,8 +61,8 @@ def _odd_array(random, array):
     )
     try:
         return random.choice(made)()
-    except (ValueError, TypeError, RuntimeError):  # No such array can be made.
-        return array[:0]
+    except (ValueError, TypeError, RuntimeError, OverflowError, IndexError):  # None such.
+        return np.zeros(0)
 
 
 def _archive(random, members):

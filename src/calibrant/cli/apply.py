@@ -87,5 +87,8 @@ def _total(sources: list[Path]) -> int | None:
     from calibrant.files.reading import open_source
 
     opened = [open_source(path) for path in sources]
-    counts = [source.length(next(iter(source.columns), "")) for source in opened]
+    # A source without columns is refused when it is read.
+    counts = [
+        source.length(next(iter(source.columns))) if source.columns else 0 for source in opened
+    ]
     return None if None in counts else sum(count or 0 for count in counts)
