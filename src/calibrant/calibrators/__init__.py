@@ -64,14 +64,14 @@ __all__ = [
 
 
 class Entry(NamedTuple):
-    """One row of the table: the class, what it learns in a line, and the paper."""
+    """One row of the table: the class, a line on what it learns, and the paper."""
 
     calibrator: type[Calibrator]
     about: str
     reference: str
 
 
-# From the simplest to the most flexible: of maps that do equally well the first is taken.
+# From the simplest to the most flexible: of equally good maps the first is chosen.
 CALIBRATORS: dict[str, Entry] = {
     "identity": Entry(Identity, "nothing: the scores as they are", ""),
     "temperature": Entry(Temperature, "one number that divides all logits", "Guo et al. 2017"),
@@ -129,7 +129,7 @@ CALIBRATORS: dict[str, Entry] = {
 
 
 def calibrator_class(name: str) -> type[Calibrator]:
-    """The class of a registered name.
+    """Return the class of a registered name.
 
     >>> calibrator_class("temperature")().name
     'temperature'

@@ -1,4 +1,4 @@
-"""The few array operations that every map is written in, alike for NumPy and torch.
+"""The few array operations that every map uses, alike for NumPy and torch.
 
 A map is written once: NumPy arrays and torch tensors share the names used here (torch takes
 ``axis`` and ``keepdims`` as NumPy spells them), and the differences are named functions.
@@ -38,36 +38,36 @@ _FEW_EDGES = 64
 
 
 def namespace(array: Array) -> Any:
-    """The module, numpy or torch, whose functions work on ``array``."""
+    """Return the module, numpy or torch, whose functions work on ``array``."""
     return sys.modules["torch"] if is_tensor(array) else np
 
 
 def constant(value: Any, like: Array) -> Array:
-    """``value`` in the library, on the device and (when floating) in the dtype of ``like``."""
+    """Return ``value`` in the library, on the device and (if floating) in the dtype of ``like``."""
     if not is_tensor(like):
         return np.asarray(value)
-    # By way of NumPy: torch would make a Python float a float32.
+    # Via NumPy: torch would make a Python float a float32.
     array = np.asarray(value) if not is_tensor(value) else value
     tensor = namespace(like).as_tensor(array, device=like.device)
     return tensor.to(like.dtype) if tensor.is_floating_point() else tensor
 
 
 def wide(array: Array) -> Array:
-    """In float64, or in float32 on a device that has no float64 (Apple's MPS)."""
+    """Convert to float64, or to float32 on a device without float64 (Apple's MPS)."""
     if not is_tensor(array):
         return array.astype(np.float64, copy=False)
     return array.float() if array.device.type == "mps" else array.double()
 
 
 def pick(table: Array, index: Array) -> Array:
-    """table[i, index[i]] for each row i, with a trailing axis of length 1."""
+    """Return table[i, index[i]] for each row i, with a trailing axis of length 1."""
     if is_tensor(table):
         return table.gather(-1, index[..., None])
     return np.take_along_axis(table, index[..., None], axis=-1)
 
 
 def log_sum_exp(logits: Array) -> Array:
-    """log Σ_k exp l_k, with a trailing axis of length 1.
+    """Return log Σ_k exp l_k, with a trailing axis of length 1.
 
     >>> log_sum_exp(np.array([[1000.0, 1000.0]])).round(4)
     array([[1000.6931]])
@@ -78,27 +78,27 @@ def log_sum_exp(logits: Array) -> Array:
 
 
 def log_softmax(logits: Array) -> Array:
-    """Log-probabilities of the logits."""
+    """Return the log-probabilities of the logits."""
     return logits - log_sum_exp(logits)
 
 
 def softmax(logits: Array) -> Array:
-    """Probabilities of the logits."""
+    """Return the probabilities of the logits."""
     xp = namespace(logits)
     exponentials = xp.exp(logits - xp.amax(logits, axis=-1, keepdims=True))
     return exponentials / exponentials.sum(axis=-1, keepdims=True)
 
 
 def log_probabilities(probabilities: Array, floor: Any = FLOOR) -> Array:
-    """log max(p, floor): finite, so that a class with p = 0 stays a number under every map."""
+    """Return log max(p, floor): finite, so a class with p = 0 stays a number under every map."""
     xp = namespace(probabilities)
     return xp.log(xp.maximum(probabilities, constant(floor, probabilities)))
 
 
 def log_odds(logits: Array) -> Array:
-    """log p_k / (1 − p_k) = l_k − log Σ_{j≠k} exp l_j, one against the rest, without cancellation.
+    """Return log p_k / (1 − p_k) = l_k − log Σ_{j≠k} exp l_j, one against the rest.
 
-    Σ_{j≠k} is the whole sum less one term, except for the largest logit, where that difference
+    Σ_{j≠k} is the whole sum minus one term, except for the largest logit, where that difference
     would cancel: there the other terms are added, relative to the second largest.
 
     >>> log_odds(np.array([[100.0, 0.0]]))
@@ -109,13 +109,13 @@ def log_odds(logits: Array) -> Array:
     columns = constant(np.arange(int(logits.shape[-1])), logits)
     is_top = columns == xp.argmax(logits, axis=-1)[..., None]
     rest = log_sum_exp(xp.where(is_top, -np.inf, shifted))
-    # Below the top, Σ_{j≠k} ≥ exp(top) = 1, so nothing is lost by the difference.
+    # Below the top, Σ_{j≠k} ≥ exp(top) = 1, so the difference loses nothing.
     others = xp.exp(rest) - xp.where(is_top, 0.0, xp.exp(shifted))
     return shifted - xp.where(is_top, rest, xp.log1p(xp.clip(others, 0.0, None)))
 
 
 def normalized(scores: Array) -> Array:
-    """Rows divided by their sum; a row of zeros, which says nothing, becomes uniform.
+    """Divide rows by their sum; a row of zeros, which has no information, becomes uniform.
 
     >>> normalized(np.array([[0.2, 0.2], [0.0, 0.0]]))
     array([[0.5, 0.5],
@@ -128,7 +128,7 @@ def normalized(scores: Array) -> Array:
 
 
 def sigmoid(x: Array) -> Array:
-    """1 / (1 + exp(−x)), without overflow.
+    """Return 1 / (1 + exp(−x)), without overflow.
 
     >>> sigmoid(np.array([-1000.0, 0.0, 1000.0]))
     array([0. , 0.5, 1. ])
@@ -139,7 +139,7 @@ def sigmoid(x: Array) -> Array:
 
 
 def step(edges: Array, values: Array, x: Array) -> Array:
-    """Piecewise constant functions, one per column: values[c, b] where edge b−1 < x ≤ edge b.
+    """Evaluate step functions, one per column: values[c, b] where edge b−1 < x ≤ edge b.
 
     ``edges`` has shape (C, m), ``values`` (C, m + 1) and ``x`` (n, C).
 
@@ -153,7 +153,7 @@ def step(edges: Array, values: Array, x: Array) -> Array:
 
 
 def bin_numbers(edges: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """How many edges each x exceeds; few edges are compared one by one, ten times faster."""
+    """Count the edges that each x exceeds; comparing few edges one by one is ten times faster."""
     if len(edges) > _FEW_EDGES:
         return np.searchsorted(edges, x)
     result = np.zeros(len(x), np.uint8)
@@ -163,7 +163,7 @@ def bin_numbers(edges: np.ndarray, x: np.ndarray) -> np.ndarray:
 
 
 def interpolate(nodes: Array, values: Array, x: Array) -> Array:
-    """Piecewise linear functions, one per column, constant beyond the first and the last node.
+    """Evaluate piecewise linear functions, one per column, constant beyond the outer nodes.
 
     ``nodes`` and ``values`` have shape (C, m), m ≥ 2, and ``x`` (n, C).
 
@@ -183,5 +183,5 @@ def interpolate(nodes: Array, values: Array, x: Array) -> Array:
 
 
 def _search(edges: Array, x: Array) -> Array:
-    """How many edges of its column each x of a tensor exceeds."""
+    """Count the edges of its column that each x of a tensor exceeds."""
     return namespace(x).searchsorted(edges.contiguous(), x.T.contiguous()).T

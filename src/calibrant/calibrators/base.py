@@ -1,4 +1,4 @@
-"""What every calibrator is: hyper-parameters in ``__init__``, ``fit``, ``transform``, a file."""
+"""The base of every calibrator: hyper-parameters in ``__init__``, ``fit``, ``transform``, file."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ _CHUNK = 1 << 18  # Scores per chunk: the float64 intermediates stay at a few me
 
 
 class CalibrationWarning(UserWarning):
-    """A fit that ended well but not as hoped: bounded, fell back to identity, too few examples."""
+    """Warns of a usable but limited fit: bounded, replaced by identity, or too few examples."""
 
 
 @dataclass(frozen=True)
 class Fit:
-    """What ``_fit`` learned, and the validation NLL where it knows it already."""
+    """The values that ``_fit`` learned, and the validation NLL if it is known already."""
 
     learned: Mapping[str, Any]
     nll_before: float | None = None
@@ -56,11 +56,11 @@ class Fit:
 
 
 class Calibrator(ABC):
-    """A map from the scores of a classifier to honest ones, learned on validation predictions.
+    """A map from a classifier's scores to honest ones, learned on validation predictions.
 
-    A subclass says what it ``takes`` and ``gives`` ("logits" or "probabilities"), learns values
+    A subclass declares what it ``takes`` and ``gives`` ("logits" or "probabilities"), learns values
     in ``_fit`` and maps scores in ``_apply``, which is written once for NumPy and torch. The rest
-    is here, and final.
+    is implemented here, and final.
 
     Learned values are attributes that end in ``_``, beside ``classes_``, ``label_names_``,
     ``fitted_on_`` (where the map comes from: n, ignored, NLL before and after, warnings, version)
@@ -76,8 +76,8 @@ class Calibrator(ABC):
     takes: ClassVar[Kind] = "logits"
     gives: ClassVar[Kind] = "logits"
     keeps_argmax: ClassVar[bool] = False  # Whether predicted class and accuracy never change.
-    changes_scores: ClassVar[bool] = True  # Without, a probability of 0 stays 0, unfloored.
-    needs_groups: ClassVar[tuple[str, ...]] = ()  # Columns of Predictions.groups that it reads.
+    changes_scores: ClassVar[bool] = True  # If not, a probability of 0 stays 0, unfloored.
+    needs_groups: ClassVar[tuple[str, ...]] = ()  # The columns of Predictions.groups that it reads.
 
     classes_: int
     label_names_: tuple[str, ...] | None
@@ -101,7 +101,7 @@ class Calibrator(ABC):
     def fit(self, predictions: Predictions) -> Self:
         """Learn the map on validation predictions and return self.
 
-        Fitting is done on the host: tensors on a device are copied there once.
+        Fitting runs on the host: tensors on a device are copied there once.
         """
         who = type(self).__name__
         check_predictions(f"{who}.fit", predictions)
@@ -117,7 +117,7 @@ class Calibrator(ABC):
         return self
 
     def transform(self, predictions: Predictions) -> Predictions:
-        """The same examples with calibrated scores; labels, groups and names are kept.
+        """Return the same examples with calibrated scores; labels, groups and names are kept.
 
         Maps that give logits keep the kind of the input; the others give probabilities.
         """
@@ -134,7 +134,7 @@ class Calibrator(ABC):
 
         Scores of shape (n,) are those of class 1 of two, as in :class:`Predictions`, before and
         after the map. NumPy in, NumPy out; a torch tensor stays one, on its device.
-        :meth:`kind_of` says what comes out. Scores that :class:`Predictions` refuses (NaN,
+        :meth:`kind_of` gives the kind of the result. Scores that :class:`Predictions` refuses (NaN,
         infinite, probabilities that do not sum to 1) are refused here too.
         """
         self._check_fitted()
@@ -148,7 +148,7 @@ class Calibrator(ABC):
         return one_column(out, self.kind_of(kind)) if single else out
 
     def _mapped(self, scores: Array, kind: Kind, groups: Mapping[str, Any]) -> Array:
-        """Scores of shape (…, K) that have been checked, mapped."""
+        """Map checked scores of shape (…, K)."""
         who = type(self).__name__
         check_classes(who, self.classes_, tuple(scores.shape))
         rows = scores.reshape(-1, self.classes_)
@@ -156,9 +156,9 @@ class Calibrator(ABC):
         return self._in_chunks(rows, kind, columns).reshape(scores.shape)
 
     def apply(self, scores: Array, kind: Kind, values: Mapping[str, Any]) -> Array:
-        """The bare map: (n, K) scores of one library, dtype and device, no checks, no chunks.
+        """Apply the bare map to (n, K) scores of one library, dtype and device, without checks.
 
-        ``values`` are :meth:`learned` and the columns of ``needs_groups``. Differentiable and
+        ``values`` are :meth:`learned` and the columns of ``needs_groups``. It is differentiable and
         traceable by torch: exports wrap it, with the learned values as buffers.
         """
         if self.fell_back_ or not self.changes_scores:
@@ -172,21 +172,21 @@ class Calibrator(ABC):
         return softmax(out) if self.gives == "logits" != self.kind_of(kind) else out
 
     def kind_of(self, kind: Kind) -> Kind:
-        """The kind of the result for scores of ``kind``."""
+        """Return the kind of the result for scores of ``kind``."""
         return kind if self.fell_back_ or self.gives == "logits" else "probabilities"
 
     @classmethod
     def takes_logarithms(cls) -> bool:
-        """Whether the map has a ``floor_``, below which no probability counts as smaller."""
+        """Whether the map has a ``floor_``, the lowest value that a probability counts as."""
         return cls.takes == "logits" and cls.changes_scores
 
     def learned(self) -> dict[str, Any]:
-        """The learned values by name: floats and float64 or integer arrays."""
+        """Return the learned values by name: floats and float64 or integer arrays."""
         self._check_fitted()
         return {name: getattr(self, name) for name in self._learned_names}
 
     def hyperparameters(self) -> dict[str, Any]:
-        """The arguments of ``__init__`` by name."""
+        """Return the arguments of ``__init__`` by name."""
         return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
@@ -212,7 +212,7 @@ class Calibrator(ABC):
             before = mean_nll(predictions.scores, predictions.kind, predictions.labels, floor)
         if after is None:
             after = self._nll(predictions) if self.changes_scores else before
-        # Rounding may raise an NLL that has not changed; what is not a number is worse.
+        # Rounding may raise an unchanged NLL; NaN counts as worse.
         if not after <= before + 1e-12 * max(1.0, abs(before)):
             self._fall_back(before, after)
             after = before
@@ -227,7 +227,7 @@ class Calibrator(ABC):
         }
 
     def _nll(self, predictions: Predictions) -> float:
-        """The mean NLL after the map, in chunks and in float64 whatever the type."""
+        """Return the mean NLL after the map, in chunks and in float64 for any type."""
         total, kind = 0.0, predictions.kind
         for part in predictions.chunks(max(1, _CHUNK // self.classes_)):
             scores = self._mapped(part.scores.astype(np.float64), kind, part.groups)
@@ -284,7 +284,7 @@ def _warn_of_zeros(predictions: Predictions, floor: float) -> None:
 
 
 def _empty_like(rows: Array) -> Array:
-    """Memory for the result: float64 for float64, float32 for what is narrower."""
+    """Allocate the result: float64 for float64, float32 for narrower types."""
     if is_tensor(rows):
         narrow = rows[:0].float() if rows.itemsize <= 4 else wide(rows[:0])
         return narrow.new_empty(rows.shape)

@@ -12,7 +12,7 @@ from calibrant.errors import InputError
 __all__ = ["BBQ"]
 
 _PRIOR = 2.0  # N' of the paper: the prior's weight in examples, spread over the bins.
-_NEGLIGIBLE = 1e-6  # Models with less posterior weight than this are dropped from the file.
+_NEGLIGIBLE = 1e-6  # Models with less posterior weight than this are not saved.
 
 
 class BBQ(OneVsRest):
@@ -74,9 +74,9 @@ class _AveragedHistograms(StepMap):
 def _posteriors(
     ordered: np.ndarray, events: np.ndarray, models: list[np.ndarray]
 ) -> tuple[np.ndarray, list[np.ndarray]]:
-    """log P(data | M) and the posterior mean of each bin, for all models at once.
+    """Return log P(data | M) and the posterior mean of each bin, for all models at once.
 
-    From all scores and those of the events; the bins of all models lie end to end, as with many
+    The inputs are all scores and those of the events. All models' bins lie end to end: with many
     classes a call for each model would take longer than its sums.
     """
     bins = np.array([len(edges) + 1 for edges in models])
@@ -104,7 +104,7 @@ def _posteriors(
 
 
 def _steps_of(values: np.ndarray, first: np.ndarray) -> np.ndarray:
-    """Each value less the one before; less 0 at the ``first`` of a model."""
+    """Subtract from each value the one before, or 0 at the ``first`` of a model."""
     steps_up = np.diff(values, prepend=values[:1])
     steps_up[first] = values[first]
     return steps_up
@@ -113,7 +113,7 @@ def _steps_of(values: np.ndarray, first: np.ndarray) -> np.ndarray:
 def _average(
     models: list[np.ndarray], values: list[np.ndarray], weights: np.ndarray
 ) -> dict[str, np.ndarray]:
-    """The weighted mean of step functions, itself one: its edges are all of theirs."""
+    """Return the weighted mean of step functions, a step function with all their edges."""
     kept = [i for i, weight in enumerate(weights) if weight > 0]
     edges = np.unique(np.concatenate([models[i] for i in kept]))
     inside = np.append(edges, 1.0)  # A point in each bin: its right end belongs to it.

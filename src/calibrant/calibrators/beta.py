@@ -19,7 +19,7 @@ __all__ = ["Beta"]
 class Beta(OneVsRest):
     """q_k = sigmoid(a log p_k − b log(1 − p_k) + c) with a, b ≥ 0; one against the rest.
 
-    Kull, Silva Filho, Flach, "Beta calibration", AISTATS 2017: where the best a or b is negative
+    Kull, Silva Filho, Flach, "Beta calibration", AISTATS 2017: if the best a or b is negative
     it is set to 0 and the others are fitted again, so the map never decreases. ``ridge`` pulls
     (a, b, c) towards identity (1, 1, 0), weakly: it bounds them where a class is separable or
     missing; the paper has none.
@@ -69,7 +69,7 @@ class _BetaMap(ScalarMap):
 
 
 def _logarithms(log_odds: Array) -> tuple[Array, Array]:
-    """log p and −log(1 − p) of log-odds s: −log(1 + e⁻ˢ) and log(1 + eˢ)."""
+    """Return log p and −log(1 − p) of log-odds s: −log(1 + e⁻ˢ) and log(1 + eˢ)."""
     xp = namespace(log_odds)
     tail = xp.log1p(xp.exp(-abs(log_odds)))
     return xp.clip(log_odds, None, 0.0) - tail, xp.clip(log_odds, 0.0, None) + tail

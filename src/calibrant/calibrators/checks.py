@@ -1,4 +1,4 @@
-"""What a map is given must fit what it was fitted on; errors name both."""
+"""Check that a map's input matches the data that it was fitted on; errors name both."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = [
 
 
 def check_predictions(who: str, value: object) -> None:
-    """Maps are fitted on and transform Predictions, which say what their scores are."""
+    """Require Predictions, which know whether their scores are logits or probabilities."""
     if not isinstance(value, Predictions):
         raise InputError(
             f"{who} expects Predictions, got {type(value).__name__}: make them with "
@@ -35,12 +35,12 @@ def check_predictions(who: str, value: object) -> None:
 
 
 def check_scores(rows: Array, kind: Kind) -> None:
-    """The scores are what Predictions would take."""
+    """Require scores that Predictions would accept."""
     (check_logits if kind == "logits" else check_probabilities)(rows)
 
 
 def check_some(who: str, predictions: Predictions) -> None:
-    """There is something to learn from."""
+    """Require at least one example to learn from."""
     if not len(predictions):
         raise InputError(
             f"{who}.fit needs at least one labelled example, got none "
@@ -49,13 +49,13 @@ def check_some(who: str, predictions: Predictions) -> None:
 
 
 def check_kind(kind: str) -> None:
-    """Scores are one of two things, and it is said which."""
+    """Require the kind of the scores: logits or probabilities."""
     if kind not in ("logits", "probabilities"):
         raise InputError(f"kind must be 'logits' or 'probabilities', got {kind!r}.")
 
 
 def check_classes(who: str, classes: int, shape: tuple[int, ...]) -> None:
-    """The last axis has one column per class."""
+    """Require one column per class on the last axis."""
     if len(shape) == 1 and shape[0] == classes:
         raise InputError(f"{who} maps rows of {classes} scores; give one row as [[…]].")
     if not shape or shape[-1] != classes:
@@ -66,7 +66,7 @@ def check_classes(who: str, classes: int, shape: tuple[int, ...]) -> None:
 
 
 def check_most_classes(who: str, classes: int, most: int) -> None:
-    """K² + K numbers can be learned."""
+    """Require few enough classes to learn K² + K numbers."""
     if classes > most:
         raise InputError(
             f"{who} learns K² + K numbers, {classes**2 + classes:,} for {classes} classes; use "
@@ -76,7 +76,7 @@ def check_most_classes(who: str, classes: int, most: int) -> None:
 
 
 def check_names(who: str, mine: tuple[str, ...] | None, theirs: tuple[str, ...] | None) -> None:
-    """The label names agree, where both sides have them and as many."""
+    """Require equal label names, if both sides have them for the same number of classes."""
     if mine is None or theirs is None or mine == theirs or len(mine) != len(theirs):
         return
     k = next(k for k, pair in enumerate(zip(mine, theirs, strict=True)) if pair[0] != pair[1])
@@ -90,7 +90,7 @@ def check_names(who: str, mine: tuple[str, ...] | None, theirs: tuple[str, ...] 
 def needed_columns(
     who: str, names: Iterable[str], groups: Mapping[str, Any], rows: int
 ) -> dict[str, np.ndarray]:
-    """The columns of ``groups`` that the map reads, flat, with one value per example."""
+    """Return the columns of ``groups`` that the map reads, flat, with one value per example."""
     columns = {}
     for name in names:
         if name not in groups:

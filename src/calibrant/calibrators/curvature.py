@@ -1,4 +1,4 @@
-"""How the NLL of softmax(W x + b) curves at one point, inverted: a few steps in place of hundreds.
+"""Inverse curvature of the NLL of softmax(W x + b) at one point: few steps, not hundreds.
 
 The entries of W matter very differently: those of a rare class, or of features that move together,
 barely. A quasi-Newton search that starts from the inverse of the curvature knows this at once.
@@ -22,8 +22,8 @@ Inverse = Callable[[np.ndarray], np.ndarray]
 Form = Callable[[np.ndarray, np.ndarray, np.ndarray, float], Inverse]
 
 _FEW_CLASSES = 32  # Up to here the whole matrix is made, of (K² + K)² ≤ 1.1 million numbers.
-_SOME_CLASSES = 256  # Up to here a matrix for each class, K (K + 1)² ≤ 17 million numbers.
-_ROWS = 1 << 11  # Of the sample, at least.
+_SOME_CLASSES = 256  # Up to here one matrix per class is made, K (K + 1)² ≤ 17 million numbers.
+_ROWS = 1 << 11  # The smallest sample.
 _MOST_PRODUCTS = 1 << 32  # Rows times K²: a second or two.
 
 
@@ -34,7 +34,7 @@ def inverse_curvature(
     pull: np.ndarray,
     intercept_pull: float,
 ) -> Inverse:
-    """A function that multiplies (W, b), flat, by the approximate inverse second derivatives."""
+    """Return a function that multiplies flat (W, b) by the approximate inverse curvature."""
     make = _form(weights)
     n, classes = features.shape
     rows = min(_ROWS_PER_CLASS[make] * classes, _MOST_PRODUCTS // classes**2)
@@ -44,7 +44,7 @@ def inverse_curvature(
 
 
 def _form(weights: np.ndarray) -> Form:
-    """How much of the matrix is made, by what there is to learn."""
+    """Choose how much of the matrix to compute, by the number of weights."""
     if weights.ndim == 1:
         return _vector
     if len(weights) <= _FEW_CLASSES:
@@ -53,7 +53,7 @@ def _form(weights: np.ndarray) -> Form:
 
 
 def _vector(x: np.ndarray, p: np.ndarray, pull: np.ndarray, intercept_pull: float) -> Inverse:
-    """For W = diag w: with z = (p ∘ x, p), diagonals of means less zᵀz / n."""
+    """Invert for W = diag w: with z = (p ∘ x, p), diagonals of means less zᵀz / n."""
     n, classes = x.shape
     z = np.hstack([p * x, p])
     matrix = z.T @ z / -n
@@ -82,7 +82,7 @@ def _whole(x: np.ndarray, p: np.ndarray, pull: np.ndarray, intercept_pull: float
 
 
 def _blocks(x: np.ndarray, p: np.ndarray, pull: np.ndarray, intercept_pull: float) -> Inverse:
-    """As if the weights of different classes did not matter to each other."""
+    """Invert as if the weights of different classes did not interact."""
     n, classes = x.shape
     extended = np.hstack([x, np.ones((n, 1))])
     inverses = np.empty((classes, classes + 1, classes + 1))
@@ -94,7 +94,7 @@ def _blocks(x: np.ndarray, p: np.ndarray, pull: np.ndarray, intercept_pull: floa
 
 
 def _diagonal(x: np.ndarray, p: np.ndarray, pull: np.ndarray, intercept_pull: float) -> Inverse:
-    """The weights of a class on itself and the intercepts together, every other by itself."""
+    """Invert each class's own weights and intercepts together, every other weight by itself."""
     n, classes = x.shape
     size = (p * (1 - p)).T @ x**2 / n + pull
     size += 1e-9 * size.mean()
@@ -111,7 +111,7 @@ def _diagonal(x: np.ndarray, p: np.ndarray, pull: np.ndarray, intercept_pull: fl
 
 
 def _by_row(classes: int, multiply: Callable[[np.ndarray], np.ndarray]) -> Inverse:
-    """A function of (K, K + 1) rows, each with its intercept last, for (W, b) flat."""
+    """Apply a function of (K, K + 1) rows, each with its intercept last, to flat (W, b)."""
 
     def flat(slope: np.ndarray) -> np.ndarray:
         rows = np.hstack([slope[:-classes].reshape(classes, classes), slope[-classes:, None]])
@@ -122,7 +122,7 @@ def _by_row(classes: int, multiply: Callable[[np.ndarray], np.ndarray]) -> Inver
 
 
 def _inverse(matrix: np.ndarray) -> np.ndarray:
-    # Without a pull, the same added to all classes changes nothing: no inverse without this.
+    # Without a pull, adding a constant to all classes changes nothing, so no inverse would exist.
     ridge = 1e-9 * float(np.diag(matrix).mean()) + 1e-300
     return np.linalg.inv(matrix + ridge * np.eye(len(matrix)))
 

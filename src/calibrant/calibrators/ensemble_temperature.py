@@ -1,4 +1,4 @@
-"""Ensemble temperature scaling: temperature-scaled, original and uniform probabilities mixed."""
+"""Ensemble temperature scaling: a mix of temperature-scaled, original and uniform probabilities."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class EnsembleTemperature(Calibrator):
 
     Zhang, Kailkhura, Han, "Mix-n-Match: Ensemble and Compositional Methods for Uncertainty
     Calibration in Deep Learning", ICML 2020: T as in temperature scaling, then w by NLL (convex in
-    w). Four numbers; keeps the argmax. The uniform part bounds the price of confident mistakes.
+    w). Four numbers; keeps the argmax. The uniform part bounds the cost of confident mistakes.
 
     >>> p = Predictions.from_logits([[9.0, 0.0]] * 6 + [[1.0, 0.0]] * 4, [0] * 5 + [1] + [0] * 4)
     >>> ensemble = EnsembleTemperature().fit(p)
@@ -57,13 +57,13 @@ class EnsembleTemperature(Calibrator):
 
 
 def _distinct(weights: np.ndarray) -> np.ndarray:
-    """At most 1 − 1e-3 for the uniform part, which alone would make all classes tie."""
+    """Limit the uniform part to 1 − 1e-3, because alone it would make all classes tie."""
     excess = max(0.0, float(weights[2]) - (1 - _LEAST_INFORMED))
     return weights + excess * np.array([0, 1, -1])
 
 
 def _label_probabilities(logits: np.ndarray, labels: np.ndarray, beta: float) -> np.ndarray:
-    """p_y under each of the three components, (n, 3)."""
+    """Return p_y under each of the three components, (n, 3)."""
     n, classes = logits.shape
     result = np.full((n, 3), 1 / classes)
     size = max(1, _CHUNK // classes)
@@ -76,9 +76,9 @@ def _label_probabilities(logits: np.ndarray, labels: np.ndarray, beta: float) ->
 
 
 def _mixture_weights(chosen: np.ndarray) -> np.ndarray:
-    """w on the simplex that minimises f(w) = −mean log Σ_j w_j p_ij, which is convex.
+    """Find w on the simplex that minimises the convex f(w) = −mean log Σ_j w_j p_ij.
 
-    Newton: each step goes towards the minimum of the quadratic model on the simplex, halved until
+    Each Newton step moves towards the minimum of the quadratic model on the simplex, halved until
     f falls, so that a weight can become exactly 0.
 
     >>> _mixture_weights(np.array([[0.9, 0.5, 0.5], [0.9, 0.5, 0.5]]))
@@ -103,12 +103,12 @@ def _mixture_weights(chosen: np.ndarray) -> np.ndarray:
 
 
 def _loss(chosen: np.ndarray, weights: np.ndarray) -> float:
-    with np.errstate(divide="ignore"):  # A label that the mixture gives nothing: infinite.
+    with np.errstate(divide="ignore"):  # Infinite if the mixture gives a label probability 0.
         return -float(np.log(chosen @ weights).mean())
 
 
 def _model_minimum(w: np.ndarray, gradient: np.ndarray, hessian: np.ndarray) -> np.ndarray:
-    """The v on the simplex with the least gᵀ(v − w) + ½ (v − w)ᵀ H (v − w), over its 7 faces."""
+    """Return the v on the simplex with the least gᵀ(v − w) + ½ (v − w)ᵀ H (v − w), over 7 faces."""
     best, lowest = w, 0.0
     for face in range(1, 8):
         kept = np.flatnonzero([face >> j & 1 for j in range(3)])

@@ -1,4 +1,4 @@
-"""Fitted maps for production: as a torch module and as an ONNX file.
+"""Export fitted maps for production: as a torch module or an ONNX file.
 
 Both come from the map's own formula (:meth:`~calibrant.calibrators.Calibrator.apply`), traced, so
 that there is one implementation of each map and nothing to keep in step.
@@ -34,11 +34,11 @@ def to_torch(
     gives: Kind = "probabilities",
     dtype: torch.dtype | None = None,
 ) -> CalibrationModule:
-    """The fitted map as a ``torch.nn.Module`` that works under compile, export and autograd.
+    """Return the fitted map as a ``torch.nn.Module`` for compile, export and autograd.
 
-    ``takes`` says what the scores are; left out, what the map was fitted on. ``gives="logits"``
-    returns log-probabilities, for what expects to apply a softmax itself. ``dtype`` is float64
-    unless said otherwise; devices without it (MPS) need ``torch.float32``.
+    ``takes`` is the kind of the scores, by default that of the fit. ``gives="logits"``
+    returns log-probabilities, for code that applies a softmax itself. ``dtype`` is float64
+    by default; devices without it (MPS) need ``torch.float32``.
 
     >>> import torch
     >>> from calibrant import Predictions
@@ -50,7 +50,7 @@ def to_torch(
     torch = require("torch", "torch", "Exporting a map to torch")
     from calibrant.calibrators.torch_module import CalibrationModule
 
-    calibrator.learned()  # Says so where the map is not fitted.
+    calibrator.learned()  # Raises an error if the map is not fitted.
     takes = takes or calibrator.fitted_on_["kind"]
     module = CalibrationModule(calibrator, takes, gives, dtype or torch.float64)
     return module.eval()
@@ -68,8 +68,8 @@ def to_onnx(
 
     Input and output are named ``logits`` or ``probabilities`` (a map from logits to logits has
     the output ``calibrated_logits``); a map that reads groups has one int64 input of shape (n,) for
-    each, of that name. Inside it computes in float64. Method, version, label names and provenance
-    stand in the metadata of the file.
+    each, of that name. It computes in float64. Method, version, label names and provenance
+    are in the metadata of the file.
     """
     path = check_writable(path, overwrite=overwrite)
     for needed in ("torch", "onnx", "onnxscript"):
@@ -83,7 +83,7 @@ def to_onnx(
 
 
 def _traced(module: CalibrationModule) -> Any:
-    """The ONNX program of a module, for any number of rows."""
+    """Return the ONNX program of a module, for any number of rows."""
     import torch
 
     from calibrant.calibrators.onnx_operations import translations
@@ -92,7 +92,7 @@ def _traced(module: CalibrationModule) -> Any:
     scores = torch.full((3, module.calibrator.classes_), 1 / module.calibrator.classes_)
     inputs = (scores, *(torch.zeros(3, dtype=torch.int64) for _ in groups))
     rows = torch.export.Dim("rows")
-    # One entry per parameter of forward: the scores, and all groups together where there are any.
+    # One entry per parameter of forward: the scores, and all groups together if there are any.
     shapes = ({0: rows}, tuple({0: rows} for _ in groups))[: 2 if groups else 1]
     output = module.gives if module.gives != module.takes else f"calibrated_{module.gives}"
     with _quiet(), torch.no_grad():
@@ -121,7 +121,7 @@ def _metadata(calibrator: Calibrator) -> dict[str, str]:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Without what the exporter says about itself: its own deprecations, missing torchvision."""
+    """Silence the exporter's messages about itself: its deprecations, missing torchvision."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.ERROR)

@@ -23,14 +23,14 @@ class _PulledSweep(Sweep):
         self.strength = 1 / (len(labels) * spread**2)
 
     def __call__(self, beta: float) -> Moments:
-        """The moments at ``beta``, by one more pass."""
+        """Return the moments at ``beta``, by one more pass."""
         here, away = super().__call__(beta), beta / self.common - 1
         return replace(
             here,
             nll=here.nll + self.strength * away**2 / 2,
             first=here.first + self.strength * away / self.common,
             second=here.second + self.strength / self.common**2,
-            wrong=1,  # The pull gives every group an optimum, even where all are right.
+            wrong=1,  # The pull gives every group an optimum, even if all its examples are right.
         )
 
 
@@ -43,7 +43,7 @@ def group_temperatures(
     spread: float,
     fewest: int,
 ) -> tuple[float, np.ndarray]:
-    """The common temperature, and one for each of ``groups`` groups.
+    """Return the common temperature, and one for each of ``groups`` groups.
 
     Group g minimises n_g f_g(β) + ½ ((β/β₀ − 1) / spread)², f_g its mean NLL and β₀ the common
     inverse temperature: a Gaussian prior of relative width ``spread``, which few examples barely

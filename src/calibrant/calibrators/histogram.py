@@ -23,7 +23,7 @@ class HistogramBinning(OneVsRest):
     without examples has its middle. Values are kept within ``floor`` of 0 and 1, so that the NLL
     of new data stays finite; ``floor=0`` is the published map.
 
-    It needs many examples per bin, makes ties and so changes the accuracy.
+    It needs many examples per bin. It makes ties and so changes the accuracy.
 
     >>> from calibrant import Predictions
     >>> p = Predictions.from_probabilities([[0.1, 0.9]] * 4 + [[0.8, 0.2]], [1, 1, 1, 0, 0])

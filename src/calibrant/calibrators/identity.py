@@ -13,7 +13,7 @@ __all__ = ["Identity"]
 
 
 class Identity(Calibrator):
-    """The scores as they are, probabilities of 0 among them: an NLL that is infinite stays so.
+    """Return the scores unchanged, even probabilities of 0: an infinite NLL stays infinite.
 
     >>> p = Predictions.from_logits([[2.0, 0.0]], [0])
     >>> Identity().fit(p).transform(p).scores

@@ -24,7 +24,7 @@ class Isotonic(OneVsRest):
     does. Values are kept within ``floor`` of 0 and 1, so that the NLL of new data stays finite;
     ``floor=0`` is the published map.
 
-    No shape is assumed, so it needs data: below about 1000 examples per class prefer a parametric
+    It assumes no shape, so it needs data: below about 1000 examples per class prefer a parametric
     map. Scores within a block become ties.
 
     >>> from calibrant import Predictions
@@ -74,7 +74,7 @@ class CentredIsotonic(OneVsRest):
 
     Oron, Flournoy, "Centered isotonic regression", Statistics in Biopharmaceutical Research 2017.
     Different scores within the range of the blocks' means stay different, so the ranking, which
-    :class:`Isotonic` loses in its blocks, stays. Constant beyond the first and the last block.
+    :class:`Isotonic` loses in its blocks, stays. The map is constant beyond the outer blocks.
 
     >>> from calibrant import Predictions
     >>> p = Predictions.from_probabilities([0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1])
@@ -133,7 +133,7 @@ class _IsotonicMap(ScalarMap):
                 "values_": values,
             }
         ends = np.append(starts[1:], len(distinct)) - 1
-        # A block is flat from its first to its last score; between blocks lies a line.
+        # A block is flat from its first to its last score; a line connects two blocks.
         nodes = np.stack([distinct[starts], distinct[ends]], axis=1).ravel()
         return {"nodes_": nodes, "values_": np.repeat(values, 2)}
 
@@ -142,7 +142,7 @@ class _IsotonicMap(ScalarMap):
 
 
 def by_score(scores: np.ndarray, happened: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The distinct scores in ascending order, how often each occurs, and with how many events."""
+    """Return the distinct scores in ascending order, their counts, and their events."""
     order = np.argsort(scores)
     ordered = scores[order]
     first = np.flatnonzero(np.append(True, ordered[1:] > ordered[:-1]))

@@ -1,4 +1,4 @@
-"""What maps are fitted on and judged by: scores of the kind they take, and the validation NLL."""
+"""The data and criterion of a fit: scores of the kind the map takes, and the validation NLL."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MOST_DIGITS = {np.dtype(np.float64): 6, np.dtype(np.float32): 4}
 
 
 def mean_nll(scores: np.ndarray, kind: Kind, labels: np.ndarray, floor: float = FLOOR) -> float:
-    """Mean of −log p_y; of probabilities with zeros: max(p, floor), divided by its sum.
+    """Return the mean of −log p_y; probabilities with zeros become max(p, floor), normalised.
 
     >>> mean_nll(np.array([[0.5, 0.5]]), "probabilities", np.array([0]))
     0.6931471805599453
@@ -31,7 +31,7 @@ def mean_nll(scores: np.ndarray, kind: Kind, labels: np.ndarray, floor: float = 
 
 
 def zero_label_count(predictions: Predictions) -> int:
-    """How many examples give their own label probability 0."""
+    """Count the examples that give their own label probability 0."""
     if predictions.kind == "logits":
         return 0
     chosen = predictions.scores[np.arange(len(predictions)), predictions.labels]
@@ -39,11 +39,11 @@ def zero_label_count(predictions: Predictions) -> int:
 
 
 def probability_floor(predictions: Predictions) -> float:
-    """The probability that a 0 stands for: a 0 means "less than this source can say".
+    """Return the probability that a 0 stands for: a 0 means "below the source's resolution".
 
-    Half of the smallest positive value where zeros occur: half a digit of rounded probabilities,
+    It is half of the smallest positive value if zeros occur: half a digit of rounded probabilities,
     half a vote of a forest or of nearest neighbours. Without zeros, half of the last digit if all
-    values are rounded. Else, and for logits, 1.2e-38, the smallest normal float32 number.
+    values are rounded. Otherwise, and for logits, 1.2e-38, the smallest normal float32 number.
 
     >>> p = Predictions.from_probabilities([[0.75, 0.25, 0.0], [0.5, 0.25, 0.25]], [0, 1])
     >>> probability_floor(p)
@@ -57,7 +57,7 @@ def probability_floor(predictions: Predictions) -> float:
 
 
 def as_kind(kind: Kind, predictions: Predictions, floor: float) -> Predictions:
-    """The predictions as logits or probabilities, by the operations that apply a map."""
+    """Return the predictions as logits or probabilities, by the operations that apply a map."""
     if kind == predictions.kind:
         return predictions
     scores = predictions.scores.astype(np.float64)
@@ -66,7 +66,7 @@ def as_kind(kind: Kind, predictions: Predictions, floor: float) -> Predictions:
 
 
 def _smallest_positive(probabilities: np.ndarray) -> tuple[float, bool]:
-    """The smallest value above 0, and whether there are zeros (or −1e-9, within the tolerance)."""
+    """Return the smallest value above 0, and whether there are zeros (or −1e-9, tolerated)."""
     smallest, zeros = np.inf, False
     for part in _chunks(probabilities):
         low = float(part.min())
@@ -77,7 +77,7 @@ def _smallest_positive(probabilities: np.ndarray) -> tuple[float, bool]:
 
 
 def _last_digit(probabilities: np.ndarray) -> float:
-    """10⁻ᵈ where every value has at most d decimals, as far as the type can tell; else 0."""
+    """Return 10⁻ᵈ if every value has at most d decimals, within the type's precision; else 0."""
     exact = 4 * float(np.finfo(probabilities.dtype).eps)
     for digits in range(1, _MOST_DIGITS.get(probabilities.dtype, 0) + 1):
         if all(_on_grid(part, 10.0**digits, exact) for part in _chunks(probabilities)):

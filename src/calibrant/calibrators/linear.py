@@ -16,7 +16,7 @@ __all__ = ["LinearFit", "Penalty", "fit_linear"]
 
 _CHUNK = 1 << 18
 _FEW_CLASSES = 32
-# Rows of the first of two stages: at least, and for each number that is learned.
+# Rows of the first of two stages: the minimum, and per learned number.
 _SAMPLE, _SAMPLE_PER_NUMBER = 20_000, 100
 
 
@@ -32,14 +32,14 @@ class Penalty:
     intercept_pull: float
 
     def unpacked(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Weights and intercepts that lie end to end."""
+        """Split weights and intercepts that lie end to end."""
         size = self.centre.size
         return theta[:size].reshape(self.centre.shape), theta[size:]
 
     def __call__(
         self, weights: np.ndarray, intercepts: np.ndarray
     ) -> tuple[float, np.ndarray, np.ndarray]:
-        """The value and both gradients."""
+        """Return the value and both gradients."""
         w_slope = self.pull * (weights - self.centre)
         b_slope = self.intercept_pull * intercepts
         value = float((w_slope * (weights - self.centre)).sum() + b_slope @ intercepts) / 2
@@ -56,11 +56,11 @@ class LinearFit:
 
 
 def fit_linear(features: np.ndarray, labels: np.ndarray, penalty: Penalty) -> LinearFit:
-    """W and b that minimise the mean NLL of softmax(W x + b), plus the penalty.
+    """Find W and b that minimise the mean NLL of softmax(W x + b), plus the penalty.
 
-    W has the shape of the penalty's centre, from which the search sets out: K weights (W = diag w)
-    or K × K. Large data are fitted on a strided sample first, from whose optimum the whole needs
-    a few passes.
+    W has the shape of the penalty's centre, where the search starts: K weights (W = diag w)
+    or K × K. Large data are fitted on a strided sample first; from its optimum the whole needs
+    only a few passes.
     """
     n, classes = features.shape
     theta = np.append(penalty.centre, np.zeros(classes))
@@ -96,7 +96,7 @@ def _objective(
     weights: np.ndarray,
     intercepts: np.ndarray,
 ) -> tuple[float, np.ndarray]:
-    """The value, and the gradient by weights and intercepts."""
+    """Return the value, and the gradient by weights and intercepts."""
     n, is_vector = len(labels), weights.ndim == 1
     loss, w_slope, b_slope = penalty(weights, intercepts)
     for part in _parts(*features.shape):
@@ -118,7 +118,7 @@ def _parts(n: int, classes: int) -> Iterator[slice]:
 
 
 def _residual(logits: np.ndarray, labels: np.ndarray) -> tuple[float, np.ndarray]:
-    """Σ −log p_y, and p − onehot(y), computed in place of the logits."""
+    """Return Σ −log p_y, and p − onehot(y), computed in place of the logits."""
     rows = np.arange(len(labels))
     logits -= logits.max(axis=1, keepdims=True)
     chosen = logits[rows, labels]

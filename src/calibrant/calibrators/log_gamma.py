@@ -8,7 +8,7 @@ __all__ = ["log_gamma"]
 
 
 def log_gamma(x: np.ndarray) -> np.ndarray:
-    """log Γ(x) for x > 0, to about 1e-14 relative: Stirling's series after a shift by 8.
+    """Return log Γ(x) for x > 0, to about 1e-14 relative: Stirling's series after a shift by 8.
 
     >>> log_gamma(np.array([1.0, 5.0])).round(12) + 0.0
     array([0.        , 3.17805383])

@@ -15,11 +15,11 @@ _TOLERANCE = 1e-10
 def logistic_regression(
     features: np.ndarray, targets: np.ndarray, prior: np.ndarray, ridge: float | np.ndarray
 ) -> np.ndarray:
-    """θ that minimises mean[log(1 + exp(xθ)) − t xθ] + ½ Σ ridge (θ − prior)².
+    """Find θ that minimises mean[log(1 + exp(xθ)) − t xθ] + ½ Σ ridge (θ − prior)².
 
-    ``features`` has shape (n, d), ``targets`` lie in 0..1, ``ridge`` is one number or d of them. It
-    keeps θ finite where the classes are separable or one of them is missing. Newton, with the step
-    halved until the loss falls: the loss is convex, so that suffices.
+    ``features`` has shape (n, d), ``targets`` lie in 0..1, ``ridge`` is one number or d numbers. It
+    keeps θ finite if the classes are separable or one is missing. Newton's method, with the step
+    halved until the loss falls, suffices because the loss is convex.
 
     >>> x = np.array([[1.0], [1.0], [1.0], [1.0]])
     >>> logistic_regression(x, np.array([1, 1, 1, 0]), np.zeros(1), 1e-9).round(6)  # log 3
@@ -37,7 +37,7 @@ def logistic_regression(
                 break
             step = step / 2
         else:
-            break  # No step lowers the loss any more: rounding, at the optimum.
+            break  # No step lowers the loss further: rounding, at the optimum.
         theta = theta + step
         loss, gradient, hessian = new
     return theta

@@ -19,7 +19,7 @@ from calibrant.predictions import Predictions
 
 __all__ = ["Dirichlet", "Matrix", "WeightMatrix"]
 
-# Prior standard deviations, of T·w off the diagonal and of b, from which the defaults follow.
+# Prior standard deviations, of T·w off the diagonal and of b, which give the defaults.
 _OFF_DIAGONAL_SCALE = 0.1
 _INTERCEPT_SCALE = 1.0
 
@@ -54,7 +54,7 @@ class WeightMatrix(Calibrator):
     @staticmethod
     @abstractmethod
     def _features(logits: Array) -> Array:
-        """x, from (n, K) logits."""
+        """Return x, from (n, K) logits."""
 
     def _fit(self, predictions: Predictions) -> Fit:
         classes = predictions.classes
@@ -69,7 +69,7 @@ class WeightMatrix(Calibrator):
         )
 
     def _penalty(self, n: int, classes: int) -> Penalty:
-        """λ and μ divided by what they average over, around identity."""
+        """Divide λ and μ by the numbers they average over, around identity."""
         pairs = classes * (classes - 1)
         strength = 1 / (2 * n * _OFF_DIAGONAL_SCALE**2)
         if self.off_diagonal is not None:

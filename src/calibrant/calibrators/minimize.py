@@ -12,13 +12,13 @@ __all__ = ["Minimum", "minimize"]
 
 Function = Callable[[np.ndarray], tuple[float, np.ndarray]]
 
-_DECREASE, _CURVATURE = 1e-4, 0.9  # Wolfe's conditions.
+_DECREASE, _CURVATURE = 1e-4, 0.9  # The constants of Wolfe's conditions.
 _MOST_HALVINGS = 50
 
 
 @dataclass(frozen=True)
 class Minimum:
-    """Where the search ended; ``converged``: the largest gradient entry is below the tolerance."""
+    """The end of the search; ``converged``: the largest gradient entry is below the tolerance."""
 
     x: np.ndarray
     value: float
@@ -41,7 +41,7 @@ def minimize(
     Nocedal, "Updating quasi-Newton matrices with limited storage", 1980; the line search is that
     of Lewis and Overton (2013): bisection until the weak Wolfe conditions hold. The value never
     rises, so the result is at least as good as ``start``. ``inverse`` multiplies by an approximate
-    inverse of the second derivatives, from which the search sets out; without it, by a number.
+    inverse of the second derivatives, where the search starts; the default is a scalar.
 
     >>> def bowl(x):
     ...     return float(((x - 3) ** 2).sum()), 2 * (x - 3)
@@ -59,7 +59,7 @@ def minimize(
         evaluations += count
         if found is None:
             if not pairs and inverse is None:
-                break  # Even the steepest descent lowers nothing any more: rounding.
+                break  # Even steepest descent does not lower the value any more: rounding.
             inverse = inverse if pairs else None
             pairs.clear()
             continue
@@ -76,7 +76,7 @@ def _inverse_hessian_times(
     pairs: deque[tuple[np.ndarray, np.ndarray]],
     inverse: Callable[[np.ndarray], np.ndarray] | None,
 ) -> np.ndarray:
-    """The two loops over the stored steps s and gradient changes y."""
+    """Run the two loops over the stored steps s and gradient changes y."""
     q, shares = gradient.copy(), []
     for s, y in reversed(pairs):
         shares.append((s @ q) / (s @ y))
@@ -96,10 +96,10 @@ def _inverse_hessian_times(
 def _line_search(
     function: Function, x: np.ndarray, value: float, gradient: np.ndarray, direction: np.ndarray
 ) -> tuple[tuple[np.ndarray, float, np.ndarray] | None, int]:
-    """A point along ``direction`` with the weak Wolfe conditions (or None), and the count."""
+    """Return a point along ``direction`` with the weak Wolfe conditions, or None, and the count."""
     slope = float(gradient @ direction)
     low, high, length = 0.0, np.inf, 1.0
-    # Differences of the value below its rounding say nothing; the slope then decides.
+    # Differences of the value below its rounding are noise; the slope then decides.
     noise = 1e-15 * abs(value)
     for count in range(1, _MOST_HALVINGS + 1):
         new_x = x + length * direction

@@ -1,4 +1,4 @@
-"""Sums over the data at one inverse temperature: all that a Newton step needs, in one sweep.
+"""Sums over the data at one inverse temperature: all inputs of a Newton step, in one sweep.
 
 With z = l − max l and β = 1/T, the mean NLL of softmax(β z) is
 
@@ -29,7 +29,7 @@ Sums = Callable[[np.ndarray, np.ndarray, float, bool], np.ndarray]
 
 _CHUNK = 1 << 15  # Scores per NumPy chunk: 256 kB in float64.
 _COMPILED_CHUNK = 1 << 18
-_WORTH_LOADING = 1 << 23  # Scores; NumPy sweeps them in the time that loading numba takes.
+_WORTH_LOADING = 1 << 23  # Scores that NumPy sweeps in the time that loading numba takes.
 _WORTH_THREADS = 1 << 17
 _COMPILED = "calibrant.calibrators.moments_compiled"
 
@@ -66,7 +66,7 @@ class Sweep:
         self.logits, self.labels, self.passes = logits, labels, 0
 
     def __call__(self, beta: float) -> Moments:
-        """The moments at ``beta``, by one more pass."""
+        """Return the moments at ``beta``, by one more pass."""
         table = self._table(beta, also_at_one=self.passes == 0)
         nll, first, second, third, at_one = (
             float(s) for s in table[:, :5].sum(axis=0) / len(self.labels)
@@ -78,7 +78,7 @@ class Sweep:
         return Moments(nll, first, second, third, spread, wrong)
 
     def _table(self, beta: float, also_at_one: bool) -> np.ndarray:
-        """One row of sums per chunk of the data."""
+        """Return one row of sums per chunk of the data."""
         sums, chunk = _sums(self.logits.size)
         rows = max(1, chunk // self.logits.shape[1])
         starts = range(0, len(self.labels), rows)
@@ -94,7 +94,7 @@ class Sweep:
 
 
 def _sums(size: int) -> tuple[Sums, int]:
-    """The function that sums a chunk, and how many scores make one."""
+    """Return the function that sums a chunk, and the number of scores per chunk."""
     choice = os.environ.get("CALIBRANT_KERNELS", "auto")
     worth = choice == "numba" or size >= _WORTH_LOADING or _COMPILED in sys.modules
     if choice != "numpy" and worth and find_spec("numba") is not None:
@@ -106,7 +106,7 @@ def _sums(size: int) -> tuple[Sums, int]:
 def sums_in_numpy(
     logits: np.ndarray, labels: np.ndarray, beta: float, also_at_one: bool
 ) -> np.ndarray:
-    """Sums over rows of f, f', f'', f''' and f(1); the lowest z; how many z_y < 0."""
+    """Return sums over rows of f, f', f'', f''' and f(1); the lowest z; the count of z_y < 0."""
     z = np.array(logits.T, dtype=np.float64, order="C")  # Classes first: sums run over long rows.
     z -= z.max(axis=0)
     lowest, z_label = float(z.min()), z[labels, np.arange(len(labels))]

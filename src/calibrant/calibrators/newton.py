@@ -1,14 +1,14 @@
-"""The inverse temperature that minimises the NLL: safeguarded Newton, a few passes over the data.
+"""Find the inverse temperature with the least NLL: safeguarded Newton, a few passes.
 
-f is convex in β = 1/T, so the sign of f' says on which side of β the optimum lies: a bracket that
+f is convex in β = 1/T, so the sign of f' shows on which side of β the optimum lies: a bracket that
 only shrinks. Inside it each pass proposes the root of the local quadratic model of f' (Newton with
-the third derivative), and the bracket's geometric middle where that leaves it. A strided sample
+the third derivative), or the bracket's geometric middle if the root is outside. A strided sample
 gives the start, so that the whole data are swept two or three times.
 
 The stationarity measure is |df / d log β| = β |f'(β)|, which does not change when all logits are
 multiplied by a constant; it ends below 1e-8, by measurement or by the bound below. A fit whose
 optimum lies at infinity (every prediction right: β → ∞) stops where that measure falls below 1e-9,
-at a finite β. Scores that say nothing or worse (β → 0) end at the least β, where β times the
+at a finite β. Uninformative or worse scores (β → 0) end at the least β, where β times the
 largest range of scores is 1e-3: all probabilities are equal to three digits, but not rounded to
 ties, so the predicted class stays.
 """
@@ -24,10 +24,10 @@ from calibrant.calibrators.moments import Moments, Sweep
 
 __all__ = ["Optimum", "best_inverse_temperature", "solve"]
 
-TOLERANCE = 1e-9  # On β |f'(β)|.
-_SAMPLE = 1 << 15  # Scores of the sample that gives the start, but at least 1024 rows.
+TOLERANCE = 1e-9  # The tolerance of β |f'(β)|.
+_SAMPLE = 1 << 15  # Scores in the sample that gives the start, but at least 1024 rows.
 _LARGEST_STEP = 2.0  # In log β; doubled from the fourth pass on: the optimum is far away.
-_FLAT = 1e-3  # Where β times the range of the scores is below this, all probabilities are equal.
+_FLAT = 1e-3  # If β times the range of the scores is below this, all probabilities are equal.
 _MOST_PASSES = 200
 
 
@@ -58,7 +58,7 @@ def best_inverse_temperature(logits: np.ndarray, labels: np.ndarray, start: floa
 
 
 def solve(sweep: Sweep, beta: float) -> Optimum:
-    """Minimise from ``beta`` on."""
+    """Minimise, starting from ``beta``."""
     low, high, reach = 0.0, math.inf, _LARGEST_STEP
     here = sweep(beta)
     least = min(1.0, beta, _FLAT / here.spread) if here.spread > 0 else 1.0
@@ -79,18 +79,18 @@ def solve(sweep: Sweep, beta: float) -> Optimum:
 def _is_stationary(here: Moments, beta: float) -> bool:
     """Whether |df/d log β| is below the tolerance, and not only because β is far too small.
 
-    Tiny scores have tiny slopes at β = 1: there the step, many times β, says how far it is.
+    Tiny scores have tiny slopes at β = 1: there the step, many times β, shows the distance.
     """
     far = here.first < 0 and beta * here.spread < _FLAT and _step(here) > beta
     return beta * abs(here.first) < TOLERANCE and not far
 
 
 def _step(here: Moments) -> float:
-    """δ with f' + f'' δ + ½ f''' δ² = 0, the root nearest 0; infinite where f'' vanishes."""
+    """Return δ with f' + f'' δ + ½ f''' δ² = 0, the root nearest 0; infinite if f'' vanishes."""
     if here.second <= 0:
         return -math.copysign(math.inf, here.first)
     newton = -here.first / here.second
-    root = 1 + 2 * newton * (here.third / here.second)  # As a ratio, it cannot overflow.
+    root = 1 + 2 * newton * (here.third / here.second)  # As a ratio it cannot overflow.
     return newton if root <= 0 else 2 * newton / (1 + math.sqrt(root))
 
 
@@ -115,9 +115,9 @@ def _nll_after(here: Moments, step: float) -> float:
 def _safeguarded(
     beta: float, step: float, low: float, high: float, reach: float, all_right: bool
 ) -> float:
-    """The next β: the proposed one where it is inside the bracket and within reach, in log β."""
+    """Return the next β: the proposal if it is inside the bracket and within reach, in log β."""
     if all_right:
-        return 2 * beta  # No optimum to find: go on until the gradient is below the tolerance.
+        return 2 * beta  # No optimum exists: continue until the gradient is below the tolerance.
     reach = min(reach, 600)  # exp stays finite.
     near, far = math.exp(-reach), math.exp(reach)
     proposed = min(max(beta + step, near * beta), far * beta)

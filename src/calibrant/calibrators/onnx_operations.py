@@ -1,4 +1,4 @@
-"""The one torch operation of the maps that ONNX lacks: looking a value up in a sorted table."""
+"""The one torch operation of the maps that ONNX lacks: look-up in a sorted table."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 
 __all__ = ["translations"]
 
-op: Any = onnxscript.opset18  # Its own types are too narrow for values that are being traced.
+op: Any = onnxscript.opset18  # Its own types are too narrow for traced values.
 _INT64 = 7  # onnx.TensorProto.INT64
 
 
@@ -27,9 +27,9 @@ def searchsorted(
     side: str | None = None,
     sorter: Any = None,
 ) -> Any:
-    """How many entries of a sorted table are below each value (``right``: at most the value).
+    """Count the entries of a sorted table below each value (``right``: at most the value).
 
-    Binary search, unrolled: log₂ m steps of a few nodes and memory for the values alone, where
+    It unrolls a binary search: log₂ m steps of a few nodes and memory for the values alone;
     comparing every value with every entry would take m times that. The table has shape (m,), or
     (…, m) with the leading axes of the values.
     """

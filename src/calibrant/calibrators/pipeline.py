@@ -13,8 +13,8 @@ from calibrant.predictions import Predictions
 
 __all__ = ["calibrated"]
 
-# Those that turn logits into scores by a softmax, by class: a pipeline keeps the name that it was
-# asked for by, which may be an alias ("ner", "sentiment-analysis") or none.
+# Pipelines that turn logits into scores by a softmax, by class: a pipeline keeps the name that it
+# was created with, which may be an alias ("ner", "sentiment-analysis") or none.
 _TASKS = {
     "TokenClassificationPipeline": "token-classification",
     "TextClassificationPipeline": "text-classification",
@@ -23,15 +23,15 @@ _TASKS = {
 
 
 def calibrated(pipeline: Any, calibrator: Calibrator) -> Any:
-    """A pipeline like ``pipeline`` whose scores have gone through the fitted map.
+    """Return a pipeline like ``pipeline`` whose scores are calibrated by the fitted map.
 
-    Takes pipelines for token classification (with every ``aggregation_strategy``), text and image
+    It supports token classification (with every ``aggregation_strategy``), text and image
     classification; options, batching, devices and the format of the output are the pipeline's own.
-    The given pipeline and its model are left as they are, and the weights are shared.
+    The given pipeline and its model do not change, and the weights are shared.
 
     Fit the map on logits of the same model, at the tokens that will be shown: the first word
-    pieces for ``aggregation_strategy="first"``. What the strategies do with several pieces of a
-    word happens after calibration. A map that reads ``position`` gets the number of the word in
+    pieces for ``aggregation_strategy="first"``. The strategies combine several pieces of a
+    word after calibration. A map that reads ``position`` gets the number of the word in
     its text.
 
     .. code-block:: python
@@ -47,7 +47,7 @@ def calibrated(pipeline: Any, calibrator: Calibrator) -> Any:
 
 
 class _CalibratedStage:
-    """What is mixed into the class of the pipeline: its logits become calibrated ones."""
+    """A mixin for the class of the pipeline that calibrates its logits."""
 
     calibrator: Calibrator
 
@@ -71,7 +71,7 @@ class _CalibratedStage:
 
 
 def _word_positions(stage: Any, model_inputs: Any) -> np.ndarray:
-    """The number of each token's word in its text, of shape (texts, tokens); special tokens: 0."""
+    """Return the number of each token's word in its text, (texts, tokens); special tokens: 0."""
     words = model_inputs.get("word_ids")
     if words is not None:  # The text came as words.
         rows = words if isinstance(words[0], list) else [words]
@@ -110,7 +110,7 @@ def _check(pipeline: Any, calibrator: Calibrator) -> None:
             f"{task} pipeline does not know."
         )
     names = [str(config.id2label[k]) for k in range(config.num_labels)]
-    named = names != [f"LABEL_{k}" for k in range(config.num_labels)]  # Else nobody gave names.
+    named = names != [f"LABEL_{k}" for k in range(config.num_labels)]  # Else they are generated.
     nothing = Predictions.from_logits(
         np.zeros((0, len(names))),
         np.zeros(0, np.int64),

@@ -52,7 +52,7 @@ class _Sigmoid(ScalarMap):
         if self.smooth_targets:
             positive, negative = happened.sum(), (~happened).sum()
             targets = np.where(happened, (positive + 1) / (positive + 2), 1 / (negative + 2))
-        # Scores of any size: the slope is sought in units of their spread.
+        # Scores have any scale, so the slope is fitted in units of their spread.
         scale = max(float(np.sqrt((scores**2).mean())), 1e-300)
         features = np.stack([scores / scale, np.ones_like(scores)], axis=1)
         slope, intercept = logistic_regression(features, targets, np.array([scale, 0.0]), 1e-12)

@@ -10,7 +10,7 @@ __all__ = ["pool_adjacent_violators"]
 def pool_adjacent_violators(
     values: np.ndarray, weights: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Blocks of the isotonic regression: their means, and where each starts.
+    """Return the blocks of the isotonic regression: their means, and where each starts.
 
     Any run that does not increase belongs to one block of the solution, so all such runs can be
     pooled at once; repeated until none is left. On noisy data each round shrinks the sequence by
@@ -38,7 +38,7 @@ def pool_adjacent_violators(
 def _by_stack(
     sums: np.ndarray, weights: np.ndarray, starts: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """One block after the other, pooled with those before it while they are not below it."""
+    """Add one block after the other, pooled with earlier blocks while they are not below it."""
     blocks: list[tuple[float, float, int]] = []
     for total, weight, start in zip(sums.tolist(), weights.tolist(), starts.tolist(), strict=True):
         while blocks and blocks[-1][0] * weight >= total * blocks[-1][1]:

@@ -16,7 +16,7 @@ from calibrant.predictions import Kind
 
 __all__ = ["Quadratic", "TopLabelQuadratic"]
 
-# Of the mean loss, in units of the scores' spread: keeps separable classes finite.
+# The ridge on the mean loss, in units of the scores' spread: keeps separable classes finite.
 _RIDGE = 1e-7
 
 
@@ -85,7 +85,7 @@ class _Parabola(ScalarMap):
         self.intercept, self.curvature = intercept, curvature
 
     def fit(self, scores: np.ndarray, happened: np.ndarray) -> dict[str, np.ndarray]:
-        # Scores of any size: the coefficients are sought in units of their spread.
+        # Scores have any scale, so the coefficients are fitted in units of their spread.
         scale = float(np.sqrt((scores**2).mean())) or 1.0
         z = scores / scale
         features = np.stack([np.ones_like(z), z, z**2], axis=1)

@@ -1,4 +1,4 @@
-"""Fitted maps as files: one small JSON, or safetensors where the arrays are large; no pickle."""
+"""Save fitted maps as one small JSON file, or as safetensors for large arrays; no pickle."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from calibrant.outputs import check_writable, new_file
 __all__ = ["FORMAT", "check_suffix", "load", "save"]
 
 FORMAT = 3  # Readers know every format up to this one.
-# What maps of format 1 did, which had no word for it.
+# The implicit setting of maps of format 1, which did not store it.
 _TOP_LABEL = ("spline", "histogram-top-label", "isotonic-top-label")
 _IN_FORMAT_1 = {name: {"keep_prediction": False} for name in _TOP_LABEL}
-_LARGE = 1 << 20  # Bytes of arrays from which on the file must be safetensors.
+_LARGE = 1 << 20  # From this many bytes of arrays on, the file must be safetensors.
 _SIGNATURE = "calibrant calibrator"
 _TYPES = ("float64", "float32", "int64", "int32", "bool")
 _MOST_CLASSES = 10_000_000
@@ -39,7 +39,7 @@ def save(calibrator: Calibrator, path: str | Path, *, overwrite: bool = False) -
 
     A path that ends in ``.safetensors`` holds the arrays in binary and the rest in its header
     (extra ``files``), one that ends in ``.json`` is JSON, for maps of up to 1 MB of arrays. The
-    file appears whole or not at all, and one that exists stays unless ``overwrite``.
+    write is atomic. An existing file is kept unless ``overwrite`` is set.
     """
     path = check_writable(check_suffix(path), overwrite=overwrite)
     learned = {name: np.asarray(value) for name, value in calibrator.learned().items()}
@@ -60,7 +60,7 @@ def save(calibrator: Calibrator, path: str | Path, *, overwrite: bool = False) -
 
 
 def check_suffix(path: str | Path, known: Sequence[str] = (".json", ".safetensors")) -> Path:
-    """The path, if its suffix says how a map is saved."""
+    """Return the path if its suffix names a format of saved maps."""
     path = Path(path)
     if path.suffix not in known:
         raise InputError(f"{path}: a map is saved as {' or '.join(known)}, got '{path.suffix}'.")
@@ -88,7 +88,7 @@ def load(path: str | Path) -> Calibrator:
 
 
 def _check_source(path: Path) -> None:
-    """There is a file, and not one that only others can read."""
+    """Require an existing file that calibrant can read."""
     if path.is_dir():
         own = path / "calibrator.json"
         there = f"its map is {own}" if own.exists() else "a map is one file in it"
@@ -137,7 +137,7 @@ def _rebuilt(header: dict[str, Any], learned: dict[str, np.ndarray]) -> Calibrat
     calibrator._restore(values, classes, names)
     calibrator.fell_back_ = bool(header["fell_back"])
     calibrator.fitted_on_ = dict(header["fitted_on"])
-    # Arrays of the wrong shape are found now, not in the middle of somebody's data.
+    # Find arrays of the wrong shape now, not in the middle of somebody's data.
     position = {name: np.zeros(1, np.int64) for name in calibrator.needs_groups}
     mapped = calibrator.transform_scores(np.zeros((1, calibrator.classes_)), "logits", position)
     if not np.isfinite(mapped).all():
@@ -146,7 +146,7 @@ def _rebuilt(header: dict[str, Any], learned: dict[str, np.ndarray]) -> Calibrat
 
 
 def _check_learned(kind: type[Calibrator], learned: dict[str, np.ndarray]) -> None:
-    """Every value that the class declares is there, finite, and above 0 if a temperature."""
+    """Require every declared value to be present, finite, and above 0 if a temperature."""
     declared = {
         name
         for parent in kind.__mro__
@@ -162,7 +162,7 @@ def _check_learned(kind: type[Calibrator], learned: dict[str, np.ndarray]) -> No
 
 
 def _wrong(name: str, value: np.ndarray) -> str | None:
-    """What no fit ends with: such values would fail in the middle of somebody's data."""
+    """Describe a value that no fit produces: it would fail later, in the middle of the data."""
     if not np.isfinite(value).all():
         return "not finite"
     if (np.abs(value) > _TOO_MUCH).any():
@@ -177,7 +177,7 @@ def _wrong(name: str, value: np.ndarray) -> str | None:
 
 
 def _classes(header: dict[str, Any]) -> tuple[int, tuple[str, ...] | None]:
-    """The number of classes, and their names where they have some."""
+    """Return the number of classes, and their names if they have any."""
     classes, names = int(header["classes"]), header["label_names"]
     if not 2 <= classes <= _MOST_CLASSES:
         raise InputError(f"The file is damaged: a map has no {classes} classes.")
@@ -187,7 +187,7 @@ def _classes(header: dict[str, Any]) -> tuple[int, tuple[str, ...] | None]:
 
 
 def _check_shapes(calibrator: Calibrator, learned: dict[str, np.ndarray], classes: int) -> None:
-    """Values per class are as many as classes: NumPy would repeat a single one for all."""
+    """Require one value per class: NumPy would broadcast a single one to all."""
     per_class = isinstance(calibrator, (OneVsRest, Vector, WeightMatrix))
     maps = 1 if isinstance(calibrator, OneVsRest) and classes == 2 else classes
     for name, value in learned.items() if per_class else ():
@@ -213,7 +213,7 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
 
 
 def _array(value: dict[str, Any]) -> np.ndarray:
-    if value["dtype"] not in _TYPES:  # NumPy knows others that take any amount of memory.
+    if value["dtype"] not in _TYPES:  # NumPy has other types that take any amount of memory.
         raise ValueError(f"numbers of type {value['dtype']!r}")
     return np.array(value["values"], dtype=value["dtype"]).reshape(value["shape"])
 

@@ -30,13 +30,13 @@ from calibrant.predictions import Kind, Predictions
 __all__ = ["OneVsRest", "ScalarMap", "TopLabel"]
 
 
-# By how much, in relation, the predicted class stays ahead: more than float32 rounds, and more than
-# ONNX optimizers take for nothing.
+# The relative lead that the predicted class keeps: more than float32 rounding, and more than
+# ONNX optimizers treat as zero.
 _AHEAD = 1e-4
 
 
 class ScalarMap(ABC):
-    """From a score to the probability of an event, learned from (score, happened?) pairs."""
+    """A map from a score to the probability of an event, learned from (score, happened?) pairs."""
 
     @abstractmethod
     def fit(self, scores: np.ndarray, happened: np.ndarray) -> dict[str, np.ndarray]:
@@ -59,7 +59,7 @@ class OneVsRest(Calibrator):
 
     @abstractmethod
     def _scalar(self) -> ScalarMap:
-        """The map of one number, with this calibrator's hyper-parameters."""
+        """Return the map of one number, with this calibrator's hyper-parameters."""
 
     def _fit(self, predictions: Predictions) -> Fit:
         scalar, labels = self._scalar(), predictions.labels
@@ -69,7 +69,7 @@ class OneVsRest(Calibrator):
         def fit_column(c: int) -> dict[str, np.ndarray]:
             return scalar.fit(np.ascontiguousarray(scores[:, c]), labels == first + c)
 
-        # Sorting, most of the work, lets go of the interpreter's lock.
+        # Sorting, most of the work, releases the interpreter's lock.
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             return Fit(_stacked(list(pool.map(fit_column, range(scores.shape[1])))))
 
@@ -80,7 +80,7 @@ class OneVsRest(Calibrator):
         return namespace(scores).concatenate((1 - mapped, mapped), axis=-1)
 
     def _columns(self, scores: Array) -> Array:
-        """One column per map: K of them, or that of class 1 where there are two classes."""
+        """Return one column per map: K of them, or only class 1 with two classes."""
         columns = _as_given(scores, self.takes)
         return columns[..., 1:] if int(scores.shape[-1]) == 2 else columns
 
@@ -103,7 +103,7 @@ class TopLabel(Calibrator):
 
     @abstractmethod
     def _scalar(self) -> ScalarMap:
-        """The map of one number, with this calibrator's hyper-parameters."""
+        """Return the map of one number, with this calibrator's hyper-parameters."""
 
     def _fit(self, predictions: Predictions) -> Fit:
         scores = predictions.scores.astype(np.float64)
@@ -126,15 +126,15 @@ class TopLabel(Calibrator):
 
 
 def _as_given(scores: Array, takes: Kind) -> Array:
-    """What a map of one number sees of each class: log-odds of logits, else the probability."""
+    """Return the input of each class's map: log-odds of logits, else the probability."""
     return log_odds(scores) if takes == "logits" else scores
 
 
 def _evened(shares: Array, is_top: Array, confidence: Array) -> Array:
-    """Shares of the remainder, drawn towards 1/(K − 1) until none of the others is ahead."""
+    """Pull the shares of the remainder towards 1/(K − 1) until no other class is ahead."""
     xp = namespace(shares)
     classes = int(shares.shape[-1])
-    if classes == 2:  # The one other class has all of the rest.
+    if classes == 2:  # The one other class gets all the rest.
         return shares
     equal = 1.0 / (classes - 1)
     largest = xp.amax(xp.where(is_top, 0.0, shares), axis=-1, keepdims=True)
@@ -146,7 +146,7 @@ def _evened(shares: Array, is_top: Array, confidence: Array) -> Array:
 
 
 def _shares(scores: Array, is_top: Array) -> Array:
-    """How the classes other than the top share its remainder: as before, equally if all are 0."""
+    """Return the shares of the other classes in the remainder: as before, equal if all are 0."""
     xp = namespace(scores)
     rest = xp.where(is_top, 0.0, scores)
     total = rest.sum(axis=-1, keepdims=True)
@@ -155,7 +155,7 @@ def _shares(scores: Array, is_top: Array) -> Array:
 
 
 def _stacked(maps: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    """(C, m) arrays; shorter ones are continued with their last value, which changes no map."""
+    """Return (C, m) arrays; shorter ones repeat their last value, which changes no map."""
     result = {}
     for name in maps[0]:
         length = max(len(m[name]) for m in maps)

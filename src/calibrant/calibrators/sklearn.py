@@ -30,7 +30,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
 
     ``fit`` predicts every example by a model that did not see it (cross-validation), fits the map
     on those predictions, and refits the classifier on all examples. A classifier that is fitted
-    already goes into scikit-learn's ``FrozenEstimator``; give it examples that it has not seen.
+    already must be wrapped in scikit-learn's ``FrozenEstimator``; fit on examples it has not seen.
 
     ``estimator`` is any classifier with ``decision_function`` (taken as logits) or
     ``predict_proba`` (logistic regression where left out); ``method`` a name of
@@ -78,14 +78,14 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         return self
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Calibrated probabilities, of shape (n, K)."""
+        """Return calibrated probabilities, of shape (n, K)."""
         check_is_fitted(self)
         scores = getattr(self.estimator_, _response(self.estimator_))(X)
         uncalibrated = _predictions(scores, np.zeros(len(scores), np.int64), self.estimator_)
         return np.asarray(self.calibrator_.transform(uncalibrated).probabilities())
 
     def predict(self, X: Any) -> np.ndarray:
-        """The most probable class of each example."""
+        """Return the most probable class of each example."""
         numbers = self.predict_proba(X).argmax(axis=1)
         return np.asarray(self.classes_[numbers])
 
@@ -94,7 +94,7 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
 
     def _calibrator(self) -> Calibrator:
         if isinstance(self.method, Calibrator):
-            return copy.deepcopy(self.method)  # Hyper-parameters are not changed by fit.
+            return copy.deepcopy(self.method)  # fit must not change hyper-parameters.
         return calibrator_class(self.method)()
 
     def __sklearn_tags__(self) -> Any:
@@ -114,13 +114,13 @@ def _response(estimator: Any) -> str:
 
 
 def _predictions(scores: Any, labels: np.ndarray, estimator: Any) -> Predictions:
-    """Decision values are logits (one column: of the second class), the rest probabilities."""
+    """Treat decision values as logits (one column: the second class), others as probabilities."""
     logits = _response(estimator) == "decision_function"
     return (Predictions.from_logits if logits else Predictions.from_probabilities)(scores, labels)
 
 
 def _folds(cv: Any, classes: np.ndarray, labels: np.ndarray) -> Any:
-    """Every class needs an example in each fold; by default there are 5 folds where that fits."""
+    """Choose the folds: each needs an example of every class; the default is 5 if possible."""
     counts = np.bincount(labels, minlength=len(classes))
     if len(classes) < 2:
         raise InputError(

@@ -81,7 +81,7 @@ class _SplineMap(ScalarMap):
         basis, _ = natural_splines(np.append(0, t), knots)
         coefficients = np.linalg.lstsq(basis, np.append(0, h), rcond=None)[0]
         kept = np.unique(np.linspace(0, len(t) - 1, _MOST_NODES).round().astype(int))
-        # The slope at the middle of a tied group, which stands for all of it.
+        # The slope at the middle of a tied group represents all of it.
         middle = (np.append(0, t)[:-1] + t)[kept] / 2
         slope = natural_splines(middle, knots)[1] @ coefficients + reference[last][kept]
         nodes, values = ordered[last][kept], np.clip(slope, self.floor, 1 - self.floor)
@@ -94,7 +94,7 @@ class _SplineMap(ScalarMap):
 
 
 def natural_splines(t: np.ndarray, knots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """A basis of the natural cubic splines, and its derivative, at ``t``; both (n, knots).
+    """Return a basis of the natural cubic splines, and its derivative, at ``t``; both (n, knots).
 
     1, t, and d_k − d_{m−1} with d_k = ((t − ξ_k)₊³ − (t − ξ_m)₊³) / (ξ_m − ξ_k): cubic between
     the knots ξ, linear beyond the first and last (Hastie, Tibshirani, Friedman, 2009, 5.2.1).

@@ -1,4 +1,4 @@
-"""Piecewise constant maps of one probability: what histogram binning and BBQ both end in."""
+"""Piecewise constant maps of one probability, the result of histogram binning and BBQ."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class StepMap(ScalarMap):
 
     @abstractmethod
     def fit(self, scores: np.ndarray, happened: np.ndarray) -> dict[str, np.ndarray]:
-        """Edges and values."""
+        """Return edges and values."""
 
     def apply(self, scores: Array, values: Mapping[str, Any]) -> Array:
         """Look each score up."""
@@ -28,14 +28,14 @@ class StepMap(ScalarMap):
 
 
 def steps(edges: np.ndarray, values: np.ndarray) -> dict[str, np.ndarray]:
-    """The learned arrays; a single bin gets an edge at 1, so that there is always one."""
+    """Return the learned arrays; a single bin gets an edge at 1, so that there is always one."""
     if not len(edges):
         edges, values = np.ones(1), np.repeat(values, 2)
     return {"edges_": edges.astype(np.float64), "values_": values}
 
 
 def equal_mass_edges(scores: np.ndarray, bins: int, *, ascending: bool = False) -> np.ndarray:
-    """Inner edges that give each bin as near as possible the same number of scores.
+    """Return inner edges that split the scores into bins of nearly equal size.
 
     Each edge lies halfway between the largest score of its bin and the next one: on a score itself,
     a last bit that NumPy, torch and ONNX round differently would put it into another bin. Tied
@@ -49,7 +49,7 @@ def equal_mass_edges(scores: np.ndarray, bins: int, *, ascending: bool = False) 
     starts = starts[starts > 0]
     ordered = scores
     if len(starts) and not ascending:
-        # Only the scores beside the edges need to be in their sorted places.
+        # Only the scores beside the edges need to be in sorted position.
         ordered = np.partition(scores, np.append(starts - 1, starts))
     ends, following = ordered[starts - 1], ordered[starts]
     if (ends == following).any():

@@ -26,7 +26,7 @@ class StructuredVector(Calibrator):
     AISTATS 2026. T is fitted first and without a penalty; then v and b minimise the mean NLL plus
     r λ_b ‖b‖² + r λ_v ‖v‖² with r = K^ρ / n^τ, λ_b = ``intercept`` and λ_v = ``diagonal``. The
     penalty fades as examples per class grow: with few it is temperature scaling, with many vector
-    scaling. Convex; sought to the optimum from v = b = 0, so it never ends worse than temperature.
+    scaling. It is convex; the search starts at v = b = 0, so it never ends worse than temperature.
 
     >>> p = Predictions.from_logits([[0.0, 1.0], [0.0, -1.0], [0.0, 2.0]] * 9, [1, 0, 0] * 9)
     >>> vector = StructuredVector().fit(p)

@@ -49,7 +49,7 @@ class Temperature(Calibrator):
 
 
 def warn_if_unbounded(best: Optimum, where: str = "") -> None:
-    """Say so when no finite temperature is best."""
+    """Warn if no finite temperature is best."""
     if best.at.spread == 0:
         reason = "all logits of an example are equal, so every temperature is as good; T = 1"
     elif best.at.wrong == 0:

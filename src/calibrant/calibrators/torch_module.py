@@ -15,11 +15,11 @@ __all__ = ["CalibrationModule"]
 
 
 class CalibrationModule(nn.Module):
-    """Scores of shape (…, K) mapped to calibrated ones of the same shape.
+    """Map scores of shape (…, K) to calibrated ones of the same shape.
 
     The learned values are buffers, so they follow the model to its device and into its
     ``state_dict`` but are never trained; gradients flow through to the scores. All arithmetic has
-    the type of the buffers (float64 unless another was asked for, at least float32); the result is
+    the type of the buffers (float64 by default, at least float32); the result is
     as wide as the scores, at least float32.
 
     A map that reads groups (``needs_groups``, such as the position in the sentence) takes them as
@@ -33,23 +33,23 @@ class CalibrationModule(nn.Module):
         self.calibrator, self.takes, self.gives = calibrator, takes, gives
         self.learned_names: tuple[str, ...] = tuple(calibrator.learned())
         for name, value in calibrator.learned().items():
-            buffer = torch.as_tensor(np.asarray(value))  # Not by way of float32.
+            buffer = torch.as_tensor(np.asarray(value))  # Not via float32.
             self.register_buffer(name, buffer.to(dtype) if buffer.is_floating_point() else buffer)
 
     def forward(self, scores: Tensor, *groups: Tensor) -> Tensor:
-        """The calibrated scores."""
+        """Return the calibrated scores."""
         self._check(scores, groups)
         values = {name: self.get_buffer(name) for name in self.learned_names}
         rows = scores.reshape(-1, self.calibrator.classes_).to(self._precision(scores))
         names = self.calibrator.needs_groups
         columns = {name: g.reshape(-1) for name, g in zip(names, groups, strict=True)}
         out: Tensor = self.calibrator.apply(rows, self.takes, {**values, **columns})
-        # A step or a bin would have a value for what is not a number.
+        # A step or a bin would map NaN to a value.
         out = self._as_asked(out).masked_fill(rows.isnan().any(-1, keepdim=True), torch.nan)
         return out.reshape(scores.shape).to(torch.promote_types(scores.dtype, torch.float32))
 
     def extra_repr(self) -> str:
-        """What print(module) shows."""
+        """Describe the module for print(module)."""
         return f"{self.calibrator!r}, {self.takes} -> {self.gives}"
 
     def _precision(self, scores: Tensor) -> torch.dtype:

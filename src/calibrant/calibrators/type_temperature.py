@@ -71,14 +71,14 @@ class TypeTemperature(Calibrator):
         return scores / by_class[predicted][..., None]
 
     def by_type(self) -> dict[str, float]:
-        """The temperature of each entity type."""
+        """Return the temperature of each entity type."""
         self._check_fitted()
         types, _ = entity_types(self.label_names_)
         return dict(zip(types, self.temperatures_.tolist(), strict=True))
 
 
 def entity_types(label_names: Sequence[str] | None) -> tuple[list[str], np.ndarray]:
-    """The entity types in order of first appearance, and the number of each class's type.
+    """Return the entity types in order of first appearance, and the type number of each class.
 
     >>> entity_types(["O", "B-PER", "I-PER", "B-LOC"])
     (['O', 'PER', 'LOC'], array([0, 1, 1, 2]))

@@ -50,7 +50,7 @@ class Vector(Calibrator):
         beta = best_inverse_temperature(x, predictions.labels).beta
         strength, ones = self.shrinkage / len(predictions), np.ones(predictions.classes)
         penalty = Penalty(ones, strength * ones, strength)
-        # In units of the temperature the weights are near 1, whatever the size of the logits.
+        # In units of the temperature the weights are near 1 for logits of any size.
         x *= beta
         best = fit_linear(x, predictions.labels, penalty)
         return Fit(
@@ -62,5 +62,5 @@ class Vector(Calibrator):
 
 
 def centred(logits: Array) -> Array:
-    """Logits less their mean over the classes."""
+    """Subtract from the logits their mean over the classes."""
     return logits - logits.mean(axis=-1, keepdims=True)

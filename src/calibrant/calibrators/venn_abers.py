@@ -1,4 +1,4 @@
-"""Venn–Abers prediction: isotonic regression that says how sure it is of itself."""
+"""Venn–Abers prediction: isotonic regression with an interval for its own uncertainty."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from calibrant.predictions import Predictions
 
 __all__ = ["TopLabelVennAbers", "VennAbers"]
 
-# Scores as near as this, in relation, are the same: NumPy, torch and ONNX round the last bits
+# Scores within this relative distance are equal: NumPy, torch and ONNX round the last bits
 # differently, and the bounds jump at every fitted score.
 _SAME = 1e-10
 
@@ -29,7 +29,7 @@ class VennAbers(OneVsRest):
     Vovk, Petej, Fedorova, "Large-scale probabilistic predictors with and without guarantees of
     validity", NeurIPS 2015 (the inductive form): for a new score s, p₀ and p₁ are the values at s
     of two isotonic regressions, of the validation examples with (s, 0) and with (s, 1) added. One
-    of them is perfectly calibrated, whatever the data; where they are far apart there is little
+    of them is perfectly calibrated for any data; where they are far apart there is little
     data. Never exactly 0 or 1, and less eager than :class:`Isotonic`, which p₀ and p₁ enclose.
 
     >>> p = Predictions.from_probabilities([0.1] * 9 + [0.9] * 9, [0] * 6 + [1] * 5 + [0] + [1] * 6)
@@ -52,7 +52,7 @@ class VennAbers(OneVsRest):
         return _VennAbersMap()
 
     def interval(self, predictions: Predictions) -> tuple[np.ndarray, np.ndarray]:
-        """p₀ and p₁ of each example and class, each of shape (n, K)."""
+        """Return p₀ and p₁ of each example and class, each of shape (n, K)."""
         check_predictions("VennAbers.interval", predictions)
         scores = as_kind("probabilities", predictions.numpy(), FLOOR).scores.astype(np.float64)
         low, high = bounds(self._columns(scores), self.learned())
@@ -86,7 +86,7 @@ class TopLabelVennAbers(TopLabel):
         return _VennAbersMap()
 
     def interval(self, predictions: Predictions) -> tuple[np.ndarray, np.ndarray]:
-        """p₀ and p₁ of each example's predicted class, each of shape (n,)."""
+        """Return p₀ and p₁ of each example's predicted class, each of shape (n,)."""
         check_predictions("TopLabelVennAbers.interval", predictions)
         scores = as_kind("probabilities", predictions.numpy(), FLOOR).scores.astype(np.float64)
         low, high = bounds(scores.max(axis=1, keepdims=True), self.learned())
@@ -111,19 +111,19 @@ class _VennAbersMap(ScalarMap):
 
 
 def bounds(scores: Array, values: Mapping[str, Any]) -> tuple[Array, Array]:
-    """p₀ and p₁ of (n, C) scores, one column per map."""
+    """Return p₀ and p₁ of (n, C) scores, one column per map."""
     low = step(values["low_edges_"], values["low_"], scores)
     return low, step(values["high_edges_"], values["high_"], scores)
 
 
 def upper_bounds(count: np.ndarray, hits: np.ndarray) -> np.ndarray:
-    """p₁ at each distinct score: the isotonic regression there with one more event.
+    """Return p₁ at each distinct score: the isotonic regression there with one more event.
 
     With the cumulative sums W of ``count`` and S of ``hits``, an event added before group l + 1
     gives it u_l = min_{r>l} (S_r + 1 − S_l) / (W_r + 1 − W_l), if nothing before it is pooled in;
     and p₁ of group i is max_{l<i} u_l. The minimum is sought for all l at once (Dinkelbach 1967):
     for a ratio t, the best r is the end of the last block of the plain isotonic regression whose
-    mean is at most t. Below that regression, g ≤ p₁, nothing needs to be known.
+    mean is at most t. Below that regression, g ≤ p₁, no search is needed.
 
     >>> upper_bounds(np.array([1, 1, 1, 1]), np.array([0, 1, 0, 1])).round(2)
     array([0.5 , 0.67, 0.67, 1.  ])
@@ -143,7 +143,7 @@ def upper_bounds(count: np.ndarray, hits: np.ndarray) -> np.ndarray:
 
 
 def _steps(edges: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Without the edges at which nothing changes; one edge always stays."""
+    """Remove the edges at which nothing changes; one edge always stays."""
     changes = values[1:] != values[:-1]
     changes[-1] |= not changes.any()
     return edges[changes], values[np.append(True, changes)]

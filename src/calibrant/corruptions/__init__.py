@@ -1,4 +1,4 @@
-"""Data as it comes outside of a corpus: text and images corrupted at five strengths, seeded.
+"""Corrupt text and images at five strengths, seeded, as data looks outside a corpus.
 
 ``calibrant.corruptions.image`` needs torch; everything here needs NumPy alone.
 """

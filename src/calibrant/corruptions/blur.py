@@ -1,6 +1,6 @@
-"""Blurs as sums of shifted images; at the border the outermost pixels go on.
+"""Blurs as sums of shifted images; the outermost pixels continue beyond the border.
 
-Sums, not convolutions: on a GPU those would be run in TF32, with three digits.
+They are sums because a GPU may run convolutions in TF32, with three digits.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from torch.nn import functional
 
 __all__ = ["defocus_blur", "gaussian_blur", "motion_blur"]
 
-_FINE = 32  # Points across a pixel for the share of it that a disk covers.
+_FINE = 32  # Points per pixel side that estimate the share covered by a disk.
 
 
 def gaussian_blur(images: Tensor, deviation: float) -> Tensor:
-    """Weights exp(−d² / 2σ²) of the distance d in pixels, up to 4σ.
+    """Blur with weights exp(−d² / 2σ²) of the distance d in pixels, up to 4σ.
 
     >>> spot = torch.zeros(1, 1, 5, 5)
     >>> spot[0, 0, 2, 2] = 1.0
@@ -32,7 +32,7 @@ def gaussian_blur(images: Tensor, deviation: float) -> Tensor:
 
 
 def defocus_blur(images: Tensor, radius: float) -> Tensor:
-    """A disk: each pixel weighs as much as the disk covers of it."""
+    """Blur with a disk: each pixel weighs as much as the disk covers of it."""
     reach = math.ceil(radius)
     side = 2 * reach + 1
     fine = (torch.arange(side * _FINE, dtype=torch.float64) + 0.5) / _FINE - side / 2
@@ -42,9 +42,9 @@ def defocus_blur(images: Tensor, radius: float) -> Tensor:
 
 
 def motion_blur(images: Tensor, deviation: float, draws: Tensor) -> Tensor:
-    """A trail that fades as exp(−t² / 2σ²) along a line, whose angle is drawn for each image.
+    """Blur along a line, fading as exp(−t² / 2σ²), with an angle drawn for each image.
 
-    ``draws`` in (0, 1), one for each image, stand for angles from −45° to 45°.
+    ``draws`` in (0, 1), one per image, map to angles from −45° to 45°.
     """
     height, width = images.shape[-2:]
     angle = (draws.reshape(-1, 1, 1) - 0.5) * (torch.pi / 2)
@@ -65,7 +65,7 @@ def motion_blur(images: Tensor, deviation: float, draws: Tensor) -> Tensor:
 
 
 def _sum_of_shifts(images: Tensor, weights: Tensor) -> Tensor:
-    """Each pixel is the weighted sum of those around it."""
+    """Return images whose pixels are weighted sums of the pixels around them."""
     height, width = images.shape[-2:]
     down, across = weights.shape[0] // 2, weights.shape[1] // 2
     padded = functional.pad(images, (across, across, down, down), mode="replicate")

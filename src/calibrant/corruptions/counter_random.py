@@ -1,8 +1,8 @@
-"""Random numbers that are a function of seed, image and place: any batch, on any device.
+"""Random numbers as a function of seed, image and place: any batch, on any device.
 
 A counter-based generator (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011)
-with the finaliser of SplitMix64 (Steele et al., OOPSLA 2014) as its mixing. What an image gets does
-not depend on what stands beside it in a batch, nor on where it is computed.
+with the finaliser of SplitMix64 (Steele et al., OOPSLA 2014) as its mixing. The draws of an image
+depend neither on the other images in its batch nor on the device.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from torch import Tensor
 
 __all__ = ["normal", "poisson_quantile", "uniform"]
 
-_BITS = 24  # Of a float32 in [0, 1).
-# As two's complement; products of int64 wrap around.
+_BITS = 24  # The resolution of a float32 in [0, 1).
+# In two's complement; int64 products wrap around.
 _GOLDEN, _FIRST, _SECOND = (
     value - (1 << 64) for value in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 )
-_EXACT = 10.0  # From this mean on, the quantiles of Poisson come from an expansion.
+_EXACT = 10.0  # From this mean on, Poisson quantiles come from an expansion.
 
 
 def uniform(
     images: Tensor, seed: int, name: str, first: int = 0, each: int | None = None
 ) -> Tensor:
-    """Draws in (0, 1) of the shape of ``images``, or ``each`` for every image: (n, each).
+    """Draw from (0, 1) in the shape of ``images``, or ``each`` values per image: (n, each).
 
-    ``first`` is the number of the first image in the whole set; ``name`` parts streams.
+    ``first`` is the number of the first image in the whole set; ``name`` separates streams.
 
     >>> whole = uniform(torch.zeros(3, 2), seed=0, name="noise")
     >>> bool((whole[1:] == uniform(torch.zeros(2, 2), seed=0, name="noise", first=1)).all())
@@ -45,16 +45,16 @@ def uniform(
 
 
 def normal(images: Tensor, seed: int, name: str, first: int = 0) -> Tensor:
-    """Standard normal draws of the shape of ``images``, by Box and Muller (1958)."""
+    """Draw standard normal values in the shape of ``images``, by Box and Muller (1958)."""
     radius = uniform(images, seed, f"{name}, radius", first)
     angle = uniform(images, seed, f"{name}, angle", first)
     return (-2 * radius.log()).sqrt() * (2 * torch.pi * angle).cos()
 
 
 def poisson_quantile(mean: Tensor, share: Tensor) -> Tensor:
-    """The ``share``-quantile of a Poisson distribution: with uniform shares, its draws.
+    """Return the ``share``-quantile of a Poisson distribution; uniform shares give its draws.
 
-    Exact by summing up to a mean of 10; beyond, the expansion of Cornish and Fisher (1938), which
+    Up to a mean of 10 the sum is exact; beyond, the expansion of Cornish and Fisher (1938)
     is at most one count off.
 
     >>> poisson_quantile(torch.tensor([0.0, 2.0, 100.0]), torch.tensor([0.5, 0.5, 0.975]))
@@ -81,7 +81,7 @@ def _mixed(value: Tensor) -> Tensor:
 
 
 def _right(value: Tensor, places: int) -> Tensor:
-    """Shifted to the right with zeros coming in, which torch does for no signed number."""
+    """Shift right and fill with zeros, which torch does not offer for signed integers."""
     return (value >> places) & ((1 << (64 - places)) - 1)
 
 

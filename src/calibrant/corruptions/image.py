@@ -1,4 +1,4 @@
-"""Corrupted images at five strengths, in batched torch operations on any device."""
+"""Corrupt images at five strengths, in batched torch operations on any device."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from calibrant.errors import InputError, unknown_name
 
 __all__ = ["corrupt_bytes", "corrupt_images"]
 
-_BATCH = 1 << 24  # Values at a time, where bytes are converted.
+_BATCH = 1 << 24  # Values per chunk when bytes are converted.
 
 
 def corrupt_images(
     images: Tensor, kind: str, strength: int, *, seed: int = 0, first: int = 0
 ) -> Tensor:
-    """Images (n, channels, height, width) with values in [0, 1], again of that kind.
+    """Corrupt images (n, channels, height, width) with values in [0, 1]; return the same kind.
 
-    What is drawn for an image depends on ``seed``, ``kind`` and its number alone, which is
+    The draws for an image depend only on ``seed``, ``kind`` and its number, which is
     ``first`` for the first: a batch is corrupted as it is within the whole set, on any device.
     Strengths of one kind use the same draws.
 
@@ -55,7 +55,7 @@ def corrupt_bytes(
     first: int = 0,
     device: str = "cpu",
 ) -> np.ndarray:
-    """Images (n, height, width, channels) of bytes, as :mod:`calibrant.tasks.pictures` has them.
+    """Corrupt byte images (n, height, width, channels), as in :mod:`calibrant.tasks.pictures`.
 
     >>> corrupt_bytes(np.full((1, 2, 2, 1), 100, np.uint8), "brightness", 1)[0, 0, 0].tolist()
     [113]
@@ -106,28 +106,28 @@ def _impulse_noise(images: Tensor, share: float, draw: _Draw) -> Tensor:
 
 
 def _contrast(images: Tensor, factor: float, _: _Draw) -> Tensor:
-    """Nearer to the mean of each channel of the image."""
+    """Move values towards the mean of each channel of the image."""
     mean = images.mean((2, 3), keepdim=True)
     return mean + factor * (images - mean)
 
 
 def _brightness(images: Tensor, added: float, _: _Draw) -> Tensor:
-    """Added to the value of HSV, the greatest of the channels; hue and saturation stay."""
+    """Add to the value of HSV, the greatest channel; hue and saturation stay."""
     value = images.amax(1, keepdim=True)
     new = (value + added).clamp(max=1)
     return torch.where(value > 0, images * (new / value.clamp(min=1e-12)), new)
 
 
 def _pixelate(images: Tensor, share: float, _: _Draw) -> Tensor:
-    """The mean of all pixels that fall into one when there are fewer of them."""
+    """Replace pixels by the mean of those that share one pixel at lower resolution."""
     rows, columns = (_mean_of_bins(size, share, images.device) for size in images.shape[-2:])
     return (rows @ images.double() @ columns.T).float()
 
 
 def _mean_of_bins(size: int, share: float, device: torch.device) -> Tensor:
-    """The matrix that gives each of ``size`` pixels the mean of its bin.
+    """Return the matrix that gives each of ``size`` pixels the mean of its bin.
 
-    In float64, which no GPU computes with fewer digits.
+    It is float64, which no GPU computes with reduced precision.
     """
     bins = ((torch.arange(size, device=device) + 0.5) * max(1, int(size * share)) / size).floor()
     together = (bins[:, None] == bins[None]).double()

@@ -1,4 +1,4 @@
-"""The kinds of image corruption and what each strength means; the table needs no torch.
+"""The kinds of image corruption and the meaning of each strength; the table needs no torch.
 
 After Hendrycks & Dietterich, "Benchmarking neural network robustness to common corruptions and
 perturbations" (ICLR 2019), at the severities of CIFAR-10-C, which are in pixels of 32×32 images.
@@ -13,7 +13,7 @@ __all__ = ["IMAGE", "ImageCorruption"]
 
 @dataclass(frozen=True)
 class ImageCorruption:
-    """One kind, and the number that it is driven by at each of the five strengths."""
+    """One kind, with its parameter at each of the five strengths."""
 
     name: str
     about: str

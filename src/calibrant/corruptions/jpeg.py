@@ -1,4 +1,4 @@
-"""What JPEG loses, in torch operations: 8×8 cosine transforms, rounded to the standard's tables.
+"""JPEG's loss in torch operations: 8×8 cosine transforms, rounded to the standard's tables.
 
 ITU-T T.81 (1992), Annex K, with the scaling of its tables by a quality from 1 to 100 as the
 Independent JPEG Group's library has it, whose ways to round are followed too: most values of an
@@ -34,9 +34,9 @@ _TO_RGB = ((1.0, 0.0, 1.402), (1.0, -0.344136, -0.714136), (1.0, 1.772, 0.0))
 
 
 def jpeg(images: Tensor, quality: float, *, subsample: bool = True) -> Tensor:
-    """Images (n, 1 or 3, height, width) in [0, 1], compressed at ``quality`` and decoded again.
+    """Compress and decode images (n, 1 or 3, height, width) in [0, 1] at ``quality``.
 
-    With ``subsample``, colour is kept at half the size (4:2:0), as most encoders do by default.
+    With ``subsample``, colour has half the size (4:2:0), the default of most encoders.
 
     >>> flat = torch.full((1, 3, 5, 9), 100 / 255)
     >>> (jpeg(flat, quality=10) * 255).unique().round()  # 8 (100 − 128) is rounded to −240
@@ -46,7 +46,7 @@ def jpeg(images: Tensor, quality: float, *, subsample: bool = True) -> Tensor:
         raise InputError(f"The quality of a JPEG is a whole number from 1 to 100, got {quality}.")
     if images.shape[1] not in (1, 3):
         raise InputError(f"JPEG takes 1 or 3 channels, got {images.shape[1]}.")
-    # In float64: GPUs may run products of float32 matrices with three digits only.
+    # Use float64: GPUs may multiply float32 matrices with three digits only.
     values = _rounded(images.double() * 255)
     if images.shape[1] == 1:
         return (_lossy(values, _table(_LUMINANCE, quality)) / 255).to(images.dtype)
@@ -62,12 +62,12 @@ def _chroma(planes: Tensor, table: Tensor, subsample: bool) -> Tensor:
     if not subsample:
         return _lossy(planes, table)
     height, width = planes.shape[-2:]
-    # The right edge goes on in full size, the lower one when halved: as the library does.
+    # Like the library, extend the right edge at full size, the lower edge after halving.
     filled = functional.pad(planes, (0, -width % 16, 0, height % 2), mode="replicate")
     # Halves are rounded down and up in turn, so that there is no drift.
     half = (functional.avg_pool2d(filled, 2) + _in_turn(filled, 0.25, 0.5)).floor()
     decoded = _lossy(half, table)[..., : (width + 1) // 2]
-    if decoded.shape[-1] <= 2:  # Too narrow for the library to draw slopes between values.
+    if decoded.shape[-1] <= 2:  # Too narrow for the library to interpolate.
         large = decoded.repeat_interleave(2, -1).repeat_interleave(2, -2)
     else:
         large = functional.interpolate(decoded, scale_factor=2, mode="bilinear")
@@ -75,13 +75,13 @@ def _chroma(planes: Tensor, table: Tensor, subsample: bool) -> Tensor:
 
 
 def _lossy(planes: Tensor, table: Tensor) -> Tensor:
-    """Each block of 8×8 transformed, rounded to multiples of the table, and transformed back."""
+    """Transform each 8×8 block, round to multiples of the table, and transform back."""
     count, channels, height, width = planes.shape
     filled = functional.pad(planes, (0, -width % 8, 0, -height % 8), mode="replicate")
     down, across = filled.shape[-2] // 8, filled.shape[-1] // 8
     blocks = filled.reshape(count, channels, down, 8, across, 8).transpose(3, 4) - 128
     cosines, steps = _cosines().to(planes.device), table.to(planes.device)
-    found = _rounded(8 * (cosines @ blocks @ cosines.T)) / 8  # Eighths are what the library has.
+    found = _rounded(8 * (cosines @ blocks @ cosines.T)) / 8  # The library works in eighths.
     kept = found.sign() * _rounded(found.abs() / steps) * steps
     decoded = _rounded(cosines.T @ kept @ cosines + 128).clamp(0, 255)
     whole = decoded.transpose(3, 4).reshape(count, channels, 8 * down, 8 * across)
@@ -89,18 +89,18 @@ def _lossy(planes: Tensor, table: Tensor) -> Tensor:
 
 
 def _rounded(values: Tensor) -> Tensor:
-    """To the nearest, halves up; torch rounds them to the even number."""
+    """Round to the nearest, halves up; torch rounds halves to the even number."""
     return (values + 0.5).floor()
 
 
 def _in_turn(planes: Tensor, even: float, odd: float, step: int = 2) -> Tensor:
-    """``even``, ``odd``, ``even``, … for the columns, or for every second one."""
+    """Return ``even``, ``odd``, ``even``, … for the columns, or for every second one."""
     columns = torch.arange(planes.shape[-1] // step, device=planes.device)
     return torch.where(columns % 2 == 0, even, odd).to(planes.dtype)
 
 
 def _cosines() -> Tensor:
-    """The orthonormal cosine transform: row k is √(2/8) cos((2x + 1) k π / 16), row 0 √(1/8)."""
+    """Return the cosine transform: row k is √(2/8) cos((2x + 1) k π / 16), row 0 √(1/8)."""
     k, x = torch.arange(8, dtype=torch.float64)[:, None], torch.arange(8, dtype=torch.float64)
     rows = math.sqrt(2 / 8) * torch.cos((2 * x + 1) * k * math.pi / 16)
     rows[0] /= math.sqrt(2)

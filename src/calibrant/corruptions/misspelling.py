@@ -1,7 +1,7 @@
-"""How one word is written wrong: keyboard neighbours, OCR, casing, dropped and swapped letters.
+"""Misspell one word: keyboard neighbours, OCR, casing, dropped and swapped letters.
 
 Each function takes a word, which of its characters are hit, and a uniform draw in [0, 1) for each;
-it gives the word as it is then written. Characters are code points.
+it returns the misspelled word. Characters are code points.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["case", "drop", "lower", "misread", "mistype", "swap", "upper"]
 T = TypeVar("T")
 
 _ROWS = ("1234567890", "qwertyuiop", "asdfghjkl", "zxcvbnm")
-# What optical character recognition takes for each other, one way and, where it happens, back.
+# Characters that OCR confuses, in one direction or in both.
 _MISREAD = {
     "0": ("O", "o"), "O": ("0", "Q", "D"), "o": ("0", "c"), "Q": ("O",), "D": ("O",),
     "1": ("l", "I"), "l": ("1", "I", "i"), "I": ("l", "1"), "i": ("l", "j"), "j": ("i",),
@@ -32,7 +32,7 @@ _MISREAD = {
 
 
 def _neighbours() -> dict[str, str]:
-    """The keys that touch each key of a QWERTY keyboard, whose rows are shifted by half a key."""
+    """Return the keys that touch each key of a QWERTY keyboard, whose rows shift by half a key."""
     found: dict[str, str] = {}
     for number, row in enumerate(_ROWS):
         for place, key in enumerate(row):
@@ -49,7 +49,7 @@ _NEIGHBOURS = _neighbours()
 
 
 def mistype(word: str, hit: np.ndarray, draws: np.ndarray) -> str:
-    """A neighbouring key in place of each letter or digit that is hit; the case stays.
+    """Replace each hit letter or digit by a neighbouring key; the case stays.
 
     >>> mistype("Anna", np.array([False, True, False, False]), np.full(4, 0.0))
     'Abna'
@@ -64,7 +64,7 @@ def mistype(word: str, hit: np.ndarray, draws: np.ndarray) -> str:
 
 
 def misread(word: str, hit: np.ndarray, draws: np.ndarray) -> str:
-    """What a scanner may take each hit character, or pair of them, for: O for 0, rn for m.
+    """Replace each hit character, or pair, by a common misreading: O for 0, rn for m.
 
     >>> misread("modern", np.array([True, False, False, False, True, False]), np.zeros(6))
     'rnodem'
@@ -80,7 +80,7 @@ def misread(word: str, hit: np.ndarray, draws: np.ndarray) -> str:
 
 
 def drop(word: str, hit: np.ndarray, draws: np.ndarray) -> str:  # noqa: ARG001
-    """The word without the characters that are hit; its first stays where nothing else would.
+    """Remove the hit characters; keep the first if none would be left.
 
     >>> drop("Paris", np.array([False, True, False, False, True]), np.zeros(5))
     'Pri'
@@ -89,7 +89,7 @@ def drop(word: str, hit: np.ndarray, draws: np.ndarray) -> str:  # noqa: ARG001
 
 
 def swap(word: str, hit: np.ndarray, draws: np.ndarray) -> str:  # noqa: ARG001
-    """Each hit character behind the one that follows it; one that was moved stays where it is.
+    """Move each hit character behind the next one; a moved character does not move again.
 
     >>> swap("Paris", np.array([False, True, True, False, True]), np.zeros(5))
     'Prais'
@@ -104,7 +104,7 @@ def swap(word: str, hit: np.ndarray, draws: np.ndarray) -> str:  # noqa: ARG001
 
 
 def lower(word: str, hit: np.ndarray, draws: np.ndarray) -> str:  # noqa: ARG001
-    """All letters small.
+    """Make all letters lower case.
 
     >>> lower("Łódź", np.ones(4, bool), np.zeros(4))
     'łódź'
@@ -113,7 +113,7 @@ def lower(word: str, hit: np.ndarray, draws: np.ndarray) -> str:  # noqa: ARG001
 
 
 def upper(word: str, hit: np.ndarray, draws: np.ndarray) -> str:  # noqa: ARG001
-    """All letters capital.
+    """Make all letters upper case.
 
     >>> upper("Łódź", np.ones(4, bool), np.zeros(4))
     'ŁÓDŹ'
@@ -122,7 +122,7 @@ def upper(word: str, hit: np.ndarray, draws: np.ndarray) -> str:  # noqa: ARG001
 
 
 def case(word: str, hit: np.ndarray, draws: np.ndarray) -> str:
-    """All small, all capital, or each letter one or the other: a third each.
+    """Make all letters lower case, all upper case, or each at random: a third each.
 
     >>> [case("Paris", np.ones(5, bool), np.full(5, draw)) for draw in (0.1, 0.4)]
     ['paris', 'PARIS']
@@ -132,7 +132,7 @@ def case(word: str, hit: np.ndarray, draws: np.ndarray) -> str:
     which = int(3 * draws[0])
     if which < 2:
         return (lower, upper)[which](word, hit, draws)
-    capital = (3 * draws % 1 < 0.5).tolist()  # Uniform whatever the first draw has decided.
+    capital = (3 * draws % 1 < 0.5).tolist()  # Uniform and independent of the first draw's outcome.
     return "".join(c.upper() if up else c.lower() for c, up in zip(word, capital, strict=True))
 
 

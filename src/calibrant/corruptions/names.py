@@ -13,7 +13,7 @@ STRENGTHS = (1, 2, 3, 4, 5)
 
 
 def parse_corruption(name: str, kinds: Collection[str]) -> tuple[str, int] | None:
-    """Kind and strength, or None where the name is of something else than one of ``kinds``.
+    """Return kind and strength, or None if the name is not one of ``kinds``.
 
     >>> parse_corruption("dropped-words-3", ["typos", "dropped-words"])
     ('dropped-words', 3)
@@ -27,7 +27,7 @@ def parse_corruption(name: str, kinds: Collection[str]) -> tuple[str, int] | Non
 
 
 def known_corruption(name: str, kinds: Collection[str], of: str) -> tuple[str, int]:
-    """Kind and strength of a name that is nothing else than one of ``kinds``, ``of`` some data.
+    """Return kind and strength of a name that must be one of ``kinds``, ``of`` some data.
 
     >>> known_corruption("typo-3", ["typos", "ocr"], of="texts")
     Traceback (most recent call last):
@@ -44,7 +44,7 @@ def known_corruption(name: str, kinds: Collection[str], of: str) -> tuple[str, i
 
 
 def check_strength(strength: int, told: object = None) -> int:
-    """The strength, if it is one; ``told`` is what the error quotes in its place."""
+    """Return the strength if it is valid; the error quotes ``told`` if given."""
     if strength not in STRENGTHS or isinstance(strength, bool):
         got = strength if told is None else told
         raise InputError(f"The strength of a corruption is 1, 2, 3, 4 or 5, got {got!r}.")

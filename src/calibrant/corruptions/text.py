@@ -1,4 +1,4 @@
-"""Corrupted text at five strengths: what a tagger or a classifier meets outside of its corpus."""
+"""Corrupt text at five strengths, as a tagger or classifier meets it outside its corpus."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ Change = Callable[[str, np.ndarray, np.ndarray], str]
 
 @dataclass(frozen=True)
 class TextCorruption:
-    """One kind: the share of its ``unit`` that each strength hits, and what happens to a word.
+    """One kind: the share of its ``unit`` that each strength hits, and the change to a word.
 
-    Without a ``change``, the words that are hit are dropped.
+    Without a ``change``, hit words are dropped.
     """
 
     name: str
@@ -70,11 +70,11 @@ TEXT = {
 def corrupt_words(
     words: Sequence[str], kind: str, strength: int, *, seed: int = 0, number: int = 0
 ) -> list[str]:
-    """The words of a sentence, as many as before, none of them empty.
+    """Return the corrupted words of a sentence: the same number, none of them empty.
 
     The draws depend on ``seed``, ``kind`` and ``number`` (of the sentence in its file) alone: any
-    part of a corpus is corrupted as it is within the whole, and what a strength hits, a greater
-    one hits too. Words cannot be dropped here: see :func:`kept_words`.
+    part of a corpus is corrupted as within the whole, and a greater strength hits all that a
+    smaller one hits. Words cannot be dropped here: see :func:`kept_words`.
 
     >>> corrupt_words(["Anna", "lives", "in", "Paris", "."], "typos", 5)
     ['Anna', 'liges', 'in', 'Paris', '.']
@@ -95,7 +95,7 @@ def corrupt_words(
 def kept_words(
     words: Sequence[str], kind: str, strength: int, *, seed: int = 0, number: int = 0
 ) -> np.ndarray:
-    """Which words a corruption leaves; one at least, and all where it changes but letters.
+    """Return a mask of the words that stay: at least one, and all if only letters change.
 
     >>> kept_words(["Anna", "lives", "in", "Paris", "."], "dropped-words", 4).tolist()
     [False, True, True, True, True]
@@ -111,7 +111,7 @@ def kept_words(
 
 
 def corrupt_text(text: str, kind: str, strength: int, *, seed: int = 0, number: int = 0) -> str:
-    """A running text, whose words are what white space parts; the white space stays.
+    """Corrupt running text, with words separated by white space; the white space stays.
 
     >>> corrupt_text("Anna lives in  Paris.", "swapped-characters", 5)
     'Anna lives in  Pairs.'
@@ -129,7 +129,7 @@ def corrupt_text(text: str, kind: str, strength: int, *, seed: int = 0, number: 
             words[place] = word
     else:
         kept = kept_words(whole, kind, strength, seed=seed, number=number)
-        for place in np.array(places, int)[~kept].tolist():  # The space behind a word goes with it.
+        for place in np.array(places, int)[~kept].tolist():  # Drop the space behind a word with it.
             words[place] = spaces[place] = ""
     return "".join(word + space for word, space in zip(words, spaces, strict=True))
 

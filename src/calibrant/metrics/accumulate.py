@@ -24,7 +24,7 @@ from calibrant.predictions import Kind, Predictions
 __all__ = ["accumulate", "accumulate_by", "check_counted", "edge_type", "kernel_edges"]
 
 _CHUNK = 1 << 16  # Scores per chunk: half a megabyte in float64, small enough for L2.
-_SPARSE = 4  # Cells per value from which on values are added one by one.
+_SPARSE = 4  # From this many cells per value on, values are added one by one.
 
 
 def accumulate(
@@ -37,15 +37,15 @@ def accumulate(
     blocks: int = 0,
     into: CalibrationState | None = None,
 ) -> CalibrationState:
-    """The state of ``predictions``.
+    """Return the state of ``predictions``.
 
     With ``block``, an array that puts each example into one of ``blocks`` blocks, the sums have a
     leading axis of that length: one state per block, for :mod:`calibrant.metrics.bootstrap`.
     ``into``, a state with those blocks, is added to in place: for a long stream of many classes
     that saves time and memory.
 
-    Tensors are worked on where they are. Large inputs in host memory go through the kernels of the
-    extra ``fast`` where it is installed (:mod:`calibrant.metrics.kernel_dispatch`), with
+    Tensors stay on their device. Large inputs in host memory use the kernels of the
+    extra ``fast`` if it is installed (:mod:`calibrant.metrics.kernel_dispatch`), with
     equal results.
 
     >>> p = Predictions.from_probabilities([[0.9, 0.1], [0.3, 0.7]], [0, 0])
@@ -68,7 +68,7 @@ def accumulate_by(
     block: np.ndarray | None = None,
     blocks: int = 0,
 ) -> CalibrationState:
-    """The same by these kernels, or where there are none by NumPy or on the tensors' device."""
+    """Accumulate with these kernels; without any, with NumPy or on the tensors' device."""
     lead = 1 if block is None else blocks
     state = CalibrationState.empty(predictions.classes, bins, classwise=classwise, blocks=(lead,))
     state = _added_in_place(module, predictions, state, block)
@@ -81,7 +81,7 @@ def _added_in_place(
     state: CalibrationState,
     block: np.ndarray | None,
 ) -> CalibrationState:
-    """``state``, whose leading axis is that of blocks, with the predictions added to its arrays."""
+    """Add the predictions in place to ``state``, whose leading axis is that of blocks."""
     if block is not None:
         block = _checked(block, len(predictions), len(state.n))
     if not in_host_memory(predictions.scores):
@@ -98,7 +98,7 @@ def _added_in_place(
 
 
 def check_counted(counted: int, rows: int) -> None:
-    """Every row is in one bin; a walk in chunks that misses or repeats some gives no numbers."""
+    """Check that every row is in one bin: a chunk that misses or repeats rows raises an error."""
     if counted != rows:
         raise RuntimeError(
             f"calibrant counted {counted} of {rows} rows, so its numbers would be wrong. This is a "
@@ -128,7 +128,7 @@ def _add_compiled(
 
     def add(start: int, stop: int) -> CalibrationState:
         part, rows = state, slice(start, stop)
-        if not alone:  # Each task has tables of its own, which are added up in order.
+        if not alone:  # Each task has its own tables, which are summed in order.
             part = CalibrationState.empty(
                 state.classes, state.bins, classwise=state.classwise, blocks=state.n.shape
             )
@@ -153,9 +153,9 @@ def _add_compiled(
 
 
 def kernel_edges(bins: Bins, dtype: np.dtype) -> tuple[np.ndarray, bool, float, float]:
-    """The edges, whether bins are closed at the right, and two shortcuts for the kernel.
+    """Return the edges, whether bins are closed at the right, and two shortcuts for the kernel.
 
-    Farther than the margin from a whole number, value · count tells the bin without a look at the
+    Farther than the margin from a whole number, value · count gives the bin without a look at the
     edges; up to the last number, a value is in the first bin.
     """
     edges, right = bins.edges(dtype).astype(np.float64), bins.closed == "right"
@@ -164,7 +164,7 @@ def kernel_edges(bins: Bins, dtype: np.dtype) -> tuple[np.ndarray, bool, float, 
 
 
 def _tables(state: CalibrationState) -> tuple[tuple[np.ndarray, ...], ...]:
-    """The sums of a state in the groups that the kernel takes, and room for those of bin 0."""
+    """Return the sums of a state in the kernel's groups, and room for those of bin 0."""
     shape = (*state.n.shape, state.classes if state.classwise else 0)
     top = ("top_count", "top_confidence", "top_correct", "label_count")
     predicted = ("predicted_count", "predicted_confidence", "predicted_correct")
@@ -177,7 +177,7 @@ def _tables(state: CalibrationState) -> tuple[tuple[np.ndarray, ...], ...]:
 
 
 def edge_type(kind: Kind, scores: Array) -> np.dtype:
-    """The type in which confidences meet the edges: that of probabilities as they were given."""
+    """Return the type for comparing confidences with edges: that of the given probabilities."""
     return np.dtype(np.float64) if kind == "logits" else to_numpy(scores[:0]).dtype
 
 
@@ -226,10 +226,10 @@ def _add_rows(
 def _probabilities_and_nll(
     scores: np.ndarray, labels: np.ndarray, logits: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    """p of shape (n, K) and −log p_y; from logits in float64, log-sum-exp so that it is finite."""
+    """Return p (n, K) and −log p_y; logits use log-sum-exp in float64, so it is finite."""
     rows = np.arange(len(labels))
     if not logits:
-        # Rounding can put a probability a little below 0. Where p_y = 0 the loss is ∞.
+        # Rounding can put a probability slightly below 0. If p_y = 0 the loss is ∞.
         chosen = np.maximum(scores[rows, labels].astype(np.float64), 0)
         with np.errstate(divide="ignore"):
             return scores, -np.log(chosen)

@@ -1,4 +1,4 @@
-"""Calibration errors with bins of equal mass: as many examples in each as ties allow."""
+"""Calibration errors with bins of equal mass: equal numbers of examples, up to ties."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from calibrant.predictions import Predictions
 
 __all__ = ["adaptive_classwise_ece", "adaptive_ece", "equal_mass_bin"]
 
-_CHUNK = 1 << 18  # Scores per chunk, so that extra memory is one column and little more.
+_CHUNK = 1 << 18  # Scores per chunk, so that extra memory is little more than one column.
 
 
 def adaptive_ece(source: StepSource, bins: int = 15) -> float:
@@ -63,11 +63,11 @@ def adaptive_classwise_ece(predictions: Predictions, bins: int = 15) -> float:
 
 
 def equal_mass_bin(count: np.ndarray, bins: int) -> np.ndarray:
-    """The bin of each step: that in which the middle of its ranks falls, floor(B · mid / n).
+    """Return the bin of each step, where the middle of its ranks falls: floor(B · mid / n).
 
     A step of c examples after s smaller ones covers the ranks s..s + c, with the middle s + c / 2.
-    Without ties this is the usual cut into B runs whose lengths differ by at most one. A tie goes
-    whole to one bin, whatever the order of the examples, so bins may differ in mass, or be empty.
+    Without ties this is the usual cut into B runs whose lengths differ by at most one. A tie stays
+    whole in one bin, in any order of the examples, so bins may differ in mass, or be empty.
 
     >>> equal_mass_bin(np.array([1, 1, 1, 1]), 2)
     array([0, 0, 1, 1])
@@ -92,7 +92,7 @@ def _gap_of_steps(s: Steps, bins: int) -> float:
 
 
 def _softmax_parts(predictions: Predictions) -> tuple[np.ndarray, np.ndarray] | None:
-    """max_j l_j and Σ_j exp(l_j − max) of each row, or None where the scores are probabilities."""
+    """Return max_j l_j and Σ_j exp(l_j − max) of each row, or None for probabilities."""
     if predictions.kind == "probabilities":
         return None
     rows = max(1, _CHUNK // predictions.classes)

@@ -16,8 +16,8 @@ def apcr(f1: Any, ece: Any) -> Any:
     """F1² / ECE: high where a tagger is good and its confidences are honest.
 
     From the paper on noise gradient accumulation for named entity recognition. At ECE = 0 it is
-    infinite, with a warning. A model that finds nothing trades nothing: at F1 = 0 it is undefined,
-    NaN. Takes numbers or arrays (bootstrap replicates).
+    infinite, with a warning. A model that finds nothing has nothing to trade: at F1 = 0 it is
+    undefined, NaN. The arguments are numbers or arrays (bootstrap replicates).
 
     >>> round(apcr(0.939, 0.012), 1)
     73.5

@@ -1,4 +1,4 @@
-"""A calibration state of events that are only right or wrong, such as predicted entities."""
+"""A calibration state of events that are either right or wrong, such as predicted entities."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def bin_confidences(
     cell: np.ndarray | None = None,
     cells: tuple[int, ...] = (),
 ) -> CalibrationState:
-    """The calibration state of confidences, so that binned metrics and diagrams work on them.
+    """Return the calibration state of confidences, for binned metrics and diagrams.
 
     Its two classes are wrong and right, and the prediction is always "right", with probability c:
     the NLL is that of c as the chance of being right, the Brier score 2 (c − a)². There are no
@@ -39,7 +39,7 @@ def bin_confidences(
     lead = (int(np.prod(cells)),)
     place = np.zeros(len(state), np.int64) if cell is None else cell
     confidence, right = np.clip(state.confidence, 0, 1), state.correct
-    with np.errstate(divide="ignore"):  # Sure and wrong: the log-likelihood is −∞, and says so.
+    with np.errstate(divide="ignore"):  # Certain and wrong: the log-likelihood is −∞.
         nll = -np.log(np.where(right, confidence, 1 - confidence))
     each = {"n": None, "correct": right, "nll": nll, "brier": 2 * (confidence - right) ** 2}
     columns = {"count": None, "confidence": confidence, "correct": right}

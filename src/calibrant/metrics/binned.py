@@ -101,8 +101,8 @@ def debiased_ece(source: TopSource, bins: int | Bins = 15, *, closed: Closed = "
     """Debiased root-mean-square calibration error (Kumar, Liang & Ma 2019).
 
     sqrt(max(0, Σ_b (n_b / n) · [(acc_b − conf_b)² − acc_b (1 − acc_b) / (n_b − 1)])): the squared
-    error of each bin less the part that sampling noise alone explains. Bins with a single example
-    say nothing about their own noise and are left out of the sum, as its authors do.
+    error of each bin minus the part that sampling noise alone explains. Bins with a single example
+    cannot estimate their own noise and are left out of the sum, as its authors do.
 
     >>> debiased_ece(Predictions.from_probabilities([[0.9, 0.1]] * 10, [0] * 9 + [1]))
     0.0
@@ -119,7 +119,7 @@ def debiased_ece(source: TopSource, bins: int | Bins = 15, *, closed: Closed = "
 def state_of(
     source: Source, bins: int | Bins = 15, closed: Closed = "right", *, classwise: bool = False
 ) -> CalibrationState:
-    """The state of ``source``; a state is returned as it is."""
+    """Return the state of ``source``; a state is returned unchanged."""
     if isinstance(source, CalibrationState):
         return source
     if not isinstance(source, Predictions):
@@ -133,7 +133,7 @@ def state_of(
 def top_bins_of(
     source: TopSource, bins: int | Bins = 15, closed: Closed = "right"
 ) -> CalibrationState | TopBins:
-    """The state of ``source`` as far as its top-label confidences go."""
+    """Return the part of the state of ``source`` that concerns top-label confidences."""
     if isinstance(source, (CalibrationState, TopBins)):
         return source
     if isinstance(source, Confidences):
@@ -143,7 +143,7 @@ def top_bins_of(
 
 
 def mean(total: np.ndarray, count: np.ndarray) -> Any:
-    """total / count: a float for one state, an array for many, NaN where there are no examples."""
+    """Return total / count: a float for one state, an array for many, NaN without examples."""
     return _number(_ratio(total, count))
 
 

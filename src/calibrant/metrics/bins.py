@@ -21,8 +21,8 @@ class Bins:
 
     ``closed="right"`` (the default, as Guo et al. 2017 and scikit-learn): bins (lo, hi], the first
     closed at 0, so confidence 1.0, which float32 softmax reaches at a gap of 17 between two logits,
-    lies in the last bin. ``closed="left"``: bins [lo, hi), the last closed at 1, as NumPy's
-    histogram and netcal do it.
+    lies in the last bin. ``closed="left"``: bins [lo, hi), the last closed at 1, like NumPy's
+    histogram and netcal.
 
     >>> Bins(5).index(np.array([0.0, 0.2, 0.5, 1.0]))
     array([0, 0, 2, 4])
@@ -39,14 +39,14 @@ class Bins:
             raise InputError(f"Bins: closed must be 'right' or 'left', got {self.closed!r}.")
 
     def edges(self, dtype: Any = np.float64) -> np.ndarray:
-        """The count + 1 edges k / count, rounded to the type of the values that they part.
+        """Return the count + 1 edges k / count, rounded to the type of the binned values.
 
-        So a float32 0.2 counts as equal to the edge 0.2, as its writer meant it.
+        A float32 0.2 then equals the edge 0.2, as intended.
         """
         return (np.arange(self.count + 1) / self.count).astype(dtype)
 
     def index(self, values: np.ndarray) -> np.ndarray:
-        """The bin of each value; values that rounding put outside [0, 1] go to the end bins."""
+        """Return the bin of each value; the end bins take values rounded outside [0, 1]."""
         edges = self.edges(values.dtype)
         guess = (values.astype(np.float64) * self.count).astype(np.int64)
         np.clip(guess, 0, self.count - 1, out=guess)

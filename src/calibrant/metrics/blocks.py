@@ -1,4 +1,4 @@
-"""Which bootstrap block an example belongs to: whole groups, and the same in every shard."""
+"""Assign examples to bootstrap blocks: whole groups, and the same in every shard."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from calibrant.predictions import Predictions
 
 __all__ = ["assign_blocks", "dependent_group", "hash_values"]
 
-# Groups whose examples depend on each other; the first that is there is taken.
+# Groups whose examples depend on each other; the first one present is used.
 _DEPENDENT = ("sentence", "image", "example")
 _ROWS = 1 << 16
 _NUMBERS_START_WITH = [ord(character) for character in "-0123456789in"]
-_CHARACTERS = 1 << 22  # Of long texts, hashed at once.
+_CHARACTERS = 1 << 22  # Long texts hashed at once.
 
 
 def assign_blocks(
@@ -25,14 +25,14 @@ def assign_blocks(
     *,
     start: int = 0,
 ) -> np.ndarray:
-    """The block, 0..blocks−1, of each example, for :func:`calibrant.metrics.interval`.
+    """Return the block, 0..blocks−1, of each example, for :func:`calibrant.metrics.interval`.
 
     ``by`` names the group that must stay together, because its examples are not independent: the
     tokens of one sentence, the pixels of one image. The block is a hash of the group's value,
-    so the same group lands in the same block whichever shard it comes from. ``by=None``: every
-    example stands for itself and is put by its row number, each into a block of its own as long
+    so the same group lands in the same block in every shard. ``by=None``: every
+    example is independent and placed by its row number, each in its own block as long
     as they last; ``start`` is the row number of the first one, for parts of a whole. ``"auto"``:
-    by sentence or image where there is such a group, else by row.
+    by sentence or image if there is such a group, else by row.
 
     >>> groups = {"sentence": [4, 4, 7]}
     >>> p = Predictions.from_probabilities([0.9, 0.8, 0.7], [1, 1, 0], groups=groups)
@@ -45,7 +45,7 @@ def assign_blocks(
     check_kind("assign_blocks", predictions, Predictions)
     by = dependent_group(predictions, by)
     if by is None:
-        # Rows that take turns would put the copies of a periodic file into the same blocks.
+        # Cycling through blocks would put the copies of a periodic file into the same blocks.
         row = np.arange(start, start + len(predictions))
         return np.where(row < blocks, row, _block(row, blocks))
     if by not in predictions.groups:
@@ -58,23 +58,23 @@ def _block(values: np.ndarray, blocks: int) -> np.ndarray:
 
 
 def dependent_group(predictions: Predictions, by: str | None = "auto") -> str | None:
-    """The group that ``by`` means: ``"auto"`` is sentence or image where there is such a group."""
+    """Return the group that ``by`` means: ``"auto"`` is sentence or image if there is one."""
     if by != "auto" or "auto" in predictions.groups:
         return by
     return next((name for name in _DEPENDENT if name in predictions.groups), None)
 
 
 def hash_values(values: np.ndarray) -> np.ndarray:
-    """A 64-bit hash of each number or text; the same on every machine and in every run.
+    """Return a 64-bit hash of each number or text, the same on every machine and in every run.
 
-    A number has the hash of its text, as Python writes it: of a column in a text file, some chunks
+    A number has the hash of its text, as Python writes it: in a column of a text file, some chunks
     may look like numbers and others not.
 
     >>> a, b = hash_values(np.array(["a", "7"])), hash_values(np.array(["a", "longer"]))
     >>> bool(a[0] == b[0]), bool(a[1] == hash_values(np.array([7]))[0])
     (True, True)
     """
-    if isinstance(values, np.ndarray) and values.dtype == object:  # Text too long for NumPy's.
+    if isinstance(values, np.ndarray) and values.dtype == object:  # Text too long for NumPy.
         return _hash_long_text(values)
     values = to_numpy(values)
     if values.dtype.kind in "US":
@@ -87,7 +87,7 @@ def hash_values(values: np.ndarray) -> np.ndarray:
 
 
 def _hash_texts(values: np.ndarray) -> np.ndarray:
-    """Texts, those of numbers as numbers; few columns of texts hold any, so look before."""
+    """Hash texts, with texts of numbers as numbers; few columns hold any, so check first."""
     hashed = _hash_text(values)
     if values.dtype.kind != "U" or not values.itemsize:
         return hashed
@@ -106,7 +106,7 @@ def _hash_texts(values: np.ndarray) -> np.ndarray:
 
 
 def _as_number(text: str) -> int | float | None:
-    """The number that is written so, and in no other way."""
+    """Return the number if the text is exactly how it is written."""
     for kind in (int, float):
         try:
             number = kind(text)
@@ -118,7 +118,7 @@ def _as_number(text: str) -> int | float | None:
 
 
 def _hash_text(values: np.ndarray) -> np.ndarray:
-    """FNV-1a over the characters; NumPy's padding is skipped, so the width does not matter."""
+    """Hash characters with FNV-1a; NumPy's padding is skipped, so the width does not matter."""
     unit = np.uint32 if values.dtype.kind == "U" else np.uint8
     characters = np.ascontiguousarray(values).view(unit).reshape(len(values), -1)
     codes = characters.astype(np.uint64)
@@ -130,7 +130,7 @@ def _hash_text(values: np.ndarray) -> np.ndarray:
 
 
 def _hash_long_text(values: np.ndarray) -> np.ndarray:
-    """Python strings of any length: each distinct one once, those of like length together."""
+    """Hash Python strings of any length: each distinct one once, similar lengths together."""
     distinct = sorted(set(values.tolist()), key=len)
     hashes: list[int] = []
     while len(hashes) < len(distinct):
@@ -145,7 +145,7 @@ def _hash_long_text(values: np.ndarray) -> np.ndarray:
 
 
 def _mix(bits: np.ndarray) -> np.ndarray:
-    """SplitMix64 (Steele, Lea & Flood 2014): neighbouring numbers fall far apart."""
+    """Mix with SplitMix64 (Steele, Lea & Flood 2014): neighbouring numbers land far apart."""
     bits = bits + np.uint64(0x9E3779B97F4A7C15)
     bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

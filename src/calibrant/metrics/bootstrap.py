@@ -41,8 +41,8 @@ __all__ = [
 Additive: TypeAlias = CalibrationState | MatchCounts
 Blocked: TypeAlias = Additive | tuple[Additive, ...] | ClassSums | Confidences
 
-_EXAMPLES = 10**8  # Examples times replicates that sorted metrics may cost: a few seconds.
-_FEWEST = 100  # Replicates below which the ends of a 95 % interval mean nothing.
+_EXAMPLES = 10**8  # Limit on examples times replicates for sorted metrics: a few seconds.
+_FEWEST = 100  # With fewer replicates the ends of a 95 % interval mean nothing.
 _NUMBERS = 1 << 22  # Resampled sums held at once.
 
 
@@ -55,15 +55,15 @@ def interval(
     seed: int = 0,
     method: IntervalMethod = "auto",
 ) -> tuple[Any, Any] | None:
-    """The bootstrap interval (low, high) of ``metric(source)``, or None where there can be none.
+    """Return the bootstrap interval (low, high) of ``metric(source)``, or None if there is none.
 
-    ``source`` is predictions, whose sentences or images are drawn where they have such groups, or
+    ``source`` is predictions, whose sentences or images are drawn if they have such groups, or
     has blocks of its own (``accumulate(p, block=assign_blocks(p), blocks=1000)``, and likewise
     ``entity_state``, ``entity_counts``, ``token_counts``, ``confidences``), which are drawn with
     replacement. Additive states cost one product of matrices for all replicates; a tuple of them
     is drawn together and passed as several arguments. Confidences are sorted once and reweighted:
-    n · replicates is bounded, so beyond a million examples the answer is None. It is None too
-    for fewer than two blocks that hold anything.
+    n · replicates is bounded, so beyond a million examples the result is None. It is also None
+    for fewer than two non-empty blocks.
 
     ``"percentile"`` takes the quantiles θ* of the replicates, ``"basic"`` takes 2 θ − θ*, never
     below 0 and never without θ (Efron & Tibshirani 1993, ch. 13). ``"auto"`` holds for few groups
@@ -101,7 +101,7 @@ def interval(
 
 
 def effective_groups(source: Blocked) -> float:
-    """The number of groups of equal size that say as much as those of ``source``.
+    """Return the number of equal-sized groups with as much information as those of ``source``.
 
     (Σ v_g)² / Σ v_g² of the variances v_g of the groups' sums (Satterthwaite 1946). They grow as
     n_g where examples of a group are independent and as n_g² where they are all alike; here as
@@ -121,7 +121,7 @@ def effective_groups(source: Blocked) -> float:
 
 
 def check_bootstrap(replicates: int, level: float = 0.95, seed: int = 0) -> None:
-    """What can be asked of a bootstrap interval; long work asks before it starts.
+    """Check the settings of a bootstrap interval; long work calls this before it starts.
 
     With fewer than 1 / (1 − level) replicates an end of the interval is just the outermost one.
     """
@@ -148,7 +148,7 @@ def replicate(
     replicates: int = 1000,
     seed: int = 0,
 ) -> np.ndarray | None:
-    """The values of ``metric`` on bootstrap replicates, of shape (replicates, …), or None."""
+    """Return the values of ``metric`` on bootstrap replicates, (replicates, …), or None."""
     source = _with_blocks(metric, source)
     if replicates < 1:
         raise InputError(f"replicate expects at least 1 replicate, got {replicates}.")
@@ -163,7 +163,7 @@ def replicate(
 
 
 def _with_blocks(metric: Callable[..., Any], source: Blocked | Predictions) -> Blocked:
-    """``source`` with blocks: predictions become what the metric is computed from."""
+    """Return ``source`` with blocks: predictions become the input of the metric."""
     if not callable(metric):
         raise InputError(
             "interval takes a metric and its source, as interval(ece, predictions), got a "
@@ -193,7 +193,7 @@ def _blocked(metric: Callable[..., Any], predictions: Predictions) -> Blocked:
 def _resampled(
     states: tuple[Additive, ...], replicates: int, seed: int
 ) -> Iterable[tuple[Additive, ...]]:
-    """The replicates of the states, at once where they are few enough numbers, else in parts."""
+    """Yield the replicates of the states, all at once if small enough, else in parts."""
     occupied = _occupied(states)
     size = sum(getattr(s, name)[:1].size for s in states for name in s.SUMS)
     if size * replicates <= _NUMBERS:
@@ -206,7 +206,7 @@ def _resampled(
     return (tuple(s.resampled(part) for s in states) for part in parts)
 
 
-# An audit asks for the intervals of many metrics of one state, one after the other.
+# An audit needs the intervals of many metrics of one state, one after the other.
 @functools.lru_cache(maxsize=1)
 def _resampled_at_once(
     states: tuple[Additive, ...], replicates: int, seed: int
@@ -251,7 +251,7 @@ def _replicate_classes(
 
 
 def _weights(occupied: np.ndarray, replicates: int, seed: int) -> np.ndarray | None:
-    """(R, G) multinomial weights: how often each block is drawn; empty blocks never are."""
+    """Draw (R, G) multinomial weights, the draws of each block; empty blocks are never drawn."""
     count = int(occupied.sum())
     if count < 2:
         return None
@@ -262,7 +262,7 @@ def _weights(occupied: np.ndarray, replicates: int, seed: int) -> np.ndarray | N
 
 
 def _occupied(states: tuple[Additive, ...]) -> np.ndarray:
-    """Which blocks hold an example in any of the states."""
+    """Return which blocks hold an example in any of the states."""
     lengths = {len(s.n) if np.ndim(s.n) else 0 for s in states}
     if len(lengths) != 1 or lengths == {0}:
         raise InputError(
@@ -274,7 +274,7 @@ def _occupied(states: tuple[Additive, ...]) -> np.ndarray:
 
 
 def _checked(values: np.ndarray) -> np.ndarray | None:
-    """None where the metric is undefined in every replicate (no example, one class only)."""
+    """Return None if the metric is undefined in every replicate (no example, one class only)."""
     return None if np.isnan(values).all() else values
 
 
@@ -288,5 +288,5 @@ def _estimate(metric: Callable[..., Any], source: Blocked) -> Any:
 
 
 def _summed(state: Any) -> Any:
-    """The state without its axis of blocks; an axis of entity types stays."""
+    """Sum the state over its axis of blocks; an axis of entity types stays."""
     return replace(state, **{name: getattr(state, name).sum(axis=0) for name in state.SUMS})

@@ -1,4 +1,4 @@
-"""Which pixels lie near a border of their mask: there models err, and there calibration is hard."""
+"""Find pixels near a border of their mask, where models err and calibration is hard."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["near_border"]
 
 
 def near_border(mask: np.ndarray, width: int = 3) -> np.ndarray:
-    """True where another label lies within ``width`` pixels, across, along or diagonally.
+    """Return True where another label lies within ``width`` pixels, diagonals included.
 
     ``mask`` has shape (…, height, width). Ignored pixels (−100) are a label too: the void band
     along an object is where its border is. The edge of the image is no border.
@@ -36,7 +36,7 @@ def near_border(mask: np.ndarray, width: int = 3) -> np.ndarray:
 
 
 def _extreme(choose: np.ufunc, values: np.ndarray, width: int, axis: int) -> np.ndarray:
-    """The least or largest value within ``width`` places along an axis."""
+    """Return the least or largest value within ``width`` places along an axis."""
     values = np.moveaxis(values, axis, -1)
     found = values.copy()
     for shift in range(1, min(width, values.shape[-1] - 1) + 1):

@@ -16,8 +16,8 @@ from calibrant.predictions import Predictions, softmax
 __all__ = ["MOST_ENTRIES", "ClassSums"]
 
 _CHUNK = 1 << 18  # Scores per chunk: the float64 intermediates stay at a few megabytes.
-_PENDING = 1 << 20  # Entries that wait to be added up.
-MOST_ENTRIES = 1 << 24  # Beyond, 256 MB, there is no interval.
+_PENDING = 1 << 20  # Entries that wait to be summed.
+MOST_ENTRIES = 1 << 24  # Beyond this, 256 MB, there is no interval.
 _NUMBERS = 1 << 22  # Resampled gaps held at once.
 
 
@@ -27,7 +27,7 @@ class ClassSums:
     A gap is Σ (1[y = k] − p_k) over the examples of a block whose p_k lies in the bin, all that
     the classwise ECE needs. A row sums to 1, so fewer than B of its K probabilities lie above the
     first bin: gaps of the first bin are a (blocks, K) table, those above it a list of entries.
-    Adding n rows takes time in n · K, whatever the number of blocks.
+    Adding n rows takes time in n · K for any number of blocks.
 
     >>> p = Predictions.from_probabilities([[0.9, 0.1], [0.3, 0.7]], [0, 0])
     >>> sums = ClassSums(2, Bins(2), blocks=2)
@@ -55,7 +55,7 @@ class ClassSums:
         if len(p) >= self.bins.count and (block == block[0]).all():
             self._add_block(accumulate(p, self.bins), int(block[0]))
             return
-        order = np.argsort(block, kind="stable")  # Rows of one block side by side add up fast.
+        order = np.argsort(block, kind="stable")  # Rows of one block side by side are summed fast.
         step = max(1, _CHUNK // self.classes)
         for start in range(0, len(p), step):
             rows = order[start : start + step]
@@ -63,7 +63,7 @@ class ClassSums:
             self._add_rows(part.scores, part.labels, part.kind == "logits", block[rows])
 
     def total(self) -> CalibrationState:
-        """The state of all blocks, with n, the labels and the tables of classes alone."""
+        """Return the state of all blocks, with n, the labels and the tables of classes alone."""
         count, confidence, correct = self._tables
         return replace(
             CalibrationState.empty(self.classes, self.bins),
@@ -77,9 +77,9 @@ class ClassSums:
     def replicated_ece(
         self, weights: np.ndarray, advance: Callable[[int], None] | None = None
     ) -> np.ndarray | None:
-        """The classwise ECE of replicates, from (R, blocks) weights: Σ_kb abs(Σ_g w_g gap_gkb).
+        """Return the classwise ECE per row of (R, blocks) weights: Σ_kb abs(Σ_g w_g gap_gkb).
 
-        None where there are too many entries. ``advance`` hears of every few classes.
+        Return None if there are too many entries. ``advance`` is called every few classes.
         """
         self._settle()
         if not self._whole:
@@ -133,7 +133,7 @@ class ClassSums:
         self._note(block[~low], cell, np.ones(len(cell)))
 
     def _above_first(self, probabilities: np.ndarray) -> np.ndarray:
-        """Which probabilities are not in the first bin; equal to ``bins.index(…) > 0``."""
+        """Return which probabilities are not in the first bin; equal to ``bins.index(…) > 0``."""
         edge = self.bins.edges(probabilities.dtype)[1]
         if self.bins.count == 1:
             return np.zeros(probabilities.shape, bool)
@@ -150,7 +150,7 @@ class ClassSums:
             self._settle()
 
     def _settle(self) -> None:
-        """Add up what waits; entries of one place become one."""
+        """Sum the waiting entries; entries of one place become one."""
         places = np.concatenate([self._place, *(place for place, _ in self._pending)])
         gaps = np.concatenate([self._gap, *(gap for _, gap in self._pending)])
         self._place, where = np.unique(places, return_inverse=True)
@@ -160,7 +160,7 @@ class ClassSums:
             self._whole, self._place, self._gap = False, self._place[:0], self._gap[:0]
 
     def _gaps_above(self, step: int) -> Iterator[np.ndarray]:
-        """The gaps above the first bin as (blocks, cells) tables of at most ``step`` cells."""
+        """Yield the gaps above the first bin as (blocks, cells) tables of up to ``step`` cells."""
         cells, column = np.unique(self._place // self.blocks, return_inverse=True)
         block, column = self._place % self.blocks, column.reshape(-1)
         cuts = np.searchsorted(column, np.arange(0, len(cells) + step, step))

@@ -1,4 +1,4 @@
-"""The state of metrics that need every confidence: two numbers per example, whatever K is."""
+"""The state of metrics that need every confidence: two numbers per example for any K."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ __all__ = ["Confidences", "confidences", "top_label"]
 
 @dataclass(frozen=True, eq=False)
 class Confidences:
-    """Confidence and correctness of each example, and where asked for its bootstrap block.
+    """Confidence and correctness of each example, and optionally its bootstrap block.
 
-    Adding two states puts their examples side by side. What is computed from them sorts first and
-    treats tied confidences as one step, so the order of examples or shards does not matter.
+    Adding two states concatenates their examples. Metrics sort the examples first and
+    treat tied confidences as one step, so the order of examples or shards does not matter.
 
     >>> a = Confidences(np.array([0.9, 0.6]), np.array([True, False]))
     >>> len(a + a)
@@ -54,7 +54,7 @@ class Confidences:
         return len(self.confidence)
 
     def __getitem__(self, rows: np.ndarray | slice) -> Confidences:
-        """Those of some examples: a mask, an array of indices or a slice."""
+        """Select examples by a mask, an array of indices or a slice."""
         block = None if self.block is None else self.block[rows]
         return Confidences(self.confidence[rows], self.correct[rows], block)
 
@@ -64,11 +64,11 @@ class Confidences:
         return Confidences.concatenate([self, other])
 
     def __radd__(self, other: object) -> Confidences:
-        return self if other == 0 else NotImplemented  # So that sum(states) works.
+        return self if other == 0 else NotImplemented  # This makes sum(states) work.
 
     @classmethod
     def concatenate(cls, parts: list[Confidences]) -> Confidences:
-        """The sum of many states in one copy."""
+        """Add many states in one copy."""
         if not parts:
             return cls(np.empty(0), np.empty(0, bool))
         blocks = [p.block for p in parts if p.block is not None]
@@ -79,19 +79,19 @@ class Confidences:
         )
 
     def to_json(self) -> str:
-        """One line of JSON; :meth:`from_json` gives the same state back, to the last bit."""
+        """Return one line of JSON; :meth:`from_json` restores the same state, to the last bit."""
         columns = ("confidence", "correct", "block")
         present = {c: getattr(self, c).tolist() for c in columns if getattr(self, c) is not None}
         return json.dumps(present)
 
     @classmethod
     def from_json(cls, text: str) -> Confidences:
-        """Read what :meth:`to_json` wrote."""
+        """Read the output of :meth:`to_json`."""
         return cls(**{name: np.asarray(column) for name, column in json.loads(text).items()})
 
 
 def confidences(source: Predictions | Confidences, block: np.ndarray | None = None) -> Confidences:
-    """The state of ``source``, with bootstrap blocks where given; a state is returned as it is."""
+    """Return the state of ``source``, with any given bootstrap blocks; a state stays unchanged."""
     if isinstance(source, Confidences):
         return source
     check_kind("This metric", source, Predictions, Confidences)
@@ -100,7 +100,7 @@ def confidences(source: Predictions | Confidences, block: np.ndarray | None = No
 
 
 def top_label(predictions: Predictions) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Confidence, predicted class and correctness of each example; the first of equal maxima wins.
+    """Return confidence, predicted class and correctness; the first of equal maxima wins.
 
     >>> top_label(Predictions.from_probabilities([[0.9, 0.1], [0.5, 0.5]], [1, 0]))
     (array([0.9, 0.5]), array([0, 0]), array([False,  True]))

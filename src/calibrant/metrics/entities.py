@@ -1,4 +1,4 @@
-"""Named entities: how far the confidence of a predicted span can be trusted."""
+"""Named entities: calibration of the confidence of predicted spans."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ def entity_state(
     block: np.ndarray | None = None,
     blocks: int = 0,
 ) -> CalibrationState:
-    """The calibration state of the predicted entities: entity ECE is ``ece(entity_state(p))``.
+    """Return the calibration state of predicted entities: entity ECE is ``ece(entity_state(p))``.
 
-    The confidence of an entity is the product, the least or the mean of the top-label confidences
+    The confidence of an entity is the product, minimum or mean of the top-label confidences
     of its words; it is right if some gold entity has its start, end and type. The product is the
     probability that all its tags are right if they are independent; the mean is what Hugging Face
     pipelines show. With ``by_type`` the state has an axis of entity types (alphabetical, see
@@ -74,7 +74,7 @@ def entity_ece(
     reduction: Reduction = "product",
     mode: Mode = "default",
 ) -> float:
-    """ECE over the predicted entities: ``ece(entity_state(…))``; NaN where there are none.
+    """Return the ECE over the predicted entities, ``ece(entity_state(…))``; NaN without any.
 
     >>> p = Predictions.from_probabilities(
     ...     [[0.1, 0.9, 0], [0.2, 0, 0.8], [1, 0, 0]], [1, 2, 0], label_names=["O", "B-X", "I-X"]
@@ -93,7 +93,7 @@ def entity_confidences(
     mode: Mode = "default",
     block: np.ndarray | None = None,
 ) -> Confidences:
-    """Confidence and correctness of the predicted entities, for all that is not binned.
+    """Return confidence and correctness of the predicted entities, for metrics without bins.
 
     An entity belongs to the block of its first word.
 
@@ -105,12 +105,12 @@ def entity_confidences(
 
 
 def entity_types(predictions: Predictions, mode: Mode = "default") -> np.ndarray:
-    """The number of the type of each predicted entity, in the order of their confidences."""
+    """Return the type number of each predicted entity, in the order of their confidences."""
     return _confidences_and_types(predictions, "product", mode, None)[1]
 
 
 def without_outside(predictions: Predictions, entity_type: str | None = None) -> Predictions:
-    """The tokens whose gold or predicted tag is not O, for ECE without O and its companions.
+    """Return the tokens whose gold or predicted tag is not O, for metrics without O.
 
     In NER 80 to 95 % of the tokens are O; nearly all are easy, and they hide the rest. With
     ``entity_type``, those whose gold or predicted tag is of this type.
@@ -132,7 +132,7 @@ def without_outside(predictions: Predictions, entity_type: str | None = None) ->
 
 
 def span_confidence(spans: Spans, confidence: np.ndarray, reduction: Reduction) -> np.ndarray:
-    """The product, least or mean of ``confidence`` over the rows of each span."""
+    """Return the product, minimum or mean of ``confidence`` over the rows of each span."""
     if reduction not in _REDUCTIONS:
         raise unknown_name("reduction", str(reduction), _REDUCTIONS)
     if not len(spans):

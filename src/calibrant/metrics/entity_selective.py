@@ -1,4 +1,4 @@
-"""Selective prediction of entities: the risk is 1 − F1 of what is accepted."""
+"""Selective prediction of entities: the risk is 1 − F1 of the accepted ones."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ __all__ = ["entity_risk_coverage"]
 def entity_risk_coverage(
     predictions: Predictions, *, reduction: Reduction = "product", mode: Mode = "default"
 ) -> RiskCoverage:
-    """The risk–coverage curve of predicted entities, with risk = 1 − F1.
+    """Return the risk–coverage curve of predicted entities, with risk = 1 − F1.
 
-    Accept the predicted entities with confidence ≥ t; coverage is their share. A rejected one goes
-    to a person together with the gold entities that it overlaps, so both leave the account; gold
-    entities that nothing was predicted for stay in it, because no threshold brings them back.
+    Accept the predicted entities with confidence ≥ t; coverage is their share. A person handles a
+    rejected one together with the gold entities that it overlaps, so neither counts; gold
+    entities without a prediction still count, because no threshold brings them back.
     Risk = 1 − 2 · right / (accepted + gold left); at full coverage it is 1 − entity F1.
     ``.area()`` is the AURC.
 
@@ -45,7 +45,7 @@ def entity_risk_coverage(
 
 
 def _confidence_of_rows(spans: Spans, values: np.ndarray, rows: int) -> np.ndarray:
-    """The confidence of the predicted span that each row is in; ∞ where it is in none."""
+    """Return the confidence of the predicted span that contains each row; ∞ without a span."""
     of_row = np.full(rows, np.inf)
     words = spans.end - spans.start
     before = np.repeat(np.cumsum(words) - words, words)  # Words of the spans before this one.
@@ -55,5 +55,5 @@ def _confidence_of_rows(spans: Spans, values: np.ndarray, rows: int) -> np.ndarr
 
 
 def _at_least(values: np.ndarray, threshold: np.ndarray) -> np.ndarray:
-    """How many values reach each threshold."""
+    """Count the values that reach each threshold."""
     return len(values) - np.searchsorted(np.sort(values), threshold, side="left")

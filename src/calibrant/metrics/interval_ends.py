@@ -58,7 +58,7 @@ _PROPORTIONS = (
 _SHARES = (*_BIASED_UPWARDS, *_PROPORTIONS, coverage_at_risk, debiased_ece, mce)
 _NOT_NEGATIVE = (brier, nll)
 _COUNTED = (accuracy, error, f1)  # 0 or 1 where every group is all wrong or all right.
-# What is computed from every confidence, and what from the tables of classes; all else is not.
+# Metrics computed from every confidence, and those from the tables of classes; others are neither.
 OF_CONFIDENCES = (
     adaptive_ece,
     augrc,
@@ -82,7 +82,7 @@ def interval_of(
     method: IntervalMethod = "auto",
     groups: float = math.inf,
 ) -> tuple[Any, Any]:
-    """The interval of a metric from its estimate and replicates, where these are known.
+    """Return the interval of a metric from its estimate and replicates, if these are known.
 
     ``groups`` is the effective number of groups that were drawn (:func:`effective_groups`).
     """
@@ -120,7 +120,7 @@ def _reach(groups: float, level: float) -> float:
 
 
 def _quantiles(values: np.ndarray, *shares: float) -> np.ndarray:
-    """Quantiles of values that may be infinite, between which nothing is interpolated."""
+    """Return quantiles of values that may be infinite, without interpolation between those."""
     if not np.isinf(values).any():
         return np.asarray(np.nanquantile(values, shares, axis=0))
     ordered, last = np.sort(values, axis=0), (~np.isnan(values)).sum(axis=0) - 1
@@ -140,7 +140,7 @@ def _widened(values: np.ndarray, low: Any, high: Any, wider: float) -> tuple[Any
 def _skewed(
     metric: Callable[..., Any], values: np.ndarray, estimate: Any, low: Any, high: Any, reach: float
 ) -> tuple[Any, Any]:
-    """The ends, or those of Student's interval of the logit or logarithm where they are wider."""
+    """Return the ends, or Student's on the logit or log scale where they are wider."""
     with np.errstate(all="ignore"):  # Infinite and constant replicates give NaN, which fmin leaves.
         step, mean = reach * np.nanstd(values, axis=0), np.nanmean(values, axis=0)
         if _plain(metric) in _NOT_NEGATIVE:
@@ -163,7 +163,7 @@ def _of_certainty(estimate: Any, low: Any, high: Any, share: float) -> tuple[Any
 
 
 def _of_error(values: np.ndarray, estimate: Any, level: float, groups: float) -> tuple[Any, Any]:
-    """The ends for a metric that noise can only raise."""
+    """Return the ends for a metric that noise can only raise."""
     step, mean = _reach(groups, level) * np.nanstd(values, axis=0), np.nanmean(values, axis=0)
     middle, high = np.nanquantile(values**2, [0.5, (1 + level) / 2], axis=0)
     squared = 2 * np.square(estimate) - (middle + _wider(groups, level) * (high - middle))
@@ -174,7 +174,7 @@ def _of_error(values: np.ndarray, estimate: Any, level: float, groups: float) ->
 
 
 def _in_range(metric: Callable[..., Any], low: Any, high: Any) -> tuple[Any, Any]:
-    """The interval without what the metric cannot be."""
+    """Clip the interval to the range of the metric."""
     if _plain(metric) not in _NOT_NEGATIVE + _SHARES:
         return low, high
     top = 1.0 if _plain(metric) in _SHARES else math.inf

@@ -1,9 +1,9 @@
-"""When to use the compiled kernels, and how to spread rows over threads.
+"""Decide when to use the compiled kernels, and spread rows over threads.
 
 Numba takes part of a second to import and its kernels some seconds to compile, once per machine,
-so small inputs never load it: it is loaded when as many scores have been asked for in this process
-as NumPy needs about that time for. The environment variable ``CALIBRANT_KERNELS`` decides
-otherwise: ``numpy`` never loads it, ``numba`` always uses it and says so where it is missing.
+so small inputs never load it: it is loaded once this process has computed so many scores that
+NumPy needs about that time for them. The environment variable ``CALIBRANT_KERNELS`` decides
+otherwise: ``numpy`` never loads it, ``numba`` always uses it and raises an error if it is missing.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _asked_for = 0  # Scores that this process has seen without the kernels.
 
 
 def kernels(scores: int) -> ModuleType | None:
-    """The compiled kernels where they are worth it for so many scores, else None."""
+    """Return the compiled kernels if they pay off for so many scores, else None."""
     global _asked_for
     choice = os.environ.get("CALIBRANT_KERNELS", "auto")
     if choice not in ("auto", "numpy", "numba"):
@@ -56,7 +56,7 @@ def kernels(scores: int) -> ModuleType | None:
 
 
 def kernels_for(predictions: Predictions) -> ModuleType | None:
-    """The same for predictions; None also where they are not in host memory."""
+    """Return the kernels for predictions; also None if these are not in host memory."""
     if not in_host_memory(predictions.scores):
         return None
     return kernels(len(predictions) * predictions.classes)
@@ -83,7 +83,7 @@ def spread(
     cells: int = 0,
     smallest: int = 0,
 ) -> list[Result]:
-    """The results of task(start, stop) over consecutive chunks of the rows, in their order.
+    """Return the results of task(start, stop) over consecutive chunks of rows, in order.
 
     The chunks depend on the sizes alone, so sums of results are the same to the last bit for any
     number of threads. ``cells`` is the size of one result: chunks are long enough to outweigh it,
@@ -95,16 +95,16 @@ def spread(
 
 
 def rows_per_task(rows: int, columns: int, cells: int = 0, smallest: int = 0) -> int:
-    """The rows that :func:`spread` gives to one task."""
+    """Return the number of rows that :func:`spread` gives to one task."""
     chunk = min(max(rows * columns // _PARTS, _SMALLEST, smallest), _LARGEST)
     return max(1, max(chunk, 16 * cells) // columns)
 
 
 def _in_order(task: Callable[[int], Result], starts: Sequence[int]) -> list[Result]:
-    """The results of task(start) for each start, found on all processors.
+    """Return the results of task(start) for each start, computed on all processors.
 
-    Threads are started without waiting for them, as ``threading`` would: where the processors are
-    busy that takes longer than the work. One that comes too late finds nothing left to do, and
+    Threads are started without waiting for them, unlike ``threading``: if the processors are
+    busy, waiting takes longer than the work. A late thread finds nothing left to do, and
     nobody waits for it.
     """
     results: dict[int, Result] = {}
@@ -129,7 +129,7 @@ def _in_order(task: Callable[[int], Result], starts: Sequence[int]) -> list[Resu
     for _ in range(min(_processors(), len(starts)) - 1):
         start_new_thread(work, ())
     work()
-    for _ in taken:  # All that there will be, now that this thread got none.
+    for _ in taken:  # Complete: this thread found no chunk left.
         finished.acquire()
     if errors:
         raise errors[0]
@@ -137,9 +137,9 @@ def _in_order(task: Callable[[int], Result], starts: Sequence[int]) -> list[Resu
 
 
 def plain(array: Array, dtype: type | None = None) -> np.ndarray:
-    """An array as the kernels take it: of ``dtype``, or else float32 or float64; row after row.
+    """Return an array for the kernels: ``dtype``, or else float32 or float64; row after row.
 
-    Read-only even where the memory is not, since numba compiles for each of the two.
+    It is always read-only, because numba compiles for read-only and writable arrays separately.
     """
     given = to_numpy(array)
     dtype = dtype or (np.float32 if given.itemsize <= 4 else np.float64)

@@ -12,8 +12,8 @@ __all__ = ["ks_error"]
 def ks_error(source: StepSource) -> float:
     """KS calibration error: max over t of abs((1/n) Σ_{i: c_i ≤ t} (a_i − c_i)).
 
-    Gupta et al. 2021. The largest distance between the cumulative confidence and the cumulative
-    correctness along the confidence; t runs over the distinct confidences, so ties never part.
+    Gupta et al. 2021. It is the largest distance between the cumulative confidence and cumulative
+    correctness along the confidence; t runs over the distinct confidences, so ties stay together.
 
     >>> from calibrant import Predictions
     >>> p = Predictions.from_probabilities([[0.9, 0.1], [0.3, 0.7]], [0, 0])

@@ -16,7 +16,7 @@ __all__ = ["MatchCounts", "f1"]
 
 @dataclass(frozen=True, eq=False)
 class MatchCounts:
-    """How many were predicted, how many are gold and how many are both, per entity type.
+    """Counts per entity type: predicted, gold and both.
 
     Arrays of shape (T,), with leading axes where there are many states (blocks of a bootstrap,
     replicates). Counts of two shards add up to those of the whole where no sentence is split.
@@ -35,7 +35,7 @@ class MatchCounts:
 
     @property
     def n(self) -> np.ndarray:
-        """Predicted and gold together: zero where a block holds nothing."""
+        """The number predicted plus the number gold: zero for an empty block."""
         return np.asarray(self.predicted + self.gold)
 
     def __add__(self, other: MatchCounts) -> MatchCounts:
@@ -48,25 +48,25 @@ class MatchCounts:
         return replace(self, **{s: getattr(self, s) + getattr(other, s) for s in self.SUMS})
 
     def __radd__(self, other: object) -> MatchCounts:
-        return self if other == 0 else NotImplemented  # So that sum(states) works.
+        return self if other == 0 else NotImplemented  # This makes sum(states) work.
 
     def total(self) -> MatchCounts:
-        """The sum over the leading axes."""
+        """Sum over the leading axes."""
         lead = tuple(range(self.gold.ndim - 1))
         return replace(self, **{s: getattr(self, s).sum(axis=lead) for s in self.SUMS})
 
     def resampled(self, weights: np.ndarray) -> MatchCounts:
-        """Counts of bootstrap replicates: (R, G) weights times the counts of G blocks."""
+        """Return counts of bootstrap replicates: (R, G) weights times the counts of G blocks."""
         return replace(self, **{s: weights @ getattr(self, s) for s in self.SUMS})
 
     def to_json(self) -> str:
-        """One line of JSON; :meth:`from_json` gives the same counts back."""
+        """Return one line of JSON; :meth:`from_json` restores the same counts."""
         sums = {s: getattr(self, s).tolist() for s in self.SUMS}
         return json.dumps({"types": list(self.types), **sums})
 
     @classmethod
     def from_json(cls, text: str) -> MatchCounts:
-        """Read what :meth:`to_json` wrote."""
+        """Read the output of :meth:`to_json`."""
         content = json.loads(text)
         sums = (np.asarray(content[s], np.int64) for s in cls.SUMS)
         return cls(tuple(content["types"]), *sums)
@@ -75,7 +75,7 @@ class MatchCounts:
 def f1(counts: MatchCounts, *, by_type: bool = False) -> Any:
     """F1 = 2 · correct / (predicted + gold): micro over the types, or one number per type.
 
-    NaN where nothing is predicted and nothing is gold.
+    The result is NaN if nothing is predicted and nothing is gold.
 
     >>> f1(MatchCounts(("LOC", "PER"), np.array([1, 0]), np.array([1, 1]), np.array([1, 0])))
     0.6666666666666666

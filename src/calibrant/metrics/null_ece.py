@@ -1,4 +1,4 @@
-"""What ECE a perfectly calibrated model would show at this sample size, by chance alone."""
+"""The ECE that a perfectly calibrated model shows by chance at this sample size."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ __all__ = ["chance_ece"]
 def chance_ece(
     source: Source, *, replicates: int = 1000, quantile: float = 0.95, seed: int = 0
 ) -> tuple[float, float]:
-    """Mean and upper quantile of the ECE of a calibrated model with the same confidences.
+    """Return mean and upper quantile of the ECE of a calibrated model with the same confidences.
 
     ECE is an average of absolute values, so it is never 0 on a finite sample. Here the number of
     right answers of each bin is drawn from Binomial(n_b, conf_b), as it would be if every
-    confidence were honest (Bröcker & Smith 2007), and the ECE of many such draws is looked at. An
+    confidence were honest (Bröcker & Smith 2007), and the ECE of many such draws is computed. An
     observed ECE below the quantile gives no reason to doubt the confidences.
 
     A state without blocks, and predictions, are taken as independent examples. Where they are not
     (tokens of a sentence), chance explains more: pass a state with a leading axis of blocks that
     keep such examples together. Its gaps then get a random normal factor per block (a wild
-    bootstrap; Cameron, Gelbach & Miller 2008), widened as Student's t is for few blocks; the larger
-    answer of both ways is given.
+    bootstrap; Cameron, Gelbach & Miller 2008), widened like Student's t for few blocks; the larger
+    result of the two is returned.
 
     >>> from calibrant import Predictions
     >>> p = Predictions.from_probabilities([[0.7, 0.3]] * 100, [0] * 70 + [1] * 30)
@@ -52,7 +52,7 @@ def chance_ece(
 def _over_blocks(
     state: CalibrationState, replicates: int, random: np.random.Generator
 ) -> list[np.ndarray]:
-    """The ECE of draws in which blocks stretch or turn their gaps; none without two blocks."""
+    """Return the ECE of draws that scale or flip the gaps of blocks; none without two blocks."""
     used = state.n > 0
     blocks = int(used.sum())
     if blocks < 2:

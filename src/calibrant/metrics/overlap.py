@@ -12,7 +12,7 @@ __all__ = ["class_iou", "mean_iou"]
 
 
 def class_iou(source: Source) -> np.ndarray:
-    """Intersection over union of each class: TP / (TP + FP + FN), NaN for one never met.
+    """Return the intersection over union of each class, TP / (TP + FP + FN), NaN if unseen.
 
     The Jaccard index (Everingham et al. 2010 for pixels). Counted over all examples together, not
     image by image; ignored pixels count nowhere.

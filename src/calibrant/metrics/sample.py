@@ -1,4 +1,4 @@
-"""A bounded, seeded sample of a stream: whether a row is in it depends on its number alone."""
+"""A bounded, seeded sample of a stream: only a row's number decides whether it is kept."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _ALL = np.uint64(2**64 - 1)  # The threshold below which every hash lies.
 
 
 class Sample(Generic[T]):
-    """At most ``most`` of the rows that are added, each as likely to be kept as any other.
+    """At most ``most`` of the added rows, each equally likely to be kept.
 
     Rows whose hash lies below a threshold are kept; when they become too many, the threshold is
-    halved and about half of them go. So the sample is the same however the stream is cut. What is
-    added takes a mask of rows in brackets, as arrays, Predictions and Confidences do.
+    halved and about half of them are dropped. So the sample is the same for any cut of the stream.
+    Added data must support a mask of rows in brackets, like arrays, Predictions and Confidences.
 
     >>> sample = Sample(most=100)
     >>> for start in range(0, 1000, 10):
@@ -43,7 +43,7 @@ class Sample(Generic[T]):
         self.parts: list[T] = []
         self._salt = hash_values(np.array([seed]))
         self._threshold = _ALL
-        self._keys: list[np.ndarray | int] = []  # Row numbers until the first go: 8 bytes a row.
+        self._keys: list[np.ndarray | int] = []  # Row numbers until the first drop: 8 bytes a row.
 
     def add(self, part: T) -> None:
         """Add the next rows of the stream."""
@@ -58,11 +58,11 @@ class Sample(Generic[T]):
 
     @property
     def whole(self) -> bool:
-        """Whether nothing was left out."""
+        """Whether no row was left out."""
         return self.held == self.seen
 
     def take(self) -> list[T]:
-        """The parts, which are let go here: nothing more can be added."""
+        """Return the parts and release them: nothing more can be added."""
         parts, self.parts, self._keys = self.parts, [], []
         return parts
 

@@ -1,4 +1,4 @@
-"""One image whose pixels are classified: its scores as predictions, and its maps to look at."""
+"""One segmented image: its scores as predictions, and its maps."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def pixel_predictions(
     label_names: tuple[str, ...] | None = None,
     border: int = BORDER,
 ) -> Predictions:
-    """The pixels of one image as examples, with the groups ``image`` and ``border``.
+    """Return the pixels of one image as examples, with the groups ``image`` and ``border``.
 
     ``logits`` has shape (height, width, K), classes last; ``mask`` has shape (height, width) and
     −100 where a pixel is ignored. The group ``image`` is the number of the image, so that pixels of
@@ -89,7 +89,7 @@ class Scene:
 
     @classmethod
     def from_logits(cls, image: Any, logits: Any, mask: Any, name: str = "") -> Scene:
-        """The scene of logits (height, width, K).
+        """Create the scene from logits (height, width, K).
 
         >>> scene = Scene.from_logits(np.zeros((1, 2), np.uint8), [[[2, 0], [0, 1]]], [[0, -100]])
         >>> scene.predicted, scene.wrong
@@ -109,10 +109,10 @@ class Scene:
 
     @property
     def kept(self) -> np.ndarray:
-        """True where a pixel has a class."""
+        """A mask that is True where a pixel has a class."""
         return np.asarray(self.truth != IGNORED)
 
     @property
     def wrong(self) -> np.ndarray:
-        """True where a pixel that has a class was given another."""
+        """A mask that is True where a pixel with a class was predicted as another."""
         return np.asarray(self.kept & (self.predicted != self.truth))

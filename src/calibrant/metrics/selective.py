@@ -1,4 +1,4 @@
-"""Selective prediction: what is gained by leaving the least confident examples to somebody else."""
+"""Selective prediction: the benefit of rejecting the least confident examples."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = [
 
 @dataclass(frozen=True, eq=False)
 class RiskCoverage:
-    """The risk–coverage curve: at each threshold, the share accepted and the risk among those.
+    """The risk–coverage curve: at each threshold, the accepted share and its risk.
 
     Thresholds fall, so coverage rises to 1. Examples of one confidence are accepted together.
     """
@@ -67,7 +67,7 @@ def aurc(source: StepSource) -> float:
     """Area under the risk–coverage curve: (1/n) Σ_i risk of {j: c_j ≥ c_i}.
 
     Geifman, Uziel & El-Yaniv 2019. Without ties this is the mean of the risks of the 1, 2, …, n
-    most confident; with ties, no threshold parts them and all get the risk of their whole step.
+    most confident; no threshold separates ties, so all get the risk of their whole step.
 
     >>> from calibrant import Predictions
     >>> round(aurc(Predictions.from_probabilities([0.9, 0.8, 0.7], [1, 0, 1])), 4)
@@ -77,7 +77,7 @@ def aurc(source: StepSource) -> float:
 
 
 def e_aurc(source: StepSource) -> float:
-    """Excess AURC: AURC less that of the best ranking, which has all wrong examples last.
+    """Excess AURC: AURC minus that of the best ranking, which has all wrong examples last.
 
     Geifman, Uziel & El-Yaniv 2019, who write the second term as r + (1 − r) log(1 − r), its limit
     for large n; here it is the finite sum, so a perfect ranking has exactly 0 and none has less.
@@ -118,7 +118,7 @@ def augrc(source: StepSource) -> float:
 
 
 def risk_at_coverage(source: StepSource, coverage: float) -> float:
-    """The risk when at least this share of the examples is accepted, the most confident first.
+    """Return the risk if at least this share is accepted, the most confident first.
 
     >>> from calibrant import Predictions
     >>> p = Predictions.from_probabilities([0.9, 0.8, 0.7], [1, 0, 1])
@@ -131,13 +131,13 @@ def risk_at_coverage(source: StepSource, coverage: float) -> float:
     curve = risk_coverage_curve(source)
     if not len(curve.risk):
         return float("nan")
-    # 3 · 0.1 is a little more than 3/10: do not take one step too many for it.
+    # 3 · 0.1 is slightly more than 3/10: do not take one step too many for it.
     first = int(np.searchsorted(curve.coverage, coverage - 1e-12))
     return float(curve.risk[min(first, len(curve.risk) - 1)])
 
 
 def coverage_at_risk(source: StepSource, risk: float) -> float:
-    """The largest coverage whose risk is at most this; 0 where even the most confident err more.
+    """Return the largest coverage with at most this risk; 0 if even the most confident err more.
 
     >>> from calibrant import Predictions
     >>> p = Predictions.from_probabilities([0.9, 0.8, 0.7], [1, 0, 1])
@@ -154,9 +154,9 @@ def coverage_at_risk(source: StepSource, risk: float) -> float:
 
 
 def auroc(source: StepSource) -> float:
-    """Chance that a right example is more confident than a wrong one; ties count half.
+    """Return the chance that a right example is more confident than a wrong one; ties count half.
 
-    NaN where all are right or all are wrong.
+    The result is NaN if all are right or all are wrong.
 
     >>> from calibrant import Predictions
     >>> auroc(Predictions.from_probabilities([0.9, 0.8, 0.8], [1, 1, 0]))

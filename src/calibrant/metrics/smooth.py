@@ -23,7 +23,7 @@ def smooth_ece(source: StepSource) -> float:
     in the confidences.
 
     The reflected Gaussian is the heat kernel of [0, 1], diagonal in cosines: the residuals are put
-    on a fine grid once, and each trial σ costs two Fourier transforms of the grid, whatever n is.
+    on a fine grid once, and each trial σ costs two Fourier transforms of the grid for any n.
 
     >>> from calibrant import Predictions
     >>> p = Predictions.from_probabilities([[0.9, 0.1]] * 10, [0] * 6 + [1] * 4)
@@ -37,7 +37,7 @@ def smooth_ece(source: StepSource) -> float:
 
 
 def _spectrum(s: Steps) -> np.ndarray:
-    """The cosine coefficients of the residuals, each shared between its two grid neighbours."""
+    """Return the cosine coefficients of the residuals, each split between two grid neighbours."""
     mass = np.zeros(_GRID + 1)
     for start in range(0, len(s.confidence), _CHUNK):
         part = slice(start, start + _CHUNK)
@@ -52,14 +52,14 @@ def _spectrum(s: Steps) -> np.ndarray:
 
 
 def _smoothed(spectrum: np.ndarray, sigma: float) -> float:
-    """∫ abs(smoothed residual): the heat kernel damps cosine k by exp(−(π k σ)² / 2)."""
+    """Return ∫ abs(smoothed residual): the heat kernel damps cosine k by exp(−(π k σ)² / 2)."""
     damping = np.exp(-0.5 * (np.pi * sigma * np.arange(len(spectrum))) ** 2)
     density = np.abs(np.fft.irfft(spectrum * damping)[: _GRID + 1])
     return float(density.sum() - 0.5 * (density[0] + density[-1]))
 
 
 def _fixed_point(spectrum: np.ndarray) -> float:
-    """Bisection, helped by the value itself: S falls, so σ = S(σ) lies between any t and S(t)."""
+    """Bisect, helped by the value itself: S falls, so σ = S(σ) lies between any t and S(t)."""
     low = _smoothed(spectrum, 1.0)
     high = max(low, _smoothed(spectrum, low))
     while high - low > _BANDWIDTH:

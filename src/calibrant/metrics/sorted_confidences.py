@@ -1,4 +1,4 @@
-"""Confidences sorted, with equal ones made one step: what every order-free metric starts from."""
+"""Sorted confidences, with ties as one step: the input of every order-free metric."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["StepSource", "Steps", "resampled_steps", "steps"]
 class Steps:
     """The distinct confidences, ascending, with the examples and the right ones at each.
 
-    No threshold parts examples of equal confidence, so metrics computed from steps cannot depend
+    No threshold separates examples of equal confidence, so metrics of steps do not depend
     on the order of the examples. A bootstrap replicate is the same table with other counts.
     """
 
@@ -33,14 +33,14 @@ class Steps:
         return int(self.count.sum())
 
 
-_ROUNDING = 2.0**-47  # 64 units in the last place: what sums of a hundred classes differ by.
+_ROUNDING = 2.0**-47  # 64 units in the last place: by this much sums of a hundred classes differ.
 _CHUNK = 1 << 18  # Values compared at a time.
 
 StepSource: TypeAlias = Predictions | Confidences | Steps
 
 
 def steps(source: StepSource) -> Steps:
-    """The steps of ``source``; steps are returned as they are.
+    """Return the steps of ``source``; steps are returned unchanged.
 
     >>> s = steps(Confidences(np.array([0.9, 0.6, 0.9]), np.array([True, False, False])))
     >>> s.confidence.tolist(), s.count.tolist(), s.correct.tolist()
@@ -61,7 +61,7 @@ def steps(source: StepSource) -> Steps:
 
 
 def resampled_steps(state: Confidences, weights: np.ndarray) -> Iterator[Steps]:
-    """One table of steps per row of the (R, G) ``weights`` of the blocks, after a single sort."""
+    """Return one table of steps per row of the (R, G) block ``weights``, after a single sort."""
     if state.block is None:
         raise InputError("Resampling Confidences needs their blocks: confidences(…, block=…).")
     order = np.argsort(state.confidence)
@@ -77,7 +77,7 @@ def resampled_steps(state: Confidences, weights: np.ndarray) -> Iterator[Steps]:
 
 
 def _sorted(state: Confidences) -> tuple[np.ndarray, np.ndarray]:
-    """Confidence and correctness of all examples, by confidence.
+    """Return confidence and correctness of all examples, sorted by confidence.
 
     Bits of floats from 0 to below 2 are in the order of the floats and leave the highest two free.
     With the correctness as lowest bit one sort of integers does it, many times faster than an order
@@ -97,7 +97,7 @@ def _sorted(state: Confidences) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _starts(ordered: np.ndarray) -> np.ndarray:
-    """Where each distinct value of a sorted array starts.
+    """Return where each distinct value of a sorted array starts.
 
     Values that differ by no more than rounding are one: the softmax of equal logits in another
     order of classes, or by another kernel, may differ in its last digits.
@@ -111,7 +111,7 @@ def _starts(ordered: np.ndarray) -> np.ndarray:
 
 
 def _add_up(values: np.ndarray, starts: np.ndarray) -> np.ndarray:
-    """The sums of the runs of ``values`` that begin at ``starts``."""
+    """Sum the runs of ``values`` that begin at ``starts``."""
     if len(starts) == len(values):  # No ties: every run is one value.
         return values
     return np.add.reduceat(values, starts)

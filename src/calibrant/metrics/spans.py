@@ -30,7 +30,7 @@ Mode: TypeAlias = Literal["default", "strict"]
 class Spans:
     """Entities as rows start..end−1 of the predictions, with the number of their type.
 
-    ``unfit`` marks gold ones whose true edges are inside of words: nothing predicted equals them.
+    ``unfit`` marks gold ones whose true edges are inside words: no prediction equals them.
     """
 
     start: np.ndarray
@@ -45,9 +45,9 @@ class Spans:
 def find_spans(
     labels: np.ndarray, tags: TagSet, starts: np.ndarray, mode: Mode = "default"
 ) -> Spans:
-    """The spans that a sequence of tags marks; no span crosses a row where ``starts`` is true.
+    """Return the spans that a tag sequence marks; no span crosses a row where ``starts`` is true.
 
-    ``"default"``, as seqeval's default and the conlleval script: a tag other than O opens a span
+    ``"default"``, like seqeval's default and the conlleval script: a tag other than O opens a span
     if it is B or S, if the tag before it is O, E or S, or if its type differs from the one before;
     so ill-formed sequences and IOB1 are read leniently. ``"strict"``: as seqeval's strict IOB2,
     the span must begin with B; with BIOES tags it must be one S, or B … E.
@@ -87,11 +87,11 @@ def find_spans(
 
 
 def sentence_starts(predictions: Predictions) -> np.ndarray:
-    """Which rows begin a sentence: where the group ``sentence`` changes, rows in reading order.
+    """Return which rows begin a sentence: where the group ``sentence`` changes, in reading order.
 
-    Where there is a group ``position`` too, also where it does not increase, so that two
+    With a group ``position``, also where it does not increase, so that two
     sentences of one number that meet at the seam of two shards stay apart. Without a group
-    ``sentence`` nothing is known of sentences and all rows are one sequence.
+    ``sentence`` all rows are one sequence.
     """
     starts = np.zeros(len(predictions), bool)
     starts[:1] = True
@@ -105,7 +105,7 @@ def sentence_starts(predictions: Predictions) -> np.ndarray:
 
 
 def matches(predicted: Spans, gold: Spans) -> np.ndarray:
-    """Which predicted spans are gold ones too: same start, same end, same type."""
+    """Return which predicted spans are also gold: same start, same end, same type."""
     if not len(gold):
         return np.zeros(len(predicted), bool)
     # Spans of one sequence are disjoint and sorted, so the start alone finds the candidate.
@@ -121,9 +121,9 @@ def matches(predicted: Spans, gold: Spans) -> np.ndarray:
 def predicted_and_gold(
     predictions: Predictions, predicted: np.ndarray, mode: Mode
 ) -> tuple[Spans, Spans]:
-    """The spans of the predicted tags and those of the labels.
+    """Return the spans of the predicted tags and those of the labels.
 
-    The group ``unfit``, where there is one, counts for each word the true entities that begin there
+    The optional group ``unfit`` counts for each word the true entities that begin there
     and are not made of whole words (:class:`~calibrant.tasks.sentences.Sentence`).
     """
     tags, starts = TagSet.of(predictions.label_names), sentence_starts(predictions)
@@ -135,7 +135,7 @@ def predicted_and_gold(
 
 
 def lost_entities(predictions: Predictions, gold: Spans) -> np.ndarray:
-    """The row of each true entity that no label shows, as it shares its words with another."""
+    """Return the row of each true entity that no label shows because it shares its words."""
     if gold.unfit is None:
         return np.empty(0, np.int64)
     more = np.array(predictions.groups["unfit"], np.int64)

@@ -1,4 +1,4 @@
-"""The additive state that all binned metrics, scores and diagrams come from."""
+"""The additive state behind all binned metrics, scores and diagrams."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["CalibrationState"]
 class CalibrationState:
     """Counts and sums over examples; states of two shards add up to the state of the whole.
 
-    Sums are float64 whatever the type of the scores; memory does not grow with n. Every array may
+    Sums are float64 for scores of any type; memory does not grow with n. Every array may
     have leading axes, one state per entry (blocks of a bootstrap, replicates): the metrics work on
     the last axes and return one number per entry.
 
@@ -72,7 +72,7 @@ class CalibrationState:
         classwise: bool = True,
         blocks: tuple[int, ...] = (),
     ) -> CalibrationState:
-        """The neutral element of ``+``. Without ``classwise`` the (K, B) tables have no rows."""
+        """Return the neutral element of ``+``; without ``classwise`` (K, B) tables have no rows."""
         bins = bins or Bins()
         rows = classes if classwise else 0
         shapes: dict[str, tuple[int, ...]] = {}
@@ -102,9 +102,9 @@ class CalibrationState:
         return bool(self.class_count.shape[-2])
 
     def without_classes(self) -> CalibrationState:
-        """The same without the sums per class, which top-label errors and proper scores ignore.
+        """Return the state without sums per class, which top-label errors and proper scores ignore.
 
-        To resample it costs the same for two classes as for a hundred thousand.
+        Resampling it costs the same for two classes as for a hundred thousand.
         """
         tables = {s: getattr(self, s) for s in self.SUMS if s.startswith(("label", "predicted"))}
         empty = {name: table[..., :0] for name, table in tables.items()}
@@ -122,15 +122,15 @@ class CalibrationState:
         return replace(self, ignored=self.ignored + other.ignored, **sums)
 
     def __radd__(self, other: object) -> CalibrationState:
-        return self if other == 0 else NotImplemented  # So that sum(states) works.
+        return self if other == 0 else NotImplemented  # This makes sum(states) work.
 
     def total(self) -> CalibrationState:
-        """The sum over the leading axes."""
+        """Sum over the leading axes."""
         lead = tuple(range(self.n.ndim))
         return replace(self, **{s: getattr(self, s).sum(axis=lead) for s in self.SUMS})
 
     def resampled(self, weights: np.ndarray) -> CalibrationState:
-        """States of bootstrap replicates: (R, G) weights times the sums of G blocks."""
+        """Return states of bootstrap replicates: (R, G) weights times the sums of G blocks."""
         tables = {s: getattr(self, s) for s in self.SUMS}
         # One product of all sums side by side: the weights are read once.
         joined = np.concatenate([t.reshape(len(t), -1) for t in tables.values()], axis=1)
@@ -143,17 +143,17 @@ class CalibrationState:
         return replace(self, **sums)
 
     def to_json(self) -> str:
-        """One line of JSON; :meth:`from_json` gives the same state back, to the last bit."""
+        """Return one line of JSON; :meth:`from_json` restores the same state, to the last bit."""
         content: dict[str, Any] = {s: getattr(self, s).tolist() for s in self.SUMS}
         header = {"bins": self.bins.count, "closed": self.bins.closed, "classes": self.classes}
         return json.dumps({**header, "ignored": self.ignored, **content}).replace(
             "Infinity",
-            '"inf"',  # JSON has no infinity; nll is infinite where p_y = 0.
+            '"inf"',  # JSON has no infinity; nll is infinite if p_y = 0.
         )
 
     @classmethod
     def from_json(cls, text: str) -> CalibrationState:
-        """Read what :meth:`to_json` wrote."""
+        """Read the output of :meth:`to_json`."""
         content = json.loads(text)
         bins = Bins(content["bins"], content["closed"])
         empty = cls.empty(content["classes"], bins)
@@ -165,7 +165,7 @@ class CalibrationState:
 
 
 def _weighted(weights: np.ndarray, table: np.ndarray) -> np.ndarray:
-    """weights @ table with 0 · ∞ = 0: a block that is not drawn does not count (nll can be ∞)."""
+    """Return weights @ table with 0 · ∞ = 0: an undrawn block does not count (nll can be ∞)."""
     infinite = np.isinf(table)
     if not infinite.any():
         return np.asarray(weights @ table)

@@ -36,7 +36,7 @@ def entity_f1(
 
     Equal to seqeval in its default mode, or with ``mode="strict"`` in strict IOB2 (BIOES for such
     tags); see :func:`~calibrant.metrics.spans.find_spans`. NaN where there is no entity at all,
-    for which seqeval answers 0. With a group ``unfit``, entities that are not made of whole words
+    for which seqeval returns 0. With a group ``unfit``, entities that are not made of whole words
     count as missed.
 
     >>> names = ["O", "B-PER", "I-PER"]
@@ -55,7 +55,7 @@ def entity_counts(
     block: np.ndarray | None = None,
     blocks: int = 0,
 ) -> MatchCounts:
-    """Right, predicted and gold entities per type; with ``block``, per block and type."""
+    """Count right, predicted and gold entities per type; with ``block``, per block and type."""
     check_kind("This metric", predictions, Predictions)
     tags = TagSet.of(predictions.label_names)
     predicted, gold = predicted_and_gold(predictions, top_label(predictions)[1], mode)
@@ -75,7 +75,7 @@ def entity_counts(
 def token_counts(
     predictions: Predictions, *, block: np.ndarray | None = None, blocks: int = 0
 ) -> MatchCounts:
-    """Right, predicted and gold tags other than O per type; with ``block``, per block and type."""
+    """Count right, predicted and gold tags except O per type; with ``block``, also per block."""
     check_kind("This metric", predictions, Predictions)
     tags = TagSet.of(predictions.label_names)
     _, predicted, correct = top_label(predictions)

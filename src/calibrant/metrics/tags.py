@@ -14,9 +14,9 @@ from calibrant.errors import InputError
 __all__ = ["BEGIN", "END", "INSIDE", "OUTSIDE", "SINGLE", "TagSet", "is_bio"]
 
 OUTSIDE, BEGIN, INSIDE, END, SINGLE = range(5)
-# BIOES and BILOU say the same in other letters: L(ast) is E(nd), U(nit) is S(ingle).
+# BIOES and BILOU are equivalent: L(ast) is E(nd), U(nit) is S(ingle).
 _PREFIXES = {"B": BEGIN, "I": INSIDE, "E": END, "S": SINGLE, "L": END, "U": SINGLE}
-_NO_TYPE = "_"  # What seqeval calls the type of a bare "B" or "I".
+_NO_TYPE = "_"  # seqeval's name for the type of a bare "B" or "I".
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +24,7 @@ class TagSet:
     """The prefix (one of OUTSIDE … SINGLE) and the type number of each of K tags; O has type −1.
 
     ``types`` are the entity types in alphabetical order, as seqeval lists them. IOB1 and IOB2 use
-    the same tags, so label names cannot tell them apart; the default reading of spans takes both.
+    the same tags, so label names cannot distinguish them; the default reading accepts both.
 
     >>> tags = TagSet.of(["O", "B-PER", "I-PER", "B-LOC"])
     >>> tags.types, tags.type.tolist(), tags.prefix.tolist()
@@ -37,7 +37,7 @@ class TagSet:
 
     @classmethod
     def of(cls, label_names: Sequence[str] | None) -> TagSet:
-        """The tags behind ``label_names``, or an error that names the first that is none."""
+        """Parse ``label_names``, or raise an error that names the first that is not a tag."""
         if not label_names:
             raise InputError(
                 "Entity metrics need label names such as O, B-PER, I-PER; these predictions have "

@@ -1,4 +1,4 @@
-"""The pass over the scores in torch, on the device where they lie; only the sums come back."""
+"""The pass over the scores in torch, on their device; only the sums come back."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _CHUNK = 1 << 22  # Scores per chunk: 32 MB in float64, enough to fill a GPU.
 
 
 def widest(device: torch.device) -> torch.dtype:
-    """float64, or float32 on devices that have nothing wider (Apple's)."""
+    """Return float64, or float32 on devices without float64 (Apple's)."""
     return torch.float32 if device.type == "mps" else torch.float64
 
 
 def add_tensors(state: CalibrationState, p: Predictions, block: np.ndarray | None) -> None:
-    """Add all rows to the sums of their blocks, in place; n and correct are left to the caller."""
+    """Add all rows to the sums of their blocks, in place; the caller handles n and correct."""
     device = p.scores.device
     names = [name for name in state.SUMS if getattr(state, name).size]
     sums = {name: _zeros(getattr(state, name), device) for name in names}
@@ -49,7 +49,7 @@ def _add_rows(
     logits: bool,
     block: Tensor,
 ) -> None:
-    """The same as in accumulate.py, by scatter-additions."""
+    """Add rows as in accumulate.py, by scatter-additions."""
     bins, classes = state.bins, state.classes
     probabilities, compared, nll = _probabilities_and_nll(scores, labels, logits)
     predicted = scores.argmax(dim=1)
@@ -81,7 +81,7 @@ def _add_rows(
 def _probabilities_and_nll(
     scores: Tensor, labels: Tensor, logits: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """p in the widest type, p in the type that meets the edges, and −log p_y."""
+    """Return p in the widest type, p in the type compared with the edges, and −log p_y."""
     wide = scores.to(widest(scores.device))
     if logits:
         shifted = wide - wide.amax(dim=1, keepdim=True)
@@ -89,17 +89,17 @@ def _probabilities_and_nll(
         sums = exponentials.sum(dim=1, keepdim=True)
         probabilities = exponentials / sums
         return probabilities, probabilities, sums[:, 0].log() - _pick(shifted, labels)
-    compared = scores.float() if scores.dtype == torch.bfloat16 else scores  # As NumPy has it.
+    compared = scores.float() if scores.dtype == torch.bfloat16 else scores  # Like NumPy.
     return wide, compared, -_pick(wide, labels).clamp(min=0).log()
 
 
 def _pick(table: Tensor, column: Tensor) -> Tensor:
-    """table[i, column[i]] for all i."""
+    """Return table[i, column[i]] for all i."""
     return table.gather(1, column[:, None])[:, 0]
 
 
 def _index(bins: Bins, values: Tensor) -> Tensor:
-    """Bins.index for a tensor: the same comparisons with the same edges."""
+    """Compute Bins.index for a tensor: the same comparisons with the same edges."""
     edges = torch.as_tensor(bins.edges(), device=values.device).to(values.dtype)
     guess = (values.to(widest(values.device)) * bins.count).long().clamp_(0, bins.count - 1)
     if bins.closed == "right":

@@ -1,4 +1,4 @@
-"""The bins of the top-label confidence alone: all that ECE, MCE and accuracy need."""
+"""The bins of the top-label confidence alone, which suffice for ECE, MCE and accuracy."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _LEAST = 1 << 20  # Scores that a thread takes at a time, in about half a millis
 
 @dataclass(frozen=True, eq=False)
 class TopBins:
-    """Sums per bin of the top-label confidence: a small state where no more is needed.
+    """Sums per bin of the top-label confidence: a small state if nothing else is needed.
 
     The fields have the names that they have in a :class:`~calibrant.metrics.CalibrationState`.
-    Made by :func:`top_bins` from predictions, or straight from arrays, which are then checked and
-    added up in one pass: the quickest way from arrays to an ECE. States add up.
+    Create it by :func:`top_bins` from predictions, or directly from arrays, which are checked and
+    summed in one pass: the fastest way from arrays to an ECE. States can be added.
 
     >>> from calibrant.metrics import ece
     >>> batches = [([[2.0, 0.0], [0.0, 1.0]], [0, 0]), ([[0.0, 3.0]], [-100])]
@@ -48,20 +48,20 @@ class TopBins:
     def from_logits(
         cls, logits: Any, labels: Any, bins: int | Bins = 15, *, closed: Closed = "right"
     ) -> TopBins:
-        """From what :meth:`calibrant.Predictions.from_logits` takes, with the same checks."""
+        """Create from what :meth:`calibrant.Predictions.from_logits` takes, with its checks."""
         return _from_arrays(Predictions.from_logits, logits, labels, _as_bins(bins, closed))
 
     @classmethod
     def from_probabilities(
         cls, probabilities: Any, labels: Any, bins: int | Bins = 15, *, closed: Closed = "right"
     ) -> TopBins:
-        """From what :meth:`calibrant.Predictions.from_probabilities` takes."""
+        """Create from what :meth:`calibrant.Predictions.from_probabilities` takes."""
         make = Predictions.from_probabilities
         return _from_arrays(make, probabilities, labels, _as_bins(bins, closed))
 
     @classmethod
     def empty(cls, bins: Bins) -> TopBins:
-        """The neutral element of ``+``."""
+        """Return the neutral element of ``+``."""
         counts = np.zeros((2, bins.count), np.int64)
         return cls(bins, 0, counts[0], np.zeros(bins.count), counts[1])
 
@@ -77,7 +77,7 @@ class TopBins:
 
     @property
     def tables(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Counts, sums of confidences and counts of correct examples, as the kernels take them."""
+        """The counts, sums of confidences and counts of correct examples, for the kernels."""
         return self.top_count, self.top_confidence, self.top_correct
 
     def __add__(self, other: TopBins) -> TopBins:
@@ -91,13 +91,13 @@ class TopBins:
         return TopBins(self.bins, self.ignored + other.ignored, *sums)
 
     def __radd__(self, other: object) -> TopBins:
-        return self if other == 0 else NotImplemented  # So that sum(states) works.
+        return self if other == 0 else NotImplemented  # This makes sum(states) work.
 
 
 def top_bins(
     predictions: Predictions, bins: int | Bins = 15, *, closed: Closed = "right"
 ) -> TopBins:
-    """What :func:`~calibrant.metrics.accumulate` finds for these fields, in less time.
+    """Compute these fields as :func:`~calibrant.metrics.accumulate` does, in less time.
 
     From float32 logits the compiled kernels find the same counts, and confidences to float32's
     precision.
@@ -123,17 +123,17 @@ def _as_bins(bins: int | Bins, closed: Closed) -> Bins:
 
 
 def _is_float32(scores: Array) -> bool:
-    """Whether the kernels get the scores as float32, as they do of half precision too."""
+    """Whether the kernels get the scores as float32, also from half precision."""
     return plain(scores[:0]).dtype == np.float32
 
 
 def _from_arrays(
     make: Callable[[Any, Any], Predictions], scores: Any, labels: Any, bins: Bins
 ) -> TopBins:
-    """Check and add up in one pass where there is a kernel for it, else one after the other.
+    """Check and sum in one pass if there is a kernel for it, else one after the other.
 
-    The kernel knows only "surely valid". Whatever it doubts goes the longer way, where a closer
-    look finds the row and the words for it, or that all is well.
+    The kernel knows only "surely valid". Doubtful input takes the slower path, where a closer
+    look finds the wrong row and its error message, or that all is well.
     """
     scores, labels = as_array(scores), as_array(labels)
     if not _are_plain(scores, labels):
@@ -155,20 +155,20 @@ def _are_plain(scores: Array, labels: Array) -> bool:
     if object in (scores.dtype, labels.dtype):
         return False
     kinds = to_numpy(scores[:0]).dtype.kind, to_numpy(labels[:0]).dtype
-    # uint64 goes the longer way: the kernel would read 2⁶⁴ − 100 as −100.
+    # uint64 takes the slower path: the kernel would read 2⁶⁴ − 100 as −100.
     whole = kinds[1].kind in "iu" and kinds[1] != np.uint64
     return kinds[0] == "f" and whole and _is_float32(scores)
 
 
 def _by_numpy(p: Predictions, bins: Bins) -> TopBins:
-    """By NumPy in chunks that stay in cache, or on the tensors' device."""
+    """Compute with NumPy in chunks that stay in cache, or on the tensors' device."""
     if not in_host_memory(p.scores):
         state = accumulate_by(None, p, bins, classwise=False)
         return TopBins(bins, p.ignored, state.top_count, state.top_confidence, state.top_correct)
     rows = max(1, _CHUNK // p.classes)
 
     def add(start: int, stop: int) -> TopBins:
-        # Cut at stop as well: where rows do not divide it, the next task has the rest.
+        # Also cut at stop: if rows do not divide it, the next task has the rest.
         spans = (slice(i, min(i + rows, stop)) for i in range(start, stop, rows))
         parts = (_added(p.kind, p.scores[span], p.labels[span], bins) for span in spans)
         return sum(parts, start=TopBins.empty(bins))
@@ -177,14 +177,14 @@ def _by_numpy(p: Predictions, bins: Bins) -> TopBins:
 
 
 def _joined(p: Predictions, bins: Bins, parts: list[TopBins]) -> TopBins:
-    """The sum of the parts, which must hold every row of ``p`` once."""
+    """Return the sum of the parts, which must hold every row of ``p`` once."""
     found = sum(parts, start=replace(TopBins.empty(bins), ignored=p.ignored))
     check_counted(int(found.n), len(p))
     return found
 
 
 def _added(kind: Kind, scores: Array, labels: Array, bins: Bins) -> TopBins:
-    """The bins of one chunk, computed as :func:`~calibrant.metrics.accumulate` does it."""
+    """Return the bins of one chunk, computed as in :func:`~calibrant.metrics.accumulate`."""
     scores, labels = to_numpy(scores), to_numpy(labels)
     predicted = scores.argmax(axis=1)
     confidence = scores[np.arange(len(labels)), predicted]
@@ -201,7 +201,7 @@ def _added(kind: Kind, scores: Array, labels: Array, bins: Bins) -> TopBins:
 
 
 def _in_lanes(kind: Kind, scores: Array, labels: Array, bins: Bins) -> tuple[TopBins, bool]:
-    """The bins of float32 scores, and whether all scores and labels are surely valid."""
+    """Return the bins of float32 scores, and whether all scores and labels are surely valid."""
     from calibrant.metrics.kernels import tops
 
     classes, logits = int(scores.shape[1]), kind == "logits"
@@ -228,7 +228,7 @@ def _in_lanes(kind: Kind, scores: Array, labels: Array, bins: Bins) -> tuple[Top
 
 
 def _in_float64(p: Predictions, bins: Bins, kernels: ModuleType) -> TopBins:
-    """The bins of scores of any type, and of all that validation allows."""
+    """Return the bins of scores of any type, with any values that validation allows."""
     cut = kernel_edges(bins, edge_type(p.kind, p.scores))
     alone = _no_tie_above(p.kind, p.classes)
 
@@ -242,9 +242,9 @@ def _in_float64(p: Predictions, bins: Bins, kernels: ModuleType) -> TopBins:
 
 
 def _no_tie_above(kind: Kind, classes: int) -> float:
-    """A confidence that two classes of one row cannot both exceed.
+    """Return a confidence that two classes of one row cannot both exceed.
 
-    One half, and for probabilities half of what validation lets a sum miss 1, and rounding go
+    It is one half; for probabilities, plus half of what validation lets sums miss 1, and values be
     below 0.
     """
     slack = 0.0 if kind == "logits" else SUM_TOLERANCE + classes * RANGE_TOLERANCE

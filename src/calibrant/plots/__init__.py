@@ -1,6 +1,6 @@
-"""Diagrams for papers: each a function of a state that draws on matplotlib axes and returns them.
+"""Diagrams for papers: each function draws a state on matplotlib axes and returns them.
 
-``reliability_diagram(state).figure.savefig("reliability.pdf")`` is all it takes. Nothing here
+``reliability_diagram(state).figure.savefig("reliability.pdf")`` is enough. Nothing here
 touches pyplot or its global state, so it is safe in servers and threads; matplotlib is imported
 when the first diagram is drawn.
 """

@@ -1,4 +1,4 @@
-"""Figures without pyplot, and the quiet frame that all diagrams share."""
+"""Figures without pyplot, and the plain frame that all diagrams share."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["axes", "frame", "legend_below", "new_figure", "save_figure", "say_em
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """An empty figure of that many inches, drawn by Agg; saves as PNG, SVG and PDF alike."""
+    """Return an empty figure of this size in inches, drawn by Agg; saves as PNG, SVG and PDF."""
     figure: Figure = require("matplotlib.figure", "plots", "Drawing a diagram").Figure(
         figsize=(width, height), dpi=200, layout="constrained"
     )
@@ -26,12 +26,12 @@ def new_figure(width: float, height: float) -> Figure:
 
 
 def axes(ax: Axes | None, width: float = 3.6, height: float = 3.5) -> Axes:
-    """The axes given, or those of a new figure."""
+    """Return the given axes, or those of a new figure."""
     return new_figure(width, height).add_subplot() if ax is None else ax
 
 
 def save_figure(figure: Figure, path: Path) -> None:
-    """Save without a date and with ids that do not change: the same figure, the same bytes."""
+    """Save without a date and with fixed ids: the same figure gives the same bytes."""
     matplotlib = require("matplotlib", "plots", "Saving a diagram")
     dates = {".svg": "Date", ".pdf": "CreationDate"}
     metadata = {dates[path.suffix.lower()]: None} if path.suffix.lower() in dates else None
@@ -40,7 +40,7 @@ def save_figure(figure: Figure, path: Path) -> None:
 
 
 def frame(ax: Axes, xlabel: str, ylabel: str, title: str | None = None) -> None:
-    """Labels, light grid behind the data, no box. Sizes are relative to the user's rcParams."""
+    """Add labels and a light grid, remove the box. Sizes are relative to the user's rcParams."""
     ax.set_xlabel(xlabel, fontsize="small", color=INK)
     ax.set_ylabel(ylabel, fontsize="small", color=INK)
     if title:
@@ -55,7 +55,7 @@ def frame(ax: Axes, xlabel: str, ylabel: str, title: str | None = None) -> None:
 
 
 def legend_below(ax: Axes, entries: Sequence[str]) -> None:
-    """The named entries in one row under the axes, where they cover no data."""
+    """Put the named entries in one row under the axes, where they cover no data."""
     handles = dict(zip(*reversed(ax.get_legend_handles_labels()), strict=True))
     ax.legend(
         [handles[entry] for entry in entries],
@@ -73,11 +73,11 @@ def legend_below(ax: Axes, entries: Sequence[str]) -> None:
 
 
 def _height(ax: Axes) -> float:
-    """Inches from the bottom to the top of the axes, as first laid out."""
+    """Return the height of the axes in inches, as first laid out."""
     return float(ax.bbox.height / ax.figure.dpi)
 
 
 def say_empty(ax: Axes) -> None:
-    """Where there is nothing to draw, say so instead of showing a bare grid."""
+    """Write that there is no data instead of showing a bare grid."""
     place = {"ha": "center", "va": "center", "transform": ax.transAxes}
     ax.text(0.5, 0.5, "no examples", fontsize="small", color=MUTED, **place)  # type: ignore[arg-type]

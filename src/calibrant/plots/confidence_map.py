@@ -1,4 +1,4 @@
-"""Confidence maps of images whose pixels are classified, beside truth and prediction."""
+"""Confidence maps of segmented images, beside truth and prediction."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def confidence_map(
 ) -> Axes:
     """Draw the confidence of each pixel, deeper where it is higher, with its scale.
 
-    The scale ends at 1 / K, the least that the confidence of K classes can be, and at 1.
+    The scale runs from 1 / K, the lowest possible confidence with K classes, to 1.
 
     >>> image, mask = np.zeros((2, 2), np.uint8), np.eye(2, dtype=int)
     >>> scene = Scene.from_logits(image, np.zeros((2, 2, 4)), mask)
@@ -110,7 +110,7 @@ def _show(ax: Axes, pixels: np.ndarray, title: str | None) -> None:
 
 
 def _legend(figure: Figure, scenes: Sequence[Scene], label_names: Sequence[str]) -> None:
-    """The classes that are seen, at most twelve, under the pictures."""
+    """Draw a legend of the visible classes, at most twelve, under the pictures."""
     patch = require("matplotlib.patches", "plots", "Drawing a diagram").Patch
     seen = np.unique(np.concatenate([np.append(s.truth, s.predicted) for s in scenes]))
     colours = maps.class_colours(len(label_names)) / 255

@@ -1,4 +1,4 @@
-"""What the diagrams draw: per bin its edges, examples, accuracy, confidence and interval."""
+"""The data of the diagrams: per bin its edges, examples, accuracy, confidence and interval."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class ReliabilityCurve:
 
 
 def reliability_curve(state: CalibrationState, level: float = 0.95) -> ReliabilityCurve:
-    """The curve of the top-label confidence.
+    """Return the curve of the top-label confidence.
 
     >>> from calibrant import Predictions
     >>> from calibrant.metrics import accumulate
@@ -64,7 +64,7 @@ def reliability_curve(state: CalibrationState, level: float = 0.95) -> Reliabili
 
 
 def class_curve(state: CalibrationState, label: int, level: float = 0.95) -> ReliabilityCurve:
-    """The curve of p_k of one class against the share of examples labelled k."""
+    """Return the curve of p_k of one class against the share of examples labelled k."""
     _single(state)
     _classwise(state)
     tables = (state.class_count, state.class_confidence, state.class_correct)
@@ -73,7 +73,7 @@ def class_curve(state: CalibrationState, label: int, level: float = 0.95) -> Rel
 
 
 def worst_classes(state: CalibrationState, count: int) -> np.ndarray:
-    """The classes with the largest one-against-rest ECE, worst first; those never met left out."""
+    """Return the observed classes with the largest one-against-rest ECE, worst first."""
     _single(state)
     _classwise(state)
     error = np.abs(state.class_correct - state.class_confidence).sum(axis=-1)
@@ -85,11 +85,11 @@ def worst_classes(state: CalibrationState, count: int) -> np.ndarray:
 def wilson_interval(
     successes: np.ndarray, trials: np.ndarray, level: float = 0.95
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Score interval of a share (Wilson 1927): the p with abs(p̂ − p) ≤ z sqrt(p (1 − p) / n).
+    """Return Wilson's (1927) score interval: the p with abs(p̂ − p) ≤ z sqrt(p (1 − p) / n).
 
-    Stays within [0, 1] and is right near 0 and 1, where the textbook p̂ ± z·sd collapses to a
-    point. It takes the examples as independent: for tokens of one sentence it is too narrow, and
-    the bootstrap by sentence is the one to quote. NaN where there are no trials.
+    It stays within [0, 1] and is right near 0 and 1, where the textbook p̂ ± z·sd collapses to a
+    point. It assumes independent examples: for tokens of one sentence it is too narrow, and
+    you should quote the bootstrap by sentence. It is NaN without trials.
 
     >>> low, high = wilson_interval(np.array([10]), np.array([10]))
     >>> low.round(3), high
@@ -124,7 +124,7 @@ def _curve(
 
 
 def diagram_state(who: str, source: Any) -> CalibrationState:
-    """The state that a diagram draws: that of predictions or confidences where these are given."""
+    """Return the state that a diagram draws, computed if predictions or confidences are given."""
     if isinstance(source, Confidences):
         return bin_confidences(source)
     if isinstance(source, Predictions):

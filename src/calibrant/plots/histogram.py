@@ -20,8 +20,8 @@ def confidence_histogram(
 ) -> Axes:
     """Draw the share of examples per bin of confidence, with mean confidence and accuracy.
 
-    The distance between the two lines is what the model is over- or underconfident by on average;
-    the bars say where its examples lie (Guo et al. 2017, Figure 1, top).
+    The distance between the two lines is the average over- or underconfidence of the model;
+    the bars show where its examples lie (Guo et al. 2017, Figure 1, top).
 
     >>> from calibrant import Predictions
     >>> p = Predictions.from_probabilities([[0.9, 0.1], [0.3, 0.7]], [0, 0])

@@ -1,4 +1,4 @@
-"""Colours of a scene: classes, confidence and mistakes as images, by NumPy alone.
+"""Colours of a scene: classes, confidence and mistakes as images, with NumPy alone.
 
 The figures and the HTML report show the same pixels.
 """
@@ -18,13 +18,13 @@ _CLASSES = (
 )  # fmt: skip
 VOID = (255, 255, 255)
 _RIGHT = (226, 229, 233)
-# From pale to deep: the deeper, the more confident, as in Liu et al. 2022.
+# From pale to deep: deeper is more confident, as in Liu et al. 2022.
 _CONFIDENCE = np.array([(247, 251, 255), (158, 202, 225), (49, 130, 189), (8, 48, 107)], float)
 _MISTAKE = np.array([(253, 224, 200), (244, 130, 60), (165, 30, 10)], float)
 
 
 def class_colours(classes: int) -> np.ndarray:
-    """(K, 3) bytes: eight colours that everybody can tell apart, then evenly spread hues.
+    """Return (K, 3) bytes: eight colours that everybody can distinguish, then evenly spread hues.
 
     >>> class_colours(2)
     array([[184, 190, 199],
@@ -32,7 +32,7 @@ def class_colours(classes: int) -> np.ndarray:
     """
     named = [[int(code[i : i + 2], 16) for i in (1, 3, 5)] for code in _CLASSES[:classes]]
     further = np.arange(max(0, classes - len(_CLASSES)))
-    # Steps of the golden ratio never meet a hue again.
+    # Steps of the golden ratio never repeat a hue.
     hue = (0.6180339887 * further[:, None] + np.array([0, 1 / 3, 2 / 3])) % 1
     light = np.where(further % 2, 0.55, 0.8)[:, None]
     spread = 255 * light * (0.35 + 0.65 * np.clip(np.abs(6 * hue - 3) - 1, 0, 1))
@@ -40,13 +40,13 @@ def class_colours(classes: int) -> np.ndarray:
 
 
 def class_map(labels: np.ndarray, classes: int) -> np.ndarray:
-    """(height, width, 3) bytes: the colour of each pixel's class, white where it is ignored."""
+    """Return (height, width, 3) bytes: the colour of each pixel's class, white if ignored."""
     table = np.concatenate([class_colours(classes), np.array([VOID], np.uint8)])
     return np.asarray(table[np.where(labels == IGNORED, classes, labels)])
 
 
 def confidence_map_of(confidence: np.ndarray, classes: int) -> np.ndarray:
-    """(height, width, 3) bytes: pale where the confidence is 1 / K, the least, deep where it is 1.
+    """Return (height, width, 3) bytes: pale at confidence 1 / K, the lowest, deep at 1.
 
     >>> confidence_map_of(np.array([[0.5, 1.0]]), classes=2)
     array([[[247, 251, 255],
@@ -57,7 +57,7 @@ def confidence_map_of(confidence: np.ndarray, classes: int) -> np.ndarray:
 
 
 def mistake_map(scene: Scene, classes: int) -> np.ndarray:
-    """Grey where right, white where ignored; where wrong, the deeper the more confident."""
+    """Return grey where right, white where ignored; where wrong, deeper is more confident."""
     least = 1 / classes
     shown = _blend(_MISTAKE, (scene.confidence - least) / (1 - least))
     shown[scene.kept & ~scene.wrong] = _RIGHT
@@ -66,13 +66,13 @@ def mistake_map(scene: Scene, classes: int) -> np.ndarray:
 
 
 def picture(scene: Scene) -> np.ndarray:
-    """(height, width, 3) bytes of the image itself."""
+    """Return (height, width, 3) bytes of the image itself."""
     image = scene.image.reshape(*scene.image.shape[:2], -1)
     return np.ascontiguousarray(np.broadcast_to(image, (*image.shape[:2], 3)))
 
 
 def shrunk(scene: Scene, side: int = 256) -> Scene:
-    """The scene with every so-manieth pixel, so that no side is longer than ``side``."""
+    """Return the scene thinned to every s-th pixel, so that no side exceeds ``side``."""
     step = -(-max(scene.truth.shape) // side)
     if step <= 1:
         return scene
@@ -84,7 +84,7 @@ def shrunk(scene: Scene, side: int = 256) -> Scene:
 
 
 def _blend(colours: np.ndarray, share: np.ndarray) -> np.ndarray:
-    """The colour at a share of the way along some colours."""
+    """Interpolate between colours: return the colour at each share of the way."""
     place = np.clip(share, 0, 1) * (len(colours) - 1)
     channels = [np.interp(place, np.arange(len(colours)), channel) for channel in colours.T]
     return np.stack(channels, axis=-1).round().astype(np.uint8)

@@ -1,4 +1,4 @@
-"""The colours of every diagram: Okabe & Ito (2008), told apart by colour-blind readers too.
+"""The colours of every diagram: Okabe & Ito (2008), distinct for colour-blind readers too.
 
 The HTML report uses the same ones in its light theme; a test keeps them equal.
 """

@@ -1,4 +1,4 @@
-"""Average ranks of methods, with the band in which none can be told from the best."""
+"""Average ranks of methods, with the band of methods not significantly worse than the best."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def rank_diagram(
     *,
     title: str | None = None,
 ) -> Axes:
-    """Draw a row per method, the best on top; methods in the band are not told from the best.
+    """Draw a row per method, best on top; the band holds those not distinguishable from the best.
 
-    It shows what the critical-difference diagram of Demšar (2006) shows of the best method.
+    It is the part of Demšar's (2006) critical-difference diagram that concerns the best method.
 
     >>> rank_diagram({"focal": 1.2, "mixup": 2.4}, 1.0).get_xlabel()
     'Average rank, less is better'

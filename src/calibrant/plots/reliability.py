@@ -1,4 +1,4 @@
-"""The reliability diagram: how often right, against how sure."""
+"""The reliability diagram: accuracy against confidence."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["draw_bars", "reliability_diagram", "short_count"]
 
-# More bins than this leave no room for a number above each.
+# With more bins than this there is no room for a number above each.
 _MOST_COUNTS = 25
 
 
@@ -80,7 +80,7 @@ def reliability_diagram(
 
 
 def draw_bars(ax: Axes, curve: ReliabilityCurve, level: float) -> None:
-    """Accuracy bars, gap bars over them and interval bands, for the bins that hold examples."""
+    """Draw accuracy bars, gap bars over them and interval bands, for non-empty bins."""
     b = curve.filled
     width, centre = curve.upper[b] - curve.lower[b], (curve.lower[b] + curve.upper[b]) / 2
     style: dict[str, Any] = {"width": 0.92 * width, "linewidth": 0}
@@ -100,7 +100,7 @@ def draw_bars(ax: Axes, curve: ReliabilityCurve, level: float) -> None:
 
 
 def short_count(count: int) -> str:
-    """A count in at most four characters.
+    """Format a count in at most four characters.
 
     >>> [short_count(c) for c in (0, 999, 1234, 56_789, 999_999, 2_500_000, 3_000_000_000)]
     ['0', '999', '1.2k', '57k', '1M', '2.5M', '3G']

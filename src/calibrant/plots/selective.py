@@ -1,4 +1,4 @@
-"""The risk–coverage curve: the error among the most confident, against how many are kept."""
+"""The risk–coverage curve: the error among the most confident, against the share kept."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def risk_coverage(
     ideal_coverage = np.linspace(0, 1, 201)[1:]
     ideal = np.maximum(0, 1 - (1 - risk[-1]) / ideal_coverage)
     names = ["By confidence", "Perfect ranking", f"No selection: {100 * risk[-1]:.1f} %"]
-    marker = "o" if len(coverage) == 1 else None  # A line through one point shows nothing.
+    marker = "o" if len(coverage) == 1 else None  # A line needs more than one point.
     ax.plot(100 * coverage, 100 * risk, ACCURACY, lw=1.6, marker=marker, ms=4, label=names[0])
     ax.plot(100 * ideal_coverage, 100 * ideal, MUTED, linewidth=1, label=names[1])
     ax.axhline(100 * risk[-1], color=INK, lw=0.9, linestyle=(0, (1, 2)), label=names[2])
@@ -52,9 +52,9 @@ def risk_coverage(
 
 
 def thinned_curve(source: Confidences | Predictions, most: int = 500) -> RiskCoverage:
-    """The risk–coverage curve at no more than ``most`` steps, evenly spread in coverage.
+    """Return the risk–coverage curve at up to ``most`` steps, evenly spread in coverage.
 
-    The first and the last step are always there, and every step is one of the whole curve.
+    It always includes the first and the last step, and every step belongs to the whole curve.
 
     >>> thinned_curve(Confidences([0.9, 0.8, 0.7, 0.6], [True] * 4), most=2).coverage
     array([0.25, 1.  ])

@@ -21,7 +21,7 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#1
 
 
 class Series(NamedTuple):
-    """A line: its values at ``x`` and half of the interval of each (NaN: none known)."""
+    """A line: its values at ``x`` and half of the interval of each (NaN: unknown)."""
 
     label: str
     x: Sequence[float]
@@ -71,7 +71,7 @@ def series_diagram(
 
 
 def series_style(place: int) -> tuple[str, str]:
-    """Colour and dash of the line at a place.
+    """Return colour and dash of the line at a place.
 
     >>> series_style(0), series_style(len(COLOURS))
     (('#0072b2', '-'), ('#0072b2', '--'))
@@ -81,7 +81,7 @@ def series_style(place: int) -> tuple[str, str]:
 
 
 def _label(ax: Axes, lines: Sequence[Series]) -> None:
-    """Names beside the right ends, moved apart where they would cover each other."""
+    """Write names beside the right ends, moved apart if they would overlap."""
     ends = sorted((line.y[-1], place) for place, line in enumerate(lines))
     low, high = ax.get_ylim()
     gap = LINE / (ax.bbox.height / ax.figure.dpi)

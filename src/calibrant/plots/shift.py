@@ -1,4 +1,4 @@
-"""How a run stands what data suffers: its score and its ECE against the strength of corruptions."""
+"""How a run copes with corrupted data: its score and ECE against the strength."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def shift_diagram(
     score_name: str = "Accuracy",
     mapped: str = "temperature",
 ) -> Figure:
-    """Three panels: the score, and the ECE as trained and with a map; a line per kind.
+    """Draw three panels: the score, and the ECE as trained and with a map; one line per kind.
 
     ``results`` are those of :func:`calibrant.experiments.evaluation.evaluate` or of a record:
-    ``{map: {"test": …, "shift": {"typos-1": …}}}``. Strength 0 is the test as it is.
+    ``{map: {"test": …, "shift": {"typos-1": …}}}``. Strength 0 is the clean test.
 
     >>> numbers = {"accuracy": 0.9, "ece": 0.05}
     >>> part = {"test": numbers, "shift": {"typos-5": {"accuracy": 0.6, "ece": 0.2}}}
@@ -48,7 +48,7 @@ def shift_diagram(
     highest = max((y for line in (*raw, *cooled) for y in line.y), default=1.0)
     for place, (title, label, lines) in enumerate(panels):
         ax = figure.add_subplot(1, len(panels), place + 1)
-        if place:  # One scale, so that the two can be compared.
+        if place:  # One scale makes the two comparable.
             ax.set_ylim(0, 1.05 * highest or 1.0)
         series_diagram(lines, ax, x_label="Strength", y_label=label, title=title)
     return figure

@@ -20,7 +20,7 @@ LINE = 10 / 72  # Inches from one label to the next.
 
 
 class Point(NamedTuple):
-    """A method: its ECE and F1 as shares, and half of the interval of each (NaN: none known)."""
+    """A method: its ECE and F1 as shares, and half of the interval of each (NaN: unknown)."""
 
     label: str
     ece: float
@@ -39,8 +39,8 @@ def trade_off(
     """Draw F1 against ECE, both in per cent, with their intervals as crosses.
 
     The labels stand in a column beside the axes, in the order of F1, so that they cover neither
-    each other nor the points. APCR = F1² / ECE rises to the upper left. ``score`` is what the axis
-    calls F1 where it is another number.
+    each other nor the points. APCR = F1² / ECE rises to the upper left. ``score`` is the axis name
+    if the number is not F1.
 
     >>> trade_off([Point("focal", 0.02, 0.8), Point("mixup", 0.03, 0.81)]).get_xlabel()
     'ECE (%), less is better'
@@ -59,7 +59,7 @@ def trade_off(
         xerr, yerr = (0 if math.isnan(h) else 100 * h for h in (p.ece_half, p.f1_half))
         ax.errorbar(x, y, yerr, xerr, color=MUTED, alpha=0.45, linewidth=0.8, zorder=2)
         ax.plot(x, y, "o", color=ACCURACY, markersize=5, markeredgecolor="white", zorder=3)
-    ax.set_xlim(left=max(0.0, ax.get_xlim()[0]))  # An ECE below 0 is none, whatever the interval.
+    ax.set_xlim(left=max(0.0, ax.get_xlim()[0]))  # An ECE is never below 0; its interval may be.
     _label(ax, points)
     return ax
 
@@ -85,7 +85,7 @@ def _label(ax: Axes, points: Sequence[Point]) -> None:
                 "alpha": 0.6,
                 "linewidth": 0.5,
                 "relpos": (0, 0.5),
-                # Cut at neither end, which takes most of the time of drawing; the point covers it.
+                # No cut at the ends: it takes most of the drawing time, and the point covers it.
                 "patchA": None,
                 "shrinkA": 0,
                 "shrinkB": 0,
@@ -95,7 +95,7 @@ def _label(ax: Axes, points: Sequence[Point]) -> None:
 
 
 def spaced(places: Sequence[float], gap: float) -> list[float]:
-    """Ascending ``places``, moved as little as a greedy pass can to be ``gap`` apart, up to 1.
+    """Move ascending ``places`` apart to at least ``gap``, up to 1, in a greedy pass.
 
     >>> spaced([0.2, 0.25, 0.9], 0.1)
     [0.2, 0.30000000000000004, 0.9]

@@ -1,4 +1,4 @@
-"""The frame of an interactive diagram: scales, grid, axes and the marks that answer a hover."""
+"""The frame of an interactive diagram: scales, grid, axes and the marks that react to a hover."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ class Chart:
     below: float = 42
 
     def x(self, value: float) -> float:
-        """Where a value of the x axis lies."""
+        """Map a value of the x axis to its coordinate."""
         return self.left + float(value) * (self.width - self.left - self.right)
 
     def y(self, value: float) -> float:
-        """Where a value of the y axis lies; up is less."""
+        """Map a value of the y axis to its coordinate; up is less."""
         area = self.height - self.above - self.below
         return self.above + (1 - float(value) / self.top) * area
 
     def box(self, x0: float, x1: float, y0: float, y1: float, class_: str) -> Markup:
-        """A rectangle between data coordinates."""
+        """Return a rectangle between data coordinates."""
         top, bottom = sorted((self.y(y0), self.y(y1)))
         return tag(
             "rect",
@@ -45,30 +45,30 @@ class Chart:
         )
 
     def line(self, x0: float, x1: float, y0: float, y1: float, class_: str) -> Markup:
-        """A straight line between data coordinates."""
+        """Return a straight line between data coordinates."""
         return tag(
             "line", x1=self.x(x0), x2=self.x(x1), y1=self.y(y0), y2=self.y(y1), class_=class_
         )
 
     def path(self, xs: Sequence[float], ys: Sequence[float], class_: str) -> Markup:
-        """A line through many points."""
+        """Return a line through many points."""
         steps = (f"{self.x(x):.1f},{self.y(y):.1f}" for x, y in zip(xs, ys, strict=True))
         return tag("path", d="M" + "L".join(steps), class_=class_)
 
     def text(
         self, x: float, y: float, words: str, class_: str, dx: float = 0, dy: float = 0
     ) -> Markup:
-        """Words at data coordinates, moved by dx and dy units."""
+        """Return text at data coordinates, moved by dx and dy units."""
         return tag("text", words, x=self.x(x) + dx, y=self.y(y) + dy, class_=class_)
 
     def mark(self, x0: float, x1: float, tip: str, *shapes: Markup) -> Markup:
-        """Shapes that show ``tip`` when the whole column between x0 and x1 is pointed at."""
+        """Return shapes that show ``tip`` when the pointer is in the column between x0 and x1."""
         return tag("g", *shapes, self.box(x0, x1, 0, self.top, "hit"), data_tip=tip)
 
     def grid(
         self, x_ticks: Sequence[tuple[float, str]], y_ticks: Sequence[tuple[float, str]]
     ) -> Markup:
-        """Grid lines with their labels."""
+        """Return grid lines with their labels."""
         return join(
             [
                 *(self.line(x, x, 0, self.top, "grid") for x, _ in x_ticks),
@@ -80,7 +80,7 @@ class Chart:
         )
 
     def labels(self, x_label: str, y_label: str) -> Markup:
-        """The names of the axes."""
+        """Return the names of the axes."""
         middle = (self.above + self.height - self.below) / 2
         turned = f"translate(12 {middle:.0f}) rotate(-90)"
         return join(
@@ -91,7 +91,7 @@ class Chart:
         )
 
     def svg(self, label: str, description: str, *shapes: Markup) -> Markup:
-        """The drawing, one stop of the tab key; its marks are walked with the arrow keys."""
+        """Return the drawing as one tab stop; the arrow keys walk through its marks."""
         return tag(
             "svg",
             tag("desc", description),
@@ -104,7 +104,7 @@ class Chart:
 
 
 def ticks(largest: float, wanted: int = 5) -> list[float]:
-    """Round values from 0 to at least ``largest``.
+    """Return round values from 0 to at least ``largest``.
 
     >>> ticks(0.37)
     [0.0, 0.1, 0.2, 0.3, 0.4]

@@ -22,14 +22,14 @@ __all__ = [
 
 _FIFTHS = [(k / 5, edge(k / 5)) for k in range(6)]
 _HALVES = [(k / 2, edge(k / 2)) for k in range(3)]
-# So many places of the risk–coverage curve answer a hover: every second percent of coverage.
+# Points of the risk–coverage curve that react to a hover: every second percent of coverage.
 _STOPS = 50
-# More bins than this leave no room for a number above each.
+# With more bins than this there is no room for a number above each.
 _MOST_COUNTS = 15
 
 
 def reliability(state: CalibrationState, name: str, noun: str = "example") -> Markup:
-    """Accuracy per bin of confidence, with gap bars, interval bands and counts."""
+    """Draw accuracy per bin of confidence, with gap bars, interval bands and counts."""
     chart = Chart(420, 420)
     curve = reliability_curve(state)
     labels = chart.labels("Confidence", "Accuracy")
@@ -50,7 +50,7 @@ def reliability(state: CalibrationState, name: str, noun: str = "example") -> Ma
 
 
 def class_diagram(state: CalibrationState, label: int, name: str) -> Markup:
-    """A small reliability diagram of one class against the rest."""
+    """Draw a small reliability diagram of one class against the rest."""
     chart = Chart(200, 190, left=26, right=8, above=8, below=22)
     curve = class_curve(state, label)
     error = np.abs(state.class_correct[label] - state.class_confidence[label]).sum() / state.n
@@ -61,7 +61,7 @@ def class_diagram(state: CalibrationState, label: int, name: str) -> Markup:
 
 
 def histogram(state: CalibrationState, name: str, most: float) -> Markup:
-    """Share of examples per bin, up to ``most``, with mean confidence and accuracy."""
+    """Draw the share of examples per bin, up to ``most``, with mean confidence and accuracy."""
     curve, n = reliability_curve(state), max(int(state.n), 1)
     scale = ticks(most)
     chart = Chart(420, 250, top=scale[-1] or 1, left=64, right=26)
@@ -86,7 +86,7 @@ def histogram(state: CalibrationState, name: str, most: float) -> Markup:
 
 
 def risk_coverage(curve: RiskCoverage, n: int, name: str, most: float) -> Markup:
-    """Error among the most confident, up to ``most``, against the share of the n that is kept."""
+    """Draw the error among the most confident, up to ``most``, against the share kept of the n."""
     coverage, risk, threshold = curve.coverage, curve.risk, curve.threshold
     error = float(risk[-1]) if n else float("nan")
     scale = ticks(most)
@@ -119,7 +119,7 @@ def risk_coverage(curve: RiskCoverage, n: int, name: str, most: float) -> Markup
 
 
 def bin_rows(state: CalibrationState) -> list[list[str]]:
-    """The bins that hold examples as rows of text, for those who cannot or will not hover."""
+    """Return the non-empty bins as rows of text, for readers who cannot or do not hover."""
     curve = reliability_curve(state)
     return [
         [
@@ -187,7 +187,7 @@ def _range(curve: ReliabilityCurve, b: int) -> str:
 
 
 def _inset(curve: ReliabilityCurve, b: int) -> tuple[float, float]:
-    """The sides of a bar: its bin less a sliver that keeps neighbours apart."""
+    """Return the sides of a bar: its bin minus a sliver that separates neighbours."""
     sliver = 0.04 * (curve.upper[b] - curve.lower[b])
     return float(curve.lower[b] + sliver), float(curve.upper[b] - sliver)
 

@@ -10,7 +10,7 @@ __all__ = ["BAR_KEY", "HISTOGRAM_KEYS", "RISK_KEY", "figure"]
 
 
 def figure(drawing: Markup, caption: Markup, *more: Markup) -> Markup:
-    """A drawing over its caption, and what belongs below both."""
+    """Return a drawing over its caption, followed by any further parts."""
     return join([tag("figure", drawing, tag("figcaption", caption)), *more])
 
 

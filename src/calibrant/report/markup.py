@@ -1,4 +1,4 @@
-"""HTML and SVG that cannot be injected into: text is escaped unless it was made here."""
+"""HTML and SVG safe from injection: text is escaped unless it was made here."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 __all__ = ["Markup", "join", "tag", "user_text"]
 
-# Longer names than this are cut: a report stays small whatever its labels are.
+# Longer names are cut, so that a report stays small with any labels.
 _LONGEST = 200
 _EMPTY = ("circle", "img", "line", "path", "rect")
 
@@ -37,7 +37,7 @@ def tag(name: str, *children: str | None, **attributes: object) -> Markup:
 
 
 def join(parts: Iterable[str | None]) -> Markup:
-    """The parts one after the other; what is not markup is escaped, None is nothing."""
+    """Join the parts; escape all that is not markup, skip None."""
     return Markup(
         "".join(
             part if isinstance(part, Markup) else html.escape(part)
@@ -48,14 +48,14 @@ def join(parts: Iterable[str | None]) -> Markup:
 
 
 def user_text(value: object) -> Markup:
-    """A name that a user gave: cut to a sane length and kept from turning the line around it."""
+    """Return a user's name, cut to a sane length and unable to reverse the text around it."""
     text = str(value)
     short = text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
     return tag("bdi", short, title=text[:1000] if short != text else None)
 
 
 def _text(value: object) -> str:
-    """Coordinates to a tenth of a unit, which no screen resolves; everything else as it is."""
+    """Round coordinates to a tenth of a unit, finer than any screen; keep the rest as it is."""
     if isinstance(value, float):
         return f"{value:.1f}".removesuffix(".0")
     return str(value)

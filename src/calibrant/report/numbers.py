@@ -1,4 +1,4 @@
-"""Numbers as people read them; what is not a number is a dash."""
+"""Numbers formatted for people; a value that is not a number becomes a dash."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ DASH = "–"
 
 
 def count(value: float) -> str:
-    """12345 as '12,345'."""
+    """Format 12345 as '12,345'."""
     return f"{int(value):,}"
 
 
 def counted(value: float, noun: str) -> str:
-    """A count with its noun: '1 example', '1,234 entities'."""
+    """Format a count with its noun: '1 example', '1,234 entities'."""
     plural = {"class": "classes", "entity": "entities"}.get(noun, noun + "s")
     return f"{count(value)} {noun if value == 1 else plural}"
 
 
 def percent(value: float, digits: int = 1) -> str:
-    """A share; only what is 1 reads 100 %, and only what is 0 reads 0 %.
+    """Format a share; only exactly 1 reads 100 %, and only exactly 0 reads 0 %.
 
     >>> percent(0.5), percent(0.99996), percent(1.0), percent(1 - 1e-12), percent(float("nan"))
     ('50.0 %', '99.996 %', '100 %', '> 99.9999 %', '–')
@@ -38,7 +38,7 @@ def percent(value: float, digits: int = 1) -> str:
 
 
 def points(value: float) -> str:
-    """A signed difference of two shares in percentage points.
+    """Format the signed difference of two shares in percentage points.
 
     >>> points(0.0345), points(-0.2), points(float("nan"))
     ('+3.5', '−20.0', '–')
@@ -47,7 +47,7 @@ def points(value: float) -> str:
 
 
 def signed(value: float, digits: int) -> str:
-    """A difference with its sign: a real minus, and no sign where it rounds to zero."""
+    """Format a difference with its sign: a real minus, and no sign if it rounds to zero."""
     if math.isnan(value):
         return DASH
     if math.isinf(value):
@@ -58,7 +58,7 @@ def signed(value: float, digits: int) -> str:
 
 
 def number(value: float) -> str:
-    """Four decimals for what is small, fewer for what is large.
+    """Format with four decimals for small numbers, fewer for large ones.
 
     >>> number(0.23468), number(75.13), number(1234.5), number(float("inf"))
     ('0.2347', '75.13', '1,234.5', '∞')
@@ -72,10 +72,10 @@ def number(value: float) -> str:
 
 
 def interval(low: float | None, high: float | None) -> str | None:
-    """'[0.0412, 0.0533]', or None where there is none."""
+    """Format an interval as '[0.0412, 0.0533]', or return None without one."""
     return None if low is None or high is None else f"[{number(low)}, {number(high)}]"
 
 
 def edge(value: float) -> str:
-    """The edge of a bin: 0, 0.067, 0.2, 1."""
+    """Format the edge of a bin: 0, 0.067, 0.2, 1."""
     return f"{value:.3f}".rstrip("0").rstrip(".")

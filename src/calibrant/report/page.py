@@ -27,13 +27,13 @@ def write_report(
     overwrite: bool = False,
     opening: Markup | None = None,
 ) -> Path:
-    """Write the report of one audit, or of several by name side by side, as before and after.
+    """Write the report of one audit, or of several by name side by side, such as before and after.
 
-    ``opening`` is a section of one's own that comes first. The file is complete in itself: no
+    ``opening`` is a section of your own that comes first. The file is self-contained: no
     request leaves the page, and a content security policy with the hashes of its own style and
-    script sees to it. Returns the path.
+    script enforces it. Return the path.
     """
-    # File names may hold half a code.
+    # File names may hold lone surrogates.
     content = render_report(audits, opening).encode("utf-8", "replace")
     with new_file(path, overwrite=overwrite) as unfinished:
         unfinished.write_bytes(content)
@@ -41,7 +41,7 @@ def write_report(
 
 
 def render_report(audits: Mapping[str, Audit] | Audit, opening: Markup | None = None) -> str:
-    """The report as text."""
+    """Return the report as text."""
     named = {"audit": audits} if isinstance(audits, Audit) else dict(audits)
     if not named:
         raise InputError("A report needs at least one audit, got none.")
@@ -53,7 +53,7 @@ def render_report(audits: Mapping[str, Audit] | Audit, opening: Markup | None = 
 
 
 def render_page(title: str, summary: str, body: Markup, style: str = "") -> str:
-    """A whole page around ``body``; ``style`` comes after the style that all reports share."""
+    """Return a whole page around ``body``; ``style`` follows the style that all reports share."""
     style, script = _asset("style.css") + style, _asset("script.js")
     policy = (
         f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; "
@@ -92,5 +92,5 @@ def _asset(name: str) -> str:
 
 
 def _digest(text: str) -> str:
-    """What a content security policy calls the hash of an inline style or script."""
+    """Return the hash of an inline style or script in a content security policy's notation."""
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

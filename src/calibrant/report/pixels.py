@@ -1,4 +1,4 @@
-"""The section on images: maps to look at, how the errors of images are spread, the worst."""
+"""The section on images: maps to look at, the spread of errors over images, the worst images."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from calibrant.report.tables import MOST_ROWS, plain_table
 __all__ = ["pixel_figures"]
 
 _BARS = 20
-# Classes named in the key; more could not be told apart.
+# Classes named in the key; more could not be distinguished.
 _MOST_NAMES = 12
 _MOST_CLASSES = 200
 
 
 def pixel_figures(name: str, view: PixelView, label_names: Sequence[str]) -> Markup:
-    """The scenes, the spread of the images' errors, and a table of the worst images."""
+    """Return the scenes, the spread of the images' errors, and a table of the worst images."""
     parts = [_scenes(view.scenes, label_names)] if view.scenes else []
     said = "Each image by itself: how many have how large a calibration error."
     return join(
@@ -74,7 +74,7 @@ def _pictures(scene: Scene, classes: int) -> list[Markup]:
 
 
 def _key(scenes: Sequence[Scene], label_names: Sequence[str]) -> Markup:
-    """What the colours mean. A page that allows no foreign style shows them as pictures too."""
+    """Explain the colours, also as pictures for pages that allow no foreign style."""
     seen = np.unique(np.concatenate([np.append(s.truth, s.predicted) for s in scenes]))
     colours = maps.class_colours(len(label_names))
     classes = [

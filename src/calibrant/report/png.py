@@ -1,4 +1,4 @@
-"""PNG by the standard library: pictures that travel inside the page."""
+"""PNG with the standard library: pictures embedded in the page."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["encode_png", "inlined"]
 
 
 def encode_png(pixels: np.ndarray) -> bytes:
-    """(height, width, 3) bytes as a PNG file (ISO/IEC 15948): rows, compressed, in three chunks.
+    """Encode (height, width, 3) bytes as PNG (ISO/IEC 15948): rows, compressed, in three chunks.
 
     >>> encode_png(np.zeros((2, 3, 3), np.uint8))[:4]
     b'\\x89PNG'
@@ -28,7 +28,7 @@ def encode_png(pixels: np.ndarray) -> bytes:
 
 
 def inlined(pixels: np.ndarray) -> str:
-    """The picture as an address that holds it."""
+    """Return the picture as a data address."""
     return "data:image/png;base64," + base64.b64encode(encode_png(pixels)).decode()
 
 

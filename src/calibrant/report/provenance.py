@@ -1,4 +1,4 @@
-"""Where the numbers come from: whatever the audit recorded, nested as it is, cut where endless."""
+"""The origin of the numbers: all that the audit recorded, nested, cut where too long."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MOST = 60
 
 
 def entries(values: Mapping[Any, Any]) -> Markup:
-    """Names and values as a definition list."""
+    """Return names and values as a definition list."""
     pairs = [
         tag("div", tag("dt", user_text(str(key).replace("_", " "))), tag("dd", _value(value)))
         for key, value in list(values.items())[:_MOST]

@@ -21,12 +21,12 @@ __all__ = ["sections"]
 
 Audits = Mapping[str, Audit]
 
-# Bars in the classwise grid, at most: it bounds the size of the file whatever the bins are.
+# The largest number of bars in the classwise grid; it bounds the file size for any bins.
 _MOST_BARS = 180
 
 
 def sections(audits: Audits) -> Markup:
-    """The body of the report."""
+    """Return the body of the report."""
     return join(
         [
             _verdict(audits),
@@ -56,7 +56,7 @@ def _cards(audits: Audits) -> Markup:
     gaps = [mean_confidence(s) - accuracy(s) for s in states]
     side = "over" if gaps[-1] > 0 else "under"
     gap_title, gap_texts = f"{side.title()}confident by", [points(gaps[-1]).lstrip("+−")]
-    if len(gaps) > 1:  # The direction may differ between them, so the sign must say it.
+    if len(gaps) > 1:  # The direction may differ between them, so show the sign.
         gap_title, gap_texts = "Confidence minus accuracy", [points(g) for g in gaps]
     cards = [
         _card("Accuracy", [percent(accuracy(s)) for s in states]),
@@ -89,7 +89,7 @@ def _diagrams(audits: Audits) -> Markup:
     # Side by side, the same height must mean the same number.
     share = max(float(a.state.top_count.max()) / max(1, int(a.state.n)) for a in audits.values())
     curves = {name: thinned_curve(audit.confidences) for name, audit in audits.items()}
-    # Without any mistake the axis still needs a length.
+    # Without mistakes the axis still needs a length.
     risk = max(float(curve.risk.max(initial=0)) for curve in curves.values()) or 0.01
 
     def histogram(name: str, audit: Audit) -> Markup:
@@ -235,7 +235,7 @@ def _each(
     class_: str = "pair",
     level: str = "h3",
 ) -> Markup:
-    """What ``draw`` makes of each audit, side by side under their names where there are several."""
+    """Draw each audit, side by side under their names if there are several."""
     columns = []
     for name, audit in audits.items():
         head = tag(level, user_text(name), class_="which") if len(audits) > 1 else None

@@ -10,16 +10,16 @@ from calibrant.report.numbers import DASH, count, interval, number, percent, poi
 
 __all__ = ["MOST_ROWS", "class_table", "measure_table", "mistake_table", "plain_table", "table_box"]
 
-# Rows shown of long lists; the rest is counted in words.
+# Rows shown of long lists; the text gives the number of the rest.
 MOST_ROWS = 25
 
-# How names end of which higher is better, and of which neither is; for all others lower is.
+# Name endings of measures where higher is better, and where neither is; else lower is better.
 _HIGHER_IS_BETTER = ("accuracy", "apcr", "auroc", "coverage_at_risk", "f1", "iou")
 _NEITHER = ("confidence",)
 
 
 def measure_table(columns: Mapping[str, Sequence[Measure]]) -> Markup:
-    """One row per measure; with two audits a column for each and one for the change."""
+    """Return one row per measure; two audits get a column each and one for the change."""
     found = {name: {m.name: m for m in measures} for name, measures in columns.items()}
     names = list(dict.fromkeys(key for column in found.values() for key in column))
     values = [*found, "Change"] if len(found) > 1 else ["Value"]
@@ -55,7 +55,7 @@ def _change(key: str, first: Measure | None, last: Measure | None) -> Markup:
 
 
 def class_table(rows: Sequence[ClassRow], what: str = "Class") -> Markup:
-    """How each predicted class fares, worst first; what matters most is nearest to the name."""
+    """Return the figures of each predicted class, worst first, most important columns first."""
     numbers = ["Gap (points)", "Confidence", "Accuracy", "Predicted", "Labelled"]
     heads = [tag("th", what, scope="col"), *map(_number_head, numbers)]
     body = [
@@ -81,7 +81,7 @@ def _gap(gap: float) -> Markup:
 
 
 def mistake_table(mistakes: Sequence[Mistake]) -> Markup:
-    """Wrong predictions, the most confident first, with the columns that say where they stand."""
+    """Return wrong predictions, the most confident first, with columns that locate them."""
     shown = mistakes[:MOST_ROWS]
     groups = list(dict.fromkeys(key for mistake in shown for key in mistake.groups))
     words = ["Predicted", "Truth", *map(user_text, groups)]
@@ -102,7 +102,7 @@ def mistake_table(mistakes: Sequence[Mistake]) -> Markup:
 
 
 def plain_table(label: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Markup:
-    """A table of ready numbers."""
+    """Return a table of ready numbers."""
     body = [tag("tr", *(tag("td", cell, class_="number") for cell in row)) for row in rows]
     return table_box(label, [*map(_number_head, heads)], body)
 
@@ -112,7 +112,7 @@ def _number_head(words: str) -> Markup:
 
 
 def table_box(label: str, heads: Sequence[str], rows: Sequence[Markup], class_: str = "") -> Markup:
-    """A table in a box of its own, which scrolls where the screen is narrow; the page does not."""
+    """Return a table in its own box, which scrolls on narrow screens; the page does not."""
     table = tag(
         "table", tag("thead", tag("tr", *heads)), tag("tbody", *rows), class_=class_ or None
     )
