@@ -189,11 +189,10 @@ def test_a_killed_worker_is_said_plainly(tmp_path, monkeypatch):
             return self
 
         def __exit__(self, *args): ...
-        def shutdown(self, **options): ...
         def submit(self, *args):
             raise demo_runs.BrokenProcessPool("killed")
 
-    monkeypatch.setattr(demo_runs, "ProcessPoolExecutor", Broken)
+    monkeypatch.setattr(demo_runs, "child_pool", Broken)
     with pytest.raises(CalibrantError, match="'--jobs 1' needs the least"):
         list(train_runs(demo_recipes(1, quick=True), tmp_path, jobs=2))
 
