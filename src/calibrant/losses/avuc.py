@@ -19,7 +19,7 @@ def avuc(
     eps: float = 1e-10,
     count_ignored: bool = False,
 ) -> Float[Tensor, ""]:
-    r"""Soft share of examples whose certainty does not match their correctness (regulariser alone).
+    r"""Return the soft share of examples with mismatched certainty (regulariser alone).
 
     .. math:: R = \log\Bigl(1 + \frac{n_{AU} + n_{IC}}{n_{AC} + n_{IU} + \epsilon}\Bigr)
 
@@ -66,7 +66,7 @@ def uncertainty_sums(
     *,
     measure: Uncertainty = "entropy",
 ) -> Float[Tensor, " 4"]:
-    """Sum of u over right and over wrong examples, and their counts; stays on the device.
+    """Return the sum of u over right and over wrong examples, and their counts, on the device.
 
     Adds up: the sums of batches, of epochs or of processes are the sums of the joined data.
 
@@ -81,7 +81,7 @@ def uncertainty_sums(
 
 
 def threshold_from(sums: Float[Tensor, " 4"]) -> Float[Tensor, ""]:
-    """The threshold of the paper, (mean u of right + mean u of wrong) / 2, from a warm-up.
+    """Return the paper's threshold, (mean u of right + mean u of wrong) / 2, from a warm-up.
 
     ``sums`` are those of :func:`uncertainty_sums`, added up. If all were right or all wrong, the
     one mean that there is; 0 if nothing was kept.
@@ -94,7 +94,7 @@ def threshold_from(sums: Float[Tensor, " 4"]) -> Float[Tensor, ""]:
 
 
 def _median(values: Float[Tensor, " n"], kept: Kept) -> Float[Tensor, ""]:
-    """The lower median of the kept values, as ``torch.median`` gives it; no wait for the GPU."""
+    """Return the lower median of the kept values, like ``torch.median``, without a GPU wait."""
     if values.numel() == 0:
         return values.sum()
     ordered = torch.where(kept.counted, values, torch.inf).sort().values

@@ -17,7 +17,7 @@ def cross_entropy(
     *,
     reduction: Reduction = "mean",
 ) -> Float[Tensor, "..."]:
-    r"""The negative log-likelihood of the label.
+    r"""Return the negative log-likelihood of the label.
 
     .. math:: L = \frac1n \sum_i -\log p_{i,y_i}
 
@@ -43,7 +43,7 @@ def soft_cross_entropy(
     *,
     reduction: Reduction = "mean",
 ) -> Float[Tensor, "..."]:
-    r"""Cross-entropy against a target distribution, as mixup makes it.
+    r"""Return the cross-entropy against a target distribution, as mixup makes it.
 
     .. math:: L = \frac1n \sum_i \sum_k -t_{ik} \log p_{ik}
 

@@ -20,7 +20,7 @@ def dece(
     rank_sharpness: float = 100.0,
     accuracy_gradient: bool = True,
 ) -> Float[Tensor, ""]:
-    r"""ECE with soft bins and a soft accuracy (regulariser alone).
+    r"""Return the ECE with soft bins and a soft accuracy (regulariser alone).
 
     .. math:: R = \sum_b \frac{n_b}{n} |acc_b - conf_b|
               = \frac1n \sum_b \Bigl| \sum_i o_{ib} (\tilde a_i - c_i) \Bigr|

@@ -4,7 +4,7 @@ Sorted by confidence, the examples are split by the top bit of their rank in err
 smaller errors, right half larger. Every pair (larger error in the right, smaller confidence in the
 left) is counted by prefix sums along the row. Then each half is a row of its own, still sorted by
 confidence, and the next bit splits it: log₂ n levels of O(n) work (a wavelet tree, without the
-tree). The last levels, whose rows are short, are done at once: all pairs of each row.
+tree). The last levels have short rows and are computed at once: all pairs of each row.
 
 Ties are exact. Equal errors are ranked by falling confidence, so that no pair of them is ever
 counted; pairs of equal confidence contribute 0 anyway.
@@ -21,8 +21,8 @@ MATRIX_BELOW = {"cpu": 512, "cuda": 4096}
 H200 the naive matrix takes 0.75 ms at 4096 and 2.6 ms at 8192, one level about 0.25 ms."""
 
 DENSE_ROW = {"cpu": 8, "cuda": 256}
-"""Rows of this length are no longer split: on a GPU a level costs its twenty launches more than its
-arithmetic; on a CPU three levels less are up to a quarter faster."""
+"""Rows of this length are no longer split: on a GPU the twenty launches of a level cost more than
+its arithmetic; on a CPU three levels less are up to a quarter faster."""
 
 MOST_DENSE_PAIRS = 1 << 24
 """Pairs in such rows at a time: 128 MB. Beyond it the rows are shorter."""
@@ -33,7 +33,7 @@ Sums = tuple[Float[Tensor, ""], Float[Tensor, " n"], Int[Tensor, ""]]
 def violation(
     confidence: Float[Tensor, " n"], error: Float[Tensor, " n"], counted: Bool[Tensor, " n"] | None
 ) -> Sums:
-    """Σ_ij max(0, c_i − c_j)² 1[e_i > e_j] over counted pairs, its gradient, the pairs' number."""
+    """Return Σ_ij max(0, c_i − c_j)² 1[e_i > e_j] over counted pairs, gradient, number of pairs."""
     if confidence.numel() <= MATRIX_BELOW.get(confidence.device.type, 512):
         return by_matrix(confidence, error, counted)
     if counted is None:
@@ -44,9 +44,9 @@ def violation(
 def by_matrix(
     confidence: Float[Tensor, " n"], error: Float[Tensor, " n"], counted: Bool[Tensor, " n"] | None
 ) -> Sums:
-    """The formula as it stands, n × n."""
+    """Compute the formula directly, n × n."""
     if counted is not None:
-        error = torch.where(counted, error, torch.nan)  # Neither above nor below anything.
+        error = torch.where(counted, error, torch.nan)  # Neither above nor below any other.
         confidence = torch.where(counted, confidence, 0.0)
     worse = error.unsqueeze(1) > error
     excess = (confidence.unsqueeze(1) - confidence).relu_().mul_(worse)
@@ -57,11 +57,11 @@ def by_matrix(
 def by_levels(
     confidence: Float[Tensor, " n"], error: Float[Tensor, " n"], counted: Bool[Tensor, " n"]
 ) -> Sums:
-    """The same in O(n log n)."""
+    """Compute the same in O(n log n)."""
     order = torch.where(counted, confidence, torch.inf).argsort(stable=True)
     here = counted.index_select(0, order)
     rank, pairs = _error_rank(error.index_select(0, order), here)
-    # Only differences matter: measured from the top, they keep their digits near confidence 1.
+    # Only differences matter: relative to the top, they keep their digits near confidence 1.
     top = torch.where(counted, confidence, 0.0).amax()
     shifted = torch.where(counted, confidence - top, 0.0).index_select(0, order)
     half_gradient = _sweep(shifted, rank).index_select(0, rank)
@@ -75,9 +75,9 @@ def by_levels(
 def _error_rank(
     error: Float[Tensor, " n"], counted: Bool[Tensor, " n"]
 ) -> tuple[Int[Tensor, " n"], Int[Tensor, ""]]:
-    """The rank in error of examples sorted by confidence, ignored ones first; the number of pairs.
+    """Return the error rank of examples sorted by confidence, ignored first; the number of pairs.
 
-    Ignored examples come last in confidence and first in rank, where no pair of ours reaches them.
+    Ignored examples come last in confidence and first in rank, where no counted pair reaches them.
     """
     n = error.numel()
     ordered, positions = torch.where(counted, error, torch.inf).flip(0).sort(stable=True)
@@ -93,7 +93,7 @@ def _error_rank(
 
 
 def _sweep(value: Float[Tensor, " n"], rank: Int[Tensor, " n"]) -> Float[Tensor, " n"]:
-    """By rank, for each i: Σ_j (v_i − v_j) over the j smaller in value and rank, or larger in both.
+    """Return by rank Σ_j (v_i − v_j) over the j smaller in value and rank, or larger in both.
 
     ``value`` is sorted. Padding to a power of two comes last in value and first in
     rank, as ignored examples do: no pair reaches it.
@@ -112,7 +112,7 @@ def _sweep(value: Float[Tensor, " n"], rank: Int[Tensor, " n"]) -> Float[Tensor,
 
 
 def _dense_levels(value: Float[Tensor, " n"]) -> int:
-    """How many of the last levels are done at once."""
+    """Return how many of the last levels to compute at once."""
     most = max(1, min(DENSE_ROW.get(value.device.type, 1), MOST_DENSE_PAIRS // value.numel()))
     return min(most.bit_length(), value.numel().bit_length()) - 1
 
@@ -120,7 +120,7 @@ def _dense_levels(value: Float[Tensor, " n"]) -> int:
 def _within_rows(
     value: Float[Tensor, "rows m"], rank: Int[Tensor, "rows m"]
 ) -> Float[Tensor, " n"]:
-    """What the pairs inside each row add to the gradient."""
+    """Return the gradient from the pairs inside each row."""
     excess = (value.unsqueeze(2) - value.unsqueeze(1)).relu_()
     excess *= rank.unsqueeze(2) > rank.unsqueeze(1)
     return (excess.sum(2) - excess.sum(1)).view(-1)
@@ -135,8 +135,8 @@ def _level(
     right = (rank.view_as(rows) >> level) & 1
     rights = right.cumsum(1)
     place = torch.arange(2 * half, device=value.device)
-    # A left one looks at the rights behind it, a right one at the lefts before it. Both are written
-    # as products with the bit: torch.where is several times slower on a CPU.
+    # A left one compares with the rights behind it, a right one with the lefts before it. Both are
+    # products with the bit: torch.where is several times slower on a CPU.
     bit = right.to(value.dtype)
     sum_right = (bit * rows).cumsum(1)
     all_right = sum_right[:, -1:]

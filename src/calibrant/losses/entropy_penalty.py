@@ -1,4 +1,4 @@
-"""Cross-entropy that pays for confidence."""
+"""Cross-entropy with a penalty on confidence."""
 
 from jaxtyping import Float, Int
 from torch import Tensor

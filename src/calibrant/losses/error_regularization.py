@@ -1,4 +1,4 @@
-"""Error regularisation: what is more wrong must not be more confident."""
+"""Error regularisation: a larger error must not have a larger confidence."""
 
 from typing import Literal
 
@@ -22,19 +22,19 @@ def error_regularization(
     normalize: bool = True,
     count_ignored: bool = False,
 ) -> Float[Tensor, ""]:
-    r"""Penalty for pairs whose larger error has the larger confidence (Abstention, ABS).
+    r"""Return a penalty for pairs whose larger error has the larger confidence (Abstention, ABS).
 
     .. math:: R = \frac1P \sum_{ij} \max(0, c_i - c_j)^2 \, 1[e_i > e_j], \qquad
         P = \sum_{ij} 1[e_i > e_j]
 
     c is the confidence, e the error of an example, a constant for the gradient:
 
-    - ``"loss"``: its cross-entropy, as the formula in the paper has it;
-    - ``"wrong"``: 1 if the prediction is wrong, else 0, as the original code has it;
+    - ``"loss"``: its cross-entropy, as in the paper's formula;
+    - ``"wrong"``: 1 if the prediction is wrong, else 0, as in the original code;
     - a tensor in the shape of the labels: the history variant, 1 − the running share of times that
       the example was right.
 
-    P counts the pairs that enter the sum, so R is a mean squared violation, whatever the size of
+    P counts the pairs in the sum, so R is a mean squared violation for any size of
     the batch and the share of errors; without any such pair R = 0. ``normalize=False`` gives the
     raw sum of the paper. Exact in O(n log n) time and O(n) memory (:mod:`.pairwise`). Added to the
     task loss with weight λ = 0.05. In the code of Jouet et al. (IJCNN 2022) positions labelled −100
@@ -64,6 +64,6 @@ def _errors(kept: Kept, prediction: Int[Tensor, " n"], kind: str) -> Float[Tenso
         return ((prediction != kept.labels) | ~kept.labelled).to(kept.logits.dtype)
     if kind == "loss":
         values = cross_entropy(kept.logits.detach(), kept.labels, reduction="none")
-        # What has no label counts only under count_ignored; a launch less without.
+        # Unlabelled positions count only under count_ignored; without it, skip one launch.
         return values if kept.labelled is kept.counted else values * kept.labelled
     raise InputError(f"error is 'loss', 'wrong' or one value for each label; got {kind!r}.")

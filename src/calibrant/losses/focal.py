@@ -1,4 +1,4 @@
-"""Focal loss: less weight on what is already right."""
+"""Focal loss: less weight on examples that are already right."""
 
 import torch
 from jaxtyping import Float, Int

@@ -1,4 +1,4 @@
-"""The pair sums on a GPU, all pairs in tiles that never leave the chip: O(n) memory, few launches.
+"""The pair sums on a GPU, all pairs in tiles on chip: O(n) memory, few launches.
 
 At the sizes of a batch a GPU spends its time on launches and on moving n × n matrices. Here each
 sum is two to four kernels (:mod:`.tiles`, in Triton, which CUDA builds of PyTorch bring
@@ -6,13 +6,13 @@ along): O(n²) arithmetic, but on chip, so it wins over sorting up to tens of th
 Nothing waits for the GPU and no shape depends on the data: a step can be captured in a CUDA graph,
 after the warm-up that every capture needs.
 
-Precision. :func:`quadratic_form`, whose sums cancel, computes in float64 whatever it is given, as
-the other ways do. :func:`violation` and :func:`smooth_gap` compute each pair in the type of the
+Precision. :func:`quadratic_form`, whose sums cancel, computes in float64 for any input, as
+the other modules do. :func:`violation` and :func:`smooth_gap` compute each pair in the type of the
 confidences, add up sixteen at a time in it and then in float64: with float64 confidences exact to
 its rounding, with float32 to a few 1e-7 of the sum of the magnitudes.
 
-Where Triton is missing or cannot compile (it needs a C compiler), and under ``torch.compile``,
-:func:`serves` says no and the other ways do the work.
+If Triton is missing or cannot compile (it needs a C compiler), and under ``torch.compile``,
+:func:`serves` returns False and the other modules do the work.
 """
 
 import math
@@ -45,14 +45,14 @@ STEEPEST = 1400
 """Largest 1/h of the Laplacian kernel: exp(1 / 2h) must not overflow."""
 
 WIDEST = 100
-"""Largest h of the Gaussian kernel: none may reach where examples that do not count are put."""
+"""Largest h of the Gaussian kernel: it must not reach the place of uncounted examples."""
 
 Known = tuple[Float[Tensor, ""], Float[Tensor, " n"]]
 """A value and its gradient."""
 
 
 class Tiles(NamedTuple):
-    """How the pairs are cut: rows and columns of a tile, warps and number of programs wanted."""
+    """The tiling of the pairs: rows and columns of a tile, warps and number of programs wanted."""
 
     rows: int
     columns: int
@@ -74,7 +74,7 @@ class Plan(NamedTuple):
 
     @classmethod
     def of(cls, n: int, tiles: Tiles) -> "Plan":
-        """Enough parts to fill the chip, each of whole tiles.
+        """Plan enough parts to fill the chip, each of whole tiles.
 
         >>> Plan.of(4096, Tiles(512, 16))
         Plan(blocks=8, parts=64, chunk=64)
@@ -88,12 +88,12 @@ class Plan(NamedTuple):
 
 
 def serves(name: str, confidence: Float[Tensor, " n"], *others: Tensor | None) -> bool:
-    """Whether the sum ``name`` of these inputs is done here."""
+    """Whether this module computes the sum ``name`` of these inputs."""
     if not confidence.is_cuda or torch.compiler.is_compiling():
         return False
     here = confidence.shape, confidence.device
     if any(x is not None and (x.shape, x.device) != here for x in others):
-        return False  # The other ways broadcast, or say what is wrong.
+        return False  # The other modules broadcast, or raise a clear error.
     below = FUSED_BELOW[name].get(confidence.dtype, 0)
     return confidence.dim() == 1 and 0 < confidence.numel() <= below and has_triton()
 
@@ -105,7 +105,7 @@ def violation(
     *,
     normalize: bool,
 ) -> Known:
-    """:func:`.dominance.violation`, divided by the number of pairs if ``normalize``."""
+    """Compute :func:`.dominance.violation`, divided by the number of pairs if ``normalize``."""
     n, tiles = confidence.numel(), TILES[confidence.dtype]
     plan = Plan.of(n, tiles)
     slopes, totals = _room(confidence, plan)
@@ -133,7 +133,7 @@ def quadratic_form(
     share: Float[Tensor, " n"],
     bandwidth: float,
 ) -> Known:
-    """The square root of :func:`.laplace_sums.quadratic_form` and its gradient."""
+    """Return the square root of :func:`.laplace_sums.quadratic_form` and its gradient."""
     n, tiles = confidence.numel(), TILES[confidence.dtype]
     plan = Plan.of(n, tiles)
     confidence, share = confidence.contiguous(), share.contiguous()
@@ -165,7 +165,7 @@ def smooth_gap(
     counted: Bool[Tensor, " n"] | None,
     bandwidth: float,
 ) -> Known:
-    """:func:`.gauss_sums.smooth_gap`."""
+    """Compute :func:`.gauss_sums.smooth_gap`."""
     n, tiles = confidence.numel(), TILES[confidence.dtype]
     plan = Plan.of(n, tiles)
     blocks = math.ceil(n / 64)
@@ -193,7 +193,7 @@ def smooth_gap(
 
 
 def _room(like: Tensor, plan: Plan) -> tuple[Tensor, Tensor]:
-    """For one number of each row and part, and two of each program."""
+    """Allocate one number for each row and part, and two for each program."""
     slopes = torch.empty(plan.parts, like.numel(), dtype=torch.float64, device=like.device)
     return slopes, slopes.new_empty(2, plan.blocks * plan.parts)
 
@@ -221,7 +221,7 @@ def _finish(
 
 
 def _device(confidence: Tensor) -> AbstractContextManager[Any]:
-    # Triton launches on the current device, wherever its arguments are.
+    # Triton launches on the current device, even if its arguments are elsewhere.
     return torch.cuda.device(confidence.device) if confidence.is_cuda else nullcontext()
 
 
@@ -236,13 +236,13 @@ def _kernels(module: str) -> Any:
 
 @cache
 def has_triton() -> bool:
-    """Whether Triton is there and compiles: tried once, on the kernel that is needed most."""
+    """Whether Triton is present and compiles: tried once, on the most needed kernel."""
     if find_spec("triton") is None:
         return False
     try:
         one = torch.ones(1, device="cuda")
         violation(one, one, one.bool(), normalize=True)
-    except Exception as error:  # Whatever it is, the answer is the same: without.
+    except Exception as error:  # Any error means: without Triton.
         warnings.warn(
             f"Triton cannot compile here, so losses and optimizers take more launches: {error}",
             stacklevel=4,

@@ -31,15 +31,15 @@ MATRIX_BELOW = {"cpu": 512, "cuda": 4096}
 H200 the naive matrix takes 0.8 ms at 4096 and 2.5 ms at 8192."""
 
 AT_ONCE = {"cpu": 0, "cuda": 1 << 18}
-"""Up to this n (and this many Taylor coefficients) all powers are held, p numbers per example: on a
-GPU the loops over them are hundreds of launches, and those are what it takes."""
+"""Up to this n (and this many Taylor coefficients) all powers are kept, p numbers per example: on a
+GPU the loops over them are hundreds of launches, which dominate the time."""
 
 DEGREE = 24
-"""p: how many Taylor coefficients a cell has."""
+"""p: the number of Taylor coefficients of a cell."""
 CELL = 0.5
 """Width of a cell, in bandwidths."""
 REACH = math.ceil(9 / CELL) + 1
-"""How many cells to each side are added; the next is more than 9 bandwidths away."""
+"""The number of cells added on each side; the next is more than 9 bandwidths away."""
 NARROWEST = 1e-4
 """Smallest bandwidth; the work for the cells grows as 1/h."""
 
@@ -53,7 +53,7 @@ def smooth_gap(
     counted: Bool[Tensor, " n"] | None,
     bandwidth: float,
 ) -> Gap:
-    """mean_i |s_i − c_i| with s_i = Σ_j k_ij a_j / Σ_j k_ij over counted examples; its gradient."""
+    """Return mean_i |s_i − c_i| over counted i, s_i = Σ_j k_ij a_j / Σ_j k_ij, and its gradient."""
     if not bandwidth >= NARROWEST:
         raise InputError(f"The bandwidth of the kernel is at least {NARROWEST}; got {bandwidth}.")
     weight = None
@@ -61,7 +61,7 @@ def smooth_gap(
         weight = counted.to(confidence.dtype)
         confidence = torch.where(counted, confidence, 0.0)
         correct = torch.where(counted, correct, 0.0)
-    # The narrower the kernel, the more cells, and the later they pay.
+    # A narrower kernel has more cells, so they pay off later.
     matrix_below = MATRIX_BELOW.get(confidence.device.type, 512) * max(1.0, 0.01 / bandwidth) ** 0.5
     if confidence.numel() <= min(matrix_below, 4096):
         return by_matrix(confidence, correct, weight, bandwidth)
@@ -75,7 +75,7 @@ def by_matrix(
     weight: Float[Tensor, " n"] | None,
     bandwidth: float,
 ) -> Gap:
-    """The formula as it stands, n × n."""
+    """Compute the formula directly, n × n."""
     distance = (confidence / bandwidth).unsqueeze(1) - confidence / bandwidth
     kernel = distance.square().mul_(-0.5).exp_()
     if weight is not None:
@@ -99,11 +99,11 @@ def by_cells(
     weight: Float[Tensor, " n"],
     bandwidth: float,
 ) -> Gap:
-    """The same in O(n).
+    """Compute the same in O(n).
 
     With σ_i = sign(s_i − c_i)/n, N and D the kernel sums of a and of 1, and primes for derivatives
     by position: ∂/∂c_m = −σ_m + σ_m (N'_m − s_m D'_m)/D_m + a_m Q'_m − R'_m, where Q and R are the
-    kernel sums of σ/D and σs/D. c_m moves its own average, and it moves in those of the others.
+    kernel sums of σ/D and σs/D. c_m changes its own average and those of the others.
     """
     sums = CellSums(confidence / bandwidth, bandwidth)
     (mass, hits), (mass_slope, hits_slope) = sums(torch.stack([weight, correct]))
@@ -141,7 +141,7 @@ class CellSums:
     def __call__(
         self, sources: Float[Tensor, "m n"]
     ) -> tuple[Float[Tensor, "m n"], Float[Tensor, "m n"]]:
-        """Sums and derivatives for each row of ``sources``."""
+        """Return sums and derivatives for each row of ``sources``."""
         if self.at_once:
             return self._evaluate_at_once(self._series_at_once(self._moments_at_once(sources)))
         series = self._series(torch.stack([self._moments(row) for row in sources]))
@@ -149,7 +149,7 @@ class CellSums:
         return torch.stack([pair[0] for pair in pairs]), torch.stack([pair[1] for pair in pairs])
 
     def _moments(self, source: Float[Tensor, " n"]) -> Float[Tensor, "degree cells"]:
-        """Σ_j q_j u_j^l of each cell."""
+        """Return Σ_j q_j u_j^l of each cell."""
         moments = source.new_zeros(DEGREE, self.copies * self.cells)
         term = source.clone()
         for moment in moments:
@@ -164,7 +164,7 @@ class CellSums:
         return moments.view(*terms.shape[:2], self.copies, self.cells).sum(2)
 
     def _series(self, moments: Float[Tensor, "m degree cells"]) -> Float[Tensor, "m degree cells"]:
-        """Taylor coefficients of each cell, from the moments of all cells in reach."""
+        """Return the Taylor coefficients of each cell, from the moments of all cells in reach."""
         padded = torch.nn.functional.pad(moments, (REACH, REACH))
         series = torch.zeros_like(moments)
         for start, step in enumerate(self.translation):
@@ -182,7 +182,7 @@ class CellSums:
     def _evaluate(
         self, series: Float[Tensor, "degree cells"]
     ) -> tuple[Float[Tensor, " n"], Float[Tensor, " n"]]:
-        """The series at each example and its derivative, by Horner's rule."""
+        """Evaluate the series and its derivative at each example, by Horner's rule."""
         value = series[-1].index_select(0, self.cell)
         slope = torch.zeros_like(value)
         for coefficient in series.flip(0)[1:]:
@@ -199,7 +199,7 @@ class CellSums:
 
 
 def _translation(like: Tensor) -> Float[Tensor, "window degree degree"]:
-    """f^(k+l)(X − Y) (−1)^l / l! k! for each Y from far left to far right of X, each k, each l.
+    """Return f^(k+l)(X − Y) (−1)^l / l! k! for each Y from far left to far right of X, each k, l.
 
     0 for k + l ≥ p. As f^(m) = (−1)^m He_m f, the sign that is left is (−1)^k.
     """

@@ -25,7 +25,7 @@ def quadratic_form(
     share: Float[Tensor, " n"],
     bandwidth: float,
 ) -> Form:
-    """Σ_ij r_i r_j exp(−|c_i − c_j| / h) with r = s·(a − c), its gradient in c, and Σ_i |r_i|.
+    """Return Σ_ij r_i r_j exp(−|c_i − c_j| / h) with r = s·(a − c), its gradient in c, Σ_i |r_i|.
 
     With k_i = Σ_j k_ij r_j and d_i = Σ_j sign(c_i − c_j) k_ij r_j the gradient is
     −2 s_i k_i − 2 r_i d_i / h: one part from the residual, one from the kernel.
@@ -43,7 +43,7 @@ def quadratic_form(
 def sums_by_matrix(
     confidence: Float[Tensor, " n"], residual: Float[Tensor, " n"], bandwidth: float
 ) -> tuple[Float[Tensor, " n"], Float[Tensor, " n"]]:
-    """Σ_j k_ij r_j and Σ_j sign(c_i − c_j) k_ij r_j as they stand, n × n."""
+    """Return Σ_j k_ij r_j and Σ_j sign(c_i − c_j) k_ij r_j directly, n × n."""
     distance = confidence.unsqueeze(1) - confidence
     kernel = distance.abs().mul_(-1 / bandwidth).exp_()
     return torch.mv(kernel, residual), torch.mv(distance.sign_().mul_(kernel), residual)
@@ -52,7 +52,7 @@ def sums_by_matrix(
 def sums_by_scans(
     confidence: Float[Tensor, " n"], residual: Float[Tensor, " n"], bandwidth: float
 ) -> tuple[Float[Tensor, " n"], Float[Tensor, " n"]]:
-    """The same in O(n log n)."""
+    """Compute the same in O(n log n)."""
     ordered, order = confidence.sort(stable=True)
     sorted_residual = residual.index_select(0, order)
     before, strictly_before = _decayed(ordered, sorted_residual, bandwidth)
@@ -68,9 +68,9 @@ def sums_by_scans(
 def _decayed(
     ordered: Float[Tensor, " n"], residual: Float[Tensor, " n"], bandwidth: float
 ) -> tuple[Float[Tensor, " n"], Float[Tensor, " n"]]:
-    """Σ_{j ≤ i} exp((x_j − x_i) / h) r_j for sorted x, and the same over x_j < x_i only.
+    """Return Σ_{j ≤ i} exp((x_j − x_i) / h) r_j for sorted x, and the same over x_j < x_i only.
 
-    Equal ones have sign 0, so the strict sum ends before the whole run of ties.
+    Ties have sign 0, so the strict sum ends before the whole run of ties.
     """
     position = ordered / bandwidth
     narrow = 1 / bandwidth > (300 if position.dtype == torch.float64 else 40)
@@ -84,9 +84,9 @@ def _decayed(
 
 
 def _scan(position: Float[Tensor, " n"], residual: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
-    """Σ_{j ≤ i} exp(x_j − x_i) r_j as one prefix sum.
+    """Return Σ_{j ≤ i} exp(x_j − x_i) r_j as one prefix sum.
 
-    The terms before i are smaller by what they are scaled up later, so no digits are lost; but
+    The terms before i are smaller by the factor that scales them up later, so no digit is lost; but
     exp(x) must not overflow, and x reaches 1/h.
     """
     return (position.exp() * residual).cumsum(0) * (-position).exp()
@@ -95,7 +95,7 @@ def _scan(position: Float[Tensor, " n"], residual: Float[Tensor, " n"]) -> Float
 def _scan_by_doubling(
     position: Float[Tensor, " n"], residual: Float[Tensor, " n"]
 ) -> Float[Tensor, " n"]:
-    """The same in log₂ n steps that each double the reach: no exponent is ever positive."""
+    """Compute the same in log₂ n steps that each double the reach: no exponent is positive."""
     total, reach = residual, 1
     while reach < position.numel():
         decay = (position[:-reach] - position[reach:]).exp()

@@ -1,8 +1,8 @@
 """Which examples count: the −100 mask, applied once, as weights.
 
-A loss flattens its logits to ``(n, K)``, blanks what is ignored and gives it weight 0. Weights, not
+A loss flattens its logits to ``(n, K)``, blanks ignored rows and gives them weight 0. Weights, not
 boolean indexing: shapes stay fixed, so nothing waits for the GPU and a training step can be
-captured in a CUDA graph or compiled. What stood at an ignored position, even NaN, reaches neither
+captured in a CUDA graph or compiled. Values at an ignored position, even NaN, reach neither
 the value nor the gradient.
 """
 
@@ -17,7 +17,7 @@ from calibrant.errors import InputError
 __all__ = ["IGNORED", "Kept", "Reduction", "flatten", "keep", "reduce", "widest"]
 
 IGNORED = -100
-"""The label that every loss leaves out, as in PyTorch and Hugging Face."""
+"""The label that every loss ignores, as in PyTorch and Hugging Face."""
 
 Reduction = Literal["mean", "sum", "none"]
 
@@ -38,11 +38,11 @@ class Kept(NamedTuple):
 
     @property
     def total(self) -> Float[Tensor, ""]:
-        """The number of kept examples, 1 where there is none, as it divides."""
+        """Return the number of kept examples; 1 if there are none, because it is a divisor."""
         return self.weight.sum().clamp(min=1)
 
     def mean(self, values: Float[Tensor, " n"]) -> Float[Tensor, ""]:
-        """The mean of ``values`` over the kept examples; 0 where there is none."""
+        """Return the mean of ``values`` over the kept examples; 0 if there are none."""
         return (values * self.weight).sum() / self.total
 
 
@@ -52,7 +52,7 @@ def keep(
     *,
     count_ignored: bool = False,
 ) -> Kept:
-    """Flatten, widen half precision to float32, and mark what is kept.
+    """Flatten, widen half precision to float32, and mark the kept examples.
 
     ``count_ignored=True`` gives ignored positions weight 1 and keeps their logits: only to
     reproduce published code that forgot the mask.
@@ -78,7 +78,7 @@ def keep(
 def flatten(
     values: Float[Tensor, "*batch"], like: Int[Tensor, "*batch"], kept: Kept, name: str
 ) -> Float[Tensor, " n"]:
-    """Per-example ``values``, one for each label, flat and 0 where ignored."""
+    """Return per-example ``values``, one for each label, flat and 0 where ignored."""
     if values.shape != like.shape:
         raise InputError(
             f"{name} takes one value for each label, shape {tuple(like.shape)}; "
@@ -90,7 +90,7 @@ def flatten(
 def reduce(
     values: Float[Tensor, " n"], kept: Kept, labels: Int[Tensor, "*batch"], reduction: Reduction
 ) -> Float[Tensor, "..."]:
-    """The mean or the sum over the kept examples, or each value in the shape of the labels."""
+    """Return the mean or sum over the kept examples, or each value in the shape of the labels."""
     if reduction == "mean":
         return kept.mean(values)
     if reduction == "sum":
@@ -101,7 +101,7 @@ def reduce(
 
 
 def widest(values: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-    """``values`` in float64, or float32 on a device that has no float64."""
+    """Return ``values`` in float64, or float32 on a device without float64."""
     return values.float() if values.device.type == "mps" else values.double()
 
 
@@ -115,7 +115,7 @@ def _check(logits: Tensor, labels: Tensor) -> None:
         raise InputError(f"A loss takes floating-point logits; got {logits.dtype}.")
     if labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool:
         raise InputError(f"A loss takes class numbers as integer labels; got {labels.dtype}.")
-    # Looking at values would make a GPU wait; there the gather kernel itself fails.
+    # Reading values would make a GPU wait; there the gather kernel itself fails.
     if labels.device.type == "cpu" and not torch.compiler.is_compiling():
         wrong = ((labels < 0) | (labels >= logits.shape[-1])) & (labels != IGNORED)
         if bool(wrong.any()):

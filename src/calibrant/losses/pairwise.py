@@ -4,12 +4,12 @@ Three losses compare every example with every other: error regularisation, MMCE 
 n × n matrices they need 16 GB at 65,536 tokens. Here each is a function of confidences that
 computes value and analytic gradient at once, in float64, by one module each: :mod:`.dominance`,
 :mod:`.laplace_sums` and :mod:`.gauss_sums`. Below a few hundred examples the matrix is faster and
-is used; both ways agree to rounding. On a GPU with Triton, :mod:`.fused` does all pairs on chip, in
+is used; both agree to rounding. On a GPU with Triton, :mod:`.fused` computes all pairs on chip, in
 two to four launches, up to tens of thousands of examples.
 
 These forms take confidences, in [0, 1], in place of logits, so they also serve as metrics:
 ``smooth_gap(torch.from_numpy(confidence), torch.from_numpy(correct))``. They have no second
-derivative: to differentiate a gradient made with ``create_graph=True`` raises NotImplementedError.
+derivative: differentiating a gradient made with ``create_graph=True`` raises NotImplementedError.
 """
 
 from typing import Any
@@ -31,7 +31,7 @@ def order_violation(
     *,
     normalize: bool = True,
 ) -> Float[Tensor, ""]:
-    r"""How much examples with the larger error have the larger confidence.
+    r"""Return how much examples with the larger error have the larger confidence.
 
     .. math:: \frac1P \sum_{ij} \max(0, c_i - c_j)^2 \, 1[e_i > e_j], \qquad
         P = \sum_{ij} 1[e_i > e_j]
@@ -60,12 +60,12 @@ def kernel_calibration(
     share: Float[Tensor, " n"],
     bandwidth: float = 0.4,
 ) -> Float[Tensor, ""]:
-    r"""The quadratic form of residuals under a Laplacian kernel, its square root taken.
+    r"""Return the square root of the quadratic form of residuals under a Laplacian kernel.
 
     .. math:: \sqrt{\sum_{ij} r_i r_j \exp(-|c_i - c_j| / h)}, \qquad r_i = s_i (a_i - c_i)
 
-    with ``share`` s_i (1/n for MMCE, 0 for what is ignored). The gradient flows through the
-    residuals and through the kernel; where the value is 0 it is 0.
+    with ``share`` s_i (1/n for MMCE, 0 for ignored examples). The gradient flows through the
+    residuals and through the kernel; it is 0 if the value is 0.
 
     >>> confidence, correct = torch.tensor([0.75, 0.75]), torch.tensor([1.0, 0.0])
     >>> kernel_calibration(confidence, correct, torch.tensor([0.5, 0.5]))
@@ -91,7 +91,7 @@ def smooth_gap(
     counted: Bool[Tensor, " n"] | None = None,
     bandwidth: float = 0.01,
 ) -> Float[Tensor, ""]:
-    r"""Mean distance between each confidence and the accuracy smoothed around it.
+    r"""Return the mean distance between each confidence and the accuracy smoothed around it.
 
     .. math:: \frac1n \sum_i \Bigl| \frac{\sum_j k_{ij} a_j}{\sum_j k_{ij}} - c_i \Bigr|, \qquad
         k_{ij} = \exp(-(c_i - c_j)^2 / 2h^2)
@@ -125,7 +125,7 @@ class _Known(torch.autograd.Function):
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, None, None]:
         confidence, gradient = ctx.saved_tensors
         slope = upstream * gradient
-        if torch.is_grad_enabled():  # Somebody asked for create_graph=True.
+        if torch.is_grad_enabled():  # The caller set create_graph=True.
             slope = _LastDerivative.apply(slope, confidence)  # type: ignore[no-untyped-call]
         return slope, None, None
 
@@ -133,7 +133,7 @@ class _Known(torch.autograd.Function):
 class _LastDerivative(torch.autograd.Function):
     """A gradient that depends on ``confidence`` in a way that cannot be differentiated.
 
-    PyTorch's ``once_differentiable`` is not enough: it takes the gradient of a bare loss for a
+    PyTorch's ``once_differentiable`` is not enough: it treats the gradient of a bare loss as a
     constant, because nothing upstream needs a gradient.
     """
 

@@ -1,4 +1,4 @@
-"""What the calibration regularisers look at: confidence, correctness and uncertainty."""
+"""The inputs of the calibration regularisers: confidence, correctness and uncertainty."""
 
 from typing import Literal, NamedTuple
 
@@ -24,26 +24,26 @@ class TopLabel(NamedTuple):
 
 
 def predicted(kept: Kept) -> tuple[Float[Tensor, " n"], Int[Tensor, " n"]]:
-    """c = max_k p_k and ŷ = argmax_k l_k (of equal logits, the first)."""
+    """Return c = max_k p_k and ŷ = argmax_k l_k (of equal logits, the first)."""
     prediction = kept.logits.argmax(-1)
     probabilities = kept.logits.softmax(-1)
     return probabilities.gather(-1, prediction.unsqueeze(-1)).squeeze(-1), prediction
 
 
 def top_label(kept: Kept) -> TopLabel:
-    """c and a = 1[ŷ = y]."""
+    """Return c and a = 1[ŷ = y]."""
     confidence, prediction = predicted(kept)
     correct = (prediction == kept.labels) & kept.labelled
     return TopLabel(confidence, correct.to(confidence.dtype))
 
 
 def finite_log(log_probabilities: Float[Tensor, "n classes"]) -> Float[Tensor, "n classes"]:
-    """Log-probabilities with −inf (a class that its logit masks out) made finite: 0·log 0 = 0."""
+    """Make log-probabilities of −inf (classes masked by their logit) finite: 0·log 0 = 0."""
     return log_probabilities.clamp(min=torch.finfo(log_probabilities.dtype).min / 2)
 
 
 def uncertainty(kept: Kept, kind: Uncertainty) -> Float[Tensor, " n"]:
-    """The entropy −Σ_k p_k log p_k in nats, or 1 − c."""
+    """Return the entropy −Σ_k p_k log p_k in nats, or 1 − c."""
     if kind == "entropy":
         log_probabilities = finite_log(kept.logits.log_softmax(-1))
         return -(log_probabilities.exp() * log_probabilities).sum(-1)

@@ -8,12 +8,12 @@ from calibrant.losses.triton.shared import along_columns, along_rows, leave, loa
 __all__ = ["gap_averages", "gap_pulls", "gap_slopes"]
 
 FAR = tl.constexpr(1.0e4)
-"""Where examples that do not count are put: no Gaussian reaches from there into [0, 1]."""
+"""The place of uncounted examples: no Gaussian reaches from there into [0, 1]."""
 
 
 @triton.jit
 def _nearness(c, other, SCALE: tl.constexpr):
-    """exp(−(c_i − c_j)² / 2h²) and c_i − c_j; SCALE is √(log₂e / 2) / h."""
+    """Return exp(−(c_i − c_j)² / 2h²) and c_i − c_j; SCALE is √(log₂e / 2) / h."""
     difference = c - other[:, None]
     scaled = difference * SCALE
     return tl.exp2(-scaled * scaled), difference
@@ -32,7 +32,7 @@ def gap_averages(
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
 ):
-    """Σ_j k_ij and Σ_j k_ij a_j: tiles in the type of c, their sums in float64."""
+    """Compute Σ_j k_ij and Σ_j k_ij a_j: tiles in the type of c, their sums in float64."""
     part = tl.program_id(1)
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)[None, :]
     c = load(confidence, counted, row, n, 0.0, MASKED)
@@ -63,7 +63,7 @@ def gap_pulls(
     ROWS: tl.constexpr,
     PARTS: tl.constexpr,
 ):
-    """For each example sign(s_i − c_i) / Σ_j k_ij and s_i; Σ|s_i − c_i| and how many count."""
+    """Compute sign(s_i − c_i) / Σ_j k_ij and s_i per example; Σ|s_i − c_i| and the count."""
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)[None, :]
     here = row < n
     if MASKED:
@@ -96,10 +96,10 @@ def gap_slopes(
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
 ):
-    """The gradient of Σ_i |s_i − c_i|.
+    """Compute the gradient of Σ_i |s_i − c_i|.
 
     −sign_i − Σ_j k_ij (c_i − c_j) / h² · (q_i (a_j − s_i) + q_j (a_i − s_j)) with q = sign / Σ k:
-    c_i moves its own average, and it moves in those of the others.
+    c_i changes its own average and those of the others.
     """
     part = tl.program_id(1)
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)[None, :]

@@ -12,7 +12,7 @@ __all__ = ["kernel_residuals", "kernel_slopes"]
 def kernel_residuals(
     confidence, correct, share, columns, n, RATE: tl.constexpr, ROWS: tl.constexpr
 ):
-    """For c: r = s (a − c), r exp(x), r exp(−x), exp(x), exp(−x), with x = (c − ½) / h."""
+    """Compute from c: r = s (a − c), r exp(x), r exp(−x), exp(x), exp(−x), with x = (c − ½) / h."""
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)[None, :]
     inside = row < n
     c = tl.load(confidence + row, mask=inside, other=0.5).to(tl.float64)
@@ -40,7 +40,7 @@ def kernel_slopes(
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
 ):
-    """The gradient of Σ_ij r_i r_j exp(−|c_i − c_j| / h), that sum, and Σ|r|.
+    """Compute the gradient of Σ_ij r_i r_j exp(−|c_i − c_j| / h), that sum, and Σ|r|.
 
     exp(−|c_i − c_j| / h) is a product of a factor of i and one of j on each side of c_i, so a pair
     costs two comparisons and three additions.

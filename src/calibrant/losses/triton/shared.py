@@ -1,4 +1,4 @@
-"""What the kernels share: loading, adding up, and the last kernel of each."""
+"""Parts that the kernels share: loading, summing, and the last kernel of each."""
 
 import triton
 import triton.language as tl
@@ -8,7 +8,7 @@ __all__ = ["along_columns", "along_rows", "finish", "leave", "load", "over_parts
 
 @triton.jit
 def load(pointer, counted, index, n, blank, MASKED: tl.constexpr):
-    """Entries of a vector, ``blank`` beyond its end and where not counted."""
+    """Load entries of a vector, ``blank`` beyond its end and where not counted."""
     inside = index < n
     if MASKED:
         inside = inside & (tl.load(counted + index, mask=inside, other=0) != 0)
@@ -17,19 +17,19 @@ def load(pointer, counted, index, n, blank, MASKED: tl.constexpr):
 
 @triton.jit
 def along_columns(tile):
-    """The sum of each row: within the tile in its own type, across tiles in float64."""
+    """Sum each row: within the tile in its own type, across tiles in float64."""
     return tl.sum(tile, 0, keep_dims=True).to(tl.float64)
 
 
 @triton.jit
 def along_rows(vector):
-    """The sum over all rows of the program."""
+    """Sum over all rows of the program."""
     return tl.sum(tl.sum(vector, 1), 0)
 
 
 @triton.jit
 def leave(totals, first, second):
-    """The two numbers of this program."""
+    """Store the two numbers of this program."""
     program = tl.program_id(0) * tl.num_programs(1) + tl.program_id(1)
     tl.store(totals + program, first)
     tl.store(totals + tl.num_programs(0) * tl.num_programs(1) + program, second)
@@ -37,7 +37,7 @@ def leave(totals, first, second):
 
 @triton.jit
 def over_parts(partial, row, n, parts, ROWS: tl.constexpr, PARTS: tl.constexpr):
-    """The sum of a row over all parts of the columns."""
+    """Sum a row over all parts of the columns."""
     total = tl.zeros([1, ROWS], tl.float64)
     for start in range(0, parts, PARTS):
         part = start + tl.arange(0, PARTS)[:, None]
@@ -62,9 +62,9 @@ def finish(
     PARTS: tl.constexpr,
     PROGRAMS: tl.constexpr,
 ):
-    """The value and its gradient from what the programs left.
+    """Compute the value and its gradient from the results of the programs.
 
-    With ``DIVIDE`` the first number over the second, with ``ROOT`` the root of the first.
+    ``DIVIDE`` divides the first number by the second; ``ROOT`` takes the root of the first.
     """
     first = tl.zeros([PROGRAMS], tl.float64)
     second = tl.zeros([PROGRAMS], tl.float64)
@@ -74,7 +74,7 @@ def finish(
         first += tl.load(totals + program, mask=there, other=0.0)
         second += tl.load(totals + programs + program, mask=there, other=0.0)
     answer, size = tl.sum(first, 0), tl.sum(second, 0)
-    factor = 1.0 + 0.0 * answer  # NaN in the value is NaN in all of the gradient.
+    factor = 1.0 + 0.0 * answer  # NaN in the value makes the whole gradient NaN.
     if DIVIDE:
         size = tl.maximum(size, 1.0)
         answer = answer / size

@@ -21,16 +21,16 @@ def violation_slopes(
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
 ):
-    """Σ_j (c_i − c_j) over the j that i is above in c and e, or below in both; Σ of squares, pairs.
+    """Sum c_i − c_j over the j that i is above in c and e, or below in both; Σ of squares, pairs.
 
-    Not counted: error NaN, so neither above nor below anything.
+    Uncounted examples have error NaN, so they are neither above nor below any other.
     """
     part = tl.program_id(1)
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)[None, :]
     c = load(confidence, counted, row, n, 0.0, MASKED)
     e = load(error, counted, row, n, float("nan"), MASKED)
     slope = tl.zeros([1, ROWS], tl.float64)
-    total = (c - c).to(tl.float64)  # NaN, if c is: no comparison below is true of it.
+    total = (c - c).to(tl.float64)  # NaN if c is: no comparison below is true for it.
     pairs = tl.zeros([1, ROWS], tl.int32)
     for start in range(part * chunk, tl.minimum(n, part * chunk + chunk), COLUMNS):
         column = start + tl.arange(0, COLUMNS)
@@ -43,5 +43,5 @@ def violation_slopes(
         total += along_columns(excess * excess)
         pairs += tl.sum(worse.to(tl.int32), 0, keep_dims=True)
     tl.store(slopes + part * n + row, 2 * slope, mask=row < n)
-    # Every pair was met from both of its ends.
+    # Every pair was counted from both of its ends.
     leave(totals, along_rows(total) * 0.5, along_rows(pairs).to(tl.float64))

@@ -1,4 +1,4 @@
-"""The compiled pass over the scores (extra ``fast``): what accumulate.py's NumPy code computes.
+"""The compiled pass over the scores (extra ``fast``): the same as accumulate.py's NumPy code.
 
 Rows are taken in tiles that stay in the first-level cache. The loops are written so that LLVM
 turns them into vector instructions: reductions may be reassociated, the maximum is an intrinsic,
@@ -35,12 +35,12 @@ __all__ = [
 ]
 
 _ROWS = 64  # Rows per tile; a constant, so that loops over rows are whole vectors.
-_NARROW = 24  # Up to so many columns vectors run over rows, beyond over columns.
+_NARROW = 24  # Up to this many columns vectors run over rows, beyond over columns.
 
 # Scores are finite, so NaN needs no care, and the sign of zero never matters.
 _FINITE = {"contract", "nnan", "nsz"}
 
-# Numba infers types from calls; to a type checker its decorators and what they return are opaque.
+# Numba infers types from calls; its decorators are opaque to a type checker.
 _njit: Any = numba.njit
 intrinsic: Any = extending.intrinsic
 
@@ -48,7 +48,7 @@ intrinsic: Any = extending.intrinsic
 def compiled(
     function: Callable[..., Any], mathematics: Set[str] = _FINITE, inline: bool = True
 ) -> Any:
-    """Compile at the first call, without the GIL; keep the machine code on disk where allowed."""
+    """Compile at the first call, without the GIL; cache the machine code on disk if allowed."""
     options = {
         "nogil": True,
         "fastmath": set(mathematics),
@@ -57,18 +57,18 @@ def compiled(
     }
     try:
         return _njit(cache=True, **options)(function)
-    except RuntimeError:  # Neither the package's folder nor the user's cache can be written.
+    except RuntimeError:  # Neither the package's folder nor the user's cache is writable.
         return _njit(**options)(function)
 
 
 def _reordered(function: Callable[..., Any]) -> Any:
-    """Compile with sums that may be reordered, as vector instructions need it."""
+    """Compile with sums that may be reordered, as vector instructions need."""
     return compiled(function, _FINITE | {"reassoc"})
 
 
 @intrinsic
 def _maximum(_: Any, left: Any, right: Any) -> Any:
-    """max(left, right) as the LLVM intrinsic: the form of a maximum that becomes a vector one."""
+    """Return max(left, right) as the LLVM intrinsic, the form that becomes a vector maximum."""
 
     def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         kind = arguments[0].type
@@ -82,7 +82,7 @@ def _maximum(_: Any, left: Any, right: Any) -> Any:
 
 @intrinsic
 def _bits(_: Any, value: Any) -> Any:
-    """The 64 bits of a float as an integer."""
+    """Return the 64 bits of a float as an integer."""
 
     def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         return builder.bitcast(arguments[0], ir.IntType(64))
@@ -92,7 +92,7 @@ def _bits(_: Any, value: Any) -> Any:
 
 @intrinsic
 def _float(_: Any, bits: Any) -> Any:
-    """The float with these 64 bits."""
+    """Return the float with these 64 bits."""
 
     def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         return builder.bitcast(arguments[0], ir.DoubleType())
@@ -103,8 +103,8 @@ def _float(_: Any, bits: Any) -> Any:
 _LOG2_E = 1.4426950408889634
 # ln 2 in two parts, the first short enough that its product with the exponent is exact.
 _LN2_HIGH, _LN2_LOW = 6.93145751953125e-1, 1.42860682030941723212e-6
-_ROUND = 1.5 * 2.0**52  # Adding it leaves the nearest whole number in the lowest bits.
-_LOWEST = -700.0  # e^−700 ≈ 1e−304 is still a normal number, and nothing beside e^0 = 1.
+_ROUND = 1.5 * 2.0**52  # Adding this leaves the nearest whole number in the lowest bits.
+_LOWEST = -700.0  # e^−700 ≈ 1e−304 is still a normal number, and negligible beside e^0 = 1.
 _LN2 = math.log(2)
 _BIAS, _MANTISSA, _SMALLEST_NORMAL = 1023, (1 << 52) - 1, 2.0**-1022
 # e^r ≈ 1 + r + Σ_i c_i r^i with the least maximum of the relative error (Remez): 4e−18 for
@@ -117,7 +117,7 @@ _C10, _C11 = 2.763024837921144e-7, 2.5000061602835666e-8
 
 @compiled
 def exponential(x):
-    """e^x for x ≤ 0, within 2 units in the last place; e^0 is exactly 1.
+    """Return e^x for x ≤ 0, within 2 units in the last place; e^0 is exactly 1.
 
     x = k ln 2 + r with abs(r) ≤ ln 2 / 2; e^r by a polynomial, and k added to the exponent bits.
     """
@@ -143,7 +143,7 @@ def _turn(scores, start, rows, tile):
 
 @compiled
 def _narrow_top(tile, top, predicted, squares):
-    """The largest score of each column of a turned tile, its first place, and Σ_k score²."""
+    """Find the largest score of each column of a turned tile, its first place, and Σ_k score²."""
     for r in range(_ROWS):
         top[r], predicted[r], squares[r] = tile[0, r], 0, tile[0, r] * tile[0, r]
     for k in range(1, len(tile)):
@@ -156,7 +156,7 @@ def _narrow_top(tile, top, predicted, squares):
 
 @compiled
 def _narrow_exponentials(tile, top, total, squares):
-    """Replace each score by exp(score − top), and find their sum and that of their squares."""
+    """Replace each score by exp(score − top); find the sum and that of the squares."""
     for r in range(_ROWS):
         total[r] = squares[r] = 0.0
     for k in range(len(tile)):
@@ -169,7 +169,7 @@ def _narrow_exponentials(tile, top, total, squares):
 
 @_reordered
 def _highest(scores, i):
-    """The largest score of a long row."""
+    """Return the largest score of a long row."""
     highest = scores[i, 0]
     for k in range(scores.shape[1]):
         highest = _maximum(highest, scores[i, k])
@@ -178,7 +178,7 @@ def _highest(scores, i):
 
 @_reordered
 def _first_place(scores, i, highest):
-    """The first place of the largest score of a long row."""
+    """Return the first place of the largest score of a long row."""
     none = np.int32(scores.shape[1])
     place = none
     for k in range(scores.shape[1]):
@@ -189,7 +189,7 @@ def _first_place(scores, i, highest):
 
 @_reordered
 def _wide_exponentials(row, top, out):
-    """exp(score − top) of a long row; returns their sum and the sum of their squares."""
+    """Write exp(score − top) of a long row; return the sum and the sum of the squares."""
     total, square = 0.0, 0.0
     for k in range(len(row)):
         e = exponential(np.float64(row[k]) - top)
@@ -209,7 +209,7 @@ def _wide_squares(row):
 
 @compiled
 def bin_at_edge(value, edges, right):
-    """The bin of a value, compared with the edges on both sides as Bins.index does it."""
+    """Return the bin of a value, compared with the edges on both sides as in Bins.index."""
     last = len(edges) - 2
     guess = min(max(int(value * (last + 1)), 0), last)
     if right:
@@ -223,25 +223,25 @@ def bin_at_edge(value, edges, right):
 
 @compiled
 def _bin(value, edges, right, margin):
-    """The same, but looks at the edges only where value · bins is within margin of a whole."""
+    """Return the bin, but look at the edges only if value · bins is within margin of a whole."""
     bins = len(edges) - 1
     product = value * bins
     guess = int(product)
     rest = product - guess
     if rest > margin and rest < 1 - margin:
-        return max(0, min(guess, bins - 1))  # Rounding can put a probability a little above 1.
+        return max(0, min(guess, bins - 1))  # Rounding can put a probability slightly above 1.
     return bin_at_edge(value, edges, right)
 
 
 @compiled
 def _block(block, row):
-    """The block of a row; without blocks everything belongs to the first."""
+    """Return the block of a row; without blocks every row belongs to the first."""
     return block[row] if len(block) else 0
 
 
 @_reordered
 def _log_sum(values, rows):
-    """Σ log v over some rows: the logarithm of the product of mantissas, plus the exponents."""
+    """Return Σ log v over some rows: log of the product of mantissas, plus the exponents."""
     lowest = 1.0
     for r in range(rows):
         lowest = -_maximum(-lowest, -values[r])
@@ -299,7 +299,7 @@ def _add_top(labels, block, start, rows, predicted, confidence, where, shape, ta
 def _add_narrow_classes(block, start, rows, tile, scale, cut, tables):
     """Add each probability of a turned tile to its class and bin.
 
-    Class after class, so that two additions to the same cell do not wait for each other.
+    It adds class after class, so that additions to the same cell do not wait for each other.
     """
     edges, right, margin, _ = cut
     count, confidence = tables[:2]
@@ -317,7 +317,7 @@ def _add_wide_classes(row, scale, cut, tables):
     """Add each probability of a long row to its class and bin.
 
     Most are small: those of the first bin are added by vectors, class beside class, to ``low``,
-    and only the others are sent to their bins one at a time.
+    and only the others are added to their bins one at a time.
     """
     edges, right, margin, lowest = cut
     count, confidence, low_count, low = tables
@@ -335,7 +335,7 @@ def _add_wide_classes(row, scale, cut, tables):
 
 @compiled
 def _narrow_rows(scores, labels, start, rows, logits, tile, predicted, work):
-    """Confidence, p_y, Σ p², −log p_y = offset − log …, and the factor of the tile, per row."""
+    """Compute confidence, p_y, Σ p², −log p_y = offset − log …, and the tile's factor, per row."""
     confidence, chosen, squares, offset, scale = work
     _turn(scores, start, rows, tile)
     _narrow_top(tile, confidence, predicted, squares)
@@ -354,7 +354,7 @@ def _narrow_rows(scores, labels, start, rows, logits, tile, predicted, work):
 def _wide_rows(
     scores, labels, block, start, rows, logits, row, predicted, work, cut, class_tables, low
 ):
-    """The same for long rows, each added to the class tables while it is in the cache."""
+    """Compute the same for long rows, each added to the class tables while it is in the cache."""
     confidence, chosen, squares, offset, _ = work
     for r in range(rows):
         given, label, g = scores[start + r], labels[start + r], _block(block, start + r)
@@ -381,11 +381,11 @@ def _wide_rows(
 def add_rows(scores, labels, block, cut, logits, scored, top_tables, class_tables, low):
     """Add the rows of a (n, K) matrix to the tables of their blocks.
 
-    ``block`` is empty where all rows belong to one; ``cut`` is edges, right and margin as
+    ``block`` is empty if all rows belong to one; ``cut`` is edges, right and margin as
     :func:`_bin` takes them, and the largest value of the first bin. The tables are the fields of
     a state with one leading axis: ``scored`` is (nll, brier); ``top_tables`` is top_…, label_count
-    and predicted_…, each flat; ``class_tables`` is class_…, of shape (blocks, K or 0, bins). To
-    ``low``, counts and sums of shape (blocks, K or 0), go the first bins of long rows.
+    and predicted_…, each flat; ``class_tables`` is class_…, of shape (blocks, K or 0, bins).
+    ``low``, counts and sums of shape (blocks, K or 0), takes the first bins of long rows.
     """
     n, classes = scores.shape
     edges, right, margin, _ = cut
@@ -420,7 +420,7 @@ def add_rows(scores, labels, block, cut, logits, scored, top_tables, class_table
 
 @_reordered
 def _short_top(scores, i):
-    """The largest score of a short row and its first place, in one pass."""
+    """Return the largest score of a short row and its first place, in one pass."""
     top, place = scores[i, 0], 0
     for k in range(1, scores.shape[1]):
         place = k if scores[i, k] > top else place
@@ -430,7 +430,7 @@ def _short_top(scores, i):
 
 @compiled
 def _narrow_sums(tile, top, total):
-    """Σ_k exp(score − top) of each column of a turned tile."""
+    """Compute Σ_k exp(score − top) of each column of a turned tile."""
     for r in range(_ROWS):
         total[r] = 0.0
     for k in range(len(tile)):
@@ -440,7 +440,7 @@ def _narrow_sums(tile, top, total):
 
 @_reordered
 def sum_of_exponentials(row, top):
-    """Σ_k exp(score − top) of a row."""
+    """Return Σ_k exp(score − top) of a row."""
     total = 0.0
     for k in range(len(row)):
         total += exponential(np.float64(row[k]) - np.float64(top))
@@ -449,7 +449,7 @@ def sum_of_exponentials(row, top):
 
 @compiled
 def _confidences(scores, start, rows, logits, tile, top, place, confidence):
-    """The largest score and the confidence of some rows; of short ones also the first place."""
+    """Find the largest score and confidence of some rows; for short ones also the first place."""
     for r in range(rows):
         i = start + r
         if len(tile):
@@ -468,7 +468,7 @@ def _confidences(scores, start, rows, logits, tile, top, place, confidence):
 
 @compiled
 def _room(scores):
-    """Room for a turned tile (none for long rows) and for four numbers of each of its rows."""
+    """Allocate a turned tile (none for long rows) and four numbers per row of it."""
     columns = scores.shape[1] if scores.shape[1] <= _NARROW else 0
     tile, top = np.zeros((columns, _ROWS), scores.dtype), np.zeros(_ROWS, scores.dtype)
     return tile, top, np.zeros(_ROWS), np.zeros(_ROWS, np.int64), np.zeros(_ROWS, np.int64)
@@ -489,10 +489,10 @@ def top_rows(scores, logits, confidence, predicted):
 
 @compiled
 def _find_doubtful(scores, labels, start, rows, alone, top, confidence, place, doubtful):
-    """The place of the largest score of long rows, or −1 where it is not the label.
+    """Find the place of the largest score of long rows, or −1 if it is not the label.
 
-    An earlier column with the same score is looked for only where the confidence allows for two,
-    and then in a loop of its own: whether it does is a coin toss to the processor.
+    It searches for an earlier column with the same score only if the confidence allows for two,
+    and then in a separate loop: the processor cannot predict this branch.
     """
     doubts = 0
     for r in range(rows):
@@ -508,7 +508,7 @@ def _find_doubtful(scores, labels, start, rows, alone, top, confidence, place, d
 
 @compiled
 def add_tops(scores, labels, cut, logits, alone, count, confidence, correct):
-    """Add each row to the bin of its confidence: what ECE needs and no more.
+    """Add each row to the bin of its confidence: exactly what ECE needs.
 
     ``cut`` as in :func:`add_rows`; above the confidence ``alone`` no row has two equal maxima.
     """

@@ -1,10 +1,10 @@
 """Confidences of rows of up to 16 scores: sixteen rows side by side, column after column.
 
-Vectors along such a row would be partly empty, and most of the work to find one number in them:
-half with half, four times. Vectors across rows need no such step. The price is to transpose the
+Vectors along such a row would be partly empty, and reducing them to one number is most of the work:
+half with half, four times. Vectors across rows need no such step. The cost is to transpose the
 scores on the way in (:func:`calibrant.metrics.kernels.simd_memory.load_columns`).
 
-Who changes something here saves ``tops.py`` too.
+After a change here, save ``tops.py`` too.
 """
 
 # Numba infers the types of arguments, so annotations would only repeat what it knows better.
@@ -30,7 +30,7 @@ from calibrant.metrics.kernels.simd_vector import (
 
 __all__ = ["tops_of_logits", "tops_of_probabilities"]
 
-# Scores may be NaN: to find that out is a part of the work.
+# Scores may be NaN: detecting that is part of the work.
 _compiled = partial(compiled, mathematics={"contract", "nsz"})
 
 _LOWEST, _HIGHEST = np.finfo(np.float32).min, np.finfo(np.float32).max
@@ -39,14 +39,14 @@ _ZERO, _ONE = np.float32(0), np.float32(1)
 
 @_compiled
 def _look(scores, k, top, place, low):
-    """The largest score of each row, its first place, and the smallest score, with column k."""
+    """Update the largest score of each row, its first place, and the smallest, with column k."""
     place = where_larger(scores, top, same(np.float32(k)), place)
     return larger(scores, top), place, smaller(scores, low)
 
 
 @_compiled
 def _tops(scores, start, columns, low):
-    """Of 16 rows the largest score, its first place, and Σ_k score; of the lanes, the smallest."""
+    """Find largest score, its first place and Σ_k score of 16 rows; per lane, the smallest."""
     top, place, total = same(_LOWEST), same(_ZERO), same(_ZERO)
     rest = columns % 4
     whole = columns - rest
@@ -72,7 +72,7 @@ def _tops(scores, start, columns, low):
 
 @_compiled
 def _sums(scores, start, columns, top, deep):
-    """Σ_k exp(score − top) of 16 rows."""
+    """Return Σ_k exp(score − top) of 16 rows."""
     total, rest = same(_ZERO), columns % 4
     whole = columns - rest
     for k in range(0, whole, 4):
@@ -92,10 +92,10 @@ def _sums(scores, start, columns, top, deep):
 
 @partial(_compiled, inline=False)
 def tops_of_logits(flat, start, rows, columns, top, place, total, confidence):
-    """Top score, its place and confidence of some rows; whether all scores are surely finite.
+    """Find top score, place and confidence of some rows; whether all scores are surely finite.
 
-    Rows are read in sixteens, so the array and the tables go on for as long, and what follows in
-    them has to be valid too.
+    Rows are read in sixteens, so the array and the tables must extend as far, and further rows in
+    them must be valid too.
     """
     scores, low, high = memory_of(flat), same(_HIGHEST), same(_LOWEST)
     for r in range(0, rows, LANES):
@@ -110,14 +110,14 @@ def tops_of_logits(flat, start, rows, columns, top, place, total, confidence):
         store(_sums(scores, (start + r) * columns, columns, tops, deep), total, r)
     finite = spread < _HIGHEST
     for r in range(rows):
-        finite &= total[r] >= 0.5  # The top score alone gives 1; NaN is not ≥ anything.
+        finite &= total[r] >= 0.5  # The top score alone contributes 1; NaN is not ≥ anything.
         confidence[r] = 1 / np.float64(total[r])
     return finite
 
 
 @partial(_compiled, inline=False)
 def tops_of_probabilities(flat, start, rows, columns, tolerance, top, place, confidence):
-    """The same; whether all probabilities are surely in 0..1, and sum to 1."""
+    """Find the same; whether all probabilities are surely in 0..1, and sum to 1."""
     scores, fine, limit = memory_of(flat), same(_ONE), same(np.float32(tolerance))
     low, high = same(_ZERO), same(_ZERO)
     for r in range(0, rows, LANES):

@@ -1,6 +1,6 @@
 """The exponential of sixteen floats side by side (:mod:`calibrant.metrics.kernels.simd_vector`).
 
-Who changes something here saves ``tops.py`` too.
+After a change here, save ``tops.py`` too.
 """
 
 # mypy: allow-untyped-defs, allow-untyped-calls, allow-untyped-decorators
@@ -17,7 +17,7 @@ __all__ = ["DEEP", "exponential_in_lanes"]
 
 DEEP = np.float32(87)  # e^−87 is the smallest power that float32 holds with all digits.
 _LOG2_E = np.float32(1.4426950408889634)
-_ROUND = np.float32(1.5 * 2**23 + 127)  # Adding it leaves k + 127 in the lowest bits.
+_ROUND = np.float32(1.5 * 2**23 + 127)  # Adding this leaves k + 127 in the lowest bits.
 _ONE = np.float32(1)
 _LEAST_EXPONENT = np.float32(-126)
 # 2^f ≈ 1 + f · Σ_i c_i f^i with the least maximum of the relative error: 9e−8 for abs(f) ≤ 1/2.
@@ -28,7 +28,7 @@ _C0, _C1, _C2, _C3, _C4 = (
 
 @partial(compiled, mathematics={"contract", "nsz"})
 def exponential_in_lanes(x, deep):
-    """e^x for x ≤ 0, within 2e−7 of it; e^0 is exactly 1. Without ``deep``, for x > −87.
+    """Return e^x for x ≤ 0, within 2e−7 of it; e^0 is exactly 1. Without ``deep``, for x > −87.
 
     2^y = 2^k · 2^f with k whole and abs(f) ≤ 1/2; NaN stays NaN.
     """

@@ -1,6 +1,6 @@
-"""Between memory and sixteen floats side by side (:mod:`calibrant.metrics.kernels.simd_vector`).
+"""Move sixteen floats side by side from and to memory (:mod:`.simd_vector`).
 
-Who changes something here saves ``tops.py`` too.
+After a change here, save ``tops.py`` too.
 """
 
 # mypy: allow-untyped-decorators, allow-untyped-calls
@@ -18,7 +18,7 @@ __all__ = ["announce", "load", "load_columns", "memory_of", "store"]
 
 
 def _address(context: Any, builder: Any, kind: Any, array: Any, start: Any) -> Any:
-    """Of 16 floats from a place on, in an array or in what :func:`memory_of` gives for one."""
+    """Return the address of 16 floats from a place on, in an array or a :func:`memory_of`."""
     if isinstance(kind, types.Integer):
         data = builder.inttoptr(array, ir.FloatType().as_pointer())
     else:
@@ -27,7 +27,7 @@ def _address(context: Any, builder: Any, kind: Any, array: Any, start: Any) -> A
 
 
 def _joined(builder: Any, parts: list[Any]) -> Any:
-    """Vectors one after the other as one vector."""
+    """Join vectors one after the other into one vector."""
     while len(parts) > 1:
         count = 2 * parts[0].type.count
         order = ir.Constant(ir.VectorType(ir.IntType(32), count), list(range(count)))
@@ -37,7 +37,7 @@ def _joined(builder: Any, parts: list[Any]) -> Any:
 
 
 def _turn(builder: Any, vectors: list[Any]) -> list[Any]:
-    """In each quarter of four vectors a 4 × 4 matrix, transposed: a move that all processors have.
+    """Transpose a 4 × 4 matrix in each quarter of four vectors, a move that all processors have.
 
     Twice, numbers of the first vector alternate with those of the third, and so the other two.
     """
@@ -56,10 +56,10 @@ def _turn(builder: Any, vectors: list[Any]) -> list[Any]:
 
 @intrinsic
 def memory_of(_: Any, flat: Any) -> Any:
-    """Where an array is in memory, for the functions below, as a number.
+    """Return the memory address of an array as a number, for the functions below.
 
     Numba counts the references to an array at each call, even of a function that it inlines, and
-    with vectors under way that means to put them all aside. The array must outlive the number.
+    while vectors are in registers that spills them all. The array must outlive the number.
     """
 
     def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
@@ -71,7 +71,7 @@ def memory_of(_: Any, flat: Any) -> Any:
 
 @intrinsic
 def load(_: Any, flat: Any, start: Any) -> Any:
-    """16 floats from a place in a flat array on."""
+    """Load 16 floats from a place in a flat array on."""
 
     def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         loaded = builder.load(_address(context, builder, signature.args[0], *values))
@@ -83,7 +83,7 @@ def load(_: Any, flat: Any, start: Any) -> Any:
 
 @intrinsic
 def load_columns(_: Any, flat: Any, start: Any, columns: Any) -> Any:
-    """Four floats of each of 16 rows from a place in the first on, as four times 16 lanes.
+    """Load four floats of each of 16 rows from a place in the first on, as four times 16 lanes.
 
     Row 4 j + i starts as part j of vector i; within the parts, rows and columns change places.
     """
@@ -119,7 +119,7 @@ def store(_: Any, values: Any, flat: Any, start: Any) -> Any:
 
 @intrinsic
 def announce(_: Any, flat: Any, start: Any) -> Any:
-    """Have 16 floats brought near, to the second-level cache; they may lie past the end."""
+    """Prefetch 16 floats to the second-level cache; they may lie past the end."""
 
     def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         address = _address(context, builder, signature.args[0], *values)

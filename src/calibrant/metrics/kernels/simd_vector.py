@@ -1,10 +1,10 @@
-"""Sixteen floats side by side as a type for numba's kernels, with the little that they need of it.
+"""Sixteen floats side by side as a type for numba's kernels, with the operations they need.
 
-LLVM makes of it what the processor has: one register, two or four. Loops that are left to LLVM to
+LLVM maps it to the processor's registers: one, two or four. Loops that are left to LLVM to
 turn into vectors end with a remainder of single numbers, which for a row of a hundred scores takes
 longer than the rest.
 
-Who changes something here saves ``tops.py`` too: numba keeps machine code on disk until the
+After a change here, save ``tops.py`` too: numba keeps machine code on disk until the
 file of the function that was called changes.
 """
 
@@ -62,7 +62,7 @@ class _LanesModel(extending.models.PrimitiveModel):
 
 
 def _all(builder: Any, value: Any) -> Any:
-    """The same number in all lanes."""
+    """Return the same number in all lanes."""
     kind = ir.VectorType(value.type, LANES)
     one = builder.insert_element(ir.Constant(kind, ir.Undefined), value, _FIRST)
     return builder.shuffle_vector(
@@ -99,12 +99,12 @@ _arithmetic(operator.mul, "fmul")
 
 
 def _by(emit: Callable[..., Any]) -> Callable[..., Any]:
-    """What numba asks an intrinsic for, from a function of LLVM's builder and the values."""
+    """Adapt a function of LLVM's builder and the values to numba's intrinsic interface."""
     return lambda _context, builder, _signature, values: emit(builder, *values)
 
 
 def _inside(builder: Any, count: Any) -> Any:
-    """Which lanes come before ``count``."""
+    """Return which lanes come before ``count``."""
     limit = _all(builder, builder.trunc(count, ir.IntType(32)))
     return builder.icmp_signed("<", ir.Constant(INTEGERS, list(range(LANES))), limit)
 
@@ -120,7 +120,7 @@ def _halves(builder: Any, vector: Any) -> tuple[Any, Any]:
 
 
 def _together(builder: Any, vector: Any, join: Callable[..., Any]) -> Any:
-    """All lanes joined to one number, half with half."""
+    """Reduce all lanes to one number, half with half."""
     while vector.type.count > 1:
         vector = join(builder, *_halves(builder, vector))
     return builder.extract_element(vector, _FIRST)
@@ -140,13 +140,13 @@ def _take_sum(builder: Any, left: Any, right: Any) -> Any:
 
 @intrinsic
 def same(_: Any, value: Any) -> Any:
-    """A float in all lanes."""
+    """Return a float in all lanes."""
     return LANES_KIND(value), _by(_all)
 
 
 @intrinsic
 def keep_first(_: Any, values: Any, count: Any, fill: Any) -> Any:
-    """The first ``count`` lanes, and ``fill`` in the others."""
+    """Return the first ``count`` lanes, and ``fill`` in the others."""
 
     def emit(builder: Any, lanes: Any, count: Any, fill: Any) -> Any:
         return builder.select(_inside(builder, count), lanes, _all(builder, fill))
@@ -156,19 +156,19 @@ def keep_first(_: Any, values: Any, count: Any, fill: Any) -> Any:
 
 @intrinsic
 def larger(_: Any, left: Any, right: Any) -> Any:
-    """The larger of two numbers, lane by lane; the right one where the left is NaN."""
+    """Return the larger of two numbers, lane by lane; the right one where the left is NaN."""
     return LANES_KIND(left, right), _by(_take_larger)
 
 
 @intrinsic
 def smaller(_: Any, left: Any, right: Any) -> Any:
-    """The smaller of two numbers, lane by lane; the right one where the left is NaN."""
+    """Return the smaller of two numbers, lane by lane; the right one where the left is NaN."""
     return LANES_KIND(left, right), _by(_take_smaller)
 
 
 @intrinsic
 def where_larger(_: Any, left: Any, right: Any, values: Any, others: Any) -> Any:
-    """``values`` in the lanes where left > right, and ``others`` where it is not, or is NaN."""
+    """Return ``values`` in the lanes where left > right, and ``others`` elsewhere, also for NaN."""
 
     def emit(builder: Any, left: Any, right: Any, values: Any, others: Any) -> Any:
         return builder.select(builder.fcmp_ordered(">", left, right), values, others)
@@ -178,25 +178,25 @@ def where_larger(_: Any, left: Any, right: Any, values: Any, others: Any) -> Any
 
 @intrinsic
 def largest(_: Any, values: Any) -> Any:
-    """The largest number of all lanes."""
+    """Return the largest number of all lanes."""
     return types.float32(values), _by(lambda b, lanes: _together(b, lanes, _take_larger))
 
 
 @intrinsic
 def smallest(_: Any, values: Any) -> Any:
-    """The smallest number of all lanes."""
+    """Return the smallest number of all lanes."""
     return types.float32(values), _by(lambda b, lanes: _together(b, lanes, _take_smaller))
 
 
 @intrinsic
 def sum_of_lanes(_: Any, values: Any) -> Any:
-    """The sum of all lanes, half with half."""
+    """Return the sum of all lanes, half with half."""
     return types.float32(values), _by(lambda b, lanes: _together(b, lanes, _take_sum))
 
 
 @intrinsic
 def power_of_two(_: Any, shifted: Any) -> Any:
-    """2^k where the lowest bits of a float are k + 127: these bits in the exponent's place."""
+    """Return 2^k if the lowest bits of a float are k + 127: these bits as its exponent."""
 
     def emit(builder: Any, lanes: Any) -> Any:
         left = ir.Constant(INTEGERS, [23] * LANES)
@@ -207,7 +207,7 @@ def power_of_two(_: Any, shifted: Any) -> Any:
 
 @intrinsic
 def count_equal(_: Any, values: Any, value: Any) -> Any:
-    """How many lanes hold ``value``."""
+    """Count the lanes that hold ``value``."""
 
     def emit(builder: Any, lanes: Any, value: Any) -> Any:
         found = builder.fcmp_ordered("==", lanes, _all(builder, value))

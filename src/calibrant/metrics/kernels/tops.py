@@ -1,13 +1,13 @@
 """The compiled pass for the bins of the top-label confidence of float32 scores (extra ``fast``).
 
-One pass finds the largest score of each row, its confidence and its bin, and tells whether any
-score or label might be wrong, so that data which has not been checked is read once. Rows are taken
+One pass finds the largest score of each row, its confidence and its bin, and reports whether any
+score or label might be wrong, so that unchecked data is read once. Rows are taken
 in vectors of 16 floats (:mod:`calibrant.metrics.kernels.simd_vector`); the last vector of a row
-reaches into the next one, and what it finds there is left out. Rows of up to 16 scores are taken
+reaches into the next one, whose values are ignored. Rows of up to 16 scores are taken
 side by side (:mod:`calibrant.metrics.kernels.short_rows`).
 
 Exponentials are taken in float32, correct to about one unit in its last place, which
-``docs/decisions/0006`` gives reasons for. Confidences so close to an edge that this could matter
+``docs/decisions/0006`` justifies. Confidences so close to an edge that this could matter
 are computed again in float64, so counts are those of float64, to the last one.
 
 This module imports numba; only :mod:`calibrant.metrics.top_bins` imports this module.
@@ -40,21 +40,21 @@ from calibrant.metrics.kernels.simd_vector import (
 
 __all__ = ["TABLES", "add_tops", "margin"]
 
-# Scores may be NaN: to find that out is a part of the work.
+# Scores may be NaN: detecting that is part of the work.
 _compiled = partial(compiled, mathematics={"contract", "nsz"})
-# A call per tile costs nothing, and what is compiled once instead of at each call, seconds less.
+# A call per tile costs nothing, and compiling once instead of per call saves seconds.
 _compiled_apart = partial(_compiled, inline=False)
 
 _LOWEST, _HIGHEST = np.finfo(np.float32).min, np.finfo(np.float32).max
 _ZERO = np.float32(0)
-_SPAN = 1024  # Columns that are added up in float32, before float64 takes their sum.
+_SPAN = 1024  # Columns summed in float32 before float64 takes their sum.
 _TILE = 256  # Rows at a time, at most,
 _CACHED = 4096  # and scores: half of the first-level cache.
-TABLES = 4  # Rows take turns in them: an addition to a bin need not wait for those just before.
+TABLES = 4  # Rows alternate between them: an addition to a bin need not wait for those just before.
 
 
 def margin(bins: int, columns: int) -> float:
-    """How far confidence · bins of :func:`add_tops` may be from that of float64, for logits.
+    """Bound the distance of confidence · bins of :func:`add_tops` from float64's, for logits.
 
     In units of 2^−24: rounding of Σ exp, in each lane and of lanes with lanes, or in short rows of
     fours and within them; of an exponential, 3; of the score differences d,
@@ -67,7 +67,7 @@ def margin(bins: int, columns: int) -> float:
 
 @_compiled
 def _top_of_logits(flat, start, columns, low):
-    """The largest score of a row; the smallest numbers that each lane has met."""
+    """Return the largest score of a row, and the smallest numbers of each lane so far."""
     whole = columns - columns % LANES
     last = load(flat, start + whole)
     top = keep_first(last, columns - whole, _LOWEST)
@@ -80,7 +80,7 @@ def _top_of_logits(flat, start, columns, low):
 
 @_compiled
 def _sum_of_row(flat, start, columns, top, deep, ahead):
-    """Σ_k exp(score − top) of a row. Meanwhile the scores ``ahead`` places further are fetched."""
+    """Return Σ_k exp(score − top) of a row; prefetch the scores ``ahead`` places further."""
     highest, whole, total = same(top), columns - columns % LANES, 0.0
     announce(flat, start + whole + ahead)
     last = exponential_in_lanes(load(flat, start + whole) - highest, deep)
@@ -96,7 +96,7 @@ def _sum_of_row(flat, start, columns, top, deep, ahead):
 
 @_compiled
 def _sum_of_probabilities(flat, start, columns, low):
-    """The largest probability of a row, their sum, and the smallest that each lane has met."""
+    """Return the largest probability of a row, their sum, and the smallest of each lane so far."""
     whole = columns - columns % LANES
     total = keep_first(load(flat, start + whole), columns - whole, _ZERO)
     top, low = total, smaller(total, low)
@@ -108,7 +108,7 @@ def _sum_of_probabilities(flat, start, columns, low):
 
 @_compiled_apart
 def _tile_of_logits(flat, start, rows, columns, top, confidence):
-    """Top score and confidence of some rows; whether all scores are surely finite."""
+    """Find top score and confidence of some rows; whether all scores are surely finite."""
     low, highest = same(_HIGHEST), _LOWEST
     for r in range(rows):
         top[r], low = _top_of_logits(flat, (start + r) * columns, columns, low)
@@ -121,14 +121,14 @@ def _tile_of_logits(flat, start, rows, columns, top, confidence):
         confidence[r] = _sum_of_row(flat, row, columns, top[r], deep, 2 * rows * columns)
     finite = spread < _HIGHEST
     for r in range(rows):
-        finite &= confidence[r] >= 0.5  # The top score alone gives 1; NaN is not ≥ anything.
+        finite &= confidence[r] >= 0.5  # The top score alone contributes 1; NaN is not ≥ anything.
         confidence[r] = 1 / confidence[r]
     return finite
 
 
 @_compiled_apart
 def _tile_of_probabilities(flat, start, rows, columns, tolerance, top, confidence):
-    """The same; whether all probabilities are surely in 0..1, and sum to 1."""
+    """Find the same; whether all probabilities are surely in 0..1, and sum to 1."""
     low, fine = same(_ZERO), True
     for r in range(rows):
         row = (start + r) * columns
@@ -156,10 +156,10 @@ def _is_first(flat, row, columns, label, top):
 
 @_compiled_apart
 def _find_correct(flat, labels, start, columns, alone, top, confidence, correct, doubtful):
-    """Whether the label has the largest score, in long rows.
+    """Find whether the label has the largest score, in long rows.
 
-    An earlier column with the same score is looked for only where the confidence allows for two,
-    and then in a loop of its own: whether it does is a coin toss to the processor.
+    It searches for an earlier column with the same score only if the confidence allows for two,
+    and then in a separate loop: the processor cannot predict this branch.
     """
     doubts = 0
     for r in range(len(labels)):
@@ -170,7 +170,7 @@ def _find_correct(flat, labels, start, columns, alone, top, confidence, correct,
         doubts += (correct[r] == 1) & (confidence[r] <= alone)
     for d in range(doubts):
         r = doubtful[d]
-        label = min(labels[r], columns)  # What is no class is not looked for beyond the row.
+        label = min(labels[r], columns)  # A label that is no class must not leave the row.
         correct[r] = _is_first(flat, (start + r) * columns, columns, label, top[r])
 
 
@@ -185,7 +185,7 @@ def _are_known(labels, columns):
 
 @_compiled
 def _find_bins(confidence, rows, bins, margin, where):
-    """The bin of each confidence; whether one is so near to an edge that this may be wrong."""
+    """Find the bin of each confidence; whether one is so near to an edge that it may be wrong."""
     near = False
     for r in range(rows):
         product = confidence[r] * bins
@@ -197,7 +197,7 @@ def _find_bins(confidence, rows, bins, margin, where):
 
 @_compiled_apart
 def _find_bins_at_edges(flat, start, rows, columns, cut, logits, top, confidence, where):
-    """The same where it may be wrong, from confidences in float64."""
+    """Find the same if it may be wrong, from confidences in float64."""
     edges, right, margin = cut
     for r in range(rows):
         product = confidence[r] * (len(edges) - 1)
@@ -210,7 +210,7 @@ def _find_bins_at_edges(flat, start, rows, columns, cut, logits, top, confidence
 
 @_compiled
 def _find_tops(flat, labels, start, columns, logits, checks, work):
-    """Confidences of some rows, and which are correct; whether all scores are surely valid."""
+    """Find confidences of some rows, and which are correct; whether all scores are surely valid."""
     rows, (alone, tolerance) = len(labels), checks
     top, total, place, confidence, correct, doubtful = work
     if columns > LANES:
@@ -256,7 +256,7 @@ def _add_rows(flat, labels, columns, cut, logits, checks, tables):
 
 @_compiled_apart
 def _add_known(labels, columns, correct, confidence, where, tables):
-    """Add the rows with a label; whether the labels of all others are −100."""
+    """Add the rows with a label; return whether the labels of all others are −100."""
     tally, sums = tables
     valid = True
     for r in range(len(labels)):
@@ -276,23 +276,23 @@ def add_tops(
     checks: tuple[float, float],
     tables: tuple[np.ndarray, np.ndarray],
 ) -> bool:
-    """Add each row of a float32 (n, K) matrix to the bin of its confidence, save those of −100.
+    """Add each row of a float32 (n, K) matrix to the bin of its confidence, except −100 rows.
 
     ``cut`` is the edges, whether bins are closed at the right, and how near to an edge a closer
     look is needed. ``checks``: the confidence above which no row has two equal maxima, and how far
-    a sum of probabilities may be from 1. To the first of ``tables`` go the rows of each bin plus
-    2^32 times those that are correct, to the second the confidences; both hold all bins
+    a sum of probabilities may be from 1. The first of ``tables`` takes the rows of each bin plus
+    2^32 times those that are correct, the second the confidences; both hold all bins
     :data:`TABLES` times.
 
-    Returns whether all scores and labels are surely valid; if not, the sums are of no use.
+    Return whether all scores and labels are surely valid; if not, the sums are useless.
     """
     n, columns = scores.shape
-    # Vectors reach beyond the end of a long row; short rows go in sixteens.
+    # Vectors reach beyond the end of a long row; short rows are read in sixteens.
     last, needed = (1, 2) if columns > LANES else (n - (n - 1) // LANES * LANES, LANES + 1)
     flat, first = scores.reshape(-1), n - last
     valid = _add_rows(flat, labels[:first], columns, cut, logits, checks, tables)
-    # The rest with the last row after it again and again: something valid, if it is.
+    # The rest, padded by repeats of the last row, which are valid if it is.
     copied = scores[np.minimum(np.arange(first, first + needed), n - 1)].reshape(-1)
-    copied.flags.writeable = False  # As the others are, or all would be compiled twice.
+    copied.flags.writeable = False  # Read-only like the others, or all would be compiled twice.
     rest = _add_rows(copied, labels[first:], columns, cut, logits, checks, tables)
     return bool(valid and rest)
