@@ -46,7 +46,7 @@ def _compiled(function: Callable[..., Any]) -> Any:
 def sums_compiled(
     logits: np.ndarray, labels: np.ndarray, beta: float, also_at_one: bool
 ) -> np.ndarray:
-    """What :func:`calibrant.calibrators.moments.sums_in_numpy` computes."""
+    """Compute the same as :func:`calibrant.calibrators.moments.sums_in_numpy`."""
     kind = np.result_type(logits.dtype, np.float32)  # numba has no float16.
     rows = np.require(logits, kind, ["C", "W"]), np.require(labels, np.int64, ["C", "W"])
     result: np.ndarray = _sums(*rows, beta, also_at_one)
@@ -55,7 +55,7 @@ def sums_compiled(
 
 @_intrinsic
 def _bits(_: Any, value: Any) -> Any:
-    """The bits of a float64 as int64."""
+    """Return the bits of a float64 as int64."""
 
     def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         return builder.bitcast(arguments[0], ir.IntType(64))
@@ -65,7 +65,7 @@ def _bits(_: Any, value: Any) -> Any:
 
 @_intrinsic
 def _float(_: Any, bits: Any) -> Any:
-    """The float64 of which an int64 holds the bits."""
+    """Return the float64 whose bits an int64 holds."""
 
     def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         return builder.bitcast(arguments[0], ir.DoubleType())
@@ -75,7 +75,7 @@ def _float(_: Any, bits: Any) -> Any:
 
 @_compiled
 def exp_nonpositive(x):
-    """exp(x) for x ≤ 0, to 2 units in the last place; exp(−708) for what is less.
+    """Return exp(x) for x ≤ 0, to 2 units in the last place; exp(−708) for lower x.
 
     x = m ln 2 + r with |r| ≤ ½ ln 2; exp(r) by its Taylor series to r¹² (error 2e-16), 2ᵐ by the
     bits of the exponent. Arithmetic alone, which vectorises; libm's exp is a call.

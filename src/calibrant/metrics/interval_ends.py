@@ -115,7 +115,7 @@ def _wider(groups: float, level: float) -> float:
 
 
 def _reach(groups: float, level: float) -> float:
-    """How many standard deviations of the replicates an end is from the estimate."""
+    """Return the distance of an end from the estimate, in standard deviations of the replicates."""
     return _wider(groups, level) * NormalDist().inv_cdf((1 + level) / 2)
 
 
@@ -155,7 +155,7 @@ def _skewed(
 
 
 def _of_certainty(estimate: Any, low: Any, high: Any, share: float) -> tuple[Any, Any]:
-    """The ends where all groups are right or all wrong, so that no replicate differs.
+    """Return the ends if all groups are right or all wrong, so that no replicate differs.
 
     Clopper & Pearson 1934: with a lower share of right groups, all would be right too rarely.
     """

@@ -19,7 +19,7 @@ class Markup(str):
 
 
 def tag(name: str, *children: str | None, **attributes: object) -> Markup:
-    """One element. A trailing underscore of an attribute is dropped, others become hyphens.
+    """Return one element. A trailing underscore of an attribute is dropped, others become hyphens.
 
     >>> tag("td", "a < b", class_="name", data_tip=None)
     '<td class="name">a &lt; b</td>'
