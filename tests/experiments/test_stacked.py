@@ -147,7 +147,7 @@ def test_what_a_cell_fails_at_leaves_the_records_of_others(corpus, tmp_path):
     broken = tmp_path / "broken"
     shutil.copytree(corpus, broken)
     next(broken.glob("test*")).write_text("Anna\tB-nobody\n")
-    found, failing = (recipes(data, epochs=1)[0] for data in (corpus, broken))
+    found, failing = (recipes(data, epochs=1, unseen_types="error")[0] for data in (corpus, broken))
     running = run_grid([found, failing], tmp_path / "runs", device="cpu", workers=1)
     with pytest.raises(InputError, match="B-nobody"):
         list(running)
@@ -188,7 +188,7 @@ class Slow:
 def test_what_cannot_be_measured_leaves_the_records_of_others(
     corpus, tmp_path, monkeypatch, error, expected, told
 ):
-    monkeypatch.setattr(grid, "ProcessPoolExecutor", lambda *_, **__: Slow(error))
+    monkeypatch.setattr(grid, "child_pool", lambda size: Slow(error))
     wanted = [recipe for recipe in recipes(corpus, epochs=1) if recipe.seed == 0][:3]
     with pytest.raises(expected, match=told):
         list(run_grid(wanted, tmp_path, device="cpu", workers=1))
@@ -211,7 +211,7 @@ def test_a_folder_that_cannot_be_written_is_said_before(corpus, tmp_path, monkey
         raise OSError(errno.EROFS, "Read-only file system")
 
     monkeypatch.setattr(grid, "take_turns", lambda *_: pytest.fail("It trained."))
-    monkeypatch.setattr("calibrant.outputs.tempfile.TemporaryFile", read_only)
+    monkeypatch.setattr("calibrant.output_checks.tempfile.TemporaryFile", read_only)
     with pytest.raises(InputError, match="Read-only file system"):
         next(run_grid(recipes(corpus), tmp_path, device="cpu", workers=1))
 
