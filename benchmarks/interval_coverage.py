@@ -40,13 +40,13 @@ from calibrant.metrics import (
     replicate,
     smooth_ece,
 )
-from calibrant.metrics.bootstrap import effective_groups
+from calibrant.metrics.bootstrap import _weights, effective_groups
 from calibrant.metrics.interval_ends import interval_of
 
 ADDITIVE = [ece, mce, overconfidence_error, classwise_ece, debiased_ece, accuracy, nll, brier]
 SORTED = [adaptive_ece, ks_error, smooth_ece, aurc, auroc]
 UNCALIBRATED = [accuracy, nll, brier, aurc, auroc]  # Those that are not 0 for honest confidences.
-SLOW = [smooth_ece, adaptive_ece]  # Left out of the many cases of grouped examples.
+GROUPED = [accuracy, nll, brier, ece, ks_error, auroc]  # Few, for the many cases of sentences.
 METHODS = {"independent": ("percentile", "basic", "auto"), "grouped": ("percentile", "auto")}
 CLASSES = 4
 WORDS = 12  # Mean length of a sentence.
@@ -115,7 +115,8 @@ def measure(options, settings, metrics):
         p = draw(rng, **settings)
         # Blocks that hold nothing are left out: they are never drawn, but cost time.
         used, block = np.unique(assign_blocks(p), return_inverse=True)
-        state, each = accumulate(p, block=block, blocks=len(used)), confidences(p, block)
+        where = {"block": block, "blocks": len(used), "classwise": options.part == "independent"}
+        state, each = accumulate(p, **where), confidences(p, block)
         groups, drawn = effective_groups(state), replicates_of(metrics, state, each, options)
         for metric in metrics:
             values, estimate = drawn[metric], metric(p)
@@ -135,16 +136,26 @@ def measure(options, settings, metrics):
 
 
 def replicates_of(metrics, state, each, options):
-    """The replicates by metric; those of confidences are drawn and sorted once for all."""
+    """The replicates by metric; of KS error and AUROC alone, of all replicates at once."""
+    found = {
+        m: replicate(m, state, replicates=options.replicates) for m in metrics if m in ADDITIVE
+    }
     ordered = [m for m in metrics if m in SORTED]
-    columns = replicate(
-        lambda drawn: np.array([m(drawn) for m in ordered]), each, replicates=options.replicates
-    )
-    found = {m: columns[:, k] for k, m in enumerate(ordered)}
-    for metric in metrics:
-        if metric in ADDITIVE:
-            found[metric] = replicate(metric, state, replicates=options.replicates)
-    return found
+    if options.part == "grouped":
+        return found | dict(zip(ordered, at_once(each, options.replicates), strict=True))
+    return found | {m: replicate(m, each, replicates=options.replicates) for m in ordered}
+
+
+def at_once(each, replicates):
+    """KS error and AUROC of the replicates of ``replicate``, for confidences without ties."""
+    order = np.argsort(each.confidence)
+    drawn = _weights(np.bincount(each.block) > 0, replicates, seed=0)[:, each.block[order]]
+    right = drawn * each.correct[order]
+    wrong, n = drawn - right, drawn.sum(axis=1)
+    gaps = np.cumsum(right - drawn * each.confidence[order], axis=1)
+    pairs = right.sum(axis=1) * wrong.sum(axis=1)
+    above = ((np.cumsum(wrong, axis=1) - wrong) * right + wrong * right / 2).sum(axis=1)
+    return np.abs(gaps).max(axis=1) / n, np.where(pairs > 0, above / np.maximum(pairs, 1), np.nan)
 
 
 def main() -> None:
@@ -157,7 +168,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="write the results to this file")
     options = parser.parse_args()
     grouped = options.part == "grouped"
-    metrics = [m for m in ADDITIVE + SORTED if not (grouped and m in SLOW)]
+    metrics = GROUPED if grouped else ADDITIVE + SORTED
     started, rows = time.perf_counter(), []
     chosen = {name: case for name, case in cases(options.part).items() if options.only in name}
     for name, settings in chosen.items():

@@ -177,7 +177,7 @@ def _in_range(metric: Callable[..., Any], low: Any, high: Any) -> tuple[Any, Any
     """Clip the interval to the range of the metric."""
     if _plain(metric) not in _NOT_NEGATIVE + _SHARES:
         return low, high
-    top = 1.0 if _plain(metric) in _SHARES else math.inf
+    top = {brier: 2.0, nll: math.inf}.get(_plain(metric), 1.0)
     return np.maximum(low, 0.0), np.minimum(high, top)
 
 
