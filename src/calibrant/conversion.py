@@ -97,6 +97,8 @@ def group_column(name: str, column: Any) -> np.ndarray:
         raise InputError(f"Group '{name}' must have one value per example, got {array.shape}.")
     if array.dtype.kind in "Mm":  # Dates are names of groups as texts are.
         return array.astype(str)
+    if array.dtype.kind == "S":
+        return text_array([value.decode(errors="replace") for value in array.tolist()])
     if array.dtype.kind in "cV":
         raise InputError(f"Group '{name}' must hold numbers or text, got {array.dtype}.")
     return array

@@ -487,6 +487,8 @@ def test_dates_name_groups_and_other_types_do_not(tmp_path, capsys):
     assert read(npz(tmp_path / "p.npz", day=days)).groups["day"][1] == "1 days"
     assert main(["audit", str(tmp_path / "p.npz"), "--bootstrap", "0", "--json"]) == 0
     json.loads(capsys.readouterr().out)
+    words = np.array([b"\xc3\xa9", b"\xff"] * 15)
+    assert read(npz(tmp_path / "p.npz", word=words)).groups["word"][:2].tolist() == ["é", "\ufffd"]
     npz(tmp_path / "p.npz", odd=np.zeros(30, [("a", "f8")]))
     with pytest.raises(InputError, match="Group 'odd' must hold numbers or text"):
         read(tmp_path / "p.npz")

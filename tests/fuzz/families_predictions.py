@@ -167,8 +167,12 @@ def damage(random, folder, run):
         _flipped(random, data) if random.random() < 0.6 else mutate_bytes(random, data)
     )
     found = run(arguments)
-    where = None if found.refused else same_numbers(_numbers(sound.out), _numbers(found.out))
-    if where:
+    if found.refused:
+        return
+    documents = [_numbers(outcome.out)["audit"] for outcome in (sound, found)]
+    if suffix == "parquet":  # Its pages have checksums; the footer, with the names, has none.
+        documents = [{"measures": document["measures"]} for document in documents]
+    if where := same_numbers(*documents):
         raise FailureError("damage is noticed", f"{suffix}: {where}")
 
 
