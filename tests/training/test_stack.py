@@ -134,7 +134,7 @@ def test_what_is_frozen_stays_as_it_is(name):
         models[number] = frozen(copy.deepcopy(model), name)
     other = [*models[:-1], copy.deepcopy(models[-1]).requires_grad_()]
     if name == "embedding":
-        with pytest.raises(InputError, match="alike but for the head"):
+        with pytest.raises(InputError, match="alike except for the head"):
             stack(other, methods)
 
 
@@ -247,7 +247,7 @@ def test_what_cannot_be_stacked_is_said():
     with pytest.raises(InputError, match="trains with adamw, not sgd"):
         stack(models[:1], methods[:1], schedule=Schedule(optimizer_name="sgd"))
     other = Tagger(width=6)
-    with pytest.raises(InputError, match="alike but for the head"):
+    with pytest.raises(InputError, match="alike except for the head"):
         stack([models[0], other], methods[:2])
 
 

@@ -121,7 +121,7 @@ def test_weights_keep_names_order_and_numbers():
             value.fill_(2.0)
     weights.refresh()
     assert all(bool((value == 2.0).all()) for value in weights.leaves().values())
-    with pytest.raises(InputError, match="alike but for the head"):
+    with pytest.raises(InputError, match="alike except for the head"):
         StackedWeights([models[0], nn.Linear(5, 7)], torch.device("cpu"))
 
 

@@ -1,7 +1,7 @@
 """The pair sums on a GPU, all pairs in tiles on chip: O(n) memory, few launches.
 
 At the sizes of a batch a GPU spends its time on launches and on moving n × n matrices. Here each
-sum is two to four kernels (:mod:`.tiles`, in Triton, which CUDA builds of PyTorch bring
+sum is two to four kernels (:mod:`.triton`, in Triton, which CUDA builds of PyTorch bring
 along): O(n²) arithmetic, but on chip, so it wins over sorting up to tens of thousands of examples.
 Nothing waits for the GPU and no shape depends on the data: a step can be captured in a CUDA graph,
 after the warm-up that every capture needs.

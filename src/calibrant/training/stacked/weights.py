@@ -62,7 +62,7 @@ class StackedWeights:
         found = [dict(body.named_parameters()) for body in bodies]
         kinds = [{n: (p.shape, p.requires_grad) for n, p in each.items()} for each in found]
         if any(each != kinds[0] for each in kinds):
-            raise InputError("The models of a stack must be alike but for the head.")
+            raise InputError("The models of a stack must be alike except for the head.")
         self.names = list(found[0])
         together = [name for name in self.names if name not in apart]
         together.sort(key=lambda name: found[0][name].ndim <= 1)  # Matrices first: they decay.
