@@ -172,6 +172,7 @@ RECORD = {
         (("training", "steps"), float("inf"), "training, steps is no count"),
         (("training", "notes"), "text", "training, notes is no list"),
         (("recipe", "head_width"), "wide", "head_width is a whole number"),
+        (("recipe", "data"), "\ud800", "half of a character"),
         (("circumstances",), "@@", "nested too deeply"),
     ],
 )

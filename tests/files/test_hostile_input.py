@@ -510,3 +510,21 @@ def test_damage_that_ends_pyarrow_is_not_asked_for(tmp_path):
             path.write_bytes(damaged)
             with contextlib.suppress(InputError):
                 read(path)
+
+
+def test_a_list_of_arrays_that_lacks_one(tmp_path):
+    """The comment of one member swallows the next: zipfile would not see that one is missing."""
+    path = npz(tmp_path / "p.npz", sentence=np.arange(30) // 3)
+    assert "sentence" in read(path).groups
+    content = bytearray(path.read_bytes())
+    last = content.rfind(b"PK\x01\x02")
+    before = content.rfind(b"PK\x01\x02", 0, last)
+    content[before + 32 : before + 34] = (content.rfind(b"PK\x05\x06") - last).to_bytes(2, "little")
+    path.write_bytes(content)
+    with pytest.raises(InputError, match="its list of arrays is damaged"):
+        read(path)
+
+
+def test_an_archive_in_the_wide_format_is_counted(tmp_path, monkeypatch):
+    monkeypatch.setattr(zipfile, "ZIP_FILECOUNT_LIMIT", 1)
+    assert len(read(npz(tmp_path / "p.npz"))) == 30

@@ -12,7 +12,7 @@ from calibrant.calibrators import calibrator_class
 from calibrant.errors import InputError, unknown_name
 from calibrant.experiments.choice import AUTO
 from calibrant.experiments.task import TASKS, entry_of
-from calibrant.inputs import shortened
+from calibrant.inputs import has_half_a_character, shortened
 from calibrant.tasks.label_sets import UNSEEN
 
 if TYPE_CHECKING:
@@ -108,6 +108,8 @@ def _check_kinds(recipe: Recipe) -> None:
             if isinstance(value, int) and abs(value) >= _TOO_MUCH:
                 raise InputError(f"{name} is {words} of usual size, got {shortened(str(value))}.")
     _check_options(recipe.method_options)
+    if has_half_a_character(recipe.to_dict()):
+        raise InputError("A name in the recipe holds half of a character.")
 
 
 def _check_options(options: Any) -> None:

@@ -19,6 +19,7 @@ from calibrant.predictions import Predictions
 __all__ = ["array_names", "npz_source", "opened_npz", "read_array", "write_npz"]
 
 _NAMES = "label_names"
+_LONGEST_END = (1 << 16) + 128  # Bytes of the end of an archive, with the longest comment.
 _ENCRYPTED = 0x1  # The bit in the flags of a member.
 _SAVE_PLAIN = "save it without compression (numpy.savez)"
 
@@ -49,10 +50,23 @@ def opened_npz(path: Path) -> Iterator[zipfile.ZipFile]:
             raise InputError(f"{path}: two arrays are called '{twice}'.")
         if any(member.flag_bits & _ENCRYPTED for member in members):
             raise InputError(f"{path}: it is encrypted; save it without a password.")
+        if len(members) != _counted(path):
+            raise InputError(f"{path}: not a whole npz file (its list of arrays is damaged).")
         check_unpacked(path, sum(member.file_size for member in members), _SAVE_PLAIN)
         for member in members:  # Compares the name in the list with that at the member itself.
             archive.open(member).close()
         yield archive
+
+
+def _counted(path: Path) -> int:
+    """The number of members that the end of the archive states, which zipfile does not compare."""
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - _LONGEST_END))
+        end = file.read()
+    at = end.rindex(b"PK\x05\x06")
+    wide = end.rfind(b"PK\x06\x06", 0, at)  # An archive of many or large members has this too.
+    start, size = (at + 10, 2) if wide < 0 else (wide + 32, 8)
+    return int.from_bytes(end[start : start + size], "little")
 
 
 class _Rows:
