@@ -18,6 +18,9 @@ PROGRAM = """
 import sys, time
 from calibrant.__main__ import main
 import calibrant.cli.list
+def wait():  # Not one long sleep: a signal just before it begins would be seen at its end.
+    for _ in range(600):
+        time.sleep(0.05)
 def run(args):
     {work}
     return 0
@@ -41,21 +44,20 @@ def stopped(work, number=signal.SIGINT, times=1, **given):
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_work_is_stopped(number, code):
-    assert stopped("print('begun', flush=True); time.sleep(30)", number) == (code, b"")
+    assert stopped("print('begun', flush=True); wait()", number) == (code, b"")
 
 
 def test_what_swallows_the_first_does_not_swallow_the_second():
-    work = (
-        "try:\n    print('begun', flush=True); time.sleep(30)\n"
-        "except BaseException:\n    time.sleep(30)"
-    )
+    work = "try:\n    print('begun', flush=True); wait()\nexcept BaseException:\n    wait()"
     assert stopped(work, times=2) == (130, b"")
 
 
 @pytest.mark.parametrize("caught", ["ImportError", "BaseException"])
 def test_an_interrupt_while_a_module_is_imported_is_not_swallowed(tmp_path, caught):
     """transformers and numba go on without what they could not import."""
-    (tmp_path / "slow.py").write_text("import time\nprint('begun', flush=True)\ntime.sleep(30)\n")
+    (tmp_path / "slow.py").write_text(
+        "import time\nprint('begun', flush=True)\nfor _ in range(600):\n    time.sleep(0.05)\n"
+    )
     (tmp_path / "outer.py").write_text(
         f"try:\n    import slow\nexcept {caught}:\n    slow = None\n"
     )
@@ -66,14 +68,14 @@ def test_an_interrupt_while_a_module_is_imported_is_not_swallowed(tmp_path, caug
 def test_an_interrupt_where_nothing_can_be_raised_is_not_lost():
     work = (
         "class Last:\n    def __del__(self):\n        print('begun', flush=True)\n"
-        "        time.sleep(30)\nlast = Last()\ndel last\nprint('went on')"
+        "        wait()\nlast = Last()\ndel last\nprint('went on')"
     )
     assert stopped(work) == (130, b"")
 
 
 def test_an_error_that_comes_of_the_interrupt_is_not_told():
     work = (
-        "try:\n    print('begun', flush=True); time.sleep(30)\n"
+        "try:\n    print('begun', flush=True); wait()\n"
         "except KeyboardInterrupt:\n    raise RuntimeError('a library gave up') from None"
     )
     code, said = stopped(work)
@@ -84,7 +86,7 @@ def test_an_error_that_comes_of_the_interrupt_is_not_told():
 def test_what_is_unfinished_goes(tmp_path):
     work = (
         "from calibrant.outputs import new_file\n"
-        "with new_file('a.txt') as own:\n    print('begun', flush=True); time.sleep(30)"
+        "with new_file('a.txt') as own:\n    print('begun', flush=True); wait()"
     )
     for number in (signal.SIGINT, signal.SIGTERM):
         assert stopped(work, number, cwd=tmp_path)[0] == 128 + number

@@ -59,7 +59,7 @@ def test_an_error_of_zero_leaves_a_record_that_is_json(tmp_path):
     assert (numbers["ece"], numbers["apcr"]) == (0, math.inf)
     path = Record(Recipe(), {"identity": {"test": numbers}}, {}, {}).write(tmp_path)
     json.loads(path.read_text(), parse_constant=pytest.fail)
-    assert math.isnan(read_record(path).results["identity"]["test"]["apcr"])
+    assert read_record(path).results["identity"]["test"]["apcr"] == math.inf
     wrong = Predictions.from_logits(200 * np.eye(3)[[0] * 3], [0] * 3, label_names=NAMES)
     assert math.isnan(measure_tags(wrong)["apcr"])  # No entity: no F1.
 
