@@ -7,7 +7,6 @@ there: it knows more ways to write a value, and the words for what is wrong.
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from itertools import islice
@@ -113,48 +112,52 @@ def _tables(batches: Iterator[Any], rows: int) -> Iterator[Any]:
         yield pyarrow.Table.from_batches(waiting)
 
 
-class _Stream(io.RawIOBase):
-    """The unpacked bytes of a file, as long as they are not far more than the file's."""
+def _open(path: Path) -> Any:
+    """The unpacked bytes. No file of Python's: Arrow's threads may outlive the interpreter."""
+    import pyarrow
 
-    def __init__(self, path: Path) -> None:
-        import pyarrow
+    return pyarrow.input_stream(str(path), compression="gzip" if is_gzipped(path) else None)
 
-        self.path = path
-        compression = "gzip" if is_gzipped(path) else None
-        self._source = pyarrow.input_stream(str(path), compression=compression)
-        self._count = 0
 
-    def readable(self) -> bool:
-        return True
+class _Watch:
+    """Reads a file once more beside Arrow, as far as its records go, for what Arrow passes over."""
 
-    def read(self, size: int = -1) -> bytes:
-        """The next bytes, looked at by :meth:`watch`."""
-        data: bytes = self._source.read(size)
+    def __init__(self, path: Path, size: int = _BYTES) -> None:
+        self.path, self.lines = path, 0
+        self._source, self._size, self._count = _open(path), size, 0
+
+    def reach(self, lines: int) -> None:
+        """Read on to so many lines, or to the end."""
+        while self.lines < lines and self._read():
+            pass
+
+    def finish(self) -> int:
+        """Read to the end; the number of lines."""
+        while self._read():
+            pass
+        return self.lines
+
+    def _read(self) -> bool:
+        data: bytes = self._source.read(self._size)
         self._count += len(data)
         if is_gzipped(self.path):
             check_unpacked(self.path, self._count, UNPACK)
         self.watch(data)
-        return data
+        return bool(data)
 
     def watch(self, data: bytes) -> None:
-        """Nothing is looked for in most files."""
-
-    def close(self) -> None:
-        self._source.close()
-        super().close()
+        """Count the lines."""
+        self.lines += data.count(b"\n")
 
 
-class _ObjectPerLine(_Stream):
+class _ObjectPerLine(_Watch):
     """jsonl of which each line is one object: Arrow would also take two, or the half of one.
 
     Where every line begins with a brace and ends with one, no object goes over a line's end; so as
     many objects as lines mean one on each.
     """
 
-    def __init__(self, path: Path) -> None:
-        super().__init__(path)
-        self.lines = 0
-        self._last = b"}\n"  # The two bytes before; as if a line had ended.
+    _last = b"}\n"  # The two bytes before; as if a line had ended.
 
     def watch(self, data: bytes) -> None:
         """Count the lines; stop where one begins or ends with anything but a brace."""
@@ -184,8 +187,13 @@ def _csv_batches(path: Path, header: Sequence[str], layout: Layout, above: int) 
         strings_can_be_null=False,
     )
     parse = csv.ParseOptions(newlines_in_values=True)
-    with _Stream(path) as file, csv.open_csv(file, read, parse, convert) as reader:
-        yield from reader
+    count, watch = 0, _Watch(path) if is_gzipped(path) else None
+    with _open(path) as file, csv.open_csv(file, read, parse, convert) as reader:
+        for batch in reader:
+            count += len(batch)
+            if watch is not None:
+                watch.reach(count)
+            yield batch
 
 
 def _json_batches(path: Path, first: Mapping[str, Any], layout: Layout) -> Iterator[Any]:
@@ -218,13 +226,14 @@ def _json_batches(path: Path, first: Mapping[str, Any], layout: Layout) -> Itera
 
     schema = pyarrow.schema([(name, kind(name)) for name in layout.names])
     parse = json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="infer")
-    count = 0
-    with _ObjectPerLine(path) as file:
+    count, watch = 0, _ObjectPerLine(path)
+    with _open(path) as file:
         for batch in json.open_json(file, json.ReadOptions(block_size=_BYTES), parse):
             count += len(batch)
+            watch.reach(count)
             yield batch
-        if count != file.lines:
-            raise _OddError
+    if count != watch.finish():
+        raise _OddError
 
 
 def _texts(column: Any, make: Callable[[Sequence[str]], np.ndarray]) -> np.ndarray:
