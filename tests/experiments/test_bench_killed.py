@@ -50,6 +50,13 @@ def test_every_record_is_there_and_none_was_made_twice(killed, capsys):
 
 
 @pytest.mark.filterwarnings("ignore::calibrant.calibrators.CalibrationWarning")
+def rounded(value):
+    """Numbers to ten digits: the order of sums may differ in the last one."""
+    if isinstance(value, dict):
+        return {key: rounded(each) for key, each in value.items()}
+    return float(f"{value:.10g}") if isinstance(value, float) else value
+
+
 def test_the_numbers_are_those_of_a_grid_that_nobody_killed(killed):
     grid, runs, _ = killed
     found = {record.recipe.key: record.results for record in read_records(runs)}
@@ -58,7 +65,7 @@ def test_the_numbers_are_those_of_a_grid_that_nobody_killed(killed):
         cell = [recipe for recipe in recipes if recipe.method == method]
         for outcome in filter(None, run_cell(cell, None, "cpu")):
             expected = json_values(record_of(outcome, {}).results)
-            assert json_values(found[outcome.recipe.key]) == expected
+            assert rounded(json_values(found[outcome.recipe.key])) == rounded(expected)
 
 
 def test_a_killed_grid_leaves_no_process_behind(killed):

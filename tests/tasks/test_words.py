@@ -109,7 +109,7 @@ def test_long_runs_take_linear_time(splitter):
         text = (run * 80_000)[: 80_000 if run == "A." else 16_000] + "x"
         before = time.process_time()
         splitter.split(text)
-        assert time.process_time() - before < 1, run
+        assert time.process_time() - before < 5, run
 
 
 @pytest.mark.parametrize("splitter", ALL, ids=names)
