@@ -8,6 +8,7 @@ remedy. The limits are stated here, and in SECURITY.md.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from os import PathLike
@@ -20,6 +21,7 @@ __all__ = [
     "DEEPEST",
     "LONGEST_LINE",
     "check_file",
+    "check_nesting",
     "check_unpacked",
     "door",
     "first_repeated",
@@ -34,6 +36,7 @@ LONGEST_LINE = 1 << 27  # Characters of a text file without a line break.
 # What a compressed file may unpack to: this many times its size, and this many bytes in any case.
 MOST_TIMES = 200
 ALWAYS_ALLOWED = 1 << 30
+_BRACKETS = re.compile(r"[\[\]{}]")
 
 
 @contextmanager
@@ -122,6 +125,21 @@ def parse_json(text: str | bytes) -> Any:
     if sum(text.count(sign) for sign in opening) > DEEPEST and _depth(value) > DEEPEST:
         raise ValueError("it is nested too deeply")
     return value
+
+
+def check_nesting(text: str) -> None:
+    """Raise a ValueError where brackets and braces are open more than 100 deep.
+
+    >>> check_nesting("[" * 101)
+    Traceback (most recent call last):
+    ...
+    ValueError: it is nested too deeply
+    """
+    depth = 0
+    for sign in _BRACKETS.findall(text):
+        depth = max(0, depth + (1 if sign in "[{" else -1))
+        if depth > DEEPEST:
+            raise ValueError("it is nested too deeply")
 
 
 def read_json(path: str | PathLike[str], damage: str) -> Any:

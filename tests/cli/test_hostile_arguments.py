@@ -132,7 +132,8 @@ def test_values_per_class_are_as_many_as_classes(name, files, capsys):
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("a = " + "[" * 100_000, "is not TOML"),
+        ("a = " + "[" * 100_000, "is not TOML: it is nested too deeply"),
+        ("a = " + "{b = " * 100_000, "is not TOML: it is nested too deeply"),
         ("grid = [1]", "expected one table [defaults], and each grid as [[grid]]"),
         ("[defaults]\nmethod_options = {a = 1979-05-27}", "cannot be kept in a record"),
         (f"[defaults]\nlearning_rate = {10**400}", "of usual size"),
@@ -193,3 +194,12 @@ def test_a_sound_record_is_taken(tmp_path, capsys):
     (tmp_path / "r.json").write_text(json.dumps(RECORD))
     assert main(["report", str(tmp_path / "r.json")]) == 0
     assert "0.1" in capsys.readouterr().out
+
+
+def test_brackets_in_texts_and_comments_are_no_nesting(tmp_path, capsys):
+    many = "[" * 200
+    lines = f'title = "{many} \\" {many}"\n# {many}\n[defaults]\ndata = \'{many}\'\n'
+    (tmp_path / "r.toml").write_text(lines)
+    words = ["bench", str(tmp_path / "r.toml"), "-o", str(tmp_path / "runs"), "--dry-run"]
+    assert main(words) == 0
+    assert "1 recipe" in capsys.readouterr().out

@@ -6,6 +6,7 @@ import hashlib
 import itertools
 import json
 import math
+import re
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
@@ -17,7 +18,7 @@ from calibrant.experiments.choice import AUTO
 from calibrant.experiments.recipe_checks import check_recipe, checked_names
 from calibrant.experiments.task import TASKS
 from calibrant.extras import require
-from calibrant.inputs import check_file
+from calibrant.inputs import check_file, check_nesting
 
 __all__ = ["Recipe", "expand_grid", "read_recipes", "read_title"]
 
@@ -31,6 +32,8 @@ _LATER = (
 
 
 _MOST_RECIPES = 100_000  # In one grid.
+# Texts and comments of TOML, in which brackets mean nothing.
+_QUOTED = re.compile(r'"(?:\\.|[^"\\\n])*"|\'[^\'\n]*\'|#[^\n]*')
 
 
 @dataclass(frozen=True)
@@ -152,7 +155,7 @@ def _content(path: Path) -> dict[str, Any]:
         content = _toml(path)
     except OSError as error:
         raise InputError(f"Cannot read {path}: {error.strerror}.") from None
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise InputError(f"{path} is not TOML: {error}.") from None
     for key in content:
         if key not in ("defaults", "grid", "title"):
@@ -211,6 +214,7 @@ def _setting(key: str, value: Any) -> dict[str, Any]:
 def _toml(path: Path) -> dict[str, Any]:
     name = "tomllib" if sys.version_info >= (3, 11) else "tomli"
     tomllib: Any = require(name, "transformers", "Reading a recipe")
-    with path.open("rb") as file:
-        content: dict[str, Any] = tomllib.load(file)
-        return content
+    text = path.read_text(encoding="utf-8")
+    check_nesting(_QUOTED.sub("", text))  # A reader that recurses would come to its limit.
+    content: dict[str, Any] = tomllib.loads(text)
+    return content
