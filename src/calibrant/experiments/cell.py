@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import torch
 
 from calibrant.errors import InputError
 from calibrant.experiments.ner_data import build_method, schedule_of
@@ -16,7 +17,7 @@ from calibrant.experiments.task import task_of
 from calibrant.predictions import Predictions
 from calibrant.training.loop import Loop
 
-__all__ = ["Outcome", "check_cell", "run_cell"]
+__all__ = ["LossCurve", "Outcome", "check_cell", "run_cell"]
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,28 @@ class Outcome:
     shift: dict[str, Predictions] = field(default_factory=dict)
     ood: Predictions | None = None
     outside: np.ndarray | None = None  # logits of what belongs to no class
+
+
+class LossCurve:
+    """The mean loss over each of about fifty parts of a training run.
+
+    The sums stay on the device until the end, so that no step waits for them.
+    """
+
+    def __init__(self, steps: int, parts: int = 50) -> None:
+        self.every = max(1, steps // parts)
+        self._sums: list[torch.Tensor] = []
+
+    def note(self, done: int, sums: Callable[[], torch.Tensor]) -> None:
+        """Keep the runs' sums of losses after ``done`` steps, if a part ends there."""
+        if done % self.every == 0:
+            self._sums.append(sums())
+
+    def means(self, run: int) -> dict[str, Any]:
+        """Return the steps of a part and the run's mean loss in each; waits for the device."""
+        sums = [float(each[run]) for each in self._sums]
+        parts = np.diff(np.array([0.0, *sums])) / self.every
+        return {"every": self.every, "losses": [float(f"{part:.4g}") for part in parts]}
 
 
 def run_cell(
@@ -54,7 +77,9 @@ def run_cell(
         began = time.perf_counter()
         if number:
             loop.restart(task.build_model(recipe, data).state_dict(), recipe.seed)
+        curve = LossCurve(len(loop))
         for _ in loop.steps():
+            curve.note(loop.number, loop.loss_sums)
             yield None
         while not loop.finished():
             yield None
@@ -68,6 +93,7 @@ def run_cell(
             "steps": len(loop),
             "seconds": round(seconds, 2),
             "mean_loss": float(loop.loss) / len(loop),
+            "loss_curve": curve.means(0),
             "notes": [*data.notes, *filter(None, [note, loop.note])],
         }
         ood = made.get("ood")

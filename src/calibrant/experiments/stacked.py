@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from torch import nn
 
-from calibrant.experiments.cell import Outcome, run_cell
+from calibrant.experiments.cell import LossCurve, Outcome, run_cell
 from calibrant.experiments.ner_data import (
     Prepared,
     build_method,
@@ -87,12 +87,14 @@ def run_stack(
                 return
         else:
             stack.restart(models, recipes[0].seed)
+        curve = LossCurve(len(stack))
         for _ in stack.steps():
+            curve.note(stack.number, stack.loss_sums)
             yield None
         while not stack.finished():
             yield None
         seconds = time.perf_counter() - began
-        yield from _outcomes(stack, recipes, data, seconds)
+        yield from _outcomes(stack, recipes, data, seconds, curve)
 
 
 def _stack(
@@ -112,7 +114,11 @@ def _stack(
 
 
 def _outcomes(
-    stack: Stack, recipes: Sequence[Recipe], data: _Trimmed, seconds: float
+    stack: Stack,
+    recipes: Sequence[Recipe],
+    data: _Trimmed,
+    seconds: float,
+    curve: LossCurve,
 ) -> Iterator[Outcome]:
     found, shifted = (
         {name: _predict(stack, data, part) for name, part in parts.items()}
@@ -129,6 +135,7 @@ def _outcomes(
             "seconds": round(seconds / len(recipes), 3),
             "stack": len(recipes),
             "mean_loss": losses[number],
+            "loss_curve": curve.means(number),
             "notes": [*data.whole.corpus.notes, *filter(None, [stack.note])],
         }
         yield Outcome(recipe, made["valid"], made["test"], training, shift, made.get("ood"))

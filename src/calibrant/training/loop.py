@@ -86,6 +86,11 @@ class Loop(Planned):
         state: dict[str, Tensor] = self.model.state_dict()
         return state
 
+    def loss_sums(self) -> Tensor:
+        """Return the sum of the losses so far (1,), without waiting for the device."""
+        with self.on_stream():
+            return self.loss.clone().reshape(1)
+
     def restart(self, weights: Mapping[str, Tensor], seed: int) -> None:
         """Start a new run from other weights and another seed, with the same captured graphs."""
         with self.on_stream():

@@ -143,6 +143,11 @@ class Stack(Planned):
         self.wait()
         return [float(run.loss) / max(self.number, 1) for run in self.runs]
 
+    def loss_sums(self) -> Tensor:
+        """Return the sum of each run's losses so far, without waiting for the device."""
+        with self.on_stream():
+            return torch.stack([run.loss for run in self.runs])
+
     @torch.no_grad()
     def logits(self, **inputs: Tensor) -> list[Tensor]:
         """Return each run's logits in evaluation mode, also between two steps."""
