@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 
 from calibrant import Predictions
-from calibrant.calibrators import load
+from calibrant.calibrators import load_calibrator
 from calibrant.comparison import EntityMap
 from calibrant.experiments.record import circumstances
 from calibrant.metrics import aurc, auroc, chance_ece, ece, entity_confidences
@@ -29,7 +29,7 @@ def numbers(found):
 
 def measure(run):
     valid, test = (Predictions.read(next(run.glob(f"{s}.*"))) for s in ("valid", "test"))
-    words = load(run / "calibrator.json")
+    words = load_calibrator(run / "calibrator.json")
     fitted = EntityMap().fit(valid)
     return {
         "recipe": json.loads((run / "recipe.json").read_text()),

@@ -232,7 +232,7 @@ def first_call() -> dict[str, Any]:
 
 def audit_file(path: str) -> dict[str, Any]:
     """Stream a file through the audit, and through the additive suite alone."""
-    from calibrant.audit import audit
+    from calibrant.auditing import audit
 
     result: dict[str, Any] = {}
     load_kernels(next(iter(stream(path)))[:1000])

@@ -132,7 +132,7 @@ def real_texts(directory):
 def run_rows(folder, directory):
     recipe = Recipe.from_dict(json.loads((folder / "recipe.json").read_text()))
     corpus = load_corpus(recipe.data, directory, files=recipe.files)
-    predictor = calibrant.load(folder, device="cpu")
+    predictor = calibrant.load_run(folder, device="cpu")
     one = [restored(sentence, corpus.detokeniser)[0] for sentence in corpus.test]
     words = [list(sentence.words) for sentence in corpus.test]
     places = [corpus_spans(sentence) for sentence in corpus.test]

@@ -18,7 +18,7 @@ import numpy as np
 
 import calibrant
 from calibrant import Predictions
-from calibrant.audit import audit
+from calibrant.auditing import audit
 from calibrant.metrics import ece
 
 SATISFIED = ("No reason to doubt", "Too few examples")

@@ -14,7 +14,7 @@ import pytest
 
 import calibrant
 from calibrant import Predictions, files
-from calibrant.audit import audit
+from calibrant.auditing import audit
 from calibrant.calibrators import CALIBRATORS
 from calibrant.comparison.cross_validation import example_nll
 from calibrant.files.rewriting import rewrite

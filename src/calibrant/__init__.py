@@ -1,4 +1,9 @@
-"""calibrant: honest confidence for neural classifiers."""
+"""calibrant: honest confidence for neural classifiers.
+
+The names below are imported when they are first used, so ``import calibrant`` loads nothing else.
+All metrics are in :mod:`calibrant.metrics`, all calibrators in :mod:`calibrant.calibrators`, and
+all training methods in :mod:`calibrant.methods`.
+"""
 
 __version__ = "0.1.0"
 
@@ -6,7 +11,29 @@ TYPE_CHECKING = False  # Without importing typing: until the command line runs, 
 if TYPE_CHECKING:
     from typing import Any
 
+    from calibrant.auditing import Audit, audit
+    from calibrant.calibrators import (
+        Beta,
+        Calibrator,
+        Dirichlet,
+        HistogramBinning,
+        Isotonic,
+        Platt,
+        Temperature,
+        VennAbers,
+        load_calibrator,
+    )
+    from calibrant.comparison import Comparison, compare, select_calibrator
     from calibrant.errors import CalibrantError, InputError, MissingExtraError, NotFittedError
+    from calibrant.files import read
+    from calibrant.methods import (
+        CrossEntropy,
+        Focal,
+        HeadNoise,
+        LabelSmoothing,
+        MarginSmoothing,
+        Method,
+    )
     from calibrant.metrics import (  # type: ignore[no-redef]  # Modules of the same names.
         CalibrationState,
         Confidences,
@@ -18,54 +45,82 @@ if TYPE_CHECKING:
         classwise_ece,
         ece,
         entity_f1,
-        interval,
         mce,
         nll,
         smooth_ece,
         token_f1,
     )
-    from calibrant.prediction.loading import load
+    from calibrant.prediction.loading import load_run
     from calibrant.predictions import Predictions
+    from calibrant.report import write_report
     from calibrant.training.trainer import Trainer
 
 __all__ = [
+    "Audit",
+    "Beta",
     "CalibrantError",
     "CalibrationState",
+    "Calibrator",
+    "Comparison",
     "Confidences",
+    "CrossEntropy",
+    "Dirichlet",
+    "Focal",
+    "HeadNoise",
+    "HistogramBinning",
     "InputError",
+    "Isotonic",
+    "LabelSmoothing",
+    "MarginSmoothing",
+    "Method",
     "MissingExtraError",
     "NotFittedError",
+    "Platt",
     "Predictions",
+    "Temperature",
     "Trainer",
+    "VennAbers",
     "__version__",
     "accumulate",
     "accuracy",
     "adaptive_ece",
     "apcr",
+    "audit",
     "brier",
     "classwise_ece",
+    "compare",
     "ece",
     "entity_f1",
-    "interval",
-    "load",
+    "load_calibrator",
+    "load_run",
     "mce",
     "nll",
+    "read",
+    "select_calibrator",
     "smooth_ece",
     "token_f1",
+    "write_report",
 ]
 
-
-# Where names are that calibrant.metrics has not. All are imported when they are asked for: torch by
-# few, and NumPy once the command line is ready to be interrupted.
+# The module of each name that is not in calibrant.metrics.
 _HOMES = {
-    **dict.fromkeys(
-        ("CalibrantError", "InputError", "MissingExtraError", "NotFittedError"), "calibrant.errors"
-    ),
-    "Predictions": "calibrant.predictions",
-    "Trainer": "calibrant.training.trainer",
-    "load": "calibrant.prediction.loading",
+    name: module
+    for module, names in {
+        "auditing": "Audit audit",
+        "calibrators": "Beta Calibrator Dirichlet HistogramBinning Isotonic Platt Temperature "
+        "VennAbers load_calibrator",
+        "comparison": "Comparison compare select_calibrator",
+        "errors": "CalibrantError InputError MissingExtraError NotFittedError",
+        "files": "read",
+        "methods": "CrossEntropy Focal HeadNoise LabelSmoothing MarginSmoothing Method",
+        "prediction.loading": "load_run",
+        "predictions": "Predictions",
+        "report": "write_report",
+        "training.trainer": "Trainer",
+    }.items()
+    for name in names.split()
 }
-_PARTS = ("errors", "metrics", "prediction", "predictions")
+_PARTS = ("calibrators", "errors", "files", "methods", "metrics", "prediction", "predictions")
 
 
 def __getattr__(name: str) -> "Any":
@@ -74,8 +129,10 @@ def __getattr__(name: str) -> "Any":
     if name in _PARTS:
         return importlib.import_module(f"{__name__}.{name}")
     if name not in __all__:
-        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
-    value = getattr(importlib.import_module(_HOMES.get(name, "calibrant.metrics")), name)
+        from calibrant.old_names import renamed
+
+        return renamed(__name__, name)
+    value = getattr(importlib.import_module(f"{__name__}.{_HOMES.get(name, 'metrics')}"), name)
     globals()[name] = value
     return value
 

@@ -9,7 +9,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.neighbors import KNeighborsClassifier
 
 from calibrant import Predictions, brier, ece, nll
-from calibrant.calibrators import CALIBRATORS, Temperature, load
+from calibrant.calibrators import CALIBRATORS, Temperature, load_calibrator
 from calibrant.calibrators import likelihood as likelihood_module
 from calibrant.calibrators.backend import FLOOR
 from calibrant.calibrators.export import to_torch
@@ -121,7 +121,7 @@ def test_floor_is_saved_exported_and_applied_to_new_zeros(name, tmp_path):
     fitted = quiet_fit(CALIBRATORS[name].calibrator(), train)
     assert fitted.floor_ == pytest.approx(0.00005)
     fitted.save(tmp_path / "map.json")
-    again = load(tmp_path / "map.json")
+    again = load_calibrator(tmp_path / "map.json")
     new = np.array([[1.0, 0, 0, 0, 0], [0.5, 0.5, 0, 0, 0]])
     groups = {"position": np.zeros(2, np.int64)}
     result = fitted.transform_scores(new, "probabilities", groups)

@@ -9,7 +9,14 @@ from calibrator_samples import NAMES, overconfident, quiet_fit, tagged
 
 import calibrant
 from calibrant import InputError, NotFittedError, Predictions
-from calibrant.calibrators import CALIBRATORS, HistogramBinning, Matrix, Temperature, Vector, load
+from calibrant.calibrators import (
+    CALIBRATORS,
+    HistogramBinning,
+    Matrix,
+    Temperature,
+    Vector,
+    load_calibrator,
+)
 
 FIXTURES = Path(__file__).parent / "fixtures"
 maps = pytest.mark.parametrize("name", CALIBRATORS)
@@ -21,7 +28,7 @@ def test_round_trip_is_exact(name, suffix, tmp_path):
     fitted = quiet_fit(CALIBRATORS[name].calibrator(), tagged())
     path = tmp_path / f"map.{suffix}"
     fitted.save(path)
-    again = load(path)
+    again = load_calibrator(path)
     assert type(again) is type(fitted)
     assert again.hyperparameters() == fitted.hyperparameters()
     assert again.fitted_on_ == fitted.fitted_on_
@@ -38,7 +45,7 @@ def test_round_trip_is_exact(name, suffix, tmp_path):
 def test_files_of_earlier_formats_still_load(name):
     """The files stay as the first version that had the map wrote them, whatever comes."""
     fixture = json.loads((FIXTURES / f"{name}.json").read_text())["expected"]
-    calibrator = load(FIXTURES / f"{name}.json")
+    calibrator = load_calibrator(FIXTURES / f"{name}.json")
     groups = {"position": np.array(fixture["position"])}
     for kind in ("logits", "probabilities"):
         scores = np.array(fixture["scores"][kind])
@@ -52,7 +59,7 @@ def test_fall_back_survives(tmp_path):
     fitted = quiet_fit(HistogramBinning(bins=1), p)
     assert fitted.fell_back_
     fitted.save(tmp_path / "map.json")
-    again = load(tmp_path / "map.json")
+    again = load_calibrator(tmp_path / "map.json")
     assert again.fell_back_
     assert np.array_equal(again.transform(p).scores, p.scores)
 
@@ -66,7 +73,7 @@ def test_unfitted_and_existing(tmp_path):
     with pytest.raises(InputError, match="exists; pass overwrite=True"):
         Temperature().fit(tagged()).save(path)
     HistogramBinning().fit(tagged()).save(path, overwrite=True)
-    assert load(path).name == "histogram"
+    assert load_calibrator(path).name == "histogram"
     assert [p.name for p in tmp_path.iterdir()] == ["map.json"]  # Nothing left beside it.
 
 
@@ -98,7 +105,7 @@ def test_large_maps_go_to_safetensors(tmp_path):
     with pytest.raises(InputError, match=r"too much for JSON; save it as map\.safetensors"):
         calibrator.save(tmp_path / "map.json")
     calibrator.save(tmp_path / "map.safetensors")
-    assert np.array_equal(load(tmp_path / "map.safetensors").weights_, np.eye(400))
+    assert np.array_equal(load_calibrator(tmp_path / "map.safetensors").weights_, np.eye(400))
 
 
 @pytest.mark.parametrize("content", ["", "{}", "[]", "null", "not json", '{"learned": {}}', "\x00"])
@@ -107,27 +114,27 @@ def test_other_files_are_refused(content, suffix, tmp_path):
     path = tmp_path / f"map.{suffix}"
     path.write_text(content)
     with pytest.raises(InputError, match="is no map saved by calibrant"):
-        load(path)
+        load_calibrator(path)
 
 
 def test_missing_newer_and_damaged_files(tmp_path):
     path = tmp_path / "map.json"
     with pytest.raises(InputError, match="There is no map at"):
-        load(path)
+        load_calibrator(path)
     Temperature().fit(tagged()).save(path)
     content = json.loads(path.read_text())
     path.write_text(json.dumps({**content, "format": 99, "version": "9.0"}))
     with pytest.raises(InputError, match=r"format 99, written by calibrant 9\.0.*upgrade"):
-        load(path)
+        load_calibrator(path)
     path.write_text(json.dumps({**content, "method": "no-such-map"}))
     with pytest.raises(InputError, match="Unknown calibrator 'no-such-map'"):
-        load(path)
+        load_calibrator(path)
     path.write_text(json.dumps({**content, "hyperparameters": {"no_such": 1}}))
     with pytest.raises(InputError, match="is damaged"):
-        load(path)
+        load_calibrator(path)
     path.write_text(json.dumps({k: v for k, v in content.items() if k != "classes"}))
     with pytest.raises(InputError, match="is damaged"):
-        load(path)
+        load_calibrator(path)
 
 
 def test_learned_values_are_checked(tmp_path):
@@ -137,12 +144,12 @@ def test_learned_values_are_checked(tmp_path):
     content["learned"] = {}
     path.write_text(json.dumps(content))
     with pytest.raises(InputError, match=r"temperature_.*missing"):
-        load(path)
+        load_calibrator(path)
 
 
 def test_loaded_map_refuses_other_classes_and_names(tmp_path):
     Temperature().fit(tagged()).save(tmp_path / "map.json")
-    loaded = load(tmp_path / "map.json")
+    loaded = load_calibrator(tmp_path / "map.json")
     with pytest.raises(InputError, match="fitted on 5 classes"):
         loaded.transform(overconfident(n=10, classes=4))
     p = overconfident(n=10, classes=5)
@@ -178,19 +185,21 @@ def test_whatever_is_damaged_is_said_to_be(method, key, value, tmp_path):
     place[key[-1]] = value
     path.write_text(json.dumps(content))
     with pytest.raises(InputError, match="is damaged"):
-        load(path)
+        load_calibrator(path)
 
 
 def test_what_cannot_be_loaded_says_what_to_call(tmp_path):
     path = tmp_path / "map.json"
     Temperature().fit(tagged()).save(path)
-    with pytest.raises(InputError, match=r"takes the folder of a training run.*calibrators\.load"):
-        calibrant.load(path)
+    with pytest.raises(
+        InputError, match=r"folder of a training run.*\.load_calibrator\(.*\.read\("
+    ):
+        calibrant.load_run(path)
     (tmp_path / "map.onnx").write_bytes(b"")
     with pytest.raises(InputError, match=r"export for onnxruntime.*\.json or \.safetensors"):
-        load(tmp_path / "map.onnx")
-    with pytest.raises(InputError, match="is a folder; a map is one file in it"):
-        load(tmp_path)
+        load_calibrator(tmp_path / "map.onnx")
+    with pytest.raises(InputError, match="is a folder; load_calibrator takes the file"):
+        load_calibrator(tmp_path)
     path.rename(tmp_path / "calibrator.json")
-    with pytest.raises(InputError, match=r"is a folder; its map is .*calibrator\.json"):
-        load(tmp_path)
+    with pytest.raises(InputError, match=r"\.load_run\(.*\.load_calibrator\(.*calibrator\.json"):
+        load_calibrator(tmp_path)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from calibrant import Predictions
-from calibrant.calibrators import CALIBRATORS, load
+from calibrant.calibrators import CALIBRATORS, load_calibrator
 from calibrant.cli import main
 from calibrant.comparison import compare
 from calibrant.files import read, write
@@ -89,7 +89,7 @@ def test_the_recommended_map_is_saved(files, capsys, tmp_path):
     out = capsys.readouterr().out
     found = compare(read(files[0]), read(files[1]), ["temperature", "platt"], bootstrap=200)
     assert f"Saved: {path} ({found.recommended}, fitted on VALID)" in out
-    assert load(path).name == found.recommended
+    assert load_calibrator(path).name == found.recommended
     assert "which a map can take away" in out
     assert main([*command, "-o", str(path)]) == 2  # Before the work.
     assert "exists" in capsys.readouterr().err

@@ -7,7 +7,7 @@ import onnxruntime
 import pytest
 
 from calibrant import Predictions
-from calibrant.calibrators import Temperature, load
+from calibrant.calibrators import Temperature, load_calibrator
 from calibrant.cli import main
 from calibrant.comparison import select_calibrator
 from calibrant.files import write
@@ -27,7 +27,7 @@ def test_fits_and_saves(valid, tmp_path, capsys):
     path = tmp_path / "map.json"
     assert main(["fit", str(tmp_path / "valid.parquet"), "-o", str(path)]) == 0
     expected = Temperature().fit(valid)
-    fitted = load(path)
+    fitted = load_calibrator(path)
     assert fitted.temperature_ == pytest.approx(expected.temperature_)
     assert fitted.label_names_ == ("cat", "dog", "owl")
     told = capsys.readouterr().out
@@ -45,7 +45,7 @@ def test_the_suffix_chooses_the_format(valid, tmp_path, name):
         session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
         (got,) = session.run(None, {"logits": valid.scores})
     else:
-        got = load(path).transform(valid).probabilities()
+        got = load_calibrator(path).transform(valid).probabilities()
     np.testing.assert_allclose(got, expected, atol=1e-6)
 
 
@@ -53,10 +53,10 @@ def test_hyperparameters(valid, tmp_path):
     path = tmp_path / "map.json"
     options = ["--method", "histogram", "--set", "bins=5", "--set", "equal=width"]
     assert main(["fit", str(tmp_path / "valid.parquet"), "-o", str(path), *options]) == 0
-    assert load(path).hyperparameters() | {"bins": 5, "equal": "width"} == (
-        load(path).hyperparameters()
+    assert load_calibrator(path).hyperparameters() | {"bins": 5, "equal": "width"} == (
+        load_calibrator(path).hyperparameters()
     )
-    assert load(path).edges_.shape == (3, 4)
+    assert load_calibrator(path).edges_.shape == (3, 4)
 
 
 def test_json(valid, tmp_path, capsys):
@@ -78,7 +78,7 @@ def test_nothing_is_written_over(valid, tmp_path, capsys):
     assert "--overwrite" in error
     assert path.read_text() == "mine"
     assert main([*arguments, "--overwrite"]) == 0
-    assert load(path).name == "temperature"
+    assert load_calibrator(path).name == "temperature"
 
 
 def test_warnings_of_the_fit_are_told(tmp_path, capsys):
@@ -132,7 +132,7 @@ def test_auto_takes_what_compare_would(valid, tmp_path, capsys):
     command = ["fit", str(tmp_path / "valid.parquet"), "-o", str(path), "--calibrator", "auto"]
     assert main([*command, "--keep-predictions"]) == 0
     expected = select_calibrator(valid, keep_predictions=True)
-    assert load(path).name == expected.calibrator.name
+    assert load_calibrator(path).name == expected.calibrator.name
     assert f"Chosen: {expected.reason}" in capsys.readouterr().err
 
 

@@ -1,4 +1,4 @@
-"""``calibrant predict`` and ``calibrant.load``."""
+"""``calibrant predict`` and ``calibrant.load_run``."""
 
 import io
 import json
@@ -30,7 +30,7 @@ TEXTS = [
 
 @pytest.fixture(scope="module")
 def predictor(trained):
-    return calibrant.load(trained[0], device="cpu")
+    return calibrant.load_run(trained[0], device="cpu")
 
 
 def found(predictor, **options):
@@ -203,7 +203,7 @@ def test_bad_input_is_one_line(trained, tmp_path, capsys):
 def test_an_unfinished_run_is_named(tmp_path):
     (tmp_path / "recipe.json").write_text("{}")
     with pytest.raises(InputError, match="is not finished"):
-        calibrant.load(tmp_path)
+        calibrant.load_run(tmp_path)
 
 
 def test_the_audit_reads_what_training_wrote(trained):
@@ -295,13 +295,13 @@ def test_runs_of_earlier_versions_cut_as_they_did(trained, tmp_path):
     shutil.copytree(trained[0], old)
     for name in ("words.json", "raw_calibrator.json", "raw_valid.parquet"):
         (old / name).unlink()
-    made = calibrant.load(old, device="cpu")
+    made = calibrant.load_run(old, device="cpu")
     assert (made.cutting.splitter, made.cutting.sentences) == (FIRST, False)
     assert np.array_equal(made.valid.scores, Predictions.read(old / "valid.parquet").scores)
     assert made.predict("Anna Holberg-Lund was born. 北京")
     (old / "words.json").write_text('{"splitter": {"inside": 3}}')
     with pytest.raises(InputError, match=r"words\.json cannot be read: "):
-        calibrant.load(old, device="cpu")
+        calibrant.load_run(old, device="cpu")
 
 
 def test_training_says_what_raw_text_costs(trained):

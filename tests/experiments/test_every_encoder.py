@@ -85,7 +85,7 @@ def test_a_run_trains_and_predicts(kind, method, encoder, corpus, tmp_path):
     made = recipe(corpus, encoder(kind), method)
     record = train(made, tmp_path / "run", device="cpu", bootstrap=0, say=said.append)
     assert np.isfinite(record.results["identity"]["test"]["nll"])
-    predictor = calibrant.load(tmp_path / "run", device="cpu")
+    predictor = calibrant.load_run(tmp_path / "run", device="cpu")
     assert predictor.predict("Anna Berg lives in Paris .")[0].text
     assert all("\n" not in line for line in said)
 
@@ -146,4 +146,4 @@ def test_a_tokenizer_without_padding(encoder, corpus, tmp_path):
             (folder / name).write_text(json.dumps(content))
     made = recipe(corpus, folder, "cross_entropy")
     train(made, tmp_path / "run", device="cpu", bootstrap=0, say=lambda _: None)
-    assert calibrant.load(tmp_path / "run", device="cpu").predict("Anna lives .")
+    assert calibrant.load_run(tmp_path / "run", device="cpu").predict("Anna lives .")

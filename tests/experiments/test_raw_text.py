@@ -60,7 +60,7 @@ def run(spans, tmp_path_factory):
 def found_and_right(folder, path):
     """Predicted, gold and right entities, places and types exact, by a plain loop."""
     rows = [json.loads(line) for line in path.read_text().splitlines()]
-    made = calibrant.load(folder, device="cpu").predict([row["text"] for row in rows])
+    made = calibrant.load_run(folder, device="cpu").predict([row["text"] for row in rows])
     gold = {(i, *map(str, s)) for i, row in enumerate(rows) for s in row["entities"]}
     predicted = {
         (i, str(e.start), str(e.end), e.type) for i, p in enumerate(made) for e in p.entities

@@ -12,7 +12,7 @@ import pytest
 import torch
 from people_corpus import write_corpus
 
-from calibrant.calibrators import load as load_map
+from calibrant.calibrators import load_calibrator
 from calibrant.errors import InputError, MissingExtraError
 from calibrant.experiments import lean_engine
 from calibrant.experiments.history import Epoch
@@ -67,7 +67,7 @@ def test_a_run_holds_all_that_it_promises(lean):
     assert "F1" in said[0]
     valid, test = (Predictions.read(folder / f"{s}.parquet") for s in ("valid", "test"))
     assert valid.kind == "logits"
-    temperature = load_map(folder / "temperature.json").temperature_
+    temperature = load_calibrator(folder / "temperature.json").temperature_
     assert temperature == record.results["temperature"]["temperature"]
     assert record.results["identity"]["test"]["entity_f1"] > 0.35
     assert list(test.label_names) == json.loads((folder / "labels.json").read_text())

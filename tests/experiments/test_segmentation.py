@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from calibrant import InputError, Predictions
-from calibrant.audit import audit
+from calibrant.auditing import audit
 from calibrant.calibrators import CalibrationWarning
 from calibrant.cli import main
 from calibrant.experiments import sampled_pixels, segmentation

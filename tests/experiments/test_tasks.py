@@ -17,7 +17,7 @@ from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.record import read_record
 from calibrant.experiments.run import train
 from calibrant.experiments.task import TASKS, task_of
-from calibrant.prediction.loading import load
+from calibrant.prediction.loading import load_run
 from calibrant.predictions import Predictions
 from calibrant.tasks.image_classifier import load_classifier
 from calibrant.training.images import Images
@@ -269,7 +269,7 @@ def test_bad_recipes_are_refused_in_one_line(changes, message, tmp_path):
 def test_only_entities_are_predicted_from_a_run(trained):
     recipe, folder, _ = trained
     with pytest.raises(InputError, match=f"is a run of task '{recipe.task}'"):
-        load(folder)
+        load_run(folder)
 
 
 def test_cifar10_is_found_in_the_data_directory(tmp_path):

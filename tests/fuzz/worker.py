@@ -88,7 +88,7 @@ def _warm_up(families):
     import calibrant.cli
 
     if "run folders" in families:
-        calibrant.load(os.environ[RUN], "cpu").predict(["Rosa Lind"])
+        calibrant.load_run(os.environ[RUN], "cpu").predict(["Rosa Lind"])
 
 
 def main():

@@ -127,7 +127,7 @@ def test_nor_does_bench(hostile, corpus, marker, capsys, tmp_path):
 
 
 def test_nor_does_python(hostile, marker):
-    for attempt in (calibrant.load, evaluate):
+    for attempt in (calibrant.load_run, evaluate):
         with pytest.raises(InputError, match="trust_remote_code=True"):
             attempt(hostile, device="cpu")
     assert not marker.exists()

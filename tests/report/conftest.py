@@ -14,7 +14,7 @@ import pytest
 from matplotlib.image import imread
 
 from calibrant import Predictions
-from calibrant.audit import Audit, ClassRow, EntityView, Measure, Mistake
+from calibrant.auditing import Audit, ClassRow, EntityView, Measure, Mistake
 from calibrant.metrics import accumulate, accuracy, confidences, ece, nll, top_label
 
 FLAGS = [

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from calibrant.audit import ClassRow, Mistake
+from calibrant.auditing import ClassRow, Mistake
 from calibrant.plots.curve import reliability_curve
 from calibrant.report import write_report
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from matplotlib.image import imread
 
-from calibrant.audit import audit
+from calibrant.auditing import audit
 from calibrant.metrics import Scene, pixel_predictions
 from calibrant.plots import maps
 from calibrant.report import render_report, write_report

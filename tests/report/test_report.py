@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from calibrant import InputError
-from calibrant.audit import Measure
-from calibrant.audit.explanations import MEANINGS
+from calibrant.auditing import Measure
+from calibrant.auditing.explanations import MEANINGS
 from calibrant.metrics import CalibrationState, Confidences, accumulate
 from calibrant.plots import palette
 from calibrant.report import render_report, write_report

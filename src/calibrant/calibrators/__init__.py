@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from calibrant.calibrators.base import CalibrationWarning, Calibrator
 from calibrant.calibrators.bbq import BBQ
@@ -20,7 +20,7 @@ from calibrant.calibrators.matrix import Dirichlet, Matrix
 from calibrant.calibrators.platt import Platt
 from calibrant.calibrators.position_temperature import PositionTemperature
 from calibrant.calibrators.quadratic import Quadratic, TopLabelQuadratic
-from calibrant.calibrators.saving import load
+from calibrant.calibrators.saving import load_calibrator
 from calibrant.calibrators.spline import Spline
 from calibrant.calibrators.structured import StructuredMatrix, StructuredVector
 from calibrant.calibrators.temperature import Temperature
@@ -28,6 +28,7 @@ from calibrant.calibrators.type_temperature import TypeTemperature
 from calibrant.calibrators.vector import Vector
 from calibrant.calibrators.venn_abers import TopLabelVennAbers, VennAbers
 from calibrant.errors import unknown_name
+from calibrant.old_names import renamed
 
 __all__ = [
     "BBQ",
@@ -59,7 +60,7 @@ __all__ = [
     "Vector",
     "VennAbers",
     "calibrator_class",
-    "load",
+    "load_calibrator",
 ]
 
 
@@ -137,3 +138,7 @@ def calibrator_class(name: str) -> type[Calibrator]:
     if name not in CALIBRATORS:
         raise unknown_name("calibrator", name, CALIBRATORS)
     return CALIBRATORS[name].calibrator
+
+
+def __getattr__(name: str) -> Any:
+    return renamed(__name__, name)

@@ -36,7 +36,8 @@ def calibrated(pipeline: Any, calibrator: Calibrator) -> Any:
 
     .. code-block:: python
 
-        ner = calibrated(transformers.pipeline("ner", model="my-model"), load("map.json"))
+        calibrator = calibrant.load_calibrator("map.json")
+        ner = calibrated(transformers.pipeline("ner", model="my-model"), calibrator)
         ner("Ada Lovelace lived in London.", aggregation_strategy="first")
     """
     _check(pipeline, calibrator)

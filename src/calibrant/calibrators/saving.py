@@ -20,7 +20,7 @@ from calibrant.extras import require
 from calibrant.inputs import door, parse_json
 from calibrant.outputs import check_writable, new_file
 
-__all__ = ["FORMAT", "check_suffix", "load", "save"]
+__all__ = ["FORMAT", "check_suffix", "load_calibrator", "save"]
 
 FORMAT = 3  # Readers know every format up to this one.
 # The implicit setting of maps of format 1, which did not store it.
@@ -67,7 +67,7 @@ def check_suffix(path: str | Path, known: Sequence[str] = (".json", ".safetensor
     return path
 
 
-def load(path: str | Path) -> Calibrator:
+def load_calibrator(path: str | Path) -> Calibrator:
     """Read a map that :func:`save` wrote, in this or an earlier version."""
     path = Path(path)
     _check_source(path)
@@ -91,8 +91,12 @@ def _check_source(path: Path) -> None:
     """Require an existing file that calibrant can read."""
     if path.is_dir():
         own = path / "calibrator.json"
-        there = f"its map is {own}" if own.exists() else "a map is one file in it"
-        raise InputError(f"{path} is a folder; {there}.")
+        if own.exists():
+            raise InputError(
+                f'{path} is the folder of a run: calibrant.load_run("{path}") loads its predictor, '
+                f'calibrant.load_calibrator("{own}") its calibrator.'
+            )
+        raise InputError(f"{path} is a folder; load_calibrator takes the file of a calibrator.")
     if not path.is_file():
         raise InputError(f"There is no map at {path}.")
     if path.suffix == ".onnx":

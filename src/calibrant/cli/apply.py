@@ -38,11 +38,11 @@ def add_parser(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write each file again through the map."""
-    from calibrant.calibrators import load
+    from calibrant.calibrators import load_calibrator
     from calibrant.files import expand, rewrite
     from calibrant.progress import Progress
 
-    calibrator = load(args.map)
+    calibrator = load_calibrator(args.map)
     sources = expand(args.files)
     columns = columns_from(args)
     with _targets(sources, args) as targets, Progress(_total(sources), "rows") as progress:

@@ -12,7 +12,7 @@ from calibrant.cli.options import add_file_options, columns_from, files_read
 from calibrant.errors import printable
 
 if TYPE_CHECKING:
-    from calibrant.audit import Audit
+    from calibrant.auditing import Audit
     from calibrant.calibrators import Calibrator
     from calibrant.predictions import Predictions
 
@@ -102,7 +102,7 @@ def _content(audits: dict[str, Audit]) -> dict[str, Any]:
 
 
 def _audits(args: argparse.Namespace) -> dict[str, Audit]:
-    from calibrant.audit import audit
+    from calibrant.auditing import audit
     from calibrant.files import fingerprints
 
     options = {
@@ -118,9 +118,9 @@ def _audits(args: argparse.Namespace) -> dict[str, Audit]:
     }
     if args.map is None:
         return {"audit": audit(_stream(args), **options)}
-    from calibrant.calibrators import load
+    from calibrant.calibrators import load_calibrator
 
-    calibrator = load(args.map)
+    calibrator = load_calibrator(args.map)
     calibrator.transform(next(_stream(args)))  # A map of other classes is refused before the work.
     return {
         "before": audit(_stream(args), **options),

@@ -111,7 +111,7 @@ def run(args: argparse.Namespace) -> int:
     for module in ("torch", "transformers"):
         require(module, "transformers", "Predicting with a trained model")
     from calibrant.experiments.run_folder import RunFolder
-    from calibrant.prediction.loading import load
+    from calibrant.prediction.loading import load_run
 
     if args.output is not None:
         inputs = [path for path in [file_of(args.input)] if path is not None]
@@ -119,7 +119,7 @@ def run(args: argparse.Namespace) -> int:
         check_writable(args.output, overwrite=args.overwrite, inputs=inputs)
     written = args.json or args.output is not None
     rows, total = read_rows(args.input, args.tokens, written, args.field)
-    predictor = load(args.model, args.device, trust_remote_code=args.trust_remote_code)
+    predictor = load_run(args.model, args.device, trust_remote_code=args.trust_remote_code)
     line = partial(_line, field=args.field)
     if args.target_risk is not None:
         guarantee = predictor.threshold(

@@ -8,8 +8,8 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from calibrant.audit import audit
-from calibrant.calibrators import load
+from calibrant.auditing import audit
+from calibrant.calibrators import load_calibrator
 from calibrant.demo.pictures import draw_reliability, draw_trade_off
 from calibrant.demo.runs import BASELINE, run_path
 from calibrant.demo.telling import LEGEND, Records, findings, method_table
@@ -35,7 +35,7 @@ def write_demo_report(out: Path, records: Records, runs: Path) -> None:
     first = records[BASELINE][0].recipe
     run = RunFolder(run_path(runs, first))
     test, ood = (Predictions.read(run.predictions(part)) for part in ("test", "ood"))
-    temperature = load(run.temperature)
+    temperature = load_calibrator(run.temperature)
     trade_off, reliability = draw_trade_off(records), draw_reliability(test, ood, temperature)
     pictures = {"trade-off": trade_off, "reliability": reliability}
     for name in FILES[1:]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import nn
 
-from calibrant.audit import Audit, audit, learned_entities
+from calibrant.auditing import Audit, audit, learned_entities
 from calibrant.calibrators import CalibrationWarning, Calibrator, Temperature
 from calibrant.comparison.entity_map import EntityMap, entity_words, new_entity_words
 from calibrant.experiments.choice import choose_calibrator

@@ -1,4 +1,4 @@
-"""``calibrant.load``: the predictor that a training run left."""
+"""``calibrant.load_run``: the predictor that a training run left."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ if TYPE_CHECKING:
     from calibrant.prediction.entity_confidence import EntityConfidence
     from calibrant.prediction.predictor import Predictor
 
-__all__ = ["RAW_MAP", "WORDS", "load", "read_cutting"]
+__all__ = ["RAW_MAP", "WORDS", "load_run", "read_cutting"]
 
 RAW_MAP = "raw_calibrator.json"  # Fitted on words of raw text, where these are not the corpus'.
 WORDS = "words.json"
 
 
-def load(
+def load_run(
     run: str | Path, device: str | None = None, *, trust_remote_code: bool = False
 ) -> Predictor:
     """The predictor in the folder of a finished ``calibrant train``, on CUDA where there is one.
 
-    ``calibrant.load("RUN").predict(["Anna lives in Paris."])``
+    ``calibrant.load_run("RUN").predict(["Anna lives in Paris."])``
 
     A model that brings code of its own is refused unless ``trust_remote_code`` lets it run.
     """
     torch = require("torch", "torch", "A trained model")
-    from calibrant.calibrators import load as load_calibrator
+    from calibrant.calibrators import load_calibrator
     from calibrant.prediction.entity_confidence import EntityConfidence
     from calibrant.prediction.model_folder import load_model
     from calibrant.prediction.predictor import Predictor
@@ -106,9 +106,9 @@ def read_cutting(folder: Path) -> Cutting:
 def _recipe(folder: Path) -> dict[str, Any]:
     if folder.is_file():
         raise InputError(
-            f"{folder} is a file; calibrant.load takes the folder of a training run. A saved map "
-            f'is loaded by calibrant.calibrators.load("{folder}"), predictions by '
-            f'calibrant.Predictions.read("{folder}").'
+            f"{folder} is a file; calibrant.load_run takes the folder of a training run. Call "
+            f'calibrant.load_calibrator("{folder}") for a saved calibrator, '
+            f'calibrant.read("{folder}") for predictions.'
         )
     if not (folder / "recipe.json").exists():
         raise InputError(f"{folder} is not the folder of a training run: it has no recipe.json.")

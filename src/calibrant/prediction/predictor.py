@@ -77,7 +77,7 @@ class Prediction:
 
 
 class Predictor:
-    """A trained token classifier with its map and validation predictions: ``calibrant.load(RUN)``.
+    """A trained token classifier with its calibrator: ``calibrant.load_run(RUN)``.
 
     ``tokenizer`` and ``model`` are those of transformers, ``labels`` BIO tags, ``calibrator`` the
     fitted map, and ``valid`` the raw validation predictions that a target risk is judged by, both

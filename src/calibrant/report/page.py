@@ -11,7 +11,7 @@ from pathlib import Path
 from string import Template
 
 import calibrant
-from calibrant.audit import Audit
+from calibrant.auditing import Audit
 from calibrant.errors import InputError
 from calibrant.outputs import new_file
 from calibrant.report.markup import Markup, join

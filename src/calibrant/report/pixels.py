@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from calibrant.audit import ImageRow, PixelView, RegionRow
+from calibrant.auditing import ImageRow, PixelView, RegionRow
 from calibrant.metrics.segmentation_example import Scene
 from calibrant.plots import maps
 from calibrant.report.chart import Chart, ticks

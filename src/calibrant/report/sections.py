@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from calibrant.audit import Audit, EntityView, PixelView
+from calibrant.auditing import Audit, EntityView, PixelView
 from calibrant.metrics import CalibrationState, accuracy, ece, mean_confidence
 from calibrant.plots.curve import worst_classes
 from calibrant.plots.selective import thinned_curve

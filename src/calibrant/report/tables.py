@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from calibrant.audit import ClassRow, Measure, Mistake
+from calibrant.auditing import ClassRow, Measure, Mistake
 from calibrant.report.markup import Markup, join, tag, user_text
 from calibrant.report.numbers import DASH, count, interval, number, percent, points, signed
 

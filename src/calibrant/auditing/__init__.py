@@ -1,7 +1,7 @@
 """The audit: everything that one look at a file of predictions should tell."""
 
-from calibrant.audit.entities import learned_entities
-from calibrant.audit.record import (
+from calibrant.auditing.entities import learned_entities
+from calibrant.auditing.record import (
     Audit,
     ClassRow,
     EntityView,
@@ -12,7 +12,7 @@ from calibrant.audit.record import (
     PixelView,
     RegionRow,
 )
-from calibrant.audit.run import audit
+from calibrant.auditing.run import audit
 
 __all__ = [
     "Audit",

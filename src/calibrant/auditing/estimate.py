@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.audit.explanations import MEANINGS
-from calibrant.audit.record import Measure
+from calibrant.auditing.explanations import MEANINGS
+from calibrant.auditing.record import Measure
 from calibrant.metrics import (
     CalibrationState,
     Confidences,

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from calibrant.audit.record import Finding
+from calibrant.auditing.record import Finding
 from calibrant.distributions import holm, student_p
 from calibrant.metrics import CalibrationState
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.audit.estimate import Estimator
-from calibrant.audit.record import ClassRow, EntityView
+from calibrant.auditing.estimate import Estimator
+from calibrant.auditing.record import ClassRow, EntityView
 from calibrant.metrics import (
     Bins,
     CalibrationState,

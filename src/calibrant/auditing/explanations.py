@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from calibrant.audit.record import Finding
+from calibrant.auditing.record import Finding
 from calibrant.metrics import CalibrationState, accuracy, ece, mean_confidence
 
 __all__ = ["MEANINGS", "percent", "points", "short_name", "verdict"]

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from calibrant import Predictions, classwise_ece
-from calibrant.audit import audit
-from calibrant.audit.evidence import Claims, p_values
+from calibrant.auditing import audit
+from calibrant.auditing.evidence import Claims, p_values
 from calibrant.cli import main
 from calibrant.metrics import accumulate, assign_blocks, chance_ece, ece
 

@@ -7,8 +7,8 @@ from functools import partial
 
 import numpy as np
 
-from calibrant.audit.evidence import Claims, Question, findings_of
-from calibrant.audit.record import Finding
+from calibrant.auditing.evidence import Claims, Question, findings_of
+from calibrant.auditing.record import Finding
 from calibrant.metrics import Bins
 from calibrant.predictions import Predictions
 

@@ -9,10 +9,10 @@ import numpy as np
 
 from calibrant.arguments import check_kind
 from calibrant.arrays import to_numpy
-from calibrant.audit.entities import EntitySums, Sentences, entity_sums
-from calibrant.audit.groups import GroupSums
-from calibrant.audit.pixels import PixelSums
-from calibrant.audit.record import Mistake
+from calibrant.auditing.entities import EntitySums, Sentences, entity_sums
+from calibrant.auditing.groups import GroupSums
+from calibrant.auditing.pixels import PixelSums
+from calibrant.auditing.record import Mistake
 from calibrant.errors import InputError
 from calibrant.metrics import (
     Bins,

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from calibrant import InputError, Predictions
-from calibrant.audit import audit
+from calibrant.auditing import audit
 from calibrant.files import stream
 from calibrant.metrics import (
     accumulate,

@@ -13,13 +13,13 @@ import numpy as np
 
 from calibrant import __version__
 from calibrant.arguments import check_kind
-from calibrant.audit.collect import Collector, collected
-from calibrant.audit.entities import entity_view
-from calibrant.audit.estimate import Estimator
-from calibrant.audit.evidence import class_findings, whole_p_value
-from calibrant.audit.explanations import MEANINGS, verdict
-from calibrant.audit.pixels import pixel_view
-from calibrant.audit.record import Audit, ClassRow, Finding, Measure
+from calibrant.auditing.collect import Collector, collected
+from calibrant.auditing.entities import entity_view
+from calibrant.auditing.estimate import Estimator
+from calibrant.auditing.evidence import class_findings, whole_p_value
+from calibrant.auditing.explanations import MEANINGS, verdict
+from calibrant.auditing.pixels import pixel_view
+from calibrant.auditing.record import Audit, ClassRow, Finding, Measure
 from calibrant.errors import InputError
 from calibrant.metrics import (
     Bins,

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from calibrant import Predictions
-from calibrant.audit import audit, collect
+from calibrant.auditing import audit, collect
 from calibrant.metrics import (
     Scene,
     accumulate,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from calibrant import InputError, Predictions
-from calibrant.audit import audit, collect
+from calibrant.auditing import audit, collect
 from calibrant.metrics import (
     CalibrationState,
     Confidences,

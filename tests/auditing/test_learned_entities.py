@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from calibrant import Predictions
-from calibrant.audit import audit, learned_entities
+from calibrant.auditing import audit, learned_entities
 from calibrant.calibrators import Temperature
 from calibrant.comparison import EntityMap
 from calibrant.metrics import bin_confidences, ece, entity_f1, mean_confidence

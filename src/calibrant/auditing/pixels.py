@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from calibrant.audit.estimate import Estimator
-from calibrant.audit.explanations import MEANINGS
-from calibrant.audit.record import ImageRow, Measure, PixelView, RegionRow
+from calibrant.auditing.estimate import Estimator
+from calibrant.auditing.explanations import MEANINGS
+from calibrant.auditing.record import ImageRow, Measure, PixelView, RegionRow
 from calibrant.metrics import (
     Bins,
     CalibrationState,
