@@ -23,7 +23,7 @@ from calibrant.experiments.ner_data import build_method, schedule_of
 from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.record import circumstances
 from calibrant.methods import Dece, MetaRegularization, Sece
-from calibrant.tasks.image_classifier import ImageClassifier
+from calibrant.tasks.image.classifier import ImageClassifier
 from calibrant.training.loop import Loop
 
 ERRORS = {

@@ -19,7 +19,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from calibrant.experiments.record import circumstances
 from calibrant.methods import create
-from calibrant.tasks.image_classifier import Shape, build_classifier
+from calibrant.tasks.image.classifier import Shape, build_classifier
 from calibrant.training.images import Images
 from calibrant.training.loop import Loop
 from calibrant.training.schedule import Schedule

@@ -38,7 +38,7 @@ def linear(alpha=1e-6):
 
 def words():
     """A linear tagger: each word with its neighbours, its ending and its shape."""
-    from calibrant.tasks.ner import load_corpus
+    from calibrant.tasks.ner.corpus import load_corpus
 
     for name in CORPORA:
         corpus = load_corpus(name)
@@ -76,7 +76,7 @@ def _features(tokens, i):
 
 
 def texts():
-    from calibrant.tasks.text import load_texts
+    from calibrant.tasks.text.corpus import load_texts
 
     for name in ("clinc150", "20newsgroups"):
         corpus = load_texts(name)

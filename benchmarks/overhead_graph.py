@@ -17,8 +17,8 @@ import torch
 from transformers import BertConfig, BertForTokenClassification
 
 from calibrant.methods import create
-from calibrant.tasks.subword_windows import Pieces
-from calibrant.tasks.token_classifier import with_head
+from calibrant.tasks.encoders.token_classifier import with_head
+from calibrant.tasks.ner.subword_windows import Pieces
 from calibrant.training.loop import Loop, Schedule, Windows
 
 METHODS = ("cross_entropy", "head_noise", "head_noise_error_regularization")

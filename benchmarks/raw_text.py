@@ -27,12 +27,12 @@ import calibrant
 from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.record import circumstances
 from calibrant.prediction.predictor import Predictor
-from calibrant.tasks.catalogue import CORPORA, find_file
-from calibrant.tasks.detokenise import Detokeniser
-from calibrant.tasks.ner import load_corpus
-from calibrant.tasks.sentence_splitter import split_sentences
-from calibrant.tasks.splitter_choice import restored
-from calibrant.tasks.words import FIRST, SPLITTERS
+from calibrant.tasks.language.detokenise import Detokeniser
+from calibrant.tasks.language.sentence_splitter import split_sentences
+from calibrant.tasks.language.splitter_choice import restored
+from calibrant.tasks.language.words import FIRST, SPLITTERS
+from calibrant.tasks.ner.corpus import load_corpus
+from calibrant.tasks.reading.catalogue import CORPORA, find_file
 
 TEN = 10
 TARGET = 0.1
@@ -52,7 +52,7 @@ def word_f1(sentences, detokeniser, splitter):
 
 def fitting(sentences, detokeniser, splitter):
     """The share of entities that are made of whole words."""
-    from calibrant.tasks.marked_text import from_spans
+    from calibrant.tasks.language.marked_text import from_spans
 
     marked = [restored(sentence, detokeniser)[0] for sentence in sentences]
     unfit = sum(sum(from_spans(m.text, m.spans, splitter=splitter).unfit) for m in marked)
@@ -163,7 +163,7 @@ def as_before(predictor):
 def corpus_spans(sentence):
     """The entities in the words joined by spaces."""
     from calibrant.prediction.cut_text import given_words
-    from calibrant.tasks.detokenise import Restored
+    from calibrant.tasks.language.detokenise import Restored
 
     cut = given_words(list(sentence.words))
     places = tuple((word.start, word.end) for word in cut.sentences[0])

@@ -26,10 +26,10 @@ from transformers import (
 
 from calibrant.experiments.vocabulary import occurring, renumber, trim_embeddings
 from calibrant.methods import create
-from calibrant.tasks.encoders import find_encoder
-from calibrant.tasks.ner import load_corpus
-from calibrant.tasks.subword_windows import encode
-from calibrant.tasks.token_classifier import load_encoder, with_head
+from calibrant.tasks.encoders.finding import find_encoder
+from calibrant.tasks.encoders.token_classifier import load_encoder, with_head
+from calibrant.tasks.ner.corpus import load_corpus
+from calibrant.tasks.ner.subword_windows import encode
 from calibrant.training.loop import Loop, Schedule, Windows
 from calibrant.training.stacked import Stack
 

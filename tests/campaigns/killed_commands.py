@@ -140,7 +140,7 @@ def cases_with_torch(inputs: Path, at: str) -> list[Case]:
 
 
 def write_corpus(folder: Path) -> None:
-    from calibrant.tasks.synthetic import generate_splits
+    from calibrant.tasks.language.synthetic import generate_splits
 
     folder.mkdir()
     for split, sentences in generate_splits(0, train=64, dev=32, test=24, ood=0).items():

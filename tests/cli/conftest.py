@@ -18,7 +18,7 @@ def train_arguments(corpus, output):
 
 @pytest.fixture(scope="session")
 def small_corpus(tmp_path_factory):
-    from calibrant.tasks.synthetic import generate_splits
+    from calibrant.tasks.language.synthetic import generate_splits
 
     folder = tmp_path_factory.mktemp("corpus")
     for split, sentences in generate_splits(0, train=120, dev=60, test=40, ood=0).items():

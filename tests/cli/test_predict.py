@@ -13,9 +13,9 @@ from calibrant.cli import main
 from calibrant.comparison import EntityMap
 from calibrant.errors import InputError
 from calibrant.predictions import Predictions
-from calibrant.tasks.sentences import Sentence
-from calibrant.tasks.subword_windows import encode
-from calibrant.tasks.words import FIRST, SPLITTERS, split_words
+from calibrant.tasks.language.sentences import Sentence
+from calibrant.tasks.language.words import FIRST, SPLITTERS, split_words
+from calibrant.tasks.ner.subword_windows import encode
 from calibrant.training.prediction import predict_words
 
 pytest.importorskip("transformers")

@@ -10,7 +10,7 @@ import pytest
 
 import calibrant.corruptions as package
 from calibrant.tasks.corrupted_files import LAYOUTS
-from calibrant.tasks.shared_types import ALIASES
+from calibrant.tasks.ner.corpora.shared_types import ALIASES
 
 PAGE = (Path(__file__).parents[2] / "docs" / "corruptions.md").read_text(encoding="utf-8")
 

@@ -10,8 +10,8 @@ from calibrant.experiments.evaluation import evaluate
 from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.run import train
 from calibrant.tasks.corrupted_files import corrupt_file
-from calibrant.tasks.pictures import load_test_pictures
-from calibrant.tasks.text import load_test_texts, load_texts
+from calibrant.tasks.image.pictures import load_test_pictures
+from calibrant.tasks.text.corpus import load_test_texts, load_texts
 
 pytest.importorskip("transformers")
 

@@ -20,7 +20,7 @@ from calibrant.experiments.run import train
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 import calibrant  # noqa: E402
-from calibrant.tasks.small_encoder import build_small_tokenizer  # noqa: E402
+from calibrant.tasks.encoders.small_encoder import build_small_tokenizer  # noqa: E402
 
 # DeBERTa scripts some of its functions, which torch has deprecated.
 pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")

@@ -24,8 +24,8 @@ from calibrant.experiments.run_folder import RunFolder
 from calibrant.experiments.task import TASKS
 from calibrant.outputs import new_folder
 from calibrant.predictions import Predictions
-from calibrant.tasks.sentences import Sentence
-from calibrant.tasks.subword_windows import encode
+from calibrant.tasks.language.sentences import Sentence
+from calibrant.tasks.ner.subword_windows import encode
 
 transformers = pytest.importorskip("transformers")
 

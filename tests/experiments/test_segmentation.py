@@ -23,8 +23,8 @@ from calibrant.experiments.record import read_record
 from calibrant.experiments.run import train
 from calibrant.experiments.task import task_of
 from calibrant.metrics import accumulate, ece, mean_iou
-from calibrant.tasks.segmenter import load_segmenter
-from calibrant.tasks.shapes import CLASSES, generate_scenes
+from calibrant.tasks.segmentation.segmenter import load_segmenter
+from calibrant.tasks.segmentation.shapes import CLASSES, generate_scenes
 from calibrant.training.pixel_logits import pixel_logits
 
 QUICK = {"task": "segmentation", "head_width": 4, "epochs": 2, "batch": 4, "dtype": "float32"}

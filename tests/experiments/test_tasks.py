@@ -19,7 +19,7 @@ from calibrant.experiments.run import train
 from calibrant.experiments.task import TASKS, task_of
 from calibrant.prediction.loading import load_run
 from calibrant.predictions import Predictions
-from calibrant.tasks.image_classifier import load_classifier
+from calibrant.tasks.image.classifier import load_classifier
 from calibrant.training.images import Images
 
 pytest.importorskip("transformers")

@@ -160,9 +160,9 @@ def _corpus(random):
 
 def corpora(random, folder, run):
     """corrupt of a corpus, and what reads it for training."""
-    from calibrant.tasks.ner import load_corpus, load_test
-    from calibrant.tasks.pictures import load_pictures
-    from calibrant.tasks.text import load_texts
+    from calibrant.tasks.image.pictures import load_pictures
+    from calibrant.tasks.ner.corpus import load_corpus, load_test
+    from calibrant.tasks.text.corpus import load_texts
 
     suffix, data = _corpus(random)
     data = mutate_bytes(random, data) if random.random() < 0.4 else data

@@ -15,10 +15,10 @@ from calibrant.cli import main
 from calibrant.errors import InputError
 from calibrant.experiments.evaluation import evaluate
 from calibrant.prediction.model_folder import load_model
-from calibrant.tasks.foreign_models import trusting
-from calibrant.tasks.small_encoder import build_small_tokenizer
-from calibrant.tasks.synthetic import generate_splits
-from calibrant.tasks.token_classifier import load_encoder
+from calibrant.tasks.encoders.foreign_models import trusting
+from calibrant.tasks.encoders.small_encoder import build_small_tokenizer
+from calibrant.tasks.encoders.token_classifier import load_encoder
+from calibrant.tasks.language.synthetic import generate_splits
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")

@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibrant.errors import InputError
-from calibrant.tasks.annotations import read_jsonl, read_table
-from calibrant.tasks.characters import BLANK
-from calibrant.tasks.marked_text import cut_text, from_spans
-from calibrant.tasks.sentences import Sentence
-from calibrant.tasks.words import PLAIN, split_words
+from calibrant.tasks.language.characters import BLANK
+from calibrant.tasks.language.marked_text import cut_text, from_spans
+from calibrant.tasks.language.sentences import Sentence
+from calibrant.tasks.language.words import PLAIN, split_words
+from calibrant.tasks.ner.corpora.annotations import read_jsonl, read_table
 
 
 def written(tmp_path: Path, *records: object) -> Path:

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from seqeval.metrics.sequence_labeling import get_entities
 
 from calibrant.errors import InputError
-from calibrant.tasks.conll import read_conll
-from calibrant.tasks.sentences import Sentence, to_bio
+from calibrant.tasks.language.sentences import Sentence, to_bio
+from calibrant.tasks.ner.corpora.conll import read_conll
 
 FOUR = """-DOCSTART- -X- O O
 

@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibrant.errors import InputError
-from calibrant.tasks.detokenise import Detokeniser
-from calibrant.tasks.marked_text import from_spans
-from calibrant.tasks.ner import load_corpus
-from calibrant.tasks.sentences import Sentence
-from calibrant.tasks.splitter_choice import Cutting, choose_cutting, restored
-from calibrant.tasks.words import SPLITTERS
+from calibrant.tasks.language.detokenise import Detokeniser
+from calibrant.tasks.language.marked_text import from_spans
+from calibrant.tasks.language.sentences import Sentence
+from calibrant.tasks.language.splitter_choice import Cutting, choose_cutting, restored
+from calibrant.tasks.language.words import SPLITTERS
+from calibrant.tasks.ner.corpus import load_corpus
 
 
 @pytest.mark.parametrize(

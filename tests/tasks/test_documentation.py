@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from calibrant.tasks.ner import load_corpus
-from calibrant.tasks.pictures import TORCHVISION
-from calibrant.tasks.sentences import Sentence
-from calibrant.tasks.splits import NAMES
-from calibrant.tasks.text import load_texts
+from calibrant.tasks.image.pictures import TORCHVISION
+from calibrant.tasks.language.sentences import Sentence
+from calibrant.tasks.ner.corpus import load_corpus
+from calibrant.tasks.reading.splits import NAMES
+from calibrant.tasks.text.corpus import load_texts
 
 PAGE = (Path(__file__).parents[2] / "docs" / "tasks.md").read_text(encoding="utf-8")
 

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from calibrant.errors import InputError
-from calibrant.tasks import hub_connection
-from calibrant.tasks.encoders import ENCODERS, find_encoder, load_tokenizer
+from calibrant.tasks.encoders.finding import ENCODERS, find_encoder, load_tokenizer
+from calibrant.tasks.reading import hub_connection
 
 pytest.importorskip("transformers")
 
-from calibrant.tasks.token_classifier import load_encoder
+from calibrant.tasks.encoders.token_classifier import load_encoder
 
 
 def test_folders_come_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

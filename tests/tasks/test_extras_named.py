@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from calibrant.errors import CalibrantError
-from calibrant.tasks.pictures import load_pictures
+from calibrant.tasks.image.pictures import load_pictures
 
 PROJECT = (Path(__file__).parents[2] / "pyproject.toml").read_text()
 

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from calibrant.errors import InputError, MissingExtraError
-from calibrant.tasks.image import ImageTask
-from calibrant.tasks.labelled import label_names
-from calibrant.tasks.picture_files import open_image
-from calibrant.tasks.pictures import load_pictures, load_test_pictures
+from calibrant.tasks.image.image_task import ImageTask
+from calibrant.tasks.image.picture_files import open_image
+from calibrant.tasks.image.pictures import load_pictures, load_test_pictures
+from calibrant.tasks.reading.class_labels import label_names
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (20, 6, 5, 3), np.uint8)
 LABELS = np.arange(20) % 3

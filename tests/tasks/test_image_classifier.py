@@ -8,8 +8,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from calibrant.errors import InputError, MissingExtraError  # noqa: E402
-from calibrant.tasks import image_classifier  # noqa: E402
-from calibrant.tasks.image_classifier import (  # noqa: E402
+from calibrant.tasks.image import classifier as image_classifier  # noqa: E402
+from calibrant.tasks.image.classifier import (  # noqa: E402
     IMAGE_MODELS,
     Shape,
     build_classifier,

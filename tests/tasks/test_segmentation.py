@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from calibrant.errors import InputError, MissingExtraError
-from calibrant.tasks.mask_folder import MaskedPictures
-from calibrant.tasks.scenes import Scenes, load_scenes
-from calibrant.tasks.segmentation import SegmentationTask
-from calibrant.tasks.shapes import CLASSES, Style, generate_scenes, generate_shapes
+from calibrant.tasks.segmentation.mask_folder import MaskedPictures
+from calibrant.tasks.segmentation.scenes import Scenes, load_scenes
+from calibrant.tasks.segmentation.segmentation_task import SegmentationTask
+from calibrant.tasks.segmentation.shapes import CLASSES, Style, generate_scenes, generate_shapes
 
 RANDOM = np.random.default_rng(0)
 IMAGES = RANDOM.integers(0, 256, (12, 10, 9, 3), np.uint8)
@@ -299,7 +299,7 @@ def test_batches_of_images_that_differ_in_size() -> None:
 
 def test_networks_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     torch = pytest.importorskip("torch")
-    from calibrant.tasks.segmenter import build_segmenter
+    from calibrant.tasks.segmentation.segmenter import build_segmenter
 
     with pytest.raises(
         InputError, match=r"Unknown segmentation network 'unit'\. Did you mean 'unet'"
@@ -317,7 +317,7 @@ def test_networks_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_network_in_the_manner_of_torchvision(monkeypatch: pytest.MonkeyPatch) -> None:
     """Features under "out", coarser than the image; the real library is not needed for that."""
     torch = pytest.importorskip("torch")
-    from calibrant.tasks.segmenter import build_segmenter
+    from calibrant.tasks.segmentation.segmenter import build_segmenter
 
     class Backbone(torch.nn.Module):
         def __init__(self) -> None:
@@ -349,7 +349,7 @@ def test_a_network_in_the_manner_of_torchvision(monkeypatch: pytest.MonkeyPatch)
 def test_networks_of_torchvision(name: str) -> None:
     torch = pytest.importorskip("torch")
     library = pytest.importorskip("torchvision.models.segmentation")
-    from calibrant.tasks.segmenter import build_segmenter
+    from calibrant.tasks.segmentation.segmenter import build_segmenter
 
     model = build_segmenter(name, 3, 4).eval()
     theirs = getattr(library, name)(weights=None, weights_backbone=None, num_classes=4).eval()

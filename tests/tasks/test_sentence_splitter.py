@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrant.tasks.sentence_splitter import split_sentences
+from calibrant.tasks.language.sentence_splitter import split_sentences
 
 
 @pytest.mark.parametrize(

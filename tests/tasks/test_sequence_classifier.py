@@ -8,13 +8,13 @@ transformers = pytest.importorskip("transformers")
 
 from calibrant.errors import InputError  # noqa: E402
 from calibrant.prediction.model_folder import load_model, write_model  # noqa: E402
-from calibrant.tasks.encoded_texts import encode_texts  # noqa: E402
-from calibrant.tasks.sequence_classifier import with_sequence_head  # noqa: E402
-from calibrant.tasks.small_encoder import (  # noqa: E402
+from calibrant.tasks.encoders.sequence_classifier import with_sequence_head  # noqa: E402
+from calibrant.tasks.encoders.small_encoder import (  # noqa: E402
     build_small_encoder,
     build_small_tokenizer,
 )
-from calibrant.tasks.text import load_texts  # noqa: E402
+from calibrant.tasks.text.corpus import load_texts  # noqa: E402
+from calibrant.tasks.text.encoded_texts import encode_texts  # noqa: E402
 from calibrant.training.class_logits import text_logits  # noqa: E402
 from calibrant.training.windows import Windows  # noqa: E402
 

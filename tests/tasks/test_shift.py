@@ -6,11 +6,11 @@ from hypothesis import strategies as st
 
 from calibrant.corruptions import STRENGTHS, TEXT
 from calibrant.errors import InputError
-from calibrant.tasks.corrupted import corrupt_sentences
-from calibrant.tasks.ner import load_corpus, load_test
-from calibrant.tasks.sentences import Sentence
-from calibrant.tasks.shared_types import in_types_of, shared_types
-from calibrant.tasks.synthetic import generate_splits
+from calibrant.tasks.language.sentences import Sentence
+from calibrant.tasks.language.synthetic import generate_splits
+from calibrant.tasks.ner.corpora.corrupted_sentences import corrupt_sentences
+from calibrant.tasks.ner.corpora.shared_types import in_types_of, shared_types
+from calibrant.tasks.ner.corpus import load_corpus, load_test
 
 SENTENCES = generate_splits(0, train=1, dev=1, test=60, ood=1)["test"]
 

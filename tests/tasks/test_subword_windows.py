@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from calibrant.errors import InputError
 from calibrant.predictions import IGNORED
-from calibrant.tasks.sentences import Sentence
-from calibrant.tasks.subword_windows import Pieces, _windows, encode
-from calibrant.tasks.synthetic import generate
+from calibrant.tasks.language.sentences import Sentence
+from calibrant.tasks.language.synthetic import generate
+from calibrant.tasks.ner.subword_windows import Pieces, _windows, encode
 
 pytest.importorskip("transformers")
 
-from calibrant.tasks.small_encoder import build_small_tokenizer
+from calibrant.tasks.encoders.small_encoder import build_small_tokenizer
 
 SENTENCES = generate(60)
 LABELS = ("O", *(f"{p}-{k}" for k in ("LOC", "ORG", "PER", "PROD") for p in "BI"))

@@ -8,9 +8,9 @@ from collections import defaultdict
 import pytest
 
 from calibrant.errors import InputError
-from calibrant.tasks.grammar import NEWS, POSTS, Domain
-from calibrant.tasks.sentences import Sentence, to_bio
-from calibrant.tasks.synthetic import TYPES, generate, generate_splits
+from calibrant.tasks.language.grammar import NEWS, POSTS, Domain
+from calibrant.tasks.language.sentences import Sentence, to_bio
+from calibrant.tasks.language.synthetic import TYPES, generate, generate_splits
 
 SPLITS = generate_splits()
 

@@ -10,8 +10,8 @@ import pytest
 
 from calibrant.errors import InputError
 from calibrant.predictions import IGNORED
-from calibrant.tasks.labelled import label_names
-from calibrant.tasks.text import TextTask, load_texts
+from calibrant.tasks.reading.class_labels import label_names
+from calibrant.tasks.text.corpus import TextTask, load_texts
 
 PETS = [("It barks.", "dog"), ("It purrs, and\nsleeps.", "cat"), ("", "dog"), ("Miau!", "cat")] * 5
 

@@ -8,8 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibrant.errors import InputError
-from calibrant.tasks.characters import BLANK
-from calibrant.tasks.words import FIRST, PLAIN, SPLITTERS, Splitter, split_words, splitter_of
+from calibrant.tasks.language.characters import BLANK
+from calibrant.tasks.language.words import (
+    FIRST,
+    PLAIN,
+    SPLITTERS,
+    Splitter,
+    split_words,
+    splitter_of,
+)
 
 ALL = [FIRST, *SPLITTERS.values()]
 

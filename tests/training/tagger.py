@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from calibrant.tasks.subword_windows import Pieces
+from calibrant.tasks.ner.subword_windows import Pieces
 
 
 class Tagger(nn.Module):

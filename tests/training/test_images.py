@@ -8,7 +8,7 @@ from torch import nn
 from calibrant.errors import InputError
 from calibrant.experiments.recipe_checks import CHOICES
 from calibrant.methods import create
-from calibrant.tasks.image_classifier import Shape, build_classifier
+from calibrant.tasks.image.classifier import Shape, build_classifier
 from calibrant.training.checkpoint import read_checkpoint, write_checkpoint
 from calibrant.training.images import Images, parse_augmentation, plan_images
 from calibrant.training.loop import Loop

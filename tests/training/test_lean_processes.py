@@ -14,7 +14,7 @@ from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.record import read_record
 from calibrant.experiments.run import train
 from calibrant.methods import create
-from calibrant.tasks.synthetic import generate_splits
+from calibrant.tasks.language.synthetic import generate_splits
 from calibrant.training.processes import share_of
 
 pytest.importorskip("transformers")

@@ -6,7 +6,7 @@ import torch
 
 from calibrant.errors import InputError
 from calibrant.methods import METHODS, create
-from calibrant.tasks.segmentation import SegmentationTask
+from calibrant.tasks.segmentation.segmentation_task import SegmentationTask
 from calibrant.training import attach, find_head
 from calibrant.training.images import Images
 from calibrant.training.loop import Loop, Schedule

@@ -48,7 +48,7 @@ def add_parser(commands: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Write the copy, and say how much is in it."""
     from calibrant.corruptions import IMAGE, TEXT
-    from calibrant.tasks.picture_files import SUFFIXES
+    from calibrant.tasks.image.picture_files import SUFFIXES
 
     if not args.input.exists():
         raise InputError(f"There is no file {args.input}.")

@@ -101,7 +101,7 @@ def run(args: argparse.Namespace) -> int:
 def _files_read(args: argparse.Namespace) -> list[Path]:
     """The run and its data, or others: what the figure may not replace."""
     from calibrant.experiments.run_folder import RunFolder
-    from calibrant.tasks.catalogue import find_file, find_folder
+    from calibrant.tasks.reading.catalogue import find_file, find_folder
 
     run = RunFolder(args.model)
     recipe = run.recipe()

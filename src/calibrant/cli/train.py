@@ -97,7 +97,7 @@ def _folders(args: argparse.Namespace) -> list[tuple[int, Path]]:
 
 def _check_apart(folder: Path, names: Iterable[str]) -> None:
     """Nothing that the run reads lies where it writes."""
-    from calibrant.tasks.catalogue import is_place
+    from calibrant.tasks.reading.catalogue import is_place
 
     for place in (Path(name).resolve() for name in names if is_place(name)):
         if folder.resolve() in (place, *place.parents):
@@ -110,7 +110,7 @@ def _is_first() -> bool:
 
 def _recipe(args: argparse.Namespace, seed: int, device: str) -> Recipe:
     from calibrant.experiments.recipe import Recipe
-    from calibrant.tasks.catalogue import is_place
+    from calibrant.tasks.reading.catalogue import is_place
 
     # A folder or file is the same from wherever the command is given.
     places = {

@@ -55,7 +55,7 @@ def corrupt_bytes(
     first: int = 0,
     device: str = "cpu",
 ) -> np.ndarray:
-    """Corrupt byte images (n, height, width, channels), as in :mod:`calibrant.tasks.pictures`.
+    """Corrupt images of bytes (n, height, width, channels).
 
     >>> corrupt_bytes(np.full((1, 2, 2, 1), 100, np.uint8), "brightness", 1)[0, 0, 0].tolist()
     [113]

@@ -20,7 +20,7 @@ from calibrant.experiments.run import default_device
 from calibrant.experiments.run_folder import RunFolder
 from calibrant.experiments.task import entry_of
 from calibrant.predictions import Predictions
-from calibrant.tasks.foreign_models import trusting
+from calibrant.tasks.encoders.foreign_models import trusting
 
 __all__ = ["asked_corruptions", "evaluate"]
 

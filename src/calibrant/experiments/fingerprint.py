@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.tasks.catalogue import find_file, find_folder
+from calibrant.tasks.reading.catalogue import find_file, find_folder
 
 __all__ = ["data_state", "disk_state", "fingerprint"]
 

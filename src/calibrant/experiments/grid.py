@@ -28,7 +28,7 @@ from calibrant.experiments.smoke_test import try_method
 from calibrant.experiments.stacked import run_stack, stacks
 from calibrant.experiments.task import entry_of, task_of
 from calibrant.outputs import make_folder
-from calibrant.tasks.foreign_models import trusting
+from calibrant.tasks.encoders.foreign_models import trusting
 
 __all__ = [
     "cells_of",

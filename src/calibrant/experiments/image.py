@@ -19,15 +19,15 @@ from calibrant.experiments.fingerprint import data_state
 from calibrant.experiments.ner_data import build_method
 from calibrant.experiments.recipe import Recipe
 from calibrant.predictions import IGNORED, Predictions
-from calibrant.tasks.image_classifier import (
+from calibrant.tasks.image.classifier import (
     IMAGE_MODELS,
     ImageClassifier,
     Shape,
     build_classifier,
     write_classifier,
 )
-from calibrant.tasks.pictures import Pictures, find_pictures, load_pictures
-from calibrant.tasks.splits import carve
+from calibrant.tasks.image.pictures import Pictures, find_pictures, load_pictures
+from calibrant.tasks.reading.splits import carve
 from calibrant.training.class_logits import image_logits
 from calibrant.training.images import Images, parse_augmentation
 
@@ -155,7 +155,7 @@ class Image:
     def write_model(
         self, recipe: Recipe, data: PreparedImages, model: ImageClassifier, folder: Path
     ) -> None:
-        """See :func:`~calibrant.tasks.image_classifier.write_classifier`."""
+        """See :func:`~calibrant.tasks.image.classifier.write_classifier`."""
         about = {
             "model": recipe.model,
             **data.shape._asdict(),

@@ -16,16 +16,16 @@ from calibrant.prediction.loading import read_cutting
 from calibrant.prediction.model_folder import load_model
 from calibrant.prediction.run_files import check_labels
 from calibrant.predictions import Predictions
-from calibrant.tasks.corrupted import corrupt_sentence
-from calibrant.tasks.encoded_texts import encode_texts
-from calibrant.tasks.image_classifier import load_classifier
-from calibrant.tasks.ner import load_test
-from calibrant.tasks.picture_files import in_channels
-from calibrant.tasks.pictures import load_test_pictures
-from calibrant.tasks.sentences import Sentence
-from calibrant.tasks.shared_types import in_types_of
-from calibrant.tasks.subword_windows import encode
-from calibrant.tasks.text import load_test_texts
+from calibrant.tasks.image.classifier import load_classifier
+from calibrant.tasks.image.picture_files import in_channels
+from calibrant.tasks.image.pictures import load_test_pictures
+from calibrant.tasks.language.sentences import Sentence
+from calibrant.tasks.ner.corpora.corrupted_sentences import corrupt_sentence
+from calibrant.tasks.ner.corpora.shared_types import in_types_of
+from calibrant.tasks.ner.corpus import load_test
+from calibrant.tasks.ner.subword_windows import encode
+from calibrant.tasks.text.corpus import load_test_texts
+from calibrant.tasks.text.encoded_texts import encode_texts
 from calibrant.training.class_logits import image_logits, text_logits
 from calibrant.training.images import Images
 from calibrant.training.prediction import predict_words

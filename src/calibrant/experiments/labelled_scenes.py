@@ -13,12 +13,12 @@ from calibrant.errors import InputError
 from calibrant.experiments.evaluation_target import Tested
 from calibrant.experiments.sampled_pixels import sampled_pixels, told_sample
 from calibrant.predictions import Predictions
-from calibrant.tasks.catalogue import find_folder
-from calibrant.tasks.corrupted_scenes import CorruptedScenes
-from calibrant.tasks.mask_folder import VOID, read_test_masks
-from calibrant.tasks.scenes import Example, Scenes, load_scenes
-from calibrant.tasks.segmentation import Pixels, SegmentationTask
-from calibrant.tasks.segmenter import load_segmenter
+from calibrant.tasks.reading.catalogue import find_folder
+from calibrant.tasks.segmentation.corrupted_scenes import CorruptedScenes
+from calibrant.tasks.segmentation.mask_folder import VOID, read_test_masks
+from calibrant.tasks.segmentation.scenes import Example, Scenes, load_scenes
+from calibrant.tasks.segmentation.segmentation_task import Pixels, SegmentationTask
+from calibrant.tasks.segmentation.segmenter import load_segmenter
 
 __all__ = ["LabelledScenes"]
 

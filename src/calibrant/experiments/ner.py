@@ -13,9 +13,9 @@ from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.shift import check_shift, shifted_tests
 from calibrant.inputs import check_file
 from calibrant.prediction.model_folder import write_model
-from calibrant.tasks.encoders import find_encoder
-from calibrant.tasks.ner import find_corpus
-from calibrant.tasks.subword_windows import Pieces
+from calibrant.tasks.encoders.finding import find_encoder
+from calibrant.tasks.ner.corpus import find_corpus
+from calibrant.tasks.ner.subword_windows import Pieces
 
 __all__ = ["Ner"]
 

@@ -19,14 +19,14 @@ from calibrant.experiments.recipe import Recipe
 from calibrant.methods import METHODS, create
 from calibrant.methods.base import Method
 from calibrant.predictions import Predictions
-from calibrant.tasks.encoders import find_encoder, load_tokenizer
-from calibrant.tasks.ner import NerCorpus, load_corpus
-from calibrant.tasks.sentences import Sentence
-from calibrant.tasks.small_encoder import build_small_encoder, build_small_tokenizer
-from calibrant.tasks.splits import carve
-from calibrant.tasks.splitter_choice import Cutting
-from calibrant.tasks.subword_windows import Pieces, encode
-from calibrant.tasks.token_classifier import load_encoder, with_head
+from calibrant.tasks.encoders.finding import find_encoder, load_tokenizer
+from calibrant.tasks.encoders.small_encoder import build_small_encoder, build_small_tokenizer
+from calibrant.tasks.encoders.token_classifier import load_encoder, with_head
+from calibrant.tasks.language.sentences import Sentence
+from calibrant.tasks.language.splitter_choice import Cutting
+from calibrant.tasks.ner.corpus import NerCorpus, load_corpus
+from calibrant.tasks.ner.subword_windows import Pieces, encode
+from calibrant.tasks.reading.splits import carve
 from calibrant.training.buckets import LENGTHS
 from calibrant.training.prediction import predict_words
 from calibrant.training.schedule import Schedule

@@ -21,7 +21,7 @@ from calibrant.metrics import entity_f1
 from calibrant.prediction.entity_confidence import EntityConfidence
 from calibrant.prediction.loading import RAW_MAP, WORDS
 from calibrant.predictions import Predictions
-from calibrant.tasks.splitter_choice import Cutting
+from calibrant.tasks.language.splitter_choice import Cutting
 
 __all__ = ["Tagged", "finish_raw_text"]
 

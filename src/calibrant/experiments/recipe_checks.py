@@ -13,7 +13,7 @@ from calibrant.errors import InputError, unknown_name
 from calibrant.experiments.choice import AUTO
 from calibrant.experiments.task import TASKS, entry_of
 from calibrant.inputs import has_half_a_character, shortened
-from calibrant.tasks.label_sets import UNSEEN
+from calibrant.tasks.ner.corpora.label_sets import UNSEEN
 
 if TYPE_CHECKING:
     from calibrant.experiments.recipe import Recipe

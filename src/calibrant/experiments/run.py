@@ -24,7 +24,7 @@ from calibrant.experiments.small_data import enough_epochs
 from calibrant.experiments.smoke_test import try_method
 from calibrant.experiments.task import Data, task_of
 from calibrant.metrics.bootstrap import check_bootstrap
-from calibrant.tasks.foreign_models import trusting
+from calibrant.tasks.encoders.foreign_models import trusting
 from calibrant.training.processes import join_processes, wait_for_all
 
 __all__ = ["default_device", "train"]

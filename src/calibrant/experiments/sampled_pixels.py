@@ -13,7 +13,7 @@ from calibrant.errors import InputError
 from calibrant.metrics.sample import Sample
 from calibrant.metrics.segmentation_example import pixel_predictions
 from calibrant.predictions import Predictions
-from calibrant.tasks.segmentation import Pixels, SegmentationTask
+from calibrant.tasks.segmentation.segmentation_task import Pixels, SegmentationTask
 from calibrant.training.pixel_logits import pixel_logits
 
 __all__ = ["sampled_pixels", "told_sample"]

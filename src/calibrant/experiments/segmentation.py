@@ -22,12 +22,12 @@ from calibrant.experiments.sampled_pixels import sampled_pixels, told_sample
 from calibrant.methods import InputMixup
 from calibrant.metrics.segmentation_example import Scene
 from calibrant.predictions import IGNORED, Predictions
-from calibrant.tasks.corrupted_scenes import CorruptedScenes
-from calibrant.tasks.mask_folder import VOID
-from calibrant.tasks.scenes import SHAPES, find_scenes
-from calibrant.tasks.segmentation import Pixels, SegmentationTask
-from calibrant.tasks.segmenter import Segmenter, build_segmenter, write_segmenter
-from calibrant.tasks.splits import carve
+from calibrant.tasks.reading.splits import carve
+from calibrant.tasks.segmentation.corrupted_scenes import CorruptedScenes
+from calibrant.tasks.segmentation.mask_folder import VOID
+from calibrant.tasks.segmentation.scenes import SHAPES, find_scenes
+from calibrant.tasks.segmentation.segmentation_task import Pixels, SegmentationTask
+from calibrant.tasks.segmentation.segmenter import Segmenter, build_segmenter, write_segmenter
 from calibrant.training.images import Images
 from calibrant.training.pixel_logits import pixel_logits
 
@@ -169,7 +169,7 @@ class Segmentation:
     def write_model(
         self, recipe: Recipe, data: PreparedScenes, model: Segmenter, folder: Path
     ) -> None:
-        """See :func:`~calibrant.tasks.segmenter.write_segmenter`."""
+        """See :func:`~calibrant.tasks.segmentation.segmenter.write_segmenter`."""
         about = {
             "model": recipe.model,
             "width": recipe.head_width,

@@ -15,11 +15,11 @@ from calibrant.experiments.fingerprint import data_state
 from calibrant.experiments.ner_data import Prepared
 from calibrant.experiments.recipe import Recipe
 from calibrant.predictions import IGNORED
-from calibrant.tasks.catalogue import CORPORA
-from calibrant.tasks.corrupted import corrupt_sentences
-from calibrant.tasks.ner import SYNTHETIC, find_corpus, load_test
-from calibrant.tasks.shared_types import in_types_of
-from calibrant.tasks.subword_windows import Pieces, encode
+from calibrant.tasks.ner.corpora.corrupted_sentences import corrupt_sentences
+from calibrant.tasks.ner.corpora.shared_types import in_types_of
+from calibrant.tasks.ner.corpus import SYNTHETIC, find_corpus, load_test
+from calibrant.tasks.ner.subword_windows import Pieces, encode
+from calibrant.tasks.reading.catalogue import CORPORA
 
 __all__ = ["check_shift", "ignoring", "shifted_tests"]
 
@@ -33,9 +33,8 @@ def shifted_tests(
 
     ``typos-3`` is the test split with typos of strength 3, the same in every run. Any other name is
     a corpus, a folder or a file, whose test split is judged on the entity types that it shares with
-    the training corpus (:func:`~calibrant.tasks.shared_types.shared_types`). Its words of other
-    types are ignored; a prediction of a type that it does not have (MISC) counts as what it is: an
-    entity too many.
+    the training corpus (:mod:`~calibrant.tasks.ner.corpora.shared_types`). Words of other types are
+    ignored; a prediction of a type that it does not have (MISC) counts as an entity too many.
     """
     return {
         name: _shifted(name, data, recipe.max_length, directory, _state(name, directory))

@@ -21,7 +21,7 @@ from calibrant.experiments.shift import shifted_tests
 from calibrant.experiments.task import entry_of
 from calibrant.experiments.vocabulary import occurring, renumber, trim_embeddings
 from calibrant.predictions import Predictions
-from calibrant.tasks.subword_windows import Pieces
+from calibrant.tasks.ner.subword_windows import Pieces
 from calibrant.training.checkpoint import is_static
 from calibrant.training.prediction import predict_runs
 from calibrant.training.stacked import NotStackableError, Stack

@@ -19,14 +19,14 @@ from calibrant.experiments.ner_data import TINY, build_method, check_encoder
 from calibrant.experiments.recipe import Recipe
 from calibrant.prediction.model_folder import write_model
 from calibrant.predictions import IGNORED, Predictions
-from calibrant.tasks.encoded_texts import EncodedTexts, encode_texts
-from calibrant.tasks.encoders import find_encoder, load_tokenizer
-from calibrant.tasks.sequence_classifier import with_sequence_head
-from calibrant.tasks.small_encoder import build_small_encoder, build_small_tokenizer
-from calibrant.tasks.splits import carve
-from calibrant.tasks.text import TextCorpus, find_texts, load_texts
-from calibrant.tasks.token_classifier import load_encoder
-from calibrant.tasks.words import split_words
+from calibrant.tasks.encoders.finding import find_encoder, load_tokenizer
+from calibrant.tasks.encoders.sequence_classifier import with_sequence_head
+from calibrant.tasks.encoders.small_encoder import build_small_encoder, build_small_tokenizer
+from calibrant.tasks.encoders.token_classifier import load_encoder
+from calibrant.tasks.language.words import split_words
+from calibrant.tasks.reading.splits import carve
+from calibrant.tasks.text.corpus import TextCorpus, find_texts, load_texts
+from calibrant.tasks.text.encoded_texts import EncodedTexts, encode_texts
 from calibrant.training.class_logits import text_logits
 from calibrant.training.windows import Windows
 

@@ -22,10 +22,10 @@ from calibrant.experiments.save_pace import SavePace
 from calibrant.experiments.task import Data, entry_of
 from calibrant.experiments.text import PreparedTexts
 from calibrant.extras import require
-from calibrant.tasks.collation import pad
-from calibrant.tasks.encoded_texts import EncodedTexts
-from calibrant.tasks.foreign_models import quiet
-from calibrant.tasks.subword_windows import Pieces
+from calibrant.tasks.encoders.collation import pad
+from calibrant.tasks.encoders.foreign_models import quiet
+from calibrant.tasks.ner.subword_windows import Pieces
+from calibrant.tasks.text.encoded_texts import EncodedTexts
 from calibrant.training.buckets import bucket_of
 from calibrant.training.checkpoint import read_checkpoint, write_checkpoint
 from calibrant.training.trainer import Trainer

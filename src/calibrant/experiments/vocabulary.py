@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from calibrant.tasks.subword_windows import Pieces
+from calibrant.tasks.ner.subword_windows import Pieces
 
 _SPECIAL = 8  # Ids below it belong to special pieces.
 

@@ -124,7 +124,7 @@ def predicted_and_gold(
     """Return the spans of the predicted tags and those of the labels.
 
     The optional group ``unfit`` counts for each word the true entities that begin there
-    and are not made of whole words (:class:`~calibrant.tasks.sentences.Sentence`).
+    and are not made of whole words (:class:`~calibrant.tasks.language.sentences.Sentence`).
     """
     tags, starts = TagSet.of(predictions.label_names), sentence_starts(predictions)
     gold = find_spans(to_numpy(predictions.labels), tags, starts, mode)

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from calibrant.errors import InputError
-from calibrant.tasks.sentence_splitter import split_sentences
-from calibrant.tasks.splitter_choice import Cutting
-from calibrant.tasks.words import FIRST, Word
+from calibrant.tasks.language.sentence_splitter import split_sentences
+from calibrant.tasks.language.splitter_choice import Cutting
+from calibrant.tasks.language.words import FIRST, Word
 
 __all__ = ["FIRST_CUTTING", "CutText", "cut_words", "given_words"]
 

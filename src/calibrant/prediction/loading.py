@@ -16,7 +16,7 @@ from calibrant.prediction.run_files import (
     read_labels,
     read_max_length,
 )
-from calibrant.tasks.splitter_choice import Cutting
+from calibrant.tasks.language.splitter_choice import Cutting
 
 if TYPE_CHECKING:
     from calibrant.prediction.entity_confidence import EntityConfidence
@@ -43,7 +43,7 @@ def load_run(
     from calibrant.prediction.model_folder import load_model
     from calibrant.prediction.predictor import Predictor
     from calibrant.predictions import Predictions
-    from calibrant.tasks.foreign_models import trusting
+    from calibrant.tasks.encoders.foreign_models import trusting
 
     folder = Path(run)
     recipe = _recipe(folder)

@@ -1,8 +1,8 @@
 """A trained classifier of tokens or texts as a folder that plain transformers loads.
 
 With a linear head it is the encoder's own class, as any other model. With an MLP head it brings
-its code along (:mod:`~calibrant.tasks.modeling_encoder_with_head`), which transformers runs
-when it is told to trust it; calibrant has the same code itself and runs none from a folder.
+its code along (:mod:`~calibrant.tasks.encoders.modeling_encoder_with_head`), which transformers
+runs if it may trust it; calibrant has the same code itself and runs none from a folder.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import Any
 
 from torch import nn
 
-from calibrant import tasks
 from calibrant.errors import InputError
 from calibrant.extras import require
-from calibrant.tasks.foreign_models import loading, quiet, trusted
-from calibrant.tasks.own_models import OWN_TYPE, load_own_tokenizer
-from calibrant.tasks.sequence_classifier import head_name
+from calibrant.tasks import encoders
+from calibrant.tasks.encoders.foreign_models import loading, quiet, trusted
+from calibrant.tasks.encoders.own_models import OWN_TYPE, load_own_tokenizer
+from calibrant.tasks.encoders.sequence_classifier import head_name
 
 __all__ = ["load_model", "write_model"]
 
@@ -40,7 +40,7 @@ def write_model(
     """Write config, weights (safetensors) and tokenizer; ``model`` stays as it is.
 
     ``model`` is a classifier of tokens or of sequences (``unit``) whose head is a stack of
-    ``depth`` hidden layers and a linear one, as ``calibrant.tasks.token_classifier`` builds it, or
+    ``depth`` hidden layers and a linear one (:mod:`~calibrant.tasks.encoders.token_classifier`), or
     with depth 0 the encoder's own.
     """
     name = head_name(model)
@@ -56,7 +56,7 @@ def write_model(
         dropout = next(layer.p for layer in layers if isinstance(layer, nn.Dropout))
         head = {"width": width, "depth": depth, "activation": activation, "dropout": dropout}
         whole = _with_code(model, head, unit)
-        code = Path(tasks.__path__[0]) / f"{_MODULE}.py"
+        code = Path(encoders.__path__[0]) / f"{_MODULE}.py"
         shutil.copyfile(code, folder / f"{_MODULE}.py")
     with quiet():
         whole.save_pretrained(str(folder))
@@ -70,7 +70,7 @@ def load_model(folder: Path, unit: str = "token") -> tuple[Any, Any]:
         config = json.loads((folder / "config.json").read_text())
         kind = getattr(transformers, f"AutoModelFor{unit.capitalize()}Classification")
         if config["model_type"] == OWN_TYPE:
-            from calibrant.tasks.modeling_encoder_with_head import KINDS
+            from calibrant.tasks.encoders.modeling_encoder_with_head import KINDS
 
             kind = KINDS[unit]
         model, found = kind.from_pretrained(
@@ -88,7 +88,7 @@ def load_model(folder: Path, unit: str = "token") -> tuple[Any, Any]:
 
 
 def _with_code(model: Any, head: dict[str, Any], unit: str) -> Any:
-    from calibrant.tasks.modeling_encoder_with_head import KINDS, EncoderWithHeadConfig
+    from calibrant.tasks.encoders.modeling_encoder_with_head import KINDS, EncoderWithHeadConfig
 
     kind = KINDS[unit]
 

@@ -20,10 +20,10 @@ from calibrant.prediction.cut_text import FIRST_CUTTING, CutText, cut_words, giv
 from calibrant.prediction.entity_confidence import EntityConfidence
 from calibrant.prediction.risk_control import Guarantee
 from calibrant.predictions import Predictions
-from calibrant.tasks.sentences import Sentence
-from calibrant.tasks.splitter_choice import Cutting
-from calibrant.tasks.subword_windows import encode
-from calibrant.tasks.words import Word
+from calibrant.tasks.language.sentences import Sentence
+from calibrant.tasks.language.splitter_choice import Cutting
+from calibrant.tasks.language.words import Word
+from calibrant.tasks.ner.subword_windows import encode
 from calibrant.training.prediction import predict_words
 
 __all__ = ["Entity", "Prediction", "Predictor", "Token"]

@@ -16,11 +16,11 @@ from calibrant.corruptions.names import check_strength
 from calibrant.errors import InputError, unknown_name
 from calibrant.files.lines import numbered_lines, text_file
 from calibrant.outputs import new_file
-from calibrant.tasks.annotations import SPANS, TAGS, WORDS, tagged
-from calibrant.tasks.conll import DOCUMENT, is_numbered, split_columns
-from calibrant.tasks.corrupted import corrupt_sentence
-from calibrant.tasks.records import TEXTS, field, read_records
-from calibrant.tasks.sentences import Sentence
+from calibrant.tasks.language.sentences import Sentence
+from calibrant.tasks.ner.corpora.annotations import SPANS, TAGS, WORDS, tagged
+from calibrant.tasks.ner.corpora.conll import DOCUMENT, is_numbered, split_columns
+from calibrant.tasks.ner.corpora.corrupted_sentences import corrupt_sentence
+from calibrant.tasks.reading.records import TEXTS, field, read_records
 
 __all__ = ["LAYOUTS", "corrupt_file"]
 

@@ -19,9 +19,9 @@ from calibrant.errors import InputError, unknown_name
 from calibrant.extras import require
 from calibrant.files.npz import opened_npz, read_array
 from calibrant.outputs import new_file, new_folder
-from calibrant.tasks.mask_folder import listed_names
-from calibrant.tasks.picture_files import SUFFIXES, open_image
-from calibrant.tasks.splits import split_files, split_of
+from calibrant.tasks.image.picture_files import SUFFIXES, open_image
+from calibrant.tasks.reading.splits import split_files, split_of
+from calibrant.tasks.segmentation.mask_folder import listed_names
 
 __all__ = ["corrupt_pictures"]
 
@@ -44,11 +44,11 @@ def corrupt_pictures(
 ) -> int:
     """Write the images of ``source`` again, corrupted; returns how many there are.
 
-    An npz (see :func:`~calibrant.tasks.pictures.load_pictures`) keeps its labels; with ``split``
-    only the images of that split are changed. A folder keeps its folders; its images become PNG,
-    which loses nothing more; where there are masks beside them (:mod:`.mask_folder`), these and all
-    that is no image are copied. Images are numbered in the order of an array, of the list of a
-    split, or of their paths within a split.
+    An npz (see :func:`~calibrant.tasks.image.pictures.load_pictures`) keeps its labels; with
+    ``split`` only the images of that split are changed. A folder keeps its folders; its images
+    become PNG, which loses nothing more; masks beside them and all that is no image are copied.
+    Images are numbered in the order of an array, of the list of a split, or of their paths within a
+    split.
     """
     source, target = Path(source), Path(target)
     if kind not in IMAGE:

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from calibrant.errors import unknown_name
-from calibrant.tasks.image import ImageTask
-from calibrant.tasks.ner_task import NerTask
-from calibrant.tasks.segmentation import SegmentationTask
-from calibrant.tasks.text import TextTask
+from calibrant.tasks.image.image_task import ImageTask
+from calibrant.tasks.ner.ner_task import NerTask
+from calibrant.tasks.segmentation.segmentation_task import SegmentationTask
+from calibrant.tasks.text.corpus import TextTask
 
 __all__ = ["TASKS", "Examples", "Task", "open_task"]
 

@@ -21,7 +21,7 @@ _VALUES = 1 << 22  # Values of pixels per forward pass.
 
 @torch.no_grad()
 def text_logits(model: nn.Module, data: Any, padding: int = 0) -> np.ndarray:
-    """Return float32 logits (texts, classes) of encoded texts (``calibrant.tasks.encoded_texts``).
+    """Return float32 logits (texts, classes) of ``calibrant.tasks.text.encoded_texts``.
 
     Texts of similar length are run together.
     """

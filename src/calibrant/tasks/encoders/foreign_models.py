@@ -1,0 +1,92 @@
+"""Models that somebody else wrote: their code runs only if the user says so, errors are one line.
+
+transformers asks on standard input where it is not told whether to run the code that a model
+brings along, and whatever stands there would be the answer. The permission is the caller's, and no
+setting of a recipe: a folder would grant it to itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from contextvars import ContextVar
+
+from calibrant.errors import CalibrantError, InputError
+from calibrant.extras import mismatched_torchvision, require
+from calibrant.tasks.reading.hub_connection import first_line
+
+__all__ = ["loading", "quiet", "trusted", "trusting"]
+
+_TRUSTED = ContextVar("calibrant_trusts_remote_code", default=False)
+_UNTRUSTED = (
+    "it brings code of its own, which runs only with --trust-remote-code (in Python: "
+    "trust_remote_code=True), if you trust whoever wrote it."
+)
+
+
+@contextlib.contextmanager
+def trusting(remote_code: bool = True) -> Iterator[None]:
+    """Let the models that are loaded inside run code of their own, or forbid it.
+
+    >>> with trusting():
+    ...     trusted()
+    True
+    >>> trusted()
+    False
+    """
+    before = _TRUSTED.set(remote_code)
+    try:
+        yield
+    finally:
+        _TRUSTED.reset(before)
+
+
+def trusted() -> bool:
+    """What every ``from_pretrained`` is given as ``trust_remote_code``."""
+    return _TRUSTED.get()
+
+
+@contextlib.contextmanager
+def loading(failure: str, hint: str = "") -> Iterator[None]:
+    """Raise :class:`InputError` for whatever goes wrong inside: the failure, its reason, a hint.
+
+    Files that are damaged, or of another make, end in errors of every kind.
+
+    >>> with loading("Cannot load 'x'"):
+    ...     raise KeyError("model_type")
+    Traceback (most recent call last):
+    ...
+    calibrant.errors.InputError: Cannot load 'x': KeyError 'model_type'.
+    """
+    try:
+        with quiet():
+            yield
+    except (CalibrantError, MemoryError):
+        raise
+    except Exception as error:
+        if mismatched_torchvision(error) is not None:
+            raise
+        raise InputError(f"{failure}: {_reason(error)} {hint}".strip()) from None
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Without the progress bars and advice of transformers."""
+    logging = require("transformers", "transformers", "A model of transformers").utils.logging
+    loud, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(loud)
+        if bars:
+            logging.enable_progress_bar()
+
+
+def _reason(error: BaseException) -> str:
+    if "trust_remote_code" in str(error):
+        return _UNTRUSTED
+    if isinstance(error, (OSError, ValueError, RuntimeError, ImportError)):
+        return first_line(error)
+    return f"{type(error).__name__} {first_line(error)}"  # Whose words alone say little.

@@ -1,0 +1,88 @@
+"""A pretrained encoder with an MLP head of chosen width and depth for token classification."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from torch import nn
+
+from calibrant.errors import InputError, unknown_name
+from calibrant.extras import require
+from calibrant.tasks.encoders.foreign_models import loading, trusted
+from calibrant.tasks.encoders.own_models import is_own_model, load_own_encoder
+from calibrant.tasks.reading.hub_connection import asking_the_hub
+
+__all__ = ["build_head", "load_encoder", "with_head"]
+
+ACTIVATIONS = {"relu": nn.ReLU, "gelu": nn.GELU, "tanh": nn.Tanh, "none": nn.Identity}
+
+
+def build_head(
+    features: int,
+    classes: int,
+    width: int = 128,
+    depth: int = 1,
+    activation: str = "relu",
+    dropout: float = 0.1,
+) -> nn.Module:
+    """``depth`` hidden layers of ``width`` and a linear output; depth 0 is the plain linear head.
+
+    The ∇Acc paper calls one hidden layer depth 1; its published code has no activation between
+    the layers (``activation="none"``).
+
+    >>> sum(isinstance(layer, nn.Linear) for layer in build_head(384, 9, width=128, depth=2))
+    3
+    """
+    if activation not in ACTIVATIONS:
+        raise unknown_name("activation", activation, ACTIVATIONS)
+    layers: list[nn.Module] = []
+    for _ in range(depth):
+        layers += [nn.Dropout(dropout), nn.Linear(features, width), ACTIVATIONS[activation]()]
+        features = width
+    return nn.Sequential(*layers, nn.Dropout(dropout), nn.Linear(features, classes))
+
+
+def load_encoder(encoder: str | Path, labels: Sequence[str], unit: str = "token") -> nn.Module:
+    """A pretrained classifier of each token, or sequence, from a folder or a hub name."""
+    transformers = require("transformers", "transformers", "A pretrained encoder")
+    numbers = dict(enumerate(labels))
+    names = {"id2label": numbers, "label2id": {name: k for k, name in numbers.items()}}
+    auto = getattr(transformers, f"AutoModelFor{unit.capitalize()}Classification")
+    with loading(f"Cannot load the encoder '{encoder}'"), asking_the_hub(str(encoder)):
+        if is_own_model(encoder):
+            model, found = load_own_encoder(encoder, labels, unit)
+        else:
+            model, found = auto.from_pretrained(
+                str(encoder),
+                num_labels=len(labels),
+                dtype=torch.float32,
+                trust_remote_code=trusted(),
+                ignore_mismatched_sizes=True,  # The head is made anew, whatever classes it had.
+                output_loading_info=True,
+                **names,
+            )
+        _check_weights(model, found)
+    if unit == "token" and not hasattr(model, "classifier"):
+        raise InputError(f"{type(model).__name__} has no 'classifier' to put a head in.")
+    return cast(nn.Module, model)
+
+
+def _check_weights(model: Any, found: dict[str, Any]) -> None:
+    """Refuse an encoder of which a part would be drawn at random."""
+    inside = f"{model.base_model_prefix}."
+    lacking = {*found["missing_keys"], *(key for key, *_ in found["mismatched_keys"])}
+    random = sorted(key for key in lacking if key.startswith(inside) and "pooler" not in key)
+    if random:
+        raise ValueError(f"its weights have no {random[0]} of the right shape.")
+
+
+def with_head(model: nn.Module, classes: int, seed: int = 0, **head: Any) -> nn.Module:
+    """``model`` with its classifier replaced by :func:`build_head`, drawn from ``seed`` alone."""
+    width = cast(Any, model.config).hidden_size
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model.classifier = build_head(width, classes, **head)
+    return model

@@ -1,0 +1,213 @@
+"""Image classifiers by name: an encoder of images and a head, to train from scratch."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from calibrant.errors import InputError, unknown_name
+from calibrant.extras import require
+from calibrant.inputs import parse_json
+from calibrant.tasks.encoders.token_classifier import build_head
+from calibrant.tasks.image.lenet import LeNet
+from calibrant.tasks.image.small_convnet import SmallConvNet
+
+__all__ = [
+    "IMAGE_MODELS",
+    "ImageClassifier",
+    "Shape",
+    "build_classifier",
+    "load_classifier",
+    "write_classifier",
+]
+
+_MOST_PATCHES = 32  # Along a side.
+_SMALL = 64  # Images below this side would be all but gone after the stem that ImageNet needs.
+
+
+class Shape(NamedTuple):
+    """Of the images that a classifier takes: they are square."""
+
+    channels: int
+    size: int
+
+
+class ImageClassifier(nn.Module):
+    """``encoder`` makes features of an image, ``classifier`` the logits of the classes."""
+
+    def __init__(self, encoder: nn.Module, classifier: nn.Module) -> None:
+        super().__init__()
+        self.encoder, self.classifier = encoder, classifier
+
+    def forward(self, pixel_values: Tensor) -> Tensor:
+        """Logits of shape (images, classes)."""
+        logits: Tensor = self.classifier(self.encoder(pixel_values))
+        return logits
+
+
+def _lenet(shape: Shape) -> tuple[nn.Module, int]:
+    return LeNet(shape.channels, shape.size), LeNet.width
+
+
+def _tiny(shape: Shape) -> tuple[nn.Module, int]:
+    whole = SmallConvNet(shape.channels, classes=1)
+    return whole.features, whole.classifier.in_features
+
+
+def _resnet(name: str, **options: Any) -> Callable[[Shape], tuple[nn.Module, int]]:
+    """torchvision's, for small images with a 3×3 stem that keeps their size, and no pooling."""
+
+    def build(shape: Shape) -> tuple[nn.Module, int]:
+        models = _library("torchvision.models", f"The model '{name}'")
+        network = getattr(models, name)(weights=None, **options)
+        if shape.size < _SMALL or shape.channels != 3:
+            small = {"kernel_size": 3, "stride": 1, "padding": 1}
+            large = {"kernel_size": 7, "stride": 2, "padding": 3}
+            chosen: Any = small if shape.size < _SMALL else large
+            network.conv1 = nn.Conv2d(shape.channels, 64, bias=False, **chosen)
+            nn.init.kaiming_normal_(network.conv1.weight, mode="fan_out", nonlinearity="relu")
+        if shape.size < _SMALL:
+            network.maxpool = nn.Identity()
+        width = network.fc.in_features
+        network.fc = nn.Identity()
+        return network, width
+
+    return build
+
+
+def _vit(width: int, heads: int) -> Callable[[Shape], tuple[nn.Module, int]]:
+    """timm's vision transformer of twelve layers, with patches that ``_patch`` chooses."""
+
+    def build(shape: Shape) -> tuple[nn.Module, int]:
+        models = _library("timm.models.vision_transformer", "A vision transformer")
+        network = models.VisionTransformer(
+            img_size=shape.size,
+            patch_size=_patch(shape),
+            in_chans=shape.channels,
+            embed_dim=width,
+            depth=12,
+            num_heads=heads,
+            num_classes=0,
+        )
+        return network, width
+
+    return build
+
+
+def _mixer(width: int, blocks: int) -> Callable[[Shape], tuple[nn.Module, int]]:
+    """timm's MLP-Mixer, with the same patches."""
+
+    def build(shape: Shape) -> tuple[nn.Module, int]:
+        models = _library("timm.models.mlp_mixer", "An MLP-Mixer")
+        network = models.MlpMixer(
+            img_size=shape.size,
+            patch_size=_patch(shape),
+            in_chans=shape.channels,
+            embed_dim=width,
+            num_blocks=blocks,
+            num_classes=0,
+        )
+        return network, width
+
+    return build
+
+
+def _library(module: str, purpose: str) -> Any:
+    try:
+        return require(module, "image", purpose)
+    except RuntimeError as error:  # Its compiled part looks for operators of another torch.
+        raise InputError(
+            f"{purpose} needs a torchvision made for torch {torch.__version__}, and the one that "
+            f"is installed is not: {str(error).splitlines()[0]}."
+        ) from None
+
+
+def _patch(shape: Shape) -> int:
+    """The side of a patch: what parts the image evenly and is nearest to an eighth of it, or 16."""
+    wanted = shape.size / 8 if shape.size < _SMALL else 16
+    sides = (side for side in range(1, shape.size + 1) if shape.size % side == 0)
+    patch = min(sides, key=lambda side: abs(side - wanted))
+    if not 1 < shape.size // patch <= _MOST_PATCHES:
+        raise InputError(
+            f"Images of {shape.size}×{shape.size} cannot be cut into patches of about {wanted:g} "
+            "pixels a side: set an image size, such as a multiple of 8."
+        )
+    return patch
+
+
+# Name → how an encoder for images of some shape is made, with the width of its features.
+IMAGE_MODELS: dict[str, Callable[[Shape], tuple[nn.Module, int]]] = {
+    "lenet": _lenet,
+    "tiny": _tiny,
+    "resnet18": _resnet("resnet18"),
+    "resnet34": _resnet("resnet34"),
+    # Every block begins as the identity (Goyal et al. 2017): else it learns slowly at high rates.
+    "resnet50": _resnet("resnet50", zero_init_residual=True),
+    "vit_tiny": _vit(width=192, heads=3),
+    "vit_small": _vit(width=384, heads=6),
+    "mlp_mixer": _mixer(width=256, blocks=8),
+    "mlp_mixer_small": _mixer(width=512, blocks=8),
+}
+
+
+def build_classifier(
+    model: str,
+    shape: Shape,
+    classes: int,
+    seed: int = 0,
+    *,
+    width: int = 128,
+    depth: int = 0,
+    activation: str = "relu",
+) -> ImageClassifier:
+    """A network by name, drawn from ``seed`` alone; the head has ``depth`` hidden layers.
+
+    >>> model = build_classifier("lenet", Shape(channels=1, size=8), classes=10)
+    >>> model(torch.zeros(2, 1, 8, 8)).shape
+    torch.Size([2, 10])
+    """
+    if model not in IMAGE_MODELS:
+        raise unknown_name("image model", model, IMAGE_MODELS)
+    if shape.size < 8:
+        raise InputError(f"Networks take images from 8×8 on, got {shape.size}×{shape.size}.")
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        encoder, features = IMAGE_MODELS[model](shape)
+        head = build_head(features, classes, width, depth, activation, dropout=0.0)
+        return ImageClassifier(encoder, head)
+
+
+def write_classifier(model: ImageClassifier, folder: Path, about: dict[str, Any]) -> None:
+    """Weights as safetensors and, in ``config.json``, what :func:`load_classifier` needs.
+
+    ``about`` has ``model``, ``channels``, ``size``, ``labels``, ``mean``, ``deviation`` and the
+    head's ``width``, ``depth`` and ``activation``.
+    """
+    safetensors = require("safetensors.torch", "files", "Writing a model")
+    state = {name: value.contiguous() for name, value in model.state_dict().items()}
+    safetensors.save_file(state, str(folder / "model.safetensors"))
+    (folder / "config.json").write_text(json.dumps(about, indent=1, ensure_ascii=False) + "\n")
+
+
+def load_classifier(folder: str | Path) -> tuple[ImageClassifier, dict[str, Any]]:
+    """What :func:`write_classifier` wrote, in evaluation mode, and what is known of it."""
+    safetensors = require("safetensors.torch", "files", "Reading a model")
+    folder = Path(folder)
+    try:
+        about: dict[str, Any] = parse_json((folder / "config.json").read_text())
+        labels: Sequence[str] = about["labels"]
+        head = {name: about[name] for name in ("width", "depth", "activation")}
+        shape = Shape(about["channels"], about["size"])
+        model = build_classifier(about["model"], shape, len(labels), **head)
+        model.load_state_dict(safetensors.load_file(str(folder / "model.safetensors")))
+    except InputError:
+        raise
+    except Exception as error:  # Of a damaged folder nothing is as the code expects it.
+        said = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise InputError(f"{folder} is no image classifier that can be loaded: {said}") from None
+    return model.eval(), about

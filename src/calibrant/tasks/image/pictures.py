@@ -1,0 +1,219 @@
+"""Images with one label each: digits, npz, class folders, torchvision and the hub."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from calibrant.errors import InputError, unknown_name
+from calibrant.extras import require
+from calibrant.tasks.image.picture_arrays import Example, array_examples, read_npz
+from calibrant.tasks.image.picture_files import SUFFIXES, in_channels, open_image, resized
+from calibrant.tasks.reading.catalogue import data_directory, find_file, find_folder
+from calibrant.tasks.reading.class_labels import (
+    class_folders,
+    has_splits,
+    label_names,
+    number_labels,
+)
+from calibrant.tasks.reading.hub import check_name, column, is_saved, load_hub, load_saved, names_of
+from calibrant.tasks.reading.splits import complete
+
+__all__ = [
+    "DIGITS",
+    "TORCHVISION",
+    "Pictures",
+    "find_pictures",
+    "load_pictures",
+    "load_test_pictures",
+]
+
+DIGITS = "digits"
+# Our name → torchvision's.
+TORCHVISION = {
+    "cifar10": "CIFAR10",
+    "cifar100": "CIFAR100",
+    "fashion-mnist": "FashionMNIST",
+    "mnist": "MNIST",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Pictures:
+    """Images (n, height, width, channels) of bytes and their classes, by split."""
+
+    name: str
+    images: Mapping[str, np.ndarray]
+    classes: Mapping[str, np.ndarray]
+    labels: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+
+
+def load_pictures(
+    name: str,
+    directory: str | Path | None = None,
+    seed: int = 0,
+    size: int | None = None,
+) -> Pictures:
+    """Images by name: ``digits``, an npz file, a folder, a name of torchvision or of the hub.
+
+    A name is looked for in the data directory first, as a folder or as ``NAME.npz``. An npz holds
+    ``train_images``, ``train_labels``, the same of other splits, and if you like ``label_names``. A
+    folder holds a folder for each class, if you like within one for each split. Images of several
+    sizes need ``size``, to which all are then brought. Missing splits are carved from the training
+    split, seeded, and noted.
+    """
+    parts, where = _parts(name, directory, size)
+    if not parts.get("train"):
+        raise InputError(f"{where} has no training images.")
+    labels = label_names(label for _, label in parts["train"])
+    if len(labels) < 2:
+        raise InputError(f"{where} has one class, '{labels[0]}': there is nothing to classify.")
+    full, notes = complete(parts, where, seed, test=True)
+    numbers = number_labels({s: [y for _, y in p] for s, p in full.items()}, labels, where)
+    images = _stacked({s: [image for image, _ in p] for s, p in full.items()}, where)
+    classes = {split: np.array(values, np.int64) for split, values in numbers.items()}
+    return Pictures(name, images, classes, labels, notes)
+
+
+def load_test_pictures(
+    name: str,
+    directory: str | Path | None = None,
+    size: int | None = None,
+    *,
+    whole: bool = False,
+) -> tuple[np.ndarray, list[str]]:
+    """The images (n, height, width, channels) of the test split alone, and their labels.
+
+    Where there is no test split, it is the one that :func:`load_pictures` takes from training; with
+    ``whole``, a folder of class folders that has no splits is all to test on, and what has splits
+    but no test split is an error.
+    """
+    parts, where = _parts(name, directory, size)
+    folder = find_folder(name, "image", directory)
+    unsplit = folder is not None and not is_saved(folder) and not has_splits(folder)
+    if whole and unsplit:
+        parts = {"test": parts["train"]}
+    if "test" in parts:
+        images = _stacked({"test": [image for image, _ in parts["test"]]}, where)["test"]
+        return images, [label for _, label in parts["test"]]
+    if whole and name != DIGITS:
+        raise InputError(f"{where} has no test split; found: {', '.join(parts)}.")
+    pictures = load_pictures(name, directory, size=size)
+    return pictures.images["test"], [pictures.labels[n] for n in pictures.classes["test"]]
+
+
+def find_pictures(name: str, directory: str | Path | None = None) -> Path | None:
+    """The folder or npz of images; None for what else there may be. Nothing is read.
+
+    >>> find_pictures("digits") is None
+    True
+    """
+    if name == DIGITS or name.endswith(".npz"):
+        return None
+    folder = find_folder(name, "image", directory)
+    found = folder or find_file(f"{name}.npz", "image", directory)
+    if found is None and name not in TORCHVISION and "/" not in name:
+        hint = "A folder of class folders, an npz, or owner/name on the hub, works too."
+        raise unknown_name("image set", name, (DIGITS, *TORCHVISION), hint)
+    if found is None and name not in TORCHVISION:
+        check_name(name)
+    return found
+
+
+def _parts(
+    name: str, directory: str | Path | None, size: int | None
+) -> tuple[dict[str, Sequence[Example]], str]:
+    if name == DIGITS:
+        return {"train": _digits(size)}, name
+    if name.endswith(".npz"):
+        return dict(read_npz(find_file(name, "image", directory) or Path(name), size)), name
+    folder = find_pictures(name, directory)
+    if folder is not None and folder.is_file():
+        return dict(read_npz(folder, size)), str(folder)
+    if folder is not None and is_saved(folder):
+        return {s: _from_table(t, s, size) for s, t in load_saved(folder).items()}, str(folder)
+    if folder is not None:
+        return _opened(folder, size), str(folder)
+    if name in TORCHVISION:
+        return _from_torchvision(name, directory, size), name
+    return {s: _from_table(t, s, size) for s, t in load_hub(name).items()}, name
+
+
+def _opened(folder: Path, size: int | None) -> dict[str, Sequence[Example]]:
+    """The images of class folders; the first of another size is told before the others are read."""
+    first: tuple[int, ...] | None = None
+    found: dict[str, list[Example]] = {}
+    for split, part in class_folders(folder, SUFFIXES).items():
+        if {label for _, label in part} == {"images", "masks"}:
+            raise InputError(f"{folder} holds images and masks: they are for task 'segmentation'.")
+        for path, label in part:
+            image = open_image(path, size)
+            first = first or image.shape[:2]
+            if image.shape[:2] != first:
+                raise _several(str(folder), first, str(path), image.shape[:2])
+            found.setdefault(split, []).append((image, label))
+    return dict(found)
+
+
+def _several(where: str, first: tuple[int, ...], which: str, other: tuple[int, ...]) -> InputError:
+    return InputError(
+        f"{where}: images of several shapes, {first} and ({which}) {other}; set an image size "
+        "(size=…, --image-size of 'calibrant train') to bring them to one."
+    )
+
+
+def _digits(size: int | None) -> list[Example]:
+    """scikit-learn's 1,797 handwritten digits of 8×8 pixels, whose values are 0 to 16."""
+    sklearn = require("sklearn.datasets", "sklearn", "The embedded digits")
+    pixels, labels = sklearn.load_digits(return_X_y=True)
+    images = np.round(pixels.reshape(-1, 8, 8, 1) * 255 / 16).astype(np.uint8)
+    return array_examples(images, list(map(str, labels)), size, DIGITS)
+
+
+def _from_torchvision(
+    name: str, directory: str | Path | None, size: int | None
+) -> dict[str, Sequence[Example]]:
+    torchvision = require("torchvision.datasets", "image", f"The image set '{name}'")
+    home = os.environ.get("TORCH_HOME", str(Path.home() / ".cache" / "torch"))
+    root = data_directory(directory) or Path(home) / "datasets"
+    parts: dict[str, Sequence[Example]] = {}
+    for split in ("train", "test"):
+        try:
+            found = getattr(torchvision, TORCHVISION[name])(
+                root=str(root), train=split == "train", download=True
+            )
+        except (OSError, RuntimeError) as error:
+            raise InputError(f"Cannot load '{name}' with torchvision: {error}.") from None
+        labels = [str(found.classes[int(y)]) for y in found.targets]
+        parts[split] = array_examples(np.asarray(found.data), labels, size, name)
+    return parts
+
+
+def _from_table(table: Any, split: str, size: int | None) -> list[Example]:
+    image = column(table, ("image", "img", "images"), split)
+    label = column(table, ("label", "labels", "fine_label"), split)
+    names = names_of(table, label)
+    return [
+        (resized(picture, size), str(y if names is None else names[y]))
+        for picture, y in zip(table[image], table[label], strict=True)
+    ]
+
+
+def _stacked(parts: Mapping[str, Sequence[np.ndarray]], where: str) -> dict[str, np.ndarray]:
+    """The images of each split as one array; among coloured ones, grey ones are coloured too."""
+    coloured = any(image.shape[-1] == 3 for part in parts.values() for image in part)
+    first, found = None, {}
+    for split, part in parts.items():
+        images = [in_channels(image, 3 if coloured else 1) for image in part]
+        for number, image in enumerate(images, start=1):
+            first = image.shape if first is None else first
+            if image.shape != first:
+                raise _several(where, first, f"{split} split, example {number}", image.shape)
+        found[split] = np.stack(images)
+    return found

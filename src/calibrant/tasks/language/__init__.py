@@ -1,0 +1,1 @@
+"""Sentences and words of raw text, and the generated corpus."""

@@ -1,0 +1,98 @@
+"""Texts with marked entities to sentences of tagged words, cut as ``calibrant predict`` cuts."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+
+from calibrant.errors import InputError
+from calibrant.tasks.language.characters import BLANK
+from calibrant.tasks.language.sentence_splitter import split_sentences
+from calibrant.tasks.language.sentences import Sentence, Span
+from calibrant.tasks.language.words import PLAIN, Splitter, Word
+
+__all__ = ["cut_text", "from_spans", "recut"]
+
+_VISIBLE = re.compile(f"[^{BLANK}]")
+
+
+def from_spans(
+    text: str, spans: Sequence[Span], where: str = "text", splitter: Splitter = PLAIN
+) -> Sentence:
+    """The words of ``text`` with BIO tags from (start, end, type) in characters, end exclusive.
+
+    Words are cut by the splitter alone, as they are where nothing is marked. An entity that begins
+    or ends inside a word is widened to whole words, and counted in ``unfit``: nothing that is
+    predicted there can be right.
+
+    >>> from_spans("Anna likes Paris.", [(0, 4, "PER"), (11, 16, "LOC")])
+    Sentence(words=('Anna', 'likes', 'Paris', '.'), tags=('B-PER', 'O', 'B-LOC', 'O'))
+    >>> from_spans("pre-Brexit talks", [(4, 10, "EVENT")]).unfit
+    (1, 0)
+    """
+    return _tagged(text, splitter.split(text), _checked(text, spans, where))
+
+
+def cut_text(
+    text: str, spans: Sequence[Span], splitter: Splitter, *, sentences: bool, where: str = "text"
+) -> list[Sentence]:
+    """The same for each sentence of a text; an entity that goes on in the next one is unfit."""
+    found = _checked(text, spans, where)
+    places = split_sentences(text) if sentences else [(0, len(text))]
+    ends = [end for _, end in places]
+    inside: list[list[Span]] = [[] for _ in places]
+    for start, end, kind in found:
+        number = bisect_right(ends, start)
+        inside[number].append((start - places[number][0], end - places[number][0], kind))
+    return [
+        _tagged(text[start:end], splitter.split(text[start:end]), part)
+        for (start, end), part in zip(places, inside, strict=True)
+    ]
+
+
+def _checked(text: str, spans: Sequence[Span], where: str) -> list[Span]:
+    """The spans in order, without the blanks around them; not one is empty, and no two overlap."""
+    found: list[Span] = []
+    for start, end, kind in sorted(spans):
+        places = _visible(text, start, end) if 0 <= start < end <= len(text) else None
+        if places is None:
+            raise InputError(f"{where}: span {start}:{end} ({kind}) holds no word of the text.")
+        if found and places[0] < found[-1][1]:
+            before = found[-1]
+            raise InputError(f"{where}: spans {before[0]}:{before[1]} and {start}:{end} overlap.")
+        found.append((*places, kind))
+    return found
+
+
+def _visible(text: str, start: int, end: int) -> tuple[int, int] | None:
+    first = _VISIBLE.search(text, start, end)
+    if first is None:
+        return None
+    while not _VISIBLE.match(text[end - 1]):
+        end -= 1
+    return first.start(), end
+
+
+def _tagged(text: str, words: Sequence[Word], spans: Sequence[Span]) -> Sentence:
+    tags, unfit = ["O"] * len(words), [0] * len(words)
+    starts, ends = [word.start for word in words], [word.end for word in words]
+    for start, end, kind in spans:
+        first, last = bisect_right(ends, start), bisect_left(starts, end)
+        fits = first < last and (starts[first], ends[last - 1]) == (start, end)
+        free = [place for place in range(first, last) if tags[place] == "O"]
+        if not fits:
+            unfit[free[0] if free else first] += 1
+        for number, place in enumerate(free):
+            tags[place] = f"{'I' if number else 'B'}-{kind}"
+    marks = tuple(unfit) if any(unfit) else ()
+    return Sentence(tuple(w.text for w in words), tuple(tags), text, tuple(spans), marks)
+
+
+def recut(sentences: Sequence[Sentence], splitter: Splitter, *, whole: bool) -> Iterator[Sentence]:
+    """Sentences of raw text cut anew; those of words alone stay as they are."""
+    for sentence in sentences:
+        if sentence.text is None:
+            yield sentence
+        else:
+            yield from cut_text(sentence.text, sentence.spans, splitter, sentences=not whole)

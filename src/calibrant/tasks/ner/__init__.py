@@ -1,0 +1,1 @@
+"""Named entity recognition: words with BIO tags."""

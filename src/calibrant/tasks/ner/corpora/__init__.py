@@ -1,0 +1,1 @@
+"""Corpora of named entities: their files, tags and types."""

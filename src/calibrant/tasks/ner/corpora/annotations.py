@@ -1,0 +1,140 @@
+"""Records to tagged sentences: ``tokens`` with ``tags``, or ``text`` with character spans."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from calibrant.errors import InputError
+from calibrant.files.lines import numbered_lines
+from calibrant.tasks.language.marked_text import from_spans
+from calibrant.tasks.language.sentences import Sentence, Span, check_tag, to_bio
+from calibrant.tasks.reading.records import field, read_records
+
+__all__ = ["SPANS", "TAGS", "WORDS", "read_jsonl", "read_table", "tagged", "to_sentence"]
+
+WORDS = ("tokens", "words")
+TAGS = ("ner_tags", "tags", "labels")
+SPANS = ("entities", "spans", "label", "labels")  # The last two are doccano's.
+
+
+def read_jsonl(path: str | Path) -> list[Sentence]:
+    """The sentences of a jsonl file, one on each line, with BIO tags.
+
+    ``{"tokens": ["Anna", "sings"], "tags": ["B-PER", "O"]}``, or
+    ``{"text": "Anna sings", "entities": [{"start": 0, "end": 4, "label": "PER"}]}``. Tags may be
+    numbers where a file of their names lies beside: labels.txt or labels.json. Of the records of
+    Prodigy those that were accepted are read.
+    """
+    path = Path(path)
+    names = functools.cache(lambda: _tag_names(path))
+    return to_bio(
+        [
+            to_sentence(record, f"{path}, line {line}", names)
+            for line, record in read_records(path, ".jsonl")
+            if record.get("answer", "accept") == "accept"
+        ]
+    )
+
+
+def to_sentence(
+    record: dict[str, Any], where: str, names: Callable[[], Sequence[str]] | None = None
+) -> Sentence:
+    """One record as a sentence; its tags are checked, not yet changed to BIO."""
+    words = next((record[name] for name in WORDS if name in record), None)
+    # Prodigy's tokens are objects, whose words are not those that its spans were marked in.
+    if words is not None and not ("text" in record and _any_of(words, dict)):
+        tags = field(record, TAGS, where)
+        if names is not None and _any_of(tags, int):
+            tags = _named(tags, names(), where)
+        return tagged(words, tags, where)
+    text, spans = field(record, ("text", "tokens"), where), field(record, SPANS, where)
+    if not isinstance(text, str) or not isinstance(spans, list):
+        raise InputError(f"{where}: expected a text and a list of spans.")
+    return from_spans(text, [_span(span, where) for span in spans], where)
+
+
+def read_table(path: str | Path) -> list[Sentence]:
+    """The sentences of a csv file with a word on each line, as Kaggle's NER corpus has them.
+
+    Columns ``Word`` and ``Tag``, and ``Sentence #``, which may be empty where a sentence goes on.
+    """
+    path, number = Path(path), None
+    sentences: list[tuple[list[str], list[str]]] = []
+    for line, record in read_records(path):
+        where = f"{path}, line {line}"
+        lower = {name.lower(): value for name, value in record.items()}
+        word, tag = field(lower, ("word", "token"), where), field(lower, ("tag", "ner"), where)
+        begins = field(lower, ("sentence #", "sentence_id", "sentence"), where)
+        check_tag(tag, where)
+        if not sentences or begins not in ("", number):
+            sentences.append(([], []))
+            number = begins
+        sentences[-1][0].append(word)
+        sentences[-1][1].append(tag)
+    return to_bio([Sentence(tuple(words), tuple(tags)) for words, tags in sentences])
+
+
+def tagged(words: Sequence[Any], tags: Sequence[Any], where: str) -> Sentence:
+    """A sentence of words and tags, or an error that says what is wrong with them."""
+    for values, what in ((words, "words"), (tags, "tags")):
+        listed = isinstance(values, (list, tuple))
+        odd = [value for value in values if not isinstance(value, str)] if listed else [values]
+        if odd:
+            raise InputError(f"{where}: expected a list of {what} as text, got {odd[0]!r:.40}.")
+    if len(words) != len(tags):
+        raise InputError(f"{where}: {len(words)} words, but {len(tags)} tags.")
+    for tag in tags:
+        check_tag(tag, where)
+    return Sentence(tuple(words), tuple(tags))
+
+
+def _any_of(values: Any, kind: type) -> bool:
+    return isinstance(values, list) and any(isinstance(value, kind) for value in values)
+
+
+def _named(numbers: Sequence[Any], names: Sequence[str], where: str) -> list[str]:
+    for number in numbers:
+        if type(number) is not int or not 0 <= number < len(names):
+            raise InputError(
+                f"{where}: tag {number!r} is none of the {len(names)} that have names."
+            )
+    return [names[number] for number in numbers]
+
+
+def _tag_names(path: Path) -> tuple[str, ...]:
+    """The names behind numbers: a line each in labels.txt, or a list or object in labels.json."""
+    text, content = path.with_name("labels.txt"), path.with_name("labels.json")
+    if text.is_file():
+        return tuple(line.strip() for _, line in numbered_lines(text) if line.strip())
+    if not content.is_file():
+        raise InputError(
+            f"{path}: the tags are numbers; put their names beside the file, one on each line of "
+            "labels.txt in the order of the numbers."
+        )
+    try:
+        names = json.loads("".join(line for _, line in numbered_lines(content)))
+        if isinstance(names, dict):  # {"O": 0}, or {"0": "O"}
+            pairs = [(k, v) if isinstance(v, int) else (v, int(k)) for k, v in names.items()]
+            names = [name for name, _ in sorted(pairs, key=lambda pair: pair[1])]
+        if isinstance(names, list) and all(isinstance(name, str) for name in names):
+            return tuple(names)
+    except (ValueError, TypeError, RecursionError):
+        pass
+    raise InputError(f"{content}: expected a list of the names of tags.")
+
+
+def _span(span: Any, where: str) -> Span:
+    if isinstance(span, dict):
+        start, end = (span.get(name, span.get(f"{name}_offset")) for name in ("start", "end"))
+        label = span.get("label", span.get("type"))
+        several = span.get("labels")  # Label Studio's, a list of one.
+        if label is None and isinstance(several, list) and len(several) == 1:
+            label = several[0]
+        span = [start, end, label]
+    if not isinstance(span, list) or list(map(type, span)) != [int, int, str] or not span[2]:
+        raise InputError(f"{where}: expected spans with start, end and label, got {span!r:.60}.")
+    return span[0], span[1], span[2]

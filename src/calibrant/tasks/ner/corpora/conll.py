@@ -1,0 +1,107 @@
+"""Read tagged sentences from CoNLL files: two or more columns, IOB1, BIO or BIOES tags."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+from calibrant.errors import InputError
+from calibrant.files.lines import numbered_lines
+from calibrant.inputs import check_file
+from calibrant.tasks.language.sentences import Sentence, check_tag, is_tag, to_bio
+
+__all__ = ["DOCUMENT", "is_comment", "is_numbered", "read_conll", "split_columns"]
+
+DOCUMENT = "-DOCSTART-"  # The first column of a line that begins a document and holds no word.
+_LOOKED_AT = 500  # Lines that tell whether words have numbers in front.
+_PARTS = re.compile(r"\d+[-.]\d+")  # The number of several words at once, or of one left out.
+
+
+def read_conll(path: str | Path) -> list[Sentence]:
+    """The sentences of a file: a word first, its tag last on each line, blank lines between.
+
+    Columns are parted by tabs, or by spaces where there is no tab; what stands between the first
+    and the last is passed over, and so are ``-DOCSTART-`` lines and comments (``# id 7``). A tab
+    before the tag alone is an empty word. Where words have numbers in front (Universal NER,
+    GermEval), the word is the second column and its tag the third. Tags come back as BIO, whichever
+    of IOB1, BIO, BIOES and BMEWO the file uses.
+    """
+    path = Path(path)
+    check_file(path)
+    sentences = list(_sentences(path))
+    if not sentences:
+        raise InputError(f"{path} holds no sentence: expected lines of 'word TAB tag'.")
+    return to_bio(sentences)
+
+
+def _sentences(path: Path) -> Iterator[Sentence]:
+    words: list[str] = []
+    tags: list[str] = []
+    numbered = is_numbered(path)
+    for number, line in numbered_lines(path):
+        if is_comment(line) or (numbered and _PARTS.match(line)):
+            continue
+        columns = split_columns(line, f"{path}, line {number}", numbered=numbered)
+        if columns and columns[0] != DOCUMENT:
+            words.append(columns[0])
+            tags.append(columns[-1])
+        elif words:
+            yield Sentence(tuple(words), tuple(tags))
+            words, tags = [], []
+    if words:
+        yield Sentence(tuple(words), tuple(tags))
+
+
+def is_comment(line: str) -> bool:
+    """Whether a line says something about a sentence: ``# id 7``; the word ``#`` has a tag.
+
+    >>> is_comment("# id 5239d808 domain=en"), is_comment("# O"), is_comment("#topic O")
+    (True, False, False)
+    """
+    return line.startswith(("# ", "#\t")) and not is_tag(line.split()[-1])
+
+
+def is_numbered(path: Path) -> bool:
+    """Whether every word has its number in the sentence in front, and a tag after it."""
+    place = longest = 0
+    for _, line in islice(numbered_lines(path), _LOOKED_AT):
+        columns = line.split()
+        if not columns or is_comment(line):
+            place = 0
+        elif columns[0] != DOCUMENT and not _PARTS.fullmatch(columns[0]):
+            place += 1
+            longest = max(place, longest)
+            if columns[0] != str(place) or len(columns) < 3:
+                return False
+    return longest > 1
+
+
+def split_columns(line: str, where: str, *, numbered: bool = False) -> list[str]:
+    """The columns of a line, the first a word and the last its tag; none where it is blank.
+
+    Of a line that begins with the number of its word there are no others.
+
+    >>> split_columns("Paris NNP B-LOC", "news.conll, line 1")
+    ['Paris', 'NNP', 'B-LOC']
+    """
+    if is_comment(line):
+        return []
+    # Only these are separators: a word may hold, or be, some other kind of space.
+    line = line.strip(" \r\n")
+    if "\t" in line.rstrip("\t"):  # Also in front: then the word is empty.
+        columns = [column.strip(" ") for column in line.rstrip("\t").split("\t")]
+    else:
+        columns = line.strip("\t").split(" ") if line.strip("\t") else []
+    if numbered and columns:
+        columns = columns[1:3]
+    if columns and columns[0] != DOCUMENT:
+        _check(columns, where)
+    return columns
+
+
+def _check(columns: list[str], where: str) -> None:
+    if len(columns) < 2 or not (columns[0] or len(columns) == 2):
+        raise InputError(f"{where}: expected a word and its tag, got {' '.join(columns)!r}.")
+    check_tag(columns[-1], where)

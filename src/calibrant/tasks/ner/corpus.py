@@ -1,0 +1,243 @@
+"""Named entity recognition: a corpus and its tags, from files, a catalogue or the hub."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from calibrant.errors import InputError, unknown_name
+from calibrant.tasks.language.detokenise import Detokeniser
+from calibrant.tasks.language.marked_text import recut
+from calibrant.tasks.language.sentences import Sentence, to_bio
+from calibrant.tasks.language.splitter_choice import Cutting, choose_cutting, restored
+from calibrant.tasks.language.synthetic import generate_splits
+from calibrant.tasks.ner.corpora.annotations import TAGS, WORDS, tagged
+from calibrant.tasks.ner.corpora.label_sets import all_labels, check_tags, label_set
+from calibrant.tasks.ner.corpora.sentence_files import corpus_files, read_sentences
+from calibrant.tasks.reading.catalogue import CORPORA, find_folder
+from calibrant.tasks.reading.hub import check_name, column, is_saved, load_hub, load_saved, names_of
+from calibrant.tasks.reading.splits import complete
+
+__all__ = [
+    "SYNTHETIC",
+    "NerCorpus",
+    "cut_as",
+    "find_corpus",
+    "label_set",
+    "load_corpus",
+    "load_test",
+]
+
+SYNTHETIC = "synthetic"  # The embedded corpus.
+
+
+@dataclass(frozen=True, eq=False)
+class NerCorpus:
+    """The sentences of each split. ``notes`` says aloud what was done to the files.
+
+    ``ood`` is an out-of-domain part to test on, where there is one. ``given`` is a label set that
+    takes the place of the tags found in training. ``marked`` is how texts with marked entities were
+    cut into words, where the corpus has some.
+    """
+
+    name: str
+    train: Sequence[Sentence]
+    dev: Sequence[Sentence]
+    test: Sequence[Sentence]
+    notes: tuple[str, ...] = ()
+    ood: Sequence[Sentence] = ()
+    given: tuple[str, ...] = field(default=(), repr=False)
+    marked: Cutting | None = field(default=None, repr=False)
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """The tags of the training split, O first, unless a label set was given."""
+        return self.given or label_set(self.train, (self.dev, self.test, self.ood))
+
+    @cached_property
+    def detokeniser(self) -> Detokeniser:
+        """What makes texts of the corpus' words, learned from the training split."""
+        return Detokeniser.learn(sentence.words for sentence in self.train)
+
+    @cached_property
+    def cutting(self) -> Cutting:
+        """How raw text is cut as the corpus is."""
+        return self.marked or choose_cutting(self.train, self.detokeniser)
+
+    def as_raw_text(self, sentences: Sequence[Sentence]) -> list[Sentence]:
+        """Sentences of words made texts again, and cut as texts are that nobody has cut."""
+        marked = [restored(sentence, self.detokeniser)[0] for sentence in sentences]
+        return cut_as(marked, self.cutting)
+
+
+def load_corpus(
+    name: str,
+    directory: str | Path | None = None,
+    seed: int = 0,
+    labels: Sequence[str] | None = None,
+    *,
+    files: Mapping[str, str] | None = None,
+    unseen: str = "keep",
+) -> NerCorpus:
+    """A corpus by name: a folder, a name of the catalogue, ``synthetic``, or a name on the hub.
+
+    A folder holds train, (dev) and test files, as CoNLL, jsonl or saved by the ``datasets``
+    library; or ``files`` names the file of each split. A name is looked up in ``directory`` (or
+    CALIBRANT_DATA), then on the hub. A missing validation split is carved from the training split,
+    seeded, and noted. ``labels`` is the label set where the training split does not have all tags.
+    Without it, entity types that training does not have are kept, as entities that cannot be found;
+    or dropped, so that their words are O; or an error.
+    """
+    parts, where = _named_files(files) if files else _parts(name, directory, seed)
+    notes: list[str] = []
+    for split, sentences in parts.items():
+        kept = [sentence for sentence in sentences if len(sentence)]
+        if len(kept) < len(sentences):
+            notes.append(f"{len(sentences) - len(kept):,} empty sentences of {split} left out.")
+        parts[split] = kept
+    parts, marked = _cut(parts, notes)
+    if labels is None:  # Before carving: what is carved holds no tag that training has not.
+        labels = all_labels(parts, unseen, notes)
+    full, carved = complete(parts, where, seed, hint="; name the files: --train FILE --test FILE")
+    corpus = NerCorpus(
+        name,
+        full["train"],
+        full["dev"],
+        full["test"],
+        notes=(*notes, *carved),
+        ood=full.get("ood", ()),
+        given=tuple(labels),
+        marked=marked,
+    )
+    check_tags(full, corpus.labels, where)
+    return corpus
+
+
+def _named_files(files: Mapping[str, str]) -> tuple[dict[str, Sequence[Sentence]], str]:
+    return {split: read_sentences(Path(path)) for split, path in files.items()}, "The corpus"
+
+
+def _cut(
+    parts: dict[str, Sequence[Sentence]], notes: list[str]
+) -> tuple[dict[str, Sequence[Sentence]], Cutting | None]:
+    """Texts with marked entities, cut as the entities of the training split ask for."""
+    empty = sum(word == "" for part in parts.values() for s in part for word in s.words)
+    if empty:
+        notes.append(f"{empty:,} words are empty; each is read as an unknown one.")
+    train = [sentence for sentence in parts.get("train", ()) if sentence.text is not None]
+    if not train:
+        return parts, None
+    marked = choose_cutting(train, Detokeniser(""))
+    cut: dict[str, Sequence[Sentence]] = {
+        split: cut_as(part, marked) for split, part in parts.items()
+    }
+    for split, sentences in cut.items():
+        unfit = sum(sum(sentence.unfit) for sentence in sentences)
+        if unfit:
+            notes.append(
+                f"{unfit:,} entities of {split} begin or end inside of a word, or share it: they "
+                "are widened to whole words for training, and count as missed."
+            )
+    return cut, marked
+
+
+def cut_as(sentences: Sequence[Sentence], cutting: Cutting) -> list[Sentence]:
+    """Texts with marked entities cut as told; sentences of words stay as they are."""
+    found = recut(sentences, cutting.splitter, whole=not cutting.sentences)
+    return [sentence for sentence in found if len(sentence)]
+
+
+def find_corpus(name: str, directory: str | Path | None = None) -> Path | None:
+    """The folder of a corpus; None for what is embedded or may be on the hub. Nothing is read.
+
+    >>> find_corpus("synthetic") is None
+    True
+    """
+    if name == SYNTHETIC:
+        return None
+    folder = find_folder(name, "ner", directory)
+    entry = CORPORA.get(name)
+    if folder is None and entry is not None and entry.hub is None:
+        raise InputError(
+            f"Corpus '{name}' is not under a data directory: pass one, or set CALIBRANT_DATA. "
+            + entry.hint
+        )
+    if folder is None and entry is None and "/" not in name:
+        raise unknown_name(
+            "corpus",
+            name,
+            (*CORPORA, SYNTHETIC),
+            "A folder with train and test files, or owner/name on the hub, works too.",
+        )
+    if folder is None and entry is None:
+        check_name(name)
+    return folder
+
+
+def load_test(
+    name: str, directory: str | Path | None = None, cutting: Cutting | None = None
+) -> list[Sentence]:
+    """The test split alone of a corpus, whatever its tags, or the sentences of one file.
+
+    Texts with marked entities are cut as ``cutting`` says.
+    """
+    path = Path(name)
+    if path.is_file():
+        sentences: Sequence[Sentence] = read_sentences(path)
+    else:
+        parts, where = _parts(name, directory, 0)
+        if "test" not in parts:
+            raise InputError(f"{where} has no test split; found: {', '.join(parts) or 'none'}.")
+        sentences = parts["test"]
+    if cutting is not None:
+        sentences = cut_as(sentences, cutting)
+    return [sentence for sentence in sentences if len(sentence)]
+
+
+def _parts(
+    name: str, directory: str | Path | None, seed: int
+) -> tuple[dict[str, Sequence[Sentence]], str]:
+    """The sentences of each split that there is, and where they come from."""
+    if name == SYNTHETIC:
+        return dict(generate_splits(seed)), name
+    folder = find_corpus(name, directory)
+    if folder is not None:
+        return _read_folder(folder), str(folder)
+    entry = CORPORA.get(name)
+    return _from_tables(load_hub(name if entry is None or entry.hub is None else entry.hub)), name
+
+
+def _read_folder(folder: Path) -> dict[str, Sequence[Sentence]]:
+    files = corpus_files(folder)
+    if files:
+        return {split: read_sentences(path) for split, path in files.items()}
+    if is_saved(folder):
+        return _from_tables(load_saved(folder))
+    raise InputError(
+        f"{folder} has no train and test files: expected train.conll, train.jsonl, or a data set "
+        "that the datasets library saved; or name the files: --train FILE --test FILE."
+    )
+
+
+def _from_tables(tables: dict[str, Any]) -> dict[str, Sequence[Sentence]]:
+    return {split: _from_table(table, split) for split, table in tables.items()}
+
+
+def _from_table(table: Any, split: str) -> list[Sentence]:
+    """The sentences of a table with a column of words and one of tags, as numbers or text."""
+    words, tags = column(table, WORDS, split), column(table, TAGS, split)
+    names = names_of(table, tags)
+    sentences = []
+    for number, (row, marks) in enumerate(zip(table[words], table[tags], strict=True), start=1):
+        if names is not None:
+            marks = [names[mark] for mark in marks]
+        elif any(isinstance(mark, int) for mark in marks):
+            raise InputError(
+                f"{split}: '{tags}' holds numbers without names; save them as text, or as a "
+                "ClassLabel of the datasets library."
+            )
+        sentences.append(tagged(row, marks, f"{split}, sentence {number}"))
+    return to_bio(sentences)

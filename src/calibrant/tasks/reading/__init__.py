@@ -1,0 +1,1 @@
+"""Find and read data: names and folders, splits, class labels, records, the hub."""

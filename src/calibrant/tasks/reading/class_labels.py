@@ -1,0 +1,91 @@
+"""Examples with one label each, in splits: the label set, class folders, and what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from calibrant.errors import InputError
+from calibrant.predictions import IGNORED
+from calibrant.tasks.reading.splits import split_folders
+
+__all__ = ["class_folders", "has_splits", "label_names", "number_labels"]
+
+
+def label_names(labels: Iterable[str]) -> tuple[str, ...]:
+    """The different labels, in the order of the alphabet; whole numbers by their value.
+
+    >>> label_names(["b", "a", "b"]), label_names(["10", "9"])
+    (('a', 'b'), ('9', '10'))
+    """
+    found = sorted(set(labels))  # First by the alphabet: '1' and '01' are one number, two labels.
+    numbers = all(label.isascii() and label.isdigit() for label in found)
+    # By length, then by the alphabet, is by value, whatever the number of digits.
+    return tuple(sorted(found, key=_by_value) if numbers else found)
+
+
+def _by_value(digits: str) -> tuple[int, str]:
+    plain = digits.lstrip("0")
+    return len(plain), plain
+
+
+def number_labels(
+    parts: Mapping[str, Sequence[str]], names: Sequence[str], where: str
+) -> dict[str, list[int]]:
+    """The class of each label in each split. Out-of-domain examples may be of no class: −100.
+
+    >>> number_labels({"train": ["a", "b"], "ood": ["x"]}, ("a", "b"), "pets")
+    {'train': [0, 1], 'ood': [-100]}
+    """
+    numbers = {name: number for number, name in enumerate(names)}
+    for split, labels in parts.items():
+        unknown = next((i for i, label in enumerate(labels) if label not in numbers), None)
+        if unknown is not None and split != "ood":
+            raise InputError(
+                f"{where}, {split} split, example {unknown + 1}: label '{labels[unknown]}' does "
+                f"not occur in the training split, which has {len(names)} labels."
+            )
+    return {
+        split: [numbers.get(label, IGNORED) for label in labels] for split, labels in parts.items()
+    }
+
+
+def class_folders(folder: Path, suffixes: Sequence[str]) -> dict[str, list[tuple[Path, str]]]:
+    """The files of each class, whose name is their folder's: ``[split/]class/[…/]file``."""
+    splits = split_folders(folder) or {"train": folder}
+    parts: dict[str, list[tuple[Path, str]]] = {}
+    for split, path in splits.items():
+        classes = {label: _files(label, suffixes) for label in _folders(path)}
+        parts[split] = [(file, label.name) for label, files in classes.items() for file in files]
+        kinds = ", ".join(suffixes)
+        if not parts[split]:
+            raise InputError(
+                f"{folder} has no files for {split}: expected a folder for each class with {kinds}."
+            )
+        empty = next((label for label, files in classes.items() if not files), None)
+        if empty is not None and split == "train":
+            raise InputError(
+                f"{empty} holds no file ({kinds}), so that nothing can be learned of this class: "
+                "fill the folder, or take it away."
+            )
+    return parts
+
+
+def has_splits(folder: Path) -> bool:
+    """Whether some of the folders in a folder are splits."""
+    return bool(split_folders(folder))
+
+
+def _files(folder: Path, suffixes: Sequence[str]) -> list[Path]:
+    """Those with one of the suffixes, in folders of the folder too; nothing that is hidden."""
+    return [
+        path
+        for path in sorted(folder.rglob("*"))
+        if path.suffix.lower() in suffixes
+        and path.is_file()
+        and not any(part[0] == "." for part in path.relative_to(folder).parts)
+    ]
+
+
+def _folders(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if path.is_dir() and path.name[0] != ".")

@@ -1,0 +1,1 @@
+"""Semantic segmentation: one class for each pixel of an image."""

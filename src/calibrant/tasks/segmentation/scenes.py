@@ -1,0 +1,64 @@
+"""Images with a class for each pixel, by name: the embedded shapes, or a folder of masks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from calibrant.errors import InputError, unknown_name
+from calibrant.tasks.reading.catalogue import find_folder
+from calibrant.tasks.segmentation.mask_folder import read_mask_folder
+from calibrant.tasks.segmentation.shapes import CLASSES, SIDE, generate_shapes
+
+__all__ = ["SHAPES", "Example", "Scenes", "find_scenes", "load_scenes"]
+
+SHAPES = "shapes"
+Example = tuple[np.ndarray, np.ndarray]  # (height, width, channels) of bytes; (height, width)
+
+
+@dataclass(frozen=True, eq=False)
+class Scenes:
+    """Images and masks by split; those of a folder are read when they are asked for.
+
+    A mask holds the class of each pixel, −100 where it is ignored (void).
+    """
+
+    name: str
+    parts: Mapping[str, Sequence[Example]]
+    labels: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+
+
+def load_scenes(
+    name: str,
+    directory: str | Path | None = None,
+    seed: int = 0,
+    size: int | None = None,
+    **sizes: int,
+) -> Scenes:
+    """Scenes by name: ``shapes`` (:mod:`.shapes`), or a folder of masks (:mod:`.mask_folder`).
+
+    ``size`` is the side to which all images are brought; that of the shapes is 48 without it. The
+    number of shapes in a split may be given too: ``load_scenes("shapes", train=1000)``. Missing
+    splits of a folder are carved from its training split, seeded, and noted.
+    """
+    if size is not None and size < 8:
+        raise InputError(f"Images to segment have at least 8 pixels a side, got size {size}.")
+    if name == SHAPES:
+        return Scenes(name, generate_shapes(seed, size or SIDE, **sizes), CLASSES)
+    if sizes:
+        raise InputError(f"'{name}' has the splits that it has: only '{SHAPES}' takes their sizes.")
+    parts, labels, notes = read_mask_folder(find_scenes(name, directory), size, seed)
+    return Scenes(name, parts, labels, notes)
+
+
+def find_scenes(name: str, directory: str | Path | None = None) -> Path:
+    """The folder of masks of that name. Nothing is read."""
+    folder = find_folder(name, "segmentation", directory)
+    if folder is None:
+        hint = "A folder with images/ and masks/ works too."
+        raise unknown_name("segmentation set", name, (SHAPES,), hint)
+    return folder

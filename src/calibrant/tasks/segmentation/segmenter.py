@@ -1,0 +1,134 @@
+"""Networks that classify pixels, and the one place where the axis of the classes moves.
+
+Convolutions have their channels second, (images, channels, height, width); losses, methods and
+Predictions have their classes last, (…, K), whatever is before. :class:`PixelHead` stands between
+the two: it takes features and gives logits with the last axis last, so that a method that looks at
+the head's input, or feeds the head with something else, finds there what it finds in any model.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from calibrant.errors import InputError, unknown_name
+from calibrant.extras import require
+from calibrant.inputs import parse_json
+from calibrant.tasks.segmentation.small_unet import SmallUNet
+
+__all__ = [
+    "TORCHVISION",
+    "PixelHead",
+    "Segmenter",
+    "build_segmenter",
+    "load_segmenter",
+    "write_segmenter",
+]
+
+SMALL = "unet"
+TORCHVISION = ("deeplabv3_resnet50", "fcn_resnet50")
+
+
+class PixelHead(nn.Module):
+    """Convolutional layers on features (images, height, width, d) to logits (…, K) of each pixel.
+
+    Where the features are coarser than the image, logits are interpolated to its ``size``.
+
+    >>> head = PixelHead(nn.Conv2d(8, 5, 1))
+    >>> head(torch.zeros(2, 4, 4, 8), size=torch.Size([16, 16])).shape
+    torch.Size([2, 16, 16, 5])
+    """
+
+    def __init__(self, layers: nn.Module) -> None:
+        super().__init__()
+        self.layers = layers
+
+    def forward(self, features: Tensor, size: torch.Size) -> Tensor:
+        """Logits with the classes last."""
+        logits: Tensor = self.layers(features.movedim(-1, 1))
+        if logits.shape[-2:] != size:
+            logits = functional.interpolate(logits, size, mode="bilinear", align_corners=False)
+        return logits.movedim(1, -1)
+
+
+class Segmenter(nn.Module):
+    """A network of features, and a :class:`PixelHead`, which is found as ``classifier``.
+
+    >>> Segmenter(SmallUNet(3, width=8), nn.Conv2d(8, 5, 1))(torch.zeros(2, 3, 16, 24)).shape
+    torch.Size([2, 16, 24, 5])
+    """
+
+    def __init__(self, features: nn.Module, layers: nn.Module) -> None:
+        super().__init__()
+        self.features = features
+        self.classifier = PixelHead(layers)
+
+    def forward(self, pixel_values: Tensor) -> Tensor:
+        """Logits of shape (images, height, width, classes)."""
+        found: Any = self.features(pixel_values)
+        found = found["out"] if isinstance(found, dict) else found  # As torchvision has it.
+        logits: Tensor = self.classifier(found.movedim(1, -1), pixel_values.shape[-2:])
+        return logits
+
+
+def build_segmenter(
+    name: str, channels: int, classes: int, seed: int = 0, width: int = 16
+) -> Segmenter:
+    """A new network: ``unet`` (:class:`.SmallUNet` of a ``width``), or torchvision's by name.
+
+    Weights are drawn from ``seed``; nothing is downloaded. Images of torchvision's networks have
+    three channels.
+
+    >>> model = build_segmenter("unet", channels=1, classes=4, width=8)
+    >>> type(model.classifier.layers).__name__
+    'Conv2d'
+    """
+    if name != SMALL and name not in TORCHVISION:
+        raise unknown_name("segmentation network", name, (SMALL, *TORCHVISION))
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        if name == SMALL:
+            return Segmenter(SmallUNet(channels, width), nn.Conv2d(width, classes, 1))
+        if channels != 3:
+            raise InputError(
+                f"The network '{name}' takes images of 3 channels, got {channels}: take '{SMALL}'."
+            )
+        library = require("torchvision.models.segmentation", "image", f"The network '{name}'")
+        made = getattr(library, name)(weights=None, weights_backbone=None, num_classes=classes)
+        return Segmenter(made.backbone, made.classifier)
+
+
+def write_segmenter(model: Segmenter, folder: Path, about: dict[str, Any]) -> None:
+    """Weights as safetensors and, in ``config.json``, what :func:`load_segmenter` needs.
+
+    ``about`` has ``model``, ``width``, ``labels``, and ``mean`` and ``deviation`` of the bytes of
+    each channel.
+    """
+    safetensors = require("safetensors.torch", "files", "Writing a model")
+    state = {name: value.contiguous() for name, value in model.state_dict().items()}
+    safetensors.save_file(state, str(folder / "model.safetensors"))
+    (folder / "config.json").write_text(json.dumps(about, indent=1, ensure_ascii=False) + "\n")
+
+
+def load_segmenter(folder: str | Path) -> tuple[Segmenter, dict[str, Any]]:
+    """What :func:`write_segmenter` wrote, in evaluation mode, and what is known of it."""
+    safetensors = require("safetensors.torch", "files", "Reading a model")
+    folder = Path(folder)
+    try:
+        about: dict[str, Any] = parse_json((folder / "config.json").read_text())
+        sizes = len(about["mean"]), len(about["labels"])
+        model = build_segmenter(about["model"], *sizes, width=about["width"])
+        model.load_state_dict(safetensors.load_file(str(folder / "model.safetensors")))
+    except InputError:
+        raise
+    except Exception as error:  # Of a damaged folder nothing is as the code expects it.
+        said = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise InputError(
+            f"{folder} is no segmentation network that can be loaded: {said}"
+        ) from None
+    return model.eval(), about

@@ -1,0 +1,1 @@
+"""Text classification: one class for each text."""

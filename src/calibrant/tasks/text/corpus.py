@@ -1,0 +1,244 @@
+"""Text classification: texts with one label each, from files, class folders or the hub."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from calibrant.errors import InputError, unknown_name
+from calibrant.tasks.encoders.collation import pad
+from calibrant.tasks.encoders.finding import find_encoder, load_tokenizer
+from calibrant.tasks.encoders.small_encoder import (
+    MAX_LENGTH,
+    build_small_encoder,
+    build_small_tokenizer,
+)
+from calibrant.tasks.language.synthetic import generate_splits
+from calibrant.tasks.language.words import split_words
+from calibrant.tasks.reading.catalogue import find_folder
+from calibrant.tasks.reading.class_labels import (
+    class_folders,
+    has_splits,
+    label_names,
+    number_labels,
+)
+from calibrant.tasks.reading.hub import check_name, column, is_saved, load_hub, load_saved, names_of
+from calibrant.tasks.reading.records import SUFFIXES, TEXTS, field, read_records
+from calibrant.tasks.reading.splits import complete, part_of, split_files
+from calibrant.tasks.text.encoded_texts import EncodedTexts, encode_texts
+from calibrant.tasks.text.intents import INTENTS, read_intents
+
+__all__ = ["TextCorpus", "TextTask", "find_texts", "load_test_texts", "load_texts"]
+
+SYNTHETIC = "synthetic"
+# What findings are told of; found under the data directory.
+CORPORA = ("20newsgroups", "clinc150")
+_LABEL = ("label", "labels", "category")
+Example = tuple[str, str]  # text and label
+
+
+@dataclass(frozen=True, eq=False)
+class TextCorpus:
+    """Texts and their classes by split; ``notes`` says aloud what was done to them."""
+
+    name: str
+    texts: Mapping[str, Sequence[str]]
+    classes: Mapping[str, Sequence[int]]
+    labels: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+
+
+def load_texts(name: str, directory: str | Path | None = None, seed: int = 0) -> TextCorpus:
+    """A corpus by name: a folder, a file, ``synthetic``, or a name on the hub.
+
+    A folder holds train, (dev), (test) files as csv, tsv or jsonl with ``text`` and ``label``, or
+    a folder for each class with a .txt file for each text. One such file is all training split.
+    Missing splits are carved from the training split, seeded, and noted. Empty texts stay, and are
+    noted.
+    """
+    return _corpus(name, *_parts(name, directory, seed), seed)
+
+
+def find_texts(name: str, directory: str | Path | None = None) -> Path | None:
+    """The folder of a corpus; None for embedded texts, a file, or the hub. Nothing is read.
+
+    >>> find_texts("synthetic") is None
+    True
+    """
+    if name == SYNTHETIC or name.lower().endswith((*SUFFIXES, ".json")):
+        return None
+    folder = find_folder(name, "text", directory)
+    if folder is None and name in CORPORA:
+        raise InputError(
+            f"'{name}' is not under the data directory (--data-dir, CALIBRANT_DATA): put its "
+            f"train and test .jsonl files into text/{name} there."
+        )
+    if folder is None and "/" not in name:
+        hint = "A folder with train.csv or train.jsonl, or owner/name on the hub, works too."
+        raise unknown_name("text corpus", name, (SYNTHETIC, *CORPORA), hint)
+    if folder is None:
+        check_name(name)
+    return folder
+
+
+def load_test_texts(
+    name: str, directory: str | Path | None = None, *, whole: bool = False
+) -> list[Example]:
+    """The test split alone, with labels as they are written.
+
+    Where there is no test split, it is the one that :func:`load_texts` takes from training; with
+    ``whole``, one file, or a folder of class folders without splits, is all to test on, and what
+    has splits but no test split is an error.
+    """
+    if whole and Path(name).is_file() and not name.lower().endswith(".json"):
+        return _read_file(Path(name))
+    parts, where = _parts(name, directory, 0)
+    if "test" in parts:
+        return list(parts["test"])
+    folder = find_folder(name, "text", directory)
+    files = folder is not None and (split_files(folder, SUFFIXES) or is_saved(folder))
+    if whole and folder is not None and not files and not has_splits(folder):
+        return list(parts["train"])
+    if whole:
+        raise InputError(f"{where} has no test split; found: {', '.join(parts)}.")
+    corpus = load_texts(name, directory)
+    labels = (corpus.labels[number] for number in corpus.classes["test"])
+    return list(zip(corpus.texts["test"], labels, strict=True))
+
+
+def _corpus(name: str, parts: dict[str, Sequence[Example]], where: str, seed: int) -> TextCorpus:
+    if not parts.get("train"):
+        raise InputError(f"{where} has no training texts.")
+    labels = label_names(label for _, label in parts["train"])
+    if len(labels) < 2:
+        raise InputError(f"{where} has one class, '{labels[0]}': there is nothing to classify.")
+    full, notes = complete(parts, where, seed, test=True)
+    texts = {split: [text for text, _ in part] for split, part in full.items()}
+    classes = number_labels({s: [label for _, label in p] for s, p in full.items()}, labels, where)
+    empty = sum(not text.strip() for part in texts.values() for text in part)
+    if empty:
+        notes = (*notes, f"{empty:,} texts are empty.")
+    return TextCorpus(name, texts, classes, labels, notes)
+
+
+def _parts(
+    name: str, directory: str | Path | None, seed: int
+) -> tuple[dict[str, Sequence[Example]], str]:
+    if name == SYNTHETIC:
+        return _synthetic(seed), name
+    if name.lower().endswith(SUFFIXES):
+        return {"train": _read_file(Path(name))}, name
+    if name.lower().endswith(".json"):
+        return dict(read_intents(Path(name))), name
+    folder = find_texts(name, directory)
+    if folder is None:
+        return {s: _from_table(table, s) for s, table in load_hub(name).items()}, name
+    return _read_folder(folder), str(folder)
+
+
+def _read_folder(folder: Path) -> dict[str, Sequence[Example]]:
+    files = split_files(folder, SUFFIXES)
+    if files:
+        return {split: _read_file(path) for split, path in files.items()}
+    if (folder / INTENTS).is_file():
+        return dict(read_intents(folder / INTENTS))
+    if is_saved(folder):
+        return {s: _from_table(table, s) for s, table in load_saved(folder).items()}
+    if next(folder.rglob("*.txt"), None) is None:
+        raise InputError(
+            f"{folder} has no texts: expected train.csv, .tsv or .jsonl, or a folder for each "
+            "class with .txt files."
+        )
+    parts = class_folders(folder, (".txt",))
+    return {s: [(_read(path), label) for path, label in part] for s, part in parts.items()}
+
+
+def _read_file(path: Path) -> list[Example]:
+    return [_example(record, f"{path}, line {line}") for line, record in read_records(path)]
+
+
+def _example(record: dict[str, Any], where: str) -> Example:
+    text, label = field(record, TEXTS, where), field(record, _LABEL, where)
+    name = str(label).strip()  # "a text, dog" of a csv is of the class of "a text,dog".
+    if not isinstance(text, str) or not isinstance(label, (str, int)) or not name:
+        raise InputError(f"{where}: expected a text and a label, got {text!r:.40} and {label!r}.")
+    return text, name
+
+
+def _from_table(table: Any, split: str) -> list[Example]:
+    text, label = column(table, TEXTS, split), column(table, _LABEL, split)
+    names = names_of(table, label)
+    pairs = zip(table[text], table[label], strict=True)
+    return [
+        _example({"text": t, "label": y if names is None else names[y]}, f"{split}, row {row}")
+        for row, (t, y) in enumerate(pairs, start=1)
+    ]
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise InputError(f"{path}: not UTF-8 text.") from None
+
+
+def _synthetic(seed: int, **sizes: int) -> dict[str, Sequence[Example]]:
+    """Sentences of the embedded corpus, each with the type of its first name as its label."""
+    parts = generate_splits(seed, **sizes)
+    return {
+        split: [(" ".join(s.words), next(t[2:] for t in s.tags if t != "O")) for s in sentences
+                if set(s.tags) != {"O"}]
+        for split, sentences in parts.items()
+    }  # fmt: skip
+
+
+class TextTask:
+    """A corpus of texts in word pieces. Without ``model``, an encoder from scratch learns it."""
+
+    embedded = SYNTHETIC
+
+    def __init__(
+        self, corpus: TextCorpus, model: str | None = None, max_length: int = MAX_LENGTH
+    ) -> None:
+        self.corpus, self.model, self.max_length = corpus, model, max_length
+        self.name, self.labels, self.notes = corpus.name, corpus.labels, corpus.notes
+        train = corpus.texts["train"]
+        words = (word.text for text in train for word in split_words(text))
+        self.tokenizer = load_tokenizer(model) if model else build_small_tokenizer(words)
+
+    @classmethod
+    def open(
+        cls, data: str, directory: str | Path | None = None, seed: int = 0, **options: Any
+    ) -> TextTask:
+        """The task on a corpus that :func:`load_texts` finds."""
+        return cls(load_texts(data, directory, seed), **options)
+
+    @classmethod
+    def tiny(cls, seed: int = 0, **options: Any) -> TextTask:
+        """The task on a few dozen sentences of the embedded corpus."""
+        parts = _synthetic(seed, train=80, dev=20, test=20, ood=20)
+        return cls(_corpus(SYNTHETIC, parts, SYNTHETIC, seed), **options)
+
+    def load(self, split: str) -> EncodedTexts:
+        """The encoded texts of a split; how many were shortened is noted."""
+        texts, classes = part_of(self.corpus.texts, split), self.corpus.classes[split]
+        encoded = encode_texts(texts, classes, self.tokenizer, self.max_length)
+        if encoded.shortened:
+            many = f"{encoded.shortened:,} texts of {split}"
+            note = f"{many} shortened to {self.max_length} pieces."
+            self.notes = tuple(dict.fromkeys((*self.notes, note)))
+        return encoded
+
+    def collate(self, examples: Sequence[dict[str, Any]]) -> dict[str, Any]:
+        """Texts of one length."""
+        return pad(examples, self.tokenizer.pad_token_id)
+
+    def build_model(self, seed: int = 0) -> Any:
+        """The encoder with a head for whole texts."""
+        from calibrant.tasks.encoders.token_classifier import load_encoder
+
+        if self.model is None:
+            return build_small_encoder(self.tokenizer, self.labels, seed, unit="sequence")
+        return load_encoder(find_encoder(self.model), self.labels, unit="sequence")
