@@ -13,7 +13,7 @@ from calibrant.calibrators import load_calibrator
 from calibrant.comparison import EntityMap
 from calibrant.experiments.record import circumstances
 from calibrant.metrics import aurc, auroc, chance_ece, ece, entity_confidences
-from calibrant.metrics.bin_confidences import bin_confidences
+from calibrant.metrics.confidences import bin_confidences
 
 
 def numbers(found):

@@ -14,7 +14,7 @@ from calibrant.comparison.cross_validation import make_folds
 from calibrant.comparison.entity_map import entity_words, new_entity_words
 from calibrant.errors import InputError, NotFittedError
 from calibrant.metrics import ece, entity_ece
-from calibrant.metrics.bin_confidences import bin_confidences
+from calibrant.metrics.confidences import bin_confidences
 
 LABELS = ["O", "B-X", "I-X"]
 REDUCE = {"product": np.prod, "min": np.min, "mean": np.mean}

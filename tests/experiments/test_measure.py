@@ -18,7 +18,7 @@ from calibrant.experiments.measure import measure_run, measure_tags
 from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.record import Record, read_record
 from calibrant.metrics import ece
-from calibrant.metrics.bin_confidences import bin_confidences
+from calibrant.metrics.confidences import bin_confidences
 from calibrant.prediction.predictor import Predictor
 
 NAMES = ["O", "B-PER", "I-PER"]

@@ -12,7 +12,7 @@ from calibrant.calibrators import Beta, CalibrationWarning, Calibrator, Identity
 from calibrant.comparison.cross_validation import make_folds, out_of_fold
 from calibrant.errors import InputError, NotFittedError, unknown_name
 from calibrant.metrics import Confidences, assign_blocks, entity_confidences, nll
-from calibrant.metrics.bin_confidences import bin_confidences
+from calibrant.metrics.confidences import bin_confidences
 from calibrant.metrics.entities import Reduction
 from calibrant.predictions import Predictions
 

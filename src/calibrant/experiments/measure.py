@@ -38,7 +38,7 @@ from calibrant.metrics import (
     top_label,
     without_outside,
 )
-from calibrant.metrics.bin_confidences import bin_confidences
+from calibrant.metrics.confidences import bin_confidences
 from calibrant.predictions import Predictions
 
 __all__ = ["measure_classes", "measure_pixels", "measure_run", "measure_tags"]

@@ -2,22 +2,30 @@
 
 from calibrant.metrics.accumulate import accumulate
 from calibrant.metrics.adaptive import adaptive_classwise_ece, adaptive_ece
-from calibrant.metrics.apcr import apcr
-from calibrant.metrics.bin_confidences import bin_confidences
 from calibrant.metrics.binned import classwise_ece, debiased_ece, ece, mce, overconfidence_error
 from calibrant.metrics.bins import Bins
 from calibrant.metrics.blocks import assign_blocks
 from calibrant.metrics.bootstrap import interval, replicate
-from calibrant.metrics.borders import near_border
-from calibrant.metrics.confidences import Confidences, confidences, top_label
-from calibrant.metrics.entities import entity_confidences, entity_ece, entity_state, without_outside
-from calibrant.metrics.entity_selective import entity_risk_coverage
-from calibrant.metrics.kolmogorov_smirnov import ks_error
-from calibrant.metrics.match_counts import MatchCounts, f1
+from calibrant.metrics.confidences import Confidences, bin_confidences, confidences, top_label
+from calibrant.metrics.entities import (
+    entity_confidences,
+    entity_ece,
+    entity_risk_coverage,
+    entity_state,
+    without_outside,
+)
 from calibrant.metrics.null_ece import chance_ece
-from calibrant.metrics.overlap import class_iou, mean_iou
-from calibrant.metrics.scores import accuracy, brier, error, mean_confidence, nll
-from calibrant.metrics.segmentation_example import Scene, pixel_predictions
+from calibrant.metrics.scores import (
+    accuracy,
+    apcr,
+    brier,
+    class_iou,
+    error,
+    mean_confidence,
+    mean_iou,
+    nll,
+)
+from calibrant.metrics.segmentation_example import Scene, near_border, pixel_predictions
 from calibrant.metrics.selective import (
     RiskCoverage,
     augrc,
@@ -28,13 +36,20 @@ from calibrant.metrics.selective import (
     risk_at_coverage,
     risk_coverage_curve,
 )
-from calibrant.metrics.smooth import smooth_ece
 from calibrant.metrics.sorted_confidences import Steps, steps
 from calibrant.metrics.spans import Spans, find_spans
 from calibrant.metrics.state import CalibrationState
-from calibrant.metrics.tag_f1 import entity_counts, entity_f1, token_counts, token_f1
+from calibrant.metrics.tag_f1 import (
+    MatchCounts,
+    entity_counts,
+    entity_f1,
+    f1,
+    token_counts,
+    token_f1,
+)
 from calibrant.metrics.tags import TagSet, is_bio
 from calibrant.metrics.top_bins import TopBins
+from calibrant.metrics.without_bins import ks_error, smooth_ece
 
 __all__ = [
     "Bins",

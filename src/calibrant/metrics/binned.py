@@ -16,9 +16,8 @@ import numpy as np
 from calibrant.arguments import check_kind
 from calibrant.errors import InputError
 from calibrant.metrics.accumulate import accumulate
-from calibrant.metrics.bin_confidences import bin_confidences
 from calibrant.metrics.bins import Bins, Closed
-from calibrant.metrics.confidences import Confidences
+from calibrant.metrics.confidences import Confidences, bin_confidences
 from calibrant.metrics.state import CalibrationState
 from calibrant.metrics.top_bins import TopBins, top_bins
 from calibrant.predictions import Predictions

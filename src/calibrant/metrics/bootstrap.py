@@ -23,10 +23,16 @@ from calibrant.metrics.interval_ends import (
     IntervalMethod,
     interval_of,
 )
-from calibrant.metrics.match_counts import MatchCounts, f1
 from calibrant.metrics.sorted_confidences import resampled_steps, steps
 from calibrant.metrics.state import CalibrationState
-from calibrant.metrics.tag_f1 import entity_counts, entity_f1, token_counts, token_f1
+from calibrant.metrics.tag_f1 import (
+    MatchCounts,
+    entity_counts,
+    entity_f1,
+    f1,
+    token_counts,
+    token_f1,
+)
 from calibrant.predictions import Predictions
 from calibrant.progress import Progress
 

@@ -13,10 +13,15 @@ import numpy as np
 from calibrant.distributions import student_quantile
 from calibrant.metrics.adaptive import adaptive_ece
 from calibrant.metrics.binned import classwise_ece, debiased_ece, ece, mce, overconfidence_error
-from calibrant.metrics.kolmogorov_smirnov import ks_error
-from calibrant.metrics.match_counts import f1
-from calibrant.metrics.overlap import class_iou, mean_iou
-from calibrant.metrics.scores import accuracy, brier, error, mean_confidence, nll
+from calibrant.metrics.scores import (
+    accuracy,
+    brier,
+    class_iou,
+    error,
+    mean_confidence,
+    mean_iou,
+    nll,
+)
 from calibrant.metrics.selective import (
     augrc,
     aurc,
@@ -25,7 +30,8 @@ from calibrant.metrics.selective import (
     e_aurc,
     risk_at_coverage,
 )
-from calibrant.metrics.smooth import smooth_ece
+from calibrant.metrics.tag_f1 import f1
+from calibrant.metrics.without_bins import ks_error, smooth_ece
 
 __all__ = ["OF_CLASSES", "OF_CONFIDENCES", "IntervalMethod", "interval_of"]
 

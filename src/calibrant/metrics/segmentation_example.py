@@ -1,4 +1,4 @@
-"""One segmented image: its scores as predictions, and its maps."""
+"""One segmented image: its scores as predictions, its maps, and the pixels near borders."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from calibrant.arguments import check_whole
 from calibrant.arrays import as_array, is_tensor, to_numpy
 from calibrant.errors import InputError
-from calibrant.metrics.borders import near_border
 from calibrant.predictions import IGNORED, Predictions, softmax
 
-__all__ = ["BORDER", "Scene", "pixel_predictions"]
+__all__ = ["BORDER", "Scene", "near_border", "pixel_predictions"]
 
 BORDER = 3  # Pixels from a border that count as near it.
 
@@ -30,7 +30,7 @@ def pixel_predictions(
     ``logits`` has shape (height, width, K), classes last; ``mask`` has shape (height, width) and
     −100 where a pixel is ignored. The group ``image`` is the number of the image, so that pixels of
     one image stay together in a bootstrap; ``border`` is 1 within so many pixels of a border
-    (:func:`~calibrant.metrics.borders.near_border`). A data set is a stream of these:
+    (:func:`~calibrant.metrics.segmentation_example.near_border`). A data set is a stream of these:
     ``audit(pixel_predictions(l, m, i) for i, (l, m) in enumerate(images))``.
 
     >>> p = pixel_predictions(np.zeros((1, 3, 2)), np.array([[0, 1, -100]]), image=7, border=1)
@@ -116,3 +116,42 @@ class Scene:
     def wrong(self) -> np.ndarray:
         """A mask that is True where a pixel with a class was predicted as another."""
         return np.asarray(self.kept & (self.predicted != self.truth))
+
+
+def near_border(mask: np.ndarray, width: int = 3) -> np.ndarray:
+    """Return True where another label lies within ``width`` pixels, diagonals included.
+
+    ``mask`` has shape (…, height, width). Ignored pixels (−100) are a label too: the void band
+    along an object is where its border is. The edge of the image is no border.
+
+    >>> near_border(np.array([[0, 0, 0, 0, 1, 1]]), width=1)
+    array([[False, False, False,  True,  True, False]])
+    """
+    mask = _as_mask(mask)
+    if mask.ndim < 2 or mask.dtype.kind not in "iu":
+        raise InputError(
+            "near_border expects a mask (…, height, width) of class numbers, got "
+            f"{mask.dtype} {mask.shape}."
+        )
+    check_whole("near_border", "a whole number of pixels ≥ 0", width, 0)
+    low, high = mask, mask
+    for axis in (-2, -1):
+        low, high = _extreme(np.minimum, low, width, axis), _extreme(np.maximum, high, width, axis)
+    return np.asarray(low != high)
+
+
+def _extreme(choose: np.ufunc, values: np.ndarray, width: int, axis: int) -> np.ndarray:
+    """Return the least or largest value within ``width`` places along an axis."""
+    values = np.moveaxis(values, axis, -1)
+    found = values.copy()
+    for shift in range(1, min(width, values.shape[-1] - 1) + 1):
+        choose(found[..., shift:], values[..., :-shift], out=found[..., shift:])
+        choose(found[..., :-shift], values[..., shift:], out=found[..., :-shift])
+    return np.moveaxis(found, -1, axis)
+
+
+def _as_mask(mask: Any) -> np.ndarray:
+    try:
+        return to_numpy(mask)
+    except (TypeError, ValueError):
+        raise InputError(f"near_border expects a mask, got a {type(mask).__name__}.") from None

@@ -1,4 +1,4 @@
-"""Smooth calibration error: the residuals smoothed by a kernel instead of binned."""
+"""Calibration errors without bins: smoothed by a kernel, or cumulative (Kolmogorov–Smirnov)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from calibrant.metrics.sorted_confidences import Steps, StepSource, steps
 
-__all__ = ["smooth_ece"]
+__all__ = ["ks_error", "smooth_ece"]
 
 # Intervals of the grid on [0, 1]. Far finer than any bandwidth that data calls for: for honest
 # confidences the bandwidth shrinks as n^(−1/3) and is still 0.001 at n = 10⁹.
@@ -67,3 +67,20 @@ def _fixed_point(spectrum: np.ndarray) -> float:
         value = _smoothed(spectrum, middle)
         low, high = max(low, min(middle, value)), min(high, max(middle, value))
     return (low + high) / 2
+
+
+def ks_error(source: StepSource) -> float:
+    """KS calibration error: max over t of abs((1/n) Σ_{i: c_i ≤ t} (a_i − c_i)).
+
+    Gupta et al. 2021. It is the largest distance between the cumulative confidence and cumulative
+    correctness along the confidence; t runs over the distinct confidences, so ties stay together.
+
+    >>> from calibrant import Predictions
+    >>> p = Predictions.from_probabilities([[0.9, 0.1], [0.3, 0.7]], [0, 0])
+    >>> round(ks_error(p), 3)
+    0.35
+    """
+    s = steps(source)
+    if not s.n:
+        return float("nan")
+    return float(np.abs(np.cumsum(s.correct - s.count * s.confidence)).max() / s.n)
