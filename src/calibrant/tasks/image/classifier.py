@@ -148,6 +148,7 @@ IMAGE_MODELS: dict[str, Callable[[Shape], tuple[nn.Module, int]]] = {
     "resnet34": _resnet("resnet34"),
     # Every block begins as the identity (Goyal et al. 2017): else it learns slowly at high rates.
     "resnet50": _resnet("resnet50", zero_init_residual=True),
+    "wide_resnet50_2": _resnet("wide_resnet50_2", zero_init_residual=True),
     "vit_tiny": _vit(width=192, heads=3),
     "vit_small": _vit(width=384, heads=6),
     "mlp_mixer": _mixer(width=256, blocks=8),
