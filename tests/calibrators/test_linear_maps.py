@@ -11,9 +11,9 @@ from scipy.optimize import minimize as scipy_minimize
 from calibrant import InputError, Predictions
 from calibrant.calibrators import Dirichlet, EnsembleTemperature, Matrix, Temperature, Vector
 from calibrant.calibrators.curvature import inverse_curvature
-from calibrant.calibrators.ensemble_temperature import _mixture_weights
 from calibrant.calibrators.logistic import logistic_regression
 from calibrant.calibrators.minimize import minimize
+from calibrant.calibrators.temperature import _mixture_weights
 
 
 def skewed(n=600, classes=4, seed=0):

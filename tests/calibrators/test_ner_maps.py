@@ -6,7 +6,7 @@ from calibrator_samples import NAMES, gradient, overconfident, quiet_fit, tagged
 
 from calibrant import InputError, Predictions
 from calibrant.calibrators import PositionTemperature, Temperature, TypeTemperature
-from calibrant.calibrators.type_temperature import entity_types
+from calibrant.calibrators.grouped_temperature import entity_types
 from calibrant.metrics import nll
 
 

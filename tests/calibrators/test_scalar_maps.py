@@ -20,13 +20,10 @@ from calibrant.calibrators import (
     TopLabelIsotonic,
 )
 from calibrant.calibrators.backend import log_odds, normalized, sigmoid
-from calibrant.calibrators.bbq import _AveragedHistograms
-from calibrant.calibrators.histogram import _Histogram
-from calibrant.calibrators.isotonic import _IsotonicMap
-from calibrant.calibrators.log_gamma import log_gamma
-from calibrant.calibrators.pool_adjacent import _by_stack, pool_adjacent_violators
+from calibrant.calibrators.bbq import _AveragedHistograms, log_gamma
+from calibrant.calibrators.histogram import _Histogram, equal_mass_edges
+from calibrant.calibrators.isotonic import _by_stack, _IsotonicMap, pool_adjacent_violators
 from calibrant.calibrators.spline import natural_splines
-from calibrant.calibrators.step_map import equal_mass_edges
 
 unit = st.floats(0, 1)
 pairs = st.lists(st.tuples(st.integers(0, 10).map(lambda i: i / 10) | unit, st.booleans()))

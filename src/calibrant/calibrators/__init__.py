@@ -6,8 +6,7 @@ from typing import Any, NamedTuple
 
 from calibrant.calibrators.base import CalibrationWarning, Calibrator
 from calibrant.calibrators.bbq import BBQ
-from calibrant.calibrators.beta import Beta
-from calibrant.calibrators.ensemble_temperature import EnsembleTemperature
+from calibrant.calibrators.grouped_temperature import PositionTemperature, TypeTemperature
 from calibrant.calibrators.histogram import HistogramBinning, TopLabelHistogramBinning
 from calibrant.calibrators.identity import Identity
 from calibrant.calibrators.isotonic import (
@@ -16,16 +15,13 @@ from calibrant.calibrators.isotonic import (
     TopLabelCentredIsotonic,
     TopLabelIsotonic,
 )
-from calibrant.calibrators.matrix import Dirichlet, Matrix
-from calibrant.calibrators.platt import Platt
-from calibrant.calibrators.position_temperature import PositionTemperature
+from calibrant.calibrators.logistic import Beta, Platt
+from calibrant.calibrators.matrix import Dirichlet, Matrix, Vector
 from calibrant.calibrators.quadratic import Quadratic, TopLabelQuadratic
 from calibrant.calibrators.saving import load_calibrator
 from calibrant.calibrators.spline import Spline
 from calibrant.calibrators.structured import StructuredMatrix, StructuredVector
-from calibrant.calibrators.temperature import Temperature
-from calibrant.calibrators.type_temperature import TypeTemperature
-from calibrant.calibrators.vector import Vector
+from calibrant.calibrators.temperature import EnsembleTemperature, Temperature
 from calibrant.calibrators.venn_abers import TopLabelVennAbers, VennAbers
 from calibrant.errors import unknown_name
 from calibrant.old_names import renamed

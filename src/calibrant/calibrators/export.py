@@ -10,7 +10,7 @@ import contextlib
 import json
 import logging
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from calibrant.calibrators.torch_module import CalibrationModule
 
 __all__ = ["to_onnx", "to_torch"]
+
+_INT64 = 7  # onnx.TensorProto.INT64
 
 
 def to_torch(
@@ -86,8 +88,6 @@ def _traced(module: CalibrationModule) -> Any:
     """Return the ONNX program of a module, for any number of rows."""
     import torch
 
-    from calibrant.calibrators.onnx_operations import translations
-
     groups = module.calibrator.needs_groups
     scores = torch.full((3, module.calibrator.classes_), 1 / module.calibrator.classes_)
     inputs = (scores, *(torch.zeros(3, dtype=torch.int64) for _ in groups))
@@ -104,7 +104,7 @@ def _traced(module: CalibrationModule) -> Any:
             input_names=[module.takes, *groups],
             output_names=[output],
             dynamic_shapes=shapes,
-            custom_translation_table=translations(),
+            custom_translation_table=_translations(),
         )
 
 
@@ -131,3 +131,48 @@ def _quiet() -> Iterator[None]:
             yield
     finally:
         logger.setLevel(level)
+
+
+def _translations() -> dict[Any, Callable[..., Any]]:
+    """Torch operation → function that builds its ONNX nodes, for ``torch.onnx.export``."""
+    import torch
+
+    return {torch.ops.aten.searchsorted.Tensor: _searchsorted}
+
+
+def _searchsorted(
+    sorted_sequence: Any,
+    values: Any,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
+    sorter: Any = None,
+) -> Any:
+    """Count the entries of a sorted table below each value (``right``: at most the value).
+
+    It unrolls a binary search: log₂ m steps of a few nodes and memory for the values alone;
+    comparing every value with every entry would take m times that. The table has shape (m,), or
+    (…, m) with the leading axes of the values.
+    """
+    from onnxscript import opset18
+
+    op: Any = opset18  # Its own types are too narrow for traced values.
+    if sorter is not None or out_int32:
+        raise NotImplementedError("searchsorted with sorter or out_int32")
+    size = int(sorted_sequence.shape[-1])
+    shared = len(sorted_sequence.shape) == 1
+    below = op.LessOrEqual if right or side == "right" else op.Less
+    same = op.Cast(op.Equal(values, values), to=_INT64)
+    count = op.Mul(same, op.Constant(value_int=0))  # Zeros of the shape of the values.
+    for step in (1 << bit for bit in reversed(range(size.bit_length()))):
+        ahead = op.Add(count, op.Constant(value_int=step))
+        inside = op.LessOrEqual(ahead, op.Constant(value_int=size))
+        last = op.Constant(value_int=size - 1)
+        index = op.Min(op.Sub(ahead, op.Constant(value_int=1)), last)
+        entry = (
+            op.Gather(sorted_sequence, index)
+            if shared
+            else op.GatherElements(sorted_sequence, index, axis=-1)
+        )
+        count = op.Where(op.And(inside, below(entry, values)), ahead, count)
+    return count

@@ -12,9 +12,8 @@ import numpy as np
 
 from calibrant.calibrators.backend import FLOOR
 from calibrant.calibrators.base import Calibrator
-from calibrant.calibrators.matrix import WeightMatrix
+from calibrant.calibrators.matrix import Vector, WeightMatrix
 from calibrant.calibrators.scalar import OneVsRest
-from calibrant.calibrators.vector import Vector
 from calibrant.errors import InputError
 from calibrant.extras import require
 from calibrant.inputs import door, parse_json

@@ -1,4 +1,4 @@
-"""Temperature scaling: one number that divides all logits."""
+"""Temperature scaling: one number divides all logits; ensemble temperature scaling mixes it."""
 
 from __future__ import annotations
 
@@ -6,12 +6,18 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from calibrant.arrays import Array
+from calibrant.calibrators.backend import softmax
 from calibrant.calibrators.base import CalibrationWarning, Calibrator, Fit
 from calibrant.calibrators.newton import Optimum, best_inverse_temperature
 from calibrant.predictions import Predictions
 
-__all__ = ["Temperature"]
+__all__ = ["EnsembleTemperature", "Temperature"]
+
+_CHUNK = 1 << 18
+_LEAST_INFORMED = 1e-3
 
 
 class Temperature(Calibrator):
@@ -65,3 +71,110 @@ def warn_if_unbounded(best: Optimum, where: str = "") -> None:
     else:
         return
     warnings.warn(f"Temperature{where}: {reason}.", CalibrationWarning, stacklevel=4)
+
+
+class EnsembleTemperature(Calibrator):
+    """p = w₁ softmax(l / T) + w₂ softmax(l) + w₃ / K, with w ≥ 0 and w₁ + w₂ + w₃ = 1.
+
+    Zhang, Kailkhura, Han, "Mix-n-Match: Ensemble and Compositional Methods for Uncertainty
+    Calibration in Deep Learning", ICML 2020: T as in temperature scaling, then w by NLL (convex in
+    w). Four numbers; keeps the argmax. The uniform part bounds the cost of confident mistakes.
+
+    >>> p = Predictions.from_logits([[9.0, 0.0]] * 6 + [[1.0, 0.0]] * 4, [0] * 5 + [1] + [0] * 4)
+    >>> ensemble = EnsembleTemperature().fit(p)
+    >>> ensemble.fitted_on_["nll_after"] < ensemble.fitted_on_["nll_before"]
+    True
+    """
+
+    name = "ensemble-temperature"
+    gives = "probabilities"
+    keeps_argmax = True
+
+    temperature_: float
+    weights_: np.ndarray
+
+    def _fit(self, predictions: Predictions) -> Fit:
+        logits, labels = predictions.scores, predictions.labels
+        best = best_inverse_temperature(logits, labels)
+        warn_if_unbounded(best)
+        beta = 1.0 if best.at.spread == 0 else best.beta
+        chosen = _label_probabilities(logits, labels, beta)
+        weights = _distinct(_mixture_weights(chosen))
+        return Fit({"temperature_": 1 / beta, "weights_": weights})
+
+    def _apply(self, scores: Array, values: Mapping[str, Any]) -> Array:
+        weights = values["weights_"]
+        scaled = softmax(scores / values["temperature_"])
+        uniform = weights[2] / int(scores.shape[-1])
+        return weights[0] * scaled + weights[1] * softmax(scores) + uniform
+
+
+def _distinct(weights: np.ndarray) -> np.ndarray:
+    """Limit the uniform part to 1 − 1e-3, because alone it would make all classes tie."""
+    excess = max(0.0, float(weights[2]) - (1 - _LEAST_INFORMED))
+    return weights + excess * np.array([0, 1, -1])
+
+
+def _label_probabilities(logits: np.ndarray, labels: np.ndarray, beta: float) -> np.ndarray:
+    """Return p_y under each of the three components, (n, 3)."""
+    n, classes = logits.shape
+    result = np.full((n, 3), 1 / classes)
+    size = max(1, _CHUNK // classes)
+    for start in range(0, n, size):
+        part = slice(start, start + size)
+        wide, rows = logits[part].astype(np.float64), np.arange(len(labels[part]))
+        for column, scale in enumerate((beta, 1.0)):
+            result[part, column] = softmax(scale * wide)[rows, labels[part]]
+    return result
+
+
+def _mixture_weights(chosen: np.ndarray) -> np.ndarray:
+    """Find w on the simplex that minimises the convex f(w) = −mean log Σ_j w_j p_ij.
+
+    Each Newton step moves towards the minimum of the quadratic model on the simplex, halved until
+    f falls, so that a weight can become exactly 0.
+
+    >>> _mixture_weights(np.array([[0.9, 0.5, 0.5], [0.9, 0.5, 0.5]]))
+    array([1., 0., 0.])
+    """
+    weights = np.full(3, 1 / 3)
+    loss = _loss(chosen, weights)
+    for _ in range(100):
+        ratio = chosen / (chosen @ weights)[:, None]
+        gradient, hessian = -ratio.mean(axis=0), ratio.T @ ratio / len(ratio)
+        step = _model_minimum(weights, gradient, hessian) - weights
+        if -float(gradient @ step) < 1e-14:
+            break
+        new = _loss(chosen, weights + step)
+        while new > loss + 1e-4 * float(gradient @ step) and np.abs(step).max() > 1e-12:
+            step /= 2
+            new = _loss(chosen, weights + step)
+        if new >= loss:
+            break
+        weights, loss = weights + step, new
+    return weights
+
+
+def _loss(chosen: np.ndarray, weights: np.ndarray) -> float:
+    with np.errstate(divide="ignore"):  # Infinite if the mixture gives a label probability 0.
+        return -float(np.log(chosen @ weights).mean())
+
+
+def _model_minimum(w: np.ndarray, gradient: np.ndarray, hessian: np.ndarray) -> np.ndarray:
+    """Return the v on the simplex with the least gᵀ(v − w) + ½ (v − w)ᵀ H (v − w), over 7 faces."""
+    best, lowest = w, 0.0
+    for face in range(1, 8):
+        kept = np.flatnonzero([face >> j & 1 for j in range(3)])
+        system = np.ones((len(kept) + 1, len(kept) + 1))
+        system[:-1, :-1] = hessian[np.ix_(kept, kept)]
+        system[-1, -1] = 0
+        right = np.append((hessian @ w - gradient)[kept], 1.0)
+        v = np.zeros(3)
+        v[kept] = np.linalg.lstsq(system, right, rcond=None)[0][:-1]
+        if (v < 0).any() or abs(v.sum() - 1) > 1e-9:
+            continue
+        v /= v.sum()
+        value = float(gradient @ (v - w) + (v - w) @ hessian @ (v - w) / 2)
+        if value < lowest:
+            best, lowest = v, value
+    return best

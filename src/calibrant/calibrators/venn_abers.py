@@ -10,9 +10,8 @@ import numpy as np
 from calibrant.arrays import Array
 from calibrant.calibrators.backend import FLOOR, step
 from calibrant.calibrators.checks import check_predictions
-from calibrant.calibrators.isotonic import by_score
+from calibrant.calibrators.isotonic import by_score, pool_adjacent_violators
 from calibrant.calibrators.likelihood import as_kind
-from calibrant.calibrators.pool_adjacent import pool_adjacent_violators
 from calibrant.calibrators.scalar import OneVsRest, ScalarMap, TopLabel
 from calibrant.predictions import Predictions
 
