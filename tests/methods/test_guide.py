@@ -7,7 +7,7 @@ import types
 from pathlib import Path
 
 import calibrant.methods
-from calibrant.methods import Entry, create
+from calibrant.methods import MethodEntry, create
 
 GUIDE = Path(__file__).parents[2] / "docs" / "add-a-method.md"
 
@@ -18,7 +18,7 @@ def test_the_three_files_of_the_guide(monkeypatch):
     exec(method, module.__dict__)
     monkeypatch.setitem(sys.modules, module.__name__, module)
     assert doctest.testmod(module).failed == 0
-    row = eval("{" + line + "}", {"Entry": Entry})
+    row = eval("{" + line + "}", {"MethodEntry": MethodEntry})
     monkeypatch.setattr(calibrant.methods, "METHODS", {**calibrant.methods.METHODS, **row})
     assert create("logit_norm", weight=0.1).weight == 0.1
     names = {}

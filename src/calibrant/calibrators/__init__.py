@@ -32,10 +32,10 @@ __all__ = [
     "Beta",
     "CalibrationWarning",
     "Calibrator",
+    "CalibratorEntry",
     "CentredIsotonic",
     "Dirichlet",
     "EnsembleTemperature",
-    "Entry",
     "HistogramBinning",
     "Identity",
     "Isotonic",
@@ -60,7 +60,7 @@ __all__ = [
 ]
 
 
-class Entry(NamedTuple):
+class CalibratorEntry(NamedTuple):
     """One row of the table: the class, a line on what it learns, and the paper."""
 
     calibrator: type[Calibrator]
@@ -69,59 +69,65 @@ class Entry(NamedTuple):
 
 
 # From the simplest to the most flexible: of equally good maps the first is chosen.
-CALIBRATORS: dict[str, Entry] = {
-    "identity": Entry(Identity, "nothing: the scores as they are", ""),
-    "temperature": Entry(Temperature, "one number that divides all logits", "Guo et al. 2017"),
-    "ensemble-temperature": Entry(
+CALIBRATORS: dict[str, CalibratorEntry] = {
+    "identity": CalibratorEntry(Identity, "nothing: the scores as they are", ""),
+    "temperature": CalibratorEntry(
+        Temperature, "one number that divides all logits", "Guo et al. 2017"
+    ),
+    "ensemble-temperature": CalibratorEntry(
         EnsembleTemperature, "temperature mixed with the original and uniform", "Zhang et al. 2020"
     ),
-    "type-temperature": Entry(
+    "type-temperature": CalibratorEntry(
         TypeTemperature, "NER: a temperature per entity type", "after Guo et al. 2017"
     ),
-    "position-temperature": Entry(
+    "position-temperature": CalibratorEntry(
         PositionTemperature, "NER: a temperature per position in the sentence", "after Guo 2017"
     ),
-    "quadratic-top-label": Entry(
+    "quadratic-top-label": CalibratorEntry(
         TopLabelQuadratic, "a parabola of the confidence's log-odds", "Berta et al. 2024"
     ),
-    "platt": Entry(Platt, "a sigmoid per class, two numbers each", "Platt 1999"),
-    "beta": Entry(Beta, "a beta map per class, three numbers each", "Kull et al. 2017"),
-    "quadratic": Entry(
+    "platt": CalibratorEntry(Platt, "a sigmoid per class, two numbers each", "Platt 1999"),
+    "beta": CalibratorEntry(Beta, "a beta map per class, three numbers each", "Kull et al. 2017"),
+    "quadratic": CalibratorEntry(
         Quadratic, "a parabola of the log-odds per class, three numbers each", "Berta et al. 2024"
     ),
-    "structured-vector": Entry(
+    "structured-vector": CalibratorEntry(
         StructuredVector, "temperature, and a little of vector scaling", "Berta et al. 2026"
     ),
-    "vector": Entry(Vector, "a weight and an intercept per class", "Guo et al. 2017"),
-    "spline": Entry(Spline, "a smooth map of the confidence", "Gupta et al. 2021"),
-    "histogram-top-label": Entry(
+    "vector": CalibratorEntry(Vector, "a weight and an intercept per class", "Guo et al. 2017"),
+    "spline": CalibratorEntry(Spline, "a smooth map of the confidence", "Gupta et al. 2021"),
+    "histogram-top-label": CalibratorEntry(
         TopLabelHistogramBinning, "the accuracy in each confidence bin", "Gupta, Ramdas 2022"
     ),
-    "isotonic-top-label": Entry(
+    "isotonic-top-label": CalibratorEntry(
         TopLabelIsotonic, "the best non-decreasing map of the confidence", "Zadrozny, Elkan 2002"
     ),
-    "centred-isotonic-top-label": Entry(
+    "centred-isotonic-top-label": CalibratorEntry(
         TopLabelCentredIsotonic, "the same without plateaus", "Oron, Flournoy 2017"
     ),
-    "venn-abers-top-label": Entry(
+    "venn-abers-top-label": CalibratorEntry(
         TopLabelVennAbers, "between two isotonic maps of the confidence", "Vovk et al. 2015"
     ),
-    "histogram": Entry(
+    "histogram": CalibratorEntry(
         HistogramBinning, "the frequency in each bin, per class", "Zadrozny, Elkan 2001"
     ),
-    "bbq": Entry(BBQ, "an average of histograms, per class", "Naeini et al. 2015"),
-    "isotonic": Entry(Isotonic, "the best non-decreasing map, per class", "Zadrozny, Elkan 2002"),
-    "centred-isotonic": Entry(
+    "bbq": CalibratorEntry(BBQ, "an average of histograms, per class", "Naeini et al. 2015"),
+    "isotonic": CalibratorEntry(
+        Isotonic, "the best non-decreasing map, per class", "Zadrozny, Elkan 2002"
+    ),
+    "centred-isotonic": CalibratorEntry(
         CentredIsotonic, "the same without plateaus, per class", "Oron, Flournoy 2017"
     ),
-    "venn-abers": Entry(VennAbers, "between two isotonic maps, per class", "Vovk et al. 2015"),
-    "structured-matrix": Entry(
+    "venn-abers": CalibratorEntry(
+        VennAbers, "between two isotonic maps, per class", "Vovk et al. 2015"
+    ),
+    "structured-matrix": CalibratorEntry(
         StructuredMatrix, "temperature, and a little of matrix scaling", "Berta et al. 2026"
     ),
-    "dirichlet": Entry(
+    "dirichlet": CalibratorEntry(
         Dirichlet, "a regularised matrix of the log-probabilities", "Kull et al. 2019"
     ),
-    "matrix": Entry(Matrix, "a regularised matrix of the logits", "Guo et al. 2017"),
+    "matrix": CalibratorEntry(Matrix, "a regularised matrix of the logits", "Guo et al. 2017"),
 }
 
 

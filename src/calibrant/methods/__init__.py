@@ -52,7 +52,6 @@ __all__ = [
     "Dca",
     "Dece",
     "EntropyPenalty",
-    "Entry",
     "ErrorRegularization",
     "ExampleLoss",
     "FeatureMixture",
@@ -68,6 +67,7 @@ __all__ = [
     "Mdca",
     "MetaRegularization",
     "Method",
+    "MethodEntry",
     "Mmce",
     "Mse",
     "Noise",
@@ -82,7 +82,7 @@ __all__ = [
 ]
 
 
-class Entry(NamedTuple):
+class MethodEntry(NamedTuple):
     """One row of the table; ``factory`` is "module:name" inside this package."""
 
     factory: str
@@ -90,85 +90,93 @@ class Entry(NamedTuple):
     paper: str
 
 
-METHODS: dict[str, Entry] = {
-    "cross_entropy": Entry("cross_entropy:CrossEntropy", "baseline: −log p_y", "–"),
-    "mse": Entry("mse:Mse", "squared error of the probabilities (Brier)", "Brier 1950"),
-    "label_smoothing": Entry(
+METHODS: dict[str, MethodEntry] = {
+    "cross_entropy": MethodEntry("cross_entropy:CrossEntropy", "baseline: −log p_y", "–"),
+    "mse": MethodEntry("mse:Mse", "squared error of the probabilities (Brier)", "Brier 1950"),
+    "label_smoothing": MethodEntry(
         "label_smoothing:LabelSmoothing",
         "cross-entropy against softened labels",
         "Szegedy et al., CVPR 2016",
     ),
-    "focal": Entry("focal:Focal", "less weight on what is already right", "Lin et al., ICCV 2017"),
-    "flsd": Entry(
+    "focal": MethodEntry(
+        "focal:Focal", "less weight on what is already right", "Lin et al., ICCV 2017"
+    ),
+    "flsd": MethodEntry(
         "focal:Flsd", "focal, γ 5 where p_y < 0.2, else 3", "Mukhoti et al., NeurIPS 2020"
     ),
-    "entropy_penalty": Entry(
+    "entropy_penalty": MethodEntry(
         "entropy_penalty:EntropyPenalty",
         "cross-entropy that pays for confidence (ECP, ERL)",
         "Pereyra et al., 2017",
     ),
-    "margin_smoothing": Entry(
+    "margin_smoothing": MethodEntry(
         "margin_smoothing:MarginSmoothing",
         "logit distances up to a margin are free (MbLS)",
         "Liu et al., CVPR 2022",
     ),
-    "mmce": Entry(
+    "mmce": MethodEntry(
         "mmce:Mmce", "kernel distance of confidence and correctness", "Kumar et al., ICML 2018"
     ),
-    "weighted_mmce": Entry(
+    "weighted_mmce": MethodEntry(
         "mmce:WeightedMmce", "MMCE, right and wrong weigh the same", "Kumar et al., ICML 2018"
     ),
-    "dece": Entry("dece:Dece", "CE-DECE: ECE with soft bins added", "Bohdal et al., TMLR 2023"),
-    "sece": Entry("sece:Sece", "CE-SECE: binning-free ECE added", "Wang & Golebiowski, TMLR 2024"),
-    "avuc": Entry(
+    "dece": MethodEntry(
+        "dece:Dece", "CE-DECE: ECE with soft bins added", "Bohdal et al., TMLR 2023"
+    ),
+    "sece": MethodEntry(
+        "sece:Sece", "CE-SECE: binning-free ECE added", "Wang & Golebiowski, TMLR 2024"
+    ),
+    "avuc": MethodEntry(
         "avuc:Avuc",
         "certain where right, uncertain where wrong",
         "Krishnan & Tickoo, NeurIPS 2020",
     ),
-    "error_regularization": Entry(
+    "error_regularization": MethodEntry(
         "error_regularization:ErrorRegularization",
         "larger error must not have larger confidence (ABS)",
         "Xin et al., ACL 2021",
     ),
-    "mdca": Entry(
+    "mdca": MethodEntry(
         "mdca:Mdca",
         "mean probability meets frequency in each class",
         "Hebbalaguppe et al., CVPR 2022",
     ),
-    "dca": Entry("mdca:Dca", "mean confidence meets accuracy", "Liang et al., BMVC 2020"),
-    "head_noise": Entry(
+    "dca": MethodEntry("mdca:Dca", "mean confidence meets accuracy", "Liang et al., BMVC 2020"),
+    "head_noise": MethodEntry(
         "head_noise:HeadNoise", "∇Acc: the head is unsure of noise", "Jouet et al., IJCNN 2022"
     ),
-    "head_noise_error_regularization": Entry(
+    "head_noise_error_regularization": MethodEntry(
         "head_noise:head_noise_error_regularization",
         "∇Acc+ABS: error regularisation as third head-only pass",
         "Jouet et al., IJCNN 2022",
     ),
-    "input_mixup": Entry(
+    "input_mixup": MethodEntry(
         "mixup:InputMixup", "mixes inputs and labels (pixels)", "Zhang et al., ICLR 2018"
     ),
-    "feature_mixup": Entry(
+    "feature_mixup": MethodEntry(
         "mixup:FeatureMixup", "mixes the head's input and labels (text)", "Verma et al., ICML 2019"
     ),
-    "gamma_net_sece": Entry(
+    "gamma_net_sece": MethodEntry(
         "meta_regularization:gamma_net_sece",
         "FLγ-SECE: focal γ learnt on held-out data",
         "Wang & Golebiowski, TMLR 2024",
     ),
-    "gamma_net_dece": Entry(
+    "gamma_net_dece": MethodEntry(
         "meta_regularization:gamma_net_dece",
         "FLγ-DECE: the same with DECE as outer loss",
         "Wang & Golebiowski, TMLR 2024",
     ),
 }
 
-NOISES: dict[str, Entry] = {
-    "gaussian": Entry("noise:Gaussian", "N(0, 1) in every coordinate", "Jouet et al., IJCNN 2022"),
-    "matched": Entry(
+NOISES: dict[str, MethodEntry] = {
+    "gaussian": MethodEntry(
+        "noise:Gaussian", "N(0, 1) in every coordinate", "Jouet et al., IJCNN 2022"
+    ),
+    "matched": MethodEntry(
         "matched_noise:MatchedGaussian", "running mean and covariance of the features", "–"
     ),
-    "shell": Entry("shell_noise:Shell", "outside all class clusters", "–"),
-    "mixture": Entry("mixture_noise:FeatureMixture", "means of real features", "–"),
+    "shell": MethodEntry("shell_noise:Shell", "outside all class clusters", "–"),
+    "mixture": MethodEntry("mixture_noise:FeatureMixture", "means of real features", "–"),
 }
 
 # Public names that the command line does not offer.
@@ -193,7 +201,7 @@ def create(name: str, **options: Any) -> Method:
     return method
 
 
-def _build(what: str, table: dict[str, Entry], name: str, options: dict[str, Any]) -> Any:
+def _build(what: str, table: dict[str, MethodEntry], name: str, options: dict[str, Any]) -> Any:
     if name not in table:
         raise unknown_name(what, name, table, f"'calibrant list {what}s' shows all.")
     factory = _load(table[name].factory)
