@@ -8,9 +8,12 @@ import numpy as np
 import pytest
 
 from calibrant.cli import main
+from calibrant.cli.run_numbers import show_over_seeds
 from calibrant.experiments import grid as grid_module
 from calibrant.experiments.grid import take_turns
-from calibrant.experiments.record import read_record, read_records
+from calibrant.experiments.recipe import Recipe
+from calibrant.experiments.record import Record, read_record, read_records
+from calibrant.experiments.task import TASKS
 from calibrant.metrics import entity_f1
 from calibrant.predictions import Predictions
 
@@ -74,7 +77,7 @@ def test_several_seeds_are_runs_side_by_side_and_a_table_of_means(small_corpus, 
 
 def test_several_seeds_that_cannot_be(small_corpus, trained, tmp_path, capsys):
     assert main(command(small_corpus, tmp_path / "run", "--seed", "1", "1")) == 2
-    assert "up to 10 different seeds, got [1, 1]" in capsys.readouterr().err
+    assert "--seed takes different seeds, got [1, 1]" in capsys.readouterr().err
     assert main(command(small_corpus, trained[0], "--seed", "0", "1")) == 2
     assert "run of one seed" in capsys.readouterr().err
 
@@ -257,6 +260,33 @@ def test_bench_refuses_what_a_grid_cannot_do(small_corpus, tmp_path, capsys):
     assert f"{grid}: Unknown recipe key 'sede'" in capsys.readouterr().err
     assert main(["bench", str(tmp_path / "none.toml"), "-o", str(tmp_path / "runs")]) == 2
     assert "There is no file" in capsys.readouterr().err
+
+
+def test_bench_keeps_the_folders_of_runs_when_asked(small_corpus, tmp_path, capsys):
+    grid, runs = tmp_path / "grid.toml", tmp_path / "runs"
+    grid.write_text(
+        f'[defaults]\ndata = "{small_corpus}"\nmodel = "tiny"\ndtype = "float32"\npatience = 1\n'
+        "epochs = 1\n"
+    )
+    arguments = ["bench", str(grid), "-o", str(runs), "--device", "cpu", "--keep"]
+    assert main([*arguments, "--stack", "2"]) == 2
+    assert "--stack is not for --keep" in capsys.readouterr().err
+    assert main(arguments) == 0
+    (record,) = read_records(runs)
+    assert (runs / record.recipe.key / "model").is_dir()
+    assert record.recipe.key in capsys.readouterr().err
+    assert main(arguments) == 0
+    assert "1 recipe, 1 of them done." in capsys.readouterr().out
+
+
+def test_any_number_of_seeds_has_an_interval():
+    part = {
+        name: {"test": dict.fromkeys(TASKS["ner"].shown, 0.5)}
+        for name in ("identity", "temperature")
+    }
+    runs = {Path(f"seed-{n}"): Record(Recipe(seed=n), part, {}, {}) for n in range(12)}
+    assert "0.5000 ± 0.0000" in show_over_seeds(runs)
+    assert "over 12 seeds" in show_over_seeds(runs)
 
 
 def test_shift_is_measured_and_shown(small_corpus, tmp_path, capsys, monkeypatch):

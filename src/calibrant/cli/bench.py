@@ -45,6 +45,12 @@ def add_parser(commands: Any) -> None:
         "--workers", type=int, help="processes that measure (cores less two); not with --ray"
     )
     parser.add_argument(
+        "--keep",
+        action="store_true",
+        help="keep each run as 'calibrant train' leaves it, with model, predictions and report: "
+        "RUNS/KEY; the jobs are processes then, also on a CPU",
+    )
+    parser.add_argument(
         "--ray",
         metavar="ADDRESS",
         help="run on a Ray cluster: auto (the one that this machine belongs to), host:port, or "
@@ -98,7 +104,7 @@ def run(args: argparse.Namespace) -> int:
             shown = dict(list(entry_of(record.recipe.task).shown.items())[:2])
             test = record.results["identity"]["test"]
             told = "   ".join(f"{title} {test[name]:.4f}" for name, title in shown.items())
-            line = f"{progress.done}/{len(waiting)}   {path.stem}   {told}"
+            line = f"{progress.done}/{len(waiting)}   {record.recipe.key}   {told}"
             print(printable(line), file=sys.stderr)
         left = len(waiting) - progress.done
     print(f"Records: {printable(str(args.output))}")
@@ -115,6 +121,9 @@ def _records(recipes: Sequence[Recipe], args: argparse.Namespace) -> Iterator[Pa
     }  # fmt: skip
     if args.time_limit is not None and not args.time_limit > 0:
         raise InputError(f"--time-limit is a number of seconds above 0, got {args.time_limit:g}.")
+    if args.keep:
+        _check_kept(args)
+        common["keep"] = True
     if args.ray is None:
         from calibrant.experiments.grid import run_grid
 
@@ -127,3 +136,13 @@ def _records(recipes: Sequence[Recipe], args: argparse.Namespace) -> Iterator[Pa
     from calibrant.experiments.ray_grid import run_on_ray
 
     return run_on_ray(recipes, args.output, args.ray, **common)
+
+
+def _check_kept(args: argparse.Namespace) -> None:
+    """Refuse what a grid of kept runs has no use for."""
+    for option in ("ray", "stack", "workers", "time_limit"):
+        if getattr(args, option) is not None:
+            raise InputError(
+                f"--{option.replace('_', '-')} is not for --keep, where each run is a process "
+                "with checkpoints of its own."
+            )

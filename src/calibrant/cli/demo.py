@@ -1,4 +1,4 @@
-"""``calibrant demo``: eight training methods on embedded data, compared over seeds."""
+"""``calibrant demo``: run the packaged recipe with several seeds, and report."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import argparse
 import os
 import sys
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
+from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,11 +16,15 @@ from calibrant.errors import InputError
 
 if TYPE_CHECKING:
     from calibrant.experiments.recipe import Recipe
-    from calibrant.experiments.record import Record
+    from calibrant.study import Study
 
-__all__ = ["add_parser", "run"]
+__all__ = ["add_parser", "demo_recipes", "run"]
 
 _WIDTH = 100  # Longer lines are hard to read, however wide the terminal is.
+_REPLICATES = 200  # For intervals: enough to see their width, a fifth of the usual time.
+_PAGE = "report.html"
+_QUICK = ("cross_entropy", "focal", "head_noise")
+_SHOWN = ("results", "differences", "shift")  # Tables to print; the report has all.
 
 
 def add_parser(commands: Any) -> None:
@@ -27,17 +33,15 @@ def add_parser(commands: Any) -> None:
         "demo",
         help="compare eight training methods on embedded data, in minutes on a CPU",
         description="Train a small tagger of entities on an embedded corpus with eight methods and "
-        "several seeds, with and without temperature scaling; print the table of F1, ECE and APCR "
-        "and what confidences are worth out of domain; write the report. Interrupted, the same "
-        "command goes on; finished runs are not trained again.",
+        "several seeds. Print F1, ECE and APCR with and without temperature scaling, the "
+        "differences from the baseline, and the numbers on another domain; write the report. An "
+        "interrupted demo continues with the same command; finished runs are not trained again.",
     )
     parser.add_argument("-o", "--output", type=Path, default=Path("out/demo"), help="(out/demo)")
     parser.add_argument(
-        "--overwrite",
-        action="store_true",
-        help="replace report and pictures, and runs of other settings; finished runs are kept",
+        "--overwrite", action="store_true", help="replace an existing report; runs are kept"
     )
-    parser.add_argument("--seeds", type=int, help="runs of each method, 1 to 10 (3)")
+    parser.add_argument("--seeds", type=int, help="runs of each method (3)")
     parser.add_argument("--jobs", type=int, help="trainings side by side (one per CPU, at most 8)")
     parser.add_argument(
         "--quick",
@@ -48,100 +52,108 @@ def add_parser(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Train, print, write."""
-    from calibrant.demo.spread import MOST_SEEDS
+    """Train, report, print."""
     from calibrant.extras import require
+    from calibrant.outputs import check_writable, make_folder
 
     seeds = args.seeds if args.seeds is not None else 1 if args.quick else 3
     jobs = args.jobs if args.jobs is not None else min(8, os.cpu_count() or 1)
-    if not 1 <= seeds <= MOST_SEEDS:
-        raise InputError(f"--seeds is from 1 to {MOST_SEEDS}, got {seeds}.")
-    if jobs < 1:
-        raise InputError(f"--jobs is at least 1, got {jobs}.")
+    for option, value in (("--seeds", seeds), ("--jobs", jobs)):
+        if value < 1:
+            raise InputError(f"{option} is at least 1, got {value}.")
     for module in ("torch", "transformers", "matplotlib"):
         require(module, "demo", "The demo")
-    _prepare(args.output, args.overwrite)
-    from calibrant.demo.report import write_demo_report
-    from calibrant.demo.runs import demo_recipes, read_runs, run_path
-    from calibrant.demo.telling import best
+    check_writable(make_folder(args.output) / _PAGE, overwrite=args.overwrite)
+    from calibrant.study import build_study, read_titles, write_study
 
-    recipes = demo_recipes(seeds, args.quick)
-    folder = args.output / "runs"
-    before = _train(recipes, folder, jobs, args.overwrite)
-    records = read_runs(recipes, folder)
-    write_demo_report(args.output, records, folder)  # Before anything is printed.
+    recipes, runs = demo_recipes(seeds, args.quick), args.output / "runs"
+    before = _train(recipes, runs, jobs)
+    study = build_study(_records(recipes, runs), title=read_titles([runs]))
+    write_study(args.output, study, overwrite=args.overwrite, page=_PAGE)
     if before:
-        print(f"{before} of {sum(map(len, recipes.values()))} were finished before.\n")
-    _tell(records)
-    runs = {name: run_path(folder, each[0]) for name, each in recipes.items()}
-    _say_what_next(args.output, runs, best(records))
+        print(f"{before} of {len(recipes)} were finished before.\n")
+    _show(study, seeds)
+    _suggest(args.output, runs / recipes[0].key)
     return 0
 
 
-def _prepare(out: Path, overwrite: bool) -> None:
-    from calibrant.demo.report import FILES
-    from calibrant.outputs import check_writable, make_folder
+def demo_recipes(seeds: int = 3, quick: bool = False) -> list[Recipe]:
+    """Return the packaged recipes, seed by seed; ``quick``: three methods, barely trained.
 
-    make_folder(out)
-    for name in FILES:
-        check_writable(out / name, overwrite=overwrite)  # Before the work, not after it.
+    >>> [recipe.method for recipe in demo_recipes(seeds=1, quick=True)]
+    ['cross_entropy', 'focal', 'head_noise']
+    """
+    from calibrant.experiments.recipe import read_recipes
+
+    with resources.as_file(_recipe_file()) as path:
+        methods = [recipe for recipe in read_recipes(path) if recipe.seed == 0]
+    if quick:
+        methods = [replace(recipe, epochs=2) for recipe in methods if recipe.method in _QUICK]
+    # Seed by seed: an interrupted demo has all methods for some seeds.
+    return [replace(recipe, seed=seed) for seed in range(seeds) for recipe in methods]
 
 
-def _train(
-    recipes: Mapping[str, Sequence[Recipe]], folder: Path, jobs: int, overwrite: bool
-) -> int:
-    """Train what is not finished; return how many were."""
-    from calibrant.demo.runs import run_path, train_runs
-    from calibrant.experiments.run_folder import RunFolder
+def _recipe_file() -> Any:
+    return resources.files("calibrant.demo") / "recipe.toml"
+
+
+def _train(recipes: Sequence[Recipe], runs: Path, jobs: int) -> int:
+    """Train what is not finished; return how many runs were."""
+    from calibrant.experiments.grid import run_grid
+    from calibrant.experiments.recipe import read_title
+    from calibrant.experiments.record import recorded, write_titles
     from calibrant.progress import Progress
 
-    total = sum(map(len, recipes.values()))
-    seeds = total // len(recipes)
+    with resources.as_file(_recipe_file()) as path:
+        write_titles(runs, [read_title(path)])
     print(
-        f"The embedded corpus has 1,500 sentences of news to learn from, and posts as another "
-        f"domain.\n{len(recipes)} methods × {seeds} seed{'s' * (seeds > 1)}: {total} small "
-        "encoders are trained from scratch, or read where they are finished …\n",
+        "The embedded corpus has 1,500 sentences of news to learn from, and posts as another "
+        f"domain.\n{len(recipes)} small encoders are trained from scratch, or read if they are "
+        "finished …\n",
         file=sys.stderr,
     )
-    done = sum(
-        RunFolder(run_path(folder, recipe)).finished for each in recipes.values() for recipe in each
-    )
-    with Progress(total - done, "trainings") as progress:
-        for _ in train_runs(recipes, folder, jobs=jobs, overwrite=overwrite):
+    before = len(recorded(runs) & {recipe.key for recipe in recipes})
+    options: dict[str, Any] = {"keep": True, "bootstrap": _REPLICATES, "device": "cpu"}
+    with Progress(len(recipes) - before, "trainings") as progress:
+        for _ in run_grid(recipes, runs, jobs=jobs, **options):
             progress.advance()
-    return total - progress.done
+    return before
 
 
-def _tell(records: Mapping[str, Sequence[Record]]) -> None:
-    from calibrant.cli.table import render_table
-    from calibrant.demo.telling import LEGEND, domain_table, findings, method_table
-
-    heads, rows = method_table(records)
-    print(render_table(heads, rows, right=range(1, len(heads))))
-    print(f"\n{textwrap.fill(LEGEND, _WIDTH)}\n")
-    print("How often right and how sure on average, in-domain and out of domain (ood)")
-    heads, rows = domain_table(records)
-    print(render_table(heads, rows, right=range(1, len(heads))), end="\n\n")
-    for sentence in findings(records):
-        print(textwrap.fill(sentence, _WIDTH, initial_indent="- ", subsequent_indent="  "))
-
-
-def _say_what_next(out: Path, runs: Mapping[str, Path], best: str) -> None:
-    """Commands that work as they stand, then those for data of one's own."""
-    from calibrant.demo.runs import BASELINE, VARIANTS
+def _records(recipes: Sequence[Recipe], runs: Path) -> list[Any]:
+    from calibrant.experiments.record import read_record
     from calibrant.experiments.run_folder import RunFolder
 
-    run, method = RunFolder(runs[BASELINE]), VARIANTS[best][0].replace("_", "-")
-    print(f"""
-Open {out / "report.html"} in a browser. Look closer:
-  calibrant audit {run.predictions("ood")} --with {run.temperature}
-  calibrant predict {runs[best]} "The mayor of Port Tim , Rosa Lind , joined Ford ."
+    return [read_record(RunFolder(runs / recipe.key).metrics) for recipe in recipes]
+
+
+def _show(study: Study, seeds: int) -> None:
+    from calibrant.cli.table import render_table
+
+    for table in study.tables:
+        if table.closed or not any(f"-{name}" in table.name for name in _SHOWN):
+            continue
+        heads = [*table.label_heads, *table.full_heads]
+        rows = [[*row.labels, *(entry.text for entry in row.entries)] for row in table.rows]
+        right = range(len(table.label_heads), len(heads))
+        print(f"{table.title}\n{render_table(heads, rows, right=right)}")
+        print(textwrap.fill(table.note.partition(" Bold")[0], _WIDTH), end="\n\n")
+    if seeds == 1:
+        print("One seed says nothing about differences between methods.\n")
+
+
+def _suggest(out: Path, run: Path) -> None:
+    """Print commands that work as they stand, then some for the user's own data."""
+    print(f"""Open {out / _PAGE} in a browser. Look closer at one run:
+  {run / "report.html"}
+  calibrant audit {run / "ood.parquet"} --with {run / "temperature.json"}
+  calibrant predict {run} "The mayor of Port Tim , Rosa Lind , joined Ford ."
 With predictions of your own model (parquet, npz, safetensors, csv or jsonl):
   calibrant audit test.parquet --report audit.html
   calibrant compare valid.parquet test.parquet
   calibrant fit valid.parquet --method temperature -o map.json
   calibrant apply map.json test.parquet -o calibrated.parquet
 With a corpus of your own (a folder with train.conll, dev.conll and test.conll):
-  calibrant train --data FOLDER --model tiny --learning-rate 3e-3 --method {method} -o RUN
+  calibrant train --data FOLDER --model tiny --learning-rate 3e-3 --method head-noise -o RUN
   calibrant predict RUN "A sentence of yours ."
 'calibrant train --help' tells of pretrained encoders, 'calibrant list methods' of all methods.""")

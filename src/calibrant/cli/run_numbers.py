@@ -13,6 +13,7 @@ from calibrant.experiments.task import Entry, entry_of
 
 if TYPE_CHECKING:
     from calibrant.experiments.record import Record
+    from calibrant.study.statistics import Estimate
 
 __all__ = [
     "content",
@@ -99,13 +100,11 @@ def tell_raw_text(found: Mapping[str, Any] | None) -> list[str]:
 
 def show_over_seeds(records: Mapping[Path, Record]) -> str:
     """The test numbers of runs that differ in the seed alone: mean ± half of a 95 % interval."""
-    from calibrant.demo.telling import over_seeds
-
     runs = list(records.values())
     task = entry_of(runs[0].recipe.task)
     titles = _titles(runs)
     shown = {
-        kind: [over_seeds(runs, name, kind).show(1, 4) for name in task.shown] for kind in titles
+        kind: [_over_seeds(runs, name, kind).show(4) for name in task.shown] for kind in titles
     }
     table = _table(shown, titles, task)
     folders = "\n".join(f"  {printable(str(folder))}" for folder in records)
@@ -118,12 +117,12 @@ def show_over_seeds(records: Mapping[Path, Record]) -> str:
 
 
 def _entities_over_seeds(runs: Sequence[Record]) -> str:
-    from calibrant.demo.spread import spread
+    from calibrant.study.statistics import estimate
 
     used = [run.results[run.training.get("calibrator", "identity")] for run in runs]
     if not all(map(tell_entities, used)):
         return ""
-    found = spread([numbers["entities"]["ece"] for numbers in used]).show(1, 4)
+    found = estimate([numbers["entities"]["ece"] for numbers in used]).show(4)
     return f"\n\nLearned confidence of whole entities: ECE {found}"
 
 
@@ -147,14 +146,12 @@ def content_over_seeds(
     records: Mapping[Path, Record], there: Mapping[Path, bool]
 ) -> dict[str, Any]:
     """Runs that differ in the seed alone, for JSON: each, and over all of them."""
-    from calibrant.demo.telling import over_seeds
-
     runs = list(records.values())
     over = [
         {
             "map": kind,
             **{
-                name: dict(zip(("mean", "half"), over_seeds(runs, name, kind), strict=True))
+                name: dict(zip(("mean", "half"), _over_seeds(runs, name, kind)[:2], strict=True))
                 for name in entry_of(runs[0].recipe.task).shown
             },
         }
@@ -162,6 +159,12 @@ def content_over_seeds(
     ]
     each = [content(record, folder, there[folder]) for folder, record in records.items()]
     return {"seeds": [r.recipe.seed for r in runs], "test": over, "runs": each}
+
+
+def _over_seeds(runs: Sequence[Record], metric: str, kind: str) -> Estimate:
+    from calibrant.study.statistics import estimate
+
+    return estimate([float(run.results[kind]["test"][metric]) for run in runs])
 
 
 def _shift_table(record: Record, kind: str) -> str:

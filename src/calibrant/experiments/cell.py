@@ -105,6 +105,6 @@ def check_cell(recipe: Recipe) -> None:
     """Raise an error for what a grid does not run."""
     if recipe.engine != "lean" or recipe.patience:
         raise InputError(
-            "A grid runs the lean engine to the last epoch: leave engine and patience out, or "
-            "train that recipe by itself."
+            "A grid runs the lean engine to the last epoch: leave engine and patience out, or keep "
+            "the folder of each run (--keep)."
         )

@@ -24,6 +24,7 @@ from calibrant.experiments.choice import choose_calibrator
 from calibrant.experiments.measure import measure_run
 from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.record import Record, circumstances, recorded
+from calibrant.experiments.run import train_side_by_side
 from calibrant.experiments.smoke_test import try_method
 from calibrant.experiments.stacked import run_stack, stacks
 from calibrant.experiments.task import entry_of, task_of
@@ -52,6 +53,8 @@ def run_grid(
     stack: int | None = None,
     seconds: float = math.inf,
     trust_remote_code: bool = False,
+    keep: bool = False,
+    bootstrap: int = 1000,
 ) -> Iterator[Path]:
     """Run what has no record in ``folder`` yet, ``jobs`` cells at a time; yields new records.
 
@@ -59,15 +62,31 @@ def run_grid(
 
     With ``stack`` > 1 a job trains up to that many cells as one model (see
     :mod:`calibrant.training.stacked`): the default is 10 on CUDA, 1 elsewhere.
+
+    With ``keep`` each run leaves the folder of :func:`~calibrant.experiments.run.train`,
+    ``folder/KEY``, whose report has intervals of ``bootstrap`` replicates. The jobs are processes
+    then, also on a CPU, and each run resumes from its checkpoint; ``workers``, ``stack`` and
+    ``seconds`` have no meaning.
     """
     end = monotonic() + seconds
     check_numbers(jobs=jobs, stack=stack, workers=workers)
     folder = make_folder(folder)
     done = recorded(folder)
     waiting = [recipe for recipe in recipes if recipe.key not in done]
-    check_grid(waiting)
+    check_grid(waiting, keep)
     check_found(waiting, directory)
     where = usable_device(device or _device())
+    if keep:
+        yield from train_side_by_side(
+            waiting,
+            folder,
+            jobs,
+            directory=directory,
+            device=where,
+            bootstrap=bootstrap,
+            trust_remote_code=trust_remote_code,
+        )
+        return
     size = stack or (10 if where.startswith("cuda") else 1)
     together = list(stacks(list(cells_of(waiting)), size))
     about = circumstances()
@@ -113,9 +132,9 @@ def _told(failure: Exception, jobs: int, most: int, workers: int) -> Exception:
     return failure
 
 
-def check_grid(recipes: Sequence[Recipe]) -> None:
+def check_grid(recipes: Sequence[Recipe], keep: bool = False) -> None:
     """Raise an error for what cannot be run, before anything is."""
-    for recipe in recipes:
+    for recipe in () if keep else recipes:
         check_cell(recipe)
     for recipe in {(r.method, str(r.method_options)): r for r in recipes}.values():
         try_method(recipe)

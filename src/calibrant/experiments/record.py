@@ -114,14 +114,14 @@ def _in_file(path: Path) -> Iterator[tuple[str, Record]]:
 
 
 def recorded(folder: str | Path) -> set[str]:
-    """The keys of the recipes that have a record in a folder, in a file each or in ``.jsonl``.
+    """Return the keys of the recipes that have a record in a folder.
 
-    A file that was cut short, as a disk may leave it behind, is no record.
+    A record is a file, a line of a ``.jsonl`` file, or the ``metrics.json`` of a run's folder. A
+    file that was cut short, as a disk may leave it behind, is no record.
     """
     folder = Path(folder)
-    gathered = (
-        record for path in sorted(folder.glob("[!.]*.jsonl")) for _, record in _in_file(path)
-    )
+    files = [*folder.glob("[!.]*.jsonl"), *filter(_is_whole, folder.glob(f"[!.]*/{_OF_RUN}"))]
+    gathered = (record for path in sorted(files) for _, record in _in_file(path))
     named = (path.stem for path in folder.glob("[!.]*.json") if _is_whole(path))
     return {*named, *(record.recipe.key for record in gathered)}
 

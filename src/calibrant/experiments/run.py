@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import as_completed
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from calibrant.devices import usable_device
-from calibrant.errors import InputError
+from calibrant.errors import CalibrantError, InputError
 from calibrant.experiments.artifacts import finish
+from calibrant.experiments.child_process import child_pool
 from calibrant.experiments.history import History
 from calibrant.experiments.lean_engine import train_lean
 from calibrant.experiments.recipe import Recipe
@@ -27,7 +31,7 @@ from calibrant.metrics.bootstrap import check_bootstrap
 from calibrant.tasks.encoders.foreign_models import trusting
 from calibrant.training.processes import join_processes, wait_for_all
 
-__all__ = ["default_device", "train"]
+__all__ = ["default_device", "train", "train_side_by_side"]
 
 
 def train(
@@ -101,6 +105,42 @@ def train(
             record = finish(recipe, data, model, history, run, bootstrap, shift)
         wait_for_all()  # Nobody leaves before the first process is done.
         return record
+
+
+def train_side_by_side(
+    recipes: Sequence[Recipe], folder: Path, jobs: int, *, device: str, **options: Any
+) -> Iterator[Path]:
+    """Train each recipe into ``folder/KEY``, ``jobs`` at a time; yield its record's path.
+
+    ``options`` are those of :func:`train`. Each process has one thread on a CPU, so the result does
+    not depend on ``jobs``.
+    """
+    options = {**options, "device": device}
+    if min(jobs, len(recipes)) <= 1:
+        for recipe in recipes:
+            yield _train_quietly(recipe, folder, options)
+        return
+    try:
+        with child_pool(min(jobs, len(recipes))) as pool:
+            futures = [pool.submit(_train_quietly, recipe, folder, options) for recipe in recipes]
+            for future in as_completed(futures):
+                yield future.result()
+    except BrokenProcessPool:
+        raise CalibrantError(
+            "A training process was killed, perhaps for lack of memory: the same command "
+            "continues from there; --jobs 1 needs the least."
+        ) from None
+
+
+def _train_quietly(recipe: Recipe, folder: Path, options: Mapping[str, Any]) -> Path:
+    run, threads = RunFolder(folder / recipe.key), torch.get_num_threads()
+    if options["device"] == "cpu":
+        torch.set_num_threads(1)
+    try:
+        train(recipe, run.path, say=lambda _: None, **options)
+    finally:
+        torch.set_num_threads(threads)
+    return run.metrics
 
 
 def default_device() -> str:

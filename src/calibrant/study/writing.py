@@ -23,9 +23,16 @@ Writer = Callable[[Path], object]
 
 
 def write_study(
-    folder: str | Path, study: Study, *, overwrite: bool = False, inputs: Iterable[Path] = ()
+    folder: str | Path,
+    study: Study,
+    *,
+    overwrite: bool = False,
+    inputs: Iterable[Path] = (),
+    page: str = "index.html",
 ) -> list[str]:
     """Write all files into ``folder``; return remarks, such as a missing matplotlib.
+
+    ``page`` is the name of the HTML file.
 
     Writes are atomic. Existing files are kept unless ``overwrite`` is set; then the files of an
     earlier report that this one does not write are removed, so that no stale table remains.
@@ -33,7 +40,7 @@ def write_study(
     folder, inputs = Path(folder), list(inputs)
     if any(source.is_dir() and source.resolve() == folder.resolve() for source in inputs):
         raise InputError(f"{folder} holds the records; write the report to another folder.")
-    writers, remarks = _writers(study)
+    writers, remarks = _writers(study, page)
     before = _earlier(folder) if overwrite else []
     files = [source for source in inputs if not source.is_dir()]
     with new_files(folder, list(writers), overwrite=overwrite, inputs=files) as unfinished:
@@ -47,11 +54,11 @@ def write_study(
     return remarks
 
 
-def _writers(study: Study) -> tuple[dict[str, Writer], list[str]]:
+def _writers(study: Study, page: str) -> tuple[dict[str, Writer], list[str]]:
     """Return file name → the function that writes it."""
     pictures, remarks = _pictures(study)
     svgs = [(name, words) for name, words in pictures[1].items() if name.endswith(".svg")]
-    texts = {"index.html": render_study(study), "report.md": markdown_report(study, svgs)}
+    texts = {page: render_study(study), "report.md": markdown_report(study, svgs)}
     for table in study.tables:
         texts[f"tables/{table.name}.csv"] = csv_table(table)
         texts[f"tables/{table.name}.tex"] = latex_table(table) + "\n"
