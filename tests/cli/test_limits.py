@@ -6,7 +6,7 @@ import pytest
 
 from calibrant.cli import main
 from calibrant.errors import MissingExtraError
-from calibrant.experiments.recipe import read_recipes
+from calibrant.experiments.recipe_file import read_recipes
 
 BIG = "99999999999"
 

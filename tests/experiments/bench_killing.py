@@ -17,7 +17,7 @@ import torch
 
 from calibrant.experiments import grid
 from calibrant.experiments.ner_data import build_model, prepare
-from calibrant.experiments.recipe import read_recipes
+from calibrant.experiments.recipe_file import read_recipes
 from calibrant.experiments.record import Record
 
 

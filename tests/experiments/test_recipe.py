@@ -7,12 +7,14 @@ import math
 
 import pytest
 
+from calibrant.cli import main
 from calibrant.errors import InputError
 from calibrant.experiments.history import Epoch, History
-from calibrant.experiments.recipe import Recipe, expand_grid, read_recipes
-from calibrant.experiments.recipe_checks import LONGEST
+from calibrant.experiments.recipe import Recipe
+from calibrant.experiments.recipe_file import expand_grid, read_recipes
 from calibrant.experiments.record import Record, read_record
 from calibrant.training import buckets
+from calibrant.training.schedule import DECAYS, OPTIMIZERS
 
 
 def test_a_key_is_that_of_the_first_version_until_a_new_setting_is_used():
@@ -51,7 +53,7 @@ def test_a_key_is_that_of_the_first_version_until_a_new_setting_is_used():
         ({"method_options": ["gamma"]}, "method_options is a table"),
         ({"task": "image", "compile": "yes"}, "compile is true or false"),
         ({"task": ["ner"]}, "Unknown task"),
-        ({"max_length": 513}, "max_length is at most 512 word pieces, got 513"),
+        ({"max_length": 513}, "max_length is at most 512, got 513"),
         ({"maps": ["identity", "spline"]}, "add 'temperature'"),
         ({"maps": []}, "add 'identity'"),
     ],
@@ -76,7 +78,36 @@ def test_grids(tmp_path):
 
 
 def test_the_longest_window_has_a_bucket():
-    assert buckets.LENGTHS[-1] == LONGEST
+    assert buckets.LENGTHS[-1] == settings()["max_length"]["most"]
+
+
+def settings():
+    return {field.name: field.metadata for field in dataclasses.fields(Recipe)}
+
+
+def test_settings_name_what_the_schedule_knows():
+    assert settings()["optimizer"]["choices"] == OPTIMIZERS
+    assert settings()["decay"]["choices"] == DECAYS
+
+
+def test_every_setting_explains_itself_and_is_an_option_of_train(capsys):
+    with pytest.raises(SystemExit):
+        main(["train", "--help"])
+    printed = " ".join(capsys.readouterr().out.split())
+    for name, about in settings().items():
+        name = {"method_options": "set"}.get(name, name.removesuffix("_file"))
+        flag = "--" + name.replace("_", "-")
+        assert f" {flag} " in printed
+        assert len(about["help"].split()) > 1
+
+
+def test_settings_over_those_of_a_file(tmp_path):
+    path = tmp_path / "grid.toml"
+    path.write_text("[defaults]\nepochs = 3\n[[grid]]\nseed = [1, 2]\nbatch = 4\n")
+    recipes = read_recipes(path, {"epochs": 1, "batch": 8})
+    assert [(r.seed, r.epochs, r.batch) for r in recipes] == [(1, 1, 8), (2, 1, 8)]
+    with pytest.raises(InputError, match="Did you mean 'epochs'"):
+        read_recipes(path, {"epoch": 1})
 
 
 def test_maps_are_one_setting_of_a_grid():

@@ -18,7 +18,8 @@ from calibrant.experiments.evaluation import evaluate
 from calibrant.experiments.grid import run_grid
 from calibrant.experiments.labelled_scenes import LabelledScenes
 from calibrant.experiments.measure import measure_pixels
-from calibrant.experiments.recipe import Recipe, read_recipes
+from calibrant.experiments.recipe import Recipe
+from calibrant.experiments.recipe_file import read_recipes
 from calibrant.experiments.record import read_record
 from calibrant.experiments.run import train
 from calibrant.experiments.task import task_of

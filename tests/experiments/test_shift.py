@@ -8,7 +8,8 @@ from calibrant.experiments.cell import run_cell
 from calibrant.experiments.grid import record_of
 from calibrant.experiments.measure import measure_run, measure_tags
 from calibrant.experiments.ner_data import build_model, prepare
-from calibrant.experiments.recipe import Recipe, expand_grid
+from calibrant.experiments.recipe import Recipe
+from calibrant.experiments.recipe_file import expand_grid
 from calibrant.experiments.record import read_record
 from calibrant.experiments.run import train
 from calibrant.experiments.shift import shifted_tests

@@ -15,7 +15,8 @@ from calibrant.errors import CalibrantError, InputError
 from calibrant.experiments import grid
 from calibrant.experiments.grid import run_grid
 from calibrant.experiments.ner_data import build_model, prepare
-from calibrant.experiments.recipe import Recipe, expand_grid
+from calibrant.experiments.recipe import Recipe
+from calibrant.experiments.recipe_file import expand_grid
 from calibrant.experiments.record import read_record, read_records
 from calibrant.experiments.stacked import stacks
 from calibrant.experiments.vocabulary import occurring, renumber, trim_embeddings

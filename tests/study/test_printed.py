@@ -15,7 +15,8 @@ from benchmarks.reproduction.printed import (
     paper_value,
 )
 
-from calibrant.experiments.recipe import Recipe, read_recipes
+from calibrant.experiments.recipe import Recipe
+from calibrant.experiments.recipe_file import read_recipes
 from calibrant.experiments.record import Record
 from calibrant.study import build_study
 

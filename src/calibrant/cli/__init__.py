@@ -7,7 +7,7 @@ import importlib
 import io
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from calibrant import __version__
@@ -88,8 +88,17 @@ class _Parser(argparse.ArgumentParser):
     Options are not abbreviated: ``--data`` of one command would be ``--data-dir`` of another.
     """
 
+    # Adds the options that are slow to find out, when they are needed.
+    later: Callable[[argparse.ArgumentParser], None] | None = None
+
     def __init__(self, **settings: Any) -> None:
         super().__init__(allow_abbrev=False, **settings)
+
+    def parse_known_args(self, *given: Any, **named: Any) -> Any:
+        if self.later is not None:
+            add, self.later = self.later, None
+            add(self)
+        return super().parse_known_args(*given, **named)
 
     def error(self, message: str) -> NoReturn:
         told = shortened(printable(message), 400)

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from calibrant.cli.options import add_trust
+from calibrant.cli.options import add_set, add_trust, parse_settings
 from calibrant.errors import InputError, printable
 
 if TYPE_CHECKING:
@@ -66,18 +66,20 @@ def add_parser(commands: Any) -> None:
         "is left; not with --ray",
     )
     add_trust(parser)
+    add_set(parser, "a setting of all recipes, such as --set epochs=1")
     parser.add_argument("--dry-run", action="store_true", help="only list what would be run")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Run what has no record yet, telling each that is done."""
-    from calibrant.experiments.recipe import read_recipes, read_title
+    from calibrant.experiments.recipe_file import read_recipes, read_title
     from calibrant.experiments.record import recorded, write_titles
     from calibrant.progress import Progress
     from calibrant.report.numbers import counted
 
-    found = {recipe.key: recipe for path in args.recipes for recipe in read_recipes(path)}
+    over = parse_settings(args.settings)
+    found = {recipe.key: recipe for path in args.recipes for recipe in read_recipes(path, over)}
     done, recipes = recorded(args.output), list(found.values())
     waiting = [recipe for recipe in recipes if recipe.key not in done]
     done_before = (

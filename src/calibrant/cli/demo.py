@@ -83,7 +83,7 @@ def demo_recipes(seeds: int = 3, quick: bool = False) -> list[Recipe]:
     >>> [recipe.method for recipe in demo_recipes(seeds=1, quick=True)]
     ['cross_entropy', 'focal', 'head_noise']
     """
-    from calibrant.experiments.recipe import read_recipes
+    from calibrant.experiments.recipe_file import read_recipes
 
     with resources.as_file(_recipe_file()) as path:
         methods = [recipe for recipe in read_recipes(path) if recipe.seed == 0]
@@ -100,7 +100,7 @@ def _recipe_file() -> Any:
 def _train(recipes: Sequence[Recipe], runs: Path, jobs: int) -> int:
     """Train what is not finished; return how many runs were."""
     from calibrant.experiments.grid import run_grid
-    from calibrant.experiments.recipe import read_title
+    from calibrant.experiments.recipe_file import read_title
     from calibrant.experiments.record import recorded, write_titles
     from calibrant.progress import Progress
 

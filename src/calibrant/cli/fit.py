@@ -10,11 +10,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calibrant.cli.document import document
-from calibrant.cli.options import add_file_options, columns_from, files_read
+from calibrant.cli.options import (
+    add_file_options,
+    add_set,
+    columns_from,
+    files_read,
+    parse_settings,
+)
 from calibrant.errors import InputError, printable, unknown_name
-from calibrant.inputs import parse_json, shortened
+from calibrant.inputs import shortened
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from calibrant.calibrators import Calibrator
     from calibrant.predictions import Predictions
 
@@ -46,13 +54,7 @@ def add_parser(commands: Any) -> None:
         action="store_true",
         help="with auto: only maps that never change the predicted class",
     )
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="a hyper-parameter of the map, such as --set bins=10; may be repeated",
-    )
+    add_set(parser, "a hyper-parameter of the map, such as --set bins=10")
     parser.add_argument(
         "-o", "--output", metavar="MAP", type=Path, required=True, help="where to save the map"
     )
@@ -70,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
     # Before the work, not after it.
     check_writable(args.output, overwrite=args.overwrite, inputs=files_read(args))
     check_suffix(args.output, (".json", ".safetensors", ".onnx"))
-    calibrator = None if _is_auto(args) else _calibrator(args.method, args.set)
+    calibrator = None if _is_auto(args) else _calibrator(args.method, parse_settings(args.settings))
     valid = read_with_progress(args.files, args)
     if calibrator is None:
         from calibrant.comparison import select_calibrator
@@ -95,7 +97,7 @@ def run(args: argparse.Namespace) -> int:
 def _is_auto(args: argparse.Namespace) -> bool:
     """Whether the map is to be chosen; options that then mean nothing, or only then, are errors."""
     auto = bool(args.method == "auto")
-    if auto and args.set:
+    if auto and args.settings:
         raise InputError("--set sets a hyper-parameter of one map; name it (--calibrator NAME).")
     if args.keep_predictions and not auto:
         raise InputError("--keep-predictions goes with --calibrator auto.")
@@ -117,21 +119,18 @@ def read_with_progress(files: list[str], args: argparse.Namespace) -> Prediction
     return Predictions.concatenate(parts)
 
 
-def _calibrator(method: str, settings: list[str]) -> Calibrator:
+def _calibrator(method: str, settings: Mapping[str, Any]) -> Calibrator:
     from calibrant.calibrators import calibrator_class
 
     made = calibrator_class(method)
     known = inspect.signature(made).parameters
     values = {}
-    for setting in settings:
-        name, equals, text = setting.partition("=")
-        if not equals:
-            raise InputError(f"--set takes KEY=VALUE, got '{setting}'.")
+    for name, value in settings.items():
         if name not in known:
             if not known:
                 raise InputError(f"{method} has no hyper-parameters to set, got '{name}'.")
             raise unknown_name(f"hyper-parameter of {method}", name, known)
-        values[name] = _value(text)
+        values[name] = tuple(value) if isinstance(value, list) else value
         _check_kind(method, name, values[name], known[name].default)
     return made(**values)
 
@@ -152,15 +151,6 @@ def _check_kind(method: str, name: str, value: Any, default: Any) -> None:
                     f"{method} expects {said} for {name}, got '{shortened(str(value))}'."
                 )
             return
-
-
-def _value(text: str) -> Any:
-    """Numbers, true, false, null and lists as JSON has them; anything else is text."""
-    try:
-        value = parse_json(text)
-    except ValueError:
-        return text
-    return tuple(value) if isinstance(value, list) else value
 
 
 def _content(calibrator: Calibrator, output: Path) -> dict[str, Any]:

@@ -1,14 +1,24 @@
-"""The options that every command with files of predictions takes, and what they mean."""
+"""Options that several commands take, and what they mean."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from calibrant.errors import InputError
 from calibrant.files import Columns, expand, read_label_names
+from calibrant.inputs import parse_json
 
-__all__ = ["add_file_options", "add_trust", "columns_from", "files_read"]
+__all__ = [
+    "add_file_options",
+    "add_set",
+    "add_trust",
+    "columns_from",
+    "files_read",
+    "parse_settings",
+]
 
 
 def add_file_options(parser: argparse.ArgumentParser, files: str | None = "FILE") -> None:
@@ -55,6 +65,36 @@ def add_trust(parser: Any) -> None:
         help="run the Python code that a model's folder or hub page brings along; without it such "
         "a model is refused",
     )
+
+
+def add_set(parser: Any, words: str) -> None:
+    """Add ``--set KEY=VALUE``; :func:`parse_settings` reads ``args.settings``."""
+    parser.add_argument(
+        "--set",
+        dest="settings",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help=f"{words}, as JSON; may be repeated",
+    )
+
+
+def parse_settings(settings: Sequence[str]) -> dict[str, Any]:
+    """Read values as JSON has them: numbers, true, false, null, lists, objects; else as text.
+
+    >>> parse_settings(["gamma=3", "noise={\\"name\\": \\"shell\\"}", "reduction=sum"])
+    {'gamma': 3, 'noise': {'name': 'shell'}, 'reduction': 'sum'}
+    """
+    values = {}
+    for setting in settings:
+        name, equals, text = setting.partition("=")
+        if not equals or not name:
+            raise InputError(f"--set takes KEY=VALUE, got '{setting}'.")
+        try:
+            values[name] = parse_json(text)
+        except ValueError:
+            values[name] = text
+    return values
 
 
 def columns_from(args: argparse.Namespace) -> Columns:

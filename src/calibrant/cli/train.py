@@ -6,22 +6,16 @@ import argparse
 import os
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calibrant.cli.document import document
-from calibrant.cli.settings import parse_settings
-from calibrant.cli.train_options import add_how, add_what, add_where
 from calibrant.errors import InputError, printable
 
 if TYPE_CHECKING:
-    from calibrant.experiments.recipe import Recipe
     from calibrant.experiments.record import Record
 
 __all__ = ["add_parser", "run"]
-
-_SPLIT_FILES = ("train_file", "dev_file", "test_file")
 
 
 def add_parser(commands: Any) -> None:
@@ -30,15 +24,20 @@ def add_parser(commands: Any) -> None:
         "train",
         help="train a model with honest confidences",
         description="Train a classifier of words, texts or images and leave in RUN the model, its "
-        "validation and test predictions, a fitted temperature, metrics and a report. Killed at "
-        "any moment, the same command goes on from the last checkpoint to the same result.",
+        "validation and test predictions, a fitted temperature, metrics and a report. If it is "
+        "killed, the same command continues from the last checkpoint to the same result. What is "
+        "not given has the default of the task, in brackets.",
     )
     parser.add_argument("-o", "--output", metavar="RUN", type=Path, required=True, help="a folder")
     parser.add_argument("--json", action="store_true", help="print the record as JSON at the end")
-    add_what(parser.add_argument_group("what is trained"))
-    add_how(parser.add_argument_group("how it is trained"))
-    add_where(parser.add_argument_group("where it runs (no part of the recipe)"))
     parser.set_defaults(run=run)
+    parser.later = _add_options
+
+
+def _add_options(parser: argparse.ArgumentParser) -> None:
+    from calibrant.cli.train_options import add_options
+
+    add_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -46,11 +45,12 @@ def run(args: argparse.Namespace) -> int:
     from calibrant.extras import require
 
     require("torch", "transformers", "Training")
+    from calibrant.cli.train_options import recipe_from
     from calibrant.experiments.run import default_device, train
     from calibrant.experiments.run_folder import RunFolder
 
     device = args.device or default_device()
-    recipes = {folder: _recipe(args, seed, device) for seed, folder in _folders(args)}
+    recipes = {folder: recipe_from(args, seed, device) for seed, folder in _folders(args)}
     there = {}
     for folder, recipe in recipes.items():  # Before the work, not after it.
         _check_apart(folder, (recipe.data, recipe.model, *recipe.shift))
@@ -84,7 +84,7 @@ def _folders(args: argparse.Namespace) -> list[tuple[int, Path]]:
     """Each seed with its folder: RUN itself for one, RUN/seed-N for several."""
     from calibrant.experiments.run_folder import RunFolder
 
-    seeds: list[int] = args.seed
+    seeds: list[int] = args.seed or [0]
     if len(seeds) == 1:
         return [(seeds[0], args.output)]
     if len(set(seeds)) < len(seeds):
@@ -105,34 +105,6 @@ def _check_apart(folder: Path, names: Iterable[str]) -> None:
 
 def _is_first() -> bool:
     return int(os.environ.get("RANK", "0")) == 0
-
-
-def _recipe(args: argparse.Namespace, seed: int, device: str) -> Recipe:
-    from calibrant.experiments.recipe import Recipe
-    from calibrant.tasks.reading.catalogue import is_place
-
-    # A folder or file is the same from wherever the command is given.
-    places = {
-        k: str(Path(v).resolve())
-        for k in ("data", "model", *_SPLIT_FILES)
-        if (v := getattr(args, k)) is not None and is_place(v)
-    }
-    if bool(args.data) == bool(args.train_file):
-        raise InputError("What to train on: --data NAME|FOLDER, or --train FILE --test FILE.")
-    if args.train_file:
-        places = {"data": str(Path(args.train_file).resolve()), **places}
-    given = {f.name: getattr(args, f.name, None) for f in fields(Recipe)}
-    return Recipe.from_dict(
-        {
-            **{name: value for name, value in given.items() if value is not None},
-            **places,
-            "seed": seed,
-            "shift": [str(Path(n).resolve()) if is_place(n) else n for n in args.shift],
-            "method": args.method.replace("-", "_"),
-            "method_options": parse_settings(args.settings),
-            "dtype": args.dtype or ("float32" if device == "cpu" else "bfloat16"),
-        }
-    )
 
 
 def _print(records: Mapping[Path, Record], there: Mapping[Path, bool], as_json: bool) -> None:

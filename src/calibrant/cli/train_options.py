@@ -1,164 +1,81 @@
-"""The options of ``calibrant train``; what is not given has the default of its task."""
+"""The options of ``calibrant train``: those of a recipe come from its fields."""
 
 from __future__ import annotations
 
+import argparse
+from dataclasses import MISSING, Field, fields
+from pathlib import Path
 from typing import Any
 
-from calibrant.cli.options import add_trust
+from calibrant.cli.options import add_set, add_trust, parse_settings
+from calibrant.errors import InputError
+from calibrant.experiments.recipe import Recipe
+from calibrant.experiments.task import TASKS
+from calibrant.tasks.reading.catalogue import is_place
 
-__all__ = ["add_how", "add_what", "add_where"]
+__all__ = ["add_options", "recipe_from"]
 
-
-def add_what(group: Any) -> None:
-    """Data, model, method and head."""
-    group.add_argument("--task", default="ner", help="'calibrant list tasks' shows all (ner)")
-    group.add_argument(
-        "--data",
-        metavar="NAME|FOLDER|FILE",
-        help="by name, found under --data-dir (ner: conll2003, ncbi-disease, wikiann-en, gum, "
-        "wnut17, synthetic; text: 20newsgroups, clinc150, synthetic; image: digits, cifar10; "
-        "segmentation: shapes), or a folder with train, (dev) and test parts; docs/tasks.md tells "
-        "the formats",
-    )
-    for split, note in (("train", "in place of --data"), ("dev", "if any"), ("test", "")):
-        group.add_argument(
-            f"--{split}",
-            dest=f"{split}_file",
-            metavar="FILE",
-            help=f"of entities: the file of this split{', ' * bool(note)}{note}",
-        )
-    group.add_argument(
-        "--unseen-types",
-        help="of entities: types that only the dev or test split has are kept, as entities that "
-        "cannot be found, dropped, or an error (keep)",
-    )
-    group.add_argument(
-        "--model",
-        metavar="NAME|FOLDER",
-        help="of text: minilm, tiny (small, from scratch), a folder or a hub name (minilm); of "
-        "images: lenet, tiny, resnet18, resnet50, vit_tiny, mlp_mixer, … (lenet); of masks: unet, "
-        "fcn_resnet50, deeplabv3_resnet50 (unet)",
-    )
-    group.add_argument(
-        "--method",
-        default="cross_entropy",
-        help="'calibrant list methods' shows all (cross_entropy)",
-    )
-    group.add_argument(
-        "--set",
-        dest="settings",
-        metavar="KEY=VALUE",
-        action="append",
-        default=[],
-        help="a parameter of the method, as JSON; may be given several times",
-    )
-    group.add_argument(
-        "--head-width", type=int, help="of hidden head layers (128); of the U-Net (16)"
-    )
-    group.add_argument("--head-depth", type=int, help="hidden layers of the head (1; of images 0)")
-    group.add_argument("--head-activation", help="relu, gelu, tanh or none between them (relu)")
-    group.add_argument(
-        "--shift",
-        nargs="+",
-        default=[],
-        metavar="NAME",
-        help="what to test on besides: corruptions such as typos-3 ('calibrant list corruptions' "
-        "shows all), other corpora, folders or files",
-    )
+_PLACES = ("data", "model", "train_file", "dev_file", "test_file")
 
 
-def add_how(group: Any) -> None:
-    """Engine, seeds, schedule and everything else that decides the result."""
-    group.add_argument(
-        "--engine",
-        help="lean: fast, float32 or bfloat16; trainer: the Hugging Face Trainer, also float16, "
-        "not for images; both also under torchrun (lean)",
-    )
-    group.add_argument(
-        "--seed",
-        type=int,
-        nargs="+",
-        default=[0],
-        help="of head, batches, dropout, noise; several, as in --seed 0 1 2, train RUN/seed-0 and "
-        "so on, and print means with intervals (0)",
-    )
-    group.add_argument(
-        "--epochs", type=int, help="(10, of images 20, of masks 40; more where data is little)"
-    )
-    group.add_argument(
-        "--batch",
-        type=int,
-        help="windows, texts or images of one optimizer step, over all devices (32; images "
-        "64, masks 16)",
-    )
-    group.add_argument(
-        "--accumulate", type=int, help="parts to run a batch in, for less memory (1)"
-    )
-    _add_optimizer(group)
-    group.add_argument(
-        "--augment", help="of images: none, or crop, flip and cutout joined by + (crop)"
-    )
-    group.add_argument(
-        "--image-size", type=int, help="side to which images are brought (0: all are of one size)"
-    )
-    group.add_argument(
-        "--compile",
-        action="store_const",
-        const=True,
-        help="compile the encoder of images with torch.compile",
-    )
-    group.add_argument(
-        "--calibrator",
-        help="the post-hoc map that predictions are made with; auto: the simplest that "
-        "no other beats in log-loss by cross-validation on the validation split "
-        "(auto; segmentation temperature)",
-    )
-    group.add_argument(
-        "--patience",
-        type=int,
-        help="stop after so many epochs without a better validation score (F1, or accuracy), and "
-        "take the best epoch (0: never, take the last)",
-    )
-    group.add_argument(
-        "--dtype", help="float32, bfloat16 or float16 (bfloat16 on CUDA, else float32)"
-    )
-    group.add_argument(
-        "--max-length",
-        type=int,
-        help="pieces; longer sentences are windowed (512), longer texts shortened (256)",
-    )
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add an option for each field of a recipe, then those that do not decide the result."""
+    groups: dict[str, Any] = {}
+    for setting in fields(Recipe):
+        title = setting.metadata["group"]
+        if title not in groups:
+            groups[title] = parser.add_argument_group(title)
+        _add_option(groups[title], setting)
+    _add_where(parser.add_argument_group("where it runs (no part of the recipe)"))
 
 
-def _add_optimizer(group: Any) -> None:
-    """How the weights are moved."""
-    group.add_argument(
-        "--optimizer", help="adamw or sgd, with Nesterov momentum (adamw; images sgd)"
-    )
-    group.add_argument(
-        "--learning-rate", type=float, help="(ner 5e-5, text 1e-4, image 0.1, segmentation 5e-3)"
-    )
-    group.add_argument("--momentum", type=float, help="of sgd (0.9)")
-    group.add_argument("--weight-decay", type=float, help="(0.01; of images 5e-4)")
-    group.add_argument(
-        "--decay", help="linear, cosine, or step at 50 and 75 %% (linear; images cosine)"
-    )
-    group.add_argument("--warm-up", type=float, help="share of all steps (0; of images 0.1)")
-    group.add_argument(
-        "--clip", type=float, help="largest norm of the gradient; 0: any (1; images 0)"
-    )
+def _add_option(group: Any, setting: Field[Any]) -> None:
+    about, kind = setting.metadata, type(setting.default)
+    if setting.default is MISSING:
+        add_set(group, about["help"])
+        return
+    options: dict[str, Any] = {"help": f"{about['help']}{_default(setting)}".replace("%", "%%")}
+    if kind in (int, float):
+        options["type"] = kind
+    if kind is bool:
+        options |= {"action": "store_const", "const": True}
+    if kind is tuple:
+        options["nargs"] = "+"
+    options |= {name: about[name] for name in ("metavar", "nargs") if name in about}
+    flag = about.get("flag", "--" + setting.name.replace("_", "-"))
+    group.add_argument(flag, dest=setting.name, **options)
 
 
-def add_where(group: Any) -> None:
-    """What does not decide the result."""
+def _default(setting: Field[Any]) -> str:
+    """Describe the default, and those of tasks that have another.
+
+    >>> next(_default(field) for field in fields(Recipe) if field.name == "batch")
+    ' (32; image 64, segmentation 16)'
+    """
+    default = setting.default
+    if default is False or default in ("", ()) or not setting.metadata.get("shows_default", True):
+        return ""
+    known = ((task, entry.defaults.get(setting.name)) for task, entry in TASKS.items())
+    others = ", ".join(f"{task} {_text(value)}" for task, value in known if value is not None)
+    return f" ({_text(default)}{'; ' * bool(others)}{others})"
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, tuple):
+        return " ".join(value)
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _add_where(group: Any) -> None:
     add_trust(group)
     group.add_argument("--data-dir", metavar="FOLDER", help="where corpora are (CALIBRANT_DATA)")
-    group.add_argument("--device", help="cpu, cuda, cuda:1 (cuda where there is one)")
+    group.add_argument("--device", help="cpu, cuda, cuda:1 (cuda if there is one)")
     group.add_argument(
         "--save-every",
         type=float,
         default=300.0,
         metavar="SECONDS",
-        help="checkpoints inside an epoch, beside that at its end (300; lean engine)",
+        help="write checkpoints inside an epoch too, not only at its end (300; lean engine)",
     )
     group.add_argument(
         "--tensorboard",
@@ -168,3 +85,25 @@ def add_where(group: Any) -> None:
     group.add_argument(
         "--bootstrap", type=int, default=1000, help="replicates for the report's intervals (1000)"
     )
+
+
+def recipe_from(args: argparse.Namespace, seed: int, device: str) -> Recipe:
+    """Make the recipe of the options; what is not given has the default of its task."""
+    if bool(args.data) == bool(args.train_file):
+        raise InputError("What to train on: --data NAME|FOLDER, or --train FILE --test FILE.")
+    named = {field.name: getattr(args, field.name, None) for field in fields(Recipe)}
+    given: dict[str, Any] = {name: value for name, value in named.items() if value is not None}
+    for name in _PLACES:  # A folder or file is the same from wherever the command is given.
+        if name in given:
+            given[name] = _resolved(given[name])
+    given.setdefault("data", given.get("train_file"))
+    given["shift"] = [_resolved(name) for name in given.get("shift", ())]
+    given["method"] = given.get("method", Recipe.method).replace("-", "_")
+    given["dtype"] = args.dtype or ("float32" if device == "cpu" else "bfloat16")
+    return Recipe.from_dict(
+        {**given, "seed": seed, "method_options": parse_settings(args.settings)}
+    )
+
+
+def _resolved(name: str) -> str:
+    return str(Path(name).resolve()) if is_place(name) else name

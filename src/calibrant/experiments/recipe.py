@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
 import json
-import math
-import re
-import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from calibrant.errors import InputError, unknown_name
+from calibrant.errors import unknown_name
 from calibrant.experiments.choice import AUTO
 from calibrant.experiments.recipe_checks import check_recipe, checked_names
 from calibrant.experiments.task import TASKS
-from calibrant.extras import require
-from calibrant.inputs import check_file, check_nesting
+from calibrant.tasks.ner.corpora.label_sets import UNSEEN
 
-__all__ = ["Recipe", "expand_grid", "read_recipes", "read_title"]
+__all__ = ["Recipe"]
 
 # Settings that came after the first records: left out of a key where they have their default, so
 # that the records of an older version are still found.
@@ -31,59 +26,155 @@ _LATER = (
 )  # fmt: skip
 
 
-_MOST_RECIPES = 100_000  # In one grid.
-# Texts and comments of TOML, in which brackets mean nothing.
-_QUOTED = re.compile(r'"(?:\\.|[^"\\\n])*"|\'[^\'\n]*\'|#[^\n]*')
+_WHAT = "what is trained"  # The group of the option; others say how it is trained.
+
+
+def setting(default: Any, help: str, group: str = "how it is trained", **more: Any) -> Any:  # noqa: A002
+    """Make a field of a recipe with the help of its option, and what else the metadata has.
+
+    ``choices``, ``least`` and ``most`` limit its values; ``flag``, ``metavar``, ``nargs`` and
+    ``shows_default`` are about the option.
+    """
+    about = {"help": help, "group": group, **more}
+    if isinstance(default, dict):
+        return field(default_factory=dict, metadata=about)
+    return field(default=default, metadata=about)
+
+
+def split_file(split: str, help: str) -> Any:  # noqa: A002
+    """Make a field for the file of a split."""
+    return setting("", help, _WHAT, metavar="FILE", flag=f"--{split}")
 
 
 @dataclass(frozen=True)
 class Recipe:
     """One run. An experiment is written as differences from these defaults.
 
-    They are those of named entity recognition; :meth:`from_dict` takes those of the task instead
-    (:data:`calibrant.experiments.task.TASKS`).
+    The defaults are those of named entity recognition; :meth:`from_dict` takes those of the task
+    (:data:`calibrant.experiments.task.TASKS`). Each field has the help of its option of
+    ``calibrant train`` and the values that it may have.
     """
 
-    data: str = "conll2003"
-    model: str = "minilm"
-    method: str = "cross_entropy"
-    method_options: Mapping[str, Any] = field(default_factory=dict)
-    head_width: int = 128
-    head_depth: int = 1
-    head_activation: str = "relu"
-    seed: int = 0
-    epochs: int = 10
-    batch: int = 32
-    learning_rate: float = 5e-5
-    weight_decay: float = 0.01
-    warm_up: float = 0.0
-    dtype: str = "bfloat16"
-    max_length: int = 512
-    task: str = "ner"
-    engine: str = "lean"
-    accumulate: int = 1  # parts that a batch is run in
-    patience: int = 0  # epochs without a better validation F1 before stopping; 0: never
-    shift: tuple[str, ...] = ()  # what to test on besides: corruptions (typos-3), other corpora
-    calibrator: str = AUTO  # the post-hoc map that a run is put to use with
-    # Post-hoc maps to measure with; under shift, the first two.
-    maps: tuple[str, ...] = ("identity", "temperature")
-    optimizer: str = "adamw"
-    momentum: float = 0.9  # of sgd, Nesterov's
-    decay: str = "linear"  # of the learning rate: linear, cosine, or step at 50 and 75 %
-    clip: float = 1.0  # largest norm of the gradient; 0: any
-    augment: str = "none"  # of images: crop, flip and cutout, joined by +
-    compile: bool = False  # the encoder of images, with torch.compile
-    # Files of the splits, in place of what `data` would find; then `data` is but a name.
-    train_file: str = ""
-    dev_file: str = ""
-    test_file: str = ""
-    unseen_types: str = "keep"  # entity types that training does not have: keep, drop or error
-    image_size: int = 0  # side to which images are brought; 0: they are all of one size already
+    task: str = setting("ner", "'calibrant list tasks' shows all", _WHAT, choices=tuple(TASKS))
+    data: str = setting(
+        "conll2003",
+        "by name, found under --data-dir (ner: conll2003, ncbi-disease, wikiann-en, gum, wnut17, "
+        "synthetic; text: 20newsgroups, clinc150, synthetic; image: digits, cifar10; "
+        "segmentation: shapes), or a folder with train, (dev) and test parts; docs/tasks.md "
+        "describes the formats",
+        _WHAT,
+        metavar="NAME|FOLDER|FILE",
+        shows_default=False,
+    )
+    # Files of the splits; `data` is only a name then.
+    train_file: str = setting(
+        "", "ner: the training file, instead of --data", _WHAT, metavar="FILE", flag="--train"
+    )
+    dev_file: str = setting(
+        "", "ner: the validation file, if there is one", _WHAT, metavar="FILE", flag="--dev"
+    )
+    test_file: str = setting("", "ner: the test file", _WHAT, metavar="FILE", flag="--test")
+    unseen_types: str = setting(
+        "keep",
+        "ner: keep entity types that training does not have, as entities that cannot be found, "
+        "drop them, or raise an error",
+        _WHAT,
+        choices=UNSEEN,
+    )
+    model: str = setting(
+        "minilm",
+        "of text: minilm, tiny (small, from scratch), a folder or a hub name; of images: lenet, "
+        "tiny, resnet18, resnet50, vit_tiny, mlp_mixer, …; of masks: unet, fcn_resnet50, "
+        "deeplabv3_resnet50",
+        _WHAT,
+        metavar="NAME|FOLDER",
+    )
+    method: str = setting("cross_entropy", "'calibrant list methods' shows all", _WHAT)
+    method_options: Mapping[str, Any] = setting({}, "a parameter of the method", _WHAT)
+    head_width: int = setting(
+        128, "of hidden head layers, or of the U-Net", _WHAT, least=1, most=65_536
+    )
+    head_depth: int = setting(1, "hidden layers of the head", _WHAT, least=0, most=100)
+    head_activation: str = setting("relu", "relu, gelu, tanh or none between them", _WHAT)
+    shift: tuple[str, ...] = setting(
+        (),
+        "other data to test on: corruptions such as typos-3 ('calibrant list corruptions' shows "
+        "all), corpora, folders or files",
+        _WHAT,
+        metavar="NAME",
+        example="['typos-3', 'wnut17']",
+    )
+    engine: str = setting(
+        "lean",
+        "lean: fast, float32 or bfloat16; trainer: the Hugging Face Trainer, also float16, not for "
+        "images; both also under torchrun",
+        choices=("lean", "trainer"),
+    )
+    seed: int = setting(
+        0,
+        "of head, batches, dropout, noise; several, as in --seed 0 1 2, train RUN/seed-0 and so "
+        "on, and print means with intervals",
+        least=0,
+        nargs="+",
+    )
+    epochs: int = setting(
+        10,
+        "passes over the training data; without this option, more if there is little data",
+        least=1,
+        most=100_000,
+    )
+    batch: int = setting(
+        32, "windows, texts or images of a step, over all devices", least=1, most=1_000_000
+    )
+    accumulate: int = setting(1, "parts to run a batch in, for less memory", least=1)
+    optimizer: str = setting(
+        "adamw", "adamw, or sgd with Nesterov momentum", choices=("adamw", "sgd")
+    )
+    learning_rate: float = setting(5e-5, "at its highest")
+    momentum: float = setting(0.9, "of sgd")
+    weight_decay: float = setting(0.01, "decoupled with adamw")
+    decay: str = setting(
+        "linear",
+        "of the learning rate: linear, cosine, or step at 50 and 75 %",
+        choices=("linear", "cosine", "step"),
+    )
+    warm_up: float = setting(0.0, "share of all steps")
+    clip: float = setting(1.0, "largest norm of the gradient; 0: any")
+    augment: str = setting("none", "of images: none, or crop, flip and cutout joined by +")
+    image_size: int = setting(
+        0, "side to scale images to; 0: all have one size", least=0, most=8_192
+    )
+    compile: bool = setting(False, "compile the encoder of images with torch.compile")
+    calibrator: str = setting(
+        AUTO,
+        "the post-hoc map that predictions are made with; auto: the simplest that no other beats "
+        "in log-loss by cross-validation on the validation split",
+    )
+    maps: tuple[str, ...] = setting(
+        ("identity", "temperature"),
+        "post-hoc maps to measure; under shift, the first two",
+        metavar="NAME",
+        example="['temperature']",
+    )
+    patience: int = setting(
+        0,
+        "stop after this many epochs without a better validation score (F1, or accuracy), and take "
+        "the best epoch; 0: never, take the last",
+        least=0,
+    )
+    dtype: str = setting(
+        "bfloat16",
+        "float32, tf32, bfloat16 or float16 (bfloat16 on CUDA, else float32)",
+        choices=("float32", "tf32", "bfloat16", "float16"),
+        shows_default=False,
+    )
+    max_length: int = setting(
+        512, "pieces; longer sentences are windowed, longer texts cut", least=16, most=512
+    )
 
     def __post_init__(self) -> None:
-        for name, example in (("shift", "['typos-3', 'wnut17']"), ("maps", "['temperature']")):
-            # A list, where it comes from a file.
-            object.__setattr__(self, name, checked_names(name, getattr(self, name), example))
+        for name in ("shift", "maps"):  # A list, if it comes from a file.
+            object.__setattr__(self, name, checked_names(self, name))
         check_recipe(self)
 
     @classmethod
@@ -128,93 +219,3 @@ class Recipe:
         digest = hashlib.sha256(content.encode()).hexdigest()[:8]
         head = f"{self.head_width}x{self.head_depth}"
         return f"{Path(self.data).name}-{self.method}-{head}-s{self.seed}-{digest}"
-
-
-def read_title(path: str | Path) -> str:
-    """The title of a TOML file of recipes; empty where it has none."""
-    return str(_content(Path(path)).get("title", ""))
-
-
-def read_recipes(path: str | Path) -> list[Recipe]:
-    """The runs of a TOML file: ``[defaults]`` and any number of ``[[grid]]`` tables of lists."""
-    path = Path(path)
-    content = _content(path)
-    defaults, grids = content.get("defaults", {}), content.get("grid", [{}])
-    tables = [defaults, *grids] if isinstance(grids, list) else [grids, None]
-    if not all(isinstance(table, dict) for table in tables):
-        raise InputError(f"{path}: expected one table [defaults], and each grid as [[grid]].")
-    try:
-        return expand_grid(defaults, grids)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
-
-
-def _content(path: Path) -> dict[str, Any]:
-    check_file(path)
-    try:
-        content = _toml(path)
-    except OSError as error:
-        raise InputError(f"Cannot read {path}: {error.strerror}.") from None
-    except ValueError as error:
-        raise InputError(f"{path} is not TOML: {error}.") from None
-    for key in content:
-        if key not in ("defaults", "grid", "title"):
-            raise unknown_name(f"table of {path}:", key, ("defaults", "grid", "title"))
-    return dict(content)
-
-
-def expand_grid(defaults: Mapping[str, Any], grids: list[Mapping[str, Any]]) -> list[Recipe]:
-    """Every combination of the lists of each grid, over the defaults, each run once.
-
-    A list of tables may stand where one key decides others: ``variant = [{method = "focal",
-    method_options = {gamma = 3}}, …]``. The names of ``shift`` and of ``maps`` are one setting, not
-    several.
-
-    >>> [r.key[:20] for r in expand_grid({"data": "gum"}, [{"seed": [0, 1], "epochs": 2}])]
-    ['gum-cross_entropy-12', 'gum-cross_entropy-12']
-    """
-    recipes: dict[str, Recipe] = {}
-    for grid in grids:
-        axes = [
-            [_setting(key, value) for value in _choices(key, values)]
-            for key, values in grid.items()
-        ]
-        if math.prod(map(len, axes)) > _MOST_RECIPES:
-            raise InputError(
-                f"A grid has {math.prod(map(len, axes)):,} combinations; at most "
-                f"{_MOST_RECIPES:,} are taken."
-            )
-        for combination in itertools.product(*axes):
-            merged = dict(defaults)
-            for setting in combination:
-                merged.update(setting)
-            recipe = Recipe.from_dict(merged)
-            recipes.setdefault(recipe.key, recipe)
-    return list(recipes.values())
-
-
-def _choices(key: str, values: Any) -> list[Any]:
-    if not isinstance(values, list):
-        return [values]
-    if key in ("shift", "maps") and not any(isinstance(value, list) for value in values):
-        return [values]
-    if not values:
-        raise InputError(f"{key} of a grid has no value: leave it out, or give it one.")
-    return values
-
-
-def _setting(key: str, value: Any) -> dict[str, Any]:
-    if key != "variant":
-        return {key: value}
-    if not isinstance(value, Mapping):
-        raise InputError(f"variant of a grid is a list of tables of settings, got {value!r}.")
-    return dict(value)
-
-
-def _toml(path: Path) -> dict[str, Any]:
-    name = "tomllib" if sys.version_info >= (3, 11) else "tomli"
-    tomllib: Any = require(name, "transformers", "Reading a recipe")
-    text = path.read_text(encoding="utf-8")
-    check_nesting(_QUOTED.sub("", text))  # A reader that recurses would come to its limit.
-    content: dict[str, Any] = tomllib.loads(text)
-    return content

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from typing import TYPE_CHECKING, Any
 
 from calibrant.calibrators import calibrator_class
@@ -13,37 +13,19 @@ from calibrant.errors import InputError, unknown_name
 from calibrant.experiments.choice import AUTO
 from calibrant.experiments.task import TASKS, entry_of
 from calibrant.inputs import has_half_a_character, shortened
-from calibrant.tasks.ner.corpora.label_sets import UNSEEN
 
 if TYPE_CHECKING:
     from calibrant.experiments.recipe import Recipe
 
-__all__ = ["CHOICES", "LEAST", "LONGEST", "MOST", "check_recipe", "checked_names"]
+__all__ = ["check_recipe", "checked_names"]
 
-CHOICES = {
-    "task": tuple(TASKS),
-    "engine": ("lean", "trainer"),
-    "dtype": ("float32", "tf32", "bfloat16", "float16"),
-    "optimizer": ("adamw", "sgd"),
-    "decay": ("linear", "cosine", "step"),
-    "unseen_types": UNSEEN,
-}
-LEAST = {
-    "head_width": 1, "head_depth": 0, "seed": 0, "epochs": 1, "batch": 1, "max_length": 16,
-    "accumulate": 1, "patience": 0, "image_size": 0,
-}  # fmt: skip
-# Beyond these a run would end for want of memory, or never, before its first step.
-MOST = {
-    "head_width": 65_536, "head_depth": 100, "epochs": 100_000, "batch": 1_000_000,
-    "image_size": 8_192,
-}  # fmt: skip
-LONGEST = 512  # Word pieces: the last of the lengths that batches are padded to.
-_TEXTS = (
-    "data", "model", "method", "head_activation", "augment", "calibrator", "train_file", "dev_file",
-    "test_file",
-)  # fmt: skip
 _TOO_MUCH = 2**63
-_NUMBERS = ("learning_rate", "weight_decay", "warm_up", "momentum", "clip")
+_KINDS = {
+    str: (str, "a text"),
+    float: ((int, float), "a number"),
+    bool: (bool, "true or false"),
+    type(MISSING): (Mapping, "a table, such as {gamma = 3}"),  # The only default from a factory.
+}
 
 
 def check_recipe(recipe: Recipe) -> None:
@@ -70,10 +52,12 @@ def check_recipe(recipe: Recipe) -> None:
     _check_optimizer(recipe)
 
 
-def checked_names(key: str, names: Any, example: str) -> tuple[str, ...]:
-    """The names of a list, as it comes from a file."""
+def checked_names(recipe: Recipe, key: str) -> tuple[str, ...]:
+    """Return the names of a setting that is a list, as it comes from a file."""
+    names: Any = getattr(recipe, key)
     listed = isinstance(names, (list, tuple))
     if not listed or not all(isinstance(name, str) and name for name in names):
+        example = next(f.metadata["example"] for f in fields(recipe) if f.name == key)
         raise InputError(f"{key} is a list of names, such as {example}, got {names!r}.")
     if len(set(names)) < len(names):
         raise InputError(f"{key} names something twice: {', '.join(names)}.")
@@ -81,35 +65,33 @@ def checked_names(key: str, names: Any, example: str) -> tuple[str, ...]:
 
 
 def _check_kinds(recipe: Recipe) -> None:
-    """A text where one belongs, and a number where a number does: a file may hold anything."""
-    for name, known in CHOICES.items():
-        if getattr(recipe, name) not in known:
-            raise unknown_name(name, str(getattr(recipe, name)), known)
-    for name, least in LEAST.items():
-        value = getattr(recipe, name)
-        if isinstance(value, bool) or not isinstance(value, int) or not least <= value < _TOO_MUCH:
-            raise InputError(
-                f"{name} is a whole number from {least} on, got {shortened(repr(value))}."
-            )
-        if value > MOST.get(name, value):
-            raise InputError(f"{name} is at most {MOST[name]:,}, got {value:,}.")
-    if recipe.max_length > LONGEST:
-        raise InputError(f"max_length is at most {LONGEST} word pieces, got {recipe.max_length}.")
-    for names, kind, words in (
-        (_TEXTS, str, "a text"),
-        (_NUMBERS, (int, float), "a number"),
-        (("compile",), bool, "true or false"),
-        (("method_options",), Mapping, "a table, such as {gamma = 3}"),
-    ):
-        for name in names:
-            value = getattr(recipe, name)
-            if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-                raise InputError(f"{name} is {words}, got {shortened(repr(value))}.")
-            if isinstance(value, int) and abs(value) >= _TOO_MUCH:
-                raise InputError(f"{name} is {words} of usual size, got {shortened(str(value))}.")
+    """Check the type and the limits of each setting: a file may hold anything."""
+    for setting in fields(recipe):
+        name, value, about = setting.name, getattr(recipe, setting.name), setting.metadata
+        if "choices" in about:
+            if value not in about["choices"]:
+                raise unknown_name(name, str(value), about["choices"])
+        elif "least" in about:
+            _check_whole(name, value, about["least"], about.get("most"))
+        elif not isinstance(value, tuple):
+            _check_kind(name, value, *_KINDS[type(setting.default)])
     _check_options(recipe.method_options)
     if has_half_a_character(recipe.to_dict()):
         raise InputError("A name in the recipe holds half of a character.")
+
+
+def _check_whole(name: str, value: Any, least: int, most: int | None) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value < _TOO_MUCH:
+        raise InputError(f"{name} is a whole number from {least} on, got {shortened(repr(value))}.")
+    if most is not None and value > most:
+        raise InputError(f"{name} is at most {most:,}, got {value:,}.")
+
+
+def _check_kind(name: str, value: Any, kind: Any, words: str) -> None:
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+        raise InputError(f"{name} is {words}, got {shortened(repr(value))}.")
+    if isinstance(value, int) and abs(value) >= _TOO_MUCH:
+        raise InputError(f"{name} is {words} of usual size, got {shortened(str(value))}.")
 
 
 def _check_options(options: Any) -> None:
