@@ -3,18 +3,44 @@
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 import calibrant
+from calibrant import cli
+from calibrant.calibrators.sklearn import CalibratedClassifier
+from calibrant.cli.old_options import OLD_OPTIONS, method_name, with_new_options
+from calibrant.experiments.recipe import Recipe
+from calibrant.methods import METHODS, create
 from calibrant.old_names import OLD_NAMES
 
+# Old, new.
 PYTHON = [
-    # Old, new.
     ("calibrant.load", "calibrant.load_run"),
     ("calibrant.interval", "calibrant.metrics.interval"),
     ("calibrant.calibrators.load", "calibrant.calibrators.load_calibrator"),
     ("calibrant.audit.audit", "calibrant.auditing.audit"),
     ("calibrant.audit.learned_entities", "calibrant.auditing.learned_entities"),
+]
+
+
+# Command, old option, new option, a value.
+OPTIONS = [
+    ("fit", "--method", "--calibrator", "temperature"),
+    ("audit", "--with", "--calibrator", "map.json"),
+    ("compare", "--methods", "--calibrators", "temperature"),
+    ("report", "--maps", "--calibrators", "all"),
+]
+# Command, option, old name, new name.
+NAMES = [
+    ("train", "--method", "head_noise", "head-noise"),
+    ("train", "--calibrator", "isotonic_top_label", "isotonic-top-label"),
+    ("fit", "--calibrator", "isotonic_top_label", "isotonic-top-label"),
+]
+# Call, old argument, new argument.
+ARGUMENTS = [
+    (calibrant.compare, "methods", "calibrators"),
+    (CalibratedClassifier, "method", "calibrator"),
 ]
 
 
@@ -36,6 +62,87 @@ def test_old_name_in_python(old, new):
 def test_the_table_lists_every_old_name():
     known = {f"{module}.{name}" for module, names in OLD_NAMES.items() for name in names}
     assert known <= {old for old, _ in PYTHON}
+
+
+@pytest.mark.parametrize(("command", "old", "new", "value"), OPTIONS)
+@pytest.mark.parametrize("equals", [True, False])
+def test_old_option(command, old, new, value, equals, capsys):
+    def given(option):
+        return [command, f"{option}={value}"] if equals else [command, option, value]
+
+    assert with_new_options(given(old)) == given(new)
+    expected = f"calibrant {command}: {old} is now {new}; "
+    assert (
+        capsys.readouterr().err
+        == f"{expected}the old option will be removed in the next release.\n"
+    )
+    assert with_new_options(given(new)) == given(new)
+    assert not capsys.readouterr().err
+
+
+def test_the_table_lists_every_old_option():
+    known = {(command, *pair) for command, pairs in OLD_OPTIONS.items() for pair in pairs.items()}
+    assert known == {entry[:3] for entry in OPTIONS}
+
+
+@pytest.mark.parametrize(("command", "option", "old", "new"), NAMES)
+def test_name_with_underscores(command, option, old, new, capsys):
+    parse = cli._parser().parse_args
+    files = {"fit": ["valid.npz"]}.get(command, [])
+    values = [vars(parse([command, *files, option, name, "-o", "out"])) for name in (old, new)]
+    assert values[0] == values[1]
+    assert capsys.readouterr().err == (
+        f"calibrant: '{old}' is now '{new}'; the name with underscores will be removed in the next "
+        "release.\n"
+    )
+
+
+def test_an_old_command_still_runs(tmp_path, capsys):
+    p = calibrant.Predictions.from_logits(
+        [[1.0, 0.0], [0.0, 1.0]] * 50, [0, 1, 1, 0, 0, 1] * 16 + [0] * 4
+    )
+    p.write(tmp_path / "valid.npz")
+    code = cli.main(
+        [
+            "fit",
+            str(tmp_path / "valid.npz"),
+            "--method",
+            "histogram_top_label",
+            "-o",
+            str(tmp_path / "m.json"),
+        ]
+    )
+    found = capsys.readouterr()
+    assert code == 0, found.err
+    assert found.out.startswith("histogram-top-label, fitted on 100 examples")
+    assert found.err.count("next release") == 2
+
+
+def test_methods_have_one_name_in_both_spellings():
+    assert type(create("head-noise")) is type(create("head_noise")) is calibrant.HeadNoise
+    assert Recipe(method="head-noise") == Recipe(method="head_noise")
+    assert Recipe(method="head-noise").key == Recipe(method="head_noise").key
+    for name in METHODS:
+        assert method_name(name.replace("_", "-")) == name
+    assert not any("_" in name for name in calibrant.calibrators.CALIBRATORS)
+    with pytest.raises(calibrant.InputError, match=r"'head-nois'. Did you mean 'head-noise'\?"):
+        create("head_nois")
+
+
+@pytest.mark.parametrize(("call", "old", "new"), ARGUMENTS)
+def test_old_argument(call, old, new):
+    name = call.__name__
+    expected = rf"^{name}\({old}=…\) is now {name}\({new}=…\); "
+    scores = np.random.default_rng(0).normal(size=(200, 2))
+    labels = np.arange(200) % 2
+    p = calibrant.Predictions.from_logits(scores, labels)
+    calls = {
+        "CalibratedClassifier": lambda: call(**{old: "platt"}).fit(scores, labels),
+        "compare": lambda: call(p[:100], p[100:], **{old: ["platt"]}, bootstrap=100),
+    }
+    with pytest.warns(FutureWarning, match=expected) as caught:
+        calls[name]()
+    assert caught[0].filename == __file__
 
 
 def test_an_unknown_name_is_an_attribute_error():

@@ -59,7 +59,7 @@ def test_equals_scikit_learns_temperature_without_an_ensemble():
 def test_margins_of_a_support_vector_machine_become_probabilities():
     X, y = data()
     names = np.array(["cat", "dog", "owl"], dtype=object)[y]
-    honest = CalibratedClassifier(LinearSVC(), method=Temperature()).fit(X, names)
+    honest = CalibratedClassifier(LinearSVC(), calibrator=Temperature()).fit(X, names)
     probabilities = honest.predict_proba(X)
     np.testing.assert_allclose(probabilities.sum(axis=1), 1)
     assert set(honest.predict(X)) == {"cat", "dog", "owl"}
@@ -90,14 +90,14 @@ def test_works_in_pipelines_and_searches():
 def test_method_object_is_not_changed():
     X, y = data()
     method = Temperature()
-    CalibratedClassifier(GaussianNB(), method=method).fit(X, y)
+    CalibratedClassifier(GaussianNB(), calibrator=method).fit(X, y)
     assert not hasattr(method, "temperature_")
 
 
 def test_clear_errors():
     X, y = data()
     with pytest.raises(InputError, match="Did you mean 'temperature'"):
-        CalibratedClassifier(method="temperatur").fit(X, y)
+        CalibratedClassifier(calibrator="temperatur").fit(X, y)
     with pytest.raises(InputError, match="at least 2 classes"):
         CalibratedClassifier().fit(X, np.zeros_like(y))
     few = np.r_[np.zeros(10, int), np.ones(7, int), np.full(3, 2)]

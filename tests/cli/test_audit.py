@@ -82,7 +82,7 @@ def test_json_has_no_constants_that_json_lacks(tmp_path, capsys):
 
 def test_before_and_after(file, predictions, tmp_path, capsys):
     Temperature().fit(predictions).save(tmp_path / "map.json")
-    assert main(["audit", file, "--with", str(tmp_path / "map.json"), "--json", *QUICK]) == 0
+    assert main(["audit", file, "--calibrator", str(tmp_path / "map.json"), "--json", *QUICK]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["map"] == "temperature"
     before, after = (document[part]["measures"]["nll"]["value"] for part in ("audit", "after"))
@@ -107,7 +107,7 @@ def test_several_files_are_one(file, predictions, tmp_path, capsys):
         (["dev.npz", "--label-column", "gold"], "gold"),
         (["dev.npz", "--bins", "0"], "bins"),
         (["dev.npz", "--by", "sentence"], "sentence"),
-        (["dev.npz", "--with", "missing.json"], "missing.json"),
+        (["dev.npz", "--calibrator", "missing.json"], "missing.json"),
         (["dev.npz", "--report", "nowhere/x.html"], "nowhere"),
         (["dev.npz", "--level", "2"], "level"),
         (["dev.npz", "--bootstrap", "-1"], "replicate"),
@@ -126,7 +126,7 @@ def test_bad_input_is_one_line(file, tmp_path, monkeypatch, capsys, arguments, s
 def test_a_map_for_other_classes_is_refused(file, tmp_path, capsys):
     other = Predictions.from_probabilities([0.9, 0.2, 0.6], [1, 0, 0], label_names=["no", "yes"])
     Temperature().fit(other).save(tmp_path / "map.json")
-    assert main(["audit", file, "--with", str(tmp_path / "map.json")]) == 2
+    assert main(["audit", file, "--calibrator", str(tmp_path / "map.json")]) == 2
     assert "classes" in capsys.readouterr().err
 
 

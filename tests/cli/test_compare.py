@@ -24,7 +24,7 @@ def files(tmp_path):
 
 
 def test_table_marks_the_recommended_map_with_a_reason(files, capsys):
-    assert main(["compare", *files, "--methods", "temperature", "--bootstrap", "200"]) == 0
+    assert main(["compare", *files, "--calibrators", "temperature", "--bootstrap", "200"]) == 0
     out = capsys.readouterr().out
     (marked,) = [line for line in out.splitlines() if line.startswith("* ") and "ms" in line]
     assert marked.split()[1] == "temperature"
@@ -47,7 +47,7 @@ def test_all_maps_or_why_not(files, capsys):
 
 
 def test_json_is_one_document(files, capsys):
-    options = ["--methods", "temperature", "--bootstrap", "200", "--folds", "3", "--seed", "7"]
+    options = ["--calibrators", "temperature", "--bootstrap", "200", "--folds", "3", "--seed", "7"]
     assert main(["compare", *files, *options, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["recommended"] == "temperature"
@@ -60,7 +60,7 @@ def test_json_is_one_document(files, capsys):
 def test_the_same_file_twice_is_an_error_unless_forced(files, tmp_path, capsys):
     copy = tmp_path / f"copy{Path(files[0]).suffix}"
     copy.write_bytes(Path(files[0]).read_bytes())
-    some = ["--methods", "temperature", "--bootstrap", "100"]
+    some = ["--calibrators", "temperature", "--bootstrap", "100"]
     for other in (files[0], str(copy)):
         assert main(["compare", files[0], other, *some]) == 2
         assert "VALID and TEST hold the same examples" in capsys.readouterr().err
@@ -70,7 +70,7 @@ def test_the_same_file_twice_is_an_error_unless_forced(files, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (["--methods", "temperature,plat"], "Unknown calibrator 'plat'"),
+        (["--calibrators", "temperature,plat"], "Unknown calibrator 'plat'"),
         (["--folds", "1"], "folds ≥ 2, got 1"),
         (["--bootstrap", "5"], "at least 100 bootstrap replicates, got 5"),
     ],
@@ -84,7 +84,7 @@ def test_bad_input_is_one_line(files, capsys, options, told):
 
 def test_the_recommended_map_is_saved(files, capsys, tmp_path):
     path = tmp_path / "map.json"
-    command = ["compare", *files, "--methods", "temperature,platt", "--bootstrap", "200"]
+    command = ["compare", *files, "--calibrators", "temperature,platt", "--bootstrap", "200"]
     assert main([*command, "-o", str(path)]) == 0
     out = capsys.readouterr().out
     found = compare(read(files[0]), read(files[1]), ["temperature", "platt"], bootstrap=200)

@@ -65,7 +65,7 @@ def test_a_second_call_trains_nothing_and_prints_the_same(out, capsys):
     ]
     for command in ("compare", "fit", "apply", "train", "predict"):
         assert f"\n  calibrant {command} " in printed
-    audit = next(line.split()[1:] for line in printed.splitlines() if "--with" in line)
+    audit = next(line.split()[1:] for line in printed.splitlines() if "--calibrator" in line)
     assert main([*audit, "--bootstrap", "0"]) == 0
     assert "After temperature:" in capsys.readouterr().out
 

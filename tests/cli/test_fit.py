@@ -51,7 +51,7 @@ def test_the_suffix_chooses_the_format(valid, tmp_path, name):
 
 def test_hyperparameters(valid, tmp_path):
     path = tmp_path / "map.json"
-    options = ["--method", "histogram", "--set", "bins=5", "--set", "equal=width"]
+    options = ["--calibrator", "histogram", "--set", "bins=5", "--set", "equal=width"]
     assert main(["fit", str(tmp_path / "valid.parquet"), "-o", str(path), *options]) == 0
     assert load_calibrator(path).hyperparameters() | {"bins": 5, "equal": "width"} == (
         load_calibrator(path).hyperparameters()
@@ -91,11 +91,11 @@ def test_warnings_of_the_fit_are_told(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (["--method", "temprature"], "Did you mean 'temperature'"),
+        (["--calibrator", "temprature"], "Did you mean 'temperature'"),
         (["--set", "bins"], "--set takes KEY=VALUE, got 'bins'"),
-        (["--method", "histogram", "--set", "bin=9"], "Did you mean 'bins'"),
-        (["--method", "histogram", "--set", "bins=0"], "expects bins ≥ 1"),
-        (["--method", "position-temperature"], "needs groups['position']"),
+        (["--calibrator", "histogram", "--set", "bin=9"], "Did you mean 'bins'"),
+        (["--calibrator", "histogram", "--set", "bins=0"], "expects bins ≥ 1"),
+        (["--calibrator", "position-temperature"], "needs groups['position']"),
         (["--set", "bins=10"], "temperature has no hyper-parameters to set, got 'bins'"),
         (["--label-column", "gold"], "no column 'gold'"),
         (["-o", "missing/map.json"], "there is no folder missing"),
@@ -111,7 +111,7 @@ def test_bad_input_is_one_line(valid, tmp_path, capsys, options, told):
 
 
 def test_a_setting_of_the_wrong_kind_is_one_line(valid, tmp_path, capsys):
-    arguments = ["fit", str(tmp_path / "valid.parquet"), "--method", "histogram"]
+    arguments = ["fit", str(tmp_path / "valid.parquet"), "--calibrator", "histogram"]
     arguments += ["--set", "bins=abc", "-o", str(tmp_path / "m.json")]
     assert main(arguments) == 2
     told = capsys.readouterr().err

@@ -47,7 +47,16 @@ def refused(arguments, capsys):
 )
 def test_settings_of_a_map(setting, expected, files, capsys):
     method, setting = setting.split()
-    words = ["fit", files / "p.npz", "--method", method, "--set", setting, "-o", files / "m.json"]
+    words = [
+        "fit",
+        files / "p.npz",
+        "--calibrator",
+        method,
+        "--set",
+        setting,
+        "-o",
+        files / "m.json",
+    ]
     assert expected in refused(words, capsys)
 
 

@@ -41,7 +41,15 @@ def test_nothing_that_is_printed_acts_on_the_terminal(predictions, tmp_path, cap
         ["fit", str(predictions), "-o", str(saved)],
         ["apply", str(saved), str(predictions), "-o", str(applied)],
         ["audit", str(applied), "--report", str(folder / "r.html"), "--bootstrap", "0"],
-        ["compare", str(predictions), str(applied), "--methods", "temperature", "--bootstrap", "0"],
+        [
+            "compare",
+            str(predictions),
+            str(applied),
+            "--calibrators",
+            "temperature",
+            "--bootstrap",
+            "0",
+        ],
     ]
     for command in commands:
         main(command)

@@ -59,16 +59,23 @@ def invocations(folder, trained):
     return {
         "audit": [
             ["audit", f"{folder}/test.npz", "--bootstrap", "50"],
-            ["audit", f"{folder}/test.npz", "--bootstrap", "0", "--with", f"{folder}/map.json"],
+            [
+                "audit",
+                f"{folder}/test.npz",
+                "--bootstrap",
+                "0",
+                "--calibrator",
+                f"{folder}/map.json",
+            ],
         ],
         "compare": [
             (
                 f"compare {folder}/valid.npz {folder}/test.npz --bootstrap 100 "
-                "--methods temperature,type-temperature"
+                "--calibrators temperature,type-temperature"
             ).split(),
         ],
         "fit": [
-            ["fit", f"{folder}/valid.npz", "-o", f"{folder}/{name}.json", "--method", name]
+            ["fit", f"{folder}/valid.npz", "-o", f"{folder}/{name}.json", "--calibrator", name]
             for name in ("temperature", "histogram", "beta")
         ],
         "train": [
@@ -117,7 +124,7 @@ def test_infinity_is_written_in_one_way(files, tmp_path, capsys):
     sure = f"{files}/sure.npz"
     assert main(["audit", sure, "--bootstrap", "50", "--json"]) == 0
     assert strict(capsys.readouterr().out)["audit"]["measures"]["nll"]["value"] == "inf"
-    command = ["compare", sure, sure, "--force", "--methods", "histogram", "--bootstrap", "100"]
+    command = ["compare", sure, sure, "--force", "--calibrators", "histogram", "--bootstrap", "100"]
     assert main([*command, "--json"]) == 0
     assert strict(capsys.readouterr().out)["maps"][0]["nll"] == "inf"
 

@@ -61,8 +61,8 @@ def test_keys_and_metrics(capsys):
 def test_maps(capsys):
     records = RESULTS / "table1.jsonl"
     assert "APCR (spline)" not in told(capsys, records)
-    assert "APCR (spline)" in told(capsys, records, "--maps", "identity,spline")
-    assert "Did you mean 'spline'" in told(capsys, records, "--maps", "splines", code=2)
+    assert "APCR (spline)" in told(capsys, records, "--calibrators", "identity,spline")
+    assert "Did you mean 'spline'" in told(capsys, records, "--calibrators", "splines", code=2)
 
 
 def test_json(capsys):

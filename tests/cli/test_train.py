@@ -43,7 +43,7 @@ def test_a_finished_run_says_so(trained, small_corpus, capsys, request):
     folder, _, _ = trained
     arguments = json.loads((folder / "recipe.json").read_text())
     again = [
-        "train", "--data", arguments["data"], "--model", "tiny", "--method", "head_noise", "--set",
+        "train", "--data", arguments["data"], "--model", "tiny", "--method", "head-noise", "--set",
         "weight=0.05", "--epochs", "6", "--batch", "16", "--learning-rate", "5e-3", "--head-width",
         "16", "--device", "cpu", "-o", str(folder),
     ]  # fmt: skip
@@ -157,7 +157,7 @@ def test_an_encoder_of_a_hub_out_of_reach_is_one_line_at_once(
 
 
 def test_a_method_may_keep_a_history(small_corpus, tmp_path, capsys):
-    more = ["--method", "error_regularization", "--set", "error=history"]
+    more = ["--method", "error-regularization", "--set", "error=history"]
     assert main(command(small_corpus, tmp_path / "run", *more)) == 0
     capsys.readouterr()
     assert main(command(small_corpus, tmp_path / "other", *more, "--engine", "trainer")) == 2

@@ -20,11 +20,12 @@ _WORDS = (
 _OPTIONS = {
     "audit": ("--bins", "--closed", "--bootstrap", "--level", "--by", "--reduction", "--sample",
               "--seed", "--kind", "--logits-column", "--probabilities-column", "--label-column",
-              "--group-columns", "--labels", "--with", "--report"),
-    "fit": ("--method", "--set", "--kind", "--logits-column", "--label-column", "--group-columns"),
-    "compare": ("--methods", "--folds", "--bins", "--seed", "--kind", "--label-column"),
+              "--group-columns", "--labels", "--calibrator", "--report"),
+    "fit": ("--calibrator", "--set", "--kind", "--logits-column", "--label-column",
+            "--group-columns"),
+    "compare": ("--calibrators", "--folds", "--bins", "--seed", "--kind", "--label-column"),
     "corrupt": ("--kind", "--strength", "--seed", "--layout", "--column", "--split", "--device"),
-    "report": ("--by", "--baseline", "--metrics", "--maps"),
+    "report": ("--by", "--baseline", "--metrics", "--calibrators"),
     "list": ("--json",),
 }  # fmt: skip
 # What maps may be asked for with --set, and what none of them knows.
@@ -120,7 +121,7 @@ def special_files(random, folder, run):
             ["report"],
             ["bench", "--dry-run", "-o", str(folder / "r")],
             [*audit, "--labels"],
-            [*audit, "--with"],
+            [*audit, "--calibrator"],
             ["corrupt", "--kind", "typos", "-o", str(folder / "o.csv")],
         )
     )

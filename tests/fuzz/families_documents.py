@@ -46,7 +46,7 @@ def _maps(folder=None):
 
 
 def maps(random, folder, run):
-    """apply, or audit --with, of a map that is damaged."""
+    """apply, or audit --calibrator, of a damaged file."""
     suffix, data = random.choice(_maps())
     if suffix == "json" and random.random() < 0.8:
         data = as_bytes(mutated_json(random, json.loads(data), random.choice((1, 1, 2))))
@@ -58,7 +58,7 @@ def maps(random, folder, run):
     if random.random() < 0.5:
         nothing_left(folder, run(["apply", str(path), str(predictions), "-o", str(out)]), out)
     else:
-        run(["audit", str(predictions), "--with", str(path), "--bootstrap", "0", "--json"])
+        run(["audit", str(predictions), "--calibrator", str(path), "--bootstrap", "0", "--json"])
 
 
 _TOML = (

@@ -33,7 +33,7 @@ def hostile_file(format_):
         elif command == "fit":
             method = random.choice(("temperature", "vector", "histogram", "isotonic-top-label"))
             out = folder / "m.json"
-            outcome = run(["fit", str(path), "--method", method, "-o", str(out)])
+            outcome = run(["fit", str(path), "--calibrator", method, "-o", str(out)])
             nothing_left(folder, outcome, out)
         elif command == "apply":
             (folder / "m.json").write_text(json.dumps(identity(content.classes)))
@@ -45,7 +45,7 @@ def hostile_file(format_):
             sound.write_bytes(file_bytes(content, "npz"))
             pair = [str(path), str(sound)]
             random.shuffle(pair)
-            run(["compare", *pair, "--methods", "identity,temperature", "--bootstrap", "0"])
+            run(["compare", *pair, "--calibrators", "identity,temperature", "--bootstrap", "0"])
 
     return case
 

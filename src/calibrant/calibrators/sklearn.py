@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from numbers import Integral
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 from calibrant.calibrators import Calibrator, calibrator_class
 from calibrant.errors import InputError
 from calibrant.extras import require
+from calibrant.old_names import warn_renamed
 from calibrant.predictions import Predictions
 
 require("sklearn", "sklearn", "CalibratedClassifier")
@@ -33,15 +33,16 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
     already must be wrapped in scikit-learn's ``FrozenEstimator``; fit on examples it has not seen.
 
     ``estimator`` is any classifier with ``decision_function`` (taken as logits) or
-    ``predict_proba`` (logistic regression where left out); ``method`` a name of
-    ``calibrant.calibrators.CALIBRATORS`` or a :class:`~calibrant.calibrators.Calibrator`; ``cv``
-    as everywhere in scikit-learn (left out: 5 folds, fewer where a class has fewer examples).
-    Learned: ``estimator_``, ``calibrator_``, ``classes_``.
+    ``predict_proba`` (default: logistic regression). ``calibrator`` is a name of
+    ``calibrant.calibrators.CALIBRATORS`` or a :class:`~calibrant.calibrators.Calibrator`. ``cv`` is
+    as everywhere in scikit-learn (default: 5 folds, fewer if a class has fewer examples).
+    ``method`` is the old name of ``calibrator``. Learned: ``estimator_``, ``calibrator_``,
+    ``classes_``.
 
     >>> from sklearn.datasets import load_iris
     >>> from sklearn.naive_bayes import GaussianNB
     >>> X, y = load_iris(return_X_y=True)
-    >>> honest = CalibratedClassifier(GaussianNB(), method="temperature").fit(X, y)
+    >>> honest = CalibratedClassifier(GaussianNB(), calibrator="temperature").fit(X, y)
     >>> honest.predict_proba(X).shape, honest.calibrator_.temperature_ > 1
     ((150, 3), True)
     """
@@ -50,14 +51,16 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         self,
         estimator: Any = None,
         *,
-        method: str | Calibrator = "temperature",
+        calibrator: str | Calibrator = "temperature",
         cv: Any = None,
         n_jobs: int | None = None,
+        method: str | Calibrator | None = None,
     ) -> None:
         self.estimator = estimator
-        self.method = method
+        self.calibrator = calibrator
         self.cv = cv
         self.n_jobs = n_jobs
+        self.method = method
 
     def fit(self, X: Any, y: Any) -> CalibratedClassifier:
         """Fit the map on cross-validated predictions and the classifier on all examples."""
@@ -93,9 +96,12 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         return LogisticRegression() if self.estimator is None else self.estimator
 
     def _calibrator(self) -> Calibrator:
-        if isinstance(self.method, Calibrator):
-            return copy.deepcopy(self.method)  # fit must not change hyper-parameters.
-        return calibrator_class(self.method)()
+        chosen = self.calibrator
+        if self.method is not None:
+            chosen = self.method
+            warn_renamed("CalibratedClassifier(method=…)", "CalibratedClassifier(calibrator=…)", 4)
+        # fit must not change hyper-parameters.
+        return clone(chosen) if isinstance(chosen, Calibrator) else calibrator_class(chosen)()
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

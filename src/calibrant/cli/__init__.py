@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from calibrant import __version__
+from calibrant.cli.old_options import with_new_options
 from calibrant.errors import CalibrantError, printable
 from calibrant.extras import mismatched_torchvision
 from calibrant.inputs import shortened
@@ -27,20 +28,22 @@ BAD_INPUT = 2
 DEFECT = 70  # As sysexits.h has it for errors of the program itself.
 INTERRUPTED = 130
 
-_LONGEST = 1200  # Characters of a message: what was given may be named in it, and be long.
+_LONGEST = 1200  # Characters of a message, which may quote a long input.
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; bad input ends with one line on standard error and exit code 2.
 
-    What nobody foresaw is a defect of calibrant: one line too, and exit code 70. With
-    ``CALIBRANT_DEBUG=1`` in the environment every error shows where it was raised.
+    Any other exception is a defect of calibrant: one line and exit code 70. With
+    ``CALIBRANT_DEBUG=1`` in the environment every error shows its traceback.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # A terminal that lacks "−" still gets the rest.
             stream.reconfigure(errors="backslashreplace")
-    args, unknown = _parser().parse_known_args(argv)
-    if unknown:  # Told by the command, whose --help has the options.
+    args, unknown = _parser().parse_known_args(
+        with_new_options(sys.argv[1:] if argv is None else argv)
+    )
+    if unknown:  # The command reports them: its --help has the options.
         _Parser(prog=f"calibrant {args.command}").error(f"unknown: {' '.join(unknown)}")
     try:
         status = int(args.run(args))
@@ -54,38 +57,37 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:
         if os.environ.get("CALIBRANT_DEBUG"):
             raise
-        code, told = _told(error)
-        told = shortened(printable(told), _LONGEST)
-        print(f"calibrant {args.command}: {told}", file=sys.stderr)
+        code, message = _described(error)
+        message = shortened(printable(message), _LONGEST)
+        print(f"calibrant {args.command}: {message}", file=sys.stderr)
         return code
 
 
-def _told(error: Exception) -> tuple[int, str]:
-    """The exit code and the line for an error."""
+def _described(error: Exception) -> tuple[int, str]:
+    """Return the exit code and the line for an error."""
     if isinstance(error, CalibrantError):
         return BAD_INPUT, str(error)
     if isinstance(error, MemoryError):
-        told = str(error).rstrip(".") or "the work does not fit"
+        cause = str(error).rstrip(".") or "the data does not fit"
         return BAD_INPUT, (
-            f"out of memory ({told}); ask for fewer bins or replicates, or take fewer rows at a "
-            "time."
+            f"out of memory ({cause}); use fewer bins or replicates, or fewer rows at a time."
         )
     if mismatch := mismatched_torchvision(error):
         return BAD_INPUT, mismatch
     if isinstance(error, OSError):  # No permission, a disk that fails: the system's own words.
         where = f"{error.filename}: " if error.filename else ""
         return BAD_INPUT, f"{where}{error.strerror or error}."
-    told = " ".join(f"{type(error).__name__}: {error}".split())
+    cause = shortened(" ".join(f"{type(error).__name__}: {error}".split()), 200)
     return DEFECT, (
-        f"this is a defect of calibrant, not of your input ({shortened(told, 200)}); please report "
-        "it, with what CALIBRANT_DEBUG=1 in the environment shows."
+        f"this is a defect of calibrant, not of your input ({cause}); please report it with the "
+        "traceback that CALIBRANT_DEBUG=1 in the environment shows."
     )
 
 
 class _Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line, as every other error does, instead of all options.
+    """A parser that reports an error in one line and does not print all options.
 
-    Options are not abbreviated: ``--data`` of one command would be ``--data-dir`` of another.
+    Options cannot be abbreviated: ``--data`` of one command would be ``--data-dir`` of another.
     """
 
     # Adds the options that are slow to find out, when they are needed.
@@ -101,8 +103,8 @@ class _Parser(argparse.ArgumentParser):
         return super().parse_known_args(*given, **named)
 
     def error(self, message: str) -> NoReturn:
-        told = shortened(printable(message), 400)
-        self.exit(BAD_INPUT, f"{self.prog}: {told}; '{self.prog} --help' shows the options.\n")
+        message = shortened(printable(message), 400)
+        self.exit(BAD_INPUT, f"{self.prog}: {message}; '{self.prog} --help' shows the options.\n")
 
 
 def _parser() -> argparse.ArgumentParser:

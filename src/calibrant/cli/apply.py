@@ -1,4 +1,4 @@
-"""``calibrant apply``: a file of predictions again, with calibrated probabilities."""
+"""``calibrant apply``: write a copy of a file of predictions with calibrated probabilities."""
 
 from __future__ import annotations
 
@@ -18,11 +18,13 @@ def add_parser(commands: Any) -> None:
     """Add the command's options."""
     parser = commands.add_parser(
         "apply",
-        help="write a file again with calibrated probabilities",
-        description="Apply a fitted map to a file of predictions, chunk by chunk. All rows and all "
-        "other columns are kept, and the format stays; labels are not needed.",
+        help="write a copy of a file with calibrated probabilities",
+        description="Apply a fitted calibrator to a file of predictions, chunk by chunk. The copy "
+        "has the same format, rows and other columns. Labels are not needed.",
     )
-    parser.add_argument("map", metavar="MAP", type=Path, help="a map that 'calibrant fit' saved")
+    parser.add_argument(
+        "calibrator", metavar="CALIBRATOR", type=Path, help="a file that 'calibrant fit' saved"
+    )
     add_file_options(parser)
     parser.add_argument(
         "-o",
@@ -30,19 +32,19 @@ def add_parser(commands: Any) -> None:
         metavar="OUT",
         type=Path,
         required=True,
-        help="the file to write; for several files, a folder",
+        help="the file to write; a folder for several files",
     )
-    parser.add_argument("--overwrite", action="store_true", help="replace files that exist")
+    parser.add_argument("--overwrite", action="store_true", help="replace existing files")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write each file again through the map."""
+    """Write a calibrated copy of each file."""
     from calibrant.calibrators import load_calibrator
     from calibrant.files import expand, rewrite
     from calibrant.progress import Progress
 
-    calibrator = load_calibrator(args.map)
+    calibrator = load_calibrator(args.calibrator)
     sources = expand(args.files)
     columns = columns_from(args)
     with _targets(sources, args) as targets, Progress(_total(sources), "rows") as progress:
@@ -64,9 +66,9 @@ def run(args: argparse.Namespace) -> int:
 
 @contextmanager
 def _targets(sources: list[Path], args: argparse.Namespace) -> Iterator[list[Path]]:
-    """One file for one; for several a folder, with a file of the same name for each.
+    """Yield the output of each source: a file for one, a folder of files for several.
 
-    They come into the folder when all are written: some shards would look like all of them.
+    The folder appears when all files are written: some shards would look like all of them.
     """
     from calibrant.outputs import check_writable, new_files
 
@@ -76,9 +78,9 @@ def _targets(sources: list[Path], args: argparse.Namespace) -> Iterator[list[Pat
         return
     names = [source.name for source in sources]
     if len(set(names)) < len(names):
-        raise InputError("Two of the files have the same name; apply the map to them apart.")
+        raise InputError("Two of the files have the same name; give each a command of its own.")
     if output.suffix and not output.is_dir():
-        raise InputError(f"{output}: {len(sources)} files go to a folder; name one.")
+        raise InputError(f"{output}: {len(sources)} files need a folder as the output (-o FOLDER).")
     with new_files(output, names, overwrite=args.overwrite, inputs=files_read(args)) as folder:
         yield [folder / name for name in names]
 

@@ -25,49 +25,59 @@ def add_parser(commands: Any) -> None:
     """Add the command's options."""
     parser = commands.add_parser(
         "audit",
-        help="how far can the confidences in a file be trusted?",
-        description="Print how far the confidences in a file of predictions can be trusted, with "
-        "intervals and plain words, and write a report with pictures.",
+        help="check how far the confidences in a file can be trusted",
+        description="Check how far the confidences in a file of predictions can be trusted. Print "
+        "each metric with its interval and what it means, and write an HTML report.",
     )
     add_file_options(parser)
-    parser.add_argument("--report", metavar="HTML", type=Path, help="write a report to this file")
-    parser.add_argument("--overwrite", action="store_true", help="replace a report that exists")
-    parser.add_argument("--json", action="store_true", help="print one JSON document instead")
     parser.add_argument(
-        "--with", dest="map", metavar="MAP", type=Path, help="a fitted map: show before and after"
+        "--report", metavar="HTML", type=Path, help="write an HTML report to this file"
+    )
+    parser.add_argument("--overwrite", action="store_true", help="replace an existing report")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    parser.add_argument(
+        "--calibrator",
+        metavar="FILE",
+        type=Path,
+        help="show numbers before and after this calibrator, a file that 'calibrant fit' saved",
     )
     parser.add_argument("--bins", type=int, default=15, help="number of bins (15)")
     parser.add_argument(
         "--closed",
         choices=("right", "left"),
         default="right",
-        help="the closed end of bins (right)",
+        help="which end of a bin belongs to it (right)",
     )
     parser.add_argument(
-        "--bootstrap", type=int, default=1000, help="replicates for intervals (1000; 0: none)"
+        "--bootstrap",
+        type=int,
+        default=1000,
+        help="bootstrap replicates for intervals; 0: no intervals (1000)",
     )
-    parser.add_argument("--level", type=float, default=0.95, help="of the intervals (0.95)")
+    parser.add_argument(
+        "--level", type=float, default=0.95, help="coverage of the intervals (0.95)"
+    )
     parser.add_argument(
         "--by",
         default="auto",
         metavar="GROUP",
-        help="column whose examples are not independent and stay together in the bootstrap "
-        "(sentence or image where there is one; 'none': every example for itself)",
+        help="column that groups dependent examples, which the bootstrap keeps together; 'none': "
+        "all examples are independent (sentence or image, if the file has such a column)",
     )
     parser.add_argument(
         "--reduction",
         choices=("product", "min", "mean"),
         default="product",
-        help="confidence of an entity from that of its words (product)",
+        help="how the confidences of its words make the confidence of an entity (product)",
     )
     parser.add_argument(
         "--sample",
         type=int,
         default=10_000_000,
         metavar="EXAMPLES",
-        help="of more than so many, metrics that sort look at a sample, and say so (10 million)",
+        help="above this many examples, rank metrics use a random sample (10 million)",
     )
-    parser.add_argument("--seed", type=int, default=0, help="of bootstrap and sample (0)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of bootstrap and sample (0)")
     parser.set_defaults(run=run)
 
 
@@ -91,12 +101,14 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _content(audits: dict[str, Audit]) -> dict[str, Any]:
-    """The document's keys, the same whether there is a map or not, and whatever its name."""
+    """Return the document's keys, which do not depend on the calibrator or its name."""
     first, *more = audits.items()
     name, after = more[0] if more else (None, None)
+    calibrator = None if name is None else name.removeprefix(_AFTER)
     return {
         "audit": first[1].to_dict(),
-        "map": None if name is None else name.removeprefix(_AFTER),
+        "calibrator": calibrator,
+        "map": calibrator,  # Its old key, until the format changes.
         "after": None if after is None else after.to_dict(),
     }
 
@@ -116,12 +128,12 @@ def _audits(args: argparse.Namespace) -> dict[str, Audit]:
         "sample": args.sample,
         "provenance": {"files": [vars(f) for f in fingerprints(args.files)]},
     }
-    if args.map is None:
+    if args.calibrator is None:
         return {"audit": audit(_stream(args), **options)}
     from calibrant.calibrators import load_calibrator
 
-    calibrator = load_calibrator(args.map)
-    calibrator.transform(next(_stream(args)))  # A map of other classes is refused before the work.
+    calibrator = load_calibrator(args.calibrator)
+    calibrator.transform(next(_stream(args)))  # Refuses other classes before the work.
     return {
         "before": audit(_stream(args), **options),
         f"{_AFTER}{calibrator.name}": audit(_stream(args, calibrator), **options),

@@ -1,4 +1,4 @@
-"""``calibrant compare``: which map makes these confidences honest?"""
+"""``calibrant compare``: which calibrator makes these confidences honest?"""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calibrant.cli.document import document
+from calibrant.cli.old_options import calibrator_name
 from calibrant.cli.options import add_file_options
 from calibrant.errors import printable
 
@@ -21,59 +22,61 @@ def add_parser(commands: Any) -> None:
     """Add the command's options."""
     parser = commands.add_parser(
         "compare",
-        help="which map makes the confidences honest?",
-        description="Fit every map on VALID, choose one by cross-validation there, and show what "
-        "each does on TEST, which has no part in the choice.",
+        help="compare all calibrators and recommend one",
+        description="Fit every calibrator on VALID, recommend one by cross-validation on VALID, "
+        "and show how each does on TEST. TEST has no part in the choice.",
     )
-    parser.add_argument("valid", metavar="VALID", help="predictions to fit on: a file or a glob")
+    parser.add_argument(
+        "valid", metavar="VALID", help="predictions to fit on: a file, a folder or a glob"
+    )
     parser.add_argument("test", metavar="TEST", help="predictions to evaluate on")
     add_file_options(parser, None)
     parser.add_argument(
-        "--methods",
+        "--calibrators",
         metavar="NAME[,NAME…]",
-        help="which maps (all); 'calibrant list calibrators' shows them",
+        help="which calibrators to compare; 'calibrant list calibrators' shows them (all)",
     )
     parser.add_argument(
         "--keep-predictions",
         action="store_true",
-        help="only maps that never change the predicted class",
+        help="compare only calibrators that never change the predicted class",
     )
     parser.add_argument(
-        "-o", "--output", metavar="MAP", type=Path, help="save the recommended map here"
+        "-o", "--output", metavar="FILE", type=Path, help="save the recommended calibrator here"
     )
-    parser.add_argument("--overwrite", action="store_true", help="replace a map that exists")
-    parser.add_argument("--folds", type=int, default=5, help="of the cross-validation (5)")
+    parser.add_argument("--overwrite", action="store_true", help="replace an existing file")
+    parser.add_argument("--folds", type=int, default=5, help="folds of the cross-validation (5)")
     parser.add_argument(
-        "--bootstrap", type=int, default=1000, help="replicates for intervals (1000)"
+        "--bootstrap", type=int, default=1000, help="bootstrap replicates for intervals (1000)"
     )
-    parser.add_argument("--bins", type=int, default=15, help="of the calibration errors (15)")
-    parser.add_argument("--seed", type=int, default=0, help="of folds and bootstrap (0)")
+    parser.add_argument("--bins", type=int, default=15, help="bins of the calibration errors (15)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of folds and bootstrap (0)")
     parser.add_argument(
         "--force",
         action="store_true",
-        help="compare even where VALID and TEST hold the same examples: the numbers on TEST are "
-        "then those of data that every map was fitted on",
+        help="compare even if VALID and TEST hold the same examples; the numbers on TEST are then "
+        "too good",
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON document instead")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Compare the maps and print the table."""
+    """Compare the calibrators and print the table."""
     from calibrant.cli.fit import read_with_progress
     from calibrant.comparison import compare
     from calibrant.comparison.selection import map_names
     from calibrant.progress import Progress
 
     _check_output(args)
-    methods = None if args.methods is None else [m.strip() for m in args.methods.split(",")]
+    names = args.calibrators and [calibrator_name(n.strip()) for n in args.calibrators.split(",")]
     valid = read_with_progress([args.valid], args)
     test = read_with_progress([args.test], args)
-    with Progress(len(map_names(methods, args.keep_predictions)), "maps") as progress:
+    with Progress(len(map_names(names, args.keep_predictions)), "calibrators") as progress:
         found = compare(
             valid,
             test,
-            methods,
+            names,
             folds=args.folds,
             bootstrap=args.bootstrap,
             bins=args.bins,
@@ -112,7 +115,7 @@ def _print(found: Comparison) -> None:
         f"VALID: {s.valid_examples:,} examples, {s.folds} folds; TEST: {s.test_examples:,} "
         f"examples; {s.classes} classes\n"
     )
-    headers = ["", "map", "CV NLL", "calibr.", "NLL", "Brier", "ECE", "interval", "adaptive"]
+    headers = ["", "calibrator", "CV NLL", "calibr.", "NLL", "Brier", "ECE", "interval", "adaptive"]
     rows = [_cells(row, found.recommended) for row in found.rows]
     print(render_table([*headers, "Δaccuracy", "fit"], rows, right=range(2, 11)))
     print(f"\n* Recommended: {printable(found.reason)}")
@@ -126,14 +129,14 @@ def _print(found: Comparison) -> None:
 
 
 def _still_to_gain(found: Comparison) -> str:
-    """The two parts of the log-loss: what maps can take away, and what they cannot."""
+    """Split the log-loss into what calibrators can remove and what they cannot."""
     before, after = found[found.rows[0].name], found[found.recommended]
     parts = [(r.valid_nll, r.valid_calibration or 0.0) for r in (before, after)]
     total, calibration = parts[0]
     return (
-        f"Of the CV NLL {_number(total)} as it is, {_number(calibration)} is calibration, "
-        f"which a map can take away, and {_number(total - calibration)} refinement, which takes a "
-        f"better model; after {after.name}: {_number(parts[1][1])} and "
+        f"Uncalibrated, the CV NLL of {_number(total)} is {_number(calibration)} of calibration, "
+        f"which a calibrator can remove, and {_number(total - calibration)} of refinement, which "
+        f"only a better model can. After {after.name}: {_number(parts[1][1])} and "
         f"{_number(parts[1][0] - parts[1][1])}."
     )
 

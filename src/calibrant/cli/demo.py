@@ -146,12 +146,12 @@ def _suggest(out: Path, run: Path) -> None:
     """Print commands that work as they stand, then some for the user's own data."""
     print(f"""Open {out / _PAGE} in a browser. Look closer at one run:
   {run / "report.html"}
-  calibrant audit {run / "ood.parquet"} --with {run / "temperature.json"}
+  calibrant audit {run / "ood.parquet"} --calibrator {run / "temperature.json"}
   calibrant predict {run} "The mayor of Port Tim , Rosa Lind , joined Ford ."
 With predictions of your own model (parquet, npz, safetensors, csv or jsonl):
   calibrant audit test.parquet --report audit.html
   calibrant compare valid.parquet test.parquet
-  calibrant fit valid.parquet --method temperature -o map.json
+  calibrant fit valid.parquet --calibrator temperature -o map.json
   calibrant apply map.json test.parquet -o calibrated.parquet
 With a corpus of your own (a folder with train.conll, dev.conll and test.conll):
   calibrant train --data FOLDER --model tiny --learning-rate 3e-3 --method head-noise -o RUN

@@ -1,4 +1,4 @@
-"""``calibrant fit``: learn a map on validation predictions and save it."""
+"""``calibrant fit``: fit a calibrator on validation predictions and save it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calibrant.cli.document import document
+from calibrant.cli.old_options import calibrator_name
 from calibrant.cli.options import (
     add_file_options,
     add_set,
@@ -35,36 +36,35 @@ def add_parser(commands: Any) -> None:
     """Add the command's options."""
     parser = commands.add_parser(
         "fit",
-        help="learn a map that makes the confidences honest",
-        description="Fit a map on validation predictions and save it: as JSON, as .safetensors "
-        "(for large maps), or as .onnx (to be run elsewhere).",
+        help="fit a calibrator on validation predictions",
+        description="Fit a calibrator on validation predictions and save it as .json, as "
+        ".safetensors (if it is large), or as .onnx (to run it elsewhere).",
     )
     add_file_options(parser, "VALID")
     parser.add_argument(
         "--calibrator",
-        "--method",
-        dest="method",
+        type=calibrator_name,
         default="temperature",
         metavar="NAME",
-        help="which map (temperature); auto: the simplest that no other beats in log-loss by "
-        "cross-validation; 'calibrant list calibrators' shows all",
+        help="which calibrator to fit; 'calibrant list calibrators' shows all; auto chooses the "
+        "simplest one that no other beats in cross-validated log-loss (temperature)",
     )
     parser.add_argument(
         "--keep-predictions",
         action="store_true",
-        help="with auto: only maps that never change the predicted class",
+        help="with auto: choose among calibrators that never change the predicted class",
     )
-    add_set(parser, "a hyper-parameter of the map, such as --set bins=10")
+    add_set(parser, "set a hyper-parameter of the calibrator, such as --set bins=10")
     parser.add_argument(
-        "-o", "--output", metavar="MAP", type=Path, required=True, help="where to save the map"
+        "-o", "--output", metavar="FILE", type=Path, required=True, help="save the calibrator here"
     )
-    parser.add_argument("--overwrite", action="store_true", help="replace a map that exists")
-    parser.add_argument("--json", action="store_true", help="print one JSON document instead")
+    parser.add_argument("--overwrite", action="store_true", help="replace an existing file")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Fit the map, save it, and say what it gained."""
+    """Fit the calibrator, save it, and print what it gained."""
     from calibrant.calibrators import CalibrationWarning
     from calibrant.calibrators.saving import check_suffix
     from calibrant.outputs import check_writable
@@ -72,7 +72,8 @@ def run(args: argparse.Namespace) -> int:
     # Before the work, not after it.
     check_writable(args.output, overwrite=args.overwrite, inputs=files_read(args))
     check_suffix(args.output, (".json", ".safetensors", ".onnx"))
-    calibrator = None if _is_auto(args) else _calibrator(args.method, parse_settings(args.settings))
+    settings = parse_settings(args.settings)
+    calibrator = None if _is_auto(args) else _calibrator(args.calibrator, settings)
     valid = read_with_progress(args.files, args)
     if calibrator is None:
         from calibrant.comparison import select_calibrator
@@ -81,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
         calibrator = chosen.calibrator
         print(f"Chosen: {chosen.reason}", file=sys.stderr)
     else:
-        with warnings.catch_warnings():  # Told below, and saved with the map.
+        with warnings.catch_warnings():  # Printed below, and saved with the calibrator.
             warnings.simplefilter("ignore", CalibrationWarning)
             calibrator.fit(valid)
     if args.output.suffix == ".onnx":
@@ -90,22 +91,24 @@ def run(args: argparse.Namespace) -> int:
         to_onnx(calibrator, args.output, overwrite=args.overwrite)
     else:
         calibrator.save(args.output, overwrite=args.overwrite)
-    _tell(calibrator, args)
+    _print(calibrator, args)
     return 0
 
 
 def _is_auto(args: argparse.Namespace) -> bool:
-    """Whether the map is to be chosen; options that then mean nothing, or only then, are errors."""
-    auto = bool(args.method == "auto")
+    """Whether to choose the calibrator; refuse options that do not go with it."""
+    auto = bool(args.calibrator == "auto")
     if auto and args.settings:
-        raise InputError("--set sets a hyper-parameter of one map; name it (--calibrator NAME).")
+        raise InputError(
+            "--set needs the calibrator whose hyper-parameter it sets: --calibrator NAME."
+        )
     if args.keep_predictions and not auto:
-        raise InputError("--keep-predictions goes with --calibrator auto.")
+        raise InputError("--keep-predictions needs --calibrator auto.")
     return auto
 
 
 def read_with_progress(files: list[str], args: argparse.Namespace) -> Predictions:
-    """All predictions of the files, with a progress bar where it takes long."""
+    """Read all predictions of the files, with a progress bar if it takes long."""
     from calibrant.files import count_rows, stream
     from calibrant.predictions import Predictions
     from calibrant.progress import Progress
@@ -119,25 +122,25 @@ def read_with_progress(files: list[str], args: argparse.Namespace) -> Prediction
     return Predictions.concatenate(parts)
 
 
-def _calibrator(method: str, settings: Mapping[str, Any]) -> Calibrator:
+def _calibrator(chosen: str, settings: Mapping[str, Any]) -> Calibrator:
     from calibrant.calibrators import calibrator_class
 
-    made = calibrator_class(method)
+    made = calibrator_class(chosen)
     known = inspect.signature(made).parameters
     values = {}
     for name, value in settings.items():
         if name not in known:
             if not known:
-                raise InputError(f"{method} has no hyper-parameters to set, got '{name}'.")
-            raise unknown_name(f"hyper-parameter of {method}", name, known)
+                raise InputError(f"{chosen} has no hyper-parameters, got '{name}'.")
+            raise unknown_name(f"hyper-parameter of {chosen}", name, known)
         values[name] = tuple(value) if isinstance(value, list) else value
-        _check_kind(method, name, values[name], known[name].default)
+        _check_kind(chosen, name, values[name], known[name].default)
     return made(**values)
 
 
-def _check_kind(method: str, name: str, value: Any, default: Any) -> None:
-    """A number takes the place of a number, a yes or no that of a yes or no."""
-    for kind, said in (
+def _check_kind(chosen: str, name: str, value: Any, default: Any) -> None:
+    """Require a value of the kind of the default: a number for a number, and so on."""
+    for kind, expected in (
         (bool, "true or false"),
         (int, "a whole number"),
         (float | None, "a number"),
@@ -148,17 +151,18 @@ def _check_kind(method: str, name: str, value: Any, default: Any) -> None:
             wrong = not isinstance(value, wanted) or isinstance(value, bool) != (kind is bool)
             if wrong or (isinstance(value, int | float) and not abs(value) < _TOO_MUCH):
                 raise InputError(
-                    f"{method} expects {said} for {name}, got '{shortened(str(value))}'."
+                    f"{chosen} expects {expected} for {name}, got '{shortened(str(value))}'."
                 )
             return
 
 
 def _content(calibrator: Calibrator, output: Path) -> dict[str, Any]:
-    """Return the document's keys, the same for every map; what only some report is in details."""
+    """Return the document's keys, the same for all; ``details`` has what only some report."""
     fitted = dict(calibrator.fitted_on_)
     common = ("n", "ignored", "kind", "nll_before", "nll_after", "warnings", "version")
     return {
-        "method": calibrator.name,
+        "calibrator": calibrator.name,
+        "method": calibrator.name,  # Its old key, until the format changes.
         "output": str(output),
         "fell_back": calibrator.fell_back_,
         **{name: fitted.pop(name) for name in common},
@@ -166,7 +170,7 @@ def _content(calibrator: Calibrator, output: Path) -> dict[str, Any]:
     }
 
 
-def _tell(calibrator: Calibrator, args: argparse.Namespace) -> None:
+def _print(calibrator: Calibrator, args: argparse.Namespace) -> None:
     fitted = calibrator.fitted_on_
     if args.json:
         print(document("fit", _content(calibrator, args.output)))

@@ -1,4 +1,4 @@
-"""``calibrant list``: what there is, by name, in one line each."""
+"""``calibrant list``: show names, each with one line and its paper."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ Row = dict[str, str]
 def _methods() -> list[Row]:
     from calibrant.methods import METHODS
 
-    return [{"name": k, "about": e.summary, "paper": e.paper} for k, e in METHODS.items()]
+    return [
+        {"name": k.replace("_", "-"), "about": e.summary, "paper": e.paper}
+        for k, e in METHODS.items()
+    ]
 
 
 def _noises() -> list[Row]:
@@ -60,11 +63,11 @@ def _tasks() -> list[Row]:
 
 
 KINDS: dict[str, tuple[str, Callable[[], list[Row]]]] = {
-    "tasks": ("what can be trained", _tasks),
-    "methods": ("training-time methods", _methods),
-    "noises": ("what head_noise can feed the head", _noises),
-    "calibrators": ("maps fitted after training", _calibrators),
-    "corruptions": ("what texts and images can suffer, at five strengths", _corruptions),
+    "tasks": ("what calibrant can train", _tasks),
+    "methods": ("what changes the training", _methods),
+    "noises": ("what the method head-noise feeds to the head", _noises),
+    "calibrators": ("what corrects confidences after training", _calibrators),
+    "corruptions": ("how texts and images can be damaged, at five strengths", _corruptions),
 }
 
 
@@ -73,11 +76,11 @@ def add_parser(commands: Any) -> None:
     about = "; ".join(f"{kind}: {text}" for kind, (text, _) in KINDS.items())
     parser = commands.add_parser(
         "list",
-        help="show all methods, noises, calibrators or corruptions, one line each",
-        description=f"Show what there is, with name, one line and paper. {about}.",
+        help="list tasks, methods, noises, calibrators or corruptions",
+        description=f"List all names of one kind, each with one line and its paper. {about}.",
     )
     parser.add_argument("kind", choices=list(KINDS), help="what to list")
-    parser.add_argument("--json", action="store_true", help="print one JSON document instead")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
     parser.set_defaults(run=run)
 
 

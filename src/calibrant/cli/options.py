@@ -1,4 +1,4 @@
-"""Options that several commands take, and what they mean."""
+"""Options of several commands."""
 
 from __future__ import annotations
 
@@ -28,42 +28,43 @@ def add_file_options(parser: argparse.ArgumentParser, files: str | None = "FILE"
             "files",
             nargs="+",
             metavar=files,
-            help=".parquet, .npz, .safetensors, .csv, .jsonl (.gz), a folder of shards "
-            "or a glob; several are read as one",
+            help="a .parquet, .npz, .safetensors, .csv or .jsonl file (also .csv.gz, .jsonl.gz), a "
+            "folder of shards or a glob; several are read as one",
         )
     group = parser.add_argument_group("columns")
     group.add_argument(
         "--kind",
         choices=("logits", "probabilities"),
-        help="which scores to use where the file has both; it is never guessed from the values",
+        help="which scores to use if the file has both (never guessed from the values)",
     )
     for kind in ("logits", "probabilities"):
         group.add_argument(
             f"--{kind}-column",
             metavar="NAME",
-            help=f"column of {kind}: a list column, one column per class separated by commas, or "
-            f"a prefix such as 'p_*' (usually: {kind}, {kind}:NAME or {kind}_0, …)",
+            help=f"where the {kind} are: a list column, one column per class separated by commas, "
+            f"or a prefix such as 'p_*' (default: {kind}, {kind}:NAME or {kind}_0, …)",
         )
-    group.add_argument("--label-column", metavar="NAME", help="usually: label or labels")
+    group.add_argument(
+        "--label-column", metavar="NAME", help="where the labels are (default: label or labels)"
+    )
     group.add_argument(
         "--group-columns",
         metavar="NAME[,NAME…]",
-        help="columns to keep beside, such as sentence (usually: all others); '' keeps none",
+        help="further columns to keep, such as sentence; '' keeps none (default: all others)",
     )
     group.add_argument(
         "--labels",
         metavar="FILE",
-        help="label names: one per line, a JSON list, or a model's config.json",
+        help="file of label names: one per line, a JSON list, or a model's config.json",
     )
 
 
 def add_trust(parser: Any) -> None:
-    """Add the permission that every command which loads a model asks for."""
+    """Add the permission that every command that loads a model needs."""
     parser.add_argument(
         "--trust-remote-code",
         action="store_true",
-        help="run the Python code that a model's folder or hub page brings along; without it such "
-        "a model is refused",
+        help="run Python code that comes with a model; without this option such a model is refused",
     )
 
 
@@ -98,7 +99,7 @@ def parse_settings(settings: Sequence[str]) -> dict[str, Any]:
 
 
 def columns_from(args: argparse.Namespace) -> Columns:
-    """The options as the library takes them.
+    """Return the options as the library takes them.
 
     >>> parser = argparse.ArgumentParser()
     >>> add_file_options(parser)
@@ -116,8 +117,9 @@ def columns_from(args: argparse.Namespace) -> Columns:
 
 
 def files_read(args: argparse.Namespace) -> list[Path]:
-    """All files that the command reads, which it never writes over."""
-    others = [args.labels, getattr(args, "map", None)]
+    """Return all files that the command reads: it never overwrites them."""
+    calibrator = getattr(args, "calibrator", None)
+    others = [args.labels, calibrator if isinstance(calibrator, Path) else None]
     return [*expand(args.files), *(Path(name) for name in others if name is not None)]
 
 

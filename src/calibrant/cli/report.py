@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calibrant.cli.document import document
+from calibrant.cli.old_options import calibrator_name, method_name
 from calibrant.errors import printable
 
 if TYPE_CHECKING:
@@ -17,15 +19,17 @@ if TYPE_CHECKING:
 
 __all__ = ["add_options", "add_parser", "run"]
 
+_LEADING_NAME = re.compile(r"^[\w-]+")  # A baseline may have options after the name of its method.
+
 
 def add_parser(commands: Any) -> None:
     """Add the command's options."""
     parser = commands.add_parser(
         "report",
-        help="tables, tests and figures from the records of runs",
-        description="Tables (mean ± interval over seeds, best in bold), paired tests against a "
-        "baseline, ranks over corpora and figures from records that 'calibrant bench' wrote. "
-        "Without -o the tables are printed as Markdown.",
+        help="make tables, tests and figures from the records of many runs",
+        description="Make tables (mean ± interval over seeds, best in bold), paired tests against "
+        "a baseline, ranks over corpora and figures from the records that 'calibrant bench' wrote. "
+        "Without -o, print the tables as Markdown.",
     )
     add_options(parser)
     parser.set_defaults(run=run)
@@ -34,7 +38,7 @@ def add_parser(commands: Any) -> None:
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that every report of records takes."""
     parser.add_argument(
-        "runs", nargs="+", metavar="RUNS", type=Path, help="folders of records, .jsonl files"
+        "runs", nargs="+", metavar="RUNS", type=Path, help="folders of records, or .jsonl files"
     )
     parser.add_argument(
         "-o",
@@ -47,20 +51,20 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--by",
         metavar="KEY[,KEY…]",
-        help="recipe keys (learning_rate, batch) or options of methods (weight) to show in columns",
+        help="show these recipe keys (learning_rate, batch) or method options (weight) in columns",
     )
     parser.add_argument(
         "--baseline",
         metavar="METHOD",
-        help="the method that the others are tested against (cross_entropy)",
+        help="test all other methods against this one (cross-entropy)",
     )
     parser.add_argument(
         "--metrics", metavar="NAME[,NAME…]", help="columns of the tables (entity_f1, ece, apcr)"
     )
     parser.add_argument(
-        "--maps",
+        "--calibrators",
         metavar="NAME[,NAME…]",
-        help="post-hoc maps of most tables, or all (identity,temperature)",
+        help="calibrators that most tables show, or all (identity,temperature)",
     )
     parser.add_argument("--json", action="store_true", help="print the tables as one JSON document")
 
@@ -76,9 +80,9 @@ def run(
         read_all(args.runs),
         title=read_titles(args.runs),
         by=_names(args.by) or (),
-        baseline=args.baseline,
+        baseline=args.baseline and _LEADING_NAME.sub(_method, args.baseline, 1),
         metrics=_names(args.metrics),
-        maps=_names(args.maps),
+        maps=_calibrators(args.calibrators),
         extra_tables=extra_tables,
     )
     remarks = []
@@ -97,6 +101,15 @@ def run(
     for remark in remarks:
         print(printable(remark), file=sys.stderr)
     return 0
+
+
+def _method(found: re.Match[str]) -> str:
+    return method_name(found[0])
+
+
+def _calibrators(text: str | None) -> list[str] | None:
+    names = _names(text)
+    return None if names is None else [calibrator_name(name) for name in names]
 
 
 def _names(text: str | None) -> list[str] | None:

@@ -7,6 +7,7 @@ from dataclasses import MISSING, Field, fields
 from pathlib import Path
 from typing import Any
 
+from calibrant.cli.old_options import calibrator_name, method_name
 from calibrant.cli.options import add_set, add_trust, parse_settings
 from calibrant.errors import InputError
 from calibrant.experiments.recipe import Recipe
@@ -15,6 +16,7 @@ from calibrant.tasks.reading.catalogue import is_place
 
 __all__ = ["add_options", "recipe_from"]
 
+_NAMES = {"method": method_name, "calibrator": calibrator_name, "maps": calibrator_name}
 _PLACES = ("data", "model", "train_file", "dev_file", "test_file")
 
 
@@ -35,8 +37,8 @@ def _add_option(group: Any, setting: Field[Any]) -> None:
         add_set(group, about["help"])
         return
     options: dict[str, Any] = {"help": f"{about['help']}{_default(setting)}".replace("%", "%%")}
-    if kind in (int, float):
-        options["type"] = kind
+    if kind in (int, float) or setting.name in _NAMES:
+        options["type"] = _NAMES.get(setting.name, kind)
     if kind is bool:
         options |= {"action": "store_const", "const": True}
     if kind is tuple:
@@ -57,7 +59,8 @@ def _default(setting: Field[Any]) -> str:
         return ""
     known = ((task, entry.defaults.get(setting.name)) for task, entry in TASKS.items())
     others = ", ".join(f"{task} {_text(value)}" for task, value in known if value is not None)
-    return f" ({_text(default)}{'; ' * bool(others)}{others})"
+    shown = default.replace("_", "-") if setting.name == "method" else _text(default)
+    return f" ({shown}{'; ' * bool(others)}{others})"
 
 
 def _text(value: Any) -> str:
@@ -98,7 +101,6 @@ def recipe_from(args: argparse.Namespace, seed: int, device: str) -> Recipe:
             given[name] = _resolved(given[name])
     given.setdefault("data", given.get("train_file"))
     given["shift"] = [_resolved(name) for name in given.get("shift", ())]
-    given["method"] = given.get("method", Recipe.method).replace("-", "_")
     given["dtype"] = args.dtype or ("float32" if device == "cpu" else "bfloat16")
     return Recipe.from_dict(
         {**given, "seed": seed, "method_options": parse_settings(args.settings)}

@@ -1,4 +1,4 @@
-"""Comparing maps: fit each on VALID, choose by cross-validation there, look at TEST once."""
+"""Compare calibrators: fit each on VALID, choose by cross-validation, evaluate on TEST once."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from calibrant.comparison.record import Comparison, Row, Settings
 from calibrant.comparison.selection import Selection, map_names, select_calibrator
 from calibrant.errors import InputError
 from calibrant.metrics.bootstrap import check_bootstrap
+from calibrant.old_names import warn_renamed
 from calibrant.predictions import Predictions
 
 __all__ = [
@@ -28,7 +29,7 @@ __all__ = [
 def compare(
     valid: Predictions,
     test: Predictions,
-    methods: Sequence[str] | None = None,
+    calibrators: Sequence[str] | None = None,
     *,
     folds: int = 5,
     bootstrap: int = 1000,
@@ -37,14 +38,16 @@ def compare(
     same_data: bool = False,
     keep_predictions: bool = False,
     progress: Callable[[str], None] | None = None,
+    methods: Sequence[str] | None = None,
 ) -> Comparison:
-    """Compare the maps called ``methods`` (all of them where left out) and recommend one.
+    """Compare the named calibrators (default: all) and recommend one.
 
-    :func:`select_calibrator` chooses on VALID by cross-validation, so that a flexible map cannot
-    win by overfitting. TEST has no part in the choice: each map, fitted on all of VALID, is
-    evaluated on it once. A map that cannot run is skipped and says why; ``keep_predictions`` leaves
-    out maps that can change the predicted class. VALID and TEST with the same examples are refused,
-    unless ``same_data`` asks for it. ``progress`` is called with the name of each map that is done.
+    :func:`select_calibrator` chooses on VALID by cross-validation, so a flexible calibrator cannot
+    win by overfitting. TEST has no part in the choice: each calibrator, fitted on all of VALID, is
+    evaluated on it once. A calibrator that cannot run is skipped, with the reason.
+    ``keep_predictions`` leaves out calibrators that can change the predicted class. VALID and TEST
+    with the same examples are refused unless ``same_data`` is set. ``progress`` is called with the
+    name of each finished calibrator. ``methods`` is the old name of ``calibrators``.
 
     >>> rng = np.random.default_rng(0)
     >>> labels = rng.integers(0, 3, 3000)
@@ -53,18 +56,21 @@ def compare(
     >>> compare(p[:1500], p[1500:], ["temperature"]).recommended
     'temperature'
     """
-    map_names(methods)  # Before anything is read, says which name is unknown.
+    if methods is not None:
+        warn_renamed("compare(methods=…)", "compare(calibrators=…)")
+        calibrators = methods
+    map_names(calibrators)  # Refuses an unknown name before the work.
     _check(valid, test, bootstrap)
     valid, test = valid.numpy(), test.numpy()
     if not same_data and _same_examples(valid, test):
         raise InputError(
-            "VALID and TEST hold the same examples, so TEST would flatter every map; give other "
-            "data, or ask for it: same_data=True (--force)."
+            "VALID and TEST hold the same examples, so the numbers on TEST would be too good; give "
+            "other data, or allow it with same_data=True (--force)."
         )
     check_bootstrap(bootstrap, seed=seed)
     found = select_calibrator(
         valid,
-        methods,
+        calibrators,
         keep_predictions=keep_predictions,
         folds=folds,
         bootstrap=bootstrap,
@@ -84,7 +90,7 @@ def compare(
 def _check(valid: Predictions, test: Predictions, bootstrap: int) -> None:
     if not len(valid) or not len(test):
         which = "VALID" if not len(valid) else "TEST"
-        raise InputError(f"{which} has no labelled examples to compare maps on.")
+        raise InputError(f"{which} has no labelled examples to compare calibrators on.")
     if valid.classes != test.classes:
         raise InputError(f"VALID has {valid.classes} classes, but TEST has {test.classes}.")
     if None not in (valid.label_names, test.label_names) and valid.label_names != test.label_names:
@@ -95,7 +101,7 @@ def _check(valid: Predictions, test: Predictions, bootstrap: int) -> None:
             f"and '{test.names[k]}' in TEST."
         )
     if isinstance(bootstrap, bool) or int(bootstrap) != bootstrap or bootstrap < 100:
-        raise InputError(f"An interval takes at least 100 bootstrap replicates, got {bootstrap}.")
+        raise InputError(f"compare needs at least 100 bootstrap replicates, got {bootstrap}.")
 
 
 def _same_examples(valid: Predictions, test: Predictions) -> bool:

@@ -147,12 +147,14 @@ class Recipe:
     compile: bool = setting(False, "compile the encoder of images with torch.compile")
     calibrator: str = setting(
         AUTO,
-        "the post-hoc map that predictions are made with; auto: the simplest that no other beats "
-        "in log-loss by cross-validation on the validation split",
+        "calibrator of the predictions, fitted on the validation split; 'calibrant list "
+        "calibrators' shows all; auto chooses the simplest one that no other beats in "
+        "cross-validated log-loss",
     )
     maps: tuple[str, ...] = setting(
         ("identity", "temperature"),
-        "post-hoc maps to measure; under shift, the first two",
+        "calibrators to measure; under shift, the first two",
+        flag="--calibrators",
         metavar="NAME",
         example="['temperature']",
     )
@@ -175,6 +177,8 @@ class Recipe:
     def __post_init__(self) -> None:
         for name in ("shift", "maps"):  # A list, if it comes from a file.
             object.__setattr__(self, name, checked_names(self, name))
+        if isinstance(self.method, str):  # Records have underscores, whatever a recipe has.
+            object.__setattr__(self, "method", self.method.replace("-", "_"))
         check_recipe(self)
 
     @classmethod

@@ -191,9 +191,11 @@ _PARTS = (
 
 
 def create(name: str, **options: Any) -> Method:
-    """Create a method by name. Parts may be given as data: mappings with a "name" of their own.
+    """Create a method by name: ``"head-noise"`` and ``"head_noise"`` are the same.
 
-    >>> method = create("head_noise", task={"name": "focal"}, noise={"name": "shell"})
+    Parts may be given as data: mappings with a "name" of their own.
+
+    >>> method = create("head-noise", task={"name": "focal"}, noise={"name": "shell"})
     >>> type(method.task).__name__, type(method.noise).__name__
     ('Focal', 'Shell')
     """
@@ -202,9 +204,13 @@ def create(name: str, **options: Any) -> Method:
 
 
 def _build(what: str, table: dict[str, MethodEntry], name: str, options: dict[str, Any]) -> Any:
-    if name not in table:
-        raise unknown_name(what, name, table, f"'calibrant list {what}s' shows all.")
-    factory = _load(table[name].factory)
+    key = str(name).replace("-", "_")
+    if key not in table:
+        known = [entry.replace("_", "-") for entry in table]
+        raise unknown_name(
+            what, key.replace("_", "-"), known, f"'calibrant list {what}s' shows all."
+        )
+    factory = _load(table[key].factory)
     return factory(**{key: _part(key, value) for key, value in options.items()})
 
 

@@ -1,0 +1,58 @@
+"""Old spellings on the command line: each works for one release and prints one line."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+
+__all__ = ["OLD_OPTIONS", "calibrator_name", "method_name", "with_new_options"]
+
+# Command → old option → new option.
+OLD_OPTIONS: Mapping[str, Mapping[str, str]] = {
+    "audit": {"--with": "--calibrator"},
+    "compare": {"--methods": "--calibrators"},
+    "fit": {"--method": "--calibrator"},
+    "report": {"--maps": "--calibrators"},
+}
+
+
+def with_new_options(argv: Sequence[str]) -> list[str]:
+    """Return the arguments of a command with today's options, with a warning for each old one.
+
+    >>> with_new_options(["fit", "valid.npz", "--calibrator=beta"])
+    ['fit', 'valid.npz', '--calibrator=beta']
+    """
+    renamed = OLD_OPTIONS.get(argv[0] if argv else "", {})
+    return [_with_new_option(argument, argv[0], renamed) for argument in argv]
+
+
+def _with_new_option(argument: str, command: str, renamed: Mapping[str, str]) -> str:
+    option, equals, value = argument.partition("=")
+    if option not in renamed:
+        return argument
+    _warn(f"calibrant {command}: {option} is now {renamed[option]}; the old option")
+    return f"{renamed[option]}{equals}{value}"
+
+
+def calibrator_name(text: str) -> str:
+    """Return the name of a calibrator, as the table has it: with hyphens.
+
+    >>> calibrator_name("isotonic-top-label")
+    'isotonic-top-label'
+    """
+    if "_" in text:
+        _warn(f"calibrant: '{text}' is now '{text.replace('_', '-')}'; the name with underscores")
+    return text.replace("_", "-")
+
+
+def method_name(text: str) -> str:
+    """Return the name of a method, as the table and records have it: with underscores.
+
+    >>> method_name("head-noise")
+    'head_noise'
+    """
+    return calibrator_name(text).replace("-", "_")
+
+
+def _warn(renaming: str) -> None:
+    print(f"{renaming} will be removed in the next release.", file=sys.stderr)
