@@ -145,6 +145,13 @@ def test_old_argument(call, old, new):
     assert caught[0].filename == __file__
 
 
+def test_old_method_of_a_calibrator():
+    with pytest.warns(
+        FutureWarning, match=r"^Calibrator.hyperparameters is now Calibrator.get_params"
+    ):
+        assert calibrant.Temperature().hyperparameters() == {}
+
+
 def test_an_unknown_name_is_an_attribute_error():
     for module in (calibrant, calibrant.calibrators):
         with pytest.raises(AttributeError, match=r"has no attribute 'nothing'$"):

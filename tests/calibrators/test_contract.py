@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
+import sklearn.base
 import torch
 from calibrator_samples import NAMES, as_probabilities, quiet_fit, tagged
 from hypothesis import given, settings
@@ -47,7 +48,9 @@ def test_fit_returns_self_and_learns_attributes(name):
     before = dict(vars(calibrator))
     assert quiet_fit(calibrator, tagged()) is calibrator
     assert {k: v for k, v in vars(calibrator).items() if k in before} == before
-    assert (calibrator.classes_, calibrator.label_names_) == (5, NAMES)
+    assert (calibrator.n_classes_, calibrator.label_names_) == (5, NAMES)
+    assert isinstance(calibrator.classes_, np.ndarray)
+    assert calibrator.classes_.tolist() == list(NAMES)
     where = calibrator.fitted_on_
     assert where["n"] == 500
     assert {"ignored", "nll_before", "nll_after", "version", "warnings"} <= where.keys()
@@ -69,9 +72,50 @@ def test_unfitted_use_raises(name):
 @maps
 def test_hyperparameters_round_trip(name):
     calibrator = calibrator_class(name)()
-    again = type(calibrator)(**calibrator.hyperparameters())
-    assert again.hyperparameters() == calibrator.hyperparameters()
+    again = type(calibrator)(**calibrator.get_params())
+    assert again.get_params() == calibrator.get_params()
     assert repr(again) == repr(calibrator)
+
+
+@maps
+def test_clone_and_set_params(name, fitted):
+    calibrator = fitted[name]
+    copy = sklearn.base.clone(calibrator)
+    assert type(copy) is type(calibrator)
+    assert copy.get_params() == calibrator.get_params(deep=False)
+    with pytest.raises(NotFittedError):
+        _ = copy.classes_
+    assert not hasattr(copy, "classes_")
+    assert copy.set_params(**copy.get_params()) is copy
+    with pytest.raises(InputError, match=f"Unknown hyper-parameter of {name} 'nothing'"):
+        copy.set_params(nothing=1)
+
+
+def test_set_params_takes_effect():
+    calibrator = calibrator_class("histogram")(bins=5)
+    assert calibrator.set_params(bins=3).bins == 3
+    assert quiet_fit(calibrator, tagged()).edges_.shape[1] == 2
+
+
+def test_classes_are_numbers_without_names():
+    p = Predictions.from_logits(tagged().scores, tagged().labels, groups=tagged().groups)
+    assert quiet_fit(calibrator_class("temperature")(), p).classes_.tolist() == [0, 1, 2, 3, 4]
+
+
+@maps
+def test_repr_shows_what_was_learned(name, fitted):
+    text = repr(fitted[name])
+    assert text.startswith(f"<{type(fitted[name]).__name__}(")
+    assert "fitted on 500 examples: " in text
+    assert "\n" not in text
+    for value in fitted[name].learned().keys() - {"floor_"}:
+        assert fitted[name].fell_back_ or f"{value}=" in text
+
+
+def test_repr_of_a_temperature():
+    p = Predictions.from_logits([[2.0, 0.0]] * 4, [0, 0, 0, 1])
+    found = repr(calibrator_class("temperature")().fit(p))
+    assert found == "<Temperature(), fitted on 4 examples: temperature_=1.8205>"
 
 
 @maps

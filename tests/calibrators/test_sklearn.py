@@ -80,14 +80,14 @@ def test_works_in_pipelines_and_searches():
     X, y = data()
     search = GridSearchCV(
         make_pipeline(StandardScaler(), CalibratedClassifier(GaussianNB())),
-        {"calibratedclassifier__method": ["identity", "temperature"]},
+        {"calibratedclassifier__calibrator": ["identity", "temperature"]},
         scoring="neg_log_loss",
         cv=3,
     ).fit(X, y)
-    assert search.best_params_ == {"calibratedclassifier__method": "temperature"}
+    assert search.best_params_ == {"calibratedclassifier__calibrator": "temperature"}
 
 
-def test_method_object_is_not_changed():
+def test_calibrator_object_is_not_changed():
     X, y = data()
     method = Temperature()
     CalibratedClassifier(GaussianNB(), calibrator=method).fit(X, y)

@@ -53,8 +53,8 @@ def test_hyperparameters(valid, tmp_path):
     path = tmp_path / "map.json"
     options = ["--calibrator", "histogram", "--set", "bins=5", "--set", "equal=width"]
     assert main(["fit", str(tmp_path / "valid.parquet"), "-o", str(path), *options]) == 0
-    assert load_calibrator(path).hyperparameters() | {"bins": 5, "equal": "width"} == (
-        load_calibrator(path).hyperparameters()
+    assert load_calibrator(path).get_params() | {"bins": 5, "equal": "width"} == (
+        load_calibrator(path).get_params()
     )
     assert load_calibrator(path).edges_.shape == (3, 4)
 
@@ -96,7 +96,7 @@ def test_warnings_of_the_fit_are_told(tmp_path, capsys):
         (["--calibrator", "histogram", "--set", "bin=9"], "Did you mean 'bins'"),
         (["--calibrator", "histogram", "--set", "bins=0"], "expects bins ≥ 1"),
         (["--calibrator", "position-temperature"], "needs groups['position']"),
-        (["--set", "bins=10"], "temperature has no hyper-parameters to set, got 'bins'"),
+        (["--set", "bins=10"], "temperature has no hyper-parameters, got 'bins'"),
         (["--label-column", "gold"], "no column 'gold'"),
         (["-o", "missing/map.json"], "there is no folder missing"),
     ],
@@ -139,8 +139,8 @@ def test_auto_takes_what_compare_would(valid, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (["--calibrator", "auto", "--set", "bins=3"], "hyper-parameter of one map"),
-        (["--keep-predictions"], "goes with --calibrator auto"),
+        (["--calibrator", "auto", "--set", "bins=3"], "needs the calibrator whose hyper-parameter"),
+        (["--keep-predictions"], "needs --calibrator auto"),
     ],
 )
 def test_options_that_do_not_go_together(valid, tmp_path, capsys, options, told):

@@ -30,7 +30,8 @@ from calibrant.calibrators.likelihood import (
     zero_label_count,
 )
 from calibrant.conversion import floating, one_column, two_columns
-from calibrant.errors import NotFittedError
+from calibrant.errors import NotFittedError, unknown_name
+from calibrant.old_names import warn_renamed
 from calibrant.predictions import Kind, Predictions
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CalibrationWarning", "Calibrator", "Fit"]
 
+_FEW = 6  # The most numbers of an array that a repr shows.
 _CHUNK = 1 << 18  # Scores per chunk: the float64 intermediates stay at a few megabytes.
 
 
@@ -62,9 +64,9 @@ class Calibrator(ABC):
     in ``_fit`` and maps scores in ``_apply``, which is written once for NumPy and torch. The rest
     is implemented here, and final.
 
-    Learned values are attributes that end in ``_``, beside ``classes_``, ``label_names_``,
-    ``fitted_on_`` (where the map comes from: n, ignored, NLL before and after, warnings, version)
-    and ``fell_back_``: a map that would raise the validation NLL is replaced by identity, with a
+    Learned values are attributes that end in ``_``, beside ``classes_`` (an array), ``n_classes_``,
+    ``label_names_``, ``fitted_on_`` (n, ignored, NLL before and after, warnings, version) and
+    ``fell_back_``: a map that would raise the validation NLL is replaced by identity, with a
     :class:`CalibrationWarning`. A map that takes logarithms also has ``floor_``, the value that
     stands for a probability of 0 (:func:`calibrant.calibrators.likelihood.probability_floor`).
 
@@ -79,7 +81,7 @@ class Calibrator(ABC):
     changes_scores: ClassVar[bool] = True  # If not, a probability of 0 stays 0, unfloored.
     needs_groups: ClassVar[tuple[str, ...]] = ()  # The columns of Predictions.groups that it reads.
 
-    classes_: int
+    n_classes_: int
     label_names_: tuple[str, ...] | None
     fitted_on_: dict[str, Any]
     fell_back_: bool
@@ -110,8 +112,8 @@ class Calibrator(ABC):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", CalibrationWarning)
             self._learn(predictions.numpy())
-        said = [w for w in caught if issubclass(w.category, CalibrationWarning)]
-        self.fitted_on_["warnings"] = [str(w.message) for w in said]
+        own = [w for w in caught if issubclass(w.category, CalibrationWarning)]
+        self.fitted_on_["warnings"] = [str(w.message) for w in own]
         for w in caught:
             warnings.warn(w.message, w.category, stacklevel=2)
         return self
@@ -140,18 +142,18 @@ class Calibrator(ABC):
         self._check_fitted()
         check_kind(kind)
         scores = floating(as_array(scores), kind)
-        single = scores.ndim == 1 and self.classes_ == 2
+        single = scores.ndim == 1 and self.n_classes_ == 2
         rows = two_columns(scores, kind) if single else scores
-        check_classes(type(self).__name__, self.classes_, tuple(rows.shape))
-        check_scores(rows.reshape(-1, self.classes_), kind)
+        check_classes(type(self).__name__, self.n_classes_, tuple(rows.shape))
+        check_scores(rows.reshape(-1, self.n_classes_), kind)
         out = self._mapped(rows, kind, groups or {})
         return one_column(out, self.kind_of(kind)) if single else out
 
     def _mapped(self, scores: Array, kind: Kind, groups: Mapping[str, Any]) -> Array:
         """Map checked scores of shape (…, K)."""
         who = type(self).__name__
-        check_classes(who, self.classes_, tuple(scores.shape))
-        rows = scores.reshape(-1, self.classes_)
+        check_classes(who, self.n_classes_, tuple(scores.shape))
+        rows = scores.reshape(-1, self.n_classes_)
         columns = needed_columns(who, self.needs_groups, groups, len(rows))
         return self._in_chunks(rows, kind, columns).reshape(scores.shape)
 
@@ -185,9 +187,35 @@ class Calibrator(ABC):
         self._check_fitted()
         return {name: getattr(self, name) for name in self._learned_names}
 
-    def hyperparameters(self) -> dict[str, Any]:
-        """Return the arguments of ``__init__`` by name."""
+    @property
+    def classes_(self) -> np.ndarray:
+        """The classes in the order of the scores: label names if there are any, else 0 … K − 1."""
+        self._check_fitted()
+        names = self.label_names_
+        return np.arange(self.n_classes_) if names is None else np.array(names)
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002
+        """Return the hyper-parameters, the arguments of ``__init__``, by name.
+
+        ``deep`` is for scikit-learn's ``clone``; a calibrator has no parts with parameters.
+        """
         return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
+
+    def set_params(self, **parameters: Any) -> Self:
+        """Set hyper-parameters by name and return self; fit again to apply them."""
+        known = self.get_params()
+        for name in parameters:
+            if name not in known:
+                raise unknown_name(f"hyper-parameter of {self.name}", name, known)
+        checked = type(self)(**{**known, **parameters})
+        for name in parameters:
+            setattr(self, name, getattr(checked, name))
+        return self
+
+    def hyperparameters(self) -> dict[str, Any]:
+        """Return ``get_params()``: the old name."""
+        warn_renamed("Calibrator.hyperparameters", "Calibrator.get_params")
+        return self.get_params()
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Write the fitted map to one file; see :mod:`calibrant.calibrators.saving`."""
@@ -196,8 +224,14 @@ class Calibrator(ABC):
         save(self, path, overwrite=overwrite)
 
     def __repr__(self) -> str:
-        arguments = ", ".join(f"{k}={v!r}" for k, v in self.hyperparameters().items())
-        return f"{type(self).__name__}({arguments})"
+        """Show the hyper-parameters and, once fitted, what was learned from how many examples."""
+        arguments = ", ".join(f"{k}={v!r}" for k, v in self.get_params().items())
+        call = f"{type(self).__name__}({arguments})"
+        if not hasattr(self, "fitted_on_"):
+            return call
+        learned = [f"{k}={_shown(v)}" for k, v in self.learned().items() if k != "floor_"]
+        what = "fell back to identity" if self.fell_back_ else ", ".join(learned) or "nothing"
+        return f"<{call}, fitted on {self.fitted_on_['n']:,} examples: {what}>"
 
     def _learn(self, predictions: Predictions) -> None:
         from calibrant import __version__
@@ -229,7 +263,7 @@ class Calibrator(ABC):
     def _nll(self, predictions: Predictions) -> float:
         """Return the mean NLL after the map, in chunks and in float64 for any type."""
         total, kind = 0.0, predictions.kind
-        for part in predictions.chunks(max(1, _CHUNK // self.classes_)):
+        for part in predictions.chunks(max(1, _CHUNK // self.n_classes_)):
             scores = self._mapped(part.scores.astype(np.float64), kind, part.groups)
             total += len(part) * mean_nll(scores, self.kind_of(kind), part.labels)
         return total / len(predictions)
@@ -241,7 +275,7 @@ class Calibrator(ABC):
         for name, value in learned.items():
             setattr(self, name, value)
         self._learned_names = tuple(learned)
-        self.classes_, self.label_names_, self.fell_back_ = classes, names, False
+        self.n_classes_, self.label_names_, self.fell_back_ = classes, names, False
 
     def _fall_back(self, before: float, after: float) -> None:
         self.fell_back_ = True
@@ -255,7 +289,7 @@ class Calibrator(ABC):
     def _in_chunks(self, rows: Array, kind: Kind, groups: Mapping[str, Any]) -> Array:
         if self.fell_back_:
             return rows
-        size = max(1, _CHUNK // self.classes_)
+        size = max(1, _CHUNK // self.n_classes_)
         result = _empty_like(rows)
         learned = {k: constant(v, wide(rows[:0])) for k, v in self.learned().items()}
         for start in range(0, len(rows), size):
@@ -265,11 +299,19 @@ class Calibrator(ABC):
         return result
 
     def _check_fitted(self) -> None:
-        if not hasattr(self, "classes_"):
+        if not hasattr(self, "n_classes_"):
             raise NotFittedError(
                 f"{type(self).__name__} is not fitted: call fit(predictions) with validation "
                 "predictions first, or load a saved map."
             )
+
+
+def _shown(value: Any) -> str:
+    """Write a number or a few numbers in full, and any other array as its shape."""
+    array = np.asarray(value)
+    if array.size > _FEW:
+        return f"array of shape {array.shape}"
+    return np.array2string(array, precision=4, separator=", ").replace("\n", "")
 
 
 def _warn_of_zeros(predictions: Predictions, floor: float) -> None:

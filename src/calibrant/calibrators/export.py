@@ -89,7 +89,7 @@ def _traced(module: CalibrationModule) -> Any:
     import torch
 
     groups = module.calibrator.needs_groups
-    scores = torch.full((3, module.calibrator.classes_), 1 / module.calibrator.classes_)
+    scores = torch.full((3, module.calibrator.n_classes_), 1 / module.calibrator.n_classes_)
     inputs = (scores, *(torch.zeros(3, dtype=torch.int64) for _ in groups))
     rows = torch.export.Dim("rows")
     # One entry per parameter of forward: the scores, and all groups together if there are any.

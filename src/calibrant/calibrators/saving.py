@@ -113,8 +113,8 @@ def _header(calibrator: Calibrator) -> dict[str, Any]:
         "format": FORMAT,
         "version": __version__,
         "method": calibrator.name,
-        "hyperparameters": calibrator.hyperparameters(),
-        "classes": calibrator.classes_,
+        "hyperparameters": calibrator.get_params(),
+        "classes": calibrator.n_classes_,
         "label_names": calibrator.label_names_ and list(calibrator.label_names_),
         "fell_back": calibrator.fell_back_,
         "fitted_on": calibrator.fitted_on_,
@@ -142,7 +142,7 @@ def _rebuilt(header: dict[str, Any], learned: dict[str, np.ndarray]) -> Calibrat
     calibrator.fitted_on_ = dict(header["fitted_on"])
     # Find arrays of the wrong shape now, not in the middle of somebody's data.
     position = {name: np.zeros(1, np.int64) for name in calibrator.needs_groups}
-    mapped = calibrator.transform_scores(np.zeros((1, calibrator.classes_)), "logits", position)
+    mapped = calibrator.transform_scores(np.zeros((1, calibrator.n_classes_)), "logits", position)
     if not np.isfinite(mapped).all():
         raise InputError(f"The file is damaged: its {calibrator.name} map gives no finite scores.")
     return calibrator

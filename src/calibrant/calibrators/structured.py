@@ -114,7 +114,7 @@ class StructuredMatrix(Calibrator):
 
 
 def _fit_scaled(predictions: Predictions, penalty: Penalty, calibrator: Calibrator) -> Fit:
-    for name, value in calibrator.hyperparameters().items():
+    for name, value in calibrator.get_params().items():
         if not value >= 0:
             raise InputError(f"{type(calibrator).__name__} expects {name} ≥ 0, got {value}.")
     best = best_inverse_temperature(predictions.scores, predictions.labels)

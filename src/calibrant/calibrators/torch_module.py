@@ -40,7 +40,7 @@ class CalibrationModule(nn.Module):
         """Return the calibrated scores."""
         self._check(scores, groups)
         values = {name: self.get_buffer(name) for name in self.learned_names}
-        rows = scores.reshape(-1, self.calibrator.classes_).to(self._precision(scores))
+        rows = scores.reshape(-1, self.calibrator.n_classes_).to(self._precision(scores))
         names = self.calibrator.needs_groups
         columns = {name: g.reshape(-1) for name, g in zip(names, groups, strict=True)}
         out: Tensor = self.calibrator.apply(rows, self.takes, {**values, **columns})
@@ -65,9 +65,9 @@ class CalibrationModule(nn.Module):
         return out
 
     def _check(self, scores: Tensor, groups: tuple[Tensor, ...]) -> None:
-        if scores.shape[-1] != self.calibrator.classes_:
+        if scores.shape[-1] != self.calibrator.n_classes_:
             raise InputError(
-                f"This {self.calibrator.name} map was fitted on {self.calibrator.classes_} "
+                f"This {self.calibrator.name} map was fitted on {self.calibrator.n_classes_} "
                 f"classes, got scores of shape {tuple(scores.shape)}."
             )
         needed = self.calibrator.needs_groups

@@ -78,7 +78,7 @@ def _check_classes(
     """The parts of a run are of one label set: one that was replaced would give other labels."""
     counts = {"its model": outputs}
     for confidence in maps:
-        counts |= {"its map": confidence.calibrator.classes_}
+        counts |= {"its map": confidence.calibrator.n_classes_}
         counts |= {"its validation predictions": confidence.valid.classes}
         for what, count in counts.items():
             if count != len(labels):
