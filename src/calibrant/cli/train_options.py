@@ -59,7 +59,7 @@ def _default(setting: Field[Any]) -> str:
         return ""
     known = ((task, entry.defaults.get(setting.name)) for task, entry in TASKS.items())
     others = ", ".join(f"{task} {_text(value)}" for task, value in known if value is not None)
-    shown = default.replace("_", "-") if setting.name == "method" else _text(default)
+    shown = _text(default).replace("_", "-") if setting.name == "method" else _text(default)
     return f" ({shown}{'; ' * bool(others)}{others})"
 
 
