@@ -31,7 +31,7 @@ from calibrant.metrics import (
     brier,
     classwise_ece,
     confidences,
-    debiased_ece,
+    debiased_rms_ece,
     ece,
     ks_error,
     mce,
@@ -43,7 +43,7 @@ from calibrant.metrics import (
 from calibrant.metrics.bootstrap import _weights, effective_groups
 from calibrant.metrics.interval_ends import interval_of
 
-ADDITIVE = [ece, mce, overconfidence_error, classwise_ece, debiased_ece, accuracy, nll, brier]
+ADDITIVE = [ece, mce, overconfidence_error, classwise_ece, debiased_rms_ece, accuracy, nll, brier]
 SORTED = [adaptive_ece, ks_error, smooth_ece, aurc, auroc]
 UNCALIBRATED = [accuracy, nll, brier, aurc, auroc]  # Those that are not 0 for honest confidences.
 GROUPED = [accuracy, nll, brier, ece, ks_error, auroc]  # Few, for the many cases of sentences.

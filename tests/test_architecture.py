@@ -42,7 +42,7 @@ ALLOWED = {
         "tasks",
         "prediction",
     },
-    "study": {"plots", "report", "experiments"},
+    "study": {"metrics", "plots", "report", "experiments"},
     "demo": set(),
 }
 SEES_ALL = {"__init__", "__main__", "cli"}

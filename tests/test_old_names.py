@@ -17,7 +17,13 @@ from calibrant.old_names import OLD_NAMES
 # Old, new.
 PYTHON = [
     ("calibrant.load", "calibrant.load_run"),
-    ("calibrant.interval", "calibrant.metrics.interval"),
+    ("calibrant.interval", "calibrant.metrics.bootstrap_interval"),
+    ("calibrant.metrics.Steps", "calibrant.metrics.ConfidenceSteps"),
+    ("calibrant.metrics.debiased_ece", "calibrant.metrics.debiased_rms_ece"),
+    ("calibrant.metrics.error", "calibrant.metrics.error_rate"),
+    ("calibrant.metrics.f1", "calibrant.metrics.f1_of_counts"),
+    ("calibrant.metrics.interval", "calibrant.metrics.bootstrap_interval"),
+    ("calibrant.metrics.steps", "calibrant.metrics.confidence_steps"),
     ("calibrant.calibrators.load", "calibrant.calibrators.load_calibrator"),
     ("calibrant.audit.audit", "calibrant.auditing.audit"),
     ("calibrant.audit.learned_entities", "calibrant.auditing.learned_entities"),
@@ -153,7 +159,7 @@ def test_old_method_of_a_calibrator():
 
 
 def test_an_unknown_name_is_an_attribute_error():
-    for module in (calibrant, calibrant.calibrators):
+    for module in (calibrant, calibrant.calibrators, calibrant.metrics):
         with pytest.raises(AttributeError, match=r"has no attribute 'nothing'$"):
             _ = module.nothing
 

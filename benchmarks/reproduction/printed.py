@@ -24,7 +24,7 @@ __all__ = ["PRINTED", "cifar10_source", "cifar10_value", "citation", "paper_meth
 # Metric → its place in the triples of Table I.
 PRINTED = {"entity_f1": 0, "ece": 1, "apcr": 2}
 _CITATION = "Jouet et al., IJCNN 2022, Table I: BERT-base, batch 3, one run per cell"
-_COMPLEMENT = {"error": "accuracy", "accuracy": "error"}
+_COMPLEMENT = {"error_rate": "accuracy", "accuracy": "error_rate"}
 
 
 def paper_value(corpus: str, method: str, width: int, metric: str) -> float | None:
@@ -49,7 +49,7 @@ def cifar10_value(recipe: Recipe, metric: str, map_: str = "identity") -> float 
     >>> recipe = Recipe.from_dict({"task": "image", "data": "cifar10", "model": "resnet18"})
     >>> cifar10_value(recipe, "ece"), cifar10_value(recipe, "ece", "temperature")
     (0.04056, 0.03083)
-    >>> cifar10_value(recipe, "error"), cifar10_value(recipe, "accuracy")
+    >>> cifar10_value(recipe, "error_rate"), cifar10_value(recipe, "accuracy")
     (0.04812, 0.95188)
     >>> cifar10_value(recipe, "brier")
     """

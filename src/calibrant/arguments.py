@@ -17,7 +17,7 @@ _HINTS = {
     "CalibrationState": "accumulate(predictions) makes a state",
     "Confidences": "confidences(predictions) keeps what is needed of every example",
     "MatchCounts": "entity_counts(predictions) counts, and entity_f1 takes predictions",
-    "Steps": "confidences(predictions) keeps what is needed of every example",
+    "ConfidenceSteps": "confidences(predictions) keeps what is needed of every example",
     "Scene": "Scene.from_logits(image, logits, mask) makes one",
     "TagSet": "TagSet.of(label_names) makes one",
 }

@@ -12,8 +12,16 @@ __all__ = ["OLD_NAMES", "renamed", "warn_renamed"]
 # Module → old name → its new place, "module:name".
 OLD_NAMES: Mapping[str, Mapping[str, str]] = {
     "calibrant": {
-        "interval": "calibrant.metrics:interval",
+        "interval": "calibrant.metrics:bootstrap_interval",
         "load": "calibrant:load_run",
+    },
+    "calibrant.metrics": {
+        "Steps": "calibrant.metrics:ConfidenceSteps",
+        "debiased_ece": "calibrant.metrics:debiased_rms_ece",
+        "error": "calibrant.metrics:error_rate",
+        "f1": "calibrant.metrics:f1_of_counts",
+        "interval": "calibrant.metrics:bootstrap_interval",
+        "steps": "calibrant.metrics:confidence_steps",
     },
     "calibrant.calibrators": {"load": "calibrant.calibrators:load_calibrator"},
 }

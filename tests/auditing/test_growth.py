@@ -16,9 +16,9 @@ from calibrant.metrics import (
     aurc,
     auroc,
     classwise_ece,
+    confidence_steps,
     ks_error,
     smooth_ece,
-    steps,
 )
 
 
@@ -77,7 +77,7 @@ def test_metrics_that_sort_hold_a_few_numbers_per_example(ties):
     n, generator = 200_000, np.random.default_rng(0)
     confidence = generator.random(n).round(5 if ties else 15)
     given = Confidences(confidence, generator.random(n) < confidence)
-    held, sorted_steps = peak(lambda: steps(given))
+    held, sorted_steps = peak(lambda: confidence_steps(given))
     assert held <= 4.5 * 8 * n
     for metric in (adaptive_ece, smooth_ece, ks_error, auroc, aurc, augrc):
         assert peak(lambda metric=metric: metric(sorted_steps))[0] <= 3.7 * 8 * n + 5e6, metric

@@ -36,6 +36,6 @@ def test_the_view_is_of_the_learned_confidence():
     assert int(view.state.n) == sum(row.predicted for row in view.types)
     raw = audit(words.transform(test), bootstrap=0).entities
     kept = {m.name: m.value for m in raw.measures}
-    for name in ("entity_f1", "token_f1", "entity_accuracy", "ece_without_o", "apcr"):
+    for name in ("entity_f1", "token_f1", "entity_precision", "ece_without_o", "apcr"):
         assert measured[name].value == pytest.approx(kept[name]), name
     assert measured["entity_ece"].value < kept["entity_ece"]

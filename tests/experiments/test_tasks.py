@@ -92,7 +92,7 @@ def test_a_run_holds_all_that_it_promises(trained):
     test = predictions(folder, "test")
     right = (test.scores.argmax(1) == test.labels).mean()
     found = record.results["identity"]["test"]
-    assert found["accuracy"] == pytest.approx(right) == pytest.approx(1 - found["error"])
+    assert found["accuracy"] == pytest.approx(right) == pytest.approx(1 - found["error_rate"])
     assert right > 0.5
     assert "entity_f1" not in found
     assert read_record(folder / "metrics.json") == record

@@ -91,7 +91,7 @@ def overconfidence_error(p, bins=15, closed="right"):
     return sum(w * c * max(c - a, 0) for w, a, c, _ in rows)
 
 
-def debiased_ece(p, bins=15, closed="right"):
+def debiased_rms_ece(p, bins=15, closed="right"):
     total = 0.0
     for w, a, c, count in _binned(pairs(p), bins, closed, _dtype(p)):
         if count > 1:
@@ -120,7 +120,7 @@ def accuracy(p):
     return sum(right for _, right in pairs(p)) / len(p)
 
 
-def error(p):
+def error_rate(p):
     return 1 - accuracy(p)
 
 

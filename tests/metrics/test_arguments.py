@@ -17,14 +17,14 @@ from calibrant.metrics import (
     adaptive_ece,
     assign_blocks,
     bin_confidences,
+    bootstrap_interval,
     classwise_ece,
+    confidence_steps,
     confidences,
     ece,
     entity_counts,
     entity_f1,
-    interval,
     replicate,
-    steps,
 )
 
 # What the other arguments of a function are, by their name.
@@ -57,7 +57,7 @@ def kinds():
         "state with blocks": accumulate(p, block=np.array([0, 1]), blocks=2),
         "confidences": confidences(p),
         "confidences with blocks": confidences(p, np.array([0, 1])),
-        "steps": steps(p),
+        "steps": confidence_steps(p),
         "top bins": TopBins.from_probabilities(array, [0, 0]),
         "counts": entity_counts(p),
         "scene": scene,
@@ -148,16 +148,20 @@ def test_intervals_of_predictions():
     names = ["O", "B-X", "I-X"]
     p = Predictions.from_probabilities(scores, labels, groups=groups, label_names=names)
     where = {"block": assign_blocks(p), "blocks": 1000}
-    assert interval(ece, p) == pytest.approx(interval(ece, accumulate(p, **where)))
-    assert interval(classwise_ece, p) == pytest.approx(
-        interval(classwise_ece, accumulate(p, **where))
+    assert bootstrap_interval(ece, p) == pytest.approx(
+        bootstrap_interval(ece, accumulate(p, **where))
+    )
+    assert bootstrap_interval(classwise_ece, p) == pytest.approx(
+        bootstrap_interval(classwise_ece, accumulate(p, **where))
     )
     each = confidences(p, where["block"])
-    assert interval(adaptive_ece, p) == pytest.approx(interval(adaptive_ece, each))
+    assert bootstrap_interval(adaptive_ece, p) == pytest.approx(
+        bootstrap_interval(adaptive_ece, each)
+    )
     counts = entity_counts(p, **where)
-    assert interval(entity_f1, p) == pytest.approx(interval(entity_f1, counts))
+    assert bootstrap_interval(entity_f1, p) == pytest.approx(bootstrap_interval(entity_f1, counts))
     assert replicate(ece, p, replicates=10).shape == (10,)
-    assert "interval takes a metric and its source" in outcome(interval, p, ece)
+    assert "bootstrap_interval takes a metric and its source" in outcome(bootstrap_interval, p, ece)
 
 
 def test_diagrams_of_predictions():

@@ -21,16 +21,16 @@ from calibrant.metrics import (
     augrc,
     aurc,
     auroc,
+    bootstrap_interval,
     brier,
     classwise_ece,
     confidences,
-    debiased_ece,
+    debiased_rms_ece,
     ece,
     entity_counts,
     entity_f1,
     entity_state,
-    error,
-    interval,
+    error_rate,
     ks_error,
     mce,
     mean_confidence,
@@ -99,10 +99,10 @@ def test_joint_replicates():
         entity_counts(p, block=block, blocks=blocks),
         accumulate(p, block=block, blocks=blocks),
     )
-    low, high = interval(lambda c, s: apcr(entity_f1(c), ece(s)), (counts, state))
+    low, high = bootstrap_interval(lambda c, s: apcr(entity_f1(c), ece(s)), (counts, state))
     assert 0 <= low < high
     with pytest.raises(InputError, match="same leading axis"):
-        interval(ece, (counts, accumulate(p, block=block, blocks=60)))
+        bootstrap_interval(ece, (counts, accumulate(p, block=block, blocks=60)))
 
 
 def test_intervals_hold_the_estimate_and_widen_with_the_level():
@@ -112,16 +112,16 @@ def test_intervals_hold_the_estimate_and_widen_with_the_level():
     for metric in (ece, mce, accuracy, nll, brier, classwise_ece, *SORTED):
         source = each if metric in SORTED else state
         few = {"replicates": 100} if metric in SORTED else {}
-        low, high = interval(metric, source, **few)
+        low, high = bootstrap_interval(metric, source, **few)
         assert low <= metric(p) <= high
-        inner = interval(metric, source, level=0.5, **few)
+        inner = bootstrap_interval(metric, source, level=0.5, **few)
         assert inner[1] - inner[0] < high - low
 
 
 def test_by_type_there_is_one_interval_each():
     p = grouped()
     state = entity_state(p, by_type=True, block=assign_blocks(p), blocks=1000)
-    low, high = interval(ece, state)
+    low, high = bootstrap_interval(ece, state)
     assert low.shape == high.shape == (2,)
     assert (low <= ece(entity_state(p, by_type=True))).all()
 
@@ -136,9 +136,9 @@ def test_dependence_widens_the_interval():
     width = {}
     for name, by in {"by sentence": "auto", "by row": None}.items():
         state = accumulate(together, block=assign_blocks(together, by), blocks=1000)
-        width[name] = np.subtract(*interval(accuracy, state)[::-1])
+        width[name] = np.subtract(*bootstrap_interval(accuracy, state)[::-1])
     state = accumulate(one, block=assign_blocks(one), blocks=1000)
-    alone = np.subtract(*interval(accuracy, state)[::-1])
+    alone = np.subtract(*bootstrap_interval(accuracy, state)[::-1])
     assert width["by sentence"] == pytest.approx(alone, rel=0.15)
     assert width["by row"] < 0.4 * alone
 
@@ -146,7 +146,9 @@ def test_dependence_widens_the_interval():
 def test_width_of_an_accuracy_is_the_binomial_one():
     labels = np.arange(2000) % 5 == 0  # 80 % right.
     p = Predictions.from_probabilities(np.full(2000, 0.1), labels.astype(int))
-    low, high = interval(accuracy, accumulate(p, block=assign_blocks(p), blocks=1000), seed=2)
+    low, high = bootstrap_interval(
+        accuracy, accumulate(p, block=assign_blocks(p), blocks=1000), seed=2
+    )
     assert high - low == pytest.approx(2 * 1.96 * math.sqrt(0.8 * 0.2 / 2000), rel=0.25)
     assert (low + high) / 2 == pytest.approx(0.8, abs=0.005)
 
@@ -157,12 +159,15 @@ def test_a_calibrated_model_is_not_called_miscalibrated_by_its_own_noise():
     confidence = rng.uniform(0.5, 1, 400)
     p = Predictions.from_probabilities(confidence, (rng.random(400) < confidence).astype(int))
     state = accumulate(p, block=assign_blocks(p), blocks=1000)
-    percentile, auto = interval(ece, state, method="percentile"), interval(ece, state)
+    percentile, auto = (
+        bootstrap_interval(ece, state, method="percentile"),
+        bootstrap_interval(ece, state),
+    )
     assert auto[0] == 0 < percentile[0]
     assert auto[0] <= ece(p) <= auto[1]
-    assert auto == interval(functools.partial(ece), state)
-    plain = interval(accuracy, state, method="percentile")
-    assert interval(accuracy, state) == pytest.approx(plain, abs=5e-3)
+    assert auto == bootstrap_interval(functools.partial(ece), state)
+    plain = bootstrap_interval(accuracy, state, method="percentile")
+    assert bootstrap_interval(accuracy, state) == pytest.approx(plain, abs=5e-3)
 
 
 def test_few_groups_widen_the_interval_as_student_does():
@@ -172,8 +177,10 @@ def test_few_groups_widen_the_interval_as_student_does():
     p = Predictions.from_probabilities(np.full(300, 0.7), rng.integers(0, 2, 300), groups=groups)
     block = np.repeat(np.arange(10), 30)
     state = accumulate(p, block=block, blocks=10)
-    plain = np.array(interval(accuracy, state, method="percentile"))
-    wide = np.array(interval(lambda s: accuracy(s), state))  # Not known to be a proportion.
+    plain = np.array(bootstrap_interval(accuracy, state, method="percentile"))
+    wide = np.array(
+        bootstrap_interval(lambda s: accuracy(s), state)
+    )  # Not known to be a proportion.
     assert np.ptp(wide) / np.ptp(plain) == pytest.approx(1.2166, abs=1e-3)
     assert effective_groups(state) == pytest.approx(10)
     assert effective_groups(confidences(p, block)) == pytest.approx(10)
@@ -192,16 +199,18 @@ def test_ends_are_those_of_the_logit_or_the_logarithm_where_they_are_wider():
     block = np.repeat(np.arange(10), 10)
     p = Predictions.from_probabilities(np.full(100, 0.7), np.arange(100) >= 7)
     state = accumulate(p, block=block, blocks=10)
-    low, high = interval(accuracy, state)
+    low, high = bootstrap_interval(accuracy, state)
     values = replicate(accuracy, state)
     mean, step = values.mean(), 2.262157 * math.sqrt(10 / 9) * values.std()  # t with 9 degrees
     moved = math.log(0.93 / 0.07) - step / (mean * (1 - mean))
     assert low == pytest.approx(1 / (1 + math.exp(-moved)), rel=1e-5)
-    assert low < 0.6 < 0.70 < interval(lambda s: accuracy(s), state)[0]
+    assert low < 0.6 < 0.70 < bootstrap_interval(lambda s: accuracy(s), state)[0]
     assert high == 1
     losses = replicate(nll, state)
     far = 2.262157 * math.sqrt(10 / 9) * losses.std() / losses.mean()
-    assert interval(nll, state)[1] == pytest.approx(nll(p) * (1 + far + far**2 / 2), rel=1e-5)
+    assert bootstrap_interval(nll, state)[1] == pytest.approx(
+        nll(p) * (1 + far + far**2 / 2), rel=1e-5
+    )
 
 
 @pytest.mark.parametrize("groups", [2, 10, 1000])
@@ -212,10 +221,11 @@ def test_groups_that_are_all_right_do_not_make_it_certain(groups):
     wrong = Predictions.from_probabilities(np.full(3 * groups, 0.9), np.zeros(3 * groups, int))
     where = {"block": block, "blocks": groups}
     least = 0.025 ** (1 / groups)
-    assert interval(accuracy, accumulate(right, **where)) == pytest.approx((least, 1))
-    assert interval(error, accumulate(right, **where)) == pytest.approx((0, 1 - least))
-    assert interval(accuracy, accumulate(wrong, **where)) == pytest.approx((0, 1 - least))
-    assert interval(accuracy, accumulate(right, **where), method="percentile") == (1, 1)
+    assert bootstrap_interval(accuracy, accumulate(right, **where)) == pytest.approx((least, 1))
+    wrongs = bootstrap_interval(error_rate, accumulate(right, **where))
+    assert wrongs == pytest.approx((0, 1 - least))
+    assert bootstrap_interval(accuracy, accumulate(wrong, **where)) == pytest.approx((0, 1 - least))
+    assert bootstrap_interval(accuracy, accumulate(right, **where), method="percentile") == (1, 1)
 
 
 def test_ten_groups_that_differ_are_covered():
@@ -228,7 +238,9 @@ def test_ten_groups_that_differ_are_covered():
     for _ in range(samples):
         score = math.sqrt(0.6) * rng.normal(size=10)[block] + math.sqrt(0.4) * rng.normal(size=120)
         p = Predictions.from_probabilities(np.full(120, 0.9), (score < 1.28).astype(int))
-        low, high = interval(accuracy, accumulate(p, block=block, blocks=10), replicates=100)
+        low, high = bootstrap_interval(
+            accuracy, accumulate(p, block=block, blocks=10), replicates=100
+        )
         held.append(low <= truth <= high)
     assert np.mean(held) > 0.93
 
@@ -238,18 +250,27 @@ def test_intervals_stay_in_the_range_of_their_metric():
     p = Predictions.from_probabilities([0.9, 0.9, 0.9, 0.9, 0.6, 0.6], [1, 1, 1, 0, 1, 0])
     block = np.array([0, 0, 1, 1, 2, 2])
     state, each = accumulate(p, block=block, blocks=3), confidences(p, block)
-    for metric in (accuracy, ece, classwise_ece, debiased_ece, mce, mean_confidence, brier, nll):
-        low, high = interval(metric, state)
+    for metric in (
+        accuracy,
+        ece,
+        classwise_ece,
+        debiased_rms_ece,
+        mce,
+        mean_confidence,
+        brier,
+        nll,
+    ):
+        low, high = bootstrap_interval(metric, state)
         assert 0 <= low <= metric(p) <= high, metric
         assert high <= {brier: 2, nll: math.inf}.get(metric, 1), metric
     for metric in (aurc, auroc, adaptive_ece, ks_error):
-        low, high = interval(metric, each, replicates=200)
+        low, high = bootstrap_interval(metric, each, replicates=200)
         assert 0 <= low <= metric(p) <= high <= 1, metric
 
 
 def test_infinite_replicates_leave_an_infinite_end():
     p = Predictions.from_probabilities([[1.0, 0.0]] * 40, [0] * 39 + [1])
-    low, high = interval(nll, accumulate(p, block=assign_blocks(p), blocks=1000))
+    low, high = bootstrap_interval(nll, accumulate(p, block=assign_blocks(p), blocks=1000))
     assert (low, high) == (0, math.inf)
 
 
@@ -260,8 +281,8 @@ def test_an_estimate_below_all_its_replicates_is_still_held():
     labels = [rng.choice(10, p=row) for row in scores]
     p = Predictions.from_probabilities(scores, labels)
     state = accumulate(p, block=assign_blocks(p), blocks=1000)
-    assert interval(classwise_ece, state, method="percentile")[0] > classwise_ece(p)
-    low, high = interval(classwise_ece, state)
+    assert bootstrap_interval(classwise_ece, state, method="percentile")[0] > classwise_ece(p)
+    low, high = bootstrap_interval(classwise_ece, state)
     assert low == 0 < classwise_ece(state.total()) < high
 
 
@@ -271,19 +292,19 @@ def test_merged_shards_give_the_same_interval():
     whole = accumulate(p, block=block, blocks=1000)
     parts = [p[:80], p[80:]]  # The cut splits a sentence; its block is the same in both.
     merged = sum(accumulate(q, block=assign_blocks(q), blocks=1000) for q in parts)
-    assert interval(ece, merged) == pytest.approx(interval(ece, whole))
+    assert bootstrap_interval(ece, merged) == pytest.approx(bootstrap_interval(ece, whole))
     each = sum(confidences(q, assign_blocks(q)) for q in parts)
     few = {"replicates": 100}
-    assert interval(ks_error, each, **few) == pytest.approx(
-        interval(ks_error, confidences(p, block), **few)
+    assert bootstrap_interval(ks_error, each, **few) == pytest.approx(
+        bootstrap_interval(ks_error, confidences(p, block), **few)
     )
 
 
 def test_the_seed_decides():
     p = grouped()
     state = accumulate(p, block=assign_blocks(p), blocks=1000)
-    assert interval(ece, state, seed=1) == interval(ece, state, seed=1)
-    assert interval(ece, state, seed=1) != interval(ece, state, seed=2)
+    assert bootstrap_interval(ece, state, seed=1) == bootstrap_interval(ece, state, seed=1)
+    assert bootstrap_interval(ece, state, seed=1) != bootstrap_interval(ece, state, seed=2)
 
 
 def test_many_classes_are_resampled_in_parts():
@@ -311,34 +332,34 @@ def test_infinite_losses_count_only_where_they_are_drawn():
 def test_fewer_than_two_blocks_have_no_interval(n):
     p = grouped()[:n]
     state = accumulate(p, block=np.zeros(n, int), blocks=1000)
-    assert interval(ece, state) is None
-    assert interval(ks_error, confidences(p, np.zeros(n, int))) is None
+    assert bootstrap_interval(ece, state) is None
+    assert bootstrap_interval(ks_error, confidences(p, np.zeros(n, int))) is None
 
 
 def test_a_metric_that_is_never_defined_has_no_interval():
     right = Confidences(np.linspace(0.5, 1, 20), np.ones(20, bool), np.arange(20))
-    assert interval(auroc, right) is None
+    assert bootstrap_interval(auroc, right) is None
 
 
 def test_beyond_a_million_examples_sorted_metrics_have_none():
     n = 1_000_001
     huge = Confidences(np.full(n, 0.5), np.zeros(n, bool), np.zeros(n, int))
-    assert interval(ks_error, huge) is None
+    assert bootstrap_interval(ks_error, huge) is None
 
 
 def test_wrong_arguments():
     p = grouped()
     with pytest.raises(InputError, match="leading axis of blocks"):
-        interval(ece, accumulate(p))
+        bootstrap_interval(ece, accumulate(p))
     with pytest.raises(InputError, match="needs blocks"):
-        interval(ks_error, confidences(p))
+        bootstrap_interval(ks_error, confidences(p))
     state = accumulate(p, block=assign_blocks(p), blocks=1000)
     with pytest.raises(InputError, match="level"):
-        interval(ece, state, level=95)
+        bootstrap_interval(ece, state, level=95)
     with pytest.raises(InputError, match="replicate"):
-        interval(ece, state, replicates=0)
+        bootstrap_interval(ece, state, replicates=0)
     with pytest.raises(InputError, match="method"):
-        interval(ece, state, method="bca")
+        bootstrap_interval(ece, state, method="bca")
     with pytest.raises(InputError, match="sentence"):
         assign_blocks(p, by="sentences")
     with pytest.raises(InputError, match="blocks"):
@@ -399,9 +420,9 @@ def test_no_estimate_lies_outside_its_own_interval():
         claimed = random.uniform(0.5, 1, 200)
         p = Predictions.from_probabilities(claimed, random.random(200) < claimed)
         state = accumulate(p, block=assign_blocks(p), blocks=1000)
-        low, high = interval(mce, state, replicates=200)
+        low, high = bootstrap_interval(mce, state, replicates=200)
         assert low <= mce(state.total()) <= high
-        plain = interval(mce, state, replicates=200, method="percentile")
+        plain = bootstrap_interval(mce, state, replicates=200, method="percentile")
         outside += not plain[0] <= mce(state.total()) <= plain[1]
     assert outside  # Else this test shows nothing.
 

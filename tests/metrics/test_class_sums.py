@@ -4,7 +4,15 @@ import numpy as np
 import pytest
 
 from calibrant import Predictions
-from calibrant.metrics import Bins, accumulate, class_sums, classwise_ece, ece, interval, replicate
+from calibrant.metrics import (
+    Bins,
+    accumulate,
+    bootstrap_interval,
+    class_sums,
+    classwise_ece,
+    ece,
+    replicate,
+)
 from calibrant.metrics.class_sums import ClassSums
 from calibrant.predictions import softmax
 
@@ -46,8 +54,8 @@ def test_sums_and_replicates_are_those_of_the_dense_tables(kind, dtype, closed, 
         replicate(classwise_ece, dense, replicates=20),
         rtol=1e-10,
     )
-    assert interval(classwise_ece, sums, replicates=50) == pytest.approx(
-        interval(classwise_ece, dense, replicates=50)
+    assert bootstrap_interval(classwise_ece, sums, replicates=50) == pytest.approx(
+        bootstrap_interval(classwise_ece, dense, replicates=50)
     )
 
 
@@ -83,14 +91,14 @@ def test_too_many_entries_give_no_interval_and_the_same_value(monkeypatch):
     monkeypatch.setattr(class_sums, "MOST_ENTRIES", 10)
     p = drawn(80, 6)
     sums, dense = both(p, Bins(15), blocks=4)
-    assert interval(classwise_ece, sums, replicates=50) is None
+    assert bootstrap_interval(classwise_ece, sums, replicates=50) is None
     assert classwise_ece(sums.total()) == pytest.approx(classwise_ece(dense.total()))
 
 
 def test_other_metrics_are_refused():
     sums, _ = both(drawn(30, 4), Bins(15), blocks=3)
     with pytest.raises(ValueError, match="classwise_ece alone"):
-        interval(ece, sums, replicates=50)
+        bootstrap_interval(ece, sums, replicates=50)
 
 
 def test_adding_in_place_is_adding():

@@ -13,7 +13,7 @@ from calibrant.errors import InputError
 from calibrant.metrics import Bins, CalibrationState, Confidences, accumulate
 
 NAMES = ["accuracy", "adaptive_classwise_ece", "adaptive_ece", "augrc", "auroc", "aurc", "brier"]
-NAMES += ["classwise_ece", "debiased_ece", "e_aurc", "ece", "error", "ks_error", "mce"]
+NAMES += ["classwise_ece", "debiased_rms_ece", "e_aurc", "ece", "error_rate", "ks_error", "mce"]
 NAMES += ["mean_confidence", "nll", "overconfidence_error", "smooth_ece"]
 METRICS = {name: getattr(metrics, name) for name in NAMES}
 METRICS["risk_at_coverage"] = functools.partial(metrics.risk_at_coverage, coverage=0.8)
@@ -80,9 +80,9 @@ def test_all_confidences_equal(metric):
     p = Predictions.from_probabilities([[0.75, 0.25]] * 8, [0] * 6 + [1] * 2)
     name = next(n for n, m in METRICS.items() if m is metric)
     expected = {"auroc": 0.5, "accuracy": 0.75, "mean_confidence": 0.75, "aurc": 0.25}
-    expected |= {"error": 0.25, "brier": 0.375, "augrc": 0.125, "risk_at_coverage": 0.25}
+    expected |= {"error_rate": 0.25, "brier": 0.375, "augrc": 0.125, "risk_at_coverage": 0.25}
     expected |= dict.fromkeys([*CALIBRATION, "adaptive_classwise_ece"], 0)
-    expected |= {"overconfidence_error": 0, "debiased_ece": 0, "coverage_at_risk": 0}
+    expected |= {"overconfidence_error": 0, "debiased_rms_ece": 0, "coverage_at_risk": 0}
     if name in expected:
         assert metric(p) == pytest.approx(expected[name], abs=1e-12)
     else:
@@ -141,7 +141,7 @@ def test_bins_agree_with_a_binary_search_at_and_around_every_edge(count, dtype, 
     assert bins.index(values).tolist() == expected.tolist()
 
 
-WITH_BINS = ["ece", "mce", "overconfidence_error", "classwise_ece", "debiased_ece"]
+WITH_BINS = ["ece", "mce", "overconfidence_error", "classwise_ece", "debiased_rms_ece"]
 WITH_BINS += ["adaptive_ece", "adaptive_classwise_ece"]
 
 
@@ -177,7 +177,7 @@ def test_steps_are_exact_down_to_rounding(odd):
     values = [0.0, -0.0, 5e-324, 1e-310, 0.5, 0.5 + 2**-46, 1 - 2**-45, 1.0, 1.0005, *odd]
     generator = np.random.default_rng(0)
     drawn, correct = generator.choice(values, 500), generator.random(500) < 0.6
-    found = metrics.steps(Confidences(drawn, correct))
+    found = metrics.confidence_steps(Confidences(drawn, correct))
     expected = sorted(set(drawn.tolist()))
     assert found.confidence.tolist() == expected
     assert found.count.tolist() == [int((drawn == v).sum()) for v in expected]
@@ -186,6 +186,8 @@ def test_steps_are_exact_down_to_rounding(odd):
 
 def test_confidences_that_differ_by_rounding_are_one_step():
     near = [0.5, np.nextafter(0.5, 1), 1 - 2**-53, 1.0]
-    found = metrics.steps(Confidences(np.array(near), np.array([True, False, True, True])))
+    found = metrics.confidence_steps(
+        Confidences(np.array(near), np.array([True, False, True, True]))
+    )
     assert found.count.tolist() == [2, 2]
     assert found.correct.tolist() == [1, 2]

@@ -23,11 +23,11 @@ from calibrant.metrics import (
     chance_ece,
     classwise_ece,
     coverage_at_risk,
-    debiased_ece,
+    debiased_rms_ece,
     e_aurc,
     ece,
-    error,
-    f1,
+    error_rate,
+    f1_of_counts,
     ks_error,
     mce,
     mean_confidence,
@@ -53,11 +53,11 @@ def test_binned_errors_in_five_bins():
 
 def test_debiased():
     # Single-example bins say nothing; in (0.6, 0.8] 0.3² − 0.25 / (2 − 1) < 0.
-    assert debiased_ece(FOUR, 5) == 0
+    assert debiased_rms_ece(FOUR, 5) == 0
     # One bin of 4: acc 1/2, conf 0.775: 0.275² − 0.25 / 3 < 0; of 40: 0.275² − 0.25 / 39.
     forty = Predictions.from_probabilities(np.tile(FOUR.scores, (10, 1)), list(FOUR.labels) * 10)
-    assert debiased_ece(FOUR, 1) == 0
-    assert debiased_ece(forty, 1) == pytest.approx(math.sqrt(0.275**2 - 0.25 / 39))
+    assert debiased_rms_ece(FOUR, 1) == 0
+    assert debiased_rms_ece(forty, 1) == pytest.approx(math.sqrt(0.275**2 - 0.25 / 39))
 
 
 def test_classwise():
@@ -71,7 +71,7 @@ def test_classwise():
 
 def test_scores():
     assert accuracy(FOUR) == 0.5
-    assert error(FOUR) == 0.5
+    assert error_rate(FOUR) == 0.5
     assert mean_confidence(FOUR) == pytest.approx(0.775)
     assert nll(FOUR) == pytest.approx(-math.log(0.9 * 0.8 * 0.1 * 0.2) / 4)
     rows = [
@@ -134,8 +134,8 @@ def test_coverage_that_rounding_made_too_large():
 
 def test_f1():
     counts = MatchCounts(("A", "B"), np.array([2, 0]), np.array([3, 1]), np.array([4, 0]))
-    assert f1(counts) == pytest.approx(2 * 2 / (4 + 4))
-    assert f1(counts, by_type=True).tolist() == pytest.approx([4 / 7, 0])
+    assert f1_of_counts(counts) == pytest.approx(2 * 2 / (4 + 4))
+    assert f1_of_counts(counts, by_type=True).tolist() == pytest.approx([4 / 7, 0])
 
 
 def test_apcr():

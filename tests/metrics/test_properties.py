@@ -12,11 +12,11 @@ from calibrant import Predictions, metrics
 from calibrant.metrics import Bins, CalibrationState, Confidences, accumulate, confidences
 from calibrant.metrics.adaptive import equal_mass_bin
 
-ADDITIVE = ["accuracy", "brier", "classwise_ece", "debiased_ece", "ece", "error", "mce"]
+ADDITIVE = ["accuracy", "brier", "classwise_ece", "debiased_rms_ece", "ece", "error_rate", "mce"]
 ADDITIVE += ["mean_confidence", "nll", "overconfidence_error"]
 SORTED = ["adaptive_ece", "augrc", "auroc", "aurc", "e_aurc", "ks_error", "smooth_ece"]
 ERRORS = ["ece", "mce", "overconfidence_error", "classwise_ece", "adaptive_ece", "ks_error"]
-ERRORS += ["smooth_ece", "adaptive_classwise_ece", "debiased_ece", "aurc", "e_aurc", "augrc"]
+ERRORS += ["smooth_ece", "adaptive_classwise_ece", "debiased_rms_ece", "aurc", "e_aurc", "augrc"]
 
 
 @st.composite

@@ -13,7 +13,7 @@ from calibrant.metrics import (
     TopBins,
     accumulate,
     accuracy,
-    debiased_ece,
+    debiased_rms_ece,
     ece,
     mce,
     mean_confidence,
@@ -238,7 +238,7 @@ def test_other_forms_of_input():
 def test_metrics_of_the_small_state():
     logits, labels = drawn(400, 5)
     small, whole = make("logits", logits, labels), in_float64("logits", logits, labels)
-    for metric in (ece, mce, overconfidence_error, debiased_ece, accuracy, mean_confidence):
+    for metric in (ece, mce, overconfidence_error, debiased_rms_ece, accuracy, mean_confidence):
         assert metric(small) == pytest.approx(metric(whole), rel=1e-5)
     halves = make("logits", logits[:150], labels[:150]) + make("logits", logits[150:], labels[150:])
     assert_same(halves, whole)

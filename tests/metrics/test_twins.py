@@ -6,8 +6,8 @@ import pytest
 
 from calibrant import metrics
 
-BINNED = ["ece", "mce", "overconfidence_error", "classwise_ece", "debiased_ece"]
-SCORES = ["accuracy", "error", "mean_confidence", "nll", "brier"]
+BINNED = ["ece", "mce", "overconfidence_error", "classwise_ece", "debiased_rms_ece"]
+SCORES = ["accuracy", "error_rate", "mean_confidence", "nll", "brier"]
 SORTED = ["ks_error", "aurc", "e_aurc", "augrc", "auroc"]
 
 

@@ -12,8 +12,7 @@ import pytest
 
 from calibrant import InputError
 from calibrant.auditing import Measure
-from calibrant.auditing.explanations import MEANINGS
-from calibrant.metrics import CalibrationState, Confidences, accumulate
+from calibrant.metrics import METRICS, CalibrationState, Confidences, accumulate
 from calibrant.plots import palette
 from calibrant.report import render_report, write_report
 from calibrant.report.markup import tag
@@ -84,15 +83,15 @@ def test_two_audits_stand_side_by_side_with_the_change(overconfident, calibrated
 
 def test_every_measure_knows_which_way_is_better(overconfident):
     def words(value):
-        measures = tuple(Measure(name, name, value) for name in MEANINGS)
+        measures = tuple(Measure(name, name, value) for name in METRICS)
         return replace(overconfident, measures=measures)
 
     text = render_report({"before": words(0.1), "after": words(0.2)})
     rows = dict(re.findall(r"<tr><th[^>]*><span[^>]*>(\w+)</span>(.*?)</tr>", text))
-    assert set(rows) == set(MEANINGS)
+    assert set(rows) == set(METRICS)
     higher = {name for name, row in rows.items() if "better" in row}
     neither = {name for name, row in rows.items() if "better" not in row and "worse" not in row}
-    f1_like = {"accuracy", "entity_accuracy", "token_f1", "entity_f1", "apcr"}
+    f1_like = {"accuracy", "entity_precision", "token_f1", "entity_f1", "apcr"}
     of_pixels = {"mean_iou", "inside_accuracy", "border_accuracy"}
     assert higher == f1_like | of_pixels | {"auroc", "entity_auroc", "coverage_at_risk"}
     assert neither == {"mean_confidence", "entity_confidence"}

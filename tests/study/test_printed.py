@@ -29,7 +29,7 @@ WIDTHS = (64, 128, 200, 256)
 def record(method="cross_entropy", seed=0, model="resnet18", **options):
     content = {"task": "image", "data": "cifar10", "model": model, "method": method}
     recipe = Recipe.from_dict({**content, "method_options": options, "seed": seed})
-    numbers = {"error": 0.05 + 0.001 * seed, "ece": 0.03, "accuracy": 0.95 - 0.001 * seed}
+    numbers = {"error_rate": 0.05 + 0.001 * seed, "ece": 0.03, "accuracy": 0.95 - 0.001 * seed}
     results = {kind: {"valid": numbers, "test": numbers} for kind in ("identity", "temperature")}
     return Record(recipe, results, {}, {"calibrant": "0.1.0"})
 
@@ -44,7 +44,7 @@ def test_a_table_has_the_papers_columns_and_its_source():
     records = [record(m, seed=s) for m in ("cross_entropy", "mmce") for s in (0, 1)]
     for made in records:
         made.results["temperature"] = {"test": {**made.results["temperature"]["test"], "ece": 0.02}}
-    table, rows = paper_rows(records, metrics=["error", "ece"])
+    table, rows = paper_rows(records, metrics=["error_rate", "ece"])
     assert table.full_heads[2::2] == ("error paper", "ECE paper", "ECE (T) paper")
     values = [entry.value for entry in rows["cross_entropy",]]
     assert values == pytest.approx([0.04812, 0.04056, 0.03083])
@@ -70,12 +70,12 @@ def test_models_side_by_side_have_the_numbers_of_their_own_paper():
 
 def test_error_and_accuracy_come_from_each_other():
     records = [record(model=m) for m in ("resnet18", "resnet50")]
-    _, rows = paper_rows(records, by=["model"], metrics=["error"])
+    _, rows = paper_rows(records, by=["model"], metrics=["error_rate"])
     assert [entries[0].text for entries in rows.values()] == ["0.0481", "0.0680"]
     poster = record("margin_smoothing", model="resnet50", margin=10.0).recipe
-    assert cifar10_value(poster, "error") == 0.0475  # Not 0.04749999…
+    assert cifar10_value(poster, "error_rate") == 0.0475  # Not 0.04749999…
     assert cifar10_value(poster, "accuracy") == 0.9525
-    assert cifar10_value(poster, "error", "temperature") is None
+    assert cifar10_value(poster, "error_rate", "temperature") is None
     assert cifar10_value(record("avuc").recipe, "accuracy") is None
 
 
@@ -101,12 +101,12 @@ def test_every_row_of_the_slides_has_a_recipe():
 
 
 def test_many_numbers_of_the_paper_are_dealt_to_two_tables():
-    metrics = ("error", "nll", "ece", "mce", "adaptive_ece", "classwise_ece")
+    metrics = ("error_rate", "nll", "ece", "mce", "adaptive_ece", "classwise_ece")
 
     def slide(method, seed):
         made = record(method, seed=seed)
         plain = {name: 0.1 + 0.01 * seed + 0.001 * p for p, name in enumerate(metrics)}
-        scaled = {name: v / (1 if name == "error" else 2) for name, v in plain.items()}
+        scaled = {name: v / (1 if name == "error_rate" else 2) for name, v in plain.items()}
         results = {"identity": {"test": plain}, "temperature": {"test": scaled}}
         return Record(made.recipe, results, {}, {"calibrant": "0.1.0"})
 

@@ -8,7 +8,7 @@ from calibrant.study import build_study
 from calibrant.study.figures import figures_of
 from calibrant.study.page import render_study
 
-SLIDES = ("error", "nll", "ece", "mce", "adaptive_ece", "classwise_ece")
+SLIDES = ("error_rate", "nll", "ece", "mce", "adaptive_ece", "classwise_ece")
 MODEL = {"task": "image", "data": "cifar10", "model": "resnet18"}
 
 
@@ -22,7 +22,7 @@ def images():
     def record(method, seed):
         recipe = Recipe.from_dict({**MODEL, "method": method, "seed": seed})
         plain = {name: 0.1 + 0.01 * seed + 0.001 * p for p, name in enumerate(SLIDES)}
-        scaled = {name: v / (1 if name == "error" else 2) for name, v in plain.items()}
+        scaled = {name: v / (1 if name == "error_rate" else 2) for name, v in plain.items()}
         results = {"identity": plain, "temperature": scaled}
         parts = {map_: {"valid": found, "test": found} for map_, found in results.items()}
         return Record(recipe, parts, {}, {"calibrant": "0.1.0"})

@@ -9,7 +9,7 @@ import numpy as np
 
 from calibrant.arguments import check_kind
 from calibrant.arrays import to_numpy
-from calibrant.auditing.entities import EntitySums, Sentences, entity_sums
+from calibrant.auditing.entities import Columns, EntitySums, Sentences, entity_sums
 from calibrant.auditing.groups import GroupSums
 from calibrant.auditing.pixels import PixelSums
 from calibrant.auditing.record import Mistake
@@ -27,6 +27,7 @@ from calibrant.metrics.blocks import dependent_group
 from calibrant.metrics.class_sums import MOST_ENTRIES, ClassSums
 from calibrant.metrics.entities import Reduction
 from calibrant.metrics.sample import Sample
+from calibrant.metrics.spans import Tagging
 from calibrant.predictions import Predictions
 
 __all__ = ["Collector", "collected"]
@@ -77,7 +78,8 @@ class Collector:
         self._note_mistakes(chunk, confidence, predicted, correct)
         self._keep(chunk)
         if self._sentences is not None:
-            self._add_sentences(self._sentences.whole(chunk))
+            columns = (confidence, predicted, correct, block)
+            self._add_sentences(self._sentences.whole(chunk, *columns))
         if self.pixels is not None:
             self.pixels.add(chunk, block)
         if self.groups is not None:
@@ -161,11 +163,12 @@ class Collector:
         if (self.rows + len(chunk)) * chunk.classes > _KEPT_SCORES:
             self.parts = None
 
-    def _add_sentences(self, part: Predictions | None) -> None:
-        if part is None or not len(part):
+    def _add_sentences(self, found: tuple[Predictions, Columns] | None) -> None:
+        if found is None or not len(found[0]):
             return
-        block = assign_blocks(part, self.by, self.blocks)
-        sums = entity_sums(part, block, self.blocks, self.bins, self.reduction)
+        part, (confidence, predicted, correct, block) = found
+        tagging = Tagging(part, top=(confidence, predicted, correct))
+        sums = entity_sums(part, tagging, block, self.blocks, self.bins, self.reduction)
         self.entities = sums if self.entities is None else self.entities + sums
 
     def _note_mistakes(

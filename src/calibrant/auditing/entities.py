@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -16,24 +16,17 @@ from calibrant.metrics import (
     Confidences,
     MatchCounts,
     accumulate,
-    accuracy,
     assign_blocks,
-    auroc,
     bin_confidences,
-    ece,
-    entity_confidences,
-    entity_counts,
-    entity_state,
-    f1,
-    mean_confidence,
-    token_counts,
-    without_outside,
 )
-from calibrant.metrics.entities import Reduction, entity_types
+from calibrant.metrics.entities import Reduction
+from calibrant.metrics.measure import tag_sources
+from calibrant.metrics.spans import Tagging
 from calibrant.predictions import Predictions
 
-__all__ = ["EntitySums", "Sentences", "entity_sums", "entity_view", "learned_entities"]
+__all__ = ["Columns", "EntitySums", "Sentences", "entity_sums", "entity_view", "learned_entities"]
 
+Columns: TypeAlias = tuple[np.ndarray, ...]
 _MOST_BLOCKS = 1000
 _LEARNED = "learned"
 
@@ -41,37 +34,48 @@ _LEARNED = "learned"
 class Sentences:
     """Cuts a stream of chunks where a sentence ends, so that no entity is cut in two.
 
-    Without a ``sentence`` group nothing tells where one ends, and the stream is kept to its end.
+    Each chunk comes with columns that have a value per row, and these are cut in the same way.
+    Without a ``sentence`` group no end of a sentence is known: the stream is kept to its end.
     """
 
     def __init__(self) -> None:
-        self._waiting: list[Predictions] = []
+        self._waiting: list[tuple[Predictions, Columns]] = []
 
-    def whole(self, chunk: Predictions) -> Predictions | None:
-        """The sentences that are complete with this chunk."""
+    def whole(self, chunk: Predictions, *columns: np.ndarray) -> tuple[Predictions, Columns] | None:
+        """Return the sentences that are complete with this chunk."""
         ids = chunk.groups.get("sentence")
         starts = [] if ids is None else (np.flatnonzero(ids[1:] != ids[:-1]) + 1).tolist()
         if not starts:
-            self._waiting.append(chunk)
+            self._waiting.append((chunk, columns))
             return None
-        cut = starts[-1]
-        done, self._waiting = [*self._waiting, chunk[:cut]], [chunk[cut:]]
-        return Predictions.concatenate(done)
+        done, left = (
+            (chunk[part], tuple(column[part] for column in columns))
+            for part in (slice(None, starts[-1]), slice(starts[-1], None))
+        )
+        self._waiting.append(done)
+        complete = self.rest()
+        self._waiting = [left]
+        return complete
 
-    def rest(self) -> Predictions | None:
-        """What is left at the end of the stream."""
-        return Predictions.concatenate(self._waiting) if self._waiting else None
+    def rest(self) -> tuple[Predictions, Columns] | None:
+        """Return what is left at the end of the stream."""
+        if not self._waiting:
+            return None
+        chunks, columns = zip(*self._waiting, strict=True)
+        self._waiting = []
+        joined = tuple(np.concatenate(parts) for parts in zip(*columns, strict=True))
+        return Predictions.concatenate(list(chunks)), joined
 
 
 @dataclass(frozen=True, eq=False)
 class EntitySums:
-    """Additive, with a leading axis of bootstrap blocks."""
+    """The sources of the metrics of entities (:class:`~calibrant.metrics.Metric`) by block."""
 
     entities: CalibrationState  # (blocks, types, …): confidence of the predicted entities
-    counts: MatchCounts
-    tokens: MatchCounts
-    inside: CalibrationState  # tokens whose gold or predicted tag is not O
-    confidences: Confidences
+    entity_counts: MatchCounts
+    token_counts: MatchCounts
+    without_o: CalibrationState  # tokens whose gold or predicted tag is not O
+    entity_confidences: Confidences
 
     def __add__(self, other: EntitySums) -> EntitySums:
         names = [f.name for f in fields(self)]
@@ -79,37 +83,28 @@ class EntitySums:
 
 
 def entity_sums(
-    part: Predictions, block: np.ndarray, blocks: int, bins: Bins, reduction: Reduction
+    part: Predictions,
+    tagging: Tagging,
+    block: np.ndarray,
+    blocks: int,
+    bins: Bins,
+    reduction: Reduction,
 ) -> EntitySums:
-    """The sums of whole sentences; ``block`` is that of each token."""
-    # The block travels as a group, because rows are dropped on the way.
-    inside = without_outside(replace(part, groups={**part.groups, "block": block}))
-    where = inside.groups["block"]
-    return EntitySums(
-        entity_state(part, bins, reduction=reduction, by_type=True, block=block, blocks=blocks),
-        entity_counts(part, block=block, blocks=blocks),
-        token_counts(part, block=block, blocks=blocks),
-        accumulate(inside, bins, classwise=False, block=where, blocks=blocks),
-        entity_confidences(part, reduction=reduction, block=block),
-    )
+    """Return the sums of whole sentences; ``block`` is that of each token."""
+    return EntitySums(**tag_sources(part, tagging, bins, reduction, block, blocks, by_type=True))
 
 
 def entity_view(
     sums: EntitySums, tokens: CalibrationState, reduction: str, estimate: Estimator
 ) -> EntityView:
-    """The measures of entities; ``tokens`` is the blocked state of all tokens, for APCR."""
+    """Return the measures of entities; ``tokens`` is the blocked state of all tokens, for APCR."""
     types = {name: getattr(sums.entities, name) for name in CalibrationState.SUMS}
     entities = replace(sums.entities, **{name: table.sum(axis=1) for name, table in types.items()})
     confidence = "learned confidence" if reduction == _LEARNED else f"{reduction} of words"
-    measures = (
-        estimate("entity_f1", "Entity F1", f1, sums.counts),
-        estimate("token_f1", "Token F1", f1, sums.tokens),
-        estimate("entity_accuracy", "Entity precision", accuracy, entities),
-        estimate("entity_confidence", "Mean entity confidence", mean_confidence, entities),
-        estimate("entity_ece", f"Entity ECE ({confidence})", ece, entities),
-        estimate("entity_auroc", "Entity AUROC", auroc, sums.confidences),
-        estimate("ece_without_o", "ECE without O", ece, sums.inside),
-        estimate("apcr", "APCR (entity F1² / ECE)", _apcr, sums.counts, tokens),
+    measures = estimate("tags", {**vars(sums), "entities": entities, "state": tokens})
+    measures = tuple(
+        replace(m, title=f"{m.title} ({confidence})") if m.name == "entity_ece" else m
+        for m in measures
     )
     return EntityView(measures, entities.total(), reduction, _type_rows(sums))
 
@@ -122,38 +117,42 @@ def learned_entities(
     *,
     bootstrap: int = 1000,
 ) -> EntityView:
-    """The view of entities whose confidence is learned, as ``calibrant predict`` gives it.
+    """Return the view of entities whose confidence is learned, as ``calibrant predict`` gives it.
 
     ``learned`` maps the ``reduction`` of the confidences of an entity's ``words``
     (:class:`~calibrant.comparison.EntityMap`); ``calibrated`` are the words as they are given.
     """
-    block, bins = assign_blocks(words), Bins()
-    sums = entity_sums(words, block, _MOST_BLOCKS, bins, reduction)
-    mapped = replace(sums.confidences, confidence=learned(sums.confidences.confidence))
-    types = entity_types(words)
-    cell = np.asarray(mapped.block) * len(sums.counts.types) + types
-    cells = (_MOST_BLOCKS, len(sums.counts.types))
-    state = bin_confidences(mapped, bins, cell=cell, cells=cells)
-    inside = entity_sums(calibrated, block, _MOST_BLOCKS, bins, reduction).inside
-    sums = replace(sums, entities=state, confidences=mapped, inside=inside)
-    tokens = accumulate(calibrated, bins, classwise=False, block=block, blocks=_MOST_BLOCKS)
+    block, bins, tagging = assign_blocks(words), Bins(), Tagging(words)
+    sums = entity_sums(words, tagging, block, _MOST_BLOCKS, bins, reduction)
+    each = sums.entity_confidences
+    mapped = replace(each, confidence=learned(each.confidence))
+    cells = (_MOST_BLOCKS, len(tagging.tags.types))
+    cell = np.asarray(mapped.block) * cells[1] + tagging.predicted.type
+    rows = Tagging(calibrated).inside(tagging.tags.type >= 0)
+    blocked: dict[str, Any] = {"bins": bins, "classwise": False, "blocks": _MOST_BLOCKS}
+    sums = replace(
+        sums,
+        entities=bin_confidences(mapped, bins, cell=cell, cells=cells),
+        entity_confidences=mapped,
+        without_o=accumulate(calibrated[rows], block=block[rows], **blocked),
+    )
+    tokens = accumulate(calibrated, block=block, **blocked)
     return entity_view(sums, tokens, _LEARNED, Estimator(bootstrap))
 
 
-def _apcr(counts: MatchCounts, tokens: CalibrationState) -> Any:
-    with np.errstate(divide="ignore", invalid="ignore"):
-        found = np.asarray(f1(counts))
-        return np.where(found == 0, np.nan, np.divide(np.square(found), ece(tokens)))
-
-
 def _type_rows(sums: EntitySums) -> tuple[ClassRow, ...]:
-    """Entities of each type, the furthest off first."""
+    """Return the entities of each type, the furthest off first."""
     n, right = sums.entities.n.sum(axis=0), sums.entities.correct.sum(axis=0)
     claimed = sums.entities.top_confidence.sum(axis=(0, -1))
     rows = [
         ClassRow(name, int(gold), int(count), float(c / count), float(a / count))
         for name, gold, count, c, a in zip(
-            sums.counts.types, sums.counts.gold.sum(axis=0), n, claimed, right, strict=True
+            sums.entity_counts.types,
+            sums.entity_counts.gold.sum(axis=0),
+            n,
+            claimed,
+            right,
+            strict=True,
         )
         if count
     ]

@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from calibrant.auditing.explanations import MEANINGS
 from calibrant.auditing.record import Measure
 from calibrant.metrics import (
+    METRICS,
     CalibrationState,
     Confidences,
+    ConfidenceSteps,
     MatchCounts,
-    Steps,
-    interval,
+    Metric,
+    bootstrap_interval,
+    confidence_steps,
     replicate,
-    steps,
 )
 from calibrant.metrics.bootstrap import check_bootstrap, effective_groups
+from calibrant.metrics.class_sums import ClassSums
 from calibrant.metrics.interval_ends import interval_of
+from calibrant.metrics.metric import Kind
 
 __all__ = ["Estimator"]
+
+_BLOCKED = (CalibrationState, ClassSums, MatchCounts)
 
 
 @dataclass(frozen=True)
@@ -37,46 +42,77 @@ class Estimator:
     def __post_init__(self) -> None:
         check_bootstrap(self.replicates or 10**9, self.level, self.seed)  # None is always enough.
 
-    def __call__(self, name: str, title: str, metric: Callable[..., Any], *source: Any) -> Measure:
-        """``metric`` of the whole of each source, with the interval over their blocks."""
-        value = float(metric(*(_whole(s) for s in source)))
-        bounds = None
-        if self.replicates and np.isfinite(value):
-            blocked = source if len(source) > 1 else source[0]
-            bounds = interval(
-                metric, blocked, replicates=self.replicates, level=self.level, seed=self.seed
-            )
-        return _measure(name, title, value, bounds)
+    def __call__(
+        self, kind: Kind, sources: Mapping[str, Any], bins: int = 15
+    ) -> tuple[Measure, ...]:
+        """Return the metrics of a kind whose sources are all there, in the order of the table."""
+        rows = [
+            row
+            for row in METRICS.values()
+            if row.kind == kind and row.audited and sources.keys() >= set(row.source)
+        ]
+        found: dict[str, Measure] = {}
+        for names in dict.fromkeys(row.source for row in rows):
+            together = [row for row in rows if row.source == names]
+            functions = [_function(row, bins) for row in together]
+            measured = self._measured(functions, tuple(sources[name] for name in names))
+            found |= {
+                row.name: _measure(row, *numbers)
+                for row, numbers in zip(together, measured, strict=True)
+            }
+        return tuple(found[row.name] for row in rows)
 
-    def of_steps(
-        self, entries: Sequence[tuple[str, str, Callable[..., Any]]], source: Confidences
-    ) -> list[Measure]:
-        """The same for many metrics of confidences, which are sorted and drawn once for all."""
-        ordered, metrics = steps(source), [metric for _, _, metric in entries]
-        estimates = _each(metrics, ordered)
+    def _measured(
+        self, functions: Sequence[Callable[..., Any]], sources: tuple[Any, ...]
+    ) -> list[tuple[float, Any]]:
+        """Return the value and the interval of each function of the same sources."""
+        if isinstance(sources[0], Confidences):
+            return self._of_steps(functions, sources[0])
+        return [self._one(function, sources) for function in functions]
+
+    def _one(self, function: Callable[..., Any], sources: tuple[Any, ...]) -> tuple[float, Any]:
+        """Return the value of the whole sources, with the interval over their blocks."""
+        if not isinstance(sources[0], _BLOCKED):
+            return float(function(*sources)), None
+        value, bounds = float(function(*(source.total() for source in sources))), None
+        if self.replicates and np.isfinite(value):
+            options: dict[str, Any] = {
+                "replicates": self.replicates,
+                "level": self.level,
+                "seed": self.seed,
+            }
+            blocked = sources if len(sources) > 1 else sources[0]
+            bounds = bootstrap_interval(function, blocked, **options)
+        return value, bounds
+
+    def _of_steps(
+        self, functions: Sequence[Callable[..., Any]], source: Confidences
+    ) -> list[tuple[float, Any]]:
+        """Return the same for functions of confidences, sorted and drawn once for all of them."""
+        estimates = _each(functions, confidence_steps(source))
         drawn, groups = None, effective_groups(source)
         if self.replicates:
-            together = partial(_each, metrics)
+            together = partial(_each, functions)
             drawn = replicate(together, source, replicates=self.replicates, seed=self.seed)
-        measures = []
-        for k, (name, title, metric) in enumerate(entries):
-            bounds, value = None, float(estimates[k])
+        measured = []
+        for k, (function, value) in enumerate(zip(functions, estimates.tolist(), strict=True)):
+            bounds = None
             if drawn is not None and np.isfinite(value) and not np.isnan(drawn[:, k]).all():
-                bounds = interval_of(metric, drawn[:, k], value, level=self.level, groups=groups)
-            measures.append(_measure(name, title, value, bounds))
-        return measures
+                bounds = interval_of(function, drawn[:, k], value, level=self.level, groups=groups)
+            measured.append((value, bounds))
+        return measured
 
 
-def _each(metrics: Sequence[Callable[..., Any]], source: Steps) -> np.ndarray:
-    return np.array([metric(source) for metric in metrics], np.float64)
+def _function(row: Metric, bins: int) -> Callable[..., Any]:
+    return partial(row.function, bins=bins) if row.takes_bins else row.function
 
 
-def _measure(name: str, title: str, value: float, bounds: tuple[Any, Any] | None) -> Measure:
+def _each(functions: Sequence[Callable[..., Any]], source: ConfidenceSteps) -> np.ndarray:
+    return np.array([function(source) for function in functions], np.float64)
+
+
+def _measure(row: Metric, value: float, bounds: tuple[Any, Any] | None) -> Measure:
     low, high = bounds or (None, None)
     low = None if low is None else max(0.0, low)  # No measure of an audit is negative.
-    meaning = MEANINGS[name](value) if not np.isnan(value) else "Not defined on these examples."
-    return Measure(name, title, value, low, high, meaning)
-
-
-def _whole(source: CalibrationState | MatchCounts | Confidences) -> Any:
-    return source if isinstance(source, Confidences) else source.total()
+    meaning = row.explain(value) if not np.isnan(value) else "Not defined on these examples."
+    return Measure(row.name, row.title, value, low, high, meaning)

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
 from calibrant.auditing.estimate import Estimator
-from calibrant.auditing.explanations import MEANINGS
-from calibrant.auditing.record import ImageRow, Measure, PixelView, RegionRow
+from calibrant.auditing.record import ImageRow, PixelView, RegionRow
 from calibrant.metrics import (
     Bins,
     CalibrationState,
     accumulate,
-    accuracy,
     class_iou,
-    ece,
-    mean_iou,
 )
 from calibrant.metrics.segmentation_example import Scene
 from calibrant.predictions import Predictions
@@ -72,25 +67,12 @@ def pixel_view(
     scenes: Sequence[Scene],
 ) -> PixelView:
     """The measures of images, from the states of all pixels with and without blocks."""
-    measures = [estimate("mean_iou", "Mean IoU", mean_iou, blocked)]
-    if sums.regions is not None:
-        for side, name in enumerate(("inside", "border")):
-            part = replace(
-                sums.regions,
-                **{f: getattr(sums.regions, f)[:, side] for f in CalibrationState.SUMS},
-            )
-            where = "near borders" if side else "away from borders"
-            measures += [
-                estimate(f"{name}_accuracy", f"Accuracy {where}", accuracy, part),
-                estimate(f"{name}_ece", f"ECE {where}", ece, part),
-            ]
     rows = _image_rows(sums)
-    errors = np.array([row.ece for row in rows])
-    for share, name in ((0.5, "image_ece_median"), (0.9, "image_ece_high")):
-        title = "Median ECE of an image" if share == 0.5 else "ECE of an image, 90th percentile"
-        value = float(np.quantile(errors, share))
-        measures.append(Measure(name, title, value, meaning=MEANINGS[name](value)))
-    return PixelView(tuple(measures), rows, _region_rows(total, names), tuple(scenes))
+    sources = {"classwise": blocked, "image_errors": np.array([row.ece for row in rows])}
+    if sums.regions is not None:
+        sources |= {"inside": sums.regions[:, 0], "border": sums.regions[:, 1]}
+    measures = estimate("pixels", sources)
+    return PixelView(measures, rows, _region_rows(total, names), tuple(scenes))
 
 
 def _region_rows(state: CalibrationState, names: Sequence[str]) -> tuple[RegionRow, ...]:

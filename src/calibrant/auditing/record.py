@@ -10,6 +10,7 @@ from typing import Any
 from calibrant.json_values import json_values
 from calibrant.metrics import CalibrationState, Confidences
 from calibrant.metrics.segmentation_example import Scene
+from calibrant.metrics.table import with_former_names
 
 __all__ = [
     "Audit",
@@ -177,8 +178,9 @@ class Audit:
 
 
 def _measures(measures: tuple[Measure, ...]) -> dict[str, dict[str, Any]]:
-    """Return the measures by name."""
-    return {
+    """Return the measures by name; renamed ones keep their earlier names beside the new ones."""
+    by_name = {
         m.name: {key: value for key, value in asdict(m).items() if key not in ("name", "title")}
         for m in measures
     }
+    return with_former_names(by_name)

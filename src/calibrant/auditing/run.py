@@ -6,7 +6,6 @@ import platform
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,35 +16,11 @@ from calibrant.auditing.collect import Collector, collected
 from calibrant.auditing.entities import entity_view
 from calibrant.auditing.estimate import Estimator
 from calibrant.auditing.evidence import class_findings, whole_p_value
-from calibrant.auditing.explanations import MEANINGS, verdict
+from calibrant.auditing.explanations import verdict
 from calibrant.auditing.pixels import pixel_view
 from calibrant.auditing.record import Audit, ClassRow, Finding, Measure
 from calibrant.errors import InputError
-from calibrant.metrics import (
-    Bins,
-    CalibrationState,
-    Confidences,
-    accuracy,
-    adaptive_classwise_ece,
-    adaptive_ece,
-    augrc,
-    aurc,
-    auroc,
-    brier,
-    chance_ece,
-    classwise_ece,
-    coverage_at_risk,
-    debiased_ece,
-    e_aurc,
-    ece,
-    ks_error,
-    mce,
-    mean_confidence,
-    nll,
-    overconfidence_error,
-    risk_at_coverage,
-    smooth_ece,
-)
+from calibrant.metrics import METRICS, Bins, CalibrationState, Confidences, chance_ece
 from calibrant.metrics.bins import Closed
 from calibrant.metrics.entities import Reduction
 from calibrant.metrics.sample import Sample
@@ -54,24 +29,10 @@ from calibrant.predictions import Predictions
 
 __all__ = ["audit"]
 
-COVERAGE, RISK = 0.8, 0.05
 ALARM = 0.05  # The risk that the verdict doubts honest confidences.
 FEW_BLOCKS = 20  # Fewer groups say little about how much they differ.
 # More would hold single examples, and cost gigabytes: each bin has sums per class and block.
 MOST_BINS = 10_000
-
-# Name, title and function of the metrics of the additive state, in the order of the table.
-_ADDITIVE = (
-    ("accuracy", "Accuracy", accuracy),
-    ("mean_confidence", "Mean confidence", mean_confidence),
-    ("ece", "ECE", ece),
-    ("debiased_ece", "Debiased ECE (RMS)", debiased_ece),
-    ("mce", "Maximum CE", mce),
-    ("overconfidence_error", "Overconfidence error", overconfidence_error),
-    ("classwise_ece", "Classwise ECE", classwise_ece),
-    ("nll", "NLL", nll),
-    ("brier", "Brier score", brier),
-)
 
 
 def audit(
@@ -184,36 +145,22 @@ def _nothing(found: Collector) -> InputError:
 def _measures(
     found: Collector, confidences: Confidences, estimate: Estimator
 ) -> tuple[Measure, ...]:
-    slim = None if found.state is None else found.state.without_classes()
-    measures = [
-        # All others need no sums per class.
-        estimate(name, title, metric, found.classwise if metric is classwise_ece else slim)
-        for name, title, metric in _ADDITIVE
-    ]
-    bins = found.bins.count
-    sorted_metrics = (
-        ("adaptive_ece", "Adaptive ECE", partial(adaptive_ece, bins=bins)),
-        ("smooth_ece", "Smooth ECE", smooth_ece),
-        ("ks_error", "KS calibration error", ks_error),
-        ("auroc", "AUROC, right against wrong", auroc),
-        ("aurc", "AURC", aurc),
-        ("e_aurc", "Excess AURC", e_aurc),
-        ("augrc", "AUGRC", augrc),
-        ("risk_at_coverage", "Risk at 80 % coverage", partial(risk_at_coverage, coverage=COVERAGE)),
-        ("coverage_at_risk", "Coverage at 5 % risk", partial(coverage_at_risk, risk=RISK)),
+    assert found.state is not None
+    sources: dict[str, Any] = {
+        "state": found.state.without_classes(),
+        "classwise": found.classwise,
+        "confidences": confidences,
+    }
+    if found.parts:  # A long stream does not keep all of its scores.
+        sources["scores"] = Predictions.concatenate(found.parts)
+    measures = estimate("classes", sources, found.bins.count)
+    if found.sample.whole:
+        return measures
+    of_sample = [name for name, row in METRICS.items() if row.source == ("confidences",)]
+    note = f" From a sample of {len(confidences):,} of {found.rows:,} examples."
+    return tuple(
+        replace(m, meaning=m.meaning + note) if m.name in of_sample else m for m in measures
     )
-    sampled = estimate.of_steps(sorted_metrics, confidences)
-    if not found.sample.whole:
-        said = f" From a sample of {len(confidences):,} of {found.rows:,} examples."
-        sampled = [replace(measure, meaning=measure.meaning + said) for measure in sampled]
-    measures += sampled
-    if found.parts:  # It needs every probability, so there is none for a long stream.
-        value = adaptive_classwise_ece(Predictions.concatenate(found.parts), bins)
-        name = "adaptive_classwise_ece"
-        measures.append(
-            Measure(name, "Adaptive classwise ECE", value, meaning=MEANINGS[name](value))
-        )
-    return tuple(measures)
 
 
 def _class_rows(state: CalibrationState, names: tuple[str, ...]) -> tuple[ClassRow, ...]:

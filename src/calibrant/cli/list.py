@@ -35,6 +35,16 @@ def _calibrators() -> list[Row]:
     return [{"name": k, "about": e.about, "paper": e.reference} for k, e in CALIBRATORS.items()]
 
 
+def _metrics() -> list[Row]:
+    from calibrant.metrics import METRICS
+
+    better = {1: "more is better", -1: "less is better", 0: "neither more nor less is better"}
+    return [
+        {"name": k, "about": f"{m.title}; of {m.kind}; {better[m.better]}", "paper": m.paper}
+        for k, m in METRICS.items()
+    ]
+
+
 def _corruptions() -> list[Row]:
     from calibrant.corruptions import IMAGE, TEXT
 
@@ -67,6 +77,7 @@ KINDS: dict[str, tuple[str, Callable[[], list[Row]]]] = {
     "methods": ("what changes the training", _methods),
     "noises": ("what the method head-noise feeds to the head", _noises),
     "calibrators": ("what corrects confidences after training", _calibrators),
+    "metrics": ("what calibrant measures", _metrics),
     "corruptions": ("how texts and images can be damaged, at five strengths", _corruptions),
 }
 
@@ -76,7 +87,7 @@ def add_parser(commands: Any) -> None:
     about = "; ".join(f"{kind}: {text}" for kind, (text, _) in KINDS.items())
     parser = commands.add_parser(
         "list",
-        help="list tasks, methods, noises, calibrators or corruptions",
+        help="list tasks, methods, noises, calibrators, metrics or corruptions",
         description=f"List all names of one kind, each with one line and its paper. {about}.",
     )
     parser.add_argument("kind", choices=list(KINDS), help="what to list")

@@ -139,7 +139,17 @@ def content(record: Record, folder: Path, there: bool) -> dict[str, Any]:
 
 def listed_results(results: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The numbers of each map, for JSON: a list, so that no key depends on a map's name."""
-    return [{"map": name, **numbers} for name, numbers in results.items()]
+    return [{"map": name, **_with_former_names(numbers)} for name, numbers in results.items()]
+
+
+def _with_former_names(numbers: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the numbers of a map, with the earlier names of metrics in every split."""
+    from calibrant.metrics.table import with_former_names
+
+    return {
+        key: _with_former_names(value) if isinstance(value, Mapping) else value
+        for key, value in with_former_names(numbers).items()
+    }
 
 
 def content_over_seeds(

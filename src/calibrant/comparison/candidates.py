@@ -21,9 +21,9 @@ from calibrant.metrics import (
     accuracy,
     adaptive_ece,
     assign_blocks,
+    bootstrap_interval,
     brier,
     ece,
-    interval,
     nll,
 )
 from calibrant.predictions import Predictions
@@ -92,7 +92,7 @@ def evaluate(
     state = blocks.total()
     # The ECE does not read the tables per class; with many classes they are most of the work.
     narrow = replace(blocks, **{name: getattr(blocks, name)[:, :0] for name in _PER_CLASS})
-    low, high = interval(ece, narrow, replicates=bootstrap, seed=seed) or (None, None)
+    low, high = bootstrap_interval(ece, narrow, replicates=bootstrap, seed=seed) or (None, None)
     return Row(
         name=candidate.calibrator.name,
         valid_nll=float(candidate.nll.mean()),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -15,28 +14,13 @@ from calibrant.comparison.entity_map import entity_words, new_entity_words
 from calibrant.errors import InputError
 from calibrant.metrics import (
     Confidences,
-    accumulate,
     accuracy,
-    adaptive_ece,
-    apcr,
     aurc,
     auroc,
-    brier,
-    classwise_ece,
-    confidences,
-    debiased_ece,
     ece,
-    entity_f1,
-    entity_state,
-    ks_error,
-    mce,
     mean_confidence,
-    mean_iou,
-    nll,
-    overconfidence_error,
-    token_f1,
+    measure,
     top_label,
-    without_outside,
 )
 from calibrant.metrics.confidences import bin_confidences
 from calibrant.predictions import Predictions
@@ -47,74 +31,29 @@ _FOLDS = 5  # Of the cross-validation of a map.
 
 
 def measure_classes(p: Predictions) -> dict[str, float]:
-    """Every metric that a table may want, whatever is classified.
+    """Return every metric of classes.
 
     >>> p = Predictions.from_probabilities([[0.75, 0.25], [0.5, 0.5]], [0, 1])
-    >>> measure_classes(p)["error"]
+    >>> measure_classes(p)["accuracy"]
     0.5
     """
-    state, found = accumulate(p), confidences(p)
-    right = float(accuracy(state))
-    numbers = {
-        "accuracy": right,
-        "error": 1 - right,
-        "mean_confidence": mean_confidence(state),
-        "ece": ece(state),
-        "mce": mce(state),
-        "debiased_ece": debiased_ece(state),
-        "adaptive_ece": adaptive_ece(found),
-        "classwise_ece": classwise_ece(state),
-        "overconfidence_error": overconfidence_error(state),
-        "ks_error": ks_error(found),
-        "nll": nll(state),
-        "brier": brier(state),
-        "auroc": auroc(found),
-        "aurc": aurc(found),
-    }
-    return {name: float(value) for name, value in numbers.items()}
+    return measure(p, ["classes"])
 
 
 def measure_tags(p: Predictions) -> dict[str, float]:
-    """The same of predictions with BIO tags, and what is told of their entities."""
-    numbers, entities = measure_classes(p), entity_state(p)
-    more = {
-        "entity_f1": entity_f1(p),
-        "token_f1": token_f1(p),
-        "ece_without_o": ece(without_outside(p)),
-        "entity_ece": ece(entities),
-        "entity_confidence": mean_confidence(entities),
-        "entity_precision": accuracy(entities),
-    }
-    numbers.update({name: float(value) for name, value in more.items()})
-    with warnings.catch_warnings():  # Infinite at an ECE of 0: that is a number like another here.
-        warnings.simplefilter("ignore", RuntimeWarning)
-        numbers["apcr"] = apcr(numbers["entity_f1"], numbers["ece"])
-    return numbers
+    """Return every metric of classes and of entities."""
+    return measure(p, ["classes", "tags"])
 
 
 def measure_pixels(p: Predictions) -> dict[str, float]:
-    """The same of the pixels of images, and what is told of borders and of each image by itself.
+    """Return every metric of classes and of images.
 
     >>> from calibrant.metrics import pixel_predictions
     >>> p = pixel_predictions(5 * np.eye(2)[[[0, 0, 1]]], np.array([[0, 0, 0]]), border=1)
     >>> round(measure_pixels(p)["mean_iou"], 4)  # Two of three pixels, and none.
     0.3333
     """
-    numbers = measure_classes(p)
-    near = p.groups["border"].astype(np.int64)
-    regions = accumulate(p, classwise=False, block=near, blocks=2)
-    names, image = np.unique(p.groups["image"], return_inverse=True)
-    errors = ece(accumulate(p, classwise=False, block=image, blocks=len(names)))
-    more = {
-        "mean_iou": mean_iou(p),
-        "inside_ece": ece(regions)[0],
-        "border_ece": ece(regions)[1],
-        "inside_accuracy": accuracy(regions)[0],
-        "border_accuracy": accuracy(regions)[1],
-        "image_ece_median": np.median(errors),
-        "image_ece_high": np.quantile(errors, 0.9),
-    }
-    return {**numbers, **{name: float(value) for name, value in more.items()}}
+    return measure(p, ["classes", "pixels"])
 
 
 def measure_run(

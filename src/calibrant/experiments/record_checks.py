@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from calibrant.inputs import shortened
+from calibrant.metrics.table import with_new_names
 
 __all__ = ["checked_results", "checked_training"]
 
@@ -18,8 +19,12 @@ _INFINITE = {"inf": math.inf, "-inf": -math.inf}  # As calibrant.json_values wri
 def checked_results(results: Any) -> dict[str, Any]:
     """Read back what :func:`~calibrant.json_values.json_values` wrote, or raise a ValueError.
 
+    Metrics that older records have under another name get their name of today.
+
     >>> checked_results({"identity": {"test": {"ece": 0.1, "nll": None}}})
     {'identity': {'test': {'ece': 0.1, 'nll': nan}}}
+    >>> checked_results({"identity": {"test": {"debiased_ece": 0.1}}})
+    {'identity': {'test': {'debiased_rms_ece': 0.1}}}
     """
     if not isinstance(results, dict):
         raise ValueError("its results are no object")
@@ -31,7 +36,8 @@ def checked_results(results: Any) -> dict[str, Any]:
 
 def _numbers(content: Any, where: str) -> Any:
     if isinstance(content, dict):
-        return {name: _numbers(value, f"{where}, {name}") for name, value in content.items()}
+        numbers = {name: _numbers(value, f"{where}, {name}") for name, value in content.items()}
+        return with_new_names(numbers)
     if content is None:
         return math.nan
     if isinstance(content, str) and where.endswith(_WORDS):

@@ -8,7 +8,7 @@ from calibrant.arguments import check_whole
 from calibrant.arrays import Array, to_numpy
 from calibrant.errors import InputError
 from calibrant.metrics.confidences import Confidences
-from calibrant.metrics.sorted_confidences import Steps, StepSource, steps
+from calibrant.metrics.sorted_confidences import ConfidenceSteps, StepSource, confidence_steps
 from calibrant.predictions import Predictions
 
 __all__ = ["adaptive_classwise_ece", "adaptive_ece", "equal_mass_bin"]
@@ -27,7 +27,7 @@ def adaptive_ece(source: StepSource, bins: int = 15) -> float:
     >>> round(adaptive_ece(p, bins=3), 3)
     0.3
     """
-    return _gap_of_steps(steps(source), bins)
+    return _gap_of_steps(confidence_steps(source), bins)
 
 
 def adaptive_classwise_ece(predictions: Predictions, bins: int = 15) -> float:
@@ -83,7 +83,7 @@ def equal_mass_bin(count: np.ndarray, bins: int) -> np.ndarray:
     return middle
 
 
-def _gap_of_steps(s: Steps, bins: int) -> float:
+def _gap_of_steps(s: ConfidenceSteps, bins: int) -> float:
     if not s.n:
         return float("nan")
     where = equal_mass_bin(s.count, bins)

@@ -26,7 +26,7 @@ __all__ = [
     "Source",
     "TopSource",
     "classwise_ece",
-    "debiased_ece",
+    "debiased_rms_ece",
     "ece",
     "mce",
     "mean",
@@ -42,7 +42,7 @@ TopSource: TypeAlias = Source | TopBins | Confidences
 def ece(source: TopSource, bins: int | Bins = 15, *, closed: Closed = "right") -> Any:
     """Expected calibration error: Σ_b (n_b / n) · abs(acc_b − conf_b), equal-width bins.
 
-    Naeini et al. 2015; Guo et al. 2017. Biased upwards for small n: see :func:`debiased_ece`.
+    Naeini et al. 2015; Guo et al. 2017. Biased upwards for small n: see :func:`debiased_rms_ece`.
 
     >>> round(ece(Predictions.from_probabilities([[0.9, 0.1], [0.3, 0.7]], [0, 0])), 3)
     0.4
@@ -96,14 +96,14 @@ def classwise_ece(source: Source, bins: int | Bins = 15, *, closed: Closed = "ri
     return mean(gaps, state.n * state.classes)
 
 
-def debiased_ece(source: TopSource, bins: int | Bins = 15, *, closed: Closed = "right") -> Any:
+def debiased_rms_ece(source: TopSource, bins: int | Bins = 15, *, closed: Closed = "right") -> Any:
     """Debiased root-mean-square calibration error (Kumar, Liang & Ma 2019).
 
     sqrt(max(0, Σ_b (n_b / n) · [(acc_b − conf_b)² − acc_b (1 − acc_b) / (n_b − 1)])): the squared
     error of each bin minus the part that sampling noise alone explains. Bins with a single example
     cannot estimate their own noise and are left out of the sum, as its authors do.
 
-    >>> debiased_ece(Predictions.from_probabilities([[0.9, 0.1]] * 10, [0] * 9 + [1]))
+    >>> debiased_rms_ece(Predictions.from_probabilities([[0.9, 0.1]] * 10, [0] * 9 + [1]))
     0.0
     """
     state = top_bins_of(source, bins, closed)

@@ -25,7 +25,7 @@ def assign_blocks(
     *,
     start: int = 0,
 ) -> np.ndarray:
-    """Return the block, 0..blocks−1, of each example, for :func:`calibrant.metrics.interval`.
+    """Return the block, 0..blocks−1, of each example, for :func:`bootstrap_interval`.
 
     ``by`` names the group that must stay together, because its examples are not independent: the
     tokens of one sentence, the pixels of one image. The block is a hash of the group's value,

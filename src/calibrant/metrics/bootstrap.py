@@ -17,30 +17,20 @@ from calibrant.metrics.binned import classwise_ece
 from calibrant.metrics.blocks import assign_blocks
 from calibrant.metrics.class_sums import ClassSums
 from calibrant.metrics.confidences import Confidences, confidences
-from calibrant.metrics.interval_ends import (
-    OF_CLASSES,
-    OF_CONFIDENCES,
-    IntervalMethod,
-    interval_of,
-)
-from calibrant.metrics.sorted_confidences import resampled_steps, steps
+from calibrant.metrics.entities import entity_state
+from calibrant.metrics.interval_ends import IntervalMethod, interval_of
+from calibrant.metrics.sorted_confidences import confidence_steps, resampled_steps
 from calibrant.metrics.state import CalibrationState
-from calibrant.metrics.tag_f1 import (
-    MatchCounts,
-    entity_counts,
-    entity_f1,
-    f1,
-    token_counts,
-    token_f1,
-)
+from calibrant.metrics.table import metric_of
+from calibrant.metrics.tag_f1 import MatchCounts, entity_counts, token_counts
 from calibrant.predictions import Predictions
 from calibrant.progress import Progress
 
 __all__ = [
     "Blocked",
+    "bootstrap_interval",
     "check_bootstrap",
     "effective_groups",
-    "interval",
     "replicate",
 ]
 
@@ -50,9 +40,15 @@ Blocked: TypeAlias = Additive | tuple[Additive, ...] | ClassSums | Confidences
 _EXAMPLES = 10**8  # Limit on examples times replicates for sorted metrics: a few seconds.
 _FEWEST = 100  # With fewer replicates the ends of a 95 % interval mean nothing.
 _NUMBERS = 1 << 22  # Resampled sums held at once.
+# What metrics of entities are computed from (metric.py).
+_OF_TAGS: dict[str, Callable[..., Additive]] = {
+    "entity_counts": entity_counts,
+    "token_counts": token_counts,
+    "entities": entity_state,
+}
 
 
-def interval(
+def bootstrap_interval(
     metric: Callable[..., Any],
     source: Blocked | Predictions,
     *,
@@ -90,7 +86,7 @@ def interval(
     >>> from calibrant.metrics import accumulate, accuracy, assign_blocks
     >>> p = Predictions.from_probabilities([0.9] * 100, [1] * 80 + [0] * 20)
     >>> state = accumulate(p, block=assign_blocks(p), blocks=1000)
-    >>> low, high = interval(accuracy, state)
+    >>> low, high = bootstrap_interval(accuracy, state)
     >>> 0.70 < low < 0.75 and 0.85 < high < 0.90
     True
     """
@@ -132,7 +128,7 @@ def check_bootstrap(replicates: int, level: float = 0.95, seed: int = 0) -> None
     With fewer than 1 / (1 − level) replicates an end of the interval is just the outermost one.
     """
     if not 0 < level < 1:
-        raise InputError(f"interval expects a level between 0 and 1, got {level}.")
+        raise InputError(f"bootstrap_interval expects a level between 0 and 1, got {level}.")
     least = max(2, math.ceil(1 / (1 - level) - 1e-9))
     if replicates < least:
         raise InputError(
@@ -172,28 +168,28 @@ def _with_blocks(metric: Callable[..., Any], source: Blocked | Predictions) -> B
     """Return ``source`` with blocks: predictions become the input of the metric."""
     if not callable(metric):
         raise InputError(
-            "interval takes a metric and its source, as interval(ece, predictions), got a "
+            "bootstrap_interval takes a metric and its source, as "
+            "bootstrap_interval(ece, predictions), got a "
             f"{type(metric).__name__} first."
         )
     if isinstance(source, Predictions):
         return _blocked(metric, source)
     for state in source if isinstance(source, tuple) else (source,):
         kinds = (Predictions, CalibrationState, MatchCounts, ClassSums, Confidences)
-        check_kind("interval", state, *kinds)
+        check_kind("bootstrap_interval", state, *kinds)
     return source
 
 
 def _blocked(metric: Callable[..., Any], predictions: Predictions) -> Blocked:
-    plain = metric.func if isinstance(metric, functools.partial) else metric
-    if plain in OF_CONFIDENCES:
+    row = metric_of(metric)
+    source = "state" if row is None else row.source[0]
+    if source == "confidences":
         return confidences(predictions, assign_blocks(predictions))
     blocks = max(50, min(1000, _NUMBERS // (3 * predictions.classes * 15)))
     where: dict[str, Any] = {"block": assign_blocks(predictions, "auto", blocks), "blocks": blocks}
-    if plain in (entity_f1, f1):
-        return entity_counts(predictions, **where)
-    if plain is token_f1:
-        return token_counts(predictions, **where)
-    return accumulate(predictions, classwise=plain in OF_CLASSES, **where)
+    if source in _OF_TAGS:
+        return _OF_TAGS[source](predictions, **where)
+    return accumulate(predictions, classwise=source == "classwise", **where)
 
 
 def _resampled(
@@ -228,7 +224,7 @@ def _replicate_confidences(
     metric: Callable[..., Any], source: Confidences, replicates: int, seed: int
 ) -> np.ndarray | None:
     if source.block is None:
-        raise InputError("interval needs blocks: confidences(p, block=assign_blocks(p)).")
+        raise InputError("bootstrap_interval needs blocks: confidences(p, block=assign_blocks(p)).")
     affordable = _EXAMPLES // max(1, len(source))
     if affordable < min(replicates, _FEWEST):
         return None
@@ -272,7 +268,7 @@ def _occupied(states: tuple[Additive, ...]) -> np.ndarray:
     lengths = {len(s.n) if np.ndim(s.n) else 0 for s in states}
     if len(lengths) != 1 or lengths == {0}:
         raise InputError(
-            "interval needs states with one and the same leading axis of blocks: "
+            "bootstrap_interval needs states with one and the same leading axis of blocks: "
             f"pass block= and blocks= when they are made; got axes of {sorted(lengths)}."
         )
     used = [s.n.reshape(len(s.n), -1).any(axis=1) for s in states]
@@ -286,7 +282,7 @@ def _checked(values: np.ndarray) -> np.ndarray | None:
 
 def _estimate(metric: Callable[..., Any], source: Blocked) -> Any:
     if isinstance(source, Confidences):
-        return metric(steps(source))
+        return metric(confidence_steps(source))
     if isinstance(source, ClassSums):
         return metric(source.total())
     states = source if isinstance(source, tuple) else (source,)

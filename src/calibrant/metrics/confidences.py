@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field, replace
 from types import ModuleType
+from typing import TypeAlias
 
 import numpy as np
 
@@ -16,7 +17,9 @@ from calibrant.metrics.kernel_dispatch import kernels_for, plain, spread
 from calibrant.metrics.state import CalibrationState
 from calibrant.predictions import Predictions, softmax
 
-__all__ = ["Confidences", "bin_confidences", "confidences", "top_label"]
+__all__ = ["Confidences", "TopLabel", "bin_confidences", "confidences", "top_label"]
+
+TopLabel: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray]  # confidence, class, correctness
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +104,7 @@ def confidences(source: Predictions | Confidences, block: np.ndarray | None = No
     return Confidences(confidence, correct, block)
 
 
-def top_label(predictions: Predictions) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def top_label(predictions: Predictions) -> TopLabel:
     """Return confidence, predicted class and correctness; the first of equal maxima wins.
 
     >>> top_label(Predictions.from_probabilities([[0.9, 0.1], [0.5, 0.5]], [1, 0]))
@@ -117,9 +120,7 @@ def top_label(predictions: Predictions) -> tuple[np.ndarray, np.ndarray, np.ndar
     return confidence, predicted, correct
 
 
-def _compiled_top_label(
-    p: Predictions, kernels: ModuleType
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _compiled_top_label(p: Predictions, kernels: ModuleType) -> TopLabel:
     confidence, predicted = np.empty(len(p)), np.empty(len(p), np.int64)
 
     def write(start: int, stop: int) -> None:
@@ -135,7 +136,7 @@ def _rows(predictions: Predictions) -> int:
     return max(1, (1 << 18) // predictions.classes)
 
 
-def _top_label(part: Predictions) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _top_label(part: Predictions) -> TopLabel:
     if is_tensor(part.scores):
         from calibrant.metrics.tensors import widest
 

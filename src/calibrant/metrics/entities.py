@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from calibrant.arguments import check_kind
-from calibrant.arrays import to_numpy
 from calibrant.errors import unknown_name
 from calibrant.metrics.binned import ece
 from calibrant.metrics.bins import Bins, Closed
-from calibrant.metrics.confidences import Confidences, bin_confidences, top_label
+from calibrant.metrics.confidences import Confidences, bin_confidences
 from calibrant.metrics.selective import RiskCoverage
-from calibrant.metrics.spans import Mode, Spans, lost_entities, matches, predicted_and_gold
+from calibrant.metrics.spans import Mode, Spans, Tagging, lost_entities
 from calibrant.metrics.state import CalibrationState
-from calibrant.metrics.tags import TagSet
 from calibrant.predictions import Predictions
 
 __all__ = [
@@ -24,7 +22,6 @@ __all__ = [
     "entity_ece",
     "entity_risk_coverage",
     "entity_state",
-    "entity_types",
     "span_confidence",
     "without_outside",
 ]
@@ -43,6 +40,7 @@ def entity_state(
     by_type: bool = False,
     block: np.ndarray | None = None,
     blocks: int = 0,
+    tagging: Tagging | None = None,
 ) -> CalibrationState:
     """Return the calibration state of predicted entities: entity ECE is ``ece(entity_state(p))``.
 
@@ -51,6 +49,7 @@ def entity_state(
     probability that all its tags are right if they are independent; the mean is what Hugging Face
     pipelines show. With ``by_type`` the state has an axis of entity types (alphabetical, see
     :class:`~calibrant.metrics.tags.TagSet`), with ``block`` a leading axis of blocks.
+    ``tagging`` saves reading the spans again.
 
     >>> from calibrant.metrics import ece
     >>> p = Predictions.from_probabilities(
@@ -59,8 +58,9 @@ def entity_state(
     >>> round(ece(entity_state(p)), 3), round(ece(entity_state(p, reduction="min")), 3)
     (0.28, 0.2)
     """
-    state, kind = _confidences_and_types(predictions, reduction, mode, block)
-    types = len(TagSet.of(predictions.label_names).types)
+    tagging = tagging or Tagging(predictions, mode)
+    state = entity_confidences(predictions, reduction=reduction, block=block, tagging=tagging)
+    kind, types = tagging.predicted.type, len(tagging.tags.types)
     cells = (blocks,) * (block is not None) + (types,) * by_type
     cell = np.zeros(len(state), np.int64) if state.block is None else state.block
     cell = cell * types + kind if by_type else cell
@@ -68,14 +68,16 @@ def entity_state(
 
 
 def entity_ece(
-    predictions: Predictions,
+    source: Predictions | CalibrationState,
     bins: int | Bins = 15,
     *,
     closed: Closed = "right",
     reduction: Reduction = "product",
     mode: Mode = "default",
-) -> float:
+) -> Any:
     """Return the ECE over the predicted entities, ``ece(entity_state(…))``; NaN without any.
+
+    ``source`` may be that state; the options then have no effect.
 
     >>> p = Predictions.from_probabilities(
     ...     [[0.1, 0.9, 0], [0.2, 0, 0.8], [1, 0, 0]], [1, 2, 0], label_names=["O", "B-X", "I-X"]
@@ -83,8 +85,9 @@ def entity_ece(
     >>> round(entity_ece(p), 3), round(entity_ece(p, reduction="mean"), 3)
     (0.28, 0.15)
     """
-    state = entity_state(predictions, bins, closed=closed, reduction=reduction, mode=mode)
-    return float(ece(state))
+    if isinstance(source, CalibrationState):
+        return ece(source)
+    return ece(entity_state(source, bins, closed=closed, reduction=reduction, mode=mode))
 
 
 def entity_confidences(
@@ -93,6 +96,7 @@ def entity_confidences(
     reduction: Reduction = "product",
     mode: Mode = "default",
     block: np.ndarray | None = None,
+    tagging: Tagging | None = None,
 ) -> Confidences:
     """Return confidence and correctness of the predicted entities, for metrics without bins.
 
@@ -102,12 +106,10 @@ def entity_confidences(
     >>> entity_confidences(p).confidence
     array([0.9])
     """
-    return _confidences_and_types(predictions, reduction, mode, block)[0]
-
-
-def entity_types(predictions: Predictions, mode: Mode = "default") -> np.ndarray:
-    """Return the type number of each predicted entity, in the order of their confidences."""
-    return _confidences_and_types(predictions, "product", mode, None)[1]
+    tagging = tagging or Tagging(predictions, mode)
+    spans = tagging.predicted
+    values = span_confidence(spans, tagging.top[0], reduction)
+    return Confidences(values, tagging.right, None if block is None else block[spans.start])
 
 
 def without_outside(predictions: Predictions, entity_type: str | None = None) -> Predictions:
@@ -121,15 +123,14 @@ def without_outside(predictions: Predictions, entity_type: str | None = None) ->
     (3, 2)
     """
     check_kind("without_outside", predictions, Predictions)
-    tags = TagSet.of(predictions.label_names)
+    tagging = Tagging(predictions)
+    tags = tagging.tags
     wanted = tags.type >= 0
     if entity_type is not None:
         if entity_type not in tags.types:
             raise unknown_name("entity type", entity_type, tags.types)
         wanted = tags.type == tags.types.index(entity_type)
-    _, predicted, _ = top_label(predictions)
-    kept = wanted[predicted] | wanted[to_numpy(predictions.labels)]
-    return predictions[np.flatnonzero(kept)]
+    return predictions[tagging.inside(wanted)]
 
 
 def span_confidence(spans: Spans, confidence: np.ndarray, reduction: Reduction) -> np.ndarray:
@@ -143,17 +144,6 @@ def span_confidence(spans: Spans, confidence: np.ndarray, reduction: Reduction) 
     runs = np.stack([spans.start, spans.end], axis=1).ravel()
     values = _REDUCTIONS[reduction].reduceat(np.append(confidence, 1.0), runs)[::2]
     return np.asarray(values / (spans.end - spans.start) if reduction == "mean" else values)
-
-
-def _confidences_and_types(
-    predictions: Predictions, reduction: Reduction, mode: Mode, block: np.ndarray | None
-) -> tuple[Confidences, np.ndarray]:
-    check_kind("This metric", predictions, Predictions)
-    confidence, predicted, _ = top_label(predictions)
-    spans, gold = predicted_and_gold(predictions, predicted, mode)
-    where = None if block is None else block[spans.start]
-    values = span_confidence(spans, confidence, reduction)
-    return Confidences(values, matches(spans, gold), where), spans.type
 
 
 def entity_risk_coverage(
@@ -173,9 +163,9 @@ def entity_risk_coverage(
     (array([0.5, 1. ]), array([0.   , 0.333]))
     """
     check_kind("entity_risk_coverage", predictions, Predictions)
-    confidence, predicted, _ = top_label(predictions)
-    spans, gold = predicted_and_gold(predictions, predicted, mode)
-    values, right = span_confidence(spans, confidence, reduction), matches(spans, gold)
+    tagging = Tagging(predictions, mode)
+    spans, gold, right = tagging.predicted, tagging.gold, tagging.right
+    values = span_confidence(spans, tagging.top[0], reduction)
     of_row = _confidence_of_rows(spans, values, len(predictions))
     lost = lost_entities(predictions, gold)
     touched = np.append(span_confidence(gold, of_row, "min"), of_row[lost])

@@ -11,72 +11,12 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from calibrant.distributions import student_quantile
-from calibrant.metrics.adaptive import adaptive_ece
-from calibrant.metrics.binned import classwise_ece, debiased_ece, ece, mce, overconfidence_error
-from calibrant.metrics.scores import (
-    accuracy,
-    brier,
-    class_iou,
-    error,
-    mean_confidence,
-    mean_iou,
-    nll,
-)
-from calibrant.metrics.selective import (
-    augrc,
-    aurc,
-    auroc,
-    coverage_at_risk,
-    e_aurc,
-    risk_at_coverage,
-)
-from calibrant.metrics.tag_f1 import f1
-from calibrant.metrics.without_bins import ks_error, smooth_ece
+from calibrant.metrics.metric import Metric
+from calibrant.metrics.table import metric_of
 
-__all__ = ["OF_CLASSES", "OF_CONFIDENCES", "IntervalMethod", "interval_of"]
+__all__ = ["IntervalMethod", "interval_of"]
 
 IntervalMethod: TypeAlias = Literal["auto", "percentile", "basic"]
-
-# Sums of absolute values: noise only adds to them, in a sample as in its replicates. The maximum,
-# MCE, is left out: measured, no interval is good for it (docs/decisions).
-_BIASED_UPWARDS = (
-    adaptive_ece,
-    classwise_ece,
-    ece,
-    ks_error,
-    overconfidence_error,
-    smooth_ece,
-)
-# Their spread shrinks towards 0 and 1, and so does the spread that a lucky sample shows.
-_PROPORTIONS = (
-    accuracy,
-    augrc,
-    aurc,
-    auroc,
-    class_iou,
-    e_aurc,
-    error,
-    f1,
-    mean_confidence,
-    mean_iou,
-    risk_at_coverage,
-)
-_SHARES = (*_BIASED_UPWARDS, *_PROPORTIONS, coverage_at_risk, debiased_ece, mce)
-_NOT_NEGATIVE = (brier, nll)
-_COUNTED = (accuracy, error, f1)  # 0 or 1 where every group is all wrong or all right.
-# Metrics computed from every confidence, and those from the tables of classes; others are neither.
-OF_CONFIDENCES = (
-    adaptive_ece,
-    augrc,
-    aurc,
-    auroc,
-    coverage_at_risk,
-    e_aurc,
-    ks_error,
-    risk_at_coverage,
-    smooth_ece,
-)
-OF_CLASSES = (classwise_ece, class_iou, mean_iou)
 
 
 def interval_of(
@@ -92,19 +32,20 @@ def interval_of(
 
     ``groups`` is the effective number of groups that were drawn (:func:`effective_groups`).
     """
-    tail = (1 - level) / 2
+    tail, row = (1 - level) / 2, metric_of(metric)
+    spread = "plain" if row is None else row.spread
     low, high = _quantiles(values, tail, 1 - tail)
     if method == "basic":
         low, high = np.maximum(2 * estimate - high, 0), 2 * estimate - low
     elif method == "auto":
-        if _plain(metric) in _BIASED_UPWARDS:
+        if spread == "biased upwards":
             low, high = _of_error(values, estimate, level, groups)
         else:
             low, high = _widened(values, low, high, _wider(groups, level))
-            low, high = _skewed(metric, values, estimate, low, high, _reach(groups, level))
-        if _plain(metric) in _COUNTED:
+            low, high = _skewed(spread, values, estimate, low, high, _reach(groups, level))
+        if spread == "counted":
             low, high = _of_certainty(estimate, low, high, tail ** (1 / groups))
-        low, high = _in_range(metric, low, high)
+        low, high = _in_range(row, low, high)
     if method != "percentile":
         low, high = np.fmin(low, estimate), np.fmax(high, estimate)
     return (float(low), float(high)) if np.ndim(low) == 0 else (low, high)
@@ -144,15 +85,15 @@ def _widened(values: np.ndarray, low: Any, high: Any, wider: float) -> tuple[Any
 
 
 def _skewed(
-    metric: Callable[..., Any], values: np.ndarray, estimate: Any, low: Any, high: Any, reach: float
+    spread: str, values: np.ndarray, estimate: Any, low: Any, high: Any, reach: float
 ) -> tuple[Any, Any]:
     """Return the ends, or Student's on the logit or log scale where they are wider."""
     with np.errstate(all="ignore"):  # Infinite and constant replicates give NaN, which fmin leaves.
         step, mean = reach * np.nanstd(values, axis=0), np.nanmean(values, axis=0)
-        if _plain(metric) in _NOT_NEGATIVE:
+        if spread == "positive":
             # The first terms of θ exp(s / mean), which with two groups would be millions.
             high = np.fmax(high, estimate + step * (1 + step / (2 * mean)) * estimate / mean)
-        elif _plain(metric) in _PROPORTIONS:
+        elif spread in ("proportion", "counted"):
             against = np.divide(1 - estimate, estimate)
             factor = np.exp(step / (mean * (1 - mean)))
             low = np.fmin(low, 1 / (1 + against * factor))
@@ -179,13 +120,8 @@ def _of_error(values: np.ndarray, estimate: Any, level: float, groups: float) ->
     return low, estimate + step * (1 + np.minimum(step, mean) / np.maximum(mean, 1e-300) / 4)
 
 
-def _in_range(metric: Callable[..., Any], low: Any, high: Any) -> tuple[Any, Any]:
-    """Clip the interval to the range of the metric."""
-    if _plain(metric) not in _NOT_NEGATIVE + _SHARES:
+def _in_range(metric: Metric | None, low: Any, high: Any) -> tuple[Any, Any]:
+    """Clip the interval to the range of the metric, if that is known."""
+    if metric is None:
         return low, high
-    top = {brier: 2.0, nll: math.inf}.get(_plain(metric), 1.0)
-    return np.maximum(low, 0.0), np.minimum(high, top)
-
-
-def _plain(metric: Callable[..., Any]) -> Callable[..., Any]:
-    return metric.func if isinstance(metric, functools.partial) else metric
+    return np.maximum(low, 0.0), np.minimum(high, metric.most)

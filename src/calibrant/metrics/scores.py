@@ -10,7 +10,16 @@ import numpy as np
 from calibrant.errors import InputError
 from calibrant.metrics.binned import Source, TopSource, mean, state_of, top_bins_of
 
-__all__ = ["accuracy", "apcr", "brier", "class_iou", "error", "mean_confidence", "mean_iou", "nll"]
+__all__ = [
+    "accuracy",
+    "apcr",
+    "brier",
+    "class_iou",
+    "error_rate",
+    "mean_confidence",
+    "mean_iou",
+    "nll",
+]
 
 
 def accuracy(source: TopSource) -> Any:
@@ -24,7 +33,7 @@ def accuracy(source: TopSource) -> Any:
     return mean(state.correct, state.n)
 
 
-def error(source: TopSource) -> Any:
+def error_rate(source: TopSource) -> Any:
     """1 − accuracy."""
     return 1 - accuracy(source)
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from calibrant.arguments import check_kind
 from calibrant.errors import InputError
-from calibrant.metrics.sorted_confidences import StepSource, steps
+from calibrant.metrics.sorted_confidences import StepSource, confidence_steps
 
 __all__ = [
     "RiskCoverage",
@@ -53,7 +53,7 @@ def risk_coverage_curve(source: StepSource) -> RiskCoverage:
     >>> curve.coverage, curve.risk.round(3)
     (array([0.25, 0.75, 1.  ]), array([0.   , 0.333, 0.5  ]))
     """
-    s = steps(source)
+    s = confidence_steps(source)
     # Sums of whole numbers are exact in float64, and make room for the quotients.
     count = np.cumsum(s.count[::-1], dtype=np.float64)
     risk = (s.count - s.correct)[::-1].astype(np.float64)
@@ -86,7 +86,7 @@ def e_aurc(source: StepSource) -> float:
     >>> round(e_aurc(Predictions.from_probabilities([0.9, 0.8, 0.7], [1, 0, 1])), 4)
     0.1667
     """
-    s = steps(source)
+    s = confidence_steps(source)
     if not s.n:
         return float("nan")
     right = int(s.correct.sum())
@@ -106,7 +106,7 @@ def augrc(source: StepSource) -> float:
     >>> round(augrc(Predictions.from_probabilities([0.9, 0.8, 0.7], [1, 0, 1])), 4)
     0.1667
     """
-    s = steps(source)
+    s = confidence_steps(source)
     if not s.n:
         return float("nan")
     wrong = s.count - s.correct
@@ -162,7 +162,7 @@ def auroc(source: StepSource) -> float:
     >>> auroc(Predictions.from_probabilities([0.9, 0.8, 0.8], [1, 1, 0]))
     0.75
     """
-    s = steps(source)
+    s = confidence_steps(source)
     wrong = s.count - s.correct
     pairs = int(s.correct.sum()) * int(wrong.sum())
     if not pairs:

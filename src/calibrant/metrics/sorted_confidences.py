@@ -12,11 +12,11 @@ from calibrant.errors import InputError
 from calibrant.metrics.confidences import Confidences, confidences
 from calibrant.predictions import Predictions
 
-__all__ = ["StepSource", "Steps", "resampled_steps", "steps"]
+__all__ = ["ConfidenceSteps", "StepSource", "confidence_steps", "resampled_steps"]
 
 
 @dataclass(frozen=True, eq=False)
-class Steps:
+class ConfidenceSteps:
     """The distinct confidences, ascending, with the examples and the right ones at each.
 
     No threshold separates examples of equal confidence, so metrics of steps do not depend
@@ -36,17 +36,17 @@ class Steps:
 _ROUNDING = 2.0**-47  # 64 units in the last place: by this much sums of a hundred classes differ.
 _CHUNK = 1 << 18  # Values compared at a time.
 
-StepSource: TypeAlias = Predictions | Confidences | Steps
+StepSource: TypeAlias = Predictions | Confidences | ConfidenceSteps
 
 
-def steps(source: StepSource) -> Steps:
+def confidence_steps(source: StepSource) -> ConfidenceSteps:
     """Return the steps of ``source``; steps are returned unchanged.
 
-    >>> s = steps(Confidences(np.array([0.9, 0.6, 0.9]), np.array([True, False, False])))
+    >>> s = confidence_steps(Confidences(np.array([0.9, 0.6, 0.9]), np.array([True, False, False])))
     >>> s.confidence.tolist(), s.count.tolist(), s.correct.tolist()
     ([0.6, 0.9], [1, 2], [0, 1])
     """
-    if isinstance(source, Steps):
+    if isinstance(source, ConfidenceSteps):
         return source
     confidence, correct = _sorted(confidences(source))
     starts = _starts(confidence)
@@ -57,10 +57,10 @@ def steps(source: StepSource) -> Steps:
         np.subtract(starts[1:], starts[:-1], out=count[:-1], casting="same_kind")
         count[-1] = len(confidence) - starts[-1]
     right = np.add.reduceat(correct, starts, dtype=dtype) if len(starts) else count
-    return Steps(confidence[starts], count, right)
+    return ConfidenceSteps(confidence[starts], count, right)
 
 
-def resampled_steps(state: Confidences, weights: np.ndarray) -> Iterator[Steps]:
+def resampled_steps(state: Confidences, weights: np.ndarray) -> Iterator[ConfidenceSteps]:
     """Return one table of steps per row of the (R, G) block ``weights``, after a single sort."""
     if state.block is None:
         raise InputError("Resampling Confidences needs their blocks: confidences(…, block=…).")
@@ -73,7 +73,7 @@ def resampled_steps(state: Confidences, weights: np.ndarray) -> Iterator[Steps]:
         count = _add_up(weight, starts)
         kept = count > 0
         right = _add_up(np.where(correct, weight, 0), starts)
-        yield Steps(confidence[kept], count[kept], right[kept])
+        yield ConfidenceSteps(confidence[kept], count[kept], right[kept])
 
 
 def _sorted(state: Confidences) -> tuple[np.ndarray, np.ndarray]:

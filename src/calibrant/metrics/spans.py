@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -10,16 +11,17 @@ import numpy as np
 from calibrant.arguments import check_kind
 from calibrant.arrays import to_numpy
 from calibrant.errors import InputError
+from calibrant.metrics.confidences import TopLabel, top_label
 from calibrant.metrics.tags import BEGIN, END, OUTSIDE, SINGLE, TagSet
 from calibrant.predictions import Predictions
 
 __all__ = [
     "Mode",
     "Spans",
+    "Tagging",
     "find_spans",
     "lost_entities",
     "matches",
-    "predicted_and_gold",
     "sentence_starts",
 ]
 
@@ -118,20 +120,56 @@ def matches(predicted: Spans, gold: Spans) -> np.ndarray:
     return np.asarray(same & (gold.type[candidate] == predicted.type))
 
 
-def predicted_and_gold(
-    predictions: Predictions, predicted: np.ndarray, mode: Mode
-) -> tuple[Spans, Spans]:
-    """Return the spans of the predicted tags and those of the labels.
+class Tagging:
+    """The top labels and spans of predictions with BIO tags, each computed once, if needed.
 
-    The optional group ``unfit`` counts for each word the true entities that begin there
-    and are not made of whole words (:class:`~calibrant.tasks.language.sentences.Sentence`).
+    ``top`` is what :func:`~calibrant.metrics.top_label` returns, for callers that have it. The
+    optional group ``unfit`` counts for each word the true entities that begin there and are not
+    made of whole words (:class:`~calibrant.tasks.reading.sentences.Sentence`).
     """
-    tags, starts = TagSet.of(predictions.label_names), sentence_starts(predictions)
-    gold = find_spans(to_numpy(predictions.labels), tags, starts, mode)
-    unfit = predictions.groups.get("unfit")
-    if unfit is not None and unfit.dtype.kind in "iu":  # A file may have words in such a column.
-        gold = replace(gold, unfit=unfit[gold.start] > 0)
-    return find_spans(predicted, tags, starts, mode), gold
+
+    def __init__(
+        self, predictions: Predictions, mode: Mode = "default", top: TopLabel | None = None
+    ) -> None:
+        check_kind("This metric", predictions, Predictions)
+        self.predictions, self.mode = predictions, mode
+        self.tags = TagSet.of(predictions.label_names)
+        self.labels = to_numpy(predictions.labels)
+        self._top = top
+
+    @cached_property
+    def top(self) -> TopLabel:
+        """Confidence, predicted tag and correctness of each word."""
+        return top_label(self.predictions) if self._top is None else self._top
+
+    @cached_property
+    def predicted(self) -> Spans:
+        """The spans of the predicted tags."""
+        return self._spans(self.top[1])
+
+    @cached_property
+    def gold(self) -> Spans:
+        """The spans of the labels."""
+        gold, unfit = self._spans(self.labels), self.predictions.groups.get("unfit")
+        if unfit is None or unfit.dtype.kind not in "iu":  # A file may have words in this column.
+            return gold
+        return replace(gold, unfit=unfit[gold.start] > 0)
+
+    @cached_property
+    def right(self) -> np.ndarray:
+        """Which predicted spans are gold."""
+        return matches(self.predicted, self.gold)
+
+    def inside(self, wanted: np.ndarray) -> np.ndarray:
+        """Return the rows whose gold or predicted tag is among the ``wanted`` ones, (K,) bool."""
+        return np.flatnonzero(wanted[self.top[1]] | wanted[self.labels])
+
+    def _spans(self, labels: np.ndarray) -> Spans:
+        return find_spans(labels, self.tags, self._starts, self.mode)
+
+    @cached_property
+    def _starts(self) -> np.ndarray:
+        return sentence_starts(self.predictions)
 
 
 def lost_entities(predictions: Predictions, gold: Spans) -> np.ndarray:

@@ -124,6 +124,10 @@ class CalibrationState:
     def __radd__(self, other: object) -> CalibrationState:
         return self if other == 0 else NotImplemented  # This makes sum(states) work.
 
+    def __getitem__(self, place: Any) -> CalibrationState:
+        """Select along the leading axes: ``state[3]`` is the state of block 3."""
+        return replace(self, **{s: getattr(self, s)[place] for s in self.SUMS})
+
     def total(self) -> CalibrationState:
         """Sum over the leading axes."""
         lead = tuple(range(self.n.ndim))

@@ -9,14 +9,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from calibrant.arguments import check_kind
-from calibrant.arrays import to_numpy
 from calibrant.errors import InputError
-from calibrant.metrics.confidences import top_label
-from calibrant.metrics.spans import Mode, lost_entities, matches, predicted_and_gold
+from calibrant.metrics.spans import Mode, Tagging, lost_entities
 from calibrant.metrics.tags import TagSet
 from calibrant.predictions import Predictions
 
-__all__ = ["MatchCounts", "entity_counts", "entity_f1", "f1", "token_counts", "token_f1"]
+__all__ = ["MatchCounts", "entity_counts", "entity_f1", "f1_of_counts", "token_counts", "token_f1"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +25,7 @@ class MatchCounts:
     replicates). Counts of two shards add up to those of the whole where no sentence is split.
 
     >>> a = MatchCounts(("PER",), np.array([1]), np.array([2]), np.array([1]))
-    >>> f1(a), f1(a + a)
+    >>> f1_of_counts(a), f1_of_counts(a + a)
     (0.6666666666666666, 0.6666666666666666)
     """
 
@@ -77,15 +75,16 @@ class MatchCounts:
         return cls(tuple(content["types"]), *sums)
 
 
-def f1(counts: MatchCounts, *, by_type: bool = False) -> Any:
+def f1_of_counts(counts: MatchCounts, *, by_type: bool = False) -> Any:
     """F1 = 2 · correct / (predicted + gold): micro over the types, or one number per type.
 
     The result is NaN if nothing is predicted and nothing is gold.
 
-    >>> f1(MatchCounts(("LOC", "PER"), np.array([1, 0]), np.array([1, 1]), np.array([1, 0])))
+    >>> one, two = np.array([1, 0]), np.array([1, 1])
+    >>> f1_of_counts(MatchCounts(("LOC", "PER"), correct=one, predicted=two, gold=one))
     0.6666666666666666
     """
-    check_kind("f1", counts, MatchCounts)
+    check_kind("f1_of_counts", counts, MatchCounts)
     sums = [getattr(counts, s) if by_type else getattr(counts, s).sum(axis=-1) for s in counts.SUMS]
     correct, predicted, gold = sums
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -102,7 +101,7 @@ def token_f1(source: Predictions | MatchCounts, *, by_type: bool = False) -> Any
     0.5
     """
     counts = source if isinstance(source, MatchCounts) else token_counts(source)
-    return f1(counts, by_type=by_type)
+    return f1_of_counts(counts, by_type=by_type)
 
 
 def entity_f1(
@@ -121,7 +120,7 @@ def entity_f1(
     0.5
     """
     counts = source if isinstance(source, MatchCounts) else entity_counts(source, mode)
-    return f1(counts, by_type=by_type)
+    return f1_of_counts(counts, by_type=by_type)
 
 
 def entity_counts(
@@ -130,16 +129,18 @@ def entity_counts(
     *,
     block: np.ndarray | None = None,
     blocks: int = 0,
+    tagging: Tagging | None = None,
 ) -> MatchCounts:
-    """Count right, predicted and gold entities per type; with ``block``, per block and type."""
-    check_kind("This metric", predictions, Predictions)
-    tags = TagSet.of(predictions.label_names)
-    predicted, gold = predicted_and_gold(predictions, top_label(predictions)[1], mode)
-    right = matches(predicted, gold)
+    """Count right, predicted and gold entities per type; with ``block``, per block and type.
+
+    ``tagging`` saves reading the spans again, here and in the functions below.
+    """
+    tagging = tagging or Tagging(predictions, mode)
+    predicted, gold, right = tagging.predicted, tagging.gold, tagging.right
     lost = lost_entities(predictions, gold)
-    lost_types = tags.type[to_numpy(predictions.labels)[lost]]
+    lost_types = tagging.tags.type[tagging.labels[lost]]
     return _counts(
-        tags,
+        tagging.tags,
         (predicted.start[right], predicted.type[right]),
         (predicted.start, predicted.type),
         (np.append(gold.start, lost), np.append(gold.type, lost_types)),
@@ -149,13 +150,16 @@ def entity_counts(
 
 
 def token_counts(
-    predictions: Predictions, *, block: np.ndarray | None = None, blocks: int = 0
+    predictions: Predictions,
+    *,
+    block: np.ndarray | None = None,
+    blocks: int = 0,
+    tagging: Tagging | None = None,
 ) -> MatchCounts:
     """Count right, predicted and gold tags except O per type; with ``block``, also per block."""
-    check_kind("This metric", predictions, Predictions)
-    tags = TagSet.of(predictions.label_names)
-    _, predicted, correct = top_label(predictions)
-    chosen, true = tags.type[predicted], tags.type[to_numpy(predictions.labels)]
+    tagging = tagging or Tagging(predictions)
+    tags, (_, predicted, correct) = tagging.tags, tagging.top
+    chosen, true = tags.type[predicted], tags.type[tagging.labels]
     rows = [np.flatnonzero(m) for m in (correct & (true >= 0), chosen >= 0, true >= 0)]
     kinds = [true[rows[0]], chosen[rows[1]], true[rows[2]]]
     right, made, gold = zip(rows, kinds, strict=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from calibrant.metrics.sorted_confidences import Steps, StepSource, steps
+from calibrant.metrics.sorted_confidences import ConfidenceSteps, StepSource, confidence_steps
 
 __all__ = ["ks_error", "smooth_ece"]
 
@@ -30,13 +30,13 @@ def smooth_ece(source: StepSource) -> float:
     >>> round(smooth_ece(p), 3)
     0.3
     """
-    s = steps(source)
+    s = confidence_steps(source)
     if not s.n:
         return float("nan")
     return _fixed_point(_spectrum(s))
 
 
-def _spectrum(s: Steps) -> np.ndarray:
+def _spectrum(s: ConfidenceSteps) -> np.ndarray:
     """Return the cosine coefficients of the residuals, each split between two grid neighbours."""
     mass = np.zeros(_GRID + 1)
     for start in range(0, len(s.confidence), _CHUNK):
@@ -80,7 +80,7 @@ def ks_error(source: StepSource) -> float:
     >>> round(ks_error(p), 3)
     0.35
     """
-    s = steps(source)
+    s = confidence_steps(source)
     if not s.n:
         return float("nan")
     return float(np.abs(np.cumsum(s.correct - s.count * s.confidence)).max() / s.n)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from calibrant.auditing import ClassRow, Measure, Mistake
+from calibrant.metrics import METRICS
 from calibrant.report.markup import Markup, join, tag, user_text
 from calibrant.report.numbers import DASH, count, interval, number, percent, points, signed
 
@@ -12,10 +13,6 @@ __all__ = ["MOST_ROWS", "class_table", "measure_table", "mistake_table", "plain_
 
 # Rows shown of long lists; the text gives the number of the rest.
 MOST_ROWS = 25
-
-# Name endings of measures where higher is better, and where neither is; else lower is better.
-_HIGHER_IS_BETTER = ("accuracy", "apcr", "auroc", "coverage_at_risk", "f1", "iou")
-_NEITHER = ("confidence",)
 
 
 def measure_table(columns: Mapping[str, Sequence[Measure]]) -> Markup:
@@ -48,9 +45,10 @@ def _change(key: str, first: Measure | None, last: Measure | None) -> Markup:
     words = tag("span", "Change", class_="narrow")
     change = float("nan") if first is None or last is None else last.value - first.value
     text = signed(change, 4)
-    if key.endswith(_NEITHER) or not text.startswith(("+", "−")):
+    direction = METRICS[key].better if key in METRICS else 0
+    if not direction or not text.startswith(("+", "−")):
         return tag("td", words, text, class_="number")
-    better = "better" if (change > 0) == key.endswith(_HIGHER_IS_BETTER) else "worse"
+    better = "better" if change * direction > 0 else "worse"
     return tag("td", words, text, tag("span", better, class_="spread"), class_=f"number {better}")
 
 

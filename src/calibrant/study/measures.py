@@ -7,6 +7,8 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from calibrant.errors import unknown_name
+from calibrant.metrics import METRICS
+from calibrant.metrics.table import quality_metrics, with_new_names
 from calibrant.study.runs import Run
 
 __all__ = [
@@ -20,39 +22,10 @@ __all__ = [
     "with_maps",
 ]
 
-# Predictive quality: the first of these that the records have.
-_SCORES = ("entity_f1", "mean_iou", "accuracy")
 SHIFT_METRICS = ("accuracy", "ece", "aurc", "auroc")
 _MOST_COLUMNS = 8  # Columns of a mean with its interval that fit on a screen.
 # The maps that every table shows unless others are requested.
 _USUAL_MAPS = ("identity", "temperature")
-
-# Name → title and decimals; other metrics keep their name and have four decimals.
-_TITLES = {
-    "entity_f1": ("F1", 3),
-    "token_f1": ("token F1", 3),
-    "mean_iou": ("mean IoU", 3),
-    "apcr": ("APCR", 1),
-    "ece": ("ECE", 4),
-    "accuracy": ("accuracy", 4),
-    "aurc": ("AURC", 4),
-    "auroc": ("AUROC", 3),
-    "nll": ("NLL", 4),
-    "brier": ("Brier", 4),
-    "ece_without_o": ("ECE without O", 4),
-    "adaptive_ece": ("adaptive ECE", 4),
-    "classwise_ece": ("classwise ECE", 4),
-    "debiased_ece": ("debiased ECE", 4),
-    "entity_ece": ("entity ECE", 4),
-    "mce": ("MCE", 4),
-    "ks_error": ("KS error", 4),
-}
-_HIGHER_IS_BETTER = (
-    "entity_f1", "token_f1", "apcr", "accuracy", "auroc", "entity_precision", "mean_iou",
-    "inside_accuracy", "border_accuracy",
-)  # fmt: skip
-# No value of these is the best.
-_NEITHER = ("mean_confidence", "entity_confidence")
 
 
 @dataclass(frozen=True)
@@ -70,7 +43,8 @@ class StudyMeasure:
         >>> StudyMeasure("ece").title, StudyMeasure("apcr", "temperature").title
         ('ECE', 'APCR (T)')
         """
-        name = _TITLES.get(self.metric, (self.metric.replace("_", " "), 4))[0]
+        row = METRICS.get(self.metric)
+        name = self.metric.replace("_", " ") if row is None else row.short
         if self.map == "identity":
             return name
         return f"{name} ({'T' if self.map == 'temperature' else self.map.replace('_', ' ')})"
@@ -78,14 +52,12 @@ class StudyMeasure:
     @property
     def digits(self) -> int:
         """The number of decimals in tables."""
-        return _TITLES.get(self.metric, ("", 4))[1]
+        return METRICS[self.metric].digits if self.metric in METRICS else 4
 
     @property
     def sign(self) -> int:
         """1 if more is better, −1 if less is better, 0 if neither."""
-        if self.metric in _NEITHER:
-            return 0
-        return 1 if self.metric in _HIGHER_IS_BETTER else -1
+        return METRICS[self.metric].better if self.metric in METRICS else -1
 
     def of(self, run: Run) -> float:
         """Return the value of a run; NaN if it has none."""
@@ -173,23 +145,24 @@ def in_parts(measures: Sequence[StudyMeasure]) -> dict[str, list[StudyMeasure]]:
 
 
 def score_of(runs: Iterable[Run]) -> StudyMeasure:
-    """Return the measure of predictive quality: the first of _SCORES that any record has."""
+    """Return the measure of predictive quality: the first one that any record has."""
     known = {name for run in runs for name in run.part("identity")}
-    return StudyMeasure(next((metric for metric in _SCORES if metric in known), _SCORES[0]))
+    scores = quality_metrics()
+    return StudyMeasure(next((metric for metric in scores if metric in known), scores[0]))
 
 
 def check_metrics(runs: Iterable[Run], metrics: Iterable[str]) -> None:
     """Refuse a metric that no record has."""
     known = {name for run in runs for map_ in maps_of([run]) for name in run.part(map_)}
-    for metric in metrics:
+    for metric in with_new_names(dict.fromkeys(metrics)):
         if metric not in known:
             raise unknown_name("metric", metric, known)
 
 
 def _chosen(metrics: Sequence[str] | None, known: Collection[str]) -> list[str]:
     if metrics is not None:
-        return [metric for metric in metrics if metric in known]
-    score = next((metric for metric in _SCORES if metric in known), "")
+        return [metric for metric in with_new_names(dict.fromkeys(metrics)) if metric in known]
+    score = next((metric for metric in quality_metrics() if metric in known), "")
     return [metric for metric in (score, "ece", "apcr") if metric in known]
 
 

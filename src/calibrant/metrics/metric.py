@@ -1,0 +1,83 @@
+"""What the table of metrics says about one of them, and the words for its numbers."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+__all__ = ["Kind", "Metric", "Spread", "percent", "plain_function", "points"]
+
+Kind: TypeAlias = Literal["classes", "tags", "pixels"]
+Spread: TypeAlias = Literal["biased upwards", "proportion", "counted", "positive", "plain"]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A row of :data:`calibrant.metrics.METRICS`.
+
+    ``source`` names the arguments of ``function``:
+
+    ====================== =================================================================
+    ``state``              the additive state of all examples, without tables per class
+    ``classwise``          the same with these tables
+    ``confidences``        every confidence, sorted
+    ``scores``             the predictions themselves: an audit has it if they are few, and
+                           records do not
+    ``entity_counts``      right, predicted and gold entities
+    ``token_counts``       right, predicted and gold tags other than O
+    ``entities``           the state of predicted entities
+    ``entity_confidences`` every confidence of an entity
+    ``without_o``          the state of tokens whose gold or predicted tag is not O
+    ``inside``, ``border`` the state of pixels away from and near borders
+    ``image_errors``       the ECE of each image
+    ====================== =================================================================
+
+    ``spread`` says how bootstrap replicates lie around the metric:
+
+    - ``"biased upwards"``: a sum of absolute values, to which noise only adds.
+    - ``"proportion"``: the spread shrinks towards 0 and 1. ``"counted"``: besides, the metric is 0
+      or 1 if every group is all wrong or all right.
+    - ``"positive"``: skewed, like a logarithm. ``"plain"``: none of these.
+    """
+
+    name: str
+    title: str  # for people: "Maximum CE"
+    short: str  # head of a column: "MCE"
+    function: Callable[..., Any]
+    source: tuple[str, ...]
+    explain: Callable[[float], str]  # one plain sentence about a value
+    kind: Kind = "classes"  # of the predictions that have it; all have classes
+    better: Literal[1, -1, 0] = -1  # 1: more is better, −1: less is better, 0: neither
+    digits: int = 4
+    spread: Spread = "plain"
+    most: float = 1.0  # the largest possible value; the smallest is 0
+    quality: bool = False  # whether it measures the predictions rather than their confidence
+    compared: bool = False  # whether 'calibrant compare' prints it
+    audited: bool = True  # whether an audit shows it; records have it in any case
+    takes_bins: bool = False  # whether the function has an argument ``bins``
+    like: tuple[Callable[..., Any], ...] = ()  # other functions with the same source and spread
+    paper: str = "–"
+    former: tuple[str, ...] = ()  # earlier names, which older files have
+
+    def computes(self, function: Callable[..., Any]) -> bool:
+        """Whether this row is about ``function``, or about one with the same source and spread."""
+        return function in (plain_function(self.function), *self.like)
+
+
+def plain_function(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function of a partial."""
+    return function.func if isinstance(function, functools.partial) else function
+
+
+def percent(value: float, digits: int = 1) -> str:
+    """0.9125 as '91.3 %'."""
+    return f"{100 * value:.{digits}f} %"
+
+
+def points(value: float) -> str:
+    """A difference of two shares: 0.052 as '5.2 points', finer below one point."""
+    size = abs(100 * value)
+    text = f"{size:.1f}" if size >= 0.95 else f"{size:.2f}"
+    return f"{text} point" + ("" if text in ("1.0", "1.00") else "s")
