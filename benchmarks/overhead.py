@@ -61,25 +61,25 @@ class Run:
 
     def block(self, method: Method | None, steps: int) -> float:
         """Seconds for each of ``steps`` steps; ``None`` is the baseline."""
-        with nullcontext() if method is None else attach(self.model, method) as tap:
+        with nullcontext() if method is None else attach(self.model, method) as hook:
             self._wait()
             start = self.clock()
             for _ in range(steps):
-                self._step(method, tap)
+                self._step(method, hook)
             self._wait()
             return (self.clock() - start) / steps
 
-    def _step(self, method: Method | None, tap: Any) -> None:
+    def _step(self, method: Method | None, hook: Any) -> None:
         if method is None:
             logits = self._logits(self.batch)
             loss = nn.functional.cross_entropy(logits.flatten(0, 1), self.batch["labels"].flatten())
             loss.backward()
         else:
             batch = method.prepare(self.batch)
-            step = tap.step(self._logits(batch), batch["labels"])
+            step = hook.step(self._logits(batch), batch["labels"])
             method.loss(step).backward()
             if method.needs_holdout:
-                method.outer_step(replace(step, holdout=self._holdout(tap)))
+                method.outer_step(replace(step, holdout=self._holdout(hook)))
         self.optimizer.step()
         self.optimizer.zero_grad()
 
@@ -89,8 +89,8 @@ class Run:
             return logits
 
     @torch.no_grad()
-    def _holdout(self, tap: Any) -> Any:
-        return tap.step(self._logits(self.held_out), self.held_out["labels"])
+    def _holdout(self, hook: Any) -> Any:
+        return hook.step(self._logits(self.held_out), self.held_out["labels"])
 
     def _wait(self) -> None:
         if self.device == "cuda":

@@ -25,10 +25,10 @@ def main(epochs: int = 20) -> float:
     inputs, labels = data()
     # --- from here
     method = HeadNoise(CrossEntropy(), weight=0.025)
-    with attach(model, method) as tap:
+    with attach(model, method) as hook:
         for epoch in range(epochs):
             for rows in torch.randperm(len(labels)).split(64):
-                step = tap.step(model(inputs[rows]), labels[rows])
+                step = hook.step(model(inputs[rows]), labels[rows])
                 loss = method.loss(step)  # Reads as the task loss; the gradient is the method's.
                 # --- to here
                 loss.backward()

@@ -25,6 +25,8 @@ PYTHON = [
     ("calibrant.metrics.interval", "calibrant.metrics.bootstrap_interval"),
     ("calibrant.metrics.steps", "calibrant.metrics.confidence_steps"),
     ("calibrant.calibrators.load", "calibrant.calibrators.load_calibrator"),
+    ("calibrant.methods.Around", "calibrant.methods.Wrapper"),
+    ("calibrant.training.HeadTap", "calibrant.training.HeadHook"),
     ("calibrant.audit.audit", "calibrant.auditing.audit"),
     ("calibrant.audit.learned_entities", "calibrant.auditing.learned_entities"),
 ]

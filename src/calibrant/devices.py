@@ -18,6 +18,6 @@ def usable_device(device: str) -> str:
     try:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
-        said = str(error).splitlines()[0]
-        raise InputError(f"Device '{device}' cannot be used: {said}") from None
+        reason = str(error).splitlines()[0]
+        raise InputError(f"Device '{device}' cannot be used: {reason}") from None
     return device

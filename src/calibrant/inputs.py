@@ -1,4 +1,4 @@
-"""Reading files: what can be wrong with an input is said in one line, at one door.
+"""Open input files in one place, which reports every problem in one line.
 
 Every reader opens its file behind :func:`door`. Whatever the library below raises there becomes an
 :class:`~calibrant.errors.InputError` that names the file, the cause and, where there is one, the
@@ -54,8 +54,8 @@ def door(path: str | PathLike[str], damage: str) -> Iterator[None]:
     except CalibrantError:
         raise
     except MemoryError as error:
-        told = _first_line(error) or "there is not enough"
-        raise InputError(f"{path}: it does not fit into memory ({told}).") from error
+        reason = _first_line(error) or "there is not enough"
+        raise InputError(f"{path}: it does not fit into memory ({reason}).") from error
     except PermissionError as error:
         raise InputError(f"{path}: no permission to read it.") from error
     except OSError as error:
@@ -67,10 +67,10 @@ def door(path: str | PathLike[str], damage: str) -> Iterator[None]:
 
 
 def _damaged(path: str | PathLike[str], damage: str, error: Exception) -> InputError:
-    told = _first_line(error) or type(error).__name__
+    reason = _first_line(error) or type(error).__name__
     if isinstance(error, RecursionError):
-        told = "it is nested too deeply"
-    return InputError(f"{path}: {damage} ({told}).")
+        reason = "it is nested too deeply"
+    return InputError(f"{path}: {damage} ({reason}).")
 
 
 def _first_line(error: BaseException) -> str:

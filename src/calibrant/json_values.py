@@ -14,7 +14,7 @@ FORMAT = 1
 def json_values(content: Any) -> Any:
     """Return the same content with what JSON lacks: null for NaN, "inf" and "-inf" for infinity.
 
-    A value that does not exist (no interval was asked for, a metric is undefined) is null; a value
+    A value that does not exist (no interval was requested, a metric is undefined) is null; a value
     that is infinite is a text that Python's ``float`` reads back. Tuples become lists.
 
     >>> json_values({"ece": float("nan"), "nll": [0.5, float("inf")]})

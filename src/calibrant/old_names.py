@@ -24,6 +24,8 @@ OLD_NAMES: Mapping[str, Mapping[str, str]] = {
         "steps": "calibrant.metrics:confidence_steps",
     },
     "calibrant.calibrators": {"load": "calibrant.calibrators:load_calibrator"},
+    "calibrant.methods": {"Around": "calibrant.methods:Wrapper"},
+    "calibrant.training": {"HeadTap": "calibrant.training:HeadHook"},
 }
 
 

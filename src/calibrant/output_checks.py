@@ -1,4 +1,4 @@
-"""What may be written where: asked before the work, and over nothing that it reads."""
+"""Check before the work that an output can be written and replaces no input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writing files and folders: whole or not at all, and never over what is there unless asked to.
+"""Write files and folders atomically. Existing ones are kept unless ``overwrite`` is set.
 
 Everything that calibrant writes goes through here. It is written under a name of its own in the
 same folder (:mod:`calibrant.unfinished`), brought to the disk, and then takes its place in one step
@@ -151,10 +151,10 @@ def _cause_in_writing(error: BaseException | None, unfinished: str) -> OSError |
     """
     while error is not None:
         if isinstance(error, OSError):
-            told = f"{error.filename} {error}"
-            if error.errno in _OF_WRITING or unfinished in told:
+            message = f"{error.filename} {error}"
+            if error.errno in _OF_WRITING or unfinished in message:
                 return error
-            if error.errno is None and "written" in told:  # As NumPy tells of a full disk.
+            if error.errno is None and "written" in message:  # NumPy's message for a full disk.
                 return error
         error = error.__cause__ or error.__context__
     return None

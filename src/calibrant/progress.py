@@ -79,17 +79,17 @@ class Progress:
 
     def _line(self, seconds: float, room: int) -> str:
         rate = self.done / seconds if seconds > 0 else 0.0
-        told = f"{_short(self.done)} {self.what}, {_short(rate)}/s"
+        text = f"{_short(self.done)} {self.what}, {_short(rate)}/s"
         if not self.total:
-            return told[:room]
+            return text[:room]
         share = min(1.0, self.done / self.total)
         left = _duration((self.total - self.done) / rate) if rate else "?"
-        told = f"{share:4.0%} {told}, {left} left"
-        cells = min(30, room - len(told) - 3)
+        text = f"{share:4.0%} {text}, {left} left"
+        cells = min(30, room - len(text) - 3)
         if cells < 5:
-            return told[:room]
+            return text[:room]
         full = int(share * cells)
-        return f"[{'#' * full}{'-' * (cells - full)}] {told}"
+        return f"[{'#' * full}{'-' * (cells - full)}] {text}"
 
 
 def _is_terminal(stream: TextIO) -> bool:

@@ -277,7 +277,7 @@ def test_no_field_of_the_input_is_replaced(trained, tmp_path, capsys, field):
     path.write_text(json.dumps({"text": TEXTS[2], field: "mine"}))
     for output in (["--json"], ["-o", str(tmp_path / "out.jsonl")]):
         assert main(["predict", run, str(path), *output]) == 2
-        assert f"line 1 has a field '{field}' already" in capsys.readouterr().err
+        assert f"line 1 already has a field '{field}'" in capsys.readouterr().err
     assert main(["predict", run, str(path)]) == 0
     capsys.readouterr()
     assert main(["predict", run, str(path), "--json", "--field", "found"]) == 0
@@ -286,7 +286,7 @@ def test_no_field_of_the_input_is_replaced(trained, tmp_path, capsys, field):
     assert set(row["found"]) == {"format", "entities", "abstained"}
     path.write_text(json.dumps({"text": TEXTS[2], "found": 1}))
     assert main(["predict", run, str(path), "--json", "--field", "found"]) == 2
-    assert "has a field 'found' already" in capsys.readouterr().err
+    assert "already has a field 'found'" in capsys.readouterr().err
 
 
 def test_runs_of_earlier_versions_cut_as_they_did(trained, tmp_path):

@@ -44,14 +44,14 @@ def batch(tokens, count=8, seed=1):
 def run(method, model, data, tokens, steps=1):
     """Loss of the last of ``steps`` training steps, its gradients left in the model."""
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    with attach(model, method) as tap:
+    with attach(model, method) as hook:
         for index in range(steps):
             model.zero_grad()
             held_out, held_out_labels = batch(tokens, seed=9)
             with torch.no_grad():
-                holdout = tap.step(model(held_out), held_out_labels)
+                holdout = hook.step(model(held_out), held_out_labels)
             inputs, labels = method.prepare(data)
-            step = tap.step(model(inputs), labels, holdout=holdout)
+            step = hook.step(model(inputs), labels, holdout=holdout)
             loss = method.loss(step)
             loss.backward()
             method.outer_step(step)
@@ -163,9 +163,9 @@ def test_other_precisions(name, dtype):
     model = Classifier().to(dtype)
     inputs, labels = batch(5)
     method = make(name)
-    with attach(model, method) as tap:
+    with attach(model, method) as hook:
         inputs, labels = method.prepare((inputs.to(dtype), labels))
-        step = tap.step(model(inputs), labels)
+        step = hook.step(model(inputs), labels)
         loss = method.loss(step)
         loss.backward()
     assert loss.dtype == (torch.float64 if dtype == torch.float64 else torch.float32)
@@ -192,21 +192,21 @@ def test_micro_batches_with_a_count_add_up_in_the_task_gradient_of_the_encoder(n
     inputs, labels = torch.zeros(8, 4), torch.zeros(8, dtype=torch.long)  # All examples alike.
     whole, parts = Classifier(), Classifier()
     method = make(name)
-    with attach(whole, method) as tap:
+    with attach(whole, method) as hook:
         x, y = method.prepare((inputs, labels))
-        method.loss(tap.step(whole(x), y, num_items=8, last=True)).backward()
+        method.loss(hook.step(whole(x), y, num_items=8, last=True)).backward()
     method = make(name)
-    with attach(parts, method) as tap:
+    with attach(parts, method) as hook:
         for rows in ((0, 3), (3, 8)):
             x, y = method.prepare((inputs[slice(*rows)], labels[slice(*rows)]))
             last = rows[1] == 8
-            method.loss(tap.step(parts(x), y, num_items=8, last=last)).backward()
+            method.loss(hook.step(parts(x), y, num_items=8, last=last)).backward()
     # The noise itself differs between the two splits, and reaches the head alone.
     for a, b in zip(parts.encoder.parameters(), whole.encoder.parameters(), strict=True):
         torch.testing.assert_close(a.grad, b.grad)
 
 
-def accumulated(method, tap, model, data, parts, last=True):
+def accumulated(method, hook, model, data, parts, last=True):
     """The losses of the micro-batches of one optimizer step, its gradients left in the model."""
     inputs, labels = data
     items, losses = int((labels != -100).sum()), []
@@ -214,7 +214,7 @@ def accumulated(method, tap, model, data, parts, last=True):
     for number, rows in enumerate(torch.arange(len(inputs)).chunk(parts)):
         x, y = method.prepare((inputs[rows], labels[rows]))
         whole = last and number == parts - 1
-        loss = method.loss(tap.step(model(x), y, num_items=items, last=whole))
+        loss = method.loss(hook.step(model(x), y, num_items=items, last=whole))
         loss.backward()
         losses.append(loss.detach())
     return [*losses, *(gradient.clone() for gradient in gradients(model))]
@@ -225,18 +225,18 @@ def accumulated(method, tap, model, data, parts, last=True):
 def test_an_optimizer_step_that_was_broken_off_leaves_nothing_behind(name, noticed):
     """The next one gives what it gives to a method that never saw the micro-batches before."""
     broken_off, model = make(name), Classifier()
-    tap = attach(model, broken_off)
-    accumulated(broken_off, tap, model, batch(None, count=3, seed=4), parts=1, last=False)
+    hook = attach(model, broken_off)
+    accumulated(broken_off, hook, model, batch(None, count=3, seed=4), parts=1, last=False)
     if noticed == "attached anew":
-        tap.remove()
-        tap = attach(model, broken_off)
+        hook.remove()
+        hook = attach(model, broken_off)
     if noticed == "abandoned":
         broken_off.abandon()
     twin = make(name)
     twin.load_state_dict(copy.deepcopy(broken_off.state_dict()))
-    found = accumulated(broken_off, tap, model, batch(None, seed=5), parts=2)
-    tap.remove()
-    with attach(model, twin) as tap:
-        expected = accumulated(twin, tap, model, batch(None, seed=5), parts=2)
+    found = accumulated(broken_off, hook, model, batch(None, seed=5), parts=2)
+    hook.remove()
+    with attach(model, twin) as hook:
+        expected = accumulated(twin, hook, model, batch(None, seed=5), parts=2)
     for ours, theirs in zip(found, expected, strict=True):
         torch.testing.assert_close(ours, theirs)

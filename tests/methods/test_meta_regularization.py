@@ -27,9 +27,9 @@ def toy(look_ahead, outer, rate=0.5):
     inputs, labels = torch.randn(12, 3).double(), torch.randint(3, (12,))
     held_out, held_out_labels = torch.randn(10, 3).double(), torch.randint(3, (10,))
     labels[3], held_out_labels[2] = -100, -100
-    with attach(model, method) as tap:
-        holdout = tap.step(model(held_out), held_out_labels, inputs=(held_out,))
-        step = tap.step(model(inputs), labels, holdout=holdout, inputs=(inputs,))
+    with attach(model, method) as hook:
+        holdout = hook.step(model(held_out), held_out_labels, inputs=(held_out,))
+        step = hook.step(model(inputs), labels, holdout=holdout, inputs=(inputs,))
     method.loss(step)  # Builds γ-Net for the width of the features.
     return model, method, step
 
@@ -153,9 +153,9 @@ def test_dropout_of_the_head_is_off_for_held_out_data_and_on_again_after():
         nn.Linear(3, 4), nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5), nn.Linear(4, 2))
     )
     method = MetaRegularization()
-    with attach(model, method, head="1") as tap:
-        holdout = tap.step(model(torch.ones(4, 3)), torch.tensor([0, 1, 0, 1]))
-        step = tap.step(model(torch.ones(4, 3)), torch.tensor([0, 1, 0, 1]), holdout=holdout)
+    with attach(model, method, head="1") as hook:
+        holdout = hook.step(model(torch.ones(4, 3)), torch.tensor([0, 1, 0, 1]))
+        step = hook.step(model(torch.ones(4, 3)), torch.tensor([0, 1, 0, 1]), holdout=holdout)
         method.outer_step(step)
     assert all(part.training for part in model.modules())
 
@@ -173,8 +173,8 @@ def test_the_channels_of_images_are_the_features():
         nn.Conv2d(1, 5, 3), nn.AdaptiveAvgPool2d(1), nn.Sequential(nn.Flatten(), nn.Linear(5, 2))
     )
     method = MetaRegularization()
-    with attach(model, method) as tap:
-        step = tap.step(model(torch.randn(4, 1, 6, 6)), torch.tensor([0, 1, 0, 1]))
+    with attach(model, method) as hook:
+        step = hook.step(model(torch.randn(4, 1, 6, 6)), torch.tensor([0, 1, 0, 1]))
         assert step.features.shape == (4, 5, 1, 1)
         method.loss(step)
     assert method.gamma_net.A.shape == (5, 16)

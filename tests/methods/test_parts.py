@@ -153,11 +153,11 @@ def test_feature_mixup_mixes_in_training_alone():
     model = nn.Sequential(nn.Linear(4, 5), nn.Linear(5, 3))
     inputs = torch.randn(6, 4)
     method = FeatureMixup(alpha=1.0, seed=1)
-    with attach(model, method) as tap:
+    with attach(model, method) as hook:
         method.prepare((inputs, LABELS))
         share, partner, _ = method._drawn
         logits = model(inputs)
-        step = tap.step(logits, LABELS)
+        step = hook.step(logits, LABELS)
         with torch.no_grad():
             plain = model(inputs)
     features = model[0](inputs)
@@ -172,9 +172,9 @@ def test_parts_compose():
     model = nn.Sequential(nn.Linear(4, 5), nn.Linear(5, 3))
     method = HeadNoise(FeatureMixup(Mmce(Focal())), with_=[ErrorRegularization(), Mmce()])
     assert method.passes == 4
-    with attach(model, method) as tap:
+    with attach(model, method) as hook:
         inputs, labels = method.prepare((torch.randn(6, 4), LABELS))
-        method.loss(tap.step(model(inputs), labels)).backward()
+        method.loss(hook.step(model(inputs), labels)).backward()
     assert all(torch.isfinite(p.grad).all() for p in model.parameters())
 
 

@@ -52,13 +52,13 @@ def train(wrap, abstention, counted, micro_batches):
     method = HeadNoise(weight=WEIGHT, noise=Mirror(), with_=parts)
     items = int((batch[1] != -100).sum())
     shares = share_of(batch, micro_batches)
-    with attach(model, method) as tap:
+    with attach(model, method) as hook:
         for index, (inputs, labels) in enumerate(shares):
             last = index == len(shares) - 1
             waiting = nullcontext() if last or not hasattr(model, "no_sync") else model.no_sync()
             with waiting:
                 more = {"num_items": items, "last": last} if counted else {}
-                loss = method.loss(tap.step(model(inputs), labels, **more))
+                loss = method.loss(hook.step(model(inputs), labels, **more))
                 (loss * dist.get_world_size() if counted else loss).backward()
     found = {}
     for name, parameter in getattr(model, "module", model).named_parameters():
@@ -73,8 +73,8 @@ def values(counted):
     batch, method = token_batch(), ErrorRegularization(weight=1.0, across_ranks=True)
     (inputs, labels), model = share_of(batch, 1)[0], Classifier()
     more = {"num_items": int((batch[1] != -100).sum())} if counted else {}
-    with attach(model, method) as tap:
-        value = method.penalty(tap.step(model(inputs), labels, **more)).detach()
+    with attach(model, method) as hook:
+        value = method.penalty(hook.step(model(inputs), labels, **more)).detach()
     value = value * dist.get_world_size() if counted else value
     dist.all_reduce(value)
     return value / dist.get_world_size()
@@ -84,8 +84,8 @@ def noise_streams():
     """The first noise that each rank draws."""
     method, model = HeadNoise(seed=5), Classifier()
     inputs, labels = token_batch()
-    with attach(model, method) as tap:
-        step = tap.step(model(inputs), labels)
+    with attach(model, method) as hook:
+        step = hook.step(model(inputs), labels)
     noise = method.noise.like(step, method.stream.generator(torch.device("cpu")))
     drawn = [torch.empty_like(noise) for _ in range(dist.get_world_size())]
     dist.all_gather(drawn, noise)

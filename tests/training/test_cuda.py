@@ -26,8 +26,8 @@ def test_equal_to_algorithm_one():
     expected = algorithm_one(model, inputs, labels, abstention=True)
     model.zero_grad()
     method = method_with(Mirror())
-    with attach(model, method) as tap:
-        method.loss(tap.step(model(inputs), labels)).backward()
+    with attach(model, method) as hook:
+        method.loss(hook.step(model(inputs), labels)).backward()
     for name, value in expected.items():
         torch.testing.assert_close(
             model.get_parameter(name).grad, value, rtol=1e-10, atol=1e-14, msg=name
@@ -40,11 +40,11 @@ def test_equal_to_algorithm_one():
 def test_a_step_does_not_wait_for_the_device(noise):
     model, inputs, labels = on_gpu()
     method = method_with(noise)
-    with attach(model, method) as tap:
-        method.loss(tap.step(model(inputs), labels)).backward()  # First use may allocate and wait.
+    with attach(model, method) as hook:
+        method.loss(hook.step(model(inputs), labels)).backward()  # First use may allocate and wait.
         torch.cuda.set_sync_debug_mode("error")
         try:
-            method.loss(tap.step(model(inputs), labels)).backward()
+            method.loss(hook.step(model(inputs), labels)).backward()
         finally:
             torch.cuda.set_sync_debug_mode("default")
 
@@ -57,17 +57,17 @@ def test_a_step_in_a_cuda_graph_draws_new_noise_each_time():
     method = HeadNoise(weight=10.0)
     graph = torch.cuda.CUDAGraph()
     graph.register_generator_state(method.stream.generator(inputs.device))
-    with attach(model, method) as tap:
+    with attach(model, method) as hook:
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
             for _ in range(3):
                 model.zero_grad()
-                method.loss(tap.step(model(inputs), labels)).backward()
+                method.loss(hook.step(model(inputs), labels)).backward()
         torch.cuda.current_stream().wait_stream(side)
         model.zero_grad()
         with torch.cuda.graph(graph):
-            method.loss(tap.step(model(inputs), labels)).backward()
+            method.loss(hook.step(model(inputs), labels)).backward()
     seen = []
     for _ in range(2):
         for parameter in model.parameters():

@@ -56,10 +56,10 @@ def by_hand(model, inputs, last):
 @pytest.mark.parametrize("kind", KINDS)
 def test_features_are_those_of_the_position_that_is_picked(kind, batch):
     model, (inputs, labels, last) = build(kind), batch
-    with attach(model, CrossEntropy()) as tap:
-        step = tap.step(model(**inputs).logits, labels)
+    with attach(model, CrossEntropy()) as hook:
+        step = hook.step(model(**inputs).logits, labels)
         with torch.no_grad():
-            held = tap.step(model(**inputs).logits, labels)
+            held = hook.step(model(**inputs).logits, labels)
     expected = by_hand(model, inputs, last)
     for made in (step, held):
         torch.testing.assert_close(made.features, expected, rtol=1e-10, atol=1e-12)
@@ -76,8 +76,8 @@ def test_head_noise_with_a_regulariser(kind, batch):
     model, (inputs, labels, last) = build(kind), batch
     part = ErrorRegularization(weight=0.5)
     method = HeadNoise(CrossEntropy(), weight=2.0, noise=_Ones(), with_=part)
-    with attach(model, method) as tap:
-        method.loss(tap.step(model(**inputs).logits, labels)).backward()
+    with attach(model, method) as hook:
+        method.loss(hook.step(model(**inputs).logits, labels)).backward()
     made = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
     model.zero_grad()
 
@@ -100,10 +100,10 @@ def test_head_noise_with_a_regulariser(kind, batch):
 def test_gamma_net_learns(kind, batch):
     model, (inputs, labels, last) = build(kind), batch
     method = MetaRegularization()
-    with attach(model, method) as tap:
+    with attach(model, method) as hook:
         with torch.no_grad():
-            held = tap.step(model(**inputs).logits, labels)
-        step = tap.step(model(**inputs).logits, labels, holdout=held)
+            held = hook.step(model(**inputs).logits, labels)
+        step = hook.step(model(**inputs).logits, labels, holdout=held)
         loss = method.loss(step)
         gamma = method.gamma_net(by_hand(model, inputs, last))[labels >= 0]
         kept = step.logits[labels >= 0].log_softmax(-1)
@@ -125,8 +125,8 @@ def test_a_mean_over_positions_is_no_position(batch):
 
     model, method = Mean(), HeadNoise(with_=ErrorRegularization(weight=0.1))
     inputs, labels, _ = batch
-    with attach(model, method) as tap:
-        step = tap.step(model(inputs["input_ids"]), labels)
+    with attach(model, method) as hook:
+        step = hook.step(model(inputs["input_ids"]), labels)
         assert step.features.shape == (4, 7, 4)
         with pytest.raises(InputError, match="pools after its head"):
             method.loss(step)
@@ -146,8 +146,8 @@ def test_gamma_net_says_what_a_frozen_head_lacks(batch):
     model, (inputs, labels, _) = build("Llama"), batch
     model.score.requires_grad_(False)
     method = MetaRegularization()
-    with attach(model, method) as tap:
-        held = tap.step(model(**inputs).logits, labels)
-        step = tap.step(model(**inputs).logits, labels, holdout=held)
+    with attach(model, method) as hook:
+        held = hook.step(model(**inputs).logits, labels)
+        step = hook.step(model(**inputs).logits, labels, holdout=held)
         with pytest.raises(InputError, match="frozen"):
             method.outer_step(step)

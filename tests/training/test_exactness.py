@@ -42,8 +42,8 @@ def test_one_step(abstention, shape):
     expected = algorithm_one(model, inputs, labels, abstention)
     model.zero_grad()
     method = head_noise(abstention)
-    with attach(model, method) as tap:
-        loss = method.loss(tap.step(model(inputs), labels))
+    with attach(model, method) as hook:
+        loss = method.loss(hook.step(model(inputs), labels))
     loss.backward()
     assert_same(gradients(model), expected)
     assert method.passes == (3 if abstention else 2)
@@ -53,9 +53,9 @@ def test_the_loss_reads_as_the_undivided_task_loss():
     model = Classifier()
     inputs, labels = token_batch()
     method = head_noise(abstention=True)
-    with attach(model, method) as tap:
+    with attach(model, method) as hook:
         logits = model(inputs)
-        loss = method.loss(tap.step(logits, labels))
+        loss = method.loss(hook.step(logits, labels))
     task = torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten())
     torch.testing.assert_close(loss, task)
     assert torch.equal(loss, method.terms["task"])
@@ -75,12 +75,12 @@ def test_accumulation_equals_one_large_batch(abstention, micro_batches):
     model.zero_grad()
     method = head_noise(abstention)
     reported = 0.0
-    with attach(model, method) as tap:
+    with attach(model, method) as hook:
         for index, (x, y) in enumerate(
             zip(inputs.chunk(micro_batches), labels.chunk(micro_batches), strict=True)
         ):
             last = index == micro_batches - 1
-            step = tap.step(model(x), y, num_items=sum(counts), last=last)
+            step = hook.step(model(x), y, num_items=sum(counts), last=last)
             loss = method.loss(step)
             loss.backward()
             reported += loss.item()
@@ -99,9 +99,9 @@ def test_accumulation_of_means(micro_batches):
     expected = algorithm_one(model, inputs, labels)
     model.zero_grad()
     method = head_noise()
-    with attach(model, method) as tap:
+    with attach(model, method) as hook:
         for x, y in zip(inputs.chunk(micro_batches), labels.chunk(micro_batches), strict=True):
-            (method.loss(tap.step(model(x), y)) / micro_batches).backward()
+            (method.loss(hook.step(model(x), y)) / micro_batches).backward()
     assert_same(gradients(model), expected)
 
 
@@ -114,8 +114,8 @@ def test_loss_scaler(abstention):
     method = head_noise(abstention)
     scaler = torch.amp.GradScaler("cpu")
     optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
-    with attach(model, method) as tap:
-        scaler.scale(method.loss(tap.step(model(inputs), labels))).backward()
+    with attach(model, method) as hook:
+        scaler.scale(method.loss(hook.step(model(inputs), labels))).backward()
     scaler.unscale_(optimizer)
     assert_same(gradients(model), expected)
 
@@ -133,9 +133,9 @@ def test_autocast_with_loss_scaler(abstention, inside):
     model.zero_grad()
     method = head_noise(abstention)
     scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
-    with attach(model, method) as tap:
+    with attach(model, method) as hook:
         with torch.autocast("cpu", dtype=torch.bfloat16):
-            step = tap.step(model(inputs), labels)
+            step = hook.step(model(inputs), labels)
             if inside:
                 loss = method.loss(step)
         assert step.features.dtype == torch.bfloat16
@@ -160,8 +160,8 @@ def test_clipping(abstention):
     expected = gradients(model)
     model.zero_grad()
     method = head_noise(abstention)
-    with attach(model, method) as tap:
-        method.loss(tap.step(model(inputs), labels)).backward()
+    with attach(model, method) as hook:
+        method.loss(hook.step(model(inputs), labels)).backward()
     torch.testing.assert_close(torch.nn.utils.clip_grad_norm_(model.parameters(), 0.01), norm)
     assert norm > 0.01
     assert_same(gradients(model), expected)
@@ -179,10 +179,10 @@ def test_compile(abstention, backend):
     model.zero_grad()
     method = head_noise(abstention)
     compiled = torch.compile(model, backend=backend)
-    with attach(compiled, method) as tap:
+    with attach(compiled, method) as hook:
         for _ in range(2):  # The second call runs what the first compiled.
             model.zero_grad()
-            method.loss(tap.step(compiled(inputs), labels)).backward()
+            method.loss(hook.step(compiled(inputs), labels)).backward()
     assert_same(gradients(model), expected, rtol=1e-10, atol=1e-14)
     torch._dynamo.reset()
 
@@ -192,8 +192,8 @@ def test_published_code_quirks():
     model = Classifier()
     inputs, labels = token_batch()
     method = HeadNoise(reduction="sum", weight=1.0, count_ignored=True, noise=Mirror())
-    with attach(model, method) as tap:
-        method.loss(tap.step(model(inputs), labels))
+    with attach(model, method) as hook:
+        method.loss(hook.step(model(inputs), labels))
     noise = Mirror()(model.encoder(inputs))
     confidence = model.classifier(noise).softmax(-1).max(-1).values
     assert confidence.shape == labels.shape
@@ -207,9 +207,9 @@ def test_counting_ignored_positions_adds_up_over_micro_batches():
     for parts in (1, 4):
         method, total = head_noise(count_ignored=True), 0.0
         model = Classifier()
-        with attach(model, method) as tap:
+        with attach(model, method) as hook:
             for x, y in zip(inputs.chunk(parts), labels.chunk(parts), strict=True):
-                method.loss(tap.step(model(x), y, num_items=len(labels)))
+                method.loss(hook.step(model(x), y, num_items=len(labels)))
                 total += method.terms["noise"].item()
         found.append(total)
     assert found[0] == pytest.approx(found[1], rel=1e-12)
@@ -221,8 +221,8 @@ def test_training_with_and_without_a_zero_weight_agree():
     plain = copy.deepcopy(model)
     inputs, labels = token_batch()
     method = HeadNoise(weight=0.0)
-    with attach(model, method) as tap:
-        method.loss(tap.step(model(inputs), labels)).backward()
+    with attach(model, method) as hook:
+        method.loss(hook.step(model(inputs), labels)).backward()
     torch.nn.functional.cross_entropy(plain(inputs).flatten(0, 1), labels.flatten()).backward()
     for name, value in gradients(plain).items():
         share = 1 if name.startswith("encoder") else 0.5

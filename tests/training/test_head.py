@@ -94,8 +94,8 @@ LABELS = torch.tensor([0, 1, 2, -100])
 def test_image_models(build, name, width):
     model, method = build(), create("head_noise_error_regularization")
     assert find_head(model)[0] == name
-    with attach(model, method) as tap:
-        step = tap.step(model(IMAGES), LABELS)
+    with attach(model, method) as hook:
+        step = hook.step(model(IMAGES), LABELS)
         method.loss(step).backward()
     assert step.features.shape == (4, width)
     assert all(parameter.grad is not None for parameter in model.parameters())
@@ -145,14 +145,14 @@ def test_transformers(name, task):
     ids = torch.randint(1, 50, (4, 6), generator=torch.Generator().manual_seed(0))
     labels = LABELS if task == "Sequence" else LABELS.unsqueeze(-1).repeat(1, 6)
     method = create("head_noise_error_regularization")
-    with attach(model, method) as tap:
-        assert tap.name == "classifier"
-        step = tap.step(model(input_ids=ids).logits, labels)
+    with attach(model, method) as hook:
+        assert hook.name == "classifier"
+        step = hook.step(model(input_ids=ids).logits, labels)
     torch.testing.assert_close(step.head(step.features), step.logits)
     assert step.features.shape[-1] == 16
     model.train()
-    with attach(model, method) as tap:
-        step = tap.step(model(input_ids=ids).logits, labels)
+    with attach(model, method) as hook:
+        step = hook.step(model(input_ids=ids).logits, labels)
         method.loss(step).backward()
     assert all(p.grad is not None for p in model.classifier.parameters())
     assert not any(part._forward_pre_hooks for part in model.modules())
@@ -166,13 +166,13 @@ def test_a_decoder_that_pools_after_its_head():
     model = transformers.GPT2ForSequenceClassification(config)
     ids = torch.randint(1, 50, (4, 6))
     method = HeadNoise()
-    with attach(model, method) as tap:
-        assert tap.name == "score"
-        method.loss(tap.step(model(input_ids=ids).logits, LABELS)).backward()
+    with attach(model, method) as hook:
+        assert hook.name == "score"
+        method.loss(hook.step(model(input_ids=ids).logits, LABELS)).backward()
     assert method.terms["noise"] > 0
     method = create("head_noise_error_regularization")
-    with attach(model, method) as tap:
-        step = tap.step(model(input_ids=ids).logits, LABELS)
+    with attach(model, method) as hook:
+        step = hook.step(model(input_ids=ids).logits, LABELS)
         method.loss(step).backward()
     assert method.terms["with"] >= 0
 
@@ -220,10 +220,10 @@ class ConvolutionOnTop(nn.Module):
 def test_a_layer_of_the_encoder_does_not_pass_for_the_head(name, uses_head):
     model, method, tokens = ConvolutionOnTop(), create(name), torch.randn(2, 5, 4)
     labels = torch.zeros(2, 5, dtype=torch.long)
-    with attach(model, method) as tap:
-        assert tap.name == "body"
-        holdout = tap.step(model(tokens), labels)
-        step = tap.step(model(tokens), labels, holdout=holdout)
+    with attach(model, method) as hook:
+        assert hook.name == "body"
+        holdout = hook.step(model(tokens), labels)
+        step = hook.step(model(tokens), labels, holdout=holdout)
         with pytest.raises(InputError, match=r"'body' is not the head.*'to_logits' \(Conv1d\)"):
             getattr(method, uses_head)(step)
 
@@ -238,8 +238,8 @@ def test_noise_stays_out_of_running_statistics():
     plain.load_state_dict(noisy.state_dict())
     inputs, labels = torch.randn(6, 4), torch.tensor([0, 1, 2, 0, 1, 2])
     method = create("head_noise_error_regularization")
-    with attach(noisy, method) as tap:
-        method.loss(tap.step(noisy(inputs), labels)).backward()
+    with attach(noisy, method) as hook:
+        method.loss(hook.step(noisy(inputs), labels)).backward()
     plain(inputs)
     for name, value in plain.named_buffers():
         assert torch.equal(noisy.get_buffer(name), value), name
@@ -252,19 +252,19 @@ def test_a_step_without_the_tap_is_refused():
     with pytest.raises(InputError, match="attach"):
         HeadNoise().loss(Step(torch.zeros(2, 3), torch.tensor([0, 1])))
     model = mlp()
-    with attach(model, CrossEntropy()) as tap:
-        step = tap.step(model(torch.ones(2, 4)), torch.tensor([0, 1]))
+    with attach(model, CrossEntropy()) as hook:
+        step = hook.step(model(torch.ones(2, 4)), torch.tensor([0, 1]))
     with pytest.raises(InputError, match="multiplies by 1"):
         HeadNoise().loss(step)
 
 
 def test_a_step_needs_a_forward_pass_of_its_own():
     model = mlp()
-    with attach(model, HeadNoise()) as tap:
+    with attach(model, HeadNoise()) as hook:
         logits = model(torch.ones(2, 4))
-        tap.step(logits, torch.tensor([0, 1]))
+        hook.step(logits, torch.tensor([0, 1]))
         with pytest.raises(InputError, match="run the model first"):
-            tap.step(logits, torch.tensor([0, 1]))
+            hook.step(logits, torch.tensor([0, 1]))
 
 
 def test_shapes_that_do_not_fit():
@@ -285,20 +285,20 @@ def test_two_methods_at_once_are_refused_and_one_after_the_other_are_not():
 
 
 def test_head_noise_in_evaluation_mode():
-    """The tap scales no gradient there, so the division would halve the encoder's."""
+    """The hook scales no gradient there, so the division would halve the encoder's."""
     model, method = mlp().eval(), HeadNoise()
     inputs, labels = torch.ones(2, 4), torch.tensor([0, 1])
-    with attach(model, method) as tap:
+    with attach(model, method) as hook:
         with pytest.raises(InputError, match="in training mode"):
-            method.loss(tap.step(model(inputs), labels))
+            method.loss(hook.step(model(inputs), labels))
         with torch.no_grad():  # To look at the value does no harm.
-            task = CrossEntropy().loss(tap.step(model(inputs), labels))
-            assert method.loss(tap.step(model(inputs), labels)) == task
+            task = CrossEntropy().loss(hook.step(model(inputs), labels))
+            assert method.loss(hook.step(model(inputs), labels)) == task
 
 
 def test_a_head_called_for_half_the_batch_at_a_time():
     model, method = mlp(), HeadNoise()
-    with attach(model, method) as tap:
+    with attach(model, method) as hook:
         logits = torch.cat([model(torch.ones(2, 4)), model(torch.zeros(2, 4))])
         with pytest.raises(InputError, match="for a part of the batch at a time"):
-            method.loss(tap.step(logits, torch.tensor([0, 1, 2, 0])))
+            method.loss(hook.step(logits, torch.tensor([0, 1, 2, 0])))

@@ -106,7 +106,7 @@ def test_training_that_breaks_off_leaves_the_model_free(tmp_path):
     calibration = Calibration("head_noise")
     with pytest.raises(RuntimeError, match="patience"):
         fit(calibration, tmp_path, kind=Breaking)
-    assert calibration._tap is None
+    assert calibration._hook is None
 
 
 def test_a_callback_that_is_not_in_fit_says_so():

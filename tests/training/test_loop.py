@@ -263,9 +263,12 @@ def test_a_history_goes_on_and_begins_again():
     made, other = loop(), loop()
     for _ in made.steps():
         pass
-    (before,), (after,) = made.method.asking(), other.method.asking()
+    (before,), (after,) = (
+        made.method.parts_needing_examples(),
+        other.method.parts_needing_examples(),
+    )
     assert float(before.seen.sum()) > 0
     other.load(made.state())
     assert torch.equal(after.seen, before.seen)
     other.restart(Tagger().state_dict(), seed=1)
-    assert float(other.method.asking()[0].seen.sum()) == 0
+    assert float(other.method.parts_needing_examples()[0].seen.sum()) == 0

@@ -34,8 +34,8 @@ def test_features_and_logits_have_their_last_axis_last(task):
     assert name == "classifier"
     batch = task.collate(task.load("train")[:2])
     method = create("head_noise")
-    with attach(model, method) as tap:
-        step = tap.step(model(batch["pixel_values"]), batch["labels"])
+    with attach(model, method) as hook:
+        step = hook.step(model(batch["pixel_values"]), batch["labels"])
         assert step.features.shape == (2, 24, 24, 4)
         assert step.logits.shape == (2, 24, 24, 5)
         torch.testing.assert_close(step.head(step.features), step.logits)

@@ -1,4 +1,4 @@
-"""``calibrant bench``: many recipes, each a record; what is done is not done again."""
+"""``calibrant bench``: train many recipes and write a record of each."""
 
 from __future__ import annotations
 
@@ -22,27 +22,31 @@ def add_parser(commands: Any) -> None:
     """Add the command's options."""
     parser = commands.add_parser(
         "bench",
-        help="run a grid of recipes",
-        description="Train every recipe of TOML files ([defaults], [[grid]] tables of lists) and "
-        "write a record of each to RUNS. A record that is there is not made again, so a grid that "
-        "was killed goes on where it stood.",
+        help="train a grid of recipes",
+        description="Train every recipe of the TOML files ([defaults], [[grid]] tables of lists) "
+        "and write a record of each to RUNS. Existing records are kept, so the same command "
+        "continues an interrupted grid.",
     )
-    parser.add_argument("recipes", metavar="RECIPE.toml", type=Path, nargs="+", help="the grids")
-    parser.add_argument("-o", "--output", metavar="RUNS", type=Path, required=True, help="a folder")
+    parser.add_argument(
+        "recipes", metavar="RECIPE.toml", type=Path, nargs="+", help="files of grids"
+    )
+    parser.add_argument(
+        "-o", "--output", metavar="RUNS", type=Path, required=True, help="write to this folder"
+    )
     parser.add_argument(
         "--jobs",
         type=int,
         default=1,
-        help="recipes side by side on the device, with --ray on each node (1)",
+        help="recipes to train at the same time on the device, or with --ray on each node (1)",
     )
     parser.add_argument(
         "--stack",
         type=int,
-        help="most recipes of the same data, encoder and seed in one job, trained as one model "
+        help="train up to this many recipes with the same data, encoder and seed as one model "
         "(10 on CUDA, 1 elsewhere)",
     )
     parser.add_argument(
-        "--workers", type=int, help="processes that measure (cores less two); not with --ray"
+        "--workers", type=int, help="processes that measure; not with --ray (cores less two)"
     )
     parser.add_argument(
         "--keep",
@@ -53,26 +57,27 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--ray",
         metavar="ADDRESS",
-        help="run on a Ray cluster: auto (the one that this machine belongs to), host:port, or "
-        "local (one for this grid alone)",
+        help="run on a Ray cluster: auto (that of this machine), host:port, or local (a new one)",
     )
-    parser.add_argument("--data-dir", metavar="FOLDER", help="where corpora are (CALIBRANT_DATA)")
-    parser.add_argument("--device", help="cpu, cuda, cuda:1 (cuda where there is one)")
+    parser.add_argument(
+        "--data-dir", metavar="FOLDER", help="folder of the corpora (CALIBRANT_DATA)"
+    )
+    parser.add_argument("--device", help="cpu, cuda or cuda:1 (cuda if there is one)")
     parser.add_argument(
         "--time-limit",
         metavar="SECONDS",
         type=float,
-        help="train no longer than this, keep what is done, and end with exit code 3 if something "
-        "is left; not with --ray",
+        help="stop after this time, keep finished records, and exit with code 3 if recipes are "
+        "left; not with --ray",
     )
     add_trust(parser)
-    add_set(parser, "a setting of all recipes, such as --set epochs=1")
-    parser.add_argument("--dry-run", action="store_true", help="only list what would be run")
+    add_set(parser, "change a setting of all recipes, such as --set epochs=1")
+    parser.add_argument("--dry-run", action="store_true", help="only list the recipes")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run what has no record yet, telling each that is done."""
+    """Train the recipes without a record and print a line for each."""
     from calibrant.experiments.recipe_file import read_recipes, read_title
     from calibrant.experiments.record import recorded, write_titles
     from calibrant.progress import Progress
@@ -105,14 +110,14 @@ def run(args: argparse.Namespace) -> int:
             record = read_record(path)
             shown = dict(list(entry_of(record.recipe.task).shown.items())[:2])
             test = record.results["identity"]["test"]
-            told = "   ".join(f"{title} {test[name]:.4f}" for name, title in shown.items())
-            line = f"{progress.done}/{len(waiting)}   {record.recipe.key}   {told}"
+            numbers = "   ".join(f"{title} {test[name]:.4f}" for name, title in shown.items())
+            line = f"{progress.done}/{len(waiting)}   {record.recipe.key}   {numbers}"
             print(printable(line), file=sys.stderr)
         left = len(waiting) - progress.done
     print(f"Records: {printable(str(args.output))}")
     if left:
-        told = "1 recipe is" if left == 1 else f"{left:,} recipes are"
-        print(f"Time is up, and {told} left: the same command goes on from here.")
+        rest = "1 recipe is" if left == 1 else f"{left:,} recipes are"
+        print(f"Time is up, and {rest} left: the same command continues from here.")
     return 3 if left else 0
 
 

@@ -1,4 +1,4 @@
-"""``calibrant corrupt``: a copy of a file with what data suffers outside of a laboratory."""
+"""``calibrant corrupt``: write a copy of a file with corrupted texts or images."""
 
 from __future__ import annotations
 
@@ -15,38 +15,43 @@ def add_parser(commands: Any) -> None:
     """Add the command's options."""
     parser = commands.add_parser(
         "corrupt",
-        help="corrupt texts or images at five strengths",
-        description="Write a copy of a file with corrupted text (CoNLL, jsonl, csv, tsv, txt; also "
-        "gzipped) or of an npz or a folder of images with corrupted images. Tags and labels stay. "
-        "The same seed gives the same copy.",
+        help="write a copy of texts or images that is corrupted",
+        description="Write a copy of a file (CoNLL, jsonl, csv, tsv, txt; also gzipped) with "
+        "corrupted texts, or of an npz file or a folder with corrupted images. Tags and labels "
+        "stay the same. The same seed gives the same copy.",
     )
     parser.add_argument("input", metavar="FILE", type=Path, help="a file, or a folder of images")
     parser.add_argument(
         "--kind",
         required=True,
-        help="such as typos or jpeg; 'calibrant list corruptions' shows all",
+        help="corruption, such as typos or jpeg; 'calibrant list corruptions' shows all",
     )
-    parser.add_argument("--strength", type=int, default=3, help="from 1 to 5 (3)")
-    parser.add_argument("--seed", type=int, default=0, help="(0)")
+    parser.add_argument("--strength", type=int, default=3, help="strength from 1 to 5 (3)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the corruption (0)")
     parser.add_argument(
-        "-o", "--output", metavar="OUT", type=Path, required=True, help="a file, or a new folder"
+        "-o",
+        "--output",
+        metavar="OUT",
+        type=Path,
+        required=True,
+        help="file or new folder to write",
     )
-    parser.add_argument("--overwrite", action="store_true", help="replace a file that exists")
+    parser.add_argument("--overwrite", action="store_true", help="replace an existing file")
     text = parser.add_argument_group("text")
     text.add_argument(
         "--layout",
         metavar="NAME",
-        help="conll, jsonl, csv or lines (by the suffix; .txt is one text on each line)",
+        help="layout of the file: conll, jsonl, csv or lines (by its suffix; .txt: lines)",
     )
-    text.add_argument("--column", metavar="NAME", help="that holds the text (text)")
+    text.add_argument("--column", metavar="NAME", help="column that holds the text (text)")
     image = parser.add_argument_group("images")
-    image.add_argument("--split", help="of an npz, to leave the others as they are (all)")
-    image.add_argument("--device", help="cpu, cuda (cpu)")
+    image.add_argument("--split", help="corrupt only this split of an npz file (all)")
+    image.add_argument("--device", help="cpu or cuda (cpu)")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the copy, and say how much is in it."""
+    """Write the copy and print its size."""
     from calibrant.corruptions import IMAGE, TEXT
     from calibrant.tasks.image.picture_files import SUFFIXES
 

@@ -37,16 +37,24 @@ def add_parser(commands: Any) -> None:
         "differences from the baseline, and the numbers on another domain; write the report. An "
         "interrupted demo continues with the same command; finished runs are not trained again.",
     )
-    parser.add_argument("-o", "--output", type=Path, default=Path("out/demo"), help="(out/demo)")
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        default=Path("out/demo"),
+        help="write to this folder (out/demo)",
+    )
     parser.add_argument(
         "--overwrite", action="store_true", help="replace an existing report; runs are kept"
     )
-    parser.add_argument("--seeds", type=int, help="runs of each method (3)")
-    parser.add_argument("--jobs", type=int, help="trainings side by side (one per CPU, at most 8)")
+    parser.add_argument("--seeds", type=int, help="number of runs of each method (3)")
+    parser.add_argument(
+        "--jobs", type=int, help="trainings at the same time (one per CPU, at most 8)"
+    )
     parser.add_argument(
         "--quick",
         action="store_true",
-        help="three methods, one seed, barely trained: shows that it works, and no result",
+        help="train three methods with one seed for two epochs: a smoke test, not a result",
     )
     parser.set_defaults(run=run)
 
@@ -151,9 +159,9 @@ def _suggest(out: Path, run: Path) -> None:
 With predictions of your own model (parquet, npz, safetensors, csv or jsonl):
   calibrant audit test.parquet --report audit.html
   calibrant compare valid.parquet test.parquet
-  calibrant fit valid.parquet --calibrator temperature -o map.json
-  calibrant apply map.json test.parquet -o calibrated.parquet
+  calibrant fit valid.parquet --calibrator temperature -o calibrator.json
+  calibrant apply calibrator.json test.parquet -o calibrated.parquet
 With a corpus of your own (a folder with train.conll, dev.conll and test.conll):
   calibrant train --data FOLDER --model tiny --learning-rate 3e-3 --method head-noise -o RUN
   calibrant predict RUN "A sentence of yours ."
-'calibrant train --help' tells of pretrained encoders, 'calibrant list methods' of all methods.""")
+'calibrant train --help' shows pretrained encoders, 'calibrant list methods' all methods.""")

@@ -1,4 +1,4 @@
-"""``calibrant evaluate``: a trained run on labelled data, as it is and corrupted."""
+"""``calibrant evaluate``: measure a trained run on labelled data, clean and corrupted."""
 
 from __future__ import annotations
 
@@ -22,32 +22,37 @@ def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "evaluate",
         help="test a trained run on labelled data, also corrupted",
-        description="Measure the model of a training run on labelled data, as it is and corrupted "
-        "at strengths from 1 to 5: a table, and a figure of score and ECE against strength.",
+        description="Measure the model of a training run on labelled data, clean and corrupted at "
+        "strengths from 1 to 5. Print a table, and draw score and ECE against strength.",
     )
-    parser.add_argument("model", metavar="RUN", type=Path, help="a folder of 'calibrant train'")
+    parser.add_argument(
+        "model", metavar="RUN", type=Path, help="folder of a finished 'calibrant train'"
+    )
     parser.add_argument(
         "data",
         metavar="DATA",
         nargs="?",
-        help="a labelled file or a folder of classes, all of it, or a folder with splits or a "
-        "corpus by name, whose test split is taken (the test split that the run was tested on)",
+        help="a labelled file, a folder of classes, or the test split of a folder or of a corpus "
+        "by name (default: the test split of the run)",
     )
     parser.add_argument(
         "--corrupt",
         nargs="+",
         default=[],
         metavar="KIND[-STRENGTH]",
-        help="such as typos, at all strengths, or jpeg-3; 'calibrant list corruptions' shows all",
+        help="corruptions, such as typos (all strengths) or jpeg-3; 'calibrant list corruptions' "
+        "shows all",
     )
-    parser.add_argument("--seed", type=int, default=0, help="of the corruptions (0)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the corruptions (0)")
     parser.add_argument(
-        "--figure", metavar="FILE", type=Path, help="draw it: .png, .svg or .pdf (needs --corrupt)"
+        "--figure", metavar="FILE", type=Path, help="draw a .png, .svg or .pdf (needs --corrupt)"
     )
-    parser.add_argument("--overwrite", action="store_true", help="replace a figure that exists")
-    parser.add_argument("--json", action="store_true", help="print every number as JSON instead")
-    parser.add_argument("--data-dir", metavar="FOLDER", help="where corpora are (CALIBRANT_DATA)")
-    parser.add_argument("--device", help="cpu, cuda (cuda where there is one)")
+    parser.add_argument("--overwrite", action="store_true", help="replace an existing figure")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    parser.add_argument(
+        "--data-dir", metavar="FOLDER", help="folder of the corpora (CALIBRANT_DATA)"
+    )
+    parser.add_argument("--device", help="cpu or cuda (cuda if there is one)")
     add_trust(parser)
     parser.set_defaults(run=run)
 

@@ -1,4 +1,4 @@
-"""``calibrant predict``: entities of raw text with confidences that can be trusted."""
+"""``calibrant predict``: find entities in raw text, with calibrated confidences."""
 
 from __future__ import annotations
 
@@ -31,36 +31,41 @@ def add_parser(commands: Any) -> None:
     """Add the command's options."""
     parser = commands.add_parser(
         "predict",
-        help="entities of texts, with honest confidences",
-        description="Find the entities of texts with the model of a training run: type, place, "
-        "calibrated confidence, and that of each word. A text is cut into sentences and words as "
-        "the data that the run was trained on is cut.",
+        help="find entities in texts, with honest confidences",
+        description="Find entities in texts with the model of a training run. Print the type, "
+        "place and calibrated confidence of each entity and of its words. Texts are split into "
+        "sentences and words in the same way as the training data.",
     )
-    parser.add_argument("model", metavar="RUN", type=Path, help="a folder of 'calibrant train'")
+    parser.add_argument(
+        "model", metavar="RUN", type=Path, help="folder of a finished 'calibrant train'"
+    )
     parser.add_argument(
         "input",
         metavar="TEXT|FILE",
         nargs="?",
-        help="a text; a .txt file, one text per line; or .jsonl with a 'text' in each line, whose "
-        "other fields are kept (standard input, one text per line)",
+        help="a text, a .txt file with one text per line, or a .jsonl file with a 'text' in each "
+        "line, whose other fields are kept (standard input, one text per line)",
     )
     _add_cutting(parser)
     parser.add_argument(
         "--reduction",
         choices=("auto", "product", "min", "mean"),
         default="auto",
-        help="one number from the confidences of an entity's words, from which that of the entity "
-        "is learned on the validation split (auto: the one that does best there)",
+        help="how to combine the confidences of an entity's words into the number from which the "
+        "confidence of the entity is learned on the validation split; auto chooses the best (auto)",
     )
     parser.add_argument(
-        "--min-confidence", type=float, default=0.0, help="abstain from entities below this (0)"
+        "--min-confidence",
+        type=float,
+        default=0.0,
+        help="leave out entities below this confidence (0)",
     )
     parser.add_argument(
         "--target-risk",
         type=float,
         metavar="SHARE",
-        help="abstain so that at most this share of the accepted entities is wrong; the threshold "
-        "is chosen on the validation split, with the guarantee that is printed",
+        help="leave out entities so that at most this share of the others is wrong; the threshold "
+        "is chosen on the validation split, and the guarantee is printed",
     )
     parser.add_argument(
         "--level", type=float, default=0.9, help="probability that the guarantee holds (0.9)"
@@ -69,13 +74,13 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--field",
         metavar="NAME",
-        help="put what is predicted into this one field of each line, beside those of the input",
+        help="write the predictions into this field of each line, beside the fields of the input",
     )
     parser.add_argument(
         "-o", "--output", metavar="JSONL", type=Path, help="write one JSON line per text here"
     )
-    parser.add_argument("--overwrite", action="store_true", help="replace a file that exists")
-    parser.add_argument("--device", help="cpu, cuda (cuda where there is one)")
+    parser.add_argument("--overwrite", action="store_true", help="replace an existing file")
+    parser.add_argument("--device", help="cpu or cuda (cuda if there is one)")
     add_trust(parser)
     parser.set_defaults(run=run)
     parser.parse_known_args = partial(_text_last, parser.parse_known_args)
@@ -85,18 +90,18 @@ def _add_cutting(parser: Any) -> None:
     parser.add_argument(
         "--sentences",
         action=argparse.BooleanOptionalAction,
-        help="cut texts into sentences first, or leave them whole (as the run's training data is)",
+        help="split texts into sentences, or keep them whole (default: as in the training data)",
     )
     parser.add_argument(
         "--tokens",
         action="store_true",
-        help="words are given: parted by spaces, or in .jsonl as a list 'tokens' in each line; "
-        "maps and guarantees are then those of the corpus' own words",
+        help="texts are already split into words: by spaces, or in .jsonl as a list 'tokens'; "
+        "confidences and guarantees are then those of the corpus' own words",
     )
 
 
 def _text_last(parse: Any, *given: Any, **named: Any) -> tuple[argparse.Namespace, list[str]]:
-    """Find a text after the options too: until Python 3.12, argparse gives up an optional one."""
+    """Find a text after the options too, which argparse does not before Python 3.12."""
     args, others = parse(*given, **named)
     if args.input is None and len(others) == 1 and not others[0].startswith("-"):
         args.input = others.pop()
@@ -104,7 +109,7 @@ def _text_last(parse: Any, *given: Any, **named: Any) -> tuple[argparse.Namespac
 
 
 def run(args: argparse.Namespace) -> int:
-    """Predict and print, or write."""
+    """Predict, and print or write the predictions."""
     from calibrant.extras import require
     from calibrant.outputs import check_writable, new_file
 
@@ -182,7 +187,7 @@ def _print(
 def _line(
     row: Row, prediction: Prediction, *, field: str | None, guarantee: Guarantee | None = None
 ) -> str:
-    """A line of JSON: the fields of the input, and what is predicted among them or in one more."""
+    """Return a line of JSON: the fields of the input and the predictions."""
     found: Row = {"format": FORMAT, **prediction.to_dict()}
     if guarantee is not None:
         found["guarantee"] = {**asdict(guarantee), "meaning": str(guarantee)}
@@ -192,7 +197,7 @@ def _line(
 
 
 def _lines(prediction: Prediction, colors: dict[str, int]) -> Iterator[str]:
-    """The text with its accepted entities marked, then a line for each entity."""
+    """Yield the text with its accepted entities marked, then a line for each entity."""
     text, place, pieces = prediction.text, 0, list[str]()
     for entity in prediction.entities:
         pieces.append(printable(text[place : entity.start]))
@@ -200,17 +205,17 @@ def _lines(prediction: Prediction, colors: dict[str, int]) -> Iterator[str]:
         place = entity.end
     yield "".join([*pieces, printable(text[place:])])
     for entity in prediction.entities:
-        yield f"  {_told(entity, colors.get(entity.type))}"
+        yield f"  {_described(entity, colors.get(entity.type))}"
     for entity in prediction.abstained:
-        yield f"  {_told(entity, None)}   (not sure enough)"
+        yield f"  {_described(entity, None)}   (not sure enough)"
 
 
-def _told(entity: Entity, color: int | None) -> str:
+def _described(entity: Entity, color: int | None) -> str:
     words = ", ".join(f"{token.text} {token.confidence:.3f}" for token in entity.tokens)
     name = _colored(f"{entity.type:<6}", color)
     place = f"{entity.start}–{entity.end}"
-    told = printable(f"{entity.text}   [{words}]")
-    return f"{name} {entity.confidence:.3f}   {place:<9} {told}"
+    text = printable(f"{entity.text}   [{words}]")
+    return f"{name} {entity.confidence:.3f}   {place:<9} {text}"
 
 
 def _colored(text: str, color: int | None) -> str:

@@ -1,4 +1,4 @@
-"""What ``calibrant predict`` is given: a text, lines of text, or of JSON with texts or words."""
+"""Read the input of ``calibrant predict``: a text, or lines of text or JSON."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from calibrant.inputs import has_half_a_character, parse_json
 __all__ = ["PREDICTED", "Row", "file_of", "read_rows", "words_of"]
 
 Row = dict[str, Any]
-PREDICTED = ("format", "entities", "abstained", "guarantee")  # What a line gets besides its text.
+PREDICTED = ("format", "entities", "abstained", "guarantee")  # Fields that are added to a line.
 _WORDS = ("tokens", "words")
 _CHECK = Callable[[Any, str], None]
 _FILES = (".txt", ".jsonl")
-# What is no text by lines, and would be read as if it were.
+# Files that are no lines of text.
 _OTHER_FILES = (".csv", ".tsv", ".json", ".parquet", ".conll", ".gz", ".zip", ".pdf", ".docx")
 
 
 def words_of(row: Row) -> Any:
-    """The words that a line gives, or the text in which they are parted by spaces."""
+    """Return the words of a line, or the text in which spaces separate them."""
     return next((row[name] for name in _WORDS if name in row), row.get("text"))
 
 
 def read_rows(
     given: str | None, tokens: bool, written: bool, field: str | None
 ) -> tuple[Iterator[Row], int | None]:
-    """The texts, each with what else its line holds, and their number where it is known."""
+    """Return the texts with the other fields of their lines, and their number if it is known."""
     check = partial(_check_row, tokens=tokens, taken=_taken(written, field))
     if given is None or given == "-":
         return _parsed_rows(sys.stdin.buffer, "standard input", None), None
@@ -48,7 +48,7 @@ def read_rows(
 
 
 def file_of(given: str | None) -> Path | None:
-    """The file that is meant, where it is one and not the text itself."""
+    """Return the file that the argument names, or None if it is a text."""
     named = given is not None and len(given) < 4096 and "\n" not in given and "\0" not in given
     return path if named and (path := Path(str(given))).is_file() else None
 
@@ -60,7 +60,7 @@ def _file_rows(path: Path, check: _CHECK) -> Iterator[Row]:
 
 
 def _parsed_rows(file: Iterable[bytes], name: str, check: _CHECK | None) -> Iterator[Row]:
-    """One row per line; blank lines of jsonl are none, those of plain text are empty texts."""
+    """Yield one row per line; skip blank lines of jsonl; those of plain text are empty texts."""
     for number, raw in enumerate(file, start=1):
         where = f"{name}, line {number}"
         try:
@@ -84,7 +84,7 @@ def _parsed(line: str, where: str, check: _CHECK) -> Row:
 
 
 def _check_row(row: Any, where: str, *, tokens: bool, taken: Sequence[str]) -> None:
-    """A line has a text, or words, and no field that the prediction would replace."""
+    """Require a text or words, and no field that the predictions would replace."""
     words = words_of(row) if isinstance(row, dict) and tokens else None
     if isinstance(words, list) and all(isinstance(word, str) for word in words):
         _check_text(" ".join(words), where)
@@ -97,13 +97,13 @@ def _check_row(row: Any, where: str, *, tokens: bool, taken: Sequence[str]) -> N
     there = next((name for name in taken if name in row), None)
     if there is not None:
         raise InputError(
-            f"{where} has a field '{there}' already: choose another for what is predicted, "
+            f"{where} already has a field '{there}': name another for the predictions with "
             "--field NAME."
         )
 
 
 def _taken(written: bool, field: str | None) -> Sequence[str]:
-    """The fields of a line that hold what is predicted."""
+    """Return the fields of a line that hold the predictions."""
     if not written:
         return ()
     return PREDICTED if field is None else (field,)

@@ -23,13 +23,15 @@ def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "train",
         help="train a model with honest confidences",
-        description="Train a classifier of words, texts or images and leave in RUN the model, its "
-        "validation and test predictions, a fitted temperature, metrics and a report. If it is "
-        "killed, the same command continues from the last checkpoint to the same result. What is "
-        "not given has the default of the task, in brackets.",
+        description="Train a classifier of words, texts, images or pixels. RUN gets the model, its "
+        "validation and test predictions, a fitted calibrator, metrics and a report. The same "
+        "command continues an interrupted run from its last checkpoint, to the same result. "
+        "Defaults are in brackets; they depend on the task.",
     )
-    parser.add_argument("-o", "--output", metavar="RUN", type=Path, required=True, help="a folder")
-    parser.add_argument("--json", action="store_true", help="print the record as JSON at the end")
+    parser.add_argument(
+        "-o", "--output", metavar="RUN", type=Path, required=True, help="write to this folder"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
     parser.set_defaults(run=run)
     parser.later = _add_options
 

@@ -71,8 +71,10 @@ def _text(value: Any) -> str:
 
 def _add_where(group: Any) -> None:
     add_trust(group)
-    group.add_argument("--data-dir", metavar="FOLDER", help="where corpora are (CALIBRANT_DATA)")
-    group.add_argument("--device", help="cpu, cuda, cuda:1 (cuda if there is one)")
+    group.add_argument(
+        "--data-dir", metavar="FOLDER", help="folder of the corpora (CALIBRANT_DATA)"
+    )
+    group.add_argument("--device", help="cpu, cuda or cuda:1 (cuda if there is one)")
     group.add_argument(
         "--save-every",
         type=float,
@@ -86,7 +88,10 @@ def _add_where(group: Any) -> None:
         help="write each epoch's numbers to RUN/tensorboard too, for 'tensorboard --logdir'",
     )
     group.add_argument(
-        "--bootstrap", type=int, default=1000, help="replicates for the report's intervals (1000)"
+        "--bootstrap",
+        type=int,
+        default=1000,
+        help="bootstrap replicates for the report's intervals (1000)",
     )
 
 

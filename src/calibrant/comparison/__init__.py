@@ -116,8 +116,8 @@ def _same_examples(valid: Predictions, test: Predictions) -> bool:
     if np.array_equal(first, second):
         return True
     # Rows of few different scores can be the same by chance, in another order.
-    telling = len(np.unique(first)) > len(valid) / 2
-    return telling and np.array_equal(np.sort(first), np.sort(second))
+    distinct = len(np.unique(first)) > len(valid) / 2
+    return distinct and np.array_equal(np.sort(first), np.sort(second))
 
 
 def _row_marks(predictions: Predictions) -> np.ndarray:

@@ -43,9 +43,9 @@ def known_corruption(name: str, kinds: Collection[str], of: str) -> tuple[str, i
     return found
 
 
-def check_strength(strength: int, told: object = None) -> int:
-    """Return the strength if it is valid; the error quotes ``told`` if given."""
+def check_strength(strength: int, given: object = None) -> int:
+    """Return the strength if it is valid; the error quotes ``given`` instead of it."""
     if strength not in STRENGTHS or isinstance(strength, bool):
-        got = strength if told is None else told
+        got = strength if given is None else given
         raise InputError(f"The strength of a corruption is 1, 2, 3, 4 or 5, got {got!r}.")
     return strength

@@ -55,11 +55,13 @@ class Recipe:
     ``calibrant train`` and the values that it may have.
     """
 
-    task: str = setting("ner", "'calibrant list tasks' shows all", _WHAT, choices=tuple(TASKS))
+    task: str = setting(
+        "ner", "what to train; 'calibrant list tasks' shows all", _WHAT, choices=tuple(TASKS)
+    )
     data: str = setting(
         "conll2003",
-        "by name, found under --data-dir (ner: conll2003, ncbi-disease, wikiann-en, gum, wnut17, "
-        "synthetic; text: 20newsgroups, clinc150, synthetic; image: digits, cifar10; "
+        "corpus by name, found under --data-dir (ner: conll2003, ncbi-disease, wikiann-en, gum, "
+        "wnut17, synthetic; text: 20newsgroups, clinc150, synthetic; image: digits, cifar10; "
         "segmentation: shapes), or a folder with train, (dev) and test parts; docs/tasks.md "
         "describes the formats",
         _WHAT,
@@ -83,19 +85,23 @@ class Recipe:
     )
     model: str = setting(
         "minilm",
-        "of text: minilm, tiny (small, from scratch), a folder or a hub name; of images: lenet, "
-        "tiny, resnet18, resnet50, vit_tiny, mlp_mixer, …; of masks: unet, fcn_resnet50, "
+        "ner, text: minilm, tiny (small, from scratch), a folder or a hub name; image: lenet, "
+        "tiny, resnet18, resnet50, vit_tiny, mlp_mixer, …; segmentation: unet, fcn_resnet50, "
         "deeplabv3_resnet50",
         _WHAT,
         metavar="NAME|FOLDER",
     )
-    method: str = setting("cross_entropy", "'calibrant list methods' shows all", _WHAT)
-    method_options: Mapping[str, Any] = setting({}, "a parameter of the method", _WHAT)
-    head_width: int = setting(
-        128, "of hidden head layers, or of the U-Net", _WHAT, least=1, most=65_536
+    method: str = setting(
+        "cross_entropy", "training method; 'calibrant list methods' shows all", _WHAT
     )
-    head_depth: int = setting(1, "hidden layers of the head", _WHAT, least=0, most=100)
-    head_activation: str = setting("relu", "relu, gelu, tanh or none between them", _WHAT)
+    method_options: Mapping[str, Any] = setting({}, "set an option of the method", _WHAT)
+    head_width: int = setting(
+        128, "width of hidden head layers, or of the U-Net", _WHAT, least=1, most=65_536
+    )
+    head_depth: int = setting(1, "number of hidden layers of the head", _WHAT, least=0, most=100)
+    head_activation: str = setting(
+        "relu", "activation of hidden head layers: relu, gelu, tanh or none", _WHAT
+    )
     shift: tuple[str, ...] = setting(
         (),
         "other data to test on: corruptions such as typos-3 ('calibrant list corruptions' shows "
@@ -112,8 +118,8 @@ class Recipe:
     )
     seed: int = setting(
         0,
-        "of head, batches, dropout, noise; several, as in --seed 0 1 2, train RUN/seed-0 and so "
-        "on, and print means with intervals",
+        "seed of head, batches, dropout and noise; several, such as --seed 0 1 2, train RUN/seed-0 "
+        "and so on, and print means with intervals",
         least=0,
         nargs="+",
     )
@@ -124,27 +130,25 @@ class Recipe:
         most=100_000,
     )
     batch: int = setting(
-        32, "windows, texts or images of a step, over all devices", least=1, most=1_000_000
+        32, "windows, texts or images per step, over all devices", least=1, most=1_000_000
     )
-    accumulate: int = setting(1, "parts to run a batch in, for less memory", least=1)
+    accumulate: int = setting(1, "run each batch in this many parts, for less memory", least=1)
     optimizer: str = setting(
         "adamw", "adamw, or sgd with Nesterov momentum", choices=("adamw", "sgd")
     )
-    learning_rate: float = setting(5e-5, "at its highest")
-    momentum: float = setting(0.9, "of sgd")
-    weight_decay: float = setting(0.01, "decoupled with adamw")
+    learning_rate: float = setting(5e-5, "highest learning rate")
+    momentum: float = setting(0.9, "momentum of sgd")
+    weight_decay: float = setting(0.01, "weight decay, decoupled with adamw")
     decay: str = setting(
         "linear",
-        "of the learning rate: linear, cosine, or step at 50 and 75 %",
+        "decay of the learning rate: linear, cosine, or step at 50 and 75 %",
         choices=("linear", "cosine", "step"),
     )
-    warm_up: float = setting(0.0, "share of all steps")
-    clip: float = setting(1.0, "largest norm of the gradient; 0: any")
-    augment: str = setting("none", "of images: none, or crop, flip and cutout joined by +")
-    image_size: int = setting(
-        0, "side to scale images to; 0: all have one size", least=0, most=8_192
-    )
-    compile: bool = setting(False, "compile the encoder of images with torch.compile")
+    warm_up: float = setting(0.0, "share of all steps over which the learning rate rises")
+    clip: float = setting(1.0, "largest norm of the gradient; 0: no limit")
+    augment: str = setting("none", "image: none, or crop, flip and cutout joined by +")
+    image_size: int = setting(0, "side to scale images to; 0: as they are", least=0, most=8_192)
+    compile: bool = setting(False, "image: compile the encoder with torch.compile")
     calibrator: str = setting(
         AUTO,
         "calibrator of the predictions, fitted on the validation split; 'calibrant list "
@@ -153,8 +157,8 @@ class Recipe:
     )
     maps: tuple[str, ...] = setting(
         ("identity", "temperature"),
-        "calibrators to measure; under shift, the first two",
-        flag="--calibrators",
+        "measure the predictions with these calibrators too; under shift, with the first two",
+        flag="--measure",
         metavar="NAME",
         example="['temperature']",
     )
@@ -171,7 +175,10 @@ class Recipe:
         shows_default=False,
     )
     max_length: int = setting(
-        512, "pieces; longer sentences are windowed, longer texts cut", least=16, most=512
+        512,
+        "most subword tokens; longer sentences become windows, longer texts are cut",
+        least=16,
+        most=512,
     )
 
     def __post_init__(self) -> None:

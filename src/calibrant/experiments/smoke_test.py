@@ -51,13 +51,13 @@ def try_method(recipe: Recipe) -> None:
 
 def _step(recipe: Recipe) -> None:
     method, model = build_method(recipe), _Classifier()
-    for part in method.asking():
+    for part in method.parts_needing_examples():
         part.expect(_EXAMPLES)
     inputs, labels = torch.randn(_EXAMPLES, _WIDTH), torch.arange(_EXAMPLES) % _CLASSES
-    with attach(model, method) as tap:
+    with attach(model, method) as hook:
         with torch.no_grad():
-            holdout = tap.step(model(inputs), labels)
+            holdout = hook.step(model(inputs), labels)
         mixed, targets = method.prepare((inputs, labels))
         more = {"holdout": holdout, "examples": torch.arange(_EXAMPLES)}
-        loss = method.loss(tap.step(model(mixed), targets, **more))
+        loss = method.loss(hook.step(model(mixed), targets, **more))
         torch.autograd.grad(loss, list(model.parameters()), allow_unused=True)

@@ -54,7 +54,7 @@ def train_with_trainer(
     A checkpoint is written after each epoch.
     """
     method = build_method(recipe)
-    if method.asking():
+    if method.parts_needing_examples():
         raise InputError(f"Method '{recipe.method}' with a history trains with --engine lean.")
     arguments = _arguments(recipe, data, run, device)
     course = _Course(recipe, data, tell)

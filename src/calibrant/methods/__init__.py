@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from calibrant.errors import unknown_name
 from calibrant.extras import require
+from calibrant.old_names import renamed
 
 if TYPE_CHECKING:
     from calibrant.methods.avuc import Avuc
@@ -41,12 +42,11 @@ if TYPE_CHECKING:
     from calibrant.methods.noise import Gaussian, Noise
     from calibrant.methods.sece import Sece
     from calibrant.methods.shell_noise import Shell
-    from calibrant.methods.wrapper import Around, Regularizer
+    from calibrant.methods.wrapper import Regularizer, Wrapper
 
 __all__ = [
     "METHODS",
     "NOISES",
-    "Around",
     "Avuc",
     "CrossEntropy",
     "Dca",
@@ -75,6 +75,7 @@ __all__ = [
     "Sece",
     "Shell",
     "WeightedMmce",
+    "Wrapper",
     "create",
     "gamma_net_dece",
     "gamma_net_sece",
@@ -183,7 +184,7 @@ NOISES: dict[str, MethodEntry] = {
 _PARTS = (
     "base:Method",
     "base:ExampleLoss",
-    "wrapper:Around",
+    "wrapper:Wrapper",
     "wrapper:Regularizer",
     "noise:Noise",
     "meta_regularization:MetaRegularization",
@@ -236,4 +237,4 @@ def __getattr__(attribute: str) -> Any:
     for factory in (*entries, *_PARTS):
         if factory.partition(":")[2] == attribute:
             return _load(factory)
-    raise AttributeError(f"module '{__name__}' has no attribute '{attribute}'")
+    return renamed(__name__, attribute)

@@ -40,7 +40,7 @@ class Method(nn.Module, ABC):
     def expect(self, examples: int) -> None:
         """Prepare for this number of examples. Called before training if ``needs_examples``."""
 
-    def asking(self) -> list[Method]:
+    def parts_needing_examples(self) -> list[Method]:
         """Return the parts of this method, itself included, that need examples."""
         return [m for m in self.modules() if isinstance(m, Method) and m.needs_examples]
 
@@ -62,7 +62,7 @@ class Method(nn.Module, ABC):
     def abandon(self) -> None:
         """Drop state that waits for further micro-batches, because the optimizer step was aborted.
 
-        Taps call it when they are attached and removed, the Trainer after an error. Call it in
+        Hooks call it when they are attached and removed, the Trainer after an error. Call it in
         your own loop if that continues with another batch after a failed one.
         """
         for part in self.modules():

@@ -17,7 +17,7 @@ from calibrant.methods.error_regularization import ErrorRegularization
 from calibrant.methods.gradients import report, scale_gradient
 from calibrant.methods.noise import Gaussian, Noise
 from calibrant.methods.random_stream import Stream
-from calibrant.methods.wrapper import Around, Regularizer
+from calibrant.methods.wrapper import Regularizer, Wrapper
 
 if TYPE_CHECKING:
     from calibrant.training.step import Step
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["HeadNoise", "head_noise_error_regularization", "noise_confidence"]
 
 
-class HeadNoise(Around):
+class HeadNoise(Wrapper):
     """Noise gradient accumulation (∇Acc) around any task loss.
 
     The head C is also trained to give equal probabilities for noise ẑ in place of its input:
@@ -38,7 +38,7 @@ class HeadNoise(Around):
 
         head: (∇task + ∇calib + Σ ∇with) / n        encoder: ∇task
 
-    One backward pass does this: the tap feeds the head through an identity whose backward
+    One backward pass does this: the hook feeds the head through an identity whose backward
     multiplies by n, and the loss is divided by n. It therefore holds under gradient accumulation,
     loss scaling, clipping, DDP and FSDP2, where dividing ``p.grad`` does not. The value of the
     loss, which your log shows, is the undivided task loss; ``terms`` holds all parts.
@@ -64,8 +64,8 @@ class HeadNoise(Around):
     >>> method = HeadNoise(CrossEntropy(), with_=ErrorRegularization(weight=0.05))
     >>> method.passes
     3
-    >>> with attach(model, method) as tap:
-    ...     loss = method.loss(tap.step(model(torch.ones(2, 4)), torch.tensor([0, 1])))
+    >>> with attach(model, method) as hook:
+    ...     loss = method.loss(hook.step(model(torch.ones(2, 4)), torch.tensor([0, 1])))
     >>> sorted(method.terms)
     ['noise', 'task', 'with']
     """
@@ -143,7 +143,7 @@ class HeadNoise(Around):
         if step.features is None or wrong:
             raise InputError(
                 f"HeadNoise divides the head's gradient by {self.passes}, but this step comes from "
-                f"a head whose tap multiplies by {step.gradient_scale}: make it with "
+                f"a head whose hook multiplies by {step.gradient_scale}: make it with "
                 "attach(model, method).step(logits, labels), with this same method, from a forward "
                 "pass in training mode (model.train())."
             )

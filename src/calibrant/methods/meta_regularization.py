@@ -50,9 +50,9 @@ class MetaRegularization(Method):
     >>> from calibrant.training import attach
     >>> model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
     >>> method, labels = MetaRegularization(), torch.tensor([0, 1])
-    >>> with attach(model, method) as tap:
-    ...     holdout = tap.step(model(torch.ones(2, 4)), labels)
-    ...     step = tap.step(model(torch.zeros(2, 4)), labels, holdout=holdout)
+    >>> with attach(model, method) as hook:
+    ...     holdout = hook.step(model(torch.ones(2, 4)), labels)
+    ...     step = hook.step(model(torch.zeros(2, 4)), labels, holdout=holdout)
     ...     method.loss(step).backward()
     ...     method.outer_step(step)
     """

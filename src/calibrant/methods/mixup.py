@@ -13,7 +13,7 @@ from calibrant.errors import InputError
 from calibrant.losses.masking import IGNORED
 from calibrant.methods.base import Method
 from calibrant.methods.random_stream import Stream
-from calibrant.methods.wrapper import Around
+from calibrant.methods.wrapper import Wrapper
 
 if TYPE_CHECKING:
     from calibrant.training.step import Step
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["FeatureMixup", "InputMixup"]
 
 
-class _Mixup(Around):
+class _Mixup(Wrapper):
     """Shared base: draw λ and the partners in ``prepare``, mix the two losses in ``loss``.
 
     A position is mixed only with a kept position; one whose partner is ignored stays as it is.
@@ -83,7 +83,7 @@ class _Mixup(Around):
 class FeatureMixup(_Mixup):
     """Mix the head's input: λ f_i + (1 − λ) f_j with λ ~ Beta(α, α), labels in the same shares.
 
-    For text, whose inputs cannot be mixed. ``prepare`` draws, the tap mixes.
+    For text, whose inputs cannot be mixed. ``prepare`` draws, the hook mixes.
 
     Reference: Zhang et al., mixup, ICLR 2018; Verma et al., Manifold Mixup, ICML 2019.
 

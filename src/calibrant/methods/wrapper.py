@@ -16,10 +16,10 @@ from calibrant.methods.gradients import report
 if TYPE_CHECKING:
     from calibrant.training.step import Step
 
-__all__ = ["Around", "Regularizer"]
+__all__ = ["Regularizer", "Wrapper"]
 
 
-class Around(Method):
+class Wrapper(Method):
     """A method that wraps a task (default cross-entropy) and delegates its other hooks to it."""
 
     def __init__(self, task: Method | None) -> None:
@@ -49,7 +49,7 @@ class Around(Method):
         self.task.outer_step(step)
 
 
-class Regularizer(Around):
+class Regularizer(Wrapper):
     """A task loss plus ``weight`` times a statistic of the whole batch.
 
     As a method the sum trains encoder and head. As a part (``HeadNoise(with_=…)``,

@@ -45,7 +45,7 @@ class Planned(ABC):
                 needs = "learns" if method.needs_holdout else "does not learn"
                 raise InputError(f"{type(method).__name__} {needs} from held-out data: holdout=…")
         self.device, self.windows, self.schedule = windows.device, windows, schedule
-        self.places = _tell_examples(methods, windows)
+        self.places = _expect_examples(methods, windows)
         self.holdout = holdout
         if schedule.dtype != "float32":  # Process-wide: torch has no narrower switch.
             torch.set_float32_matmul_precision("high")
@@ -252,14 +252,14 @@ class _NotCapturableError(Exception):
     """A step that waits for the host."""
 
 
-def _tell_examples(methods: Sequence[Method], windows: Rows) -> int:
+def _expect_examples(methods: Sequence[Method], windows: Rows) -> int:
     """Pass the number of labels to methods that need it; return the most per row, or 0."""
-    asking = [part for method in methods for part in method.asking()]
-    if not asking:
+    parts = [part for method in methods for part in method.parts_needing_examples()]
+    if not parts:
         return 0
     first = torch.zeros(1, dtype=torch.long, device=windows.device)
     labels = windows.batch(first, windows.longest)["labels"]
-    for part in asking:
+    for part in parts:
         part.expect(len(windows) * labels.numel())
     return labels.numel()
 

@@ -18,21 +18,21 @@ from calibrant.methods.base import Method, checked_method
 from calibrant.training.head import advice, find_head, unwrap
 from calibrant.training.step import Step
 
-__all__ = ["HeadPass", "HeadTap", "attach", "logits_of"]
+__all__ = ["HeadHook", "HeadPass", "attach", "logits_of"]
 
 
-def attach(model: nn.Module, method: Method, head: str | None = None) -> HeadTap:
+def attach(model: nn.Module, method: Method, head: str | None = None) -> HeadHook:
     """Put ``method`` before the head of ``model`` until ``remove`` or the end of the with-block.
 
-    The model does not change: the tap is a hook before its head and one after it. Attach before
+    The model does not change: one hook runs before its head and one after it. Attach before
     the first call of a model that ``torch.compile`` has wrapped: compiled code holds the hooks that
     it was traced with. Under FSDP2 either shard the head on its own, or leave the root gathered
     after its forward pass (the default): a method that runs the head again needs its parameters.
     """
-    return HeadTap(model, method, head)
+    return HeadHook(model, method, head)
 
 
-class HeadTap:
+class HeadHook:
     """Hooks on the head that record its input and output and let the method change the input."""
 
     def __init__(self, model: nn.Module, method: Method, head: str | None = None) -> None:
@@ -73,7 +73,7 @@ class HeadTap:
         self._features, self._output, self._call = None, None, ((), {})
         self.method.abandon()
 
-    def __enter__(self) -> HeadTap:
+    def __enter__(self) -> HeadHook:
         return self
 
     def __exit__(
@@ -97,10 +97,10 @@ class HeadTap:
         """Refuse a second method: both would change the head's input and gradient."""
         for hook in self.head._forward_pre_hooks.values():
             other = getattr(hook, "__self__", None)
-            if isinstance(other, HeadTap):
+            if isinstance(other, HeadHook):
                 raise InputError(
                     f"The head '{self.name}' already has {type(other.method).__name__} attached: "
-                    "remove() that tap first, or compose the two, as in HeadNoise(Focal())."
+                    "remove() that hook first, or compose the two, as in HeadNoise(Focal())."
                 )
 
     def _check_trained(self) -> None:
@@ -160,7 +160,7 @@ class HeadPass:
     inputs must not enter them.
     """
 
-    tap: HeadTap
+    hook: HeadHook
     call: tuple[tuple[Any, ...], dict[str, Any]]
     autocast: tuple[bool, torch.dtype] | None
     classes: int
@@ -168,14 +168,14 @@ class HeadPass:
     @property
     def module(self) -> nn.Module:
         """The head itself."""
-        return self.tap.head
+        return self.hook.head
 
     def __call__(self, features: Tensor, parameters: Mapping[str, Tensor] | None = None) -> Tensor:
         """Return the head's logits, under other parameters if given."""
         args, kwargs = _with_features(*self.call, features)
         replaced = {name: buffer.clone() for name, buffer in self.module.named_buffers()}
         replaced.update(parameters or {})
-        with self.tap.pause(), self._as_recorded(features.device.type):
+        with self.hook.pause(), self._as_recorded(features.device.type):
             if replaced:
                 logits = functional_call(self.module, replaced, args, kwargs)
             else:
@@ -187,18 +187,18 @@ class HeadPass:
     ) -> Tensor:
         """Return the logits of the whole model under other parameters, unrecorded."""
         args, kwargs = ((), dict(inputs)) if isinstance(inputs, Mapping) else (inputs, {})
-        replaced = {name: buffer.clone() for name, buffer in self.tap.model.named_buffers()}
+        replaced = {name: buffer.clone() for name, buffer in self.hook.model.named_buffers()}
         replaced.update(parameters)
-        with self.tap.pause():
-            return logits_of(functional_call(self.tap.model, replaced, args, kwargs))
+        with self.hook.pause():
+            return logits_of(functional_call(self.hook.model, replaced, args, kwargs))
 
     def _checked(self, logits: Tensor) -> Tensor:
         """Check the output: a layer inside the encoder can look like the head until then."""
         if logits.shape[-1:] != (self.classes,):
             raise InputError(
-                f"'{self.tap.name}' is not the head of {type(self.tap.model).__name__}: it gives "
+                f"'{self.hook.name}' is not the head of {type(self.hook.model).__name__}: it gives "
                 f"{tuple(logits.shape)}, and the logits have {self.classes} classes, last. "
-                f"{advice(self.tap.model)}"
+                f"{advice(self.hook.model)}"
             )
         return logits
 

@@ -13,7 +13,7 @@ from calibrant.extras import require
 from calibrant.methods import create
 from calibrant.methods.base import Method, checked_method
 from calibrant.methods.eval_mode import evaluating
-from calibrant.training.head_hook import HeadTap, attach, logits_of
+from calibrant.training.head_hook import HeadHook, attach, logits_of
 from calibrant.training.step import Step
 
 lightning = require("lightning", "lightning", "calibrant.training.lightning.Calibration")
@@ -64,7 +64,7 @@ class Calibration(Callback):
         self.model = model
         self.head = head
         self.holdout = holdout
-        self._tap: HeadTap | None = None
+        self._hook: HeadHook | None = None
         self._step: Step | None = None
 
     def prepare(self, batch: Any) -> Any:
@@ -73,14 +73,14 @@ class Calibration(Callback):
 
     def loss(self, logits: Tensor, labels: Tensor, **more: Any) -> Tensor:
         """Return the method's loss of the last forward pass; ``more`` is passed to ``Step``."""
-        if self._tap is None:
+        if self._hook is None:
             raise InputError("Calibration is not among the Trainer's callbacks, or not in fit().")
-        self._step = self._tap.step(logits, labels, **more)
+        self._step = self._hook.step(logits, labels, **more)
         return self.method.loss(self._step)
 
     def on_fit_start(self, trainer: Any, pl_module: Any) -> None:  # noqa: ARG002
         """Attach the method."""
-        self._tap = attach(getattr(pl_module, self.model), self.method, self.head)
+        self._hook = attach(getattr(pl_module, self.model), self.method, self.head)
 
     def on_before_optimizer_step(self, trainer: Any, pl_module: Any, optimizer: Any) -> None:  # noqa: ARG002
         """Run the method's own update."""
@@ -91,9 +91,9 @@ class Calibration(Callback):
 
     def teardown(self, trainer: Any, pl_module: Any, stage: str) -> None:  # noqa: ARG002
         """Remove the method from the model."""
-        if self._tap is not None:
-            self._tap.remove()
-        self._tap = self._step = None
+        if self._hook is not None:
+            self._hook.remove()
+        self._hook = self._step = None
 
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:  # noqa: ARG002
         """Remove the method: Lightning does not tear callbacks down when training fails."""
@@ -109,7 +109,7 @@ class Calibration(Callback):
 
     @torch.no_grad()
     def _holdout_step(self, inputs: Any, labels: Tensor) -> Step:
-        assert self._tap is not None
-        with evaluating(self._tap.model):
-            logits = logits_of(self._tap.model(inputs))
-        return self._tap.step(logits, labels, inputs=(inputs,))
+        assert self._hook is not None
+        with evaluating(self._hook.model):
+            logits = logits_of(self._hook.model(inputs))
+        return self._hook.step(logits, labels, inputs=(inputs,))

@@ -63,7 +63,7 @@ class Loop(Planned):
         self.model, self.method = model.to(self.device), method.to(self.device)
         self.loss = torch.zeros((), device=self.device)
         self.optimizer = schedule.optimizer(self.model, self.learning_rate)
-        self.tap = attach(model, method)
+        self.hook = attach(model, method)
         self._fresh = copy.deepcopy(method)
         self._plan(seed)
         cuda = self.device.type == "cuda" and processes.world() == 1
@@ -149,7 +149,7 @@ class Loop(Planned):
 
     def close(self) -> None:
         """Remove the method from the model."""
-        self.tap.remove()
+        self.hook.remove()
         self.model.eval()
         self.replays = {}
 
@@ -159,7 +159,7 @@ class Loop(Planned):
         self.wait()
         processes.match_buffers(self.model)
         self.model.eval()
-        with self.on_stream(), self.tap.pause():
+        with self.on_stream(), self.hook.pause():
             yield
         self.model.train()
 
@@ -199,7 +199,7 @@ class Loop(Planned):
                 logits = logits_of(self.model(**inputs))
             if several:
                 several["last"] = number == len(parts)
-            yield self.tap.step(logits, labels, inputs=inputs, examples=examples, **several)
+            yield self.hook.step(logits, labels, inputs=inputs, examples=examples, **several)
 
     @torch.no_grad()
     def _holdout_step(self, holdout: Rows) -> Step:
@@ -209,16 +209,16 @@ class Loop(Planned):
         with self.autocast(), as_written():
             logits = logits_of(self.model(**inputs))
         self.model.train()
-        return self.tap.step(logits, labels, inputs=inputs)
+        return self.hook.step(logits, labels, inputs=inputs)
 
     def _rewind(self, weights: Mapping[str, Tensor]) -> None:
         checkpoint.restore_tensors(self.model.state_dict(), weights)
         if checkpoint.is_static(self.method):
             checkpoint.rewind_method(self.method, self._fresh)
         else:
-            self.tap.remove()
+            self.hook.remove()
             self.method = copy.deepcopy(self._fresh)
-            self.tap = attach(self.model, self.method)
+            self.hook = attach(self.model, self.method)
         rewind_optimizer(self.optimizer)
         self.loss.zero_()
         self._rewind_clock()

@@ -123,9 +123,9 @@ def first_says(content: Any) -> Any:
     """Return the first process's value in every process, so that all act alike."""
     if world() == 1:
         return content
-    said = [content]
-    dist.broadcast_object_list(said, src=0)
-    return said[0]
+    shared = [content]
+    dist.broadcast_object_list(shared, src=0)
+    return shared[0]
 
 
 def wait_for_all() -> None:

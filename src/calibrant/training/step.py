@@ -22,8 +22,8 @@ class Step:
     """One (micro-)batch after the forward pass.
 
     ``logits`` (…, K) and ``labels`` (…), where −100 is ignored, are always there; the rest is
-    filled by ``HeadTap.step``. ``features`` is what the head got, and ``head`` runs the head again
-    on other features. ``gradient_scale`` says by how much the tap multiplies the gradient that
+    filled by ``HeadHook.step``. ``features`` is what the head got, and ``head`` runs the head again
+    on other features. ``gradient_scale`` says by how much the hook multiplies the gradient that
     leaves the head towards the encoder.
 
     Normalisation. Without ``num_items`` a loss is the mean over this batch's kept examples. With

@@ -18,7 +18,7 @@ from calibrant.methods.cross_entropy import CrossEntropy
 from calibrant.methods.eval_mode import evaluating
 from calibrant.methods.random_stream import rank
 from calibrant.training.checkpoint import write_checkpoint
-from calibrant.training.head_hook import HeadTap, attach, logits_of
+from calibrant.training.head_hook import HeadHook, attach, logits_of
 from calibrant.training.step import Step
 
 require("accelerate", "transformers", "calibrant.training.trainer.Trainer")
@@ -71,7 +71,7 @@ class Trainer(_Trainer):
             raise InputError(_NO_HOLDOUT)
         self.head = head
         self.holdout_dataset = holdout_dataset
-        self._tap: HeadTap | None = None
+        self._hook: HeadHook | None = None
         self._step: Step | None = None
         self._inputs: dict[str, Any] = {}
         self._examples: Tensor | None = None
@@ -96,16 +96,16 @@ class Trainer(_Trainer):
         try:
             return super().train(resume_from_checkpoint=resume_from_checkpoint, **kwargs)
         finally:
-            if self._tap is not None:
-                self._tap.remove()
-            self._tap = self._step = None
+            if self._hook is not None:
+                self._hook.remove()
+            self._hook = self._step = None
 
     def compute_loss(self, model: Any, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
         """Compute the loss on the batch that the method prepared."""
         self._examples = inputs.pop("examples", None)
         if model.training:
-            if self._tap is None:
-                self._tap = attach(model, self.method, self.head)
+            if self._hook is None:
+                self._hook = attach(model, self.method, self.head)
             inputs = self.method.prepare(inputs)
             self._inputs = {k: v for k, v in inputs.items() if k not in self.label_names}
         return super().compute_loss(model, inputs, *args, **kwargs)
@@ -127,9 +127,9 @@ class Trainer(_Trainer):
         self, outputs: Any, labels: Tensor | None, num_items_in_batch: Tensor | int | None = None
     ) -> Tensor:
         logits, labels = logits_of(outputs), self._checked_labels(labels)
-        if self._tap is None or not self._tap.head.training:
+        if self._hook is None or not self._hook.head.training:
             return CrossEntropy().loss(Step(logits, labels, num_items=num_items_in_batch))
-        self._step = self._tap.step(
+        self._step = self._hook.step(
             logits,
             labels,
             num_items=num_items_in_batch,
@@ -149,7 +149,7 @@ class Trainer(_Trainer):
 
     @torch.no_grad()
     def _holdout_step(self) -> Step:
-        assert self._tap is not None
+        assert self._hook is not None
         batch = next(self._holdout, None)
         if batch is None:
             self._holdout = iter(self.get_eval_dataloader(self.holdout_dataset))
@@ -159,9 +159,9 @@ class Trainer(_Trainer):
         inputs = dict(self._prepare_inputs(batch))
         labels = self._checked_labels(inputs.pop(self.label_names[0], None))
         inputs.pop("examples", None)
-        with evaluating(self._tap.model):
-            logits = logits_of(self._tap.model(**inputs))
-        return self._tap.step(logits, labels, inputs=inputs)
+        with evaluating(self._hook.model):
+            logits = logits_of(self._hook.model(**inputs))
+        return self._hook.step(logits, labels, inputs=inputs)
 
     def _set_signature_columns_if_needed(self) -> None:
         # The columns that remove_unused_columns keeps.

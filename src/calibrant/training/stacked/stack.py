@@ -271,12 +271,12 @@ class _Run(nn.Module):
         self.head = find_head(model)[1].to(stack.device)
         self.method = method.to(stack.device)
         self.fresh = copy.deepcopy(method)
-        self.tap = attach(nn.ModuleDict({"head": self.head}), method, "head")
+        self.hook = attach(nn.ModuleDict({"head": self.head}), method, "head")
         self.loss = torch.zeros((), device=stack.device)
         self.optimizer = schedule.optimizer(self.head, stack.learning_rate)
 
     def step(self, features: Tensor, labels: Tensor, examples: Tensor | None = None) -> Step:
-        return self.tap.step(self.head(features), labels, examples=examples)
+        return self.hook.step(self.head(features), labels, examples=examples)
 
     def update(self, squares: Tensor | None, scale: Tensor) -> None:
         """Take a step with the head; store in ``scale`` the clipping of the encoder's gradient.
@@ -294,7 +294,7 @@ class _Run(nn.Module):
         self.optimizer.step()
 
     def evaluate(self, features: Tensor) -> Tensor:
-        with self.tap.pause():
+        with self.hook.pause():
             logits: Tensor = self.head(features)
         return logits
 
