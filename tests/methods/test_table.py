@@ -11,6 +11,8 @@ from calibrant.cli import list as list_command
 from calibrant.errors import InputError
 from calibrant.methods import METHODS, NOISES, Method, Noise, create
 
+SHOWN = [name.replace("_", "-") for name in METHODS]
+
 
 def run(*words):
     parser = argparse.ArgumentParser()
@@ -69,15 +71,15 @@ def test_options_that_make_no_sense_are_refused(name, options):
 
 def test_list_prints_a_row_for_each(capsys):
     assert run("methods") == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines if line.split()[0] in METHODS] == list(METHODS)
+    firsts = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
+    assert [name for name in firsts if name in SHOWN] == SHOWN
 
 
 def test_list_prints_json(capsys):
     assert run("methods", "--json") == 0
     rows = json.loads(capsys.readouterr().out)["rows"]
-    assert [row["name"] for row in rows] == list(METHODS)
-    assert rows[0]["about"] == METHODS[rows[0]["name"]].summary
+    assert [row["name"] for row in rows] == SHOWN
+    assert rows[0]["about"] == next(iter(METHODS.values())).summary
 
 
 def test_listing_does_not_load_torch():
