@@ -149,8 +149,10 @@ def paper_setting():
     """The paper's own setting: every run, and how many of them collapsed."""
     print("\nThe paper's setting: entity F1, token F1, ECE, ECE with the chosen map, by seed")
     found = defaultdict(list)
-    for record in records("paper-setting", "paper-setting-weights"):
-        found[record["recipe"]["data"], name(record["recipe"])].append(record)
+    for record in records("paper-setting", "paper-setting-weights", "paper-setting-more"):
+        recipe = record["recipe"]
+        warm = f", warm-up {recipe['warm_up']}" if recipe["warm_up"] else ""
+        found[recipe["data"], name(recipe) + warm].append(record)
     f1 = defaultdict(list)
     for (corpus, _), runs in found.items():
         f1[corpus] += [value(r, "entity_f1") for r in runs]
@@ -163,7 +165,21 @@ def paper_setting():
         ]
         lost = sum(value(r, "entity_f1") < 0.5 * median(f1[corpus]) for r in runs)
         seeds = ",".join(str(r["recipe"]["seed"]) for r in runs)
-        print(f"{corpus:14}{method:52}seeds {seeds}: {' | '.join(told)}  collapsed {lost}")
+        print(f"{corpus:16}{method:52}seeds {seeds}: {' | '.join(told)}  collapsed {lost}")
+    loss_curves([r for runs in found.values() for r in runs if r["recipe"]["data"] == "wnut17"])
+
+
+def loss_curves(runs):
+    """The course of the loss of the runs on WNUT17 that have it, in tenths of the training."""
+    print("\nWNUT17, mean loss in each tenth of the training, and the F1 at the end")
+    for record in runs:
+        if curve := record["training"].get("loss_curve"):
+            losses = curve["losses"]
+            tenths = [mean(losses[i : i + 5]) for i in range(0, len(losses) - 4, 5)]
+            recipe = record["recipe"]
+            label = f"{name(recipe)}, seed {recipe['seed']}, warm-up {recipe['warm_up']}"
+            shown = " ".join(f"{tenth:.3f}" for tenth in tenths)
+            print(f"{label:64}{shown}  F1 {value(record, 'entity_f1'):.3f}")
 
 
 def variants(whole):
