@@ -2,11 +2,14 @@
 
 Draws samples from models whose calibration is known, and prints for each metric how often the 95 %
 interval holds the true value, how often it holds the estimate itself, and its mean width: first for
-independent examples, then for words of sentences that are alike. The figures in
+independent examples, then for words of sentences that are alike, and then for the ECE alone: of
+few and many examples, of models that are off everywhere, in one bin or in both directions. There it
+also counts the intervals that reach 0 although the ECE is more than chance. The figures in
 docs/decisions/0005-basic-intervals.md and 0012-intervals-of-groups.md come from
 
     python benchmarks/interval_coverage.py --part independent --samples 100
     python benchmarks/interval_coverage.py --part grouped --samples 300
+    python benchmarks/interval_coverage.py --part ece --samples 300
 """
 
 import argparse
@@ -29,6 +32,7 @@ from calibrant.metrics import (
     aurc,
     auroc,
     brier,
+    chance_ece,
     classwise_ece,
     confidences,
     debiased_rms_ece,
@@ -42,18 +46,31 @@ from calibrant.metrics import (
 )
 from calibrant.metrics.bootstrap import _weights, effective_groups
 from calibrant.metrics.interval_ends import interval_of
+from calibrant.metrics.null_ece import least_ece
 
 ADDITIVE = [ece, mce, overconfidence_error, classwise_ece, debiased_rms_ece, accuracy, nll, brier]
 SORTED = [adaptive_ece, ks_error, smooth_ece, aurc, auroc]
 UNCALIBRATED = [accuracy, nll, brier, aurc, auroc]  # Those that are not 0 for honest confidences.
 GROUPED = [accuracy, nll, brier, ece, ks_error, auroc]  # Few, for the many cases of sentences.
-METHODS = {"independent": ("percentile", "basic", "auto"), "grouped": ("percentile", "auto")}
+METHODS = {
+    "independent": ("percentile", "basic", "auto"),
+    "grouped": ("percentile", "auto"),
+    "ece": ("percentile", "auto"),
+}
+# How often a model is right at a confidence, where this is not a power of it.
+CURVES = {
+    "one bin": lambda c: np.where(c > 14 / 15, c - 0.2, c),
+    "both ways": lambda c: np.where(c > 0.85, c - 0.06, np.minimum(c + 0.06, 1)),
+}
+VERDICT = 0.9875  # The quantile of chance beyond which an audit doubts.
 CLASSES = 4
 WORDS = 12  # Mean length of a sentence.
 
 
 def draw(rng, power, n=1000, sentences=0, alike=0.0, unequal=False):
     """Predictions that are right with probability confidence^power: honest where power is 1.
+
+    ``power`` is also the name of one of the ``CURVES``.
 
     Of ``sentences``, confidence and correctness have a normal part that all words share, of the
     intra-class correlation ``alike``; their lengths are 12, or geometric with that mean.
@@ -67,7 +84,8 @@ def draw(rng, power, n=1000, sentences=0, alike=0.0, unequal=False):
     n = len(sentence)
     shared = [_uniform(rng, sentence, alike) for _ in range(2)]
     confidence = 1 - 0.7 * (1 - shared[0] ** (1 / 6))  # 1 − 0.7 · Beta(1, 6)
-    first = np.where(shared[1] < confidence**power, 0, rng.integers(1, CLASSES, n))
+    right = CURVES[power](confidence) if power in CURVES else confidence**power
+    first = np.where(shared[1] < right, 0, rng.integers(1, CLASSES, n))
     scores = np.repeat(((1 - confidence) / (CLASSES - 1))[:, None], CLASSES, axis=1)
     scores[:, 0] = confidence
     turn = rng.integers(CLASSES, size=n)  # Turn the columns, so that the classes are alike.
@@ -96,6 +114,16 @@ def cases(part):
     """The settings of the samples, by name."""
     if part == "independent":
         return {f"power={power}": {"power": power} for power in (1.0, 1.3, 2.0)}
+    if part == "ece":
+        sizes = [{"n": n} for n in (100, 1000, 10_000)]
+        sizes += [{"sentences": g, "alike": a} for g in (20, 50, 250) for a in (0.0, 0.4)]
+        return {
+            " ".join(f"{name}={value}" for name, value in ({"power": power} | size).items()): {
+                "power": power, **size,
+            }
+            for power in (1.0, 1.1, 1.5, 2.0, *CURVES)
+            for size in sizes
+        }  # fmt: skip
     return {
         f"power={power} sentences={sentences} alike={alike} {kind}": {
             "power": power, "sentences": sentences, "alike": alike, "unequal": kind == "unequal",
@@ -118,20 +146,28 @@ def measure(options, settings, metrics):
         where = {"block": block, "blocks": len(used), "classwise": options.part == "independent"}
         state, each = accumulate(p, **where), confidences(p, block)
         groups, drawn = effective_groups(state), replicates_of(metrics, state, each, options)
+        known = state if "sentences" in settings else state.total()
+        least = least_ece(known, replicates=options.replicates)
+        chance = chance_ece(known, quantile=VERDICT)[1] if options.part == "ece" else np.inf
         for metric in metrics:
             values, estimate = drawn[metric], metric(p)
             if values is None or np.isnan(values).all() or np.isnan(estimate):
                 continue
             for method in METHODS[options.part]:
-                found = interval_of(metric, values, estimate, method=method, groups=groups)
+                known_end = least if metric is ece else None
+                found = interval_of(
+                    metric, values, estimate, method=method, groups=groups, least=known_end
+                )
                 low, high = found[0] - 1e-12, found[1] + 1e-12
-                row = (low <= true[metric] <= high, low <= estimate <= high, high - low)
+                held = (low <= true[metric] <= high, low <= estimate <= high)
+                row = (*held, high - low, estimate > chance, estimate > chance and low < 1e-6)
                 seen.setdefault((metric, method), []).append(row)
     for (metric, method), rows in seen.items():
-        covered, held, width = np.mean(rows, axis=0).tolist()
+        covered, held, width, doubted, reaches_0 = np.mean(rows, axis=0).tolist()
+        beside = {"doubted": doubted, "doubted_from_0": reaches_0} if options.part == "ece" else {}
         yield {
             "metric": metric.__name__, "method": method, "true": true[metric],
-            "covers": covered, "holds": held, "width": width,
+            "covers": covered, "holds": held, "width": width, **beside,
         }  # fmt: skip
 
 
@@ -160,15 +196,14 @@ def at_once(each, replicates):
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--part", choices=("independent", "grouped"), default="independent")
+    parser.add_argument("--part", choices=tuple(METHODS), default="independent")
     parser.add_argument("--samples", type=int, default=100)
     parser.add_argument("--replicates", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", default="", help="the cases whose name holds this")
     parser.add_argument("--json", type=Path, help="write the results to this file")
     options = parser.parse_args()
-    grouped = options.part == "grouped"
-    metrics = GROUPED if grouped else ADDITIVE + SORTED
+    metrics = {"grouped": GROUPED, "ece": [ece]}.get(options.part, ADDITIVE + SORTED)
     started, rows = time.perf_counter(), []
     chosen = {name: case for name, case in cases(options.part).items() if options.only in name}
     for name, settings in chosen.items():
@@ -176,7 +211,8 @@ def main() -> None:
             rows.append({"case": name, **row})
             print(
                 f"{name:45} {row['metric']:22} {row['method']:10} true={row['true']:.4f} "
-                f"covers={row['covers']:.2f} holds={row['holds']:.2f} width={row['width']:.4f}",
+                f"covers={row['covers']:.2f} holds={row['holds']:.2f} width={row['width']:.4f} "
+                f"from 0 though doubted={row.get('doubted_from_0', np.nan):.2f}",
                 flush=True,
             )
     if options.json is not None:

@@ -160,9 +160,12 @@ def test_what_is_off_in_one_direction_needs_no_sum_of_bins():
     # 63 examples at many confidences, too shy by 14 points: the noise of every bin hides it.
     confidence = np.linspace(0.62, 1.0, 63)
     labels = np.r_[np.zeros(3), np.ones(60)].astype(int)
-    found = audit(Predictions.from_probabilities(confidence, labels), bootstrap=0)
+    found = audit(Predictions.from_probabilities(confidence, labels), bootstrap=200)
     state = accumulate(Predictions.from_probabilities(confidence, labels))
     assert ece(state) < chance_ece(state, quantile=0.975)[1]
     assert found.verdict[0].startswith("Underconfident by 14.2 points")
+    assert (
+        next(m.low for m in found.measures if m.name == "ece") > 0
+    )  # No ECE is smaller than the gap of the means.
     gap, variance = (confidence - labels).sum(), (confidence * (1 - confidence)).sum()
     assert abs(gap) > 2.9 * np.sqrt(variance)  # Were they honest: one sample in 270.

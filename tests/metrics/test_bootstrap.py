@@ -23,6 +23,7 @@ from calibrant.metrics import (
     auroc,
     bootstrap_interval,
     brier,
+    chance_ece,
     classwise_ece,
     confidences,
     debiased_rms_ece,
@@ -168,6 +169,54 @@ def test_a_calibrated_model_is_not_called_miscalibrated_by_its_own_noise():
     assert auto == bootstrap_interval(functools.partial(ece), state)
     plain = bootstrap_interval(accuracy, state, method="percentile")
     assert bootstrap_interval(accuracy, state) == pytest.approx(plain, abs=5e-3)
+
+
+@pytest.mark.parametrize("sentences", [0, 60])
+def test_an_ece_beyond_chance_has_an_interval_above_zero(sentences):
+    rng, doubted = np.random.default_rng(7), 0
+    for _ in range(20):
+        confidence = rng.uniform(0.5, 1, 600) ** 0.5
+        if sentences:  # Every tenth word decides for the ten of its sentence.
+            confidence = np.repeat(confidence[::10], 10)
+        luck = np.repeat(rng.random(60), 10) if sentences else rng.random(600)
+        groups = {"sentence": np.repeat(np.arange(60), 10)} if sentences else {}
+        labels = (luck < confidence ** (4.0 if sentences else 1.5)).astype(int)
+        p = Predictions.from_probabilities(confidence, labels, groups=groups)
+        state = accumulate(p, block=assign_blocks(p), blocks=1000)
+        chance = chance_ece(state if sentences else p, quantile=0.9875)[1]
+        low, high = bootstrap_interval(ece, p, replicates=200)
+        assert low <= ece(p) <= high
+        doubted += ece(p) > chance
+        assert low > 0 or ece(p) <= chance
+    assert doubted > 5
+
+
+def test_the_lower_end_of_one_bin_is_that_of_its_accuracy():
+    """70 of 100 are right at 90 %: by Clopper & Pearson at most 78.8 % could be right."""
+    p = Predictions.from_probabilities([0.9] * 100, [1] * 70 + [0] * 30)
+    low, _ = bootstrap_interval(ece, p, replicates=4000)
+    assert low == pytest.approx(0.9 - 0.788, abs=0.015)
+
+
+def test_the_lower_end_does_not_count_the_noise_of_honest_bins():
+    """One bin of ten is off; the sum of absolute values has the noise of nine honest ones too."""
+    rng, missed = np.random.default_rng(1), 0
+    for _ in range(40):
+        confidence = rng.choice(np.linspace(0.52, 0.97, 10), 3000)
+        right = np.where(confidence > 0.95, confidence - 0.2, confidence)
+        p = Predictions.from_probabilities(confidence, (rng.random(3000) < right).astype(int))
+        missed += bootstrap_interval(ece, p, replicates=200)[0] > 0.02
+    assert missed <= 3
+
+
+def test_an_ece_of_nothing_off_and_of_certainty():
+    exact = Predictions.from_probabilities([0.5] * 10, [1] * 5 + [0] * 5)
+    assert bootstrap_interval(ece, exact)[0] == 0
+    sure = Predictions.from_probabilities([1.0] * 50, [1] * 50)
+    assert bootstrap_interval(ece, sure) == (0, 0)
+    wrong = Predictions.from_probabilities([1.0] * 50, [0] * 50)
+    low, high = bootstrap_interval(ece, wrong)
+    assert 0.9 < low <= high == 1
 
 
 def test_few_groups_widen_the_interval_as_student_does():

@@ -38,6 +38,7 @@ class Estimator:
     replicates: int = 1000
     level: float = 0.95
     seed: int = 0
+    independent: bool = False  # The examples of a block do not depend on each other.
 
     def __post_init__(self) -> None:
         check_bootstrap(self.replicates or 10**9, self.level, self.seed)  # None is always enough.
@@ -80,6 +81,7 @@ class Estimator:
                 "replicates": self.replicates,
                 "level": self.level,
                 "seed": self.seed,
+                "independent": self.independent,
             }
             blocked = sources if len(sources) > 1 else sources[0]
             bounds = bootstrap_interval(function, blocked, **options)

@@ -76,6 +76,7 @@ def audit(
     found = collected(chunks, Collector(Bins(bins, closed), by, reduction, mistakes, kept))
     if found.state is None or not found.rows:
         raise _nothing(found)
+    estimate = replace(estimate, independent=found.by is None)
     state = found.total()
     classes = _class_rows(state, found.label_names)
     entities = pixels = None

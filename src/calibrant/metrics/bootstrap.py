@@ -6,19 +6,21 @@ import functools
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
 
 from calibrant.arguments import check_kind
 from calibrant.errors import InputError
 from calibrant.metrics.accumulate import accumulate
-from calibrant.metrics.binned import classwise_ece
-from calibrant.metrics.blocks import assign_blocks
+from calibrant.metrics.binned import classwise_ece, ece
+from calibrant.metrics.blocks import assign_blocks, dependent_group
 from calibrant.metrics.class_sums import ClassSums
 from calibrant.metrics.confidences import Confidences, confidences
-from calibrant.metrics.entities import entity_state
+from calibrant.metrics.entities import entity_ece, entity_state
 from calibrant.metrics.interval_ends import IntervalMethod, interval_of
+from calibrant.metrics.metric import plain_function
+from calibrant.metrics.null_ece import least_ece
 from calibrant.metrics.sorted_confidences import confidence_steps, resampled_steps
 from calibrant.metrics.state import CalibrationState
 from calibrant.metrics.table import metric_of
@@ -56,6 +58,7 @@ def bootstrap_interval(
     level: float = 0.95,
     seed: int = 0,
     method: IntervalMethod = "auto",
+    independent: bool = False,
 ) -> tuple[Any, Any] | None:
     """Return the bootstrap interval (low, high) of ``metric(source)``, or None if there is none.
 
@@ -65,7 +68,9 @@ def bootstrap_interval(
     replacement. Additive states cost one product of matrices for all replicates; a tuple of them
     is drawn together and passed as several arguments. Confidences are sorted once and reweighted:
     n · replicates is bounded, so beyond a million examples the result is None. It is also None
-    for fewer than two non-empty blocks.
+    for fewer than two non-empty blocks. ``independent`` means that the examples of a block do not
+    depend on each other, as in predictions without such groups; the ECE of independent examples
+    has a higher lower end.
 
     ``"percentile"`` takes the quantiles θ* of the replicates, ``"basic"`` takes 2 θ − θ*, never
     below 0 and never without θ (Efron & Tibshirani 1993, ch. 13). ``"auto"`` holds for few groups
@@ -80,7 +85,8 @@ def bootstrap_interval(
     - Noise adds to a calibration error as √(θ² + noise²), and to its replicates once more. So the
       lower end comes from 2 θ² − θ*², or from 2 θ − mean(θ*) − s where that is lower, and the
       upper end is θ + s + s min(1, s / mean(θ*)) / 4, with s = t √(G / (G − 1)) sd(θ*): the bias
-      can only have raised θ.
+      can only have raised θ. The lower end of the ECE is :func:`least_ece`, which is above 0 where
+      the ECE is more than chance.
 
     >>> from calibrant import Predictions
     >>> from calibrant.metrics import accumulate, accuracy, assign_blocks
@@ -91,6 +97,8 @@ def bootstrap_interval(
     True
     """
     check_bootstrap(replicates, level, seed)
+    if isinstance(source, Predictions):
+        independent = independent or dependent_group(source) is None
     source = _with_blocks(metric, source)
     if method not in ("auto", "percentile", "basic"):
         raise InputError(f"method must be 'auto', 'percentile' or 'basic', got {method!r}.")
@@ -98,8 +106,18 @@ def bootstrap_interval(
     if values is None:
         return None
     estimate = None if method == "percentile" else _estimate(metric, source)
+    least = None
+    if method == "auto" and plain_function(metric) in (ece, entity_ece) and _in_blocks(source):
+        state = source.total() if independent else source
+        least = least_ece(state, level=level, replicates=replicates, seed=seed)
     groups = effective_groups(source)
-    return interval_of(metric, values, estimate, level=level, method=method, groups=groups)
+    return interval_of(
+        metric, values, estimate, level=level, method=method, groups=groups, least=least
+    )
+
+
+def _in_blocks(source: Blocked) -> TypeGuard[CalibrationState]:
+    return isinstance(source, CalibrationState) and np.ndim(source.n) == 1
 
 
 def effective_groups(source: Blocked) -> float:

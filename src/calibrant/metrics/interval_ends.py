@@ -27,10 +27,12 @@ def interval_of(
     level: float = 0.95,
     method: IntervalMethod = "auto",
     groups: float = math.inf,
+    least: float | None = None,
 ) -> tuple[Any, Any]:
     """Return the interval of a metric from its estimate and replicates, if these are known.
 
     ``groups`` is the effective number of groups that were drawn (:func:`effective_groups`).
+    ``least`` is the lower end of a calibration error where it is known by other means.
     """
     tail, row = (1 - level) / 2, metric_of(metric)
     spread = "plain" if row is None else row.spread
@@ -40,6 +42,7 @@ def interval_of(
     elif method == "auto":
         if spread == "biased upwards":
             low, high = _of_error(values, estimate, level, groups)
+            low = low if least is None else least
         else:
             low, high = _widened(values, low, high, _wider(groups, level))
             low, high = _skewed(spread, values, estimate, low, high, _reach(groups, level))

@@ -1,7 +1,8 @@
-"""The ECE that a perfectly calibrated model shows by chance at this sample size."""
+"""What chance alone makes of an ECE: of a calibrated model, and of one that is off by less."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from statistics import NormalDist
 
 import numpy as np
@@ -10,7 +11,10 @@ from calibrant.distributions import student_quantile
 from calibrant.metrics.binned import Source, state_of
 from calibrant.metrics.state import CalibrationState
 
-__all__ = ["chance_ece"]
+__all__ = ["chance_ece", "least_ece"]
+
+_DRAWN = 1 << 22  # Gaps of bins drawn at once, where least_ece draws many times.
+_HALVINGS = 20  # The lower end is exact to a millionth of the range.
 
 
 def chance_ece(
@@ -35,29 +39,105 @@ def chance_ece(
     >>> round(expected, 2), round(upper, 2)
     (0.04, 0.09)
     """
-    state = state_of(source)
-    total, random = state.total(), np.random.default_rng(seed)
-    count, confidence = total.top_count, total.top_confidence
-    if not total.n:
+    draws = _GapDraws(state_of(source), replicates, seed)
+    if not draws.n:
         return float("nan"), float("nan")
-    share = np.clip(confidence / np.maximum(count, 1), 0, 1)
-    right = random.binomial(count, share, (replicates, len(count)))
-    drawn = [np.abs(right - confidence).sum(axis=1) / count.sum()]
-    if np.ndim(state.n):
-        drawn += _over_blocks(state, replicates, random)
+    drawn = [np.abs(gaps).sum(axis=1) / draws.n for gaps in draws.around(0 * draws.gap)]
     means, uppers = zip(*((e.mean(), np.quantile(e, quantile)) for e in drawn), strict=True)
     return float(max(means)), float(max(uppers))
 
 
-def _over_blocks(
-    state: CalibrationState, replicates: int, random: np.random.Generator
-) -> list[np.ndarray]:
-    """Return the ECE of draws that scale or flip the gaps of blocks; none without two blocks."""
-    used = state.n > 0
-    blocks = int(used.sum())
-    if blocks < 2:
-        return []
-    gap = (state.top_correct - state.top_confidence)[used]
+def least_ece(
+    state: CalibrationState, *, level: float = 0.95, replicates: int = 1000, seed: int = 0
+) -> float:
+    """Return the lower end of the interval of the ECE: the least that explains the one observed.
+
+    It inverts the test of :func:`chance_ece`. Let the true gaps of the bins be those observed, each
+    moved towards 0 by c standard errors and stopped there. With c = 0 the true ECE is the one
+    observed; with c large enough it is 0. The lower end is the ECE of the largest c whose draws
+    still reach the observed ECE at their quantile (1 + level) / 2; 0 where those of a calibrated
+    model do. No ECE is smaller than the gap of all bins together, so it is at least the lower end
+    of that gap, whose draws need fewer examples. Blocks are used as in :func:`chance_ece`.
+
+    >>> from calibrant import Predictions
+    >>> from calibrant.metrics import accumulate
+    >>> p = Predictions.from_probabilities([[0.9, 0.1]] * 100, [0] * 70 + [1] * 30)
+    >>> round(least_ece(accumulate(p)), 2)  # of 0.2
+    0.11
+    """
+    draws = _GapDraws(state, max(100, min(replicates, _DRAWN // len(state.bins.edges()))), seed)
+    observed, upper = np.abs(draws.gap).sum(), (1 + level) / 2
+
+    def explains(off_by: np.ndarray) -> bool:
+        drawn = draws.around(off_by)
+        return any(np.quantile(np.abs(gaps).sum(axis=1), upper) >= observed for gaps in drawn)
+
+    least = np.abs(_least(draws.gap, draws.deviation, explains)).sum()
+    chance = max(
+        np.quantile(np.abs((gaps - centre).sum(axis=1)), upper)
+        for centre in (0 * draws.gap, draws.gap)
+        for gaps in draws.around(centre)
+    )
+    return float(max(least, abs(draws.gap.sum()) - chance) / max(1, draws.n))
+
+
+def _least(gap: np.ndarray, deviation: np.ndarray, explains: Callable[..., bool]) -> np.ndarray:
+    """Return the gaps, moved as far towards 0 as still ``explains`` what was observed."""
+
+    def moved(errors: float) -> np.ndarray:
+        return np.asarray(np.sign(gap) * np.maximum(np.abs(gap) - errors * deviation, 0))
+
+    near, far = 0.0, float(np.max(np.abs(gap) / np.maximum(deviation, 1e-300), initial=0.0))
+    if explains(moved(far)):
+        return 0 * gap
+    for _ in range(_HALVINGS):
+        middle = (near + far) / 2
+        near, far = (middle, far) if explains(moved(middle)) else (near, middle)
+    return moved(near)
+
+
+class _GapDraws:
+    """Draws of confidence minus right answers, summed in each bin, of models like the observed."""
+
+    def __init__(self, state: CalibrationState, replicates: int, seed: int) -> None:
+        total = state.total()
+        self.count, self.confidence = total.top_count, total.top_confidence
+        self.n = int(self.count.sum())
+        self.gap = np.asarray(self.confidence - total.top_correct, np.float64)
+        self._shape, self._seed = (replicates, len(self.count)), seed
+        claimed, right = (self._binomial(sums) for sums in (self.confidence, total.top_correct))
+        variance = np.maximum(claimed, right)
+        self._scaled: tuple[np.ndarray, np.ndarray] | None = None
+        used = np.atleast_1d(state.n) > 0
+        if np.ndim(state.n) and used.sum() > 1:
+            counts = state.top_count[used]
+            gaps = np.asarray(state.top_confidence - state.top_correct)[used]
+            factors = _factors(replicates, len(gaps), seed)
+            self._scaled = factors @ gaps, factors @ counts
+            variance = np.maximum(variance, np.square(gaps).sum(axis=0))
+        self.deviation = np.sqrt(variance)
+
+    def around(self, gap: np.ndarray) -> list[np.ndarray]:
+        """Return (replicates, bins) draws of models whose true sums of gaps are ``gap``.
+
+        Right answers are binomial. Of blocks, what their gaps have beyond ``gap`` is scaled by
+        their factors.
+        """
+        off_by = gap / np.maximum(self.count, 1)
+        share = np.clip(self.confidence / np.maximum(self.count, 1) - off_by, 0, 1)
+        right = np.random.default_rng(self._seed).binomial(self.count, share, self._shape)
+        drawn = [np.asarray(self.confidence - right)]
+        if self._scaled is not None:
+            gaps, counts = self._scaled
+            drawn.append(gap + gaps - counts * off_by)
+        return drawn
+
+    def _binomial(self, right: np.ndarray) -> np.ndarray:
+        """Return the variance of so many right answers."""
+        return np.asarray(right * np.maximum(1 - right / np.maximum(self.count, 1), 0))
+
+
+def _factors(replicates: int, blocks: int, seed: int) -> np.ndarray:
+    """Return normal factors of blocks, widened like Student's t where these are few."""
     widened = student_quantile(blocks - 1) / NormalDist().inv_cdf(0.975)
-    factors = random.normal(0, widened, (replicates, blocks))
-    return [np.abs(factors @ gap).sum(axis=1) / state.n.sum()]
+    return np.random.default_rng([seed, 1]).normal(0, widened, (replicates, blocks))
