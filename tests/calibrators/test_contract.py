@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from calibrant import InputError, NotFittedError, Predictions
 from calibrant.calibrators import CALIBRATORS, CalibrationWarning, calibrator_class
 from calibrant.calibrators.export import to_torch
-from calibrant.metrics import nll
+from calibrant.metrics import mean_confidence, nll
 
 NER = ("type-temperature", "position-temperature")
 maps = pytest.mark.parametrize("name", CALIBRATORS)
@@ -382,3 +382,27 @@ def test_argmax_is_kept_where_every_prediction_is_wrong(name, dtype, of_kind):
     )
     result = quiet_fit(calibrator_class(name)(), p).transform(p)
     assert (result.probabilities().argmax(axis=1) == p.scores.argmax(axis=1)).all()
+
+
+@maps
+@kinds
+@pytest.mark.parametrize("scale", [0.3, 3.0, 30.0])
+def test_a_faultless_sample_supports_no_more_than_the_rule_of_succession(name, of_kind, scale):
+    logits = np.round(scale * tagged(n=150).scores, 9)
+    p = of_kind(
+        Predictions.from_logits(
+            logits,
+            logits.argmax(axis=1),
+            label_names=NAMES,
+            groups={"position": np.arange(150) % 13},
+        )
+    )
+    result = quiet_fit(calibrator_class(name)(), p).transform(p)
+    assert mean_confidence(result) <= max(mean_confidence(p), 151 / 152) + 1e-6
+
+
+def test_going_beyond_what_a_faultless_sample_supports_is_said():
+    p = Predictions.from_logits(np.eye(3)[np.arange(60) % 3], np.arange(60) % 3)
+    with pytest.warns(CalibrationWarning, match=r"beyond 0\.9839, .* fell back to identity"):
+        calibrator = calibrator_class("vector")().fit(p)
+    assert np.array_equal(calibrator.transform(p).scores, p.scores)

@@ -168,12 +168,26 @@ def test_compiled_and_plain_fits_are_equal(monkeypatch):
     assert best_inverse_temperature(p.scores, p.labels).beta == pytest.approx(plain, rel=1e-10)
 
 
-def test_all_right_is_bounded_and_said():
-    p = Predictions.from_logits([[3.0, 0.0], [0.0, 1.0]], [0, 1])
+def test_all_right_stops_at_the_rule_of_succession():
+    """Eight right answers in a row support 9 / 10: 1 / (1 + exp(−1 / T)) = 0.9, T = 1 / log 9."""
+    p = Predictions.from_logits([[1.0, 0.0]] * 8, [0] * 8)
     with pytest.warns(CalibrationWarning, match="every prediction is right"):
         fitted = Temperature().fit(p)
-    assert 0.01 < fitted.temperature_ < 0.1
-    assert "every prediction is right" in fitted.fitted_on_["warnings"][0]
+    assert fitted.temperature_ == pytest.approx(1 / np.log(9), rel=1e-5)
+    assert fitted.fitted_on_["nll_after"] == pytest.approx(-np.log(0.9), rel=1e-5)
+    assert "support a mean confidence of 0.9." in fitted.fitted_on_["warnings"][0]
+
+
+@pytest.mark.parametrize(
+    "logits", [[[3.0, 0.0], [0.0, 1.0]], [[90.0, 0.0]] * 5, [[0.0, 0.0, -1.0]] * 9], ids=str
+)
+def test_all_right_and_surer_than_that_stays(logits):
+    """(0.95 + 0.73) / 2 > 3 / 4; certain already; ties cannot become surer than a half."""
+    p = Predictions.from_logits(logits, np.argmax(logits, axis=1))
+    with pytest.warns(CalibrationWarning, match="every prediction is right"):
+        fitted = Temperature().fit(p)
+    before, after = (q.probabilities().max(axis=1) for q in (p, fitted.transform(p)))
+    assert after == pytest.approx(before) or after.max() == pytest.approx(0.5)
 
 
 def test_all_wrong_is_bounded_and_said():

@@ -23,6 +23,7 @@ from calibrant.calibrators.checks import (
     check_some,
     needed_columns,
 )
+from calibrant.calibrators.faultless import is_faultless, most_confidence, unclaimed
 from calibrant.calibrators.likelihood import (
     as_kind,
     mean_nll,
@@ -66,7 +67,8 @@ class Calibrator(ABC):
 
     Learned values are attributes that end in ``_``, beside ``classes_`` (an array), ``n_classes_``,
     ``label_names_``, ``fitted_on_`` (n, ignored, NLL before and after, warnings, version) and
-    ``fell_back_``: a map that would raise the validation NLL is replaced by identity, with a
+    ``fell_back_``: a map that would raise the validation NLL, or claim more than a faultless sample
+    supports (:mod:`calibrant.calibrators.faultless`), is replaced by identity, with a
     :class:`CalibrationWarning`. A map that takes logarithms also has ``floor_``, the value that
     stands for a probability of 0 (:func:`calibrant.calibrators.likelihood.probability_floor`).
 
@@ -248,8 +250,18 @@ class Calibrator(ABC):
             after = self._nll(predictions) if self.changes_scores else before
         # Rounding may raise an unchanged NLL; NaN counts as worse.
         if not after <= before + 1e-12 * max(1.0, abs(before)):
-            self._fall_back(before, after)
-            after = before
+            self._fall_back(
+                f"would raise the validation NLL from {before:.6g} to {after:.6g}",
+                "A simpler map or more data may help.",
+            )
+        elif self.changes_scores and self._claims_too_much(predictions):
+            n = len(predictions)
+            self._fall_back(
+                f"would raise the mean confidence of {n} predictions, of which every one is right, "
+                f"beyond {most_confidence(n):.4g}, which is what {n} right ones support",
+                "Fit on more or harder examples; 'temperature' stops there.",
+            )
+        after = before if self.fell_back_ else after
         self.fitted_on_ = {
             "n": len(predictions),
             "ignored": predictions.ignored,
@@ -277,11 +289,20 @@ class Calibrator(ABC):
         self._learned_names = tuple(learned)
         self.n_classes_, self.label_names_, self.fell_back_ = classes, names, False
 
-    def _fall_back(self, before: float, after: float) -> None:
+    def _claims_too_much(self, predictions: Predictions) -> bool:
+        """Whether the map goes beyond what a sample without a mistake supports."""
+        if not is_faultless(predictions):
+            return False
+        before, after = (
+            unclaimed(p.scores, p.kind) for p in (predictions, self.transform(predictions))
+        )
+        least = min(before, 1 - most_confidence(len(predictions)))
+        return after < least * (1 - 1e-4)  # Temperatures stop at it, to six digits.
+
+    def _fall_back(self, reason: str, advice: str) -> None:
         self.fell_back_ = True
         warnings.warn(
-            f"{type(self).__name__} would raise the validation NLL from {before:.6g} to "
-            f"{after:.6g}; it fell back to identity. A simpler map or more data may help.",
+            f"{type(self).__name__} {reason}; it fell back to identity. {advice}",
             CalibrationWarning,
             stacklevel=4,
         )

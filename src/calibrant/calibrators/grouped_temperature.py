@@ -12,8 +12,10 @@ import numpy as np
 from calibrant.arrays import Array
 from calibrant.calibrators.backend import constant, namespace
 from calibrant.calibrators.base import Calibrator, Fit
+from calibrant.calibrators.faultless import stopped
 from calibrant.calibrators.moments import Moments, Sweep
 from calibrant.calibrators.newton import best_inverse_temperature, solve
+from calibrant.calibrators.temperature import warn_if_unbounded
 from calibrant.errors import InputError
 from calibrant.predictions import Predictions
 
@@ -58,10 +60,12 @@ def group_temperatures(
     move and many overrule. Groups of fewer than ``fewest`` examples take the common one. The
     NLL of each group is at most that of the common temperature.
     """
-    best = best_inverse_temperature(logits, labels)
+    best = stopped(best_inverse_temperature(logits, labels), logits, labels)
+    warn_if_unbounded(best, len(labels))
     common = 1.0 if best.at.spread == 0 else best.beta
     betas = np.full(groups, common)
-    for g in range(groups):
+    # Groups of a faultless sample have nothing to differ by.
+    for g in range(groups if best.at.wrong else 0):
         rows = np.flatnonzero(group == g)
         if len(rows) >= max(1, fewest):
             sweep = _PulledSweep(logits[rows], labels[rows], common, spread)

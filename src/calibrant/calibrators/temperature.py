@@ -11,6 +11,7 @@ import numpy as np
 from calibrant.arrays import Array
 from calibrant.calibrators.backend import softmax
 from calibrant.calibrators.base import CalibrationWarning, Calibrator, Fit
+from calibrant.calibrators.faultless import most_confidence, stopped
 from calibrant.calibrators.newton import Optimum, best_inverse_temperature
 from calibrant.predictions import Predictions
 
@@ -28,7 +29,9 @@ class Temperature(Calibrator):
     classes or regions that are wrong in different directions.
 
     The optimum is found by :mod:`calibrant.calibrators.newton`. Where the NLL has no minimum the
-    result is finite, with a warning: all right, T near 0; scores without information, large T.
+    result is finite, with a warning. If all n predictions are right, T stops where the mean
+    confidence is (n + 1) / (n + 2), or at 1 if it is higher already
+    (:mod:`calibrant.calibrators.faultless`). If the scores have no information, T is large.
 
     >>> p = Predictions.from_logits([[2.0, 0.0]] * 4, [0, 0, 0, 1])
     >>> t = Temperature().fit(p)
@@ -45,8 +48,8 @@ class Temperature(Calibrator):
 
     def _fit(self, predictions: Predictions) -> Fit:
         logits, labels = predictions.scores, predictions.labels
-        best = best_inverse_temperature(logits, labels)
-        warn_if_unbounded(best)
+        best = stopped(best_inverse_temperature(logits, labels), logits, labels)
+        warn_if_unbounded(best, len(labels))
         beta = 1.0 if best.at.spread == 0 else best.beta
         return Fit({"temperature_": 1 / beta}, best.nll_at_one, best.nll, {"passes": best.passes})
 
@@ -54,14 +57,15 @@ class Temperature(Calibrator):
         return scores / values["temperature_"]
 
 
-def warn_if_unbounded(best: Optimum, where: str = "") -> None:
-    """Warn if no finite temperature is best."""
+def warn_if_unbounded(best: Optimum, n: int) -> None:
+    """Warn if no finite temperature is best on the ``n`` examples."""
     if best.at.spread == 0:
         reason = "all logits of an example are equal, so every temperature is as good; T = 1"
     elif best.at.wrong == 0:
         reason = (
-            f"every prediction is right, so the NLL falls as T goes to 0; stopped at "
-            f"T = {1 / best.beta:.3g}. Fit on more or harder examples"
+            f"every prediction is right, so the NLL falls as T goes to 0; T = {1 / best.beta:.3g}, "
+            f"as {n} right predictions support a mean confidence of {most_confidence(n):.4g}. "
+            "Fit on more or harder examples"
         )
     elif best.at.first > 0 and best.beta * best.at.spread < 1.001e-3:
         reason = (
@@ -70,7 +74,7 @@ def warn_if_unbounded(best: Optimum, where: str = "") -> None:
         )
     else:
         return
-    warnings.warn(f"Temperature{where}: {reason}.", CalibrationWarning, stacklevel=4)
+    warnings.warn(f"Temperature: {reason}.", CalibrationWarning, stacklevel=4)
 
 
 class EnsembleTemperature(Calibrator):
@@ -95,8 +99,8 @@ class EnsembleTemperature(Calibrator):
 
     def _fit(self, predictions: Predictions) -> Fit:
         logits, labels = predictions.scores, predictions.labels
-        best = best_inverse_temperature(logits, labels)
-        warn_if_unbounded(best)
+        best = stopped(best_inverse_temperature(logits, labels), logits, labels)
+        warn_if_unbounded(best, len(labels))
         beta = 1.0 if best.at.spread == 0 else best.beta
         chosen = _label_probabilities(logits, labels, beta)
         weights = _distinct(_mixture_weights(chosen))
