@@ -17,7 +17,7 @@ from calibrant import Predictions, files
 from calibrant.auditing import audit
 from calibrant.calibrators import CALIBRATORS
 from calibrant.comparison.cross_validation import example_nll
-from calibrant.files.rewriting import rewrite
+from calibrant.files import rewrite
 from calibrant.metrics import confidences, ece
 from calibrant.predictions import softmax
 
@@ -79,7 +79,7 @@ def stored(folder):
     logits, labels, groups = drawn(40)
     p = Predictions.from_logits(logits, labels, groups={"position": groups["position"]})
     found = []
-    for number, suffix in enumerate((".parquet", ".npz", ".safetensors", ".csv", ".jsonl")):
+    for number, suffix in enumerate(files.suffixes()):
         path, target = folder / f"{number}{suffix}", folder / f"{number}-new{suffix}"
         p.write(path, overwrite=True)
         target.unlink(missing_ok=True)

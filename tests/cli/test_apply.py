@@ -3,6 +3,7 @@
 import csv
 import gzip
 import json
+import zipfile
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 import safetensors.numpy
 
-import calibrant.files.rewriting
+import calibrant.files.writing
 from calibrant import Predictions
 from calibrant.calibrators import Temperature
 from calibrant.cli import main
@@ -37,7 +38,7 @@ def fitted(tmp_path):
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch):
-    monkeypatch.setattr(calibrant.files.rewriting, "_CHUNK", 300)  # 100 rows of 3 classes
+    monkeypatch.setattr(calibrant.files.writing, "_CHUNK", 300)  # 100 rows of 3 classes
 
 
 def expected(fitted, scores, kind="logits"):
@@ -172,6 +173,17 @@ def test_jsonl(fitted, logits, tmp_path, form):
         flat = record["probabilities"] if form != "keys" else [record[k] for k in list(record)[1:4]]
         flat = list(flat.values()) if form == "object" else flat
         np.testing.assert_allclose(flat, row, atol=1e-6)
+
+
+def test_members_of_an_npz_that_are_no_arrays_keep_their_names(fitted, logits, tmp_path):
+    np.savez(tmp_path / "in.npz", logits=logits)
+    with zipfile.ZipFile(tmp_path / "in.npz", "a") as archive:
+        archive.writestr("logits", "no array")
+        archive.writestr("notes.txt", "mine")
+    assert apply(tmp_path, "in.npz", "out.npz") == 0
+    with zipfile.ZipFile(tmp_path / "out.npz") as archive:
+        assert archive.namelist() == ["probabilities.npy", "logits", "notes.txt"]
+        assert archive.read("notes.txt") == b"mine"
 
 
 def test_npz_of_whole_sentences(fitted, logits, tmp_path):

@@ -154,7 +154,7 @@ def test_arrow_reads_plain_jsonl_to_its_end(tmp_path, monkeypatch):
     for suffix in ("csv", "jsonl", "jsonl.gz"):
         p.write(tmp_path / f"p.{suffix}")
         for source in (CsvSource, JsonlSource):
-            monkeypatch.setattr(source, "_plain_blocks", lambda *_: pytest.fail("plain reader"))
+            monkeypatch.setattr(source, "plain_blocks", lambda *_: pytest.fail("plain reader"))
         read = told(tmp_path / f"p.{suffix}", 15)
         assert len(read) == 3
         assert read[0][0] == p.scores[:15].tolist()

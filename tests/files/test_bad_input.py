@@ -15,8 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from calibrant import InputError, Predictions
-from calibrant.files import Columns, read, stream, write
-from calibrant.files.paths import SUFFIXES
+from calibrant.files import Columns, read, stream, suffixes, write
 
 LOGITS = np.array([[2.0, 0.0, 1.0], [0.0, 1.0, 3.0], [3.0, 0.0, 0.5], [0.1, 0.2, 0.3]])
 LABELS = np.array([0, 1, 2, 1])
@@ -145,7 +144,7 @@ def test_all_rows_ignored(tmp_path: Path, suffix: str) -> None:
     assert "no rows" not in message(lambda: list(stream(path, rows=1)))
 
 
-@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize("suffix", suffixes())
 def test_missing_file(tmp_path: Path, suffix: str) -> None:
     (tmp_path / f"valid{suffix}").touch()
     text = message(lambda: read(tmp_path / f"valit{suffix}"))
@@ -153,7 +152,7 @@ def test_missing_file(tmp_path: Path, suffix: str) -> None:
     assert "no folder" in message(lambda: read(tmp_path / "none" / f"p{suffix}"))
 
 
-@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize("suffix", suffixes())
 def test_empty_file(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"p{suffix}"
     path.touch()
@@ -291,7 +290,7 @@ def test_shards_must_agree(tmp_path: Path, suffix: str) -> None:
     assert text.startswith(f"{c} holds probabilities, but {a} logits")
 
 
-@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize("suffix", suffixes())
 def test_label_names_of_shards_must_agree(tmp_path: Path, suffix: str) -> None:
     paths = [tmp_path / f"{name}{suffix}" for name in "abc"]
     for path, names in zip(paths, (["x", "y", "z"], ["x", "z", "y"], None), strict=True):

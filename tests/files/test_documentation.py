@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from calibrant.files import read
-from calibrant.files.paths import SUFFIXES
+from calibrant.files import read, suffixes
 
 PAGE = (Path(__file__).parents[2] / "docs" / "files.md").read_text(encoding="utf-8")
 
@@ -34,4 +33,4 @@ def test_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_suffix_is_named() -> None:
-    assert all(f"`{suffix}`" in PAGE for suffix in SUFFIXES)
+    assert all(f"`{suffix}`" in PAGE for suffix in suffixes())

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from calibrant import Predictions
-from calibrant.files import read, stream, write
-from calibrant.files.paths import SUFFIXES
+from calibrant.files import read, stream, suffixes, write
 
 TEXT = (".csv", ".csv.gz", ".jsonl", ".jsonl.gz")  # Their numbers come back as float64.
 
@@ -50,7 +49,7 @@ def assert_same(a: Predictions, b: Predictions, *, dtype: bool = True) -> None:
 @pytest.mark.parametrize("names", [None, NAMES], ids=["numbers", "names"])
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 @pytest.mark.parametrize("kind", ["logits", "probabilities"])
-@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize("suffix", suffixes())
 def test_round_trip(
     tmp_path: Path, suffix: str, kind: str, dtype: str, names: object, groups: object
 ) -> None:
@@ -63,7 +62,7 @@ def test_round_trip(
 
 
 @pytest.mark.parametrize("rows", [1, 2, 7, 22, 23, 1000])
-@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize("suffix", suffixes())
 def test_chunk_size_does_not_matter(tmp_path: Path, suffix: str, rows: int) -> None:
     predictions = make("logits", label_names=NAMES, groups=GROUPS)
     path = tmp_path / f"p{suffix}"
@@ -73,7 +72,7 @@ def test_chunk_size_does_not_matter(tmp_path: Path, suffix: str, rows: int) -> N
     assert_same(Predictions.concatenate(chunks), predictions, dtype=suffix not in TEXT)
 
 
-@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize("suffix", suffixes())
 def test_several_files_are_read_as_one(tmp_path: Path, suffix: str) -> None:
     predictions = make("probabilities", label_names=NAMES, groups=GROUPS)
     paths = [tmp_path / f"p{i}{suffix}" for i in range(4)]
@@ -83,7 +82,7 @@ def test_several_files_are_read_as_one(tmp_path: Path, suffix: str) -> None:
     assert_same(read(str(tmp_path / f"p*{suffix}")), read(paths))
 
 
-@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize("suffix", suffixes())
 def test_a_stream_is_written_as_the_whole(tmp_path: Path, suffix: str) -> None:
     predictions = make("logits", label_names=NAMES, groups=GROUPS)
     write(predictions, tmp_path / f"whole{suffix}")
@@ -93,7 +92,7 @@ def test_a_stream_is_written_as_the_whole(tmp_path: Path, suffix: str) -> None:
 
 def test_formats_may_be_mixed(tmp_path: Path) -> None:
     predictions = make("logits", "float64", label_names=NAMES, groups=GROUPS)
-    paths = [tmp_path / f"p{i}{suffix}" for i, suffix in enumerate(SUFFIXES)]
+    paths = [tmp_path / f"p{i}{suffix}" for i, suffix in enumerate(suffixes())]
     for path in paths:
         predictions.write(path)
     assert_same(read(paths), Predictions.concatenate([predictions] * len(paths)))
@@ -105,7 +104,7 @@ def test_formats_may_be_mixed(tmp_path: Path) -> None:
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(data=st.data())
-@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize("suffix", suffixes())
 def test_any_values_come_back(tmp_path: Path, suffix: str, data: st.DataObject) -> None:
     n, k = data.draw(st.integers(1, 6)), data.draw(st.integers(2, 5))
     floats = st.floats(allow_nan=False, allow_infinity=False, width=32)
@@ -132,13 +131,13 @@ def test_torch_tensors_are_written_in_half_precision_too(tmp_path: Path) -> None
     torch = pytest.importorskip("torch")
     logits = torch.randn(8, 3).to(torch.bfloat16)
     predictions = Predictions.from_logits(logits, torch.arange(8) % 3)
-    for suffix in SUFFIXES:
+    for suffix in suffixes():
         predictions.write(tmp_path / f"p{suffix}")
         found = read(tmp_path / f"p{suffix}").scores
         assert np.array_equal(found, logits.float().numpy())
 
 
-@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize("suffix", suffixes())
 def test_equal_predictions_are_equal_bytes(tmp_path: Path, suffix: str) -> None:
     for name in "ab":
         make("logits", label_names=NAMES, groups=GROUPS).write(tmp_path / f"{name}{suffix}")

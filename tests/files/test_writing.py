@@ -12,13 +12,12 @@ import numpy as np
 import pytest
 
 from calibrant import InputError, Predictions
-from calibrant.files import count_rows, fingerprints, read, write
-from calibrant.files.paths import SUFFIXES
+from calibrant.files import count_rows, fingerprints, read, suffixes, write
 
 PREDICTIONS = Predictions.from_logits(np.eye(4, 3), [0, 1, 2, 1], groups={"fold": [1, 1, 2, 2]})
 
 
-@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize("suffix", suffixes())
 def test_nothing_is_written_over_unless_told(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"p{suffix}"
     path.write_text("precious")
@@ -29,7 +28,7 @@ def test_nothing_is_written_over_unless_told(tmp_path: Path, suffix: str) -> Non
     assert len(read(path)) == 4
 
 
-@pytest.mark.parametrize("suffix", [*SUFFIXES, ""])
+@pytest.mark.parametrize("suffix", [*suffixes(), ""])
 def test_a_failure_leaves_what_was_there(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"p{suffix}"
     if suffix:
@@ -75,7 +74,7 @@ def test_where_it_cannot_be_written(tmp_path: Path) -> None:
 def test_two_classes_of_one_name(tmp_path: Path) -> None:
     """ImageNet has two cranes and two maillots."""
     cranes = Predictions.from_logits(np.eye(3), [0, 1, 2], label_names=["crane", "cat", "crane"])
-    for suffix in SUFFIXES:
+    for suffix in suffixes():
         if suffix in (".parquet", ".npz", ".safetensors"):
             cranes.write(tmp_path / f"p{suffix}")
             assert read(tmp_path / f"p{suffix}").labels.tolist() == [0, 1, 2]
@@ -109,7 +108,7 @@ def test_fingerprints(tmp_path: Path) -> None:
 
 
 def test_rows_are_counted_where_files_tell(tmp_path: Path) -> None:
-    for suffix in SUFFIXES:
+    for suffix in suffixes():
         PREDICTIONS.write(tmp_path / f"p{suffix}")
         known = suffix in (".parquet", ".npz", ".safetensors")
         assert count_rows(tmp_path / f"p{suffix}") == (4 if known else None)

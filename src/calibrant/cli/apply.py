@@ -86,7 +86,7 @@ def _targets(sources: list[Path], args: argparse.Namespace) -> Iterator[list[Pat
 
 
 def _total(sources: list[Path]) -> int | None:
-    from calibrant.files.reading import open_source
+    from calibrant.files.formats import open_source
 
     opened = [open_source(path) for path in sources]
     # A source without columns is refused when it is read.

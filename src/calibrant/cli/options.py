@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from calibrant.errors import InputError
-from calibrant.files import Columns, expand, read_label_names
+from calibrant.files import Columns, expand, read_label_names, suffixes
 from calibrant.inputs import parse_json
 
 __all__ = [
@@ -28,8 +28,8 @@ def add_file_options(parser: argparse.ArgumentParser, files: str | None = "FILE"
             "files",
             nargs="+",
             metavar=files,
-            help="a .parquet, .npz, .safetensors, .csv or .jsonl file (also .csv.gz, .jsonl.gz), a "
-            "folder of shards or a glob; several are read as one",
+            help=f"a file ({', '.join(suffixes())}), a folder of shards or a glob; several are "
+            "read as one",
         )
     group = parser.add_argument_group("columns")
     group.add_argument(

@@ -6,13 +6,13 @@ docs/files.md shows each format with its column names.
 from __future__ import annotations
 
 from calibrant.files.columns import Columns
+from calibrant.files.formats import FORMATS, Fingerprint, Paths, expand, fingerprints, suffixes
 from calibrant.files.label_names import read_label_names
-from calibrant.files.paths import Fingerprint, Paths, expand, fingerprints
 from calibrant.files.reading import count_rows, read, stream
-from calibrant.files.rewriting import rewrite
-from calibrant.files.writing import write
+from calibrant.files.writing import rewrite, write
 
 __all__ = [
+    "FORMATS",
     "Columns",
     "Fingerprint",
     "Paths",
@@ -23,5 +23,6 @@ __all__ = [
     "read_label_names",
     "rewrite",
     "stream",
+    "suffixes",
     "write",
 ]

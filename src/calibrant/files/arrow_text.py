@@ -16,11 +16,11 @@ from typing import Any, TypeAlias, overload
 import numpy as np
 
 from calibrant.arrays import text_array
+from calibrant.files.format import Block, Layout
 from calibrant.files.lines import UNPACK, column_of_texts, is_gzipped
-from calibrant.files.source import Block, Layout
 from calibrant.inputs import check_unpacked
 
-__all__ = ["quick_csv_blocks", "quick_jsonl_blocks"]
+__all__ = ["arrow_csv_blocks", "arrow_jsonl_blocks"]
 
 # Yields blocks; returns how many records they hold, or None where these were all.
 Blocks: TypeAlias = Generator[Block, None, int | None]
@@ -35,10 +35,10 @@ class _OddError(Exception):
     """Something that only the plain reader understands."""
 
 
-def quick_csv_blocks(
-    path: Path, header: Sequence[str], layout: Layout, rows: int, lines: Lines
+def arrow_csv_blocks(
+    path: Path, header: Sequence[str], header_line: int, layout: Layout, rows: int, lines: Lines
 ) -> Blocks:
-    """``rows`` records at a time. ``lines`` gives the lines of the header and of each record."""
+    """Yield ``rows`` records at a time. ``lines`` gives the line of each record."""
 
     def columns(table: Any) -> Columns:
         found = {name: table[name].to_numpy() for name in layout.scores}
@@ -48,18 +48,15 @@ def quick_csv_blocks(
         return found
 
     def batches() -> Iterator[Any]:
-        return _csv_batches(path, header, layout, above=next(lines()))
+        return _csv_batches(path, header, layout, above=header_line)
 
-    def below() -> Iterator[int]:
-        return islice(lines(), 1, None)
-
-    return (yield from _blocks(batches, columns, rows, below))
+    return (yield from _blocks(batches, columns, rows, lines))
 
 
-def quick_jsonl_blocks(
+def arrow_jsonl_blocks(
     path: Path, first: Mapping[str, Any], layout: Layout, rows: int, lines: Lines
 ) -> Blocks:
-    """``rows`` records at a time; ``first`` is the first of them, which tells the types."""
+    """Yield ``rows`` records at a time; ``first`` is the first of them, which shows the types."""
 
     def columns(table: Any) -> Columns:
         found = {name: _scores(table[name], first[name]) for name in layout.scores}

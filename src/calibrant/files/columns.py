@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from calibrant.errors import InputError
-from calibrant.files.source import Layout, Source
+from calibrant.files.format import Layout, Source
 from calibrant.inputs import shortened
 from calibrant.predictions import Kind
 
-__all__ = ["USUAL", "Columns", "find_layout"]
+__all__ = ["DEFAULT_COLUMNS", "Columns", "find_layout"]
 
 # Names that say what the scores are; the first is the one that calibrant writes.
 _SCORES: Mapping[Kind, tuple[str, ...]] = {
@@ -44,7 +44,7 @@ class Columns:
     label_names: Sequence[str] | None = None
 
 
-USUAL = Columns()
+DEFAULT_COLUMNS = Columns()
 
 
 def find_layout(source: Source, columns: Columns, kind: Kind | None) -> Layout:

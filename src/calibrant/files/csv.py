@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -11,63 +11,47 @@ import numpy as np
 
 from calibrant.arrays import text_array
 from calibrant.errors import InputError
-from calibrant.files.arrow_text import quick_csv_blocks
-from calibrant.files.lines import column_of_texts, csv_records, text_file
-from calibrant.files.source import Block, Layout, Shape
+from calibrant.files.arrow_text import arrow_csv_blocks
+from calibrant.files.format import Block, Format, Layout, NewScores
+from calibrant.files.lines import TextSource, column_of_texts, csv_records, text_file
 from calibrant.inputs import first_repeated, shortened
 from calibrant.predictions import Predictions
 
-__all__ = ["CsvSource", "write_csv"]
+__all__ = ["CSV"]
 
 
-class CsvSource:
+class CsvSource(TextSource[list[str]]):
     """One csv file. Its columns have no types: labels are text, groups numbers where all are."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        _, header = next(csv_records(path), (0, []))
+        self._header_line, header = next(csv_records(path), (0, []))
         twice = first_repeated(header)
         if twice is not None:
             raise InputError(f"{path}: two columns are called '{twice}'.")
-        self.columns: Mapping[str, Shape] = dict.fromkeys(header, ())
-
-    def length(self, column: str) -> int | None:  # noqa: ARG002
-        """Not known before the file is read."""
-        return None
+        self.columns = dict.fromkeys(header, ())
 
     def label_names(self, scores: str) -> tuple[str, ...] | None:  # noqa: ARG002
-        """A csv has names only in those of its columns."""
+        """Return None: a csv has names only in those of its columns."""
         return None
 
-    def blocks(self, rows: int, layout: Layout) -> Iterator[Block]:
-        """``rows`` records at a time, by pyarrow as far as it goes."""
-        header = list(self.columns)
-        done = yield from quick_csv_blocks(self.path, header, layout, rows, self._lines)
-        if done is not None:
-            yield from self._plain_blocks(rows, layout, done)
-
-    def _plain_blocks(self, rows: int, layout: Layout, done: int) -> Iterator[Block]:
-        source = islice(csv_records(self.path), 1 + done, None)  # The first record is the header.
-        records: list[list[str]] = []
-        lines: list[int] = []
-        for line, record in source:
+    def records(self) -> Iterator[tuple[int, list[str]]]:
+        """Yield the line and the cells of each record below the header."""
+        for line, record in islice(csv_records(self.path), 1, None):
             if len(record) != len(self.columns):
                 raise InputError(
                     f"{self.path}: {len(record)} values at line {line}, but the header has "
                     f"{len(self.columns)} columns."
                 )
-            records.append(record)
-            lines.append(line)
-            if len(records) == rows:
-                yield self._block(records, lines, layout)
-                records, lines = [], []
-        if records:
-            yield self._block(records, lines, layout)
+            yield line, record
 
-    def _lines(self) -> Iterator[int]:
-        return (line for line, _ in csv_records(self.path))
+    def arrow_blocks(self, rows: int, layout: Layout) -> Generator[Block, None, int | None]:
+        """Yield blocks by pyarrow as far as it goes."""
+        header = list(self.columns)
+        return arrow_csv_blocks(self.path, header, self._header_line, layout, rows, self.lines)
 
-    def _block(self, records: list[list[str]], lines: list[int], layout: Layout) -> Block:
+    def block(self, records: Sequence[list[str]], lines: Sequence[int], layout: Layout) -> Block:
+        """Return scores as numbers, labels as text, groups as numbers where all are."""
         cells = dict(zip(self.columns, zip(*records, strict=True), strict=True))
         columns = {name: column_of_texts(cells[name]) for name in layout.groups}
         columns[layout.label] = text_array(cells[layout.label])
@@ -75,7 +59,19 @@ class CsvSource:
             columns[name] = self._numbers(name, cells[name], lines)
         return Block(columns, lines, "line")
 
-    def _numbers(self, name: str, texts: tuple[str, ...], lines: list[int]) -> np.ndarray:
+    def rewrite(self, target: Path, new: NewScores) -> None:
+        """Write the records again; the cells of scores change, and their names in the header."""
+        scored = {name: k for k, name in enumerate(new.layout.scores)}
+        kept = {name: i for i, name in enumerate(self.columns) if new.keeps(name)}
+        cells = [(i, scored.get(name)) for name, i in kept.items()]
+        with text_file(target) as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(new.renamed.get(name, name) for name in kept)
+            for record, scores in self.rewritten(new):
+                row = scores if new.layout.per_class else [scores]
+                writer.writerow([record[i] if k is None else row[k] for i, k in cells])
+
+    def _numbers(self, name: str, texts: Sequence[str], lines: Sequence[int]) -> np.ndarray:
         try:
             return np.fromiter(map(float, texts), np.float64, len(texts))
         except ValueError:
@@ -94,9 +90,9 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def write_csv(parts: Iterator[Predictions], path: Path, *, compressed: bool) -> None:
-    """Columns ``logits:NAME`` and labels by name where names are known, ``logits_0`` otherwise."""
-    with text_file(path, compressed) as file:
+def _write(parts: Iterator[Predictions], path: Path) -> None:
+    """Write columns ``logits:NAME`` and labels by name, or ``logits_0`` without label names."""
+    with text_file(path) as file:
         # All text in quotes: the writer would leave a carriage return in a name bare.
         writer = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
         for number, part in enumerate(parts):
@@ -112,3 +108,6 @@ def write_csv(parts: Iterator[Predictions], path: Path, *, compressed: bool) -> 
             writer.writerows(
                 [*row, *other] for row, other in zip(part.scores.tolist(), others, strict=True)
             )
+
+
+CSV = Format((".csv", ".csv.gz"), CsvSource, _write, by_name=True)

@@ -3,40 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
+from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from calibrant.errors import InputError
-from calibrant.files.arrow_text import quick_jsonl_blocks
-from calibrant.files.lines import column_of_values, numbered_lines, text_file
-from calibrant.files.source import Block, Layout, Shape
+from calibrant.files.arrow_text import arrow_jsonl_blocks
+from calibrant.files.format import Block, Format, Layout, NewScores, Shape
+from calibrant.files.lines import TextSource, column_of_values, numbered_lines, text_file
 from calibrant.inputs import parse_json
 from calibrant.predictions import Predictions
 
-__all__ = ["JsonlSource", "json_records", "write_jsonl"]
+__all__ = ["JSONL"]
 
 
-def json_records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Line number and object of each line; empty lines are left out."""
-    for number, line in numbered_lines(path):
-        if not line.strip():
-            continue
-        try:
-            record = parse_json(line)
-        except ValueError as error:
-            raise InputError(f"{path}: no JSON at line {number} ({error}).") from None
-        if not isinstance(record, dict):
-            raise InputError(
-                f"{path}: expected a JSON object at line {number}, got {type(record).__name__}."
-            )
-        yield number, record
-
-
-class JsonlSource:
+class JsonlSource(TextSource[dict[str, Any]]):
     """One jsonl file, whose columns are the keys of its first line.
 
     Scores are a list, an object with one number per label name, or one key per class.
@@ -44,40 +27,38 @@ class JsonlSource:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        _, self._first = next(json_records(path), (0, {}))
-        self.columns: Mapping[str, Shape] = {k: _shape(v) for k, v in self._first.items()}
-
-    def length(self, column: str) -> int | None:  # noqa: ARG002
-        """Not known before the file is read."""
-        return None
+        _, self._first = next(self.records(), (0, {}))
+        self.columns = {key: _shape(value) for key, value in self._first.items()}
 
     def label_names(self, scores: str) -> tuple[str, ...] | None:
-        """The keys, where the scores of a line are an object."""
+        """Return the keys, where the scores of a line are an object."""
         value = self._first[scores]
         return tuple(value) if isinstance(value, dict) else None
 
-    def blocks(self, rows: int, layout: Layout) -> Iterator[Block]:
-        """``rows`` lines at a time, by pyarrow as far as it goes."""
-        done = yield from quick_jsonl_blocks(self.path, self._first, layout, rows, self._lines)
-        if done is not None:
-            yield from self._plain_blocks(rows, layout, done)
+    def records(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Yield number and object of each line, without empty lines."""
+        for number, line in numbered_lines(self.path):
+            if not line.strip():
+                continue
+            try:
+                record = parse_json(line)
+            except ValueError as error:
+                raise InputError(f"{self.path}: no JSON at line {number} ({error}).") from None
+            if not isinstance(record, dict):
+                raise InputError(
+                    f"{self.path}: expected a JSON object at line {number}, "
+                    f"got {type(record).__name__}."
+                )
+            yield number, record
 
-    def _plain_blocks(self, rows: int, layout: Layout, done: int) -> Iterator[Block]:
-        records: list[dict[str, Any]] = []
-        lines: list[int] = []
-        for line, record in islice(json_records(self.path), done, None):
-            records.append(record)
-            lines.append(line)
-            if len(records) == rows:
-                yield self._block(records, lines, layout)
-                records, lines = [], []
-        if records:
-            yield self._block(records, lines, layout)
+    def arrow_blocks(self, rows: int, layout: Layout) -> Generator[Block, None, int | None]:
+        """Yield blocks by pyarrow as far as it goes."""
+        return arrow_jsonl_blocks(self.path, self._first, layout, rows, self.lines)
 
-    def _lines(self) -> Iterator[int]:
-        return (line for line, _ in json_records(self.path))
-
-    def _block(self, records: list[dict[str, Any]], lines: list[int], layout: Layout) -> Block:
+    def block(
+        self, records: Sequence[dict[str, Any]], lines: Sequence[int], layout: Layout
+    ) -> Block:
+        """Return scores as numbers, all else of the type that its values share, or as text."""
         columns = {
             name: column_of_values([record.get(name) for record in records])
             for name in (layout.label, *layout.groups)
@@ -86,8 +67,17 @@ class JsonlSource:
             columns[name] = self._numbers(name, [record.get(name) for record in records], lines)
         return Block(columns, lines, "line")
 
+    def rewrite(self, target: Path, new: NewScores) -> None:
+        """Write the objects again; scores change list by list, object by object or one by one."""
+        with text_file(target) as file:
+            for record, row in self.rewritten(new):
+                values = row if new.layout.per_class else [row]
+                scores = dict(zip(new.layout.scores, values, strict=True))
+                written = _rewritten(record, scores, new)
+                file.write(json.dumps(written, ensure_ascii=False) + "\n")
+
     def _numbers(self, name: str, values: list[Any], lines: Sequence[int]) -> np.ndarray:
-        """A column of numbers, of shape (n,) or (n, K)."""
+        """Return numbers of shape (n,) or (n, K)."""
         shape, keys = self.columns[name], self.label_names(name)
         if keys is not None:
             wanted = set(keys)
@@ -104,7 +94,7 @@ class JsonlSource:
         return self._one_by_one(name, values, lines)
 
     def _one_by_one(self, name: str, values: list[Any], lines: Sequence[int]) -> np.ndarray:
-        """The same where NumPy has no type for all: integers of many digits among the numbers."""
+        """Return the same where NumPy has no type for all: some integers have many digits."""
         shape = self.columns[name]
         expected = f"a list of {shape[0]} numbers" if shape else "a number"
         for value, line in zip(values, lines, strict=True):
@@ -120,6 +110,19 @@ class JsonlSource:
         return InputError(f"{self.path}: expected {expected} in '{name}' at line {line}.")
 
 
+def _rewritten(record: dict[str, Any], scores: dict[str, Any], new: NewScores) -> dict[str, Any]:
+    return {
+        new.renamed.get(key, key): _like(value, scores[key]) if key in scores else value
+        for key, value in record.items()
+        if new.keeps(key)
+    }
+
+
+def _like(old: Any, new: Any) -> Any:
+    """Return the new scores under the names of the old ones, where those were an object."""
+    return dict(zip(old, new, strict=True)) if isinstance(old, dict) else new
+
+
 def _shape(value: Any) -> Shape:
     if isinstance(value, dict):
         value = list(value.values())
@@ -129,7 +132,7 @@ def _shape(value: Any) -> Shape:
 
 
 def _odd(value: Any) -> bool:
-    """Whether it is no number."""
+    """Return whether a value is no number."""
     return isinstance(value, bool) or not isinstance(value, (int, float))
 
 
@@ -145,9 +148,9 @@ def _fits(value: Any) -> bool:
     return True
 
 
-def write_jsonl(parts: Iterator[Predictions], path: Path, *, compressed: bool) -> None:
-    """Scores as an object and the label as text where names are known; list and number if not."""
-    with text_file(path, compressed) as file:
+def _write(parts: Iterator[Predictions], path: Path) -> None:
+    """Write scores as an object and labels by name, or lists and numbers without label names."""
+    with text_file(path) as file:
         for part in parts:
             part = part.numpy()
             names = part.label_names
@@ -161,3 +164,6 @@ def write_jsonl(parts: Iterator[Predictions], path: Path, *, compressed: bool) -
                     **{name: column[i] for name, column in groups.items()},
                 }
                 file.write(json.dumps(record, ensure_ascii=False) + "\n")
+
+
+JSONL = Format((".jsonl", ".jsonl.gz"), JsonlSource, _write, by_name=True)

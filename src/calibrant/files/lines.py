@@ -1,4 +1,4 @@
-"""Text files by lines, plain or gzipped, and their columns of values of unknown type."""
+"""Text files by lines and records, plain or gzipped, and their columns of unknown type."""
 
 from __future__ import annotations
 
@@ -6,19 +6,23 @@ import csv
 import gzip
 import io
 import zlib
-from collections.abc import Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Generic, TypeVar
 
 import numpy as np
 
 from calibrant.arrays import text_array
 from calibrant.errors import InputError
+from calibrant.files.format import Block, Layout, NewScores, Shape
 from calibrant.inputs import LONGEST_LINE, check_file, check_unpacked, door
 
 __all__ = [
     "UNPACK",
+    "TextSource",
     "column_of_texts",
     "column_of_values",
     "csv_records",
@@ -27,11 +31,66 @@ __all__ = [
     "text_file",
 ]
 
+_Record = TypeVar("_Record")
 UNPACK = "unpack it first (gunzip)"  # What to do with a gzipped file that is refused.
 
 
+class TextSource(ABC, Generic[_Record]):
+    """One text file of records: pyarrow reads it as far as it goes, then record by record."""
+
+    path: Path
+    columns: Mapping[str, Shape]
+
+    @abstractmethod
+    def records(self) -> Iterator[tuple[int, _Record]]:
+        """Yield the line and the values of each record."""
+
+    @abstractmethod
+    def block(self, records: Sequence[_Record], lines: Sequence[int], layout: Layout) -> Block:
+        """Return some records as columns."""
+
+    @abstractmethod
+    def arrow_blocks(self, rows: int, layout: Layout) -> Generator[Block, None, int | None]:
+        """Yield blocks by pyarrow; return how many records they hold, or None for all."""
+
+    def length(self, column: str) -> int | None:  # noqa: ARG002
+        """Return None: the number of rows is not known before the file is read."""
+        return None
+
+    @abstractmethod
+    def label_names(self, scores: str) -> tuple[str, ...] | None:
+        """Return the names of the classes of the column ``scores``, if the file has them."""
+
+    @abstractmethod
+    def rewrite(self, target: Path, new: NewScores) -> None:
+        """Write the file again with other scores; all other columns and all rows stay."""
+
+    def lines(self) -> Iterator[int]:
+        """Yield the line of each record."""
+        return (line for line, _ in self.records())
+
+    def blocks(self, rows: int, layout: Layout) -> Iterator[Block]:
+        """Yield ``rows`` records at a time."""
+        done = yield from self.arrow_blocks(rows, layout)
+        if done is not None:
+            yield from self.plain_blocks(rows, layout, done)
+
+    def plain_blocks(self, rows: int, layout: Layout, done: int) -> Iterator[Block]:
+        """Yield the blocks after ``done`` records, read without pyarrow."""
+        left = islice(self.records(), done, None)
+        while batch := list(islice(left, rows)):
+            lines, records = zip(*batch, strict=True)
+            yield self.block(records, lines, layout)
+
+    def rewritten(self, new: NewScores) -> Iterator[tuple[_Record, Any]]:
+        """Yield each record with its new scores, a list or a number."""
+        records = (record for _, record in self.records())
+        for part in new.parts(self):
+            yield from zip(islice(records, len(part)), part.tolist(), strict=True)
+
+
 def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """The lines with their numbers from 1; damage is told with the line where it was met."""
+    """Yield the lines with their numbers from 1; an error names the line of the damage."""
     check_file(path)
     number = 0
     with door(path, "not a whole text file"):
@@ -52,7 +111,7 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def csv_records(path: Path, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:
-    """The number of its last line and the cells of each record; empty lines are left out."""
+    """Yield the last line's number and the cells of each record, without empty lines."""
     # Python's own limit of 131,072 characters is short for a cell that holds a document.
     csv.field_size_limit(max(csv.field_size_limit(), LONGEST_LINE))
     reader = csv.reader((line for _, line in numbered_lines(path)), delimiter=delimiter)
@@ -65,7 +124,7 @@ def csv_records(path: Path, delimiter: str = ",") -> Iterator[tuple[int, list[st
 
 
 def is_gzipped(path: Path) -> bool:
-    """Whether the name says so."""
+    """Return whether the name ends in .gz."""
     return path.suffix.lower() == ".gz"
 
 
@@ -89,7 +148,7 @@ class _Unpacked(gzip.GzipFile):
 
 
 def _first_damaged(path: Path) -> int:
-    """The line that is not UTF-8: the decoder, which reads ahead, does not know it."""
+    """Return the line that is not UTF-8: the decoder reads ahead and does not know it."""
     number = 0
     with gzip.open(path, "rb") if is_gzipped(path) else path.open("rb") as file:
         for number, line in enumerate(file, start=1):
@@ -101,18 +160,21 @@ def _first_damaged(path: Path) -> int:
 
 
 @contextmanager
-def text_file(path: Path, compressed: bool) -> Iterator[IO[str]]:
-    """A text file to write; gzip's date and name stay empty, so equal content is equal bytes."""
+def text_file(path: Path) -> Iterator[IO[str]]:
+    """Open a text file to write, gzipped if its name says so.
+
+    gzip's date and name stay empty, so that equal content has equal bytes.
+    """
     with path.open("wb") as raw:
         binary: Any = raw
-        if compressed:
+        if is_gzipped(path):
             binary = gzip.GzipFile("", "wb", compresslevel=3, fileobj=raw, mtime=0)
         with io.TextIOWrapper(binary, encoding="utf-8", newline="") as text:
             yield text
 
 
 def column_of_texts(texts: Sequence[str]) -> np.ndarray:
-    """Numbers where every text is one as Python writes it, text otherwise.
+    """Return numbers where every text is one as Python writes it, text otherwise.
 
     ``007`` stays text, so that nothing is lost where only some chunks of a file look like numbers.
 
@@ -130,7 +192,7 @@ def column_of_texts(texts: Sequence[str]) -> np.ndarray:
 
 
 def column_of_values(values: Sequence[Any]) -> np.ndarray:
-    """Values of one type as they are; of several, or with some missing, as text ('' is missing).
+    """Return values of one type as they are, others as text; a missing value is ''.
 
     >>> column_of_values([1, 2]), column_of_values([1, "a", None])
     (array([1, 2]), array(['1', 'a', ''], dtype='<U1'))

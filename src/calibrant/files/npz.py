@@ -5,18 +5,21 @@ from __future__ import annotations
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from itertools import groupby
 from math import prod
+from operator import itemgetter
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
 from calibrant.errors import InputError
-from calibrant.files.arrays import ArraySource, Reader
+from calibrant.files.arrays import ArraySource, Reader, read_pieces
+from calibrant.files.format import Format, NewScores
 from calibrant.inputs import check_unpacked, door, first_repeated
 from calibrant.predictions import Predictions
 
-__all__ = ["array_names", "npz_source", "opened_npz", "read_array", "write_npz"]
+__all__ = ["NPZ", "array_names", "opened_npz", "read_array"]
 
 _NAMES = "label_names"
 _LONGEST_END = (1 << 16) + 128  # Bytes of the end of an archive, with the longest comment.
@@ -24,26 +27,60 @@ _ENCRYPTED = 0x1  # The bit in the flags of a member.
 _SAVE_PLAIN = "save it without compression (numpy.savez)"
 
 
-def npz_source(path: Path) -> ArraySource:
+class NpzSource(ArraySource):
     """One npz file: the arrays are the columns, their first axis the rows."""
-    with opened_npz(path) as archive:
-        shapes = {key: _shape(path, archive, key) for key in array_names(archive)}
-        names = _label_names(path, archive) if shapes.pop(_NAMES, None) is not None else None
+
+    def __init__(self, path: Path) -> None:
+        with opened_npz(path) as archive:
+            shapes = {key: _shape(path, archive, key) for key in array_names(archive)}
+            named = shapes.pop(_NAMES, None) is not None
+            super().__init__(path, shapes, _label_names(path, archive) if named else None)
 
     @contextmanager
-    def opened(keys: Sequence[str]) -> Iterator[Mapping[str, Reader]]:
-        with opened_npz(path) as archive, ExitStack() as stack:
-            rows = {key: _Rows(stack.enter_context(archive.open(f"{key}.npy"))) for key in keys}
+    def open(self, names: Sequence[str]) -> Iterator[Mapping[str, Reader]]:
+        """Open members of the archive; their checksums are compared at the end."""
+        with opened_npz(self.path) as archive, ExitStack() as stack:
+            rows = {key: _Rows(stack.enter_context(archive.open(f"{key}.npy"))) for key in names}
             yield rows
             for key, reader in rows.items():
                 reader.finish(key)
 
-    return ArraySource(path, shapes, names, opened)
+    def copy(self, target: Path, new: NewScores, arrays: Mapping[str, np.ndarray]) -> None:
+        """Copy the members of the archive, packed as they were."""
+        with zipfile.ZipFile(target, "w") as archive:
+            for member, pieces in groupby(_members(self.path, new), itemgetter(0)):
+                name = new.renamed.get(_array_name(member))
+                place = zipfile.ZipInfo(
+                    f"{name}.npy" if name else member.filename, member.date_time
+                )
+                place.compress_type = member.compress_type
+                with archive.open(place, "w", force_zip64=True) as file:
+                    if name:
+                        np.lib.format.write_array(file, arrays[name], allow_pickle=False)
+                    for _, piece in pieces:
+                        file.write(piece)
+
+
+def _members(path: Path, new: NewScores) -> Iterator[tuple[zipfile.ZipInfo, bytes]]:
+    """Yield the bytes of each member that is kept, piece by piece; none of the scores."""
+    with opened_npz(path) as archive:
+        for member in archive.infolist():
+            name = _array_name(member)
+            if new.keeps(name):
+                yield member, b""
+            if new.keeps(name) and name not in new.renamed:
+                with archive.open(member) as file:
+                    yield from ((member, piece) for piece in read_pieces(file))
+
+
+def _array_name(member: zipfile.ZipInfo) -> str:
+    """Return the name of an array; that of any other member is empty."""
+    return member.filename[: -len(".npy")] if member.filename.endswith(".npy") else ""
 
 
 @contextmanager
 def opened_npz(path: Path) -> Iterator[zipfile.ZipFile]:
-    """The archive; whatever is wrong with it while it is open is said in one line."""
+    """Open the archive; an error while it is open becomes one line."""
     with door(path, "not a whole npz file"), zipfile.ZipFile(path) as archive:
         members = archive.infolist()
         if (twice := first_repeated(member.filename for member in members)) is not None:
@@ -59,7 +96,7 @@ def opened_npz(path: Path) -> Iterator[zipfile.ZipFile]:
 
 
 def _counted(path: Path) -> int:
-    """The number of members that the end of the archive states, which zipfile does not compare."""
+    """Return the number of members that the archive's end states; zipfile does not compare it."""
     with path.open("rb") as file:
         file.seek(max(0, path.stat().st_size - _LONGEST_END))
         end = file.read()
@@ -81,7 +118,7 @@ class _Rows:
             self._whole = np.frombuffer(member.read(), self._dtype).reshape(shape, order="F")
 
     def take(self, rows: int) -> np.ndarray:
-        """The next ``rows`` rows."""
+        """Return the next ``rows`` rows."""
         if self._whole is not None:
             part, self._whole = self._whole[:rows], self._whole[rows:]
             return np.ascontiguousarray(part)
@@ -99,7 +136,7 @@ class _Rows:
 
 
 def read_array(archive: zipfile.ZipFile, key: str) -> np.ndarray:
-    """One array as a whole; Python objects are never loaded."""
+    """Read one array as a whole; Python objects are never loaded."""
     with archive.open(f"{key}.npy") as member:
         return np.asarray(np.lib.format.read_array(member, allow_pickle=False))
 
@@ -140,12 +177,12 @@ def _read_header(member: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any
 
 
 def array_names(archive: zipfile.ZipFile) -> list[str]:
-    """The arrays of an archive; other members are none."""
+    """Return the names of the arrays of an archive, without its other members."""
     return [name[: -len(".npy")] for name in archive.namelist() if name.endswith(".npy")]
 
 
-def write_npz(parts: Iterator[Predictions], path: Path) -> None:
-    """``logits`` or ``probabilities``, ``labels``, ``label_names`` and one array per group."""
+def _write(parts: Iterator[Predictions], path: Path) -> None:
+    """Write ``logits`` or ``probabilities``, ``labels``, ``label_names`` and each group."""
     whole = Predictions.concatenate(part.numpy() for part in parts)
     arrays: dict[str, Any] = {whole.kind: whole.scores, "labels": whole.labels}
     if whole.label_names is not None:
@@ -154,3 +191,6 @@ def write_npz(parts: Iterator[Predictions], path: Path) -> None:
         arrays[name] = column.astype(str) if column.dtype == object else column
     with path.open("wb") as file:
         np.savez(file, **arrays)
+
+
+NPZ = Format((".npz",), NpzSource, _write, shards=True)

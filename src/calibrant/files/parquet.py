@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,12 +13,13 @@ import numpy as np
 from calibrant.arrays import text_array
 from calibrant.errors import InputError
 from calibrant.extras import require
-from calibrant.files.source import Block, Layout, Shape
+from calibrant.files.format import Block, Format, Layout, NewScores, Shape
 from calibrant.inputs import check_unpacked, door, first_repeated, parse_json
 from calibrant.predictions import Predictions
 
-__all__ = ["ParquetSource", "opened_parquet", "write_parquet"]
+__all__ = ["PARQUET"]
 
+_SCORES = ("logits", "probabilities")
 _NAMES = b"label_names"  # JSON list in the metadata of the schema
 _WRITE_PLAIN = "write it again without dictionary and compression"
 _BUFFER = 1 << 20  # Bytes per column that are read ahead, instead of a whole row group.
@@ -29,7 +30,7 @@ class ParquetSource:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        with opened_parquet(path) as file:
+        with _opened(path) as file:
             schema = file.schema_arrow
             self._rows: int = file.metadata.num_rows
             columns = [(field.name, _shape(field.type)) for field in schema]
@@ -39,27 +40,57 @@ class ParquetSource:
         if (twice := first_repeated(name for name, _ in columns)) is not None:
             raise InputError(f"{path}: two columns are called '{twice}'.")
         self.columns: Mapping[str, Shape] = dict(columns)
-        self._names = _label_names(path, schema.metadata or {})
+        self._metadata: dict[bytes, bytes] = schema.metadata or {}
+        self._names = _label_names(path, self._metadata)
 
     def length(self, column: str) -> int | None:  # noqa: ARG002 - the same for all
-        """The number of rows."""
+        """Return the number of rows."""
         return self._rows
 
     def label_names(self, scores: str) -> tuple[str, ...] | None:  # noqa: ARG002 - one for all
-        """The names in the metadata of the schema."""
+        """Return the names in the metadata of the schema."""
         return self._names
 
     def blocks(self, rows: int, layout: Layout) -> Iterator[Block]:
-        """Batches of at most ``rows`` rows, whatever the size of the row groups."""
-        start, names = 0, layout.names
-        with opened_parquet(self.path) as file:
-            for batch in file.iter_batches(batch_size=rows, columns=list(names)):
+        """Yield batches of at most ``rows`` rows, whatever the size of the row groups."""
+        return (block for block, _ in self._batches(rows, layout, layout.names))
+
+    def rewrite(self, target: Path, new: NewScores) -> None:
+        """Write one row group per block; the new columns stand where the old ones stood."""
+        arrow = require("pyarrow", "files", "Writing parquet")
+        kept = [name for name in self.columns if new.keeps(name)]
+        batches = self._batches(new.rows, new.layout, kept)
+        metadata = _rewritten_metadata(self._metadata, new)
+
+        def table(scores: np.ndarray, batch: Any) -> Any:
+            made = _score_columns(arrow, scores, new)
+            columns = {new.renamed.get(n, n): made.get(n, batch.column(n)) for n in kept}
+            return arrow.table(columns).replace_schema_metadata(metadata)
+
+        try:
+            _write_tables((table(*pair) for pair in new.mapped(batches)), target)
+        except arrow.ArrowException as error:
+            cause = str(error).splitlines()[0]
+            raise InputError(
+                f"{self.path}: its columns cannot be written again ({cause})."
+            ) from None
+
+    def _batches(
+        self, rows: int, layout: Layout, names: Sequence[str]
+    ) -> Iterator[tuple[Block, Any]]:
+        """Yield blocks, each with a record batch of at least the columns ``names``."""
+        start, read = 0, list(dict.fromkeys((*names, *layout.names)))
+        with _opened(self.path) as file:
+            for batch in file.iter_batches(batch_size=rows, columns=read):
                 numbers = range(start, start + batch.num_rows)
                 start = numbers.stop
-                for name in layout.scores:
-                    self._check_missing(name, batch.column(name), numbers)
-                columns = {n: self._column(n, batch.column(n), numbers) for n in names}
-                yield Block(columns, numbers)
+                yield self._block(batch, numbers, layout), batch
+
+    def _block(self, batch: Any, numbers: range, layout: Layout) -> Block:
+        for name in layout.scores:
+            self._check_missing(name, batch.column(name), numbers)
+        columns = {name: self._column(name, batch.column(name), numbers) for name in layout.names}
+        return Block(columns, numbers)
 
     def _column(self, name: str, column: Any, numbers: range) -> np.ndarray:
         if self.columns[name] == ():
@@ -98,8 +129,8 @@ class ParquetSource:
 
 
 @contextmanager
-def opened_parquet(path: Path) -> Iterator[Any]:
-    """The file; whatever pyarrow says about it while it is open is said in one line."""
+def _opened(path: Path) -> Iterator[Any]:
+    """Open the file; an error of pyarrow while it is open becomes one line."""
     parquet = require("pyarrow.parquet", "files", "Reading parquet")
     # Reading ahead (pre_buffer) would keep whole row groups in memory.
     options = {"buffer_size": _BUFFER, "pre_buffer": False, "page_checksum_verification": True}
@@ -131,7 +162,7 @@ def _is_number(kind: Any) -> bool:
 
 
 def _offsets(column: Any) -> np.ndarray:
-    """Where the list of each row begins among all values of the column, n + 1 numbers."""
+    """Return where the list of each row begins among all values of the column, n + 1 numbers."""
     if hasattr(column, "offsets"):
         offsets = np.asarray(column.offsets)
         return np.asarray(offsets - offsets[0])
@@ -143,7 +174,7 @@ def _list_values(column: Any) -> Any:
 
 
 def _scalars(column: Any) -> np.ndarray:
-    """One value per row as NumPy numbers where it can be, as text otherwise; missing is ''."""
+    """Return NumPy numbers where possible, text otherwise; a missing value is ''."""
     types = require("pyarrow.types", "files", "Reading parquet")
     kind = column.type
     plain = types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)
@@ -156,7 +187,7 @@ def _scalars(column: Any) -> np.ndarray:
 
 
 def _label_names(path: Path, metadata: Mapping[bytes, bytes]) -> tuple[str, ...] | None:
-    """Names from our own key, or from the ClassLabel of a file of Hugging Face datasets."""
+    """Return names from our own key, or from the ClassLabel of a Hugging Face dataset."""
     if _NAMES in metadata:
         with door(path, "not a whole parquet file: its label names"):
             return _texts(parse_json(metadata[_NAMES]))
@@ -174,31 +205,64 @@ def _texts(value: Any) -> tuple[str, ...]:
     return tuple(str(name) for name in value)
 
 
-def write_parquet(parts: Iterator[Predictions], path: Path) -> None:
-    """One row group per part: the scores as a column of lists, ``label``, and the groups."""
+def _write(parts: Iterator[Predictions], path: Path) -> None:
+    """Write one row group per part: the scores as a column of lists, ``label``, and the groups."""
     arrow = require("pyarrow", "files", "Writing parquet")
+    _write_tables((_table(arrow, part.numpy()) for part in parts), path, plain=_SCORES)
+
+
+def _write_tables(tables: Iterator[Any], path: Path, plain: Collection[str] = ()) -> None:
+    """Write one row group per table; dictionaries would not shorten the columns ``plain``."""
     parquet = require("pyarrow.parquet", "files", "Writing parquet")
     writer = None
     try:
-        for part in parts:
-            table = _table(arrow, part.numpy())
+        for table in tables:
             if writer is None:
-                others = [name for name in table.column_names if name != part.kind]
+                coded = [n for n in table.column_names if n not in plain] if plain else True
                 writer = parquet.ParquetWriter(
-                    path, table.schema, use_dictionary=others, write_page_checksum=True
+                    path, table.schema, use_dictionary=coded, write_page_checksum=True
                 )
-            writer.write_table(table.cast(writer.schema), row_group_size=max(1, len(table)))
+            if table.schema != writer.schema:
+                table = table.cast(writer.schema)
+            writer.write_table(table, row_group_size=max(1, len(table)))
     finally:
         if writer is not None:
             writer.close()
 
 
 def _table(arrow: Any, part: Predictions) -> Any:
-    values = arrow.array(np.ascontiguousarray(part.scores).ravel())
     columns = {
-        part.kind: arrow.FixedSizeListArray.from_arrays(values, part.classes),
+        part.kind: _lists(arrow, part.scores),
         "label": arrow.array(part.labels),
         **{name: arrow.array(column) for name, column in part.groups.items()},
     }
     names = {} if part.label_names is None else {_NAMES: json.dumps(part.label_names)}
     return arrow.table(columns).replace_schema_metadata(names)
+
+
+def _score_columns(arrow: Any, scores: np.ndarray, new: NewScores) -> dict[str, Any]:
+    """Return the new column of each old column of scores."""
+    old = new.layout.scores
+    if new.layout.per_class:
+        return {name: arrow.array(scores[:, k]) for k, name in enumerate(old)}
+    if scores.ndim == 1:
+        return {old[0]: arrow.array(scores)}
+    return {old[0]: _lists(arrow, scores)}
+
+
+def _lists(arrow: Any, scores: np.ndarray) -> Any:
+    values = arrow.array(np.ascontiguousarray(scores).ravel())
+    return arrow.FixedSizeListArray.from_arrays(values, scores.shape[1])
+
+
+def _rewritten_metadata(metadata: Mapping[bytes, bytes], new: NewScores) -> dict[bytes, bytes]:
+    """Drop other tools' lists of columns where they would no longer be true."""
+    changed = set(new.names) - set(new.layout.scores)
+    outdated = (b"huggingface", b"pandas") if changed else ()
+    kept = {key: value for key, value in metadata.items() if key not in outdated}
+    if new.layout.label_names is not None:
+        kept.setdefault(_NAMES, json.dumps(new.layout.label_names).encode())
+    return kept
+
+
+PARQUET = Format((".parquet",), ParquetSource, _write, shards=True)

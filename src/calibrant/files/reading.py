@@ -2,42 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from math import prod
 from pathlib import Path
 
+import numpy as np
+
+from calibrant.conversion import leading_group
 from calibrant.errors import InputError
-from calibrant.files.assemble import assemble
-from calibrant.files.columns import USUAL, Columns, find_layout
-from calibrant.files.csv import CsvSource
-from calibrant.files.jsonl import JsonlSource
-from calibrant.files.npz import npz_source
-from calibrant.files.parquet import ParquetSource
-from calibrant.files.paths import Paths, expand, suffix
-from calibrant.files.safetensors import safetensors_source
-from calibrant.files.source import Layout, Shape, Source
+from calibrant.files.columns import DEFAULT_COLUMNS, Columns, find_layout
+from calibrant.files.format import Block, Layout, Shape, Source
+from calibrant.files.formats import Paths, expand, open_source
+from calibrant.files.label_names import label_numbers
 from calibrant.predictions import Kind, Predictions
+from calibrant.validation import RowError
 
-__all__ = ["count_rows", "open_source", "read", "stream"]
-
-_SOURCES: dict[str, Callable[[Path], Source]] = {
-    ".parquet": ParquetSource,
-    ".npz": npz_source,
-    ".safetensors": safetensors_source,
-    ".csv": CsvSource,
-    ".csv.gz": CsvSource,
-    ".jsonl": JsonlSource,
-    ".jsonl.gz": JsonlSource,
-}
+__all__ = ["assemble", "count_rows", "read", "row_width", "stream"]
 
 _CHUNK = 1 << 21  # Scores per chunk: 8 megabytes in float32.
 
 
-def read(paths: Paths, columns: Columns = USUAL, kind: Kind | None = None) -> Predictions:
-    """All predictions of ``paths``: a file, a folder of shards, a glob, or several.
+def read(paths: Paths, columns: Columns = DEFAULT_COLUMNS, kind: Kind | None = None) -> Predictions:
+    """Return all predictions of ``paths``: a file, a folder of shards, a glob, or several.
 
-    Whether the scores are logits or probabilities is said by the name of their column, by
-    ``columns`` or by ``kind``; it is never guessed from the values.
+    The name of their column, ``columns`` or ``kind`` says whether the scores are logits or
+    probabilities; it is never guessed from the values.
 
     >>> from tempfile import TemporaryDirectory
     >>> p = Predictions.from_logits([[2.0, 0.0], [0.0, 1.0]], [0, 1], label_names=["cat", "dog"])
@@ -51,12 +40,12 @@ def read(paths: Paths, columns: Columns = USUAL, kind: Kind | None = None) -> Pr
 
 def stream(
     paths: Paths,
-    columns: Columns = USUAL,
+    columns: Columns = DEFAULT_COLUMNS,
     kind: Kind | None = None,
     *,
     rows: int | None = None,
 ) -> Iterator[Predictions]:
-    """The predictions of ``paths`` in chunks of at most ``rows`` rows (about 2 million scores).
+    """Yield the predictions of ``paths`` in chunks of ``rows`` rows (about 2 million scores).
 
     Shards are checked against each other before the first chunk: kind, label names and classes
     must agree. A chunk in which every row is labelled −100 has no rows, and counts them.
@@ -67,8 +56,10 @@ def stream(
     return _chunks(sources, layouts, _agree(sources, layouts), rows)
 
 
-def count_rows(paths: Paths, columns: Columns = USUAL, kind: Kind | None = None) -> int | None:
-    """The number of examples, ignored ones included, where files tell it without being read."""
+def count_rows(
+    paths: Paths, columns: Columns = DEFAULT_COLUMNS, kind: Kind | None = None
+) -> int | None:
+    """Return the number of examples with ignored ones, or None where only reading shows it."""
     sources, layouts = _open(paths, columns, kind)
     total = 0
     for source, layout in zip(sources, layouts, strict=True):
@@ -79,22 +70,22 @@ def count_rows(paths: Paths, columns: Columns = USUAL, kind: Kind | None = None)
     return total
 
 
-def open_source(path: Path) -> Source:
-    """One file, opened far enough to know its columns."""
-    return _SOURCES[suffix(path)](path)
-
-
 def _open(paths: Paths, columns: Columns, kind: Kind | None) -> tuple[list[Source], list[Layout]]:
     sources = [open_source(path) for path in expand(paths)]
     return sources, [find_layout(source, columns, kind) for source in sources]
 
 
+def row_width(source: Source, layout: Layout) -> int:
+    """Return the number of scores in a row."""
+    return len(layout.scores) * _size(source.columns[layout.scores[0]])
+
+
 def _size(shape: Shape) -> int:
-    return prod(width or 64 for width in shape or ())  # 64: a guess, where a file does not tell.
+    return prod(width or 64 for width in shape or ())  # 64: a guess for lists of unknown length.
 
 
 def _agree(sources: list[Source], layouts: list[Layout]) -> tuple[str, ...] | None:
-    """Check that the shards hold the same kind of scores; the label names that they share."""
+    """Check that the shards hold the same kind of scores; return the label names they share."""
     first, names, named = layouts[0], None, sources[0]
     for source, found in zip(sources, layouts, strict=True):
         if found.kind != first.kind:
@@ -124,8 +115,8 @@ def _chunks(
 ) -> Iterator[Predictions]:
     kept = ignored = classes = first = 0
     for source, layout in zip(sources, layouts, strict=True):
-        width = len(layout.scores) * _size(source.columns[layout.scores[0]])
-        for block in source.blocks(rows or max(1, _CHUNK // width), layout):
+        size = rows or max(1, _CHUNK // row_width(source, layout))
+        for block in source.blocks(size, layout):
             chunk = assemble(source.path, block, layout, names, first)
             classes = classes or chunk.classes
             if chunk.classes != classes:
@@ -143,3 +134,50 @@ def _chunks(
             if ignored
             else f"{where}: no rows."
         )
+
+
+def assemble(
+    path: Path, block: Block, layout: Layout, names: Sequence[str] | None, first: int
+) -> Predictions:
+    """Return the predictions of one block; an error names the file and its row or line.
+
+    ``first`` counts the rows before this block, also of other files: where a row holds a whole
+    sentence (scores of shape (n, words, K)), it numbers the sentences; and where it holds an image,
+    the images. Those may have their classes second, (n, K, height, width), as convolutions do.
+    """
+    make = Predictions.from_logits if layout.kind == "logits" else Predictions.from_probabilities
+    try:
+        scores = _classes_last(_scores(block, layout), block.columns[layout.label].shape)
+        labels = label_numbers(block.columns[layout.label], names, layout.label)
+        groups = {name: block.columns[name] for name in layout.groups}
+        if leading := leading_group(scores.ndim):
+            groups.setdefault(leading, np.arange(first, first + len(scores)))
+        return make(scores, labels, label_names=names, groups=groups)
+    except RowError as error:
+        inner = prod(block.columns[layout.label].shape[1:])
+        where = f"{block.unit} {block.numbers[error.row // inner]}"
+        where += f", position {error.row % inner}" if inner > 1 else ""
+        raise InputError(f"{path}: {error.at(where)}") from None
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+
+
+def _scores(block: Block, layout: Layout) -> np.ndarray:
+    if not layout.per_class:
+        return block.columns[layout.scores[0]]
+    columns = [block.columns[name] for name in layout.scores]
+    for name, column in zip(layout.scores, columns, strict=True):
+        if column.dtype.kind not in "fiu" or column.ndim != 1:
+            raise InputError(f"column '{name}' must hold one number per row.")
+    return np.stack(columns, axis=1)
+
+
+def _classes_last(scores: np.ndarray, labels: tuple[int, ...]) -> np.ndarray:
+    """Return scores (n, K, height, width) of labels (n, height, width) as (n, height, width, K).
+
+    Where both readings fit, because K, height and width are the same, the classes are last.
+    """
+    second = scores.ndim == 4 and scores.shape[:-1] != labels
+    if second and (scores.shape[0], *scores.shape[2:]) == labels:
+        return np.moveaxis(scores, 1, -1)
+    return scores

@@ -8,22 +8,23 @@ See https://huggingface.co/docs/safetensors.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 
 from calibrant.arrays import text_array
 from calibrant.errors import InputError
-from calibrant.files.arrays import ArraySource, Reader
+from calibrant.files.arrays import ArraySource, Reader, read_pieces
+from calibrant.files.format import Format, NewScores
 from calibrant.inputs import door, parse_json
 from calibrant.predictions import Predictions
 
-__all__ = ["Tensor", "read_header", "safetensors_source", "write_safetensors"]
+__all__ = ["SAFETENSORS"]
 
 _TYPES = {
     **{f"F{bits}": f"<f{bits // 8}" for bits in (16, 32, 64)},
@@ -39,8 +40,8 @@ _LONGEST_HEADER = 100_000_000  # as in the format's own library
 
 
 @dataclass(frozen=True)
-class Tensor:
-    """What the header says of one tensor."""
+class _Tensor:
+    """The header's entry of one tensor."""
 
     kind: str
     shape: tuple[int, ...]
@@ -49,29 +50,45 @@ class Tensor:
     texts: list[str] | None
 
 
-def safetensors_source(path: Path) -> ArraySource:
+class SafetensorsSource(ArraySource):
     """One safetensors file: the tensors are the columns, their first axis the rows."""
-    with door(path, _DAMAGE), path.open("rb") as file:
-        tensors, metadata = read_header(file, path.stat().st_size)
-        names = _names(metadata[_NAMES]) if _NAMES in metadata else None
+
+    def __init__(self, path: Path) -> None:
+        with door(path, _DAMAGE), path.open("rb") as file:
+            self.tensors, self.metadata = _read_header(file, path.stat().st_size)
+            names = _names(self.metadata[_NAMES]) if _NAMES in self.metadata else None
+        super().__init__(path, {key: t.shape for key, t in self.tensors.items()}, names)
 
     @contextmanager
-    def opened(keys: Sequence[str]) -> Iterator[Mapping[str, Reader]]:
-        with door(path, _DAMAGE), path.open("rb") as file:
-            yield {key: _Rows(file, key, tensors[key]) for key in keys}
+    def open(self, names: Sequence[str]) -> Iterator[Mapping[str, Reader]]:
+        """Open the file for reading some tensors."""
+        with door(self.path, _DAMAGE), self.path.open("rb") as file:
+            yield {key: _Rows(file, key, self.tensors[key]) for key in names}
 
-    shapes = {key: tensor.shape for key, tensor in tensors.items()}
-    return ArraySource(path, shapes, names, opened)
+    def copy(self, target: Path, new: NewScores, arrays: Mapping[str, np.ndarray]) -> None:
+        """Copy the other tensors; all are put in the order of their widths."""
+        contents = {
+            name: _Content(tensor.kind, tensor.shape, tensor.size, self._pieces(tensor))
+            for name, tensor in self.tensors.items()
+            if new.keeps(name) and name not in new.renamed
+        }
+        contents |= {name: _of_array(target, name, array) for name, array in arrays.items()}
+        _write_tensors(target, contents, self.metadata)
+
+    def _pieces(self, tensor: _Tensor) -> Iterator[bytes]:
+        with door(self.path, _DAMAGE), self.path.open("rb") as source:
+            source.seek(tensor.begin)
+            yield from read_pieces(source, tensor.size)
 
 
 class _Rows:
     """Reads a tensor row by row."""
 
-    def __init__(self, file: IO[bytes], name: str, tensor: Tensor) -> None:
+    def __init__(self, file: IO[bytes], name: str, tensor: _Tensor) -> None:
         self._file, self._name, self._tensor, self._place = file, name, tensor, tensor.begin
 
     def take(self, rows: int) -> np.ndarray:
-        """The next ``rows`` rows."""
+        """Return the next ``rows`` rows."""
         shape = (rows, *self._tensor.shape[1:])
         self._file.seek(self._place)
         values = np.fromfile(self._file, _TYPES[self._tensor.kind], prod(shape))
@@ -87,8 +104,8 @@ class _Rows:
         return np.asarray(text_array(texts)[values])
 
 
-def read_header(file: IO[bytes], size: int) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """The tensors by name, and the texts of the metadata; what is wrong is a ValueError."""
+def _read_header(file: IO[bytes], size: int) -> tuple[dict[str, _Tensor], dict[str, str]]:
+    """Return the tensors by name and the metadata; damage raises a ValueError."""
     length = int.from_bytes(file.read(8), "little")
     if length > min(_LONGEST_HEADER, size - 8):
         raise ValueError("it ends before its header does, or has none")
@@ -103,17 +120,17 @@ def read_header(file: IO[bytes], size: int) -> tuple[dict[str, Tensor], dict[str
 
 def _tensor(
     name: str, entry: Mapping[str, Any], start: int, size: int, texts: list[str] | None
-) -> Tensor:
+) -> _Tensor:
     kind, shape, (begin, end) = entry["dtype"], tuple(entry["shape"]), entry["data_offsets"]
     if kind not in _TYPES:
         raise ValueError(f"'{name}' has the type {kind}, which is not read")
     if any(type(number) is not int or number < 0 for number in (*shape, begin, end)):
         raise ValueError(f"the header gives '{name}' a shape or place that is no whole number")
-    if end - begin != np.dtype(_TYPES[kind]).itemsize * prod(shape):
+    if end - begin != _width(kind) * prod(shape):
         raise ValueError(f"the header gives '{name}' the wrong size")
     if start + end > size:
         raise ValueError(f"it ends before '{name}' does")
-    return Tensor(kind, shape, start + begin, end - begin, texts)
+    return _Tensor(kind, shape, start + begin, end - begin, texts)
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -129,8 +146,8 @@ def _texts(value: Any) -> list[str] | None:
     return value
 
 
-def write_safetensors(parts: Iterator[Predictions], path: Path) -> None:
-    """``logits`` or ``probabilities``, ``labels`` and groups; texts as numbers with a table."""
+def _write(parts: Iterator[Predictions], path: Path) -> None:
+    """Write ``logits`` or ``probabilities``, ``labels`` and groups; texts as numbers of a table."""
     whole = Predictions.concatenate(part.numpy() for part in parts)
     arrays, texts = {whole.kind: whole.scores, "labels": whole.labels}, {}
     for name, column in whole.groups.items():
@@ -142,26 +159,49 @@ def write_safetensors(parts: Iterator[Predictions], path: Path) -> None:
     metadata = {_TEXTS: json.dumps(texts)} if texts else {}
     if whole.label_names is not None:
         metadata[_NAMES] = json.dumps(whole.label_names)
-    _write(path, arrays, metadata)
+    contents = {name: _of_array(path, name, array) for name, array in arrays.items()}
+    _write_tensors(path, contents, metadata)
 
 
-def _write(path: Path, arrays: Mapping[str, np.ndarray], metadata: Mapping[str, str]) -> None:
-    names = {np.dtype(code): name for name, code in _TYPES.items() if name != "BF16"}
+class _Content(NamedTuple):
+    """A tensor to write, its bytes in pieces."""
+
+    kind: str
+    shape: tuple[int, ...]
+    size: int
+    pieces: Iterable[Any]
+
+
+def _of_array(path: Path, name: str, array: np.ndarray) -> _Content:
+    little = array.dtype.newbyteorder("<")
+    kinds = {np.dtype(code): kind for kind, code in _TYPES.items() if kind != "BF16"}
+    if little not in kinds:
+        raise InputError(f"{path}: safetensors cannot hold '{name}' of type {array.dtype}.")
+    piece = np.ascontiguousarray(array, dtype=little)
+    return _Content(kinds[little], array.shape, array.nbytes, [piece])
+
+
+def _write_tensors(
+    path: Path, contents: Mapping[str, _Content], metadata: Mapping[str, str]
+) -> None:
+    # Wide types first, so that each tensor begins at a multiple of its size, as the format asks.
+    ordered = dict(sorted(contents.items(), key=lambda item: -_width(item[1].kind)))
     header: dict[str, Any] = {"__metadata__": metadata} if metadata else {}
     end = 0
-    # Wide types first, so that each tensor begins at a multiple of its size, as the format asks.
-    order = sorted(arrays, key=lambda name: -arrays[name].dtype.itemsize)
-    for name in order:
-        array = arrays[name]
-        kind = names.get(array.dtype.newbyteorder("<"))
-        if kind is None:
-            raise InputError(f"{path}: safetensors cannot hold '{name}' of type {array.dtype}.")
-        begin, end = end, end + array.nbytes
-        header[name] = {"dtype": kind, "shape": array.shape, "data_offsets": (begin, end)}
+    for name, content in ordered.items():
+        begin, end = end, end + content.size
+        place = {"data_offsets": (begin, end)}
+        header[name] = {"dtype": content.kind, "shape": content.shape, **place}
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
     with path.open("wb") as file:
         file.write(len(text).to_bytes(8, "little") + text)
-        for name in order:
-            little = arrays[name].dtype.newbyteorder("<")
-            np.ascontiguousarray(arrays[name], dtype=little).tofile(file)
+        for content in ordered.values():
+            file.writelines(content.pieces)
+
+
+def _width(kind: str) -> int:
+    return np.dtype(_TYPES[kind]).itemsize
+
+
+SAFETENSORS = Format((".safetensors",), SafetensorsSource, _write)

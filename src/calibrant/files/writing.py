@@ -1,39 +1,31 @@
-"""Writing predictions: whole or not at all, and never over what is there unless told so."""
+"""Writing predictions, and files again with other scores. Writes are atomic."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
+import numpy as np
+
 from calibrant.errors import InputError
-from calibrant.files.csv import write_csv
-from calibrant.files.jsonl import write_jsonl
-from calibrant.files.npz import write_npz
-from calibrant.files.parquet import write_parquet
-from calibrant.files.paths import suffix
-from calibrant.files.safetensors import write_safetensors
+from calibrant.files.columns import DEFAULT_COLUMNS, Columns, find_layout
+from calibrant.files.format import Block, Format, Layout, NewScores, Source
+from calibrant.files.formats import FORMATS, format_of, open_source
+from calibrant.files.parquet import PARQUET
+from calibrant.files.reading import assemble, row_width
 from calibrant.inputs import first_repeated
 from calibrant.outputs import new_file, new_folder
-from calibrant.predictions import Predictions
+from calibrant.predictions import Kind, Predictions
 
-__all__ = ["write"]
-
-_WRITERS: dict[str, Callable[[Iterator[Predictions], Path], None]] = {
-    ".parquet": write_parquet,
-    ".npz": write_npz,
-    ".safetensors": write_safetensors,
-    ".csv": partial(write_csv, compressed=False),
-    ".csv.gz": partial(write_csv, compressed=True),
-    ".jsonl": partial(write_jsonl, compressed=False),
-    ".jsonl.gz": partial(write_jsonl, compressed=True),
-}
+__all__ = ["rewrite", "write"]
 
 _ROWS = 1 << 20  # Rows per part of predictions that are given whole.
-
+_CHUNK = 1 << 20  # Scores that are mapped at once.
+_NO_LABEL = "\0label"  # No column of a file has this name.
 
 # Group columns of these names could not be told from scores and labels again.
 _TAKEN = re.compile(r"labels?|label_names|(logits?|prob(abilit(y|ies)|s)?)([:_].*)?")
@@ -48,35 +40,35 @@ def write(
     """Write predictions, or a stream of them, to ``path`` in the format of its suffix.
 
     A path without a suffix becomes a new folder of parquet shards, one per part of the stream.
-    The file or folder appears under its name when it is complete. What is there already is kept,
-    with an error, unless ``overwrite``; a folder is never replaced.
-    Rows that were ignored are not written. npz and safetensors hold the whole in memory once.
+    The file or folder appears under its name when it is complete. A file that exists is an error
+    unless ``overwrite`` is set; a folder is never replaced. Ignored rows are not written. npz and
+    safetensors hold the whole in memory once.
     """
     target = Path(path)
-    write_parts = _WRITERS[suffix(target)] if target.suffix else None
+    known = format_of(target) if target.suffix else None
     whole = predictions.chunks(_ROWS) if isinstance(predictions, Predictions) else predictions
     parts = iter(whole)
     first = next(parts, None)
     if first is None:
         raise InputError(f"{target}: no predictions to write.")
-    _check_names(target, first)
+    _check_names(target, known or PARQUET, first)
     parts = chain([first], parts)
-    if write_parts is None:
+    if known is None:
         _write_shards(parts, target)
         return
     with new_file(target, overwrite=overwrite) as unfinished:
-        write_parts(parts, unfinished)
+        known.write(parts, unfinished)
 
 
-def _check_names(target: Path, part: Predictions) -> None:
+def _check_names(target: Path, known: Format, part: Predictions) -> None:
     for name in part.groups:
         if _TAKEN.fullmatch(name):
             raise InputError(f"{target}: a group may not be called '{name}'; rename it.")
-    by_name = target.name.lower().endswith((".csv", ".csv.gz", ".jsonl", ".jsonl.gz"))
     twice = first_repeated(part.label_names or ())
-    if by_name and twice is not None:
+    if known.by_name and twice is not None:
+        by_name = " and ".join(name for name, other in FORMATS.items() if other.by_name)
         raise InputError(
-            f"{target}: two classes are called '{twice}', but csv and jsonl tell classes by name; "
+            f"{target}: two classes are called '{twice}', but {by_name} tell classes by name; "
             "write another format."
         )
 
@@ -86,4 +78,90 @@ def _write_shards(parts: Iterable[Predictions], folder: Path) -> None:
         raise InputError(f"{folder} exists; shards need a folder of their own.")
     with new_folder(folder) as unfinished:
         for number, part in enumerate(parts):
-            write_parquet(iter([part]), unfinished / f"part-{number:05}.parquet")
+            PARQUET.write(iter([part]), unfinished / f"part-{number:05}.parquet")
+
+
+def rewrite(
+    path: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    transform: Callable[[Predictions], Predictions],
+    columns: Columns = DEFAULT_COLUMNS,
+    kind: Kind | None = None,
+    *,
+    groups: Sequence[str] = (),
+    overwrite: bool = False,
+    progress: Callable[[int], None] | None = None,
+) -> None:
+    """Write the file ``path`` to ``target`` with the probabilities that ``transform`` gives.
+
+    All columns are kept, also those that calibrant cannot read, and all rows, also ignored ones;
+    labels need not be there. Probabilities replace the probabilities that were read. Logits give
+    way to probabilities, in columns called ``probabilities`` (or ``probabilities:NAME``, or
+    ``probabilities_0``, …, after the pattern of the logits). The format stays.
+
+    ``transform`` gets predictions chunk by chunk, with the columns ``groups``; their labels mean
+    nothing. ``progress`` is called with the number of rows of each chunk. npz and safetensors hold
+    the new scores in memory, the others one chunk.
+    """
+    path, target = Path(path), Path(target)
+    known = format_of(path)
+    if format_of(target) is not known:
+        ending = known.suffixes[0]
+        raise InputError(
+            f"{target}: the format stays, so the name must end in {ending} as {path} does."
+        )
+    source = open_source(path)
+    layout = _rewritten_layout(source, columns, kind, groups)
+    new = NewScores(
+        path,
+        layout,
+        _new_names(layout),
+        max(1, _CHUNK // row_width(source, layout)),
+        lambda block, first: _mapped(path, block, layout, transform, first),
+        progress or (lambda _: None),
+    )
+    with new_file(target, overwrite=overwrite) as unfinished:
+        source.rewrite(unfinished, new)
+
+
+def _rewritten_layout(
+    source: Source, columns: Columns, kind: Kind | None, groups: Sequence[str]
+) -> Layout:
+    """Return the layout of scores and wanted groups, without a label, which may be missing."""
+    some = next(iter(source.columns), None)  # A label column that is surely there.
+    found = find_layout(source, replace(columns, label=some, groups=()), kind)
+    for name in groups:
+        if name not in source.columns:
+            raise InputError(f"{source.path}: the map reads the column '{name}', which is missing.")
+    return replace(found, label=found.scores[0], groups=tuple(groups))
+
+
+def _new_names(layout: Layout) -> tuple[str, ...]:
+    if layout.kind == "probabilities":
+        return layout.scores
+    if not layout.per_class:
+        return ("probabilities",)
+    for prefix in ("logits", "logit"):
+        if all(name.startswith(prefix) for name in layout.scores):
+            return tuple(f"probabilities{name.removeprefix(prefix)}" for name in layout.scores)
+    if layout.label_names is None:
+        return tuple(f"probabilities_{k}" for k in range(len(layout.scores)))
+    return tuple(f"probabilities:{name}" for name in layout.label_names)
+
+
+def _mapped(
+    path: Path,
+    block: Block,
+    layout: Layout,
+    transform: Callable[[Predictions], Predictions],
+    first: int,
+) -> np.ndarray:
+    """Return the new scores of a block, in the shape of the old ones."""
+    scores = block.columns[layout.scores[0]]
+    shape = (len(scores), len(layout.scores)) if layout.per_class else scores.shape
+    labels = np.zeros(shape[:-1] if len(shape) > 1 else shape, np.int64)
+    labelled = Block({**block.columns, _NO_LABEL: labels}, block.numbers, block.unit)
+    layout = replace(layout, label=_NO_LABEL)
+    old = assemble(path, labelled, layout, layout.label_names, first)
+    new = np.asarray(transform(old).numpy().probabilities())
+    return new[:, 1] if len(shape) == 1 else new.reshape(shape)  # (n,): P(class 1) of two.

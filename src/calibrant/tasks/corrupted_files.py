@@ -79,10 +79,9 @@ def corrupt_file(
         raise unknown_name("layout", str(layout), LAYOUTS)
     write = _LAYOUTS[layout or _layout_of(source)]
     texts = 0
-    compressed = Path(target).suffix.lower() == ".gz"
     with (
         new_file(target, overwrite=overwrite, inputs=[source]) as part,
-        text_file(part, compressed) as file,
+        text_file(part) as file,
     ):
         for lines, is_text in write(work):
             try:

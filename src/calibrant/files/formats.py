@@ -1,4 +1,4 @@
-"""From what the user names (files, folders of shards, globs) to files, with their fingerprints."""
+"""The table of formats, and the files that a path, a folder of shards or a glob names."""
 
 from __future__ import annotations
 
@@ -12,45 +12,80 @@ from pathlib import Path
 from typing import TypeAlias
 
 from calibrant.errors import InputError
+from calibrant.files.csv import CSV
+from calibrant.files.format import Format, Source
+from calibrant.files.jsonl import JSONL
+from calibrant.files.npz import NPZ
+from calibrant.files.parquet import PARQUET
+from calibrant.files.safetensors import SAFETENSORS
 from calibrant.inputs import check_file, door
 
-__all__ = ["SUFFIXES", "Fingerprint", "Paths", "expand", "fingerprints", "suffix"]
+__all__ = [
+    "FORMATS",
+    "Fingerprint",
+    "Paths",
+    "expand",
+    "fingerprints",
+    "format_of",
+    "open_source",
+    "suffixes",
+]
+
+# A folder is read as shards of the first format here that may be shards and has files in it.
+FORMATS: dict[str, Format] = {
+    "parquet": PARQUET,
+    "npz": NPZ,
+    "safetensors": SAFETENSORS,
+    "csv": CSV,
+    "jsonl": JSONL,
+}
 
 Paths: TypeAlias = str | PathLike[str] | Iterable[str | PathLike[str]]
 
-SUFFIXES = (".parquet", ".npz", ".safetensors", ".csv", ".csv.gz", ".jsonl", ".jsonl.gz")
-
-_SHARDS = (".parquet", ".npz")
 _READ = 1 << 20
 
 
-def suffix(path: Path) -> str:
-    """Which of :data:`SUFFIXES` the name ends with.
+def suffixes() -> tuple[str, ...]:
+    """Return the suffixes of all formats.
 
-    >>> suffix(Path("run.1/dev.CSV.gz"))
-    '.csv.gz'
+    >>> suffixes()
+    ('.parquet', '.npz', '.safetensors', '.csv', '.csv.gz', '.jsonl', '.jsonl.gz')
     """
-    for known in SUFFIXES:
-        if path.name.lower().endswith(known):
+    return tuple(suffix for known in FORMATS.values() for suffix in known.suffixes)
+
+
+def format_of(path: Path) -> Format:
+    """Return the format that the suffix of a name stands for.
+
+    >>> format_of(Path("run.1/dev.CSV.gz")) is FORMATS["csv"]
+    True
+    """
+    for known in FORMATS.values():
+        if path.name.lower().endswith(known.suffixes):
             return known
     raise InputError(
-        f"{path}: unknown kind of file '{path.suffix}'; expected one of {', '.join(SUFFIXES)}."
+        f"{path}: unknown kind of file '{path.suffix}'; expected one of {', '.join(suffixes())}."
     )
 
 
+def open_source(path: Path) -> Source:
+    """Open one file, far enough to know its columns."""
+    return format_of(path).open(path)
+
+
 def expand(paths: Paths) -> list[Path]:
-    """The files that ``paths`` names: a file, a folder of shards, a glob, or several.
+    """Return the files that ``paths`` names: a file, a folder of shards, a glob, or several.
 
     Shards and matches come in the order of their names. Shards are parquet files or, where a
-    folder has none, npz files. Hidden files and those that start with ``_`` are left out of
-    folders, as are unfinished ones, whose names do not end so.
+    folder has none, npz files. Folders are read without hidden files, unfinished ones, and those
+    that start with ``_``.
     """
     several = [paths] if isinstance(paths, (str, PathLike)) else list(paths)
     if not several:
         raise InputError("No file was named.")
     found = [file for path in several for file in _expand(fspath(path))]
     for file in found:
-        suffix(file)
+        format_of(file)
     return found
 
 
@@ -73,11 +108,12 @@ def _expand(name: str) -> Iterator[Path]:
 
 
 def _shards(folder: Path) -> list[Path]:
-    for kind in _SHARDS:
+    kinds = [suffix for known in FORMATS.values() if known.shards for suffix in known.suffixes]
+    for kind in kinds:
         found = sorted(p for p in folder.glob(f"*{kind}") if p.name[0] not in "._")
         if found:
             return found
-    raise InputError(f"{folder}: the folder has no {' or '.join(_SHARDS)} shards.")
+    raise InputError(f"{folder}: the folder has no {' or '.join(kinds)} shards.")
 
 
 def _near(path: Path) -> str:
@@ -89,7 +125,7 @@ def _near(path: Path) -> str:
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """Which file it was: path as given, size in bytes, SHA-256 of the content."""
+    """The identity of a file: path as given, size in bytes, SHA-256 of the content."""
 
     path: str
     size: int
@@ -97,7 +133,7 @@ class Fingerprint:
 
 
 def fingerprints(paths: Paths) -> tuple[Fingerprint, ...]:
-    """The fingerprint of each file that ``paths`` names, read in pieces of bounded size."""
+    """Return the fingerprint of each file that ``paths`` names, in bounded memory."""
     return tuple(_fingerprint(path) for path in expand(paths))
 
 

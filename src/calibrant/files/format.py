@@ -1,0 +1,146 @@
+"""The contract of a file format: it opens a file as a source of columns, and writes predictions.
+
+A new format is a module with a :class:`Source` and a :class:`Format`, and its row in
+:data:`calibrant.files.formats.FORMATS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Literal, Protocol, TypeAlias, TypeVar
+
+import numpy as np
+
+from calibrant.errors import InputError
+from calibrant.predictions import Kind, Predictions
+
+__all__ = ["Block", "Format", "Layout", "NewScores", "Shape", "Source"]
+
+# Shape of one row's value: () a scalar, (K,) a list of K numbers, (None,) a list of unknown
+# length; None is something else (a struct, a list of text) that cannot be a score or a group.
+Shape: TypeAlias = tuple[int | None, ...] | None
+_Beside = TypeVar("_Beside")
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What the columns of one file are: scores (one list column, or one per class) and the rest."""
+
+    kind: Kind
+    scores: tuple[str, ...]
+    label: str
+    groups: tuple[str, ...]
+    label_names: tuple[str, ...] | None
+    per_class: bool
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the names of all columns to read."""
+        return tuple(dict.fromkeys((*self.scores, self.label, *self.groups)))
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Consecutive rows of one file, column by column: shape (n,) for scalars, (n, K) for lists.
+
+    ``numbers`` gives the place of each row in the file, counted in ``unit``: rows from 0, or lines
+    of a text file from 1.
+    """
+
+    columns: Mapping[str, np.ndarray]
+    numbers: Sequence[int]
+    unit: Literal["row", "line"] = "row"
+
+
+@dataclass(frozen=True, eq=False)
+class NewScores:
+    """The scores that replace those of a file: ``of(block, rows before it)``, by blocks.
+
+    The columns ``layout.scores`` get the names ``names``. Any other column of such a name goes.
+    """
+
+    path: Path
+    layout: Layout
+    names: tuple[str, ...]
+    rows: int  # How many to map at a time, at most.
+    of: Callable[[Block, int], np.ndarray]
+    progress: Callable[[int], None]
+
+    @cached_property
+    def renamed(self) -> dict[str, str]:
+        """Return the new name of each column of scores."""
+        return dict(zip(self.layout.scores, self.names, strict=True))
+
+    def keeps(self, column: str) -> bool:
+        """Return whether a column of the file, scores included, has a place in the new one."""
+        return column in self.renamed or column not in self._names
+
+    @cached_property
+    def _names(self) -> frozenset[str]:
+        return frozenset(self.names)
+
+    def parts(self, source: Source) -> Iterator[np.ndarray]:
+        """Yield the new scores of a file, block by block."""
+        blocks = ((block, None) for block in source.blocks(self.rows, self.layout))
+        return (scores for scores, _ in self.mapped(blocks))
+
+    def mapped(
+        self, blocks: Iterable[tuple[Block, _Beside]]
+    ) -> Iterator[tuple[np.ndarray, _Beside]]:
+        """Yield the new scores of each block, with what the format reads beside it."""
+        first = 0
+        for block, beside in blocks:
+            yield self.of(block, first), beside
+            first += len(block.numbers)
+            self.progress(len(block.numbers))
+        if not first:
+            raise InputError(f"{self.path}: no rows.")
+
+
+class Source(Protocol):
+    """One file, opened far enough to know its columns."""
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        ...
+
+    @property
+    def columns(self) -> Mapping[str, Shape]:
+        """The shape of one row of each column, in the order of the file."""
+        ...
+
+    def length(self, column: str) -> int | None:
+        """Return the number of rows of ``column``, or None if only reading the file shows it."""
+        ...
+
+    def label_names(self, scores: str) -> tuple[str, ...] | None:
+        """Return the names of the classes of the column ``scores``, if the file has them."""
+        ...
+
+    def blocks(self, rows: int, layout: Layout) -> Iterator[Block]:
+        """Yield the columns of ``layout``, at most ``rows`` rows at a time."""
+        ...
+
+    def rewrite(self, target: Path, new: NewScores) -> None:
+        """Write the file again with other scores; all other columns and all rows stay."""
+        ...
+
+
+@dataclass(frozen=True)
+class Format:
+    """One row of the table of formats.
+
+    ``write`` writes a stream of predictions to a path. A folder of files of a format with
+    ``shards`` is read as one table. ``by_name`` says that a file tells classes apart by their
+    names, so that no two may be the same.
+    """
+
+    suffixes: tuple[str, ...]
+    open: Callable[[Path], Source]
+    write: Callable[[Iterator[Predictions], Path], None]
+    shards: bool = False
+    by_name: bool = False
