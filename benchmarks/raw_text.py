@@ -26,12 +26,12 @@ import numpy as np
 import calibrant
 from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.record import circumstances
-from calibrant.prediction.predictor import Predictor
 from calibrant.tasks.language.detokenise import Detokeniser
 from calibrant.tasks.language.sentence_splitter import split_sentences
 from calibrant.tasks.language.splitter_choice import restored
 from calibrant.tasks.language.words import FIRST, SPLITTERS
 from calibrant.tasks.ner.corpus import load_corpus
+from calibrant.tasks.ner.predictor import Predictor
 from calibrant.tasks.reading.catalogue import CORPORA, find_file
 
 TEN = 10
@@ -162,8 +162,8 @@ def as_before(predictor):
 
 def corpus_spans(sentence):
     """The entities in the words joined by spaces."""
-    from calibrant.prediction.cut_text import given_words
     from calibrant.tasks.language.detokenise import Restored
+    from calibrant.tasks.ner.cut_text import given_words
 
     cut = given_words(list(sentence.words))
     places = tuple((word.start, word.end) for word in cut.sentences[0])

@@ -22,7 +22,7 @@ from calibrant.calibrators import Identity
 from calibrant.experiments.record import circumstances
 from calibrant.metrics.entities import span_confidence
 from calibrant.metrics.spans import Spans
-from calibrant.prediction.predictor import Predictor
+from calibrant.tasks.ner.predictor import Predictor
 
 LABELS = ("O", "B-X", "I-X")
 WORLDS = {

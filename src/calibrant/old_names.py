@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
+import sys
 import warnings
 from collections.abc import Mapping
+from types import ModuleType
 from typing import Any
 
-__all__ = ["OLD_NAMES", "renamed", "warn_renamed"]
+__all__ = ["OLD_NAMES", "add_old_modules", "renamed", "warn_renamed"]
 
 # Module → old name → its new place, "module:name".
 OLD_NAMES: Mapping[str, Mapping[str, str]] = {
@@ -26,6 +29,17 @@ OLD_NAMES: Mapping[str, Mapping[str, str]] = {
     "calibrant.calibrators": {"load": "calibrant.calibrators:load_calibrator"},
     "calibrant.methods": {"Around": "calibrant.methods:Wrapper"},
     "calibrant.training": {"HeadTap": "calibrant.training:HeadHook"},
+    "calibrant.tasks.image_classifier": {
+        "load_classifier": "calibrant.tasks.image.classifier:load_classifier"
+    },
+    "calibrant.tasks.pictures": {"load_pictures": "calibrant.tasks.image:load_pictures"},
+    "calibrant.tasks.scenes": {"load_scenes": "calibrant.tasks.segmentation:load_scenes"},
+    "calibrant.tasks.segmenter": {
+        "PixelHead": "calibrant.tasks.segmentation.segmenter:PixelHead",
+        "load_segmenter": "calibrant.tasks.segmentation.segmenter:load_segmenter",
+    },
+    "calibrant.tasks.shared_types": {"ALIASES": "calibrant.tasks.ner.corpora.shared_types:ALIASES"},
+    "calibrant.tasks.task": {"open_task": "calibrant.tasks:open_task"},
 }
 
 
@@ -43,3 +57,18 @@ def renamed(module: str, name: str) -> Any:
     home, _, today = new.partition(":")
     warn_renamed(f"{module}.{name}", f"{home}.{today}", stacklevel=4)
     return getattr(importlib.import_module(home), today)
+
+
+class _OldModule(ModuleType):
+    """A module that is gone, and whose public names are elsewhere."""
+
+    def __getattr__(self, name: str) -> Any:
+        return renamed(self.__name__, name)
+
+
+def add_old_modules(package: str) -> None:
+    """Make the modules of ``package`` importable that have moved; for its ``__init__``."""
+    for module in OLD_NAMES:
+        inside = module.startswith(f"{package}.")
+        if inside and module not in sys.modules and importlib.util.find_spec(module) is None:
+            sys.modules[module] = _OldModule(module)

@@ -16,7 +16,7 @@ from calibrant.predictions import Predictions
 from calibrant.tasks.language.sentences import Sentence
 from calibrant.tasks.language.words import FIRST, SPLITTERS, split_words
 from calibrant.tasks.ner.subword_windows import encode
-from calibrant.training.prediction import predict_words
+from calibrant.tasks.ner.word_predictions import predict_words
 
 pytest.importorskip("transformers")
 
@@ -102,7 +102,7 @@ def test_a_target_risk_takes_the_threshold_of_the_validation_split(predictor):
 
 
 def test_batches_do_not_matter(predictor, monkeypatch):
-    monkeypatch.setattr("calibrant.prediction.predictor._TEXTS", 1)
+    monkeypatch.setattr("calibrant.tasks.ner.predictor._TEXTS", 1)
     single = found(predictor)
     monkeypatch.undo()
     for one, many in zip(single, found(predictor), strict=True):

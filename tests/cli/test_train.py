@@ -13,9 +13,9 @@ from calibrant.experiments import grid as grid_module
 from calibrant.experiments.grid import take_turns
 from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.record import Record, read_record, read_records
-from calibrant.experiments.task import TASKS
 from calibrant.metrics import entity_f1
 from calibrant.predictions import Predictions
+from calibrant.tasks import task_of
 
 pytest.importorskip("transformers")
 
@@ -281,7 +281,7 @@ def test_bench_keeps_the_folders_of_runs_when_asked(small_corpus, tmp_path, caps
 
 def test_any_number_of_seeds_has_an_interval():
     part = {
-        name: {"test": dict.fromkeys(TASKS["ner"].shown, 0.5)}
+        name: {"test": dict.fromkeys(task_of("ner").shown, 0.5)}
         for name in ("identity", "temperature")
     }
     runs = {Path(f"seed-{n}"): Record(Recipe(seed=n), part, {}, {}) for n in range(12)}

@@ -16,9 +16,10 @@ from pathlib import Path
 import torch
 
 from calibrant.experiments import grid
-from calibrant.experiments.ner_data import build_model, prepare
 from calibrant.experiments.recipe_file import read_recipes
 from calibrant.experiments.record import Record
+from calibrant.tasks import task_of
+from calibrant.tasks.ner.data import prepare
 
 
 def attempt(recipes, folder, records=None, steps=0):
@@ -72,7 +73,7 @@ def main():
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     recipes, folder, moments = read_recipes(sys.argv[1]), Path(sys.argv[2]), random.Random(1)
-    build_model(recipes[0], prepare(recipes[0]))
+    task_of("ner").build_model(recipes[0], prepare(recipes[0]))
     for _ in range(2):
         pid, ended = attempt(recipes, folder, moments.randint(1, 2), moments.randint(0, 10))
         if ended != -signal.SIGKILL:

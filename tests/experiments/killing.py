@@ -17,7 +17,7 @@ import torch
 
 from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.run import train
-from calibrant.experiments.task import task_of
+from calibrant.tasks import task_of
 
 
 def traces(folder):

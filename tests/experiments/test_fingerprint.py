@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from calibrant.experiments.fingerprint import data_state, disk_state
 from calibrant.experiments.recipe import Recipe
-from calibrant.experiments.task import task_of
+from calibrant.tasks import task_of
+from calibrant.tasks.reading.fingerprint import data_state, disk_state
 
 pytest.importorskip("transformers")
 
@@ -64,7 +64,7 @@ def test_states(tmp_path, monkeypatch):
     assert disk_state(tmp_path) == before
     (tmp_path / "a").write_text("two")
     assert disk_state(tmp_path) != before
-    monkeypatch.setattr("calibrant.experiments.fingerprint._LARGE", 2)
+    monkeypatch.setattr("calibrant.tasks.reading.fingerprint._LARGE", 2)
     before = disk_state(tmp_path)
     assert disk_state(tmp_path) == before
     (tmp_path / "a").write_text("three")

@@ -14,12 +14,13 @@ from calibrant.comparison import EntityMap
 from calibrant.comparison.cross_validation import make_folds
 from calibrant.experiments.cell import Outcome
 from calibrant.experiments.grid import record_of
-from calibrant.experiments.measure import measure_run, measure_tags
+from calibrant.experiments.measure import measure_run
 from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.record import Record, read_record
 from calibrant.metrics import ece
 from calibrant.metrics.confidences import bin_confidences
-from calibrant.prediction.predictor import Predictor
+from calibrant.tasks import task_of
+from calibrant.tasks.ner.predictor import Predictor
 
 NAMES = ["O", "B-PER", "I-PER"]
 
@@ -43,7 +44,7 @@ def test_cross_validated_is_what_maps_fitted_without_a_sentence_make_of_it():
         inside = folds.fold == number
         assert not set(valid.groups["sentence"][inside]) & set(valid.groups["sentence"][~inside])
         parts.append(TopLabelIsotonic().fit(valid[~inside]).transform(valid[inside]))
-    expected = measure_tags(Predictions.concatenate(parts))
+    expected = task_of("ner").measure(Predictions.concatenate(parts))
     found = results["isotonic-top-label"]["cross_validated"]
     assert found == pytest.approx(expected)
     # On what it was fitted on, isotonic regression has next to no error: no ground to choose by.
@@ -55,13 +56,13 @@ def test_an_error_of_zero_leaves_a_record_that_is_json(tmp_path):
     """APCR = F1² / ECE is infinite then, which JSON has no word for."""
     groups = {"sentence": np.zeros(3, np.int64), "position": np.arange(3)}
     sure = Predictions.from_logits(200 * np.eye(3), [0, 1, 2], label_names=NAMES, groups=groups)
-    numbers = measure_tags(sure)
+    numbers = task_of("ner").measure(sure)
     assert (numbers["ece"], numbers["apcr"]) == (0, math.inf)
     path = Record(Recipe(), {"identity": {"test": numbers}}, {}, {}).write(tmp_path)
     json.loads(path.read_text(), parse_constant=pytest.fail)
     assert read_record(path).results["identity"]["test"]["apcr"] == math.inf
     wrong = Predictions.from_logits(200 * np.eye(3)[[0] * 3], [0] * 3, label_names=NAMES)
-    assert math.isnan(measure_tags(wrong)["apcr"])  # No entity: no F1.
+    assert math.isnan(task_of("ner").measure(wrong)["apcr"])  # No entity: no F1.
 
 
 def test_the_predictions_of_a_top_label_map_are_those_before_it():

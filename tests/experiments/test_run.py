@@ -1,6 +1,5 @@
 """One recipe into a folder: what it leaves, what it refuses, and that both engines agree."""
 
-import dataclasses
 import importlib.util
 import json
 import os
@@ -16,15 +15,15 @@ from calibrant.calibrators import load_calibrator
 from calibrant.errors import InputError, MissingExtraError
 from calibrant.experiments import lean_engine
 from calibrant.experiments.history import Epoch
-from calibrant.experiments.ner_data import build_model, prepare
 from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.reporter import telling
 from calibrant.experiments.run import train
 from calibrant.experiments.run_folder import RunFolder
-from calibrant.experiments.task import TASKS
 from calibrant.outputs import new_folder
 from calibrant.predictions import Predictions
+from calibrant.tasks import task_of
 from calibrant.tasks.language.sentences import Sentence
+from calibrant.tasks.ner.data import prepare
 from calibrant.tasks.ner.subword_windows import encode
 
 transformers = pytest.importorskip("transformers")
@@ -137,8 +136,7 @@ def test_both_engines_run_on_two_processes(corpus, tmp_path, engine):
 
 def test_early_stopping_takes_the_best_epoch(corpus, tmp_path, monkeypatch):
     scores = iter([0.2, 0.6, 0.5, 0.4, 0.9])
-    scored = dataclasses.replace(TASKS["ner"], score=lambda _: next(scores))
-    monkeypatch.setitem(TASKS, "ner", scored)
+    monkeypatch.setattr(task_of("ner"), "score", lambda _: next(scores))
     saved = {}
     end_epoch = lean_engine._Course.end_epoch
 
@@ -149,8 +147,8 @@ def test_early_stopping_takes_the_best_epoch(corpus, tmp_path, monkeypatch):
 
     monkeypatch.setattr(lean_engine._Course, "end_epoch", keep)
     made = recipe(corpus, epochs=5, patience=2)
-    model = build_model(made, prepare(made))
-    monkeypatch.setattr("calibrant.experiments.ner.build_model", lambda *_: model)
+    model = task_of("ner").build_model(made, prepare(made))
+    monkeypatch.setattr(task_of("ner"), "build_model", lambda *_: model)
     record, _ = quietly(made, tmp_path / "run")
     assert record.training["epochs"] == 4
     assert record.training["epoch_taken"] == 2
@@ -220,7 +218,6 @@ def test_other_data_than_before_is_refused(tmp_path, monkeypatch):
         quietly(made, tmp_path / "run")
     monkeypatch.undo()
     write_corpus(tmp_path / "corpus", seed=1)
-    prepare.__globals__["_prepare"].cache_clear()
     with pytest.raises(InputError, match="other data"):
         quietly(made, tmp_path / "run")
 
@@ -263,8 +260,9 @@ def test_one_sentence_cannot_be_trained_on_and_held_out(tmp_path):
 def test_a_method_with_held_out_data_trains_on_the_rest(corpus, tmp_path):
     made = recipe(corpus, method="gamma_net_sece", epochs=1)
     data = prepare(made)
-    assert len(data.held) == 4
-    assert len(data.held) + len(data.train) == 40
+    held, train = data.splits["held"], data.splits["train"]
+    assert len(held) == 4
+    assert len(held) + len(train) == 40
     for engine in ("lean", "trainer"):
         changed = recipe(corpus, method="gamma_net_sece", epochs=1, engine=engine)
         assert quietly(changed, tmp_path / engine)[0].training["epochs"] == 1
@@ -317,7 +315,7 @@ def test_a_linear_head_without_pyarrow(corpus, tmp_path, monkeypatch):
     assert path.suffix == ".npz"
     assert len(Predictions.read(path)) > 0
     model = transformers.AutoModelForTokenClassification.from_pretrained(tmp_path / "run" / "model")
-    assert type(model) is type(build_model(made, prepare(made)))
+    assert type(model) is type(task_of("ner").build_model(made, prepare(made)))
     assert isinstance(model.classifier, torch.nn.Linear)
     assert not list((tmp_path / "run" / "model").glob("*.py"))
 

@@ -13,20 +13,20 @@ from calibrant import InputError, Predictions
 from calibrant.auditing import audit
 from calibrant.calibrators import CalibrationWarning
 from calibrant.cli import main
-from calibrant.experiments import sampled_pixels, segmentation
 from calibrant.experiments.evaluation import evaluate
 from calibrant.experiments.grid import run_grid
-from calibrant.experiments.labelled_scenes import LabelledScenes
-from calibrant.experiments.measure import measure_pixels
 from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.recipe_file import read_recipes
 from calibrant.experiments.record import read_record
 from calibrant.experiments.run import train
-from calibrant.experiments.task import task_of
 from calibrant.metrics import accumulate, ece, mean_iou
+from calibrant.tasks import task_of
+from calibrant.tasks.segmentation import pixel_predictions
+from calibrant.tasks.segmentation.data import Pixels, SegmentationData
+from calibrant.tasks.segmentation.labelled import LabelledScenes
+from calibrant.tasks.segmentation.pixel_predictions import pixel_logits
 from calibrant.tasks.segmentation.segmenter import load_segmenter
 from calibrant.tasks.segmentation.shapes import CLASSES, generate_scenes
-from calibrant.training.pixel_logits import pixel_logits
 
 QUICK = {"task": "segmentation", "head_width": 4, "epochs": 2, "batch": 4, "dtype": "float32"}
 
@@ -71,7 +71,7 @@ def test_a_run_holds_all_that_it_promises(run):
         numbers = record.results[kind]["test"]
         assert 0 <= numbers["mean_iou"] <= 1
         assert set(record.results[kind]["shift"]) == {"contrast-3"}
-    assert record.results["identity"]["test"] == measure_pixels(p)
+    assert record.results["identity"]["test"] == task_of("segmentation").measure(p)
     assert record.results["identity"]["shift"]["contrast-3"] != record.results["identity"]["test"]
     told = (path / "report.html").read_text()
     assert len(re.findall(r'alt="Confidence in test image \d', told)) == 2 * 4
@@ -83,7 +83,7 @@ def test_the_model_gives_the_saved_predictions(run):
     model, about = load_segmenter(path / "model")
     assert about["labels"] == list(CLASSES)
     data = task_of("segmentation").prepare(asked)
-    np.testing.assert_allclose(about["mean"], data.task.mean)
+    np.testing.assert_allclose(about["mean"], data.mean)
     again = data.predict(model, data.parts["test"])
     saved = Predictions.read(path / "test.parquet")
     np.testing.assert_allclose(again.scores, saved.scores, rtol=1e-4, atol=1e-5)
@@ -102,7 +102,7 @@ def test_its_predictions_can_be_audited(run):
 
 def test_numbers_of_pixels_are_those_of_their_parts(run):
     p = Predictions.read(run[1] / "test.parquet")
-    numbers = measure_pixels(p)
+    numbers = task_of("segmentation").measure(p)
     assert numbers["mean_iou"] == mean_iou(p)
     for side, name in enumerate(("inside", "border")):
         part = p[p.groups["border"] == side]
@@ -123,11 +123,11 @@ def test_smaller_images_are_filled_up_with_void(folder):
 
 
 def test_of_many_pixels_a_sample_is_kept(run, folder, monkeypatch):
-    data = segmentation.PreparedScenes(task_of("segmentation").prepare(recipe(folder)).task, False)
+    data = SegmentationData(task_of("segmentation").prepare(recipe(folder)).scenes)
     model = task_of("segmentation").build_model(recipe(folder), data)
     whole = data.predict(model, data.parts["test"])
     assert data.notes == ()
-    monkeypatch.setattr(sampled_pixels, "_SCORES", 5 * 400)
+    monkeypatch.setattr(pixel_predictions, "MOST_SCORES", 5 * 400)
     part = data.predict(model, data.parts["test"])
     assert 150 < len(part) <= 400
     assert data.notes == (
@@ -141,10 +141,10 @@ def test_of_many_pixels_a_sample_is_kept(run, folder, monkeypatch):
 
 def test_each_image_is_read_once_and_each_part_predicted_in_turn(run, monkeypatch):
     asked, path, _ = run
-    data = segmentation.PreparedScenes(task_of("segmentation").prepare(asked).task, False)
+    data = SegmentationData(task_of("segmentation").prepare(asked).scenes)
     read = []
 
-    class Seen(segmentation.Pixels):
+    class Seen(Pixels):
         def __getitem__(self, number):
             read.append(number)
             return super().__getitem__(number)
@@ -183,7 +183,6 @@ def test_masks_in_which_all_is_void(folder, tmp_path):
         for path in (tmp_path / "void" / split / "masks").iterdir():
             void = np.full_like(np.asarray(pillow.open(path)), 255)
             pillow.fromarray(void).save(path)
-        segmentation._prepare.cache_clear()
         with pytest.raises(InputError, match=f"no pixel of the {split} split has a class"):
             train(recipe(tmp_path / "void", epochs=1), tmp_path / "run", device="cpu")
         assert not (tmp_path / "run" / "log.jsonl").exists()  # Before anything is trained.
@@ -269,8 +268,8 @@ def test_scenes_of_the_report_follow_the_temperature(run):
     asked, path, _ = run
     data = task_of("segmentation").prepare(asked)
     model, _ = load_segmenter(path / "model")
-    plain, soft = data.scenes(model), data.scenes(model, 2.0)
-    logits = next(pixel_logits(model, data.parts["test"], data.task.collate))
+    plain, soft = data.example_scenes(model), data.example_scenes(model, 2.0)
+    logits = next(pixel_logits(model, data.parts["test"], data.collate))
     np.testing.assert_array_equal(plain[0].predicted, logits.argmax(-1))
     assert (soft[0].confidence < plain[0].confidence).all()
     np.testing.assert_array_equal(soft[0].predicted, plain[0].predicted)

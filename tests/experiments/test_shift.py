@@ -6,15 +6,16 @@ import pytest
 from calibrant.errors import InputError
 from calibrant.experiments.cell import run_cell
 from calibrant.experiments.grid import record_of
-from calibrant.experiments.measure import measure_run, measure_tags
-from calibrant.experiments.ner_data import build_model, prepare
+from calibrant.experiments.measure import measure_run
 from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.recipe_file import expand_grid
 from calibrant.experiments.record import read_record
 from calibrant.experiments.run import train
-from calibrant.experiments.shift import shifted_tests
 from calibrant.predictions import IGNORED, Predictions
-from calibrant.training.prediction import predict_words
+from calibrant.tasks import task_of
+from calibrant.tasks.ner.data import prepare
+from calibrant.tasks.ner.shift import shifted_tests
+from calibrant.tasks.ner.word_predictions import predict_words
 
 pytest.importorskip("transformers")
 
@@ -41,7 +42,7 @@ def test_what_the_pieces_hold(corpus, posts):
     data = prepare(made)
     parts = shifted_tests(made, data)
     assert list(parts) == list(made.shift)
-    clean = data.test
+    clean = data.splits["test"]
     for name in ("typos-1", "typos-5"):
         labels = parts[name].labels
         np.testing.assert_array_equal(
@@ -83,18 +84,20 @@ def test_words_that_are_not_judged_across_windows(corpus, tmp_path):
 def test_the_numbers_are_those_of_the_map_fitted_in_domain(corpus, posts):
     made = recipe(corpus, "casing-5", posts)
     data = prepare(made)
-    model = build_model(made, data).eval()
-    found = {"valid": data.dev, "test": data.test, **shifted_tests(made, data)}
+    model = task_of("ner").build_model(made, data).eval()
+    found = {**data.parts, **shifted_tests(made, data)}
     p = {k: predict_words(model, v, data.labels, padding=data.padding) for k, v in found.items()}
     shift = {name: p[name] for name in made.shift}
     results = measure_run(p["valid"], p["test"], shift=shift)
     scale = results["temperature"]["temperature"]
     for name, part in shift.items():
-        assert results["identity"]["shift"][name] == pytest.approx(measure_tags(part), nan_ok=True)
+        assert results["identity"]["shift"][name] == pytest.approx(
+            task_of("ner").measure(part), nan_ok=True
+        )
         more = {"label_names": part.label_names, "groups": part.groups}
         cooled = Predictions.from_logits(part.scores / np.float32(scale), part.labels, **more)
         told = results["temperature"]["shift"][name]
-        assert told["nll"] == pytest.approx(measure_tags(cooled)["nll"], rel=1e-5)
+        assert told["nll"] == pytest.approx(task_of("ner").measure(cooled)["nll"], rel=1e-5)
         assert {"entity_f1", "ece", "aurc", "auroc", "accuracy"} <= set(told)
     assert "shift" not in measure_run(p["valid"], p["test"])["identity"]
 

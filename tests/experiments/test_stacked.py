@@ -14,13 +14,14 @@ import torch
 from calibrant.errors import CalibrantError, InputError
 from calibrant.experiments import grid
 from calibrant.experiments.grid import run_grid
-from calibrant.experiments.ner_data import build_model, prepare
 from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.recipe_file import expand_grid
 from calibrant.experiments.record import read_record, read_records
 from calibrant.experiments.stacked import stacks
-from calibrant.experiments.vocabulary import occurring, renumber, trim_embeddings
-from calibrant.training.prediction import predict_words
+from calibrant.tasks import task_of
+from calibrant.tasks.ner.data import prepare
+from calibrant.tasks.ner.trimmed import occurring, renumber, trim_embeddings
+from calibrant.tasks.ner.word_predictions import predict_words
 
 METHODS = ["cross_entropy", "focal", "head_noise"]
 
@@ -88,12 +89,13 @@ def test_only_cells_that_share_their_batches_go_together():
 def test_trimming_the_vocabulary_changes_no_prediction(corpus):
     recipe = Recipe(data=str(corpus), model="tiny", seed=0)
     data = prepare(recipe)
-    whole = predict_words(build_model(recipe, data).eval(), data.test, data.labels)
-    kept = occurring([data.test], data.padding)
-    model = trim_embeddings(build_model(recipe, data), kept).eval()
+    test = data.splits["test"]
+    whole = predict_words(task_of("ner").build_model(recipe, data).eval(), test, data.labels)
+    kept = occurring([test], data.padding)
+    model = trim_embeddings(task_of("ner").build_model(recipe, data), kept).eval()
     assert model.get_input_embeddings().weight.shape[0] == len(kept)
     padding = int(np.searchsorted(kept, data.padding))
-    part = predict_words(model, renumber(data.test, kept), data.labels, padding=padding)
+    part = predict_words(model, renumber(test, kept), data.labels, padding=padding)
     np.testing.assert_allclose(part.scores, whole.scores, rtol=1e-5, atol=1e-6)
 
 

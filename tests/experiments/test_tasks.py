@@ -12,13 +12,13 @@ from calibrant.errors import InputError
 from calibrant.experiments import lean_engine
 from calibrant.experiments.cell import run_cell
 from calibrant.experiments.grid import run_grid
-from calibrant.experiments.measure import measure_classes, measure_run
+from calibrant.experiments.measure import measure_run
 from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.record import read_record
 from calibrant.experiments.run import train
-from calibrant.experiments.task import TASKS, task_of
 from calibrant.prediction.loading import load_run
 from calibrant.predictions import Predictions
+from calibrant.tasks import all_tasks, task_of
 from calibrant.tasks.image.classifier import load_classifier
 from calibrant.training.images import Images
 
@@ -165,7 +165,7 @@ def test_the_auroc_of_out_of_scope_texts_is_that_of_scikit_learn(settings, tmp_p
     assert outcome.outside.shape == (10, 3)
     assert outcome.ood is None
     results = measure_run(
-        outcome.valid, outcome.test, measure=measure_classes, outside=outcome.outside
+        outcome.valid, outcome.test, measure=task_of("text").measure, outside=outcome.outside
     )
     for kind in ("identity", "temperature"):
         temperature = results[kind].get("temperature", 1.0)
@@ -228,8 +228,8 @@ def test_every_task_has_defaults_of_its_own():
     image = Recipe.from_dict({"task": "image", "epochs": 7})
     assert (image.epochs, image.model, image.optimizer) == (7, "lenet", "sgd")
     assert Recipe.from_dict(image.to_dict()) == image
-    for entry in TASKS.values():
-        assert set(entry.defaults) <= {f.name for f in dataclasses.fields(Recipe)}
+    for task in all_tasks().values():
+        assert set(task.defaults) <= {f.name for f in dataclasses.fields(Recipe)}
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ import numpy as np
 
 from calibrant import Predictions
 from calibrant.calibrators import Identity, TopLabelIsotonic, Vector
-from calibrant.prediction.predictor import Predictor
-from calibrant.prediction.risk_control import guaranteed_threshold
+from calibrant.comparison.risk_control import guaranteed_threshold
+from calibrant.tasks.ner.predictor import Predictor
 
 LABELS = ["O", "B-PER"]
 

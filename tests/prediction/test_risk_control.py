@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrant.errors import InputError
-from calibrant.prediction.risk_control import (
+from calibrant.comparison.risk_control import (
     STARTS,
     THRESHOLDS,
     binomial_tail,
     clopper_pearson_upper,
     guaranteed_threshold,
 )
+from calibrant.errors import InputError
 
 counts = st.tuples(st.integers(0, 400), st.integers(0, 400)).map(sorted)
 shares = st.floats(1e-4, 1 - 1e-4)

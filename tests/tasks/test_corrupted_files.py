@@ -15,8 +15,7 @@ from calibrant.tasks.corrupted_pictures import corrupt_pictures
 from calibrant.tasks.image.pictures import load_pictures
 from calibrant.tasks.ner.corpora.conll import read_conll
 from calibrant.tasks.ner.corpora.corrupted_sentences import corrupt_sentences
-from calibrant.tasks.segmentation.corrupted_scenes import CorruptedScenes
-from calibrant.tasks.segmentation.scenes import load_scenes
+from calibrant.tasks.segmentation.scenes import CorruptedScenes, load_scenes
 
 CONLL = (
     "-DOCSTART- -X- O\n\nAnna NNP B-PER\nLind NNP I-PER\nlives VBZ O\nin IN O\nParis NNP B-LOC\n"

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from calibrant.errors import InputError, MissingExtraError
+from calibrant.tasks.segmentation.data import SegmentationData
 from calibrant.tasks.segmentation.mask_folder import MaskedPictures
 from calibrant.tasks.segmentation.scenes import Scenes, load_scenes
-from calibrant.tasks.segmentation.segmentation_task import SegmentationTask
 from calibrant.tasks.segmentation.shapes import CLASSES, Style, generate_scenes, generate_shapes
 
 RANDOM = np.random.default_rng(0)
@@ -282,7 +282,7 @@ def test_names_that_lead_nowhere(tmp_path: Path) -> None:
 def test_batches_of_images_that_differ_in_size() -> None:
     torch = pytest.importorskip("torch")
     scenes = [(IMAGES[0], truth(0)), (IMAGES[1][:6, :4], truth(1)[:6, :4])]
-    task = SegmentationTask(Scenes("two", {"train": scenes}, ("a", "b", "c")))
+    task = SegmentationData(Scenes("two", {"train": scenes}, ("a", "b", "c")))
     batch = task.collate(task.load("train")[:])
     assert batch["pixel_values"].shape == (2, 3, 10, 9)
     labels = batch["labels"].numpy()

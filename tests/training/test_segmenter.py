@@ -6,18 +6,18 @@ import torch
 
 from calibrant.errors import InputError
 from calibrant.methods import METHODS, create
-from calibrant.tasks.segmentation.segmentation_task import SegmentationTask
+from calibrant.tasks import open_task
+from calibrant.tasks.segmentation.pixel_predictions import pixel_logits
 from calibrant.training import attach, find_head
 from calibrant.training.images import Images
 from calibrant.training.loop import Loop, Schedule
-from calibrant.training.pixel_logits import pixel_logits
 
 NOISES = ("gaussian", "matched", "shell", "mixture")
 
 
 @pytest.fixture(scope="module")
 def task():
-    return SegmentationTask.tiny(width=4)
+    return open_task("segmentation", tiny=True, width=4)
 
 
 @pytest.fixture(scope="module")

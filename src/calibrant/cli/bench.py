@@ -98,8 +98,8 @@ def run(args: argparse.Namespace) -> int:
     print(*filter(None, titles), sep="\n", end="\n" if any(titles) else "", file=sys.stderr)
     print(done_before, file=sys.stderr)  # Standard output is for what is printed at the end.
     from calibrant.experiments.record import read_record
-    from calibrant.experiments.task import entry_of
     from calibrant.extras import require
+    from calibrant.tasks import task_of
 
     for module in ("torch", "transformers"):
         require(module, "transformers", "Training a grid")
@@ -108,7 +108,7 @@ def run(args: argparse.Namespace) -> int:
         for path in _records(waiting, args):
             progress.advance()
             record = read_record(path)
-            shown = dict(list(entry_of(record.recipe.task).shown.items())[:2])
+            shown = dict(list(task_of(record.recipe.task).shown.items())[:2])
             test = record.results["identity"]["test"]
             numbers = "   ".join(f"{title} {test[name]:.4f}" for name, title in shown.items())
             line = f"{progress.done}/{len(waiting)}   {record.recipe.key}   {numbers}"

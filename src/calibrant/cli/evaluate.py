@@ -8,11 +8,14 @@ import sys
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from calibrant.cli.document import document
 from calibrant.cli.options import add_trust
 from calibrant.errors import printable
+
+if TYPE_CHECKING:
+    from calibrant.tasks.task import Task
 
 __all__ = ["add_parser", "run"]
 
@@ -90,7 +93,7 @@ def run(args: argparse.Namespace) -> int:
         )
     for note in sorted({str(w.message) for w in said if w.category is CalibrationWarning}):
         print(printable(note), file=sys.stderr)
-    score, name = _score(results)
+    task = _task(args.model)
     if args.figure is not None:
         from calibrant.plots.canvas import save_figure
         from calibrant.plots.shift import shift_diagram
@@ -98,8 +101,9 @@ def run(args: argparse.Namespace) -> int:
         chosen = list(results)[-1]
         mapped = "temperature" if chosen == "identity" else chosen
         with new_file(args.figure, overwrite=args.overwrite) as unfinished:
-            save_figure(shift_diagram(results, score, name, mapped), unfinished)
-    _print(results, args)
+            figure = shift_diagram(results, task.score_metric, task.score_name, mapped)
+            save_figure(figure, unfinished)
+    _print(results, task, args)
     return 0
 
 
@@ -117,12 +121,16 @@ def _files_read(args: argparse.Namespace) -> list[Path]:
     return [*run.files(), *(path for path in found if path is not None)]
 
 
-def _score(results: Mapping[str, Any]) -> tuple[str, str]:
-    tags = "entity_f1" in results["identity"]["test"]
-    return ("entity_f1", "F1") if tags else ("accuracy", "Accuracy")
+def _task(run: Path) -> Task:
+    from calibrant.experiments.run_folder import RunFolder
+    from calibrant.tasks import task_of
+
+    recipe = RunFolder(run).recipe()
+    assert recipe is not None  # The run was evaluated.
+    return task_of(recipe.task)
 
 
-def _print(results: Mapping[str, Any], args: argparse.Namespace) -> None:
+def _print(results: Mapping[str, Any], task: Task, args: argparse.Namespace) -> None:
     from calibrant.cli.run_numbers import listed_results, tell_entities
     from calibrant.cli.table import render_table
 
@@ -132,7 +140,7 @@ def _print(results: Mapping[str, Any], args: argparse.Namespace) -> None:
         return
     chosen = list(results)[-1]
     raw, mapped = results["identity"], results[chosen]
-    columns = [column for column in _columns(raw, mapped) if column[1] in raw["test"]]
+    columns = _columns(task, raw, mapped)
     rows = [
         [name or "as it is", *(_number(part, name, metric) for part, metric, _ in columns)]
         for name in (None, *raw.get("shift", {}))
@@ -149,10 +157,11 @@ def _print(results: Mapping[str, Any], args: argparse.Namespace) -> None:
 
 
 def _columns(
-    raw: Mapping[str, Any], mapped: Mapping[str, Any]
+    task: Task, raw: Mapping[str, Any], mapped: Mapping[str, Any]
 ) -> list[tuple[Mapping[str, Any], str, str]]:
     """Numbers, the metric and its title, of each column; without a map each metric comes once."""
-    columns = [(raw, "entity_f1", "F1"), (raw, "mean_iou", "mIoU"), (raw, "accuracy", "accuracy")]
+    scores = {task.score_metric: task.score_name, "accuracy": "accuracy"}
+    columns = [(raw, metric, title) for metric, title in scores.items()]
     if mapped is raw:
         names = ("ECE", "NLL", "AURC", "AUROC")
         return columns + [(raw, name.lower(), name) for name in names]

@@ -67,9 +67,9 @@ def _levels(levels: tuple[float, ...]) -> str:
 
 
 def _tasks() -> list[Row]:
-    from calibrant.experiments.task import TASKS
+    from calibrant.tasks import all_tasks
 
-    return [{"name": k, "about": e.summary, "paper": "–"} for k, e in TASKS.items()]
+    return [{"name": k, "about": e.summary, "paper": "–"} for k, e in all_tasks().items()]
 
 
 KINDS: dict[str, tuple[str, Callable[[], list[Row]]]] = {

@@ -19,8 +19,8 @@ from calibrant.errors import printable
 from calibrant.json_values import FORMAT, json_values
 
 if TYPE_CHECKING:
-    from calibrant.prediction.predictor import Entity, Prediction, Predictor
-    from calibrant.prediction.risk_control import Guarantee
+    from calibrant.comparison.risk_control import Guarantee
+    from calibrant.tasks.ner.predictor import Entity, Prediction, Predictor
 
 __all__ = ["add_parser", "run"]
 

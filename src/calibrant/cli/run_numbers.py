@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from calibrant.cli.table import render_table
 from calibrant.errors import printable
-from calibrant.experiments.task import Entry, entry_of
+from calibrant.tasks import task_of
+from calibrant.tasks.task import Task
 
 if TYPE_CHECKING:
     from calibrant.experiments.record import Record
@@ -30,7 +31,7 @@ _REDUCTIONS = {"product": "product", "min": "least", "mean": "mean"}
 
 def show(record: Record, folder: Path) -> str:
     """The test numbers of one run, and what to look at next."""
-    task = entry_of(record.recipe.task)
+    task = task_of(record.recipe.task)
     titles = _titles([record])
     numbers = {kind: record.results[kind]["test"] for kind in titles}
     shown = {kind: [_number(numbers[kind][name]) for name in task.shown] for kind in titles}
@@ -101,7 +102,7 @@ def tell_raw_text(found: Mapping[str, Any] | None) -> list[str]:
 def show_over_seeds(records: Mapping[Path, Record]) -> str:
     """The test numbers of runs that differ in the seed alone: mean ± half of a 95 % interval."""
     runs = list(records.values())
-    task = entry_of(runs[0].recipe.task)
+    task = task_of(runs[0].recipe.task)
     titles = _titles(runs)
     shown = {
         kind: [_over_seeds(runs, name, kind).show(4) for name in task.shown] for kind in titles
@@ -162,7 +163,7 @@ def content_over_seeds(
             "map": kind,
             **{
                 name: dict(zip(("mean", "half"), _over_seeds(runs, name, kind)[:2], strict=True))
-                for name in entry_of(runs[0].recipe.task).shown
+                for name in task_of(runs[0].recipe.task).shown
             },
         }
         for kind in _titles(runs)
@@ -196,7 +197,7 @@ def _titles(runs: Sequence[Record]) -> dict[str, str]:
     return {**_MAPS, **more}
 
 
-def _table(numbers: Mapping[str, Sequence[str]], titles: Mapping[str, str], task: Entry) -> str:
+def _table(numbers: Mapping[str, Sequence[str]], titles: Mapping[str, str], task: Task) -> str:
     rows = [[title, *numbers[kind]] for kind, title in titles.items()]
     headers = ["test", *task.shown.values()]
     return render_table(headers, rows, right=range(1, len(headers)))

@@ -11,7 +11,7 @@ from calibrant.cli.old_options import calibrator_name, method_name
 from calibrant.cli.options import add_set, add_trust, parse_settings
 from calibrant.errors import InputError
 from calibrant.experiments.recipe import Recipe
-from calibrant.experiments.task import TASKS
+from calibrant.tasks import all_tasks
 from calibrant.tasks.reading.catalogue import is_place
 
 __all__ = ["add_options", "recipe_from"]
@@ -57,8 +57,8 @@ def _default(setting: Field[Any]) -> str:
     default = setting.default
     if default is False or default in ("", ()) or not setting.metadata.get("shows_default", True):
         return ""
-    known = ((task, entry.defaults.get(setting.name)) for task, entry in TASKS.items())
-    others = ", ".join(f"{task} {_text(value)}" for task, value in known if value is not None)
+    known = ((name, task.defaults.get(setting.name)) for name, task in all_tasks().items())
+    others = ", ".join(f"{name} {_text(value)}" for name, value in known if value is not None)
     shown = _text(default).replace("_", "-") if setting.name == "method" else _text(default)
     return f" ({shown}{'; ' * bool(others)}{others})"
 

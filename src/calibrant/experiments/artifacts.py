@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import warnings
 from collections.abc import Mapping, Sequence
@@ -17,16 +18,16 @@ from calibrant.experiments.choice import choose_calibrator
 from calibrant.experiments.history import History
 from calibrant.experiments.lazy_predictions import Predicted
 from calibrant.experiments.measure import measure_run
-from calibrant.experiments.raw_text import Tagged, finish_raw_text
 from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.record import Record, circumstances
 from calibrant.experiments.run_folder import RunFolder
 from calibrant.experiments.small_data import nothing_learned
-from calibrant.experiments.task import Data, Pictured, entry_of, task_of
 from calibrant.metrics import Scene
 from calibrant.outputs import new_folder
 from calibrant.predictions import Predictions
 from calibrant.report import write_report
+from calibrant.tasks import task_of
+from calibrant.tasks.task import Data, Pictured, TrainedRun
 
 __all__ = ["finish"]
 
@@ -45,16 +46,17 @@ def finish(
 ) -> Record:
     """Write everything, the record last: a run that has it is finished.
 
-    Of ``shift`` (see :meth:`~calibrant.experiments.task.Trainable.shifted`) and of what belongs to
+    Of ``shift`` (see :meth:`~calibrant.tasks.task.Task.shifted`) and of what belongs to
     no class only the numbers are kept.
     """
+    task = task_of(recipe.task)
     suffix = "parquet" if importlib.util.find_spec("pyarrow") else "npz"
     made = {split: data.predict(model, part) for split, part in data.parts.items()}
     for split, predictions in made.items():
         predictions.write(run.path / f"{split}.{suffix}", overwrite=True)
     run.write_json("labels.json", list(data.labels))
     with new_folder(run.model, overwrite=True) as folder:
-        task_of(recipe.task).write_model(recipe, data, model, folder)
+        task.write_model(recipe, data, model, folder)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always", CalibrationWarning)
         Temperature().fit(made["valid"]).save(run.temperature, overwrite=True)
@@ -70,16 +72,16 @@ def finish(
             ood=made.get("ood"),
             shift=Predicted(shift, lambda part: data.predict(model, part)),
             calibrator=calibrator.name,
-            measure=entry_of(recipe.task).measure,
+            measure=task.measure,
             outside=data.outside(model),
         )
-        raw: dict[str, Any] = {}
-        if isinstance(data, Tagged):
-            raw = {"raw_text": finish_raw_text(recipe, data, model, run, suffix, made, calibrator)}
+        choose = functools.partial(choose_calibrator, recipe.calibrator)
+        trained = TrainedRun(recipe, data, model, run, suffix, made, calibrator, choose)
+        more = task.finish(trained)
     notes = list(data.notes)  # Now that all is predicted: they say what of it was a sample.
     notes += sorted({str(w.message) for w in said if w.category is CalibrationWarning})
     history.write(run.log)
-    training = {**_training(history, notes), "calibrator": calibrator.name, **raw}
+    training = {**_training(history, notes), "calibrator": calibrator.name, **more}
     nothing = nothing_learned(recipe, made["test"], training["steps"])
     if nothing is not None:
         training["nothing_learned"] = nothing
@@ -101,9 +103,9 @@ def _audits(
     before: Sequence[Scene] = ()
     after: Sequence[Scene] = ()
     if isinstance(data, Pictured):
-        before = data.scenes(model)
+        before = data.example_scenes(model)
         if isinstance(calibrator, Temperature):
-            after = data.scenes(model, calibrator.temperature_)
+            after = data.example_scenes(model, calibrator.temperature_)
         options["sample"] = _PIXELS
     return {
         "test": audit(test, scenes=before, **options),

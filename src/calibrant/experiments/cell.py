@@ -11,10 +11,10 @@ import numpy as np
 import torch
 
 from calibrant.errors import InputError
-from calibrant.experiments.ner_data import build_method, schedule_of
 from calibrant.experiments.recipe import Recipe
-from calibrant.experiments.task import task_of
+from calibrant.experiments.recipe_parts import build_method, schedule_of
 from calibrant.predictions import Predictions
+from calibrant.tasks import task_of
 from calibrant.training.loop import Loop
 
 __all__ = ["LossCurve", "Outcome", "check_cell", "run_cell"]

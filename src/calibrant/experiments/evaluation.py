@@ -10,17 +10,16 @@ from typing import Any
 from calibrant.corruptions import STRENGTHS, parse_corruption
 from calibrant.devices import usable_device
 from calibrant.errors import InputError, unknown_name
-from calibrant.experiments.evaluation_target import Tested
-from calibrant.experiments.labelled_examples import LABELLED
 from calibrant.experiments.lazy_predictions import Predicted
 from calibrant.experiments.measure import measure_run
 from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.record import read_record
 from calibrant.experiments.run import default_device
 from calibrant.experiments.run_folder import RunFolder
-from calibrant.experiments.task import entry_of
 from calibrant.predictions import Predictions
+from calibrant.tasks import task_of
 from calibrant.tasks.encoders.foreign_models import trusting
+from calibrant.tasks.task import EvaluationTarget
 
 __all__ = ["asked_corruptions", "evaluate"]
 
@@ -49,15 +48,14 @@ def evaluate(
     recipe = folder.recipe()
     if recipe is None or not folder.finished:
         raise InputError(f"{run} is not the folder of a finished 'calibrant train'.")
-    if recipe.task not in LABELLED:
-        raise InputError(f"Runs of the task '{recipe.task}' cannot be evaluated this way.")
-    kinds = LABELLED[recipe.task].kinds
-    names = asked_corruptions(corrupt, kinds)
+    task = task_of(recipe.task)
+    names = asked_corruptions(corrupt, task.corruptions)
     named = recipe.data if data is None else str(data)
     device = usable_device(device or default_device())
     own = _is_own(named, recipe)
     with trusting(trust_remote_code):
-        examples = LABELLED[recipe.task](Tested(folder, recipe, named, directory, device, own))
+        target = EvaluationTarget(folder, recipe, named, directory, device, own)
+        examples = task.examples(target)
 
     def predict(corruption: tuple[str, int] | None) -> Predictions:
         found = examples.predict(corruption, seed)
@@ -65,24 +63,17 @@ def evaluate(
             progress(1)
         return found
 
-    valid, chosen = _validation(folder, raw=getattr(examples, "raw", False))
+    split, chosen = examples.validation(read_record(folder.metrics).training)
     results = measure_run(
-        valid,
+        Predictions.read(folder.predictions(split)),
         predict(None),
-        shift=Predicted({name: parse_corruption(name, kinds) for name in names}, predict),
+        shift=Predicted(
+            {name: parse_corruption(name, task.corruptions) for name in names}, predict
+        ),
         calibrator=chosen,
-        measure=entry_of(recipe.task).measure,
+        measure=task.measure,
     )
     return {**{name: results[name] for name in results if name != chosen}, chosen: results[chosen]}
-
-
-def _validation(folder: RunFolder, *, raw: bool) -> tuple[Predictions, str]:
-    """The validation split, and the name of the map; of raw text, those of its words."""
-    training = read_record(folder.metrics).training
-    path = folder.predictions("raw_valid")
-    if raw and path.exists():
-        return Predictions.read(path), training["raw_text"]["calibrator"]
-    return Predictions.read(folder.predictions("valid")), training.get("calibrator", "temperature")
 
 
 def _is_own(data: str, recipe: Recipe) -> bool:

@@ -27,8 +27,8 @@ from calibrant.experiments.record import Record, circumstances, recorded
 from calibrant.experiments.run import train_side_by_side
 from calibrant.experiments.smoke_test import try_method
 from calibrant.experiments.stacked import run_stack, stacks
-from calibrant.experiments.task import entry_of, task_of
 from calibrant.outputs import make_folder
+from calibrant.tasks import task_of
 from calibrant.tasks.encoders.foreign_models import trusting
 
 __all__ = [
@@ -205,7 +205,7 @@ def record_of(outcome: Outcome, about: dict[str, object]) -> Record:
             ood=outcome.ood,
             shift=outcome.shift,
             calibrator=calibrator,
-            measure=entry_of(recipe.task).measure,
+            measure=task_of(recipe.task).measure,
             outside=outcome.outside,
         )
     results = _as_chosen(results, recipe, calibrator)

@@ -9,11 +9,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from calibrant.experiments.task import Entry
 from calibrant.json_values import json_values
 from calibrant.metrics import accumulate, ece, nll
 from calibrant.outputs import new_file
 from calibrant.predictions import Predictions
+from calibrant.tasks.task import Task
 
 __all__ = ["Epoch", "History"]
 
@@ -37,7 +37,7 @@ class Epoch:
 
     @classmethod
     def measured(
-        cls, task: Entry, epoch: int, step: int, loss: float, valid: Predictions, seconds: float
+        cls, task: Task, epoch: int, step: int, loss: float, valid: Predictions, seconds: float
     ) -> Epoch:
         """The epoch whose model gives these validation predictions."""
         state = accumulate(valid)

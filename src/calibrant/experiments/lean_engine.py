@@ -9,12 +9,13 @@ from torch import Tensor, nn
 
 from calibrant.errors import InputError
 from calibrant.experiments.history import Epoch, History
-from calibrant.experiments.ner_data import build_method, schedule_of
 from calibrant.experiments.recipe import Recipe
+from calibrant.experiments.recipe_parts import build_method, schedule_of
 from calibrant.experiments.reporter import Telling
 from calibrant.experiments.run_folder import RunFolder
 from calibrant.experiments.save_pace import SavePace
-from calibrant.experiments.task import Data, entry_of
+from calibrant.tasks import task_of
+from calibrant.tasks.task import Data
 from calibrant.training import processes
 from calibrant.training.checkpoint import read_checkpoint, restore_tensors, write_checkpoint
 from calibrant.training.loop import Loop
@@ -78,7 +79,7 @@ class _Course:
     """A loop with its history and, where stopping is allowed, the best weights so far."""
 
     def __init__(self, recipe: Recipe, data: Data, run: RunFolder, loop: Loop) -> None:
-        self.task, self.data, self.run, self.loop = entry_of(recipe.task), data, run, loop
+        self.task, self.data, self.run, self.loop = task_of(recipe.task), data, run, loop
         self.history = History(recipe.patience)
         self.best: dict[str, Tensor] | None = None
         self.loss_before = 0.0

@@ -25,35 +25,9 @@ from calibrant.metrics import (
 from calibrant.metrics.confidences import bin_confidences
 from calibrant.predictions import Predictions
 
-__all__ = ["measure_classes", "measure_pixels", "measure_run", "measure_tags"]
+__all__ = ["measure_run"]
 
 _FOLDS = 5  # Of the cross-validation of a map.
-
-
-def measure_classes(p: Predictions) -> dict[str, float]:
-    """Return every metric of classes.
-
-    >>> p = Predictions.from_probabilities([[0.75, 0.25], [0.5, 0.5]], [0, 1])
-    >>> measure_classes(p)["accuracy"]
-    0.5
-    """
-    return measure(p, ["classes"])
-
-
-def measure_tags(p: Predictions) -> dict[str, float]:
-    """Return every metric of classes and of entities."""
-    return measure(p, ["classes", "tags"])
-
-
-def measure_pixels(p: Predictions) -> dict[str, float]:
-    """Return every metric of classes and of images.
-
-    >>> from calibrant.metrics import pixel_predictions
-    >>> p = pixel_predictions(5 * np.eye(2)[[[0, 0, 1]]], np.array([[0, 0, 0]]), border=1)
-    >>> round(measure_pixels(p)["mean_iou"], 4)  # Two of three pixels, and none.
-    0.3333
-    """
-    return measure(p, ["classes", "pixels"])
 
 
 def measure_run(
@@ -64,7 +38,7 @@ def measure_run(
     shift: Mapping[str, Predictions] | None = None,
     *,
     calibrator: str | None = None,
-    measure: Callable[[Predictions], dict[str, float]] = measure_tags,
+    measure: Callable[[Predictions], dict[str, float]] = measure,
     outside: np.ndarray | None = None,
 ) -> dict[str, Any]:
     """``{map: {"valid": …, "test": …}}``, each map fitted on validation, and what it learned.
@@ -98,7 +72,7 @@ def measure_run(
             results[name]["outside"] = _against(calibrated, _calibrated(fitted, outside))
         if isinstance(fitted, Temperature):
             results[name]["temperature"] = fitted.temperature_
-        if name == calibrator and measure is measure_tags:
+        if name == calibrator and "entity_f1" in results[name]["test"]:
             results[name]["entities"] = _measure_entities(fitted, valid, test)
     for other, part in (shift or {}).items():  # One at a time: there may be many, of many pixels.
         for name, fitted in under_shift.items():

@@ -12,7 +12,7 @@ from typing import Any
 from calibrant.errors import unknown_name
 from calibrant.experiments.choice import AUTO
 from calibrant.experiments.recipe_checks import check_recipe, checked_names
-from calibrant.experiments.task import TASKS
+from calibrant.tasks import DEFAULT_TASK, TASKS, task_of
 from calibrant.tasks.ner.corpora.label_sets import UNSEEN
 
 __all__ = ["Recipe"]
@@ -51,12 +51,12 @@ class Recipe:
     """One run. An experiment is written as differences from these defaults.
 
     The defaults are those of named entity recognition; :meth:`from_dict` takes those of the task
-    (:data:`calibrant.experiments.task.TASKS`). Each field has the help of its option of
+    (:attr:`calibrant.tasks.task.Task.defaults`). Each field has the help of its option of
     ``calibrant train`` and the values that it may have.
     """
 
     task: str = setting(
-        "ner", "what to train; 'calibrant list tasks' shows all", _WHAT, choices=tuple(TASKS)
+        DEFAULT_TASK, "what to train; 'calibrant list tasks' shows all", _WHAT, choices=TASKS
     )
     data: str = setting(
         "conll2003",
@@ -203,7 +203,7 @@ class Recipe:
                 raise unknown_name("recipe key", key, known)
         task = content.get("task", cls.task)
         known_task = isinstance(task, str) and task in TASKS
-        return cls(**{**TASKS[task].defaults, **content} if known_task else content)
+        return cls(**{**task_of(task).defaults, **content} if known_task else content)
 
     def to_dict(self) -> dict[str, Any]:
         """Every key, defaults included."""

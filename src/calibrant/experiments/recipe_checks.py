@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from calibrant.calibrators import calibrator_class
 from calibrant.errors import InputError, unknown_name
 from calibrant.experiments.choice import AUTO
-from calibrant.experiments.task import TASKS, entry_of
 from calibrant.inputs import has_half_a_character, shortened
+from calibrant.tasks import all_tasks, task_of
 
 if TYPE_CHECKING:
     from calibrant.experiments.recipe import Recipe
@@ -69,7 +69,7 @@ def _check_kinds(recipe: Recipe) -> None:
     for setting in fields(recipe):
         name, value, about = setting.name, getattr(recipe, setting.name), setting.metadata
         if "choices" in about:
-            if value not in about["choices"]:
+            if value not in tuple(about["choices"]):
                 raise unknown_name(name, str(value), about["choices"])
         elif "least" in about:
             _check_whole(name, value, about["least"], about.get("most"))
@@ -103,18 +103,18 @@ def _check_options(options: Any) -> None:
 
 
 def _check_task(recipe: Recipe) -> None:
-    entry = entry_of(recipe.task)
-    if recipe.engine not in entry.engines:
+    task = task_of(recipe.task)
+    if recipe.engine not in task.engines:
         raise InputError(
-            f"Task '{recipe.task}' is trained by engine {' or '.join(entry.engines)}, not by "
+            f"Task '{recipe.task}' is trained by engine {' or '.join(task.engines)}, not by "
             f"'{recipe.engine}'."
         )
     defaults = {field.name: field.default for field in fields(recipe)}
-    for other, its in TASKS.items():
-        for name in set(its.own) - set(entry.own):
+    for other, its in all_tasks().items():
+        for name in set(its.own_settings) - set(task.own_settings):
             if getattr(recipe, name) != defaults[name]:
                 raise InputError(f"{name} is a setting of task '{other}', not '{recipe.task}'.")
-        for name in set(its.own_maps) - set(entry.own_maps):
+        for name in set(its.own_maps) - set(task.own_maps):
             if name in (*recipe.maps, recipe.calibrator):
                 raise InputError(f"{name} is a map of task '{other}', not '{recipe.task}'.")
 

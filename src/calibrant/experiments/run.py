@@ -26,9 +26,10 @@ from calibrant.experiments.resource_errors import one_line_for_what_runs_out
 from calibrant.experiments.run_folder import RunFolder
 from calibrant.experiments.small_data import enough_epochs
 from calibrant.experiments.smoke_test import try_method
-from calibrant.experiments.task import Data, task_of
 from calibrant.metrics.bootstrap import check_bootstrap
+from calibrant.tasks import task_of
 from calibrant.tasks.encoders.foreign_models import trusting
+from calibrant.tasks.task import Data
 from calibrant.training.processes import join_processes, wait_for_all
 
 __all__ = ["default_device", "train", "train_side_by_side"]

@@ -15,7 +15,7 @@ from calibrant.errors import InputError
 from calibrant.experiments.recipe import Recipe
 from calibrant.inputs import read_json
 from calibrant.outputs import make_folder, new_file
-from calibrant.prediction.run_files import read_labels
+from calibrant.tasks.run_files import read_labels
 from calibrant.unfinished import sweep
 
 __all__ = ["RunFolder"]

@@ -6,8 +6,8 @@ import torch
 from torch import nn
 
 from calibrant.errors import CalibrantError, InputError
-from calibrant.experiments.ner_data import build_method
 from calibrant.experiments.recipe import Recipe
+from calibrant.experiments.recipe_parts import build_method
 from calibrant.training.head_hook import attach
 
 __all__ = ["try_method"]

@@ -5,32 +5,23 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from torch import nn
 
 from calibrant.experiments.cell import LossCurve, Outcome, run_cell
-from calibrant.experiments.ner_data import (
-    Prepared,
-    build_method,
-    build_model,
-    prepare,
-    schedule_of,
-)
 from calibrant.experiments.recipe import Recipe
-from calibrant.experiments.shift import shifted_tests
-from calibrant.experiments.task import entry_of
-from calibrant.experiments.vocabulary import occurring, renumber, trim_embeddings
+from calibrant.experiments.recipe_parts import build_method, schedule_of
 from calibrant.predictions import Predictions
-from calibrant.tasks.ner.subword_windows import Pieces
+from calibrant.tasks import task_of
+from calibrant.tasks.task import StackedData
 from calibrant.training.checkpoint import is_static
-from calibrant.training.prediction import predict_runs
 from calibrant.training.stacked import NotStackableError, Stack
 from calibrant.training.windows import Windows
 
 __all__ = ["run_stack", "stacks"]
 
 _MANY_STEPS = 2000  # With fewer, compiling would take longer than it saves.
-_PIECES = 1 << 18  # Word pieces of all runs together in one forward pass.
 
 
 def stacks(cells: Sequence[Sequence[Recipe]], size: int) -> Iterator[list[list[Recipe]]]:
@@ -71,13 +62,13 @@ def run_stack(
     Encoders that cannot be stacked train one cell after the other.
     """
     first = cells[0][0]
-    data = _Trimmed(prepare(first, directory), first, directory)
-    windows = Windows(data.train, device, data.padding)
-    held = None if data.held is None else Windows(data.held, device, data.padding)
+    task = task_of(first.task)
+    data = task.stacked(first, task.prepare(first, directory), directory)
+    windows, held = data.windows(device)
     stack: Stack | None = None
     for recipes in zip(*cells, strict=True):
         began = time.perf_counter()
-        models = [trim_embeddings(build_model(recipe, data.whole), data.kept) for recipe in recipes]
+        models = [data.build_model(recipe) for recipe in recipes]
         if stack is None:
             try:
                 stack = _stack(cells, models, windows, held)
@@ -116,7 +107,7 @@ def _stack(
 def _outcomes(
     stack: Stack,
     recipes: Sequence[Recipe],
-    data: _Trimmed,
+    data: StackedData,
     seconds: float,
     curve: LossCurve,
 ) -> Iterator[Outcome]:
@@ -136,45 +127,20 @@ def _outcomes(
             "stack": len(recipes),
             "mean_loss": losses[number],
             "loss_curve": curve.means(number),
-            "notes": [*data.whole.corpus.notes, *filter(None, [stack.note])],
+            "notes": [*data.notes, *filter(None, [stack.note])],
         }
         yield Outcome(recipe, made["valid"], made["test"], training, shift, made.get("ood"))
 
 
-def _predict(stack: Stack, data: _Trimmed, part: Pieces) -> list[Predictions]:
+def _predict(stack: Stack, data: StackedData, part: Any) -> list[Predictions]:
     with stack.on_stream():
-        return predict_runs(
-            stack.logits,
-            stack.device,
-            part,
-            data.whole.labels,
-            padding=data.padding,
-            pieces=_PIECES // len(stack.runs),
-        )
-
-
-class _Trimmed:
-    """Prepared data whose ids count only the pieces that occur."""
-
-    def __init__(self, whole: Prepared, recipe: Recipe, directory: str | None) -> None:
-        self.whole = whole
-        shifted = shifted_tests(recipe, whole, directory)
-        trained = [whole.train] if whole.held is None else [whole.train, whole.held]
-        every = [*trained, *whole.parts.values(), *shifted.values()]
-        self.kept = occurring(every, whole.padding)
-        self.padding = int(self.kept.searchsorted(whole.padding))
-        self.train = renumber(whole.train, self.kept)
-        self.held = None if whole.held is None else renumber(whole.held, self.kept)
-        self.parts, self.shifted = (
-            {name: renumber(part, self.kept) for name, part in parts.items()}
-            for parts in (whole.parts, shifted)
-        )
+        return data.predict(stack.logits, len(stack.runs), stack.device, part)
 
 
 def _can_stack(recipe: Recipe) -> bool:
     method = build_method(recipe)
     plain = recipe.accumulate == 1 and recipe.optimizer == "adamw"
-    can = plain and entry_of(recipe.task).stacks
+    can = plain and task_of(recipe.task).stacks
     return can and is_static(method) and not method.needs_model
 
 

@@ -8,25 +8,20 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from calibrant.errors import InputError
 from calibrant.experiments.history import Epoch, History
-from calibrant.experiments.ner_data import Prepared, build_method
 from calibrant.experiments.recipe import Recipe
+from calibrant.experiments.recipe_parts import build_method
 from calibrant.experiments.reporter import Telling
 from calibrant.experiments.run_folder import RunFolder
 from calibrant.experiments.save_pace import SavePace
-from calibrant.experiments.task import Data, entry_of
-from calibrant.experiments.text import PreparedTexts
 from calibrant.extras import require
-from calibrant.tasks.encoders.collation import pad
+from calibrant.tasks import task_of
 from calibrant.tasks.encoders.foreign_models import quiet
-from calibrant.tasks.ner.subword_windows import Pieces
-from calibrant.tasks.text.encoded_texts import EncodedTexts
-from calibrant.training.buckets import bucket_of
+from calibrant.tasks.task import Data, Examples
 from calibrant.training.checkpoint import read_checkpoint, write_checkpoint
 from calibrant.training.trainer import Trainer
 
@@ -43,7 +38,7 @@ _STATE = "calibrant.pt"  # Written last into a checkpoint: one that has it is co
 
 def train_with_trainer(
     recipe: Recipe,
-    data: Prepared | PreparedTexts,
+    data: Data,
     model: nn.Module,
     run: RunFolder,
     device: str,
@@ -61,9 +56,9 @@ def train_with_trainer(
     trainer = Trainer(
         model=model,
         args=arguments,
-        train_dataset=_Rows(data.train),
-        holdout_dataset=None if data.held is None else _Rows(data.held),
-        data_collator=_Collate(data.padding),
+        train_dataset=_Rows(data.load("train")),
+        holdout_dataset=_Rows(data.load("held")) if "held" in data.splits else None,
+        data_collator=data.collate,
         method=method,
         callbacks=[course],
     )
@@ -81,7 +76,7 @@ def train_with_trainer(
     return course.history
 
 
-def _arguments(recipe: Recipe, data: Prepared | PreparedTexts, run: RunFolder, device: str) -> Any:
+def _arguments(recipe: Recipe, data: Data, run: RunFolder, device: str) -> Any:
     transformers = require("transformers", "transformers", "The Trainer engine")
     cpu = device == "cpu"
     common = {"output_dir": str(run.trainer), "use_cpu": cpu}
@@ -92,7 +87,7 @@ def _arguments(recipe: Recipe, data: Prepared | PreparedTexts, run: RunFolder, d
             f"A batch of {recipe.batch} cannot be shared by {world} processes in "
             f"{recipe.accumulate} parts each."
         )
-    steps = math.ceil(len(data.train) / recipe.batch) * recipe.epochs
+    steps = math.ceil(len(data.load("train")) / recipe.batch) * recipe.epochs
     return transformers.TrainingArguments(
         **common,
         num_train_epochs=recipe.epochs,
@@ -119,32 +114,21 @@ def _arguments(recipe: Recipe, data: Prepared | PreparedTexts, run: RunFolder, d
 class _Rows(torch.utils.data.Dataset[dict[str, Any]]):
     """The windows or texts of a split, one by one."""
 
-    def __init__(self, pieces: Pieces | EncodedTexts) -> None:
-        self.pieces = pieces
+    def __init__(self, examples: Examples) -> None:
+        self.examples = examples
 
     def __len__(self) -> int:
-        return len(self.pieces)
+        return len(self.examples)
 
     def __getitem__(self, row: int) -> dict[str, Any]:
-        return self.pieces[row]
-
-
-class _Collate:
-    """Pad to the bucket of the longest row, so that there are few shapes."""
-
-    def __init__(self, padding: int) -> None:
-        self.padding = padding
-
-    def __call__(self, rows: list[dict[str, Any]]) -> dict[str, Tensor]:
-        length = int(bucket_of(np.array([max(len(row["input_ids"]) for row in rows)]))[0])
-        return pad(rows, self.padding, length)
+        return self.examples[row]
 
 
 class _Course(TrainerCallback):
     """Follows the Trainer: measures each epoch, stops in time, and makes checkpoints complete."""
 
     def __init__(self, recipe: Recipe, data: Data, tell: Telling) -> None:
-        self.task, self.data, self.tell = entry_of(recipe.task), data, tell
+        self.task, self.data, self.tell = task_of(recipe.task), data, tell
         self.history = History(recipe.patience)
         self.best: dict[str, Tensor] | None = None
         self.began = time.monotonic()

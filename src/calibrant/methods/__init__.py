@@ -11,9 +11,10 @@ no torch; a class is imported on first use, by name (``create``) or as an attrib
 from __future__ import annotations
 
 import importlib
+import inspect
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from calibrant.errors import unknown_name
+from calibrant.errors import InputError, unknown_name
 from calibrant.extras import require
 from calibrant.old_names import renamed
 
@@ -212,7 +213,20 @@ def _build(what: str, table: dict[str, MethodEntry], name: str, options: dict[st
             what, key.replace("_", "-"), known, f"'calibrant list {what}s' shows all."
         )
     factory = _load(table[key].factory)
-    return factory(**{key: _part(key, value) for key, value in options.items()})
+    parts = {option: _part(option, value) for option, value in options.items()}
+    try:
+        return factory(**parts)
+    except TypeError as error:
+        reason = str(error).split("() ", 1)[-1]
+        raise InputError(f"{what.capitalize()} '{name}' {reason}{_taken(factory)}.") from None
+
+
+def _taken(factory: Any) -> str:
+    """The names of options that a factory takes; empty if it hands them on to another."""
+    options = inspect.signature(factory).parameters.values()
+    if any(option.kind is option.VAR_KEYWORD for option in options):
+        return ""
+    return f"; it takes {', '.join(option.name for option in options)}"
 
 
 def _part(key: str, value: Any) -> Any:

@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from calibrant.prediction.risk_control import Guarantee, guaranteed_threshold
+from calibrant.comparison.risk_control import Guarantee, guaranteed_threshold
 from calibrant.tasks.language.words import Word, split_words
 
 __all__ = ["Guarantee", "Word", "guaranteed_threshold", "split_words"]

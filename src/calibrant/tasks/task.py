@@ -1,18 +1,51 @@
-"""What every task has: data by split, a label set, collation and a model to train."""
+"""What a task offers (:class:`Task`), and what its data does (:class:`Data`)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
-from calibrant.errors import unknown_name
-from calibrant.tasks.image.image_task import ImageTask
-from calibrant.tasks.ner.ner_task import NerTask
-from calibrant.tasks.segmentation.segmentation_task import SegmentationTask
-from calibrant.tasks.text.corpus import TextTask
+import numpy as np
 
-__all__ = ["TASKS", "Examples", "Task", "open_task"]
+from calibrant.errors import InputError
+from calibrant.metrics import Scene, accumulate, accuracy, measure
+from calibrant.metrics.metric import Kind
+from calibrant.old_names import renamed
+from calibrant.predictions import Predictions
+
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+
+    from calibrant.calibrators import Calibrator
+    from calibrant.experiments.recipe import Recipe
+    from calibrant.experiments.run_folder import RunFolder
+    from calibrant.training.windows import Rows, Windows
+
+__all__ = [
+    "CLASSES_SHOWN",
+    "Data",
+    "EvaluationTarget",
+    "Examples",
+    "LabelledExamples",
+    "Pictured",
+    "StackedData",
+    "Task",
+    "TrainedRun",
+]
+
+# The numbers that are shown of one class for each example.
+CLASSES_SHOWN = {
+    "accuracy": "accuracy",
+    "ece": "ECE",
+    "adaptive_ece": "adaptive ECE",
+    "classwise_ece": "classwise ECE",
+    "nll": "NLL",
+    "brier": "Brier",
+}
 
 
 class Examples(Protocol):
@@ -24,52 +57,220 @@ class Examples(Protocol):
 
 
 @runtime_checkable
-class Task(Protocol):
-    """A data set and a model for it. It knows nothing of calibration methods.
+class Data(Protocol):
+    """Data made ready for a model. It knows nothing of calibration methods."""
 
-    ``notes`` says what was done to the data: a split carved, texts shortened.
-    """
+    @property
+    def name(self) -> str:
+        """As the recipe names it."""
 
-    name: str
-    labels: tuple[str, ...]
-    notes: tuple[str, ...]
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The classes."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was done to the data: a split carved, texts shortened."""
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash, the same for the same data and for no other."""
+
+    @property
+    def splits(self) -> Collection[str]:
+        """The names that :meth:`load` takes: train, dev, test, and held or ood if there is such."""
+
+    @property
+    def parts(self) -> Mapping[str, Any]:
+        """What is predicted: ``valid``, ``test`` and, where some of it has classes, ``ood``."""
 
     def load(self, split: str) -> Examples:
-        """The examples of a split, encoded, each with its ``labels``."""
+        """Return the examples of a split, encoded, each with its ``labels``."""
 
     def collate(self, examples: Sequence[dict[str, Any]]) -> dict[str, Any]:
-        """Some examples as a batch of tensors, named as the model takes them."""
+        """Return some examples as a batch of tensors, named as the model takes them."""
 
     def build_model(self, seed: int = 0) -> Any:
-        """A new model with a head for the label set."""
+        """Build a new model with a head for the label set."""
+
+    def windows(self, device: str) -> tuple[Rows, Rows | None]:
+        """Put the training part on a device, and the held-out one where a method needs it."""
+
+    def predict(self, model: nn.Module, part: Any) -> Predictions:
+        """Predict one of the parts, or a shifted one, with a model in evaluation mode."""
+
+    def outside(self, model: nn.Module) -> np.ndarray | None:
+        """Return logits of what belongs to no class, such as out-of-scope queries, if any."""
 
 
-TASKS: dict[str, type[NerTask] | type[TextTask] | type[ImageTask] | type[SegmentationTask]] = {
-    "ner": NerTask,
-    "text": TextTask,
-    "image": ImageTask,
-    "segmentation": SegmentationTask,
-}
+@runtime_checkable
+class Pictured(Protocol):
+    """Data of which the report shows pictures."""
+
+    def example_scenes(self, model: nn.Module, temperature: float = 1.0) -> Sequence[Scene]:
+        """Return some test images with a model's maps, its logits divided by a temperature."""
 
 
-def open_task(
-    kind: str,
-    data: str | None = None,
-    *,
-    directory: str | Path | None = None,
-    seed: int = 0,
-    tiny: bool = False,
-    **options: Any,
-) -> Task:
-    """The task of a kind on some data, or with ``tiny`` on a little embedded data, for tests.
+class StackedData(Protocol):
+    """Data of several runs that are trained as one stack of models."""
 
-    >>> task = open_task("ner", tiny=True)
-    >>> task.labels[:3], len(task.load("test"))
-    (('O', 'B-LOC', 'I-LOC'), 20)
+    @property
+    def notes(self) -> Sequence[str]:
+        """What was done to the data."""
+
+    @property
+    def parts(self) -> Mapping[str, Any]:
+        """What is predicted."""
+
+    @property
+    def shifted(self) -> Mapping[str, Any]:
+        """What the recipe's ``shift`` names."""
+
+    def windows(self, device: str) -> tuple[Windows, Windows | None]:
+        """Put the training part on a device, and the held-out one."""
+
+    def build_model(self, recipe: Recipe) -> nn.Module:
+        """Build the model of one run."""
+
+    def predict(
+        self, logits: Callable[..., Any], runs: int, device: torch.device, part: Any
+    ) -> list[Predictions]:
+        """Predict a part with each of the runs; ``logits`` is a forward pass of all."""
+
+
+class EvaluationTarget(NamedTuple):
+    """A finished run, and the data that its model is evaluated on."""
+
+    run: RunFolder
+    recipe: Recipe  # The run's.
+    data: str
+    directory: str | None  # Where data sets are found by name.
+    device: str
+    own: bool  # The run was trained on a part of the data: only its test split is new.
+
+
+class LabelledExamples(ABC):
+    """Labelled examples, and the model of a finished run that is evaluated on them."""
+
+    @abstractmethod
+    def predict(self, corruption: tuple[str, int] | None, seed: int) -> Predictions:
+        """Predict the examples, corrupted or as they are."""
+
+    def validation(self, training: Mapping[str, Any]) -> tuple[str, str]:
+        """Name the validation predictions of the run, and the map that the run chose on them.
+
+        ``training`` is that of the run's record.
+        """
+        return "valid", training.get("calibrator", "temperature")
+
+
+@dataclass(frozen=True)
+class TrainedRun:
+    """A trained model with its predictions, about to become a finished run."""
+
+    recipe: Recipe
+    data: Any
+    model: nn.Module
+    run: RunFolder
+    suffix: str  # Of files with predictions.
+    predictions: Mapping[str, Predictions]
+    calibrator: Calibrator
+    choose: Callable[[Predictions], Calibrator]  # A map on validation predictions.
+
+
+class Task(ABC):
+    """One task. Its class attributes and numbers need NumPy alone.
+
+    Subclasses import torch and what reads data inside their methods.
     """
-    if kind not in TASKS:
-        raise unknown_name("task", kind, TASKS)
-    task = TASKS[kind]
-    if tiny:
-        return task.tiny(seed, **options)
-    return task.open(data or task.embedded, directory, seed, **options)
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    embedded: ClassVar[str]  # Data that needs no download.
+    corruptions: ClassVar[Collection[str]] = ()  # What examples can be corrupted by.
+
+    kinds: ClassVar[tuple[Kind, ...]] = ("classes",)  # Of the metrics that are measured.
+    # How a run is shown: the number that early stopping watches, and those of a table.
+    score_metric: ClassVar[str] = "accuracy"
+    score_name: ClassVar[str] = "accuracy"
+    shown: ClassVar[Mapping[str, str]] = CLASSES_SHOWN
+    hint: ClassVar[str] = ""  # What to try with a finished {run}.
+
+    # Values in place of the defaults of Recipe, and what only some tasks have.
+    defaults: ClassVar[Mapping[str, Any]] = {}
+    own_settings: ClassVar[tuple[str, ...]] = ()
+    own_maps: ClassVar[tuple[str, ...]] = ()
+    engines: ClassVar[tuple[str, ...]] = ("lean",)
+    pretrained: ClassVar[bool] = False  # Models usually start from pretrained weights.
+    stacks: ClassVar[bool] = False  # Several runs can be trained as one stack of models.
+
+    @abstractmethod
+    def open(
+        self, data: str, directory: str | Path | None = None, seed: int = 0, **options: Any
+    ) -> Data:
+        """Open data by name."""
+
+    @abstractmethod
+    def tiny(self, seed: int = 0, **options: Any) -> Data:
+        """Open a little embedded data, for tests."""
+
+    @abstractmethod
+    def check(self, recipe: Recipe, directory: str | None = None) -> None:
+        """Raise an error for data, network or ``shift`` that is nowhere; reads none of them."""
+
+    @abstractmethod
+    def prepare(self, recipe: Recipe, directory: str | None = None) -> Data:
+        """Open the data of a recipe."""
+
+    @abstractmethod
+    def build_model(self, recipe: Recipe, data: Any) -> nn.Module:
+        """Build a new model, its fresh weights drawn from the recipe's seed."""
+
+    @abstractmethod
+    def write_model(self, recipe: Recipe, data: Any, model: Any, folder: Path) -> None:
+        """Write the trained model into an empty folder."""
+
+    @abstractmethod
+    def shifted(self, recipe: Recipe, data: Any, directory: str | None) -> Mapping[str, Any]:
+        """Return the parts that the recipe's ``shift`` names, for ``data.predict``."""
+
+    @abstractmethod
+    def examples(self, target: EvaluationTarget) -> LabelledExamples:
+        """Load a finished run's model and the examples that it is evaluated on."""
+
+    def measure(self, predictions: Predictions) -> dict[str, float]:
+        """Compute every number of a record."""
+        return measure(predictions, self.kinds)
+
+    def score(self, predictions: Predictions) -> float:
+        """Compute ``score_metric`` alone."""
+        return float(accuracy(accumulate(predictions)))
+
+    def nothing_learned(self, test: Predictions) -> str | None:
+        """Describe a model no better than the most frequent class alone; None for a better one."""
+        right, most = float(accuracy(accumulate(test))), np.bincount(test.labels).max() / len(test)
+        if right > most:
+            return None
+        return (
+            f"accuracy {right:.3f} on the test split, where the most frequent class alone would be "
+            f"right in {most:.1%}"
+        )
+
+    def finish(self, trained: TrainedRun) -> dict[str, Any]:  # noqa: ARG002
+        """Write what only this task adds to a run, and return what its record says of it."""
+        return {}
+
+    def stacked(self, recipe: Recipe, data: Any, directory: str | None) -> StackedData:
+        """Return the data of runs that are trained as one stack; only if ``stacks``."""
+        raise NotImplementedError
+
+    def predictor(self, folder: Path, recipe: Mapping[str, Any], device: str) -> Any:  # noqa: ARG002
+        """Return the predictor of the finished run in a folder, whose ``recipe.json`` is given."""
+        raise InputError(
+            f"{folder} is a run of task '{self.name}', whose model classifies no words: only "
+            "entities are predicted from raw text so far."
+        )
+
+
+def __getattr__(name: str) -> Any:
+    return renamed(__name__, name)

@@ -11,8 +11,9 @@ from typing import Any
 
 from calibrant.extras import require
 
-__all__ = ["MAX_LENGTH", "build_small_encoder", "build_small_tokenizer", "vocabulary"]
+__all__ = ["MAX_LENGTH", "TINY", "build_small_encoder", "build_small_tokenizer", "vocabulary"]
 
+TINY = "tiny"  # The name of the small encoder.
 MAX_LENGTH = 512
 _SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 

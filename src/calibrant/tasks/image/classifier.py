@@ -14,8 +14,7 @@ from calibrant.errors import InputError, unknown_name
 from calibrant.extras import require
 from calibrant.inputs import parse_json
 from calibrant.tasks.encoders.token_classifier import build_head
-from calibrant.tasks.image.lenet import LeNet
-from calibrant.tasks.image.small_convnet import SmallConvNet
+from calibrant.tasks.image.networks import LeNet, SmallConvNet
 
 __all__ = [
     "IMAGE_MODELS",

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from calibrant.errors import InputError
 from calibrant.predictions import IGNORED
 from calibrant.tasks.reading.splits import split_folders
 
-__all__ = ["class_folders", "has_splits", "label_names", "number_labels"]
+__all__ = [
+    "class_folders",
+    "has_splits",
+    "known_classes",
+    "label_names",
+    "number_labels",
+    "some_examples",
+]
+
+T = TypeVar("T")
 
 
 def label_names(labels: Iterable[str]) -> tuple[str, ...]:
@@ -89,3 +99,22 @@ def _files(folder: Path, suffixes: Sequence[str]) -> list[Path]:
 
 def _folders(folder: Path) -> list[Path]:
     return sorted(path for path in folder.iterdir() if path.is_dir() and path.name[0] != ".")
+
+
+def some_examples(examples: list[T], data: str) -> list[T]:
+    """Return examples to test on; none is an error."""
+    if not examples:
+        raise InputError(f"{data} holds no labelled example.")
+    return examples
+
+
+def known_classes(labels: Sequence[str], known: Sequence[str], data: str) -> list[int]:
+    """Return the classes of labels that a run knows; one that it does not know is an error."""
+    numbers = {label: number for number, label in enumerate(known)}
+    unknown = next((label for label in labels if label not in numbers), None)
+    if unknown is not None:
+        raise InputError(
+            f"{data}, example {labels.index(unknown) + 1}: the run knows no label '{unknown}'; it "
+            f"has {', '.join(known[:8])}{', …' if len(known) > 8 else ''}."
+        )
+    return [numbers[label] for label in labels]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from calibrant.tasks.reading.catalogue import find_folder
 from calibrant.tasks.segmentation.mask_folder import read_mask_folder
 from calibrant.tasks.segmentation.shapes import CLASSES, SIDE, generate_shapes
 
-__all__ = ["SHAPES", "Example", "Scenes", "find_scenes", "load_scenes"]
+__all__ = ["SHAPES", "CorruptedScenes", "Example", "Scenes", "find_scenes", "load_scenes"]
 
 SHAPES = "shapes"
 Example = tuple[np.ndarray, np.ndarray]  # (height, width, channels) of bytes; (height, width)
@@ -62,3 +63,32 @@ def find_scenes(name: str, directory: str | Path | None = None) -> Path:
         hint = "A folder with images/ and masks/ works too."
         raise unknown_name("segmentation set", name, (SHAPES,), hint)
     return folder
+
+
+class CorruptedScenes(Sequence[Any]):
+    """Scenes whose images are corrupted when they are read, by a kind at a strength.
+
+    See :func:`calibrant.corruptions.image.corrupt_bytes`.
+
+    >>> from calibrant.tasks.segmentation.shapes import generate_scenes
+    >>> scenes = generate_scenes(2, side=16)
+    >>> bright = CorruptedScenes(scenes, ("brightness", 5))
+    >>> bool(bright[1][0].mean() > scenes[1][0].mean()), bool((bright[1][1] == scenes[1][1]).all())
+    (True, True)
+    """
+
+    def __init__(
+        self, scenes: Sequence[Example], asked: tuple[str, int], seed: int = 0, device: str = "cpu"
+    ) -> None:
+        self.scenes, self.asked = scenes, asked
+        self.options: dict[str, Any] = {"seed": seed, "device": device}
+
+    def __len__(self) -> int:
+        return len(self.scenes)
+
+    def __getitem__(self, number: Any) -> Any:
+        """The image, corrupted as it is within the whole set, and its mask."""
+        from calibrant.corruptions.image import corrupt_bytes
+
+        image, mask = self.scenes[number]
+        return corrupt_bytes(image[None], *self.asked, first=number, **self.options)[0], mask

@@ -8,15 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from calibrant.errors import InputError, unknown_name
-from calibrant.tasks.encoders.collation import pad
-from calibrant.tasks.encoders.finding import find_encoder, load_tokenizer
-from calibrant.tasks.encoders.small_encoder import (
-    MAX_LENGTH,
-    build_small_encoder,
-    build_small_tokenizer,
-)
 from calibrant.tasks.language.synthetic import generate_splits
-from calibrant.tasks.language.words import split_words
 from calibrant.tasks.reading.catalogue import find_folder
 from calibrant.tasks.reading.class_labels import (
     class_folders,
@@ -26,11 +18,10 @@ from calibrant.tasks.reading.class_labels import (
 )
 from calibrant.tasks.reading.hub import check_name, column, is_saved, load_hub, load_saved, names_of
 from calibrant.tasks.reading.records import SUFFIXES, TEXTS, field, read_records
-from calibrant.tasks.reading.splits import complete, part_of, split_files
-from calibrant.tasks.text.encoded_texts import EncodedTexts, encode_texts
+from calibrant.tasks.reading.splits import complete, split_files
 from calibrant.tasks.text.intents import INTENTS, read_intents
 
-__all__ = ["TextCorpus", "TextTask", "find_texts", "load_test_texts", "load_texts"]
+__all__ = ["TextCorpus", "find_texts", "generated_texts", "load_test_texts", "load_texts"]
 
 SYNTHETIC = "synthetic"
 # What findings are told of; found under the data directory.
@@ -184,6 +175,11 @@ def _read(path: Path) -> str:
         raise InputError(f"{path}: not UTF-8 text.") from None
 
 
+def generated_texts(seed: int = 0, **sizes: int) -> TextCorpus:
+    """Return the generated corpus, of so many sentences of each split."""
+    return _corpus(SYNTHETIC, _synthetic(seed, **sizes), SYNTHETIC, seed)
+
+
 def _synthetic(seed: int, **sizes: int) -> dict[str, Sequence[Example]]:
     """Sentences of the embedded corpus, each with the type of its first name as its label."""
     parts = generate_splits(seed, **sizes)
@@ -192,53 +188,3 @@ def _synthetic(seed: int, **sizes: int) -> dict[str, Sequence[Example]]:
                 if set(s.tags) != {"O"}]
         for split, sentences in parts.items()
     }  # fmt: skip
-
-
-class TextTask:
-    """A corpus of texts in word pieces. Without ``model``, an encoder from scratch learns it."""
-
-    embedded = SYNTHETIC
-
-    def __init__(
-        self, corpus: TextCorpus, model: str | None = None, max_length: int = MAX_LENGTH
-    ) -> None:
-        self.corpus, self.model, self.max_length = corpus, model, max_length
-        self.name, self.labels, self.notes = corpus.name, corpus.labels, corpus.notes
-        train = corpus.texts["train"]
-        words = (word.text for text in train for word in split_words(text))
-        self.tokenizer = load_tokenizer(model) if model else build_small_tokenizer(words)
-
-    @classmethod
-    def open(
-        cls, data: str, directory: str | Path | None = None, seed: int = 0, **options: Any
-    ) -> TextTask:
-        """The task on a corpus that :func:`load_texts` finds."""
-        return cls(load_texts(data, directory, seed), **options)
-
-    @classmethod
-    def tiny(cls, seed: int = 0, **options: Any) -> TextTask:
-        """The task on a few dozen sentences of the embedded corpus."""
-        parts = _synthetic(seed, train=80, dev=20, test=20, ood=20)
-        return cls(_corpus(SYNTHETIC, parts, SYNTHETIC, seed), **options)
-
-    def load(self, split: str) -> EncodedTexts:
-        """The encoded texts of a split; how many were shortened is noted."""
-        texts, classes = part_of(self.corpus.texts, split), self.corpus.classes[split]
-        encoded = encode_texts(texts, classes, self.tokenizer, self.max_length)
-        if encoded.shortened:
-            many = f"{encoded.shortened:,} texts of {split}"
-            note = f"{many} shortened to {self.max_length} pieces."
-            self.notes = tuple(dict.fromkeys((*self.notes, note)))
-        return encoded
-
-    def collate(self, examples: Sequence[dict[str, Any]]) -> dict[str, Any]:
-        """Texts of one length."""
-        return pad(examples, self.tokenizer.pad_token_id)
-
-    def build_model(self, seed: int = 0) -> Any:
-        """The encoder with a head for whole texts."""
-        from calibrant.tasks.encoders.token_classifier import load_encoder
-
-        if self.model is None:
-            return build_small_encoder(self.tokenizer, self.labels, seed, unit="sequence")
-        return load_encoder(find_encoder(self.model), self.labels, unit="sequence")

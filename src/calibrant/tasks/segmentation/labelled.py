@@ -3,38 +3,34 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from calibrant.calibrators import CalibrationWarning
-from calibrant.corruptions import IMAGE
 from calibrant.errors import InputError
-from calibrant.experiments.evaluation_target import Tested
-from calibrant.experiments.sampled_pixels import sampled_pixels, told_sample
 from calibrant.predictions import Predictions
 from calibrant.tasks.reading.catalogue import find_folder
-from calibrant.tasks.segmentation.corrupted_scenes import CorruptedScenes
+from calibrant.tasks.segmentation.data import Pixels, SegmentationData
 from calibrant.tasks.segmentation.mask_folder import VOID, read_test_masks
-from calibrant.tasks.segmentation.scenes import Example, Scenes, load_scenes
-from calibrant.tasks.segmentation.segmentation_task import Pixels, SegmentationTask
+from calibrant.tasks.segmentation.pixel_predictions import describe_sample, sampled_pixels
+from calibrant.tasks.segmentation.scenes import CorruptedScenes, Example, Scenes, load_scenes
 from calibrant.tasks.segmentation.segmenter import load_segmenter
+from calibrant.tasks.task import EvaluationTarget, LabelledExamples
 
 __all__ = ["LabelledScenes"]
 
 
-class LabelledScenes:
+class LabelledScenes(LabelledExamples):
     """The test split of a data set with masks, normalised as the run's training images were."""
 
-    kinds: Collection[str] = IMAGE
-
-    def __init__(self, tested: Tested) -> None:
-        self.model, about = load_segmenter(tested.run.model)
-        self.model.to(tested.device)
-        self.device, data, directory = tested.device, tested.data, tested.directory
-        labels = tested.run.labels()
+    def __init__(self, target: EvaluationTarget) -> None:
+        self.model, about = load_segmenter(target.run.model)
+        self.model.to(target.device)
+        self.device, data, directory = target.device, target.data, target.directory
+        labels = target.run.labels()
         moments = (np.asarray(about["mean"]), np.asarray(about["deviation"]))
-        folder = None if tested.own else find_folder(data, "segmentation", directory)
+        folder = None if target.own else find_folder(data, "segmentation", directory)
         if folder is not None:
             part: Sequence[Example] = read_test_masks(folder, labels, len(moments[0]))
             scenes = Scenes(data, {"test": part}, labels)
@@ -47,22 +43,22 @@ class LabelledScenes:
         ):
             if found != known:
                 raise InputError(f"{data}: expected the run's {what}, {known}, got {found}.")
-        self.task = SegmentationTask(scenes, moments=moments)
+        self.data = SegmentationData(scenes, moments=moments)
 
     def predict(self, corruption: tuple[str, int] | None, seed: int) -> Predictions:
-        """One row per pixel that has a class; of very many, a seeded sample, and a warning.
+        """Predict one row per pixel that has a class; of very many, a seeded sample, and a warning.
 
         A warning too if all are of one class, as of masks of 0 and 255, whose objects are void.
         """
-        part = self.task.load("test")
+        part = self.data.load("test")
         if corruption is not None:
             part = Pixels(CorruptedScenes(part.scenes, corruption, seed, self.device))
-        sample = sampled_pixels(self.model, part, self.task)
+        sample = sampled_pixels(self.model, part, self.data)
         if not sample.whole:
-            warnings.warn(told_sample(sample), CalibrationWarning, stacklevel=2)
+            warnings.warn(describe_sample(sample), CalibrationWarning, stacklevel=2)
         found = Predictions.concatenate(sample.parts)
         if (found.labels == found.labels[0]).all():
-            only = self.task.labels[int(found.labels[0])]
-            told = f"All pixels that have a class are '{only}': such numbers say little. ({VOID} in"
-            warnings.warn(f"{told} a mask is void.)", CalibrationWarning, stacklevel=2)
+            only = self.data.labels[int(found.labels[0])]
+            note = f"All pixels that have a class are '{only}': such numbers say little. ({VOID} in"
+            warnings.warn(f"{note} a mask is void.)", CalibrationWarning, stacklevel=2)
         return found

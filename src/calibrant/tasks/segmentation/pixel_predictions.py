@@ -1,20 +1,55 @@
-"""Compute the logits of a trained segmentation network, image by image."""
+"""Predict the pixels of many images with a trained network, in bounded memory."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from calibrant.errors import InputError
+from calibrant.metrics.sample import Sample
+from calibrant.metrics.segmentation_example import pixel_predictions
+from calibrant.predictions import Predictions
 from calibrant.training.head_hook import logits_of
 
-__all__ = ["pixel_logits"]
+if TYPE_CHECKING:
+    from calibrant.tasks.segmentation.data import Pixels, SegmentationData
 
+__all__ = ["describe_sample", "pixel_logits", "sampled_pixels"]
+
+_SEED = 0
 _PIXELS = 1 << 18  # Of images that run together.
+MOST_SCORES = 50_000_000  # Kept of a split: 200 MB. Of more, a sample of pixels is measured.
+
+
+def sampled_pixels(model: nn.Module, part: Pixels, data: SegmentationData) -> Sample[Predictions]:
+    """Predict the pixels of each image; above :data:`MOST_SCORES`, a seeded sample of them."""
+    sample: Sample[Predictions] = Sample(max(1, MOST_SCORES // len(data.labels)), _SEED)
+    masks: deque[np.ndarray] = deque()  # Of images that run now: each file is read once.
+
+    def collate(examples: Sequence[dict[str, Any]]) -> dict[str, Any]:
+        masks.extend(example["labels"] for example in examples)
+        return data.collate(examples)
+
+    for number, logits in enumerate(pixel_logits(model, part, collate)):
+        labels = masks.popleft()
+        sample.add(pixel_predictions(logits, labels, number, label_names=data.labels))
+    if not sample.held:
+        raise InputError(
+            f"{data.name}: no pixel of {len(part):,} masks to measure on has a class, all are void."
+        )
+    return sample
+
+
+def describe_sample(sample: Sample[Predictions]) -> str:
+    """Say that numbers come from a sample."""
+    shares = f"{sample.held:,} of {sample.seen:,} labelled pixels"
+    return f"Measured on a seeded sample: {shares} of a split."
 
 
 @torch.no_grad()

@@ -6,29 +6,30 @@ import dataclasses
 import functools
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from calibrant.corruptions import STRENGTHS, TEXT, parse_corruption
 from calibrant.errors import InputError, unknown_name
-from calibrant.experiments.fingerprint import data_state
-from calibrant.experiments.ner_data import Prepared
-from calibrant.experiments.recipe import Recipe
 from calibrant.predictions import IGNORED
 from calibrant.tasks.ner.corpora.corrupted_sentences import corrupt_sentences
 from calibrant.tasks.ner.corpora.shared_types import in_types_of
 from calibrant.tasks.ner.corpus import SYNTHETIC, find_corpus, load_test
-from calibrant.tasks.ner.subword_windows import Pieces, encode
+from calibrant.tasks.ner.data import NerData
+from calibrant.tasks.ner.subword_windows import Pieces
 from calibrant.tasks.reading.catalogue import CORPORA
+from calibrant.tasks.reading.fingerprint import data_state
+
+if TYPE_CHECKING:
+    from calibrant.experiments.recipe import Recipe
 
 __all__ = ["check_shift", "ignoring", "shifted_tests"]
 
 _SEED = 0  # Of the corruptions: every run is tested on the same ones.
 
 
-def shifted_tests(
-    recipe: Recipe, data: Prepared, directory: str | None = None
-) -> dict[str, Pieces]:
+def shifted_tests(recipe: Recipe, data: NerData, directory: str | None = None) -> dict[str, Pieces]:
     """The word pieces of everything that ``recipe.shift`` names, by name.
 
     ``typos-3`` is the test split with typos of strength 3, the same in every run. Any other name is
@@ -36,10 +37,7 @@ def shifted_tests(
     the training corpus (:mod:`~calibrant.tasks.ner.corpora.shared_types`). Words of other types are
     ignored; a prediction of a type that it does not have (MISC) counts as an entity too many.
     """
-    return {
-        name: _shifted(name, data, recipe.max_length, directory, _state(name, directory))
-        for name in recipe.shift
-    }
+    return {name: _shifted(name, data, directory, _state(name, directory)) for name in recipe.shift}
 
 
 def _state(name: str, directory: str | None) -> str:
@@ -67,18 +65,16 @@ def check_shift(name: str, directory: str | None = None) -> None:
 @functools.lru_cache(maxsize=256)
 def _shifted(
     name: str,
-    data: Prepared,
-    max_length: int,
+    data: NerData,
     directory: str | None,
     state: str,  # noqa: ARG001
 ) -> Pieces:
     asked = parse_corruption(name, TEXT)
     if asked is not None:
-        sentences = list(corrupt_sentences(data.corpus.test, *asked, seed=_SEED))
-        return encode(sentences, data.labels, data.tokenizer, max_length)
+        return data.encode(list(corrupt_sentences(data.corpus.test, *asked, seed=_SEED)))
     found = load_test(name, directory, data.corpus.cutting)
     mapped, judged = in_types_of(data.labels, found, name)
-    return ignoring(encode(mapped, data.labels, data.tokenizer, max_length), judged)
+    return ignoring(data.encode(mapped), judged)
 
 
 def ignoring(pieces: Pieces, judged: Sequence[Sequence[bool]]) -> Pieces:

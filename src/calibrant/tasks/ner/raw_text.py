@@ -7,60 +7,32 @@ cut by the splitter of the run.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
-from torch import nn
-
-from calibrant.calibrators import Calibrator
 from calibrant.comparison.entity_map import entity_words
-from calibrant.experiments.choice import choose_calibrator
-from calibrant.experiments.recipe import Recipe
-from calibrant.experiments.run_folder import RunFolder
 from calibrant.metrics import entity_f1
-from calibrant.prediction.entity_confidence import EntityConfidence
-from calibrant.prediction.loading import RAW_MAP, WORDS
 from calibrant.predictions import Predictions
-from calibrant.tasks.language.splitter_choice import Cutting
+from calibrant.tasks.ner.entity_confidence import EntityConfidence
+from calibrant.tasks.ner.loading import RAW_MAP, WORDS
+from calibrant.tasks.task import TrainedRun
 
-__all__ = ["Tagged", "finish_raw_text"]
+__all__ = ["finish_raw_text"]
 
 _TARGET = 0.1  # The risk that corpus' words and raw text are compared at.
 
 
-@runtime_checkable
-class Tagged(Protocol):
-    """Data of tagged words, whose model is given raw texts when it is put to use."""
-
-    @property
-    def cutting(self) -> Cutting:
-        """How raw text becomes words."""
-
-    def raw_pieces(self, max_length: int) -> Mapping[str, Any]:
-        """``valid`` and ``test`` as raw text; nothing where the data is raw text already."""
-
-    def predict(self, model: nn.Module, part: Any) -> Predictions:
-        """The predictions of a model for one of the parts, one row per word."""
-
-
-def finish_raw_text(
-    recipe: Recipe,
-    data: Tagged,
-    model: nn.Module,
-    run: RunFolder,
-    suffix: str,
-    made: dict[str, Predictions],
-    calibrator: Calibrator,
-) -> dict[str, Any]:
+def finish_raw_text(trained: TrainedRun) -> dict[str, Any]:
     """Write what predicting from raw text needs, and return what is known of the difference."""
+    run, data, calibrator = trained.run, trained.data, trained.calibrator
+    made = trained.predictions
     known = {"corpus": _numbers(EntityConfidence(calibrator, made["valid"]), made["test"])}
     run.write_json(WORDS, data.cutting.to_dict())
     (run.path / RAW_MAP).unlink(missing_ok=True)  # Of a run that was cut short.
-    parts = data.raw_pieces(recipe.max_length)
+    parts = data.raw_pieces()
     if parts:
-        raw = {split: data.predict(model, part) for split, part in parts.items()}
-        raw["valid"].write(run.path / f"raw_valid.{suffix}", overwrite=True)
-        calibrator = choose_calibrator(recipe.calibrator, raw["valid"])
+        raw = {split: data.predict(trained.model, part) for split, part in parts.items()}
+        raw["valid"].write(run.path / f"raw_valid.{trained.suffix}", overwrite=True)
+        calibrator = trained.choose(raw["valid"])
         calibrator.save(run.path / RAW_MAP, overwrite=True)
         known["raw"] = _numbers(EntityConfidence(calibrator, raw["valid"]), raw["test"])
     return {

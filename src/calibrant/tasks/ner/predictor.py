@@ -11,20 +11,20 @@ import numpy as np
 
 from calibrant.calibrators import Calibrator
 from calibrant.comparison.entity_map import AUTO, EntityMap, entity_words
+from calibrant.comparison.risk_control import Guarantee
 from calibrant.errors import InputError
 from calibrant.metrics.confidences import top_label
 from calibrant.metrics.entities import span_confidence
 from calibrant.metrics.spans import Spans, find_spans, sentence_starts
 from calibrant.metrics.tags import TagSet
-from calibrant.prediction.cut_text import FIRST_CUTTING, CutText, cut_words, given_words
-from calibrant.prediction.entity_confidence import EntityConfidence
-from calibrant.prediction.risk_control import Guarantee
 from calibrant.predictions import Predictions
 from calibrant.tasks.language.sentences import Sentence
 from calibrant.tasks.language.splitter_choice import Cutting
 from calibrant.tasks.language.words import Word
+from calibrant.tasks.ner.cut_text import FIRST_CUTTING, CutText, cut_words, given_words
+from calibrant.tasks.ner.entity_confidence import EntityConfidence
 from calibrant.tasks.ner.subword_windows import encode
-from calibrant.training.prediction import predict_words
+from calibrant.tasks.ner.word_predictions import predict_words
 
 __all__ = ["Entity", "Prediction", "Predictor", "Token"]
 
@@ -168,7 +168,7 @@ class Predictor:
     ) -> Guarantee:
         """The loosest confidence from which on at most ``target_risk`` of the entities are wrong.
 
-        See :meth:`~calibrant.prediction.entity_confidence.EntityConfidence.threshold`.
+        See :meth:`~calibrant.tasks.ner.entity_confidence.EntityConfidence.threshold`.
         """
         return self._judge(tokens).threshold(target_risk, level, reduction)
 

@@ -6,7 +6,7 @@ import functools
 
 from calibrant.calibrators import Calibrator
 from calibrant.comparison.entity_map import AUTO, EntityMap, new_entity_words
-from calibrant.prediction.risk_control import THRESHOLDS, Guarantee, guaranteed_threshold
+from calibrant.comparison.risk_control import THRESHOLDS, Guarantee, guaranteed_threshold
 from calibrant.predictions import Predictions
 
 __all__ = ["EntityConfidence"]
@@ -32,7 +32,7 @@ class EntityConfidence:
         """The loosest confidence from which on at most ``target_risk`` of the entities are wrong.
 
         It holds with probability ``level``, for texts like those of the validation split: see
-        :mod:`calibrant.prediction.risk_control`.
+        :mod:`calibrant.comparison.risk_control`.
         """
         together = self.entity_map(reduction)
         found = together.transform(self.valid_words)

@@ -1,0 +1,197 @@
+"""Images of one size, normalised by those of training, and models for them."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import nn
+
+from calibrant.corruptions import IMAGE, known_corruption
+from calibrant.errors import InputError
+from calibrant.methods import create
+from calibrant.predictions import IGNORED, Predictions
+from calibrant.tasks.image.classifier import Shape
+from calibrant.tasks.image.image_logits import image_logits
+from calibrant.tasks.image.networks import SmallConvNet
+from calibrant.tasks.image.pictures import Pictures, load_pictures
+from calibrant.tasks.reading.fingerprint import data_state
+from calibrant.tasks.reading.splits import carve, part_of
+from calibrant.training.images import Images, parse_augmentation
+
+if TYPE_CHECKING:
+    from calibrant.experiments.recipe import Recipe
+
+__all__ = ["ImageData", "Part", "prepare", "shifted_tests"]
+
+_SEED = 0  # Of corruptions and of the held-out part: the same in every run.
+
+
+class Part(NamedTuple):
+    """Images (n, height, width, channels) of bytes and their classes, −100 for none."""
+
+    images: np.ndarray
+    classes: np.ndarray
+
+
+class ImageData:
+    """Images by split; a batch has tensors (channels, height, width) of mean 0 and deviation 1.
+
+    ``mean`` and ``deviation`` are those of the training split. ``held`` is taken from it where a
+    method needs it; ``ood`` may hold images of no class.
+    """
+
+    def __init__(
+        self, pictures: Pictures, augment: frozenset[str] = frozenset(), held: bool = False
+    ) -> None:
+        self.pictures, self.augment = pictures, augment
+        self.name, self.labels, self.notes = pictures.name, pictures.labels, tuple(pictures.notes)
+        self.splits: Mapping[str, Part] = _split(pictures, held)
+        train = pictures.images["train"]
+        self.mean = train.mean((0, 1, 2), dtype=np.float64)
+        # A channel that is the same everywhere is left at zero.
+        self.deviation = np.maximum(train.std((0, 1, 2), dtype=np.float64), 1e-3)
+
+    @property
+    def shape(self) -> Shape:
+        """The shape of the images, which are square."""
+        _, height, width, channels = self.splits["train"].images.shape
+        if height != width:
+            raise InputError(
+                f"Networks take square images, got {height}×{width} from '{self.name}': set "
+                "image_size, to which they are brought."
+            )
+        return Shape(channels, height)
+
+    @property
+    def parts(self) -> dict[str, Part]:
+        """What is predicted; an out-of-domain part only if some of it has classes."""
+        found = {"valid": self.splits["dev"], "test": self.splits["test"]}
+        ood = self.splits.get("ood")
+        if ood is not None and (ood.classes != IGNORED).any():
+            found["ood"] = ood
+        return found
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """A hash of all images and labels."""
+        digest = hashlib.sha256("\0".join(self.labels).encode())
+        for split in sorted(self.splits):
+            for values in self.splits[split]:
+                digest.update(np.ascontiguousarray(values).tobytes())
+        return digest.hexdigest()
+
+    def load(self, split: str) -> list[dict[str, Any]]:
+        """Return the images of a split, as they are."""
+        part = part_of(self.splits, split)
+        pairs = zip(part.images, part.classes.tolist(), strict=True)
+        return [{"pixel_values": image, "labels": label} for image, label in pairs]
+
+    def collate(self, examples: Sequence[dict[str, Any]]) -> dict[str, Any]:
+        """Return normalised images and their classes."""
+        pixels = np.stack([example["pixel_values"] for example in examples])
+        normal = ((pixels - self.mean) / self.deviation).astype(np.float32)
+        return {
+            "pixel_values": torch.as_tensor(normal.transpose(0, 3, 1, 2).copy()),
+            "labels": torch.as_tensor(np.array([e["labels"] for e in examples], np.int64)),
+        }
+
+    def build_model(self, seed: int = 0) -> nn.Module:
+        """Build a small convolutional network, drawn from ``seed`` alone."""
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            return SmallConvNet(len(self.mean), len(self.labels))
+
+    def windows(self, device: str) -> tuple[Images, Images | None]:
+        """Put the training part, augmented, and the held-out one as it is, on a device."""
+        if torch.device(device).type == "cuda":
+            torch.backends.cudnn.benchmark = True  # All batches are of one size.
+        return _windows(self, device)
+
+    def predict(self, model: nn.Module, part: Part) -> Predictions:
+        """Predict one row per image that has a class."""
+        logits = self._logits(model, part.images)
+        return Predictions.from_logits(logits, part.classes, label_names=self.labels)
+
+    def outside(self, model: nn.Module) -> np.ndarray | None:
+        """Return the logits of the out-of-domain images of no class."""
+        ood = self.splits.get("ood")
+        if ood is None or not (ood.classes == IGNORED).any():
+            return None
+        return self._logits(model, ood.images[ood.classes == IGNORED])
+
+    def on_device(self, part: Part, device: Any, augment: frozenset[str] = frozenset()) -> Images:
+        """Put some images on a device, normalised as those of training."""
+        normal: dict[str, Any] = {"mean": self.mean, "deviation": self.deviation}
+        return Images(*part, device, **normal, augment=augment)
+
+    def _logits(self, model: nn.Module, images: np.ndarray) -> np.ndarray:
+        device = next(model.parameters()).device
+        unlabelled = np.zeros(len(images), np.int64)
+        return image_logits(model, self.on_device(Part(images, unlabelled), device))
+
+
+def _split(pictures: Pictures, held: bool) -> dict[str, Part]:
+    splits = {s: Part(pictures.images[s], pictures.classes[s]) for s in pictures.images}
+    if held:
+        train = splits["train"]
+        both = carve(range(len(train.classes)), _SEED, pictures.name)
+        for split, rows in zip(("train", "held"), both, strict=True):
+            splits[split] = Part(train.images[rows], train.classes[rows])
+    return splits
+
+
+def prepare(recipe: Recipe, directory: str | None = None) -> ImageData:
+    """Load the images of a recipe."""
+    held = create(recipe.method, **recipe.method_options).needs_holdout
+    augment = parse_augmentation(recipe.augment)
+    state = data_state(recipe.data, "image", directory)
+    return _prepare(recipe.data, directory, recipe.image_size, held, augment, state)
+
+
+@functools.lru_cache(maxsize=4)
+def _prepare(
+    name: str,
+    directory: str | None,
+    size: int,
+    held: bool,
+    augment: frozenset[str],
+    state: str,
+) -> ImageData:
+    return ImageData(_pictures(name, directory, size, state), augment, held)
+
+
+@functools.lru_cache(maxsize=2)
+def _pictures(
+    name: str,
+    directory: str | None,
+    size: int,
+    state: str,  # noqa: ARG001 – of the files: data that has changed is read again.
+) -> Pictures:
+    return load_pictures(name, directory, size=size or None)
+
+
+@functools.lru_cache(maxsize=4)
+def _windows(data: ImageData, device: str) -> tuple[Images, Images | None]:
+    held = data.splits.get("held")
+    train = data.on_device(data.splits["train"], device, data.augment)
+    return train, None if held is None else data.on_device(held, device)
+
+
+def shifted_tests(names: Sequence[str], data: ImageData) -> dict[str, Part]:
+    """Return the test split corrupted: ``jpeg-3`` and so on, the same in every run."""
+    return {name: _corrupted(name, data) for name in names}
+
+
+@functools.lru_cache(maxsize=64)
+def _corrupted(name: str, data: ImageData) -> Part:
+    from calibrant.corruptions.image import corrupt_bytes
+
+    requested = known_corruption(name, IMAGE, of="images")
+    test = data.splits["test"]
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    return Part(corrupt_bytes(test.images, *requested, seed=_SEED, device=device), test.classes)

@@ -1,0 +1,132 @@
+"""A corpus of tagged sentences in word pieces, and models for it."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from torch import nn
+
+from calibrant.errors import InputError
+from calibrant.methods import create
+from calibrant.predictions import IGNORED, Predictions
+from calibrant.tasks.encoders.encoded_data import EncodedData, tokenizer_of
+from calibrant.tasks.encoders.small_encoder import TINY
+from calibrant.tasks.encoders.token_classifier import with_head
+from calibrant.tasks.language.sentences import Sentence
+from calibrant.tasks.language.splitter_choice import Cutting
+from calibrant.tasks.ner.corpus import NerCorpus, load_corpus
+from calibrant.tasks.ner.subword_windows import Pieces, encode
+from calibrant.tasks.ner.word_predictions import predict_words
+from calibrant.tasks.reading.fingerprint import data_state, disk_state
+from calibrant.tasks.reading.splits import carve
+
+if TYPE_CHECKING:
+    from calibrant.experiments.recipe import Recipe
+
+__all__ = ["NerData", "encode_corpus", "prepare"]
+
+_SEED = 0  # Of the held-out part: the same in every run.
+
+
+class NerData(EncodedData[Pieces]):
+    """A corpus in word pieces; a label for the first piece of each word.
+
+    >>> from calibrant.tasks import open_task
+    >>> data = open_task("ner", tiny=True)
+    >>> sorted(data.collate([data.load("train")[0]]))
+    ['attention_mask', 'input_ids', 'labels']
+    """
+
+    corpus: NerCorpus
+
+    @property
+    def cutting(self) -> Cutting:
+        """How raw text is cut as the corpus is."""
+        return self.corpus.cutting
+
+    def build_model(self, seed: int = 0, **head: Any) -> nn.Module:
+        """Build the encoder with a fresh head (:mod:`~calibrant.tasks.encoders.token_classifier`).
+
+        Without pretrained weights, all weights come from the seed.
+        """
+        return with_head(self.encoder(seed, "token"), len(self.labels), seed, **head)
+
+    def predict(self, model: nn.Module, part: Pieces) -> Predictions:
+        """Predict one row per word."""
+        return predict_words(model, part, self.labels, padding=self.padding)
+
+    def outside(self, model: nn.Module) -> None:
+        """Return None: every word has a tag."""
+
+    def encode(self, sentences: Sequence[Sentence]) -> Pieces:
+        """Encode other sentences as the corpus is."""
+        return encode(sentences, self.labels, self.tokenizer, self.max_length)
+
+    def raw_pieces(self) -> dict[str, Pieces]:
+        """Encode the validation and test split as raw text; nothing if the corpus is raw text."""
+        if self.corpus.marked is not None:
+            return {}
+        parts = {"valid": self.corpus.dev, "test": self.corpus.test}
+        return {name: self.encode(self.corpus.as_raw_text(part)) for name, part in parts.items()}
+
+
+def encode_corpus(
+    corpus: NerCorpus, model: str | None = None, max_length: int = 512, held: bool = False
+) -> NerData:
+    """Cut a corpus into the pieces of an encoder; without ``model``, of the small one.
+
+    With ``held``, a tenth of the training split is held out.
+    """
+    model = model or TINY
+    tokenizer = tokenizer_of(model, (word for s in corpus.train for word in s.words))
+    parts: dict[str, Sequence[Sentence]] = {
+        split: getattr(corpus, split) for split in ("train", "dev", "test", "ood")
+    }
+    if held:
+        parts["train"], taken = carve(corpus.train, _SEED, corpus.name)
+        # All held-out batches are padded to one length, which the few longest would set.
+        longest = np.quantile([len(sentence) for sentence in taken], 0.95)
+        parts["held"] = [sentence for sentence in taken if len(sentence) <= longest]
+    pieces = {
+        split: encode(sentences, corpus.labels, tokenizer, max_length)
+        for split, sentences in parts.items()
+        if sentences
+    }
+    return NerData(corpus, model, max_length, tokenizer, pieces, tuple(corpus.notes))
+
+
+def prepare(recipe: Recipe, directory: str | None = None) -> NerData:
+    """Load the corpus of a recipe and cut it into the pieces of its encoder."""
+    held = create(recipe.method, **recipe.method_options).needs_holdout
+    files = tuple(recipe.files.items())
+    named = disk_state(*recipe.files.values())
+    state = named if files else data_state(recipe.data, "ner", directory)
+    corpus = _corpus(recipe.data, directory, files, recipe.unseen_types, state)
+    return _encoded(corpus, recipe.model, recipe.max_length, held)
+
+
+@functools.lru_cache(maxsize=16)
+def _corpus(
+    name: str,
+    directory: str | None,
+    files: tuple[tuple[str, str], ...],
+    unseen: str,
+    state: str,  # noqa: ARG001 – of the files: data that has changed is read again.
+) -> NerCorpus:
+    return load_corpus(name, directory, files=dict(files), unseen=unseen)
+
+
+@functools.lru_cache(maxsize=16)
+def _encoded(corpus: NerCorpus, model: str, max_length: int, held: bool) -> NerData:
+    data = encode_corpus(corpus, model, max_length, held)
+    labels = data.splits["train"].labels
+    tagged = labels[labels != IGNORED]
+    if not tagged.any():  # O is the first label.
+        raise InputError(
+            f"{corpus.name}: the training split has no entity, all of its {len(tagged):,} words "
+            "have the tag O: there is nothing to learn."
+        )
+    return data

@@ -1,0 +1,73 @@
+"""Sentences that the model of a finished run is evaluated on, as they are or corrupted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from calibrant.predictions import Predictions
+from calibrant.tasks.encoders.model_folder import load_model
+from calibrant.tasks.language.sentences import Sentence
+from calibrant.tasks.ner.corpora.corrupted_sentences import corrupt_sentence
+from calibrant.tasks.ner.corpora.shared_types import in_types_of
+from calibrant.tasks.ner.corpus import load_test
+from calibrant.tasks.ner.loading import read_cutting
+from calibrant.tasks.ner.shift import ignoring
+from calibrant.tasks.ner.subword_windows import encode
+from calibrant.tasks.ner.word_predictions import predict_words
+from calibrant.tasks.reading.class_labels import some_examples
+from calibrant.tasks.run_files import check_labels
+from calibrant.tasks.task import EvaluationTarget, LabelledExamples
+
+__all__ = ["TaggedSentences"]
+
+
+class TaggedSentences(LabelledExamples):
+    """Sentences; where their tags are not all known, on the entity types that are shared."""
+
+    def __init__(self, target: EvaluationTarget) -> None:
+        self.model, self.tokenizer = load_model(target.run.model)
+        self.model.to(target.device)
+        self.labels, self.max_length = target.run.labels(), target.recipe.max_length
+        check_labels(target.run.path, self.labels, self.model)
+        named = target.recipe.test_file if target.own else ""
+        cutting = read_cutting(target.run.path)
+        found = some_examples(
+            load_test(named or target.data, target.directory, cutting), target.data
+        )
+        raw = any(sentence.text is not None for sentence in found)
+        # Of raw text, if the run has such a map.
+        self.raw = raw and target.run.predictions("raw_valid").exists()
+        known = set(self.labels)
+        if all(tag in known for sentence in found for tag in sentence.tags):
+            self.sentences, self.judged = found, [[True] * len(s) for s in found]
+        else:
+            self.sentences, self.judged = in_types_of(self.labels, found, target.data)
+
+    def validation(self, training: Mapping[str, Any]) -> tuple[str, str]:
+        """Name those of raw text for raw text."""
+        if self.raw:
+            return "raw_valid", training["raw_text"]["calibrator"]
+        return super().validation(training)
+
+    def predict(self, corruption: tuple[str, int] | None, seed: int) -> Predictions:
+        """Predict one row per word."""
+        sentences, judged = self._corrupted(corruption, seed)
+        pieces = ignoring(encode(sentences, self.labels, self.tokenizer, self.max_length), judged)
+        padding = int(self.tokenizer.pad_token_id)
+        return predict_words(self.model, pieces, self.labels, padding=padding)
+
+    def _corrupted(
+        self, corruption: tuple[str, int] | None, seed: int
+    ) -> tuple[list[Sentence], list[list[bool]]]:
+        if corruption is None:
+            return self.sentences, self.judged
+        made = [
+            corrupt_sentence(sentence, *corruption, seed=seed, number=number)
+            for number, sentence in enumerate(self.sentences)
+        ]
+        judged = [
+            [judge for judge, stays in zip(whole, kept, strict=True) if stays]
+            for whole, (_, kept) in zip(self.judged, made, strict=True)
+        ]
+        return [sentence for sentence, _ in made], judged

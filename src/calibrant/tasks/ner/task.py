@@ -1,0 +1,150 @@
+"""Named entity recognition as a task."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from calibrant.corruptions import TEXT
+from calibrant.metrics import accumulate, accuracy, entity_f1
+from calibrant.predictions import Predictions
+from calibrant.tasks.task import EvaluationTarget, Task, TrainedRun
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from calibrant.experiments.recipe import Recipe
+    from calibrant.tasks.ner.data import NerData
+    from calibrant.tasks.ner.labelled import TaggedSentences
+    from calibrant.tasks.ner.predictor import Predictor
+    from calibrant.tasks.ner.subword_windows import Pieces
+    from calibrant.tasks.ner.trimmed import TrimmedData
+
+__all__ = ["Ner"]
+
+# A model that always says O has an F1 of 0; one that guesses finds a few entities.
+_ZERO_F1, _LOW_F1 = 0.05, 0.2
+
+
+class Ner(Task):
+    """A token classifier of transformers on a corpus in word pieces."""
+
+    name = "ner"
+    summary = "named entity recognition: words with BIO tags"
+    embedded = "synthetic"
+    corruptions = TEXT
+    kinds = ("classes", "tags")
+    score_metric, score_name = "entity_f1", "F1"
+    shown: ClassVar[Mapping[str, str]] = {
+        "entity_f1": "F1",
+        "ece": "ECE",
+        "nll": "NLL",
+        "entity_ece": "entity ECE",
+        "apcr": "APCR",
+    }
+    hint = 'Try: calibrant predict {run} "Anna Lind lives in Paris ."'
+    own_settings = ("max_length", "train_file", "dev_file", "test_file", "unseen_types")
+    own_maps = ("type-temperature", "position-temperature")
+    engines = ("lean", "trainer")
+    pretrained = stacks = True
+
+    def open(
+        self, data: str, directory: str | Path | None = None, seed: int = 0, **options: Any
+    ) -> NerData:
+        """Open a corpus that :func:`~calibrant.tasks.ner.corpus.load_corpus` finds."""
+        from calibrant.tasks.ner.corpus import load_corpus
+        from calibrant.tasks.ner.data import encode_corpus
+
+        return encode_corpus(load_corpus(data, directory, seed), **options)
+
+    def tiny(self, seed: int = 0, **options: Any) -> NerData:
+        """Open 60 + 20 + 20 + 20 sentences of the generated corpus."""
+        from calibrant.tasks.language.synthetic import generate_splits
+        from calibrant.tasks.ner.corpus import NerCorpus
+        from calibrant.tasks.ner.data import encode_corpus
+
+        parts = generate_splits(seed, train=60, dev=20, test=20, ood=20)
+        train, dev, test, ood = parts.values()
+        return encode_corpus(NerCorpus(self.embedded, train, dev, test, ood=ood), **options)
+
+    def check(self, recipe: Recipe, directory: str | None = None) -> None:
+        """Check that corpus, encoder and shift exist, as far as names tell."""
+        from calibrant.inputs import check_file
+        from calibrant.tasks.encoders.finding import find_encoder
+        from calibrant.tasks.ner.corpus import find_corpus
+        from calibrant.tasks.ner.shift import check_shift
+
+        for path in recipe.files.values():
+            check_file(Path(path))
+        if not recipe.files:
+            find_corpus(recipe.data, directory)
+        find_encoder(recipe.model)
+        for name in recipe.shift:
+            check_shift(name, directory)
+
+    def prepare(self, recipe: Recipe, directory: str | None = None) -> NerData:
+        """Load the corpus of a recipe and cut it into the pieces of its encoder."""
+        from calibrant.tasks.ner.data import prepare
+
+        return prepare(recipe, directory)
+
+    def build_model(self, recipe: Recipe, data: NerData) -> nn.Module:
+        """Build a fresh copy of the encoder with a head drawn from the recipe's seed."""
+        from calibrant.tasks.encoders.encoded_data import check_encoder
+
+        head = {"width": recipe.head_width, "activation": recipe.head_activation}
+        model = data.build_model(recipe.seed, depth=recipe.head_depth, **head)
+        check_encoder(model, recipe.max_length, recipe.head_depth)
+        return model
+
+    def write_model(self, recipe: Recipe, data: NerData, model: Any, folder: Path) -> None:
+        """Write a folder that plain transformers loads."""
+        from calibrant.tasks.encoders.model_folder import write_model
+
+        head: dict[str, Any] = {"width": recipe.head_width, "activation": recipe.head_activation}
+        write_model(model, data.tokenizer, folder, depth=recipe.head_depth, **head)
+
+    def shifted(self, recipe: Recipe, data: NerData, directory: str | None) -> Mapping[str, Pieces]:
+        """Return the test split corrupted, and the test splits of other corpora."""
+        from calibrant.tasks.ner.shift import shifted_tests
+
+        return shifted_tests(recipe, data, directory)
+
+    def examples(self, target: EvaluationTarget) -> TaggedSentences:
+        """Load a run's model and labelled sentences."""
+        from calibrant.tasks.ner.labelled import TaggedSentences
+
+        return TaggedSentences(target)
+
+    def score(self, predictions: Predictions) -> float:
+        """Compute the F1 of entities."""
+        return float(entity_f1(predictions))
+
+    def nothing_learned(self, test: Predictions) -> str | None:
+        """Describe a model no better than one that says O everywhere."""
+        f1, most = self.score(test), np.bincount(test.labels).max() / len(test)
+        better = float(accuracy(accumulate(test))) > most
+        if f1 >= _LOW_F1 or (f1 >= _ZERO_F1 and better):
+            return None
+        return f"F1 {f1:.3f} on the test split, where O for every word would be right in {most:.1%}"
+
+    def finish(self, trained: TrainedRun) -> dict[str, Any]:
+        """Write what predicting from raw text needs."""
+        from calibrant.tasks.ner.raw_text import finish_raw_text
+
+        return {"raw_text": finish_raw_text(trained)}
+
+    def stacked(self, recipe: Recipe, data: NerData, directory: str | None) -> TrimmedData:
+        """Return the data with only the word pieces that occur."""
+        from calibrant.tasks.ner.trimmed import TrimmedData
+
+        return TrimmedData(self, recipe, data, directory)
+
+    def predictor(self, folder: Path, recipe: Mapping[str, Any], device: str) -> Predictor:
+        """Return the predictor of entities in raw text."""
+        from calibrant.tasks.ner.loading import load_predictor
+
+        return load_predictor(folder, recipe, device)

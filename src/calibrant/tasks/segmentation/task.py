@@ -1,0 +1,160 @@
+"""Semantic segmentation as a task."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from calibrant.corruptions import IMAGE, known_corruption
+from calibrant.errors import InputError
+from calibrant.metrics import mean_iou
+from calibrant.predictions import Predictions
+from calibrant.tasks.segmentation.scenes import SHAPES, CorruptedScenes
+from calibrant.tasks.task import EvaluationTarget, Task
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from calibrant.experiments.recipe import Recipe
+    from calibrant.tasks.segmentation.data import Pixels, SegmentationData
+    from calibrant.tasks.segmentation.labelled import LabelledScenes
+    from calibrant.tasks.segmentation.segmenter import Segmenter
+
+__all__ = ["Segmentation"]
+
+_SEED = 0  # Of corruptions: the same in every run.
+
+
+class Segmentation(Task):
+    """A network by name, from scratch, on images that lie on the device."""
+
+    name = "segmentation"
+    summary = "semantic segmentation: one class for each pixel of an image"
+    embedded = SHAPES
+    corruptions = IMAGE
+    kinds = ("classes", "pixels")
+    score_metric, score_name = "mean_iou", "mIoU"
+    shown: ClassVar[Mapping[str, str]] = {
+        "mean_iou": "mIoU",
+        "ece": "ECE",
+        "border_ece": "ECE near borders",
+        "classwise_ece": "classwise ECE",
+        "accuracy": "accuracy",
+        "nll": "NLL",
+    }
+    defaults: ClassVar[Mapping[str, Any]] = {
+        "data": SHAPES,
+        "model": "unet",
+        "head_width": 16,
+        "head_depth": 0,
+        "epochs": 40,
+        "batch": 16,
+        "learning_rate": 5e-3,
+        "warm_up": 0.1,
+        "calibrator": "temperature",  # The confidence maps of its report are made with one.
+    }
+
+    def open(
+        self,
+        data: str,
+        directory: str | Path | None = None,
+        seed: int = 0,
+        *,
+        model: str = "unet",
+        width: int = 16,
+        **options: Any,
+    ) -> SegmentationData:
+        """Open what :func:`~calibrant.tasks.segmentation.scenes.load_scenes` finds."""
+        from calibrant.tasks.segmentation.data import SegmentationData
+        from calibrant.tasks.segmentation.scenes import load_scenes
+
+        return SegmentationData(load_scenes(data, directory, seed, **options), model, width)
+
+    def tiny(self, seed: int = 0, **options: Any) -> SegmentationData:
+        """Open 40 + 12 + 12 + 12 scenes of 24×24 pixels."""
+        from calibrant.tasks.segmentation.data import SegmentationData
+        from calibrant.tasks.segmentation.scenes import load_scenes
+
+        scenes = load_scenes(SHAPES, seed=seed, size=24, train=40, dev=12, test=12, ood=12)
+        return SegmentationData(scenes, **{"width": 8, **options})
+
+    def check(self, recipe: Recipe, directory: str | None = None) -> None:
+        """Check that images and corruptions exist, and that the head is one layer."""
+        from calibrant.methods import InputMixup, create
+        from calibrant.tasks.segmentation.scenes import find_scenes
+
+        if recipe.head_depth:
+            raise InputError(
+                "The head of a segmentation network is one layer: leave head_depth at 0, got "
+                f"{recipe.head_depth}; head_width is the width of the U-Net."
+            )
+        if isinstance(create(recipe.method, **recipe.method_options), InputMixup):
+            raise InputError(
+                "Void pixels cannot be mixed with others: 'input_mixup' takes no masks; take "
+                "'feature_mixup'."
+            )
+        if recipe.data != SHAPES:
+            find_scenes(recipe.data, directory)
+        for name in recipe.shift:
+            known_corruption(name, IMAGE, of="images")
+
+    def prepare(self, recipe: Recipe, directory: str | None = None) -> SegmentationData:
+        """Open the images of a recipe."""
+        from calibrant.tasks.segmentation.data import prepare
+
+        self.check(recipe, directory)
+        return prepare(recipe, directory)
+
+    def build_model(self, recipe: Recipe, data: SegmentationData) -> nn.Module:
+        """Build the network, its weights drawn from the recipe's seed, channels last in memory."""
+        import torch
+
+        model = data.build_model(recipe.seed)
+        model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        return model
+
+    def write_model(
+        self, recipe: Recipe, data: SegmentationData, model: Segmenter, folder: Path
+    ) -> None:
+        """Write weights, and what is needed to build the network again."""
+        from calibrant.tasks.segmentation.segmenter import write_segmenter
+
+        about = {
+            "model": recipe.model,
+            "width": recipe.head_width,
+            "labels": list(data.labels),
+            "mean": data.mean.tolist(),
+            "deviation": data.deviation.tolist(),
+        }
+        write_segmenter(model, folder, about)
+
+    def shifted(
+        self,
+        recipe: Recipe,
+        data: SegmentationData,
+        directory: str | None,  # noqa: ARG002
+    ) -> Mapping[str, Pixels]:
+        """Return the test images corrupted, under the same masks: ``jpeg-3`` and so on."""
+        import torch
+
+        from calibrant.tasks.segmentation.data import Pixels
+
+        test = data.parts["test"].scenes
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+        return {
+            name: Pixels(
+                CorruptedScenes(test, known_corruption(name, IMAGE, of="images"), _SEED, device)
+            )
+            for name in recipe.shift
+        }
+
+    def examples(self, target: EvaluationTarget) -> LabelledScenes:
+        """Load a run's model and images with masks."""
+        from calibrant.tasks.segmentation.labelled import LabelledScenes
+
+        return LabelledScenes(target)
+
+    def score(self, predictions: Predictions) -> float:
+        """Compute the mean IoU."""
+        return float(mean_iou(predictions))

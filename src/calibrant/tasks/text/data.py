@@ -1,0 +1,124 @@
+"""A corpus of texts in word pieces, and models for it."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from torch import nn
+
+from calibrant.corruptions import TEXT, corrupt_text, known_corruption
+from calibrant.methods import create
+from calibrant.predictions import IGNORED, Predictions
+from calibrant.tasks.encoders.encoded_data import EncodedData, tokenizer_of
+from calibrant.tasks.encoders.sequence_classifier import with_sequence_head
+from calibrant.tasks.encoders.small_encoder import MAX_LENGTH, TINY
+from calibrant.tasks.language.words import split_words
+from calibrant.tasks.reading.fingerprint import data_state
+from calibrant.tasks.reading.splits import carve
+from calibrant.tasks.text.corpus import TextCorpus, load_texts
+from calibrant.tasks.text.encoded_texts import EncodedTexts, encode_texts
+from calibrant.tasks.text.text_logits import text_logits
+
+if TYPE_CHECKING:
+    from calibrant.experiments.recipe import Recipe
+
+__all__ = ["TextData", "encode_corpus", "prepare", "shifted_tests"]
+
+_SEED = 0  # Of corruptions and of the held-out part: the same in every run.
+
+
+class TextData(EncodedData[EncodedTexts]):
+    """A corpus of texts in word pieces; ``ood`` may hold texts of no class, with the label −100."""
+
+    corpus: TextCorpus
+
+    def build_model(self, seed: int = 0, depth: int = 0, **head: Any) -> nn.Module:
+        """Build the encoder with a fresh head for whole texts.
+
+        Without pretrained weights, all weights come from the seed.
+        """
+        model = self.encoder(seed, "sequence")
+        model.config.pad_token_id = self.padding  # Decoders look for the last other piece.
+        return with_sequence_head(model, len(self.labels), seed, depth=depth, **head)
+
+    def predict(self, model: nn.Module, part: EncodedTexts) -> Predictions:
+        """Predict one row per text that has a class."""
+        logits = text_logits(model, part, self.padding)
+        return Predictions.from_logits(logits, part.labels, label_names=self.labels)
+
+    def outside(self, model: nn.Module) -> np.ndarray | None:
+        """Return the logits of the out-of-domain texts of no class."""
+        ood = self.splits.get("ood")
+        if ood is None or not (ood.labels == IGNORED).any():
+            return None
+        found: np.ndarray = text_logits(model, ood, self.padding)[ood.labels == IGNORED]
+        return found
+
+
+def encode_corpus(
+    corpus: TextCorpus,
+    model: str | None = None,
+    max_length: int = MAX_LENGTH,
+    held: bool = False,
+) -> TextData:
+    """Cut a corpus into the pieces of an encoder; without ``model``, of the small one.
+
+    With ``held``, a tenth of the training split is held out.
+    """
+    model = model or TINY
+    words = (word.text for text in corpus.texts["train"] for word in split_words(text))
+    tokenizer = tokenizer_of(model, words)
+    parts = {s: (list(corpus.texts[s]), list(corpus.classes[s])) for s in corpus.texts}
+    if held:
+        texts, classes = parts["train"]
+        both = carve(range(len(texts)), _SEED, corpus.name)
+        for split, rows in zip(("train", "held"), both, strict=True):
+            parts[split] = [texts[i] for i in rows], [classes[i] for i in rows]
+    encoded = {s: encode_texts(*part, tokenizer, max_length) for s, part in parts.items()}
+    notes = (*corpus.notes, *_shortened(encoded, max_length))
+    return TextData(corpus, model, max_length, tokenizer, encoded, notes)
+
+
+def _shortened(encoded: Mapping[str, EncodedTexts], max_length: int) -> list[str]:
+    return [
+        f"{part.shortened:,} texts of {split} shortened to {max_length} pieces."
+        for split, part in encoded.items()
+        if part.shortened
+    ]
+
+
+def prepare(recipe: Recipe, directory: str | None = None) -> TextData:
+    """Load the corpus of a recipe and cut it into the pieces of its encoder."""
+    held = create(recipe.method, **recipe.method_options).needs_holdout
+    state = data_state(recipe.data, "text", directory)
+    return _prepare(recipe.data, recipe.model, recipe.max_length, directory, held, state)
+
+
+@functools.lru_cache(maxsize=16)
+def _prepare(
+    name: str,
+    encoder: str,
+    max_length: int,
+    directory: str | None,
+    held: bool,
+    state: str,  # noqa: ARG001 – of the files: data that has changed is read again.
+) -> TextData:
+    return encode_corpus(load_texts(name, directory), encoder, max_length, held)
+
+
+def shifted_tests(names: Sequence[str], data: TextData) -> dict[str, EncodedTexts]:
+    """Return the test split corrupted: ``typos-3`` and so on, the same in every run."""
+    return {name: _corrupted(name, data) for name in names}
+
+
+@functools.lru_cache(maxsize=256)
+def _corrupted(name: str, data: TextData) -> EncodedTexts:
+    requested = known_corruption(name, TEXT, of="texts")
+    texts = [
+        corrupt_text(text, *requested, seed=_SEED, number=number)
+        for number, text in enumerate(data.corpus.texts["test"])
+    ]
+    return encode_texts(texts, data.corpus.classes["test"], data.tokenizer, data.max_length)

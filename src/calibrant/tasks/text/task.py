@@ -1,0 +1,102 @@
+"""Text classification as a task."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from calibrant.corruptions import TEXT, known_corruption
+from calibrant.tasks.task import EvaluationTarget, Task
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from calibrant.experiments.recipe import Recipe
+    from calibrant.tasks.text.data import TextData
+    from calibrant.tasks.text.encoded_texts import EncodedTexts
+    from calibrant.tasks.text.labelled import LabelledTexts
+
+__all__ = ["Text"]
+
+
+class Text(Task):
+    """A sequence classifier of transformers on a corpus of texts."""
+
+    name = "text"
+    summary = "text classification: one class for each text"
+    embedded = "synthetic"
+    corruptions = TEXT
+    defaults: ClassVar[Mapping[str, Any]] = {
+        "data": "synthetic",
+        "learning_rate": 1e-4,
+        "max_length": 256,
+    }
+    own_settings = ("max_length",)
+    engines = ("lean", "trainer")
+    pretrained = True
+
+    def open(
+        self, data: str, directory: str | Path | None = None, seed: int = 0, **options: Any
+    ) -> TextData:
+        """Open a corpus that :func:`~calibrant.tasks.text.corpus.load_texts` finds."""
+        from calibrant.tasks.text.corpus import load_texts
+        from calibrant.tasks.text.data import encode_corpus
+
+        return encode_corpus(load_texts(data, directory, seed), **options)
+
+    def tiny(self, seed: int = 0, **options: Any) -> TextData:
+        """Open a few dozen sentences of the generated corpus."""
+        from calibrant.tasks.text.corpus import generated_texts
+        from calibrant.tasks.text.data import encode_corpus
+
+        return encode_corpus(generated_texts(seed, train=80, dev=20, test=20, ood=20), **options)
+
+    def check(self, recipe: Recipe, directory: str | None = None) -> None:
+        """Check that corpus, encoder and corruptions exist, as far as names tell."""
+        from calibrant.tasks.encoders.finding import find_encoder
+        from calibrant.tasks.text.corpus import find_texts
+
+        find_texts(recipe.data, directory)
+        find_encoder(recipe.model)
+        for name in recipe.shift:
+            known_corruption(name, TEXT, of="texts")
+
+    def prepare(self, recipe: Recipe, directory: str | None = None) -> TextData:
+        """Load the corpus of a recipe and cut it into the pieces of its encoder."""
+        from calibrant.tasks.text.data import prepare
+
+        return prepare(recipe, directory)
+
+    def build_model(self, recipe: Recipe, data: TextData) -> nn.Module:
+        """Build a fresh copy of the encoder with a head drawn from the recipe's seed."""
+        from calibrant.tasks.encoders.encoded_data import check_encoder
+
+        head = {"width": recipe.head_width, "activation": recipe.head_activation}
+        model = data.build_model(recipe.seed, recipe.head_depth, **head)
+        check_encoder(model, recipe.max_length, recipe.head_depth)
+        return model
+
+    def write_model(self, recipe: Recipe, data: TextData, model: Any, folder: Path) -> None:
+        """Write a folder that plain transformers loads."""
+        from calibrant.tasks.encoders.model_folder import write_model
+
+        head: dict[str, Any] = {"width": recipe.head_width, "activation": recipe.head_activation}
+        write_model(model, data.tokenizer, folder, depth=recipe.head_depth, unit="sequence", **head)
+
+    def shifted(
+        self,
+        recipe: Recipe,
+        data: TextData,
+        directory: str | None,  # noqa: ARG002
+    ) -> Mapping[str, EncodedTexts]:
+        """Return the test split corrupted."""
+        from calibrant.tasks.text.data import shifted_tests
+
+        return shifted_tests(recipe.shift, data)
+
+    def examples(self, target: EvaluationTarget) -> LabelledTexts:
+        """Load a run's model and labelled texts."""
+        from calibrant.tasks.text.labelled import LabelledTexts
+
+        return LabelledTexts(target)
