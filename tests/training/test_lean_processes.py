@@ -112,8 +112,8 @@ def test_a_run_is_as_good_as_that_of_one_process(folder, settings, tmp_path):
     assert shared.circumstances["processes"] == 2
     assert "processes" not in alone.circumstances
     assert shared.training["steps"] == alone.training["steps"]
-    assert shared.training["mean_loss"] == pytest.approx(alone.training["mean_loss"], rel=0.2)
-    for name, tolerance in (("entity_f1", 0.2), ("ece", 0.05), ("accuracy", 0.05)):
+    assert shared.training["mean_loss"] == pytest.approx(alone.training["mean_loss"], rel=0.1)
+    for name, tolerance in (("ece", 0.03), ("accuracy", 0.03), ("nll", 0.1)):
         one, other = (r.results["identity"]["test"][name] for r in (alone, shared))
         assert abs(one - other) < tolerance, (name, one, other)
 
