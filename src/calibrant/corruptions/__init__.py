@@ -5,8 +5,7 @@
 
 from __future__ import annotations
 
-from calibrant.corruptions.image_table import IMAGE
-from calibrant.corruptions.names import STRENGTHS, known_corruption, parse_corruption
+from calibrant.corruptions.names import IMAGE, STRENGTHS, known_corruption, parse_corruption
 from calibrant.corruptions.text import TEXT, corrupt_text, corrupt_words, kept_words
 
 __all__ = [

@@ -11,9 +11,8 @@ from torch import Tensor
 
 from calibrant.corruptions.blur import defocus_blur, gaussian_blur, motion_blur
 from calibrant.corruptions.counter_random import normal, poisson_quantile, uniform
-from calibrant.corruptions.image_table import IMAGE
 from calibrant.corruptions.jpeg import jpeg
-from calibrant.corruptions.names import check_strength
+from calibrant.corruptions.names import IMAGE, check_strength
 from calibrant.errors import InputError, unknown_name
 
 __all__ = ["corrupt_bytes", "corrupt_images"]

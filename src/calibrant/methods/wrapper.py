@@ -1,14 +1,17 @@
-"""Methods that wrap another method, their task."""
+"""Methods that wrap another method, their task; statistics of one process or of all."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import Tensor
+from torch import distributed as dist
 
 from calibrant.errors import InputError
-from calibrant.methods.all_gather import join_ranks
+from calibrant.losses.masking import IGNORED
 from calibrant.methods.base import Method, checked_method
 from calibrant.methods.cross_entropy import CrossEntropy
 from calibrant.methods.gradients import report
@@ -73,7 +76,7 @@ class Regularizer(Wrapper):
         """Return ``weight`` times the statistic, weighted by the share of this micro-batch."""
         if not self.across_ranks:
             return self.weight * step.weigh(self.term(step))
-        step, ranks = join_ranks(step)
+        step, ranks = _join_ranks(step)
         whole = self.weight * step.weigh(self.term(step))
         # Data-parallel wrappers average gradients over ranks; with num_items the trainer
         # multiplies the whole loss by their number. The value is this rank's share of the mean.
@@ -83,3 +86,31 @@ class Regularizer(Wrapper):
     def loss(self, step: Step) -> Tensor:
         """Return the task loss plus the penalty."""
         return self.task.loss(step) + self.penalty(step)
+
+
+def _join_ranks(step: Step) -> tuple[Step, int]:
+    """Return the step with the logits and labels of all ranks, and the number of ranks.
+
+    Only this rank's rows carry a gradient: the sum of the ranks' gradients is then the gradient
+    of the joined batch.
+    """
+    if not (dist.is_available() and dist.is_initialized()) or dist.get_world_size() == 1:
+        return step, 1
+    logits = step.logits.reshape(-1, step.classes)
+    labels = step.labels.reshape(-1)
+    rows = torch.tensor(len(labels), device=labels.device)
+    dist.all_reduce(rows, op=dist.ReduceOp.MAX)
+    short = int(rows) - len(labels)
+    logits = torch.nn.functional.pad(logits, (0, 0, 0, short))
+    labels = torch.nn.functional.pad(labels, (0, short), value=IGNORED)
+    joined = replace(step, logits=_gather(logits), labels=_gather(labels), examples=None)
+    return joined, dist.get_world_size()
+
+
+def _gather(rows: Tensor) -> Tensor:
+    """Return the rows of all ranks in rank order; only this rank's rows keep their graph."""
+    own = rows.detach().contiguous()
+    parts = [torch.empty_like(own) for _ in range(dist.get_world_size())]
+    dist.all_gather(parts, own)
+    parts[dist.get_rank()] = rows
+    return torch.cat(parts)

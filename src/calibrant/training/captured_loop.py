@@ -15,8 +15,7 @@ from calibrant.errors import InputError
 from calibrant.methods.base import Method
 from calibrant.methods.random_stream import rank
 from calibrant.training import checkpoint
-from calibrant.training.cuda_streams import own_stream
-from calibrant.training.generators import drawing_from
+from calibrant.training.loop_resources import drawing_from, own_stream
 from calibrant.training.schedule import Schedule
 from calibrant.training.windows import Rows
 

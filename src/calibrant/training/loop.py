@@ -24,8 +24,8 @@ from calibrant.predictions import IGNORED
 from calibrant.training import checkpoint, processes
 from calibrant.training.captured_loop import Planned, rewind_optimizer
 from calibrant.training.eager_mode import as_written
-from calibrant.training.generators import drawing_from
 from calibrant.training.head_hook import attach, logits_of
+from calibrant.training.loop_resources import drawing_from
 from calibrant.training.schedule import Schedule
 from calibrant.training.step import Step
 from calibrant.training.windows import Rows, Windows

@@ -23,10 +23,9 @@ from calibrant.losses.fused import has_triton
 from calibrant.methods.base import Method
 from calibrant.training import checkpoint
 from calibrant.training.captured_loop import Planned, rewind_optimizer
-from calibrant.training.cuda_streams import own_stream
-from calibrant.training.generators import drawing_from
 from calibrant.training.head import find_head
 from calibrant.training.head_hook import attach
+from calibrant.training.loop_resources import drawing_from, own_stream
 from calibrant.training.schedule import Schedule
 from calibrant.training.stacked.adamw import StackedAdamW
 from calibrant.training.stacked.attention import StackedAttention

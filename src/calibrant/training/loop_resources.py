@@ -1,0 +1,60 @@
+"""What a loop has to itself: its random generator and its CUDA stream."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+__all__ = ["drawing_from", "own_stream"]
+
+_ALL = 32  # The number of streams on each GPU.
+_taken: set[tuple[int | None, int]] = set()
+
+
+@contextlib.contextmanager
+def drawing_from(generator: torch.Generator) -> Iterator[None]:
+    """Make dropout and all other users of the default generator draw from this one."""
+    if generator.device.type == "cuda":
+        default: Any = torch.cuda.default_generators[generator.device.index or 0]
+        previous = default.graphsafe_get_state()
+        default.graphsafe_set_state(generator)
+        try:
+            yield
+        finally:
+            default.graphsafe_set_state(previous)
+    else:
+        saved = torch.get_rng_state()
+        torch.set_rng_state(generator.get_state())
+        try:
+            yield
+        finally:
+            generator.set_state(torch.get_rng_state())
+            torch.set_rng_state(saved)
+
+
+def own_stream(owner: object, device: torch.device, leave: int = 0) -> Any:
+    """Return a stream that is reserved while ``owner`` lives.
+
+    PyTorch hands out 32 streams in turn and begins again. Two graphs captured on the same stream
+    hold the same work space of the matrix library; replayed side by side they would write over
+    each other.
+    Return None without a GPU, or if fewer than ``leave`` streams would be left for others.
+    """
+    if device.type != "cuda":
+        return None
+    for number in range(2 * _ALL):
+        if number == _ALL:
+            gc.collect()  # Finished loops may not have been collected yet.
+        stream: Any = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+        name = (stream.device_index, stream.cuda_stream)
+        taken = sum(index == stream.device_index for index, _ in _taken)
+        if name not in _taken and taken + leave < _ALL:
+            _taken.add(name)
+            weakref.finalize(owner, _taken.discard, name)
+            return stream
+    return None
