@@ -227,7 +227,7 @@ def test_probabilities_and_zero_probabilities():
 
 def test_infinite_numbers_are_text_in_json():
     found = compare(sample(300), sample(300, seed=1), ["temperature"], bootstrap=100)
-    infinite = replace(found, rows=(replace(found.rows[0], nll=np.inf, ece_low=None),))
+    infinite = replace(found, rows=(replace(found.rows[0], metrics={"nll": np.inf}, ece_low=None),))
     assert infinite.to_dict()["maps"][0]["nll"] == "inf"
 
 

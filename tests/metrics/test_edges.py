@@ -1,7 +1,7 @@
 """Every metric at the edges: nothing, one example, certainty, ties, absent classes, small types."""
 
-import functools
 import math
+from inspect import signature
 
 import metric_loops as loops
 import numpy as np
@@ -12,12 +12,7 @@ from calibrant import Predictions, metrics
 from calibrant.errors import InputError
 from calibrant.metrics import Bins, CalibrationState, Confidences, accumulate
 
-NAMES = ["accuracy", "adaptive_classwise_ece", "adaptive_ece", "augrc", "auroc", "aurc", "brier"]
-NAMES += ["classwise_ece", "debiased_rms_ece", "e_aurc", "ece", "error_rate", "ks_error", "mce"]
-NAMES += ["mean_confidence", "nll", "overconfidence_error", "smooth_ece"]
-METRICS = {name: getattr(metrics, name) for name in NAMES}
-METRICS["risk_at_coverage"] = functools.partial(metrics.risk_at_coverage, coverage=0.8)
-METRICS["coverage_at_risk"] = functools.partial(metrics.coverage_at_risk, risk=0.1)
+METRICS = {m.name: m.function for m in metrics.METRICS.values() if m.kind == "classes"}
 EVERY = pytest.mark.parametrize("metric", METRICS.values(), ids=METRICS)
 CALIBRATION = ["ece", "mce", "adaptive_ece", "ks_error", "smooth_ece", "classwise_ece"]
 
@@ -141,8 +136,7 @@ def test_bins_agree_with_a_binary_search_at_and_around_every_edge(count, dtype, 
     assert bins.index(values).tolist() == expected.tolist()
 
 
-WITH_BINS = ["ece", "mce", "overconfidence_error", "classwise_ece", "debiased_rms_ece"]
-WITH_BINS += ["adaptive_ece", "adaptive_classwise_ece"]
+WITH_BINS = [n for n, function in METRICS.items() if "bins" in signature(function).parameters]
 
 
 @pytest.mark.parametrize("bins", [1, 2, 10**5])

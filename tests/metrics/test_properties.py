@@ -12,11 +12,10 @@ from calibrant import Predictions, metrics
 from calibrant.metrics import Bins, CalibrationState, Confidences, accumulate, confidences
 from calibrant.metrics.adaptive import equal_mass_bin
 
-ADDITIVE = ["accuracy", "brier", "classwise_ece", "debiased_rms_ece", "ece", "error_rate", "mce"]
-ADDITIVE += ["mean_confidence", "nll", "overconfidence_error"]
-SORTED = ["adaptive_ece", "augrc", "auroc", "aurc", "e_aurc", "ks_error", "smooth_ece"]
-ERRORS = ["ece", "mce", "overconfidence_error", "classwise_ece", "adaptive_ece", "ks_error"]
-ERRORS += ["smooth_ece", "adaptive_classwise_ece", "debiased_rms_ece", "aurc", "e_aurc", "augrc"]
+CLASSES = {m.name: m for m in metrics.METRICS.values() if m.kind == "classes"}
+ADDITIVE = [name for name, m in CLASSES.items() if m.source[0] in ("state", "classwise")]
+SORTED = [name for name, m in CLASSES.items() if m.source == ("confidences",)]
+SHARES = [name for name, m in CLASSES.items() if m.most == 1 and name != "auroc"]
 
 
 @st.composite
@@ -43,7 +42,7 @@ def close(a, b):
 def test_merged_states_give_the_number_of_the_whole(p, cut):
     whole, merged = accumulate(p), accumulate(p[:cut]) + accumulate(p[cut:])
     for name in ADDITIVE:
-        metric = getattr(metrics, name)
+        metric = CLASSES[name].function
         assert close(metric(merged), metric(whole)), name
         assert close(metric(p), metric(whole)), name
 
@@ -64,15 +63,15 @@ def test_merged_counts_are_equal_to_the_last_bit(p, cut):
 def test_shards_of_confidences_in_any_order(p, cut):
     merged = sum([confidences(p[cut:]), confidences(p[:cut])])
     for name in SORTED:
-        metric = getattr(metrics, name)
+        metric = CLASSES[name].function
         assert close(metric(merged), metric(p)), name
 
 
 @given(p=some_predictions(), seed=st.integers(0, 99))
 def test_permutation(p, seed):
     order = np.random.default_rng(seed).permutation(len(p))
-    for name in [*ADDITIVE, *SORTED, "adaptive_classwise_ece"]:
-        metric = getattr(metrics, name)
+    for name in CLASSES:
+        metric = CLASSES[name].function
         assert close(metric(p[order]), metric(p)), name
 
 
@@ -80,7 +79,7 @@ def test_permutation(p, seed):
 def test_the_size_of_chunks_does_not_matter(p, rows):
     whole, parts = accumulate(p), sum(accumulate(part) for part in p.chunks(rows))
     for name in ADDITIVE:
-        metric = getattr(metrics, name)
+        metric = CLASSES[name].function
         assert close(metric(parts), metric(whole))
 
 
@@ -132,8 +131,8 @@ def test_blocks_add_up_to_the_whole(p):
 
 @given(p=some_predictions())
 def test_errors_lie_between_0_and_1(p):
-    for name in ERRORS:
-        assert 0 <= getattr(metrics, name)(p) <= 1 + 1e-2, name  # Rounded rows sum to 1 or so.
+    for name in SHARES:
+        assert 0 <= CLASSES[name].function(p) <= 1 + 1e-2, name  # Rounded rows sum to 1 or so.
 
 
 @given(p=some_predictions())

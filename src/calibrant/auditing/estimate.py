@@ -55,7 +55,7 @@ class Estimator:
         found: dict[str, Measure] = {}
         for names in dict.fromkeys(row.source for row in rows):
             together = [row for row in rows if row.source == names]
-            functions = [_function(row, bins) for row in together]
+            functions = [row.with_bins(bins) for row in together]
             measured = self._measured(functions, tuple(sources[name] for name in names))
             found |= {
                 row.name: _measure(row, *numbers)
@@ -103,10 +103,6 @@ class Estimator:
                 bounds = interval_of(function, drawn[:, k], value, level=self.level, groups=groups)
             measured.append((value, bounds))
         return measured
-
-
-def _function(row: Metric, bins: int) -> Callable[..., Any]:
-    return partial(row.function, bins=bins) if row.takes_bins else row.function
 
 
 def _each(functions: Sequence[Callable[..., Any]], source: ConfidenceSteps) -> np.ndarray:

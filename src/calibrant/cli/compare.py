@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from calibrant.errors import printable
 
 if TYPE_CHECKING:
     from calibrant.comparison import Comparison, Row
+    from calibrant.metrics import Metric
 
 __all__ = ["add_parser", "run"]
 
@@ -109,15 +111,18 @@ def _check_output(args: argparse.Namespace) -> None:
 
 def _print(found: Comparison) -> None:
     from calibrant.cli.table import render_table
+    from calibrant.metrics import METRICS
 
     s = found.settings
     print(
         f"VALID: {s.valid_examples:,} examples, {s.folds} folds; TEST: {s.test_examples:,} "
         f"examples; {s.classes} classes\n"
     )
-    headers = ["", "calibrator", "CV NLL", "calibr.", "NLL", "Brier", "ECE", "interval", "adaptive"]
-    rows = [_cells(row, found.recommended) for row in found.rows]
-    print(render_table([*headers, "Δaccuracy", "fit"], rows, right=range(2, 11)))
+    compared = [metric for metric in METRICS.values() if metric.compared]
+    heads = [metric.short for metric in compared]
+    headers = ["", "calibrator", "CV NLL", "calibr.", *heads, "Δaccuracy", "fit"]
+    rows = [_cells(row, found.recommended, compared) for row in found.rows]
+    print(render_table(headers, rows, right=range(2, len(headers))))
     print(f"\n* Recommended: {printable(found.reason)}")
     print(_still_to_gain(found))
     print("CV NLL and calibr. are measured on VALID by cross-validation, all else on TEST.")
@@ -141,19 +146,17 @@ def _still_to_gain(found: Comparison) -> str:
     )
 
 
-def _cells(row: Row, recommended: str) -> list[str]:
-    interval = "" if row.ece_low is None else f"[{row.ece_low:.4f}, {row.ece_high:.4f}]"
+def _cells(row: Row, recommended: str, compared: Sequence[Metric]) -> list[str]:
     change = f"{row.accuracy_change:+.4f}" if row.accuracy_change else "0"
+    numbers = {metric.name: _number(row.metrics[metric.name]) for metric in compared}
+    if row.ece_low is not None:
+        numbers["ece"] += f" [{row.ece_low:.4f}, {row.ece_high:.4f}]"
     return [
         "*" if row.name == recommended else "",
         row.name,
         _number(row.valid_nll),
         "" if row.valid_calibration is None else _number(row.valid_calibration),
-        _number(row.nll),
-        _number(row.brier),
-        _number(row.ece),
-        interval,
-        _number(row.adaptive_ece),
+        *numbers.values(),
         change,
         _seconds(row.fit_seconds),
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,20 +19,18 @@ from calibrant.comparison.record import Row
 from calibrant.metrics import (
     accumulate,
     accuracy,
-    adaptive_ece,
     assign_blocks,
     bootstrap_interval,
-    brier,
+    confidence_steps,
     ece,
-    nll,
 )
+from calibrant.metrics.measure import measure_sources
 from calibrant.predictions import Predictions
 
 __all__ = ["Candidate", "calibration_part", "evaluate", "fit_candidate"]
 
 _BLOCKS = 1000
 _RECALIBRATIONS = ("temperature", "isotonic-top-label")
-_PER_CLASS = ("label_count", "predicted_count", "predicted_confidence", "predicted_correct")
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,24 +87,21 @@ def evaluate(
     mapped = candidate.calibrator.transform(test)
     block = assign_blocks(test, blocks=_BLOCKS)
     blocks = accumulate(mapped, bins, classwise=False, block=block, blocks=_BLOCKS)
-    state = blocks.total()
-    # The ECE does not read the tables per class; with many classes they are most of the work.
-    narrow = replace(blocks, **{name: getattr(blocks, name)[:, :0] for name in _PER_CLASS})
+    # No metric here reads the tables per class; with many classes they are most of the work.
+    narrow = blocks.without_classes()
     low, high = bootstrap_interval(ece, narrow, replicates=bootstrap, seed=seed) or (None, None)
+    sources = {"state": narrow.total(), "confidences": confidence_steps(mapped)}
+    metrics = measure_sources(sources, ["classes"], bins)
     return Row(
         name=candidate.calibrator.name,
         valid_nll=float(candidate.nll.mean()),
         valid_brier=float(candidate.brier.mean()),
         valid_ece=candidate.ece,
         valid_calibration=candidate.calibration,
-        nll=nll(state),
-        brier=brier(state),
-        ece=ece(state),
+        metrics=metrics,
         ece_low=low,
         ece_high=high,
-        adaptive_ece=adaptive_ece(mapped, bins),
-        accuracy=accuracy(state),
-        accuracy_change=accuracy(state) - accuracy(test),
+        accuracy_change=metrics["accuracy"] - accuracy(test),
         fit_seconds=candidate.fit_seconds,
         notes=tuple(candidate.calibrator.fitted_on_["warnings"]),
     )

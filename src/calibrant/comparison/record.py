@@ -8,29 +8,40 @@ from typing import Any
 
 from calibrant.calibrators import Calibrator
 from calibrant.json_values import json_values
+from calibrant.metrics.table import with_former_names
 
 __all__ = ["Comparison", "Row", "Settings"]
 
 
 @dataclass(frozen=True)
 class Row:
-    """One map: what begins with ``valid_`` is on VALID by cross-validation, the rest on TEST."""
+    """One map: what begins with ``valid_`` is on VALID by cross-validation, the rest on TEST.
+
+    Each metric is an attribute too: ``row.ece`` is ``row.metrics["ece"]``.
+    """
 
     name: str
     valid_nll: float  # Mean NLL of VALID examples under maps fitted without them.
     valid_brier: float
     valid_ece: float
     valid_calibration: float | None  # The part of valid_nll that a map can still take away.
-    nll: float
-    brier: float
-    ece: float
+    metrics: Mapping[str, float]  # All that need no tables per class.
     ece_low: float | None
     ece_high: float | None
-    adaptive_ece: float
-    accuracy: float
     accuracy_change: float  # Against the scores as they are.
     fit_seconds: float  # One fit on all of VALID.
     notes: tuple[str, ...] = ()  # What the fit warned about.
+
+    def __getattr__(self, name: str) -> float:
+        """Return a metric; called only for what is no field."""
+        if name.startswith("_") or name == "metrics" or name not in self.metrics:
+            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+        return self.metrics[name]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields and the metrics side by side."""
+        content = asdict(self)
+        return {**with_former_names(content.pop("metrics")), **content}
 
 
 @dataclass(frozen=True)
@@ -70,7 +81,7 @@ class Comparison:
         content = {
             "recommended": self.recommended,
             "reason": self.reason,
-            "maps": [asdict(row) for row in self.rows],
+            "maps": [row.to_dict() for row in self.rows],
             "skipped": [{"name": name, "reason": why} for name, why in self.skipped.items()],
             "settings": asdict(self.settings),
         }

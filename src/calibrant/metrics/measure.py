@@ -21,7 +21,7 @@ from calibrant.metrics.tag_f1 import entity_counts, token_counts
 from calibrant.metrics.tags import is_bio
 from calibrant.predictions import Predictions
 
-__all__ = ["measure", "tag_sources"]
+__all__ = ["measure", "measure_sources", "tag_sources"]
 
 
 def measure(predictions: Predictions, kinds: Sequence[Kind] | None = None) -> dict[str, float]:
@@ -42,10 +42,17 @@ def measure(predictions: Predictions, kinds: Sequence[Kind] | None = None) -> di
         sources |= tag_sources(predictions, Tagging(predictions, top=top))
     if "pixels" in wanted:
         sources |= _pixel_sources(predictions)
+    return measure_sources(sources, wanted)
+
+
+def measure_sources(
+    sources: Mapping[str, Any], kinds: Sequence[Kind], bins: int = 15
+) -> dict[str, float]:
+    """Return every metric of these kinds whose sources (:class:`Metric`) are all there."""
     return {
-        metric.name: float(metric.function(*(sources[name] for name in metric.source)))
+        metric.name: float(metric.with_bins(bins)(*(sources[name] for name in metric.source)))
         for metric in METRICS.values()
-        if metric.kind in wanted and sources.keys() >= set(metric.source)
+        if metric.kind in kinds and sources.keys() >= set(metric.source)
     }
 
 

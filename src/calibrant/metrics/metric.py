@@ -61,6 +61,10 @@ class Metric:
     paper: str = "–"
     former: tuple[str, ...] = ()  # earlier names, which older files have
 
+    def with_bins(self, bins: int) -> Callable[..., Any]:
+        """Return the function with this number of bins, if it takes one."""
+        return functools.partial(self.function, bins=bins) if self.takes_bins else self.function
+
     def computes(self, function: Callable[..., Any]) -> bool:
         """Whether this row is about ``function``, or about one with the same source and spread."""
         return function in (plain_function(self.function), *self.like)
