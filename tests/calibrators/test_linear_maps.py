@@ -209,6 +209,25 @@ def test_ensemble_mixes_in_uniform_where_labels_are_noisy():
     assert fitted.fitted_on_["nll_after"] < worse.fitted_on_["nll_after"]
 
 
+def test_a_step_that_leaves_next_to_nothing_is_not_evaluated():
+    scale = np.array([1.0, 2.0, 4.0])
+
+    def bowl(x):
+        return float(np.cosh(x) @ scale), np.sinh(x) * scale
+
+    def curvature(x):
+        second = np.cosh(x) * scale
+        return lambda slope: slope / second
+
+    start, options = np.array([0.5, -0.4, 0.3]), {"tolerance": 1e-12, "curvature": curvature}
+    exact = minimize(bowl, start, **options)
+    quick = minimize(bowl, start, **options, negligible=1e-9)
+    assert quick.converged
+    assert quick.evaluations < exact.evaluations
+    assert bowl(quick.x)[0] - 7 < 1e-8  # The minimum is Σ scale, at 0.
+    assert quick.value == pytest.approx(7, abs=1e-8)
+
+
 @pytest.mark.parametrize("classes", [3, 12, 40])
 def test_the_inverse_curvature_takes_most_steps_away(classes, monkeypatch):
     rng = np.random.default_rng(classes)
@@ -222,7 +241,7 @@ def test_the_inverse_curvature_takes_most_steps_away(classes, monkeypatch):
         return found[-1]
 
     def without(*arguments, **options):
-        return spy(*arguments, **{**options, "inverse": None})
+        return spy(*arguments, **{**options, "curvature": None})
 
     for search in (spy, without):
         monkeypatch.setattr("calibrant.calibrators.linear.minimize", search)
@@ -250,6 +269,20 @@ def test_the_curvature_is_the_second_derivative(start):
     second = torch.autograd.functional.hessian(value, at).numpy()
     vector = rng.normal(size=len(at))
     np.testing.assert_allclose(inverse(second @ vector), vector, rtol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [1, 2], ids=["vector", "matrix"])
+def test_steps_of_many_classes_leave_out_what_no_probability_shows(shape):
+    """The same change of all rows of W changes no probability: only the penalty sees it."""
+    rng = np.random.default_rng(0)
+    x, b = rng.normal(size=(50, 40)), rng.normal(size=40)
+    start = np.ones(40) if shape == 1 else np.eye(40)
+    pull = rng.random(start.shape)
+    step = inverse_curvature(x, start, b, pull, 0.7)(rng.normal(size=start.size + 40))
+    assert step[-40:].sum() == pytest.approx(0, abs=1e-9)
+    if shape == 2:
+        rows = step[:-40].reshape(40, 40)
+        np.testing.assert_allclose((pull * rows).sum(axis=0), 0, atol=1e-9)
 
 
 def test_no_regularisation_at_all_still_ends():

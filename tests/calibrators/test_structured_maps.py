@@ -106,23 +106,49 @@ def test_many_classes_are_refused():
         StructuredMatrix(most_classes=5).fit(p)
 
 
-FORMS = {"whole": (32, 256), "blocks": (2, 256), "diagonal": (2, 2)}
-
-
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize(
+linear_maps = pytest.mark.parametrize(
     "calibrator", [Vector, Matrix, Dirichlet, StructuredVector, StructuredMatrix]
 )
-def test_every_form_of_the_curvature_leads_to_the_same_optimum(calibrator, form, monkeypatch):
+
+
+@linear_maps
+def test_classes_one_by_one_lead_to_the_optimum_of_the_whole_curvature(calibrator, monkeypatch):
     p = biased(500, 5)
     expected = quiet_fit(calibrator(), p)
-    few, some = FORMS[form]
-    monkeypatch.setattr(curvature_module, "_FEW_CLASSES", few)
-    monkeypatch.setattr(curvature_module, "_SOME_CLASSES", some)
+    monkeypatch.setattr(curvature_module, "FEW_CLASSES", 2)
+    monkeypatch.setattr(linear_module, "FEW_CLASSES", 2)
     got = quiet_fit(calibrator(), p)
     assert not got.fitted_on_["warnings"]
     np.testing.assert_allclose(got.weights_, expected.weights_, atol=1e-3)
     assert got.fitted_on_["nll_after"] == pytest.approx(expected.fitted_on_["nll_after"], abs=1e-6)
+
+
+@linear_maps
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_large_data_are_fitted_in_float32_as_well_as_in_float64(calibrator, dtype, monkeypatch):
+    p = biased(3000, 40)
+    p = Predictions.from_logits(p.scores.astype(dtype), p.labels)
+    expected = quiet_fit(calibrator(), p)
+    monkeypatch.setattr(linear_module, "_LARGE", 1)
+    got = quiet_fit(calibrator(), p)
+    assert not got.fitted_on_["warnings"]
+    assert not got.fell_back_
+    assert got.fitted_on_["nll_after"] == pytest.approx(nll(got.transform(p)), abs=2e-7)
+    if calibrator in (StructuredVector, StructuredMatrix):
+        mine, best = (published(f, p, f.weights_, f.intercepts_) for f in (got, expected))
+        assert best - 1e-9 <= mine <= best + 5e-8
+
+
+@both
+@pytest.mark.parametrize("classes", [3, 5, 7, 11])
+def test_rounding_of_large_data_is_no_reason_to_fall_back(calibrator, classes, monkeypatch):
+    monkeypatch.setattr(linear_module, "_LARGE", 1)
+    labels = np.arange(3000 * classes) % classes
+    p = Predictions.from_logits(np.zeros((len(labels), classes), np.float32), labels)
+    fitted = quiet_fit(calibrator(), p)
+    assert not fitted.fell_back_
+    assert not fitted.fitted_on_["warnings"]
+    np.testing.assert_allclose(fitted.transform(p[:1]).probabilities(), 1 / classes, atol=1e-4)
 
 
 @pytest.mark.parametrize("n", [1, 6, 7, 8, 20, 21, 22, 200])

@@ -50,12 +50,16 @@ class CalibrationWarning(UserWarning):
 
 @dataclass(frozen=True)
 class Fit:
-    """The values that ``_fit`` learned, and the validation NLL if it is known already."""
+    """The values that ``_fit`` learned, and the validation NLL if it is known already.
+
+    ``rounding`` is by how much the NLL after the fit may be off, relative to the NLL or to 1.
+    """
 
     learned: Mapping[str, Any]
     nll_before: float | None = None
     nll_after: float | None = None
     details: Mapping[str, Any] | None = None
+    rounding: float = 1e-12
 
 
 class Calibrator(ABC):
@@ -249,7 +253,7 @@ class Calibrator(ABC):
         if after is None:
             after = self._nll(predictions) if self.changes_scores else before
         # Rounding may raise an unchanged NLL; NaN counts as worse.
-        if not after <= before + 1e-12 * max(1.0, abs(before)):
+        if not after <= before + fit.rounding * max(1.0, abs(before)):
             self._fall_back(
                 f"would raise the validation NLL from {before:.6g} to {after:.6g}",
                 "A simpler map or more data may help.",

@@ -4,8 +4,13 @@ The entries of W matter very differently: those of a rare class, or of features 
 barely. A quasi-Newton search that starts from the inverse of the curvature knows this at once.
 
 With x̃ = (x, 1) and Σ = diag(p) − ppᵀ the second derivatives are mean_i Σ_i ⊗ x̃_i x̃_iᵀ, plus the
-pull of each weight and intercept. They are taken from a sample of the rows, and as far as their
-number allows: all of them; for each class by itself (block Jacobi); or the diagonal of them.
+pull of each weight and intercept. They are taken from a sample of the rows. Up to 32 classes the
+whole matrix is inverted. With more, classes are taken one by one, and the matrix of class k is
+q_k (μ_k μ_kᵀ + diag σ²_k): x̃ has mean μ_k and variances σ²_k under the weights p_k (1 − p_k), whose
+mean is q_k. The inverse then takes O(K²) by the formula of Sherman and Morrison (1950).
+
+One direction is missing in single classes: the same change of all rows of W adds the same to all
+logits, which changes no probability. Only the penalty sees it, so the steps leave it out.
 """
 
 from __future__ import annotations
@@ -16,15 +21,14 @@ import numpy as np
 
 from calibrant.calibrators.backend import softmax
 
-__all__ = ["Inverse", "inverse_curvature"]
+__all__ = ["FEW_CLASSES", "Inverse", "inverse_curvature"]
 
 Inverse = Callable[[np.ndarray], np.ndarray]
-Form = Callable[[np.ndarray, np.ndarray, np.ndarray, float], Inverse]
 
-_FEW_CLASSES = 32  # Up to here the whole matrix is made, of (K² + K)² ≤ 1.1 million numbers.
-_SOME_CLASSES = 256  # Up to here one matrix per class is made, K (K + 1)² ≤ 17 million numbers.
-_ROWS = 1 << 11  # The smallest sample.
-_MOST_PRODUCTS = 1 << 32  # Rows times K²: a second or two.
+FEW_CLASSES = 32  # Up to here the whole matrix is made, of (K² + K)² ≤ 1.1 million numbers.
+_ROWS_PER_CLASS = 100  # Of the sample for the whole matrix.
+_ROWS, _MOST_ROWS = 1 << 11, 1 << 13
+_MOST_PRODUCTS = 1 << 32  # Rows times K²: a few tenths of a second.
 
 
 def inverse_curvature(
@@ -35,24 +39,20 @@ def inverse_curvature(
     intercept_pull: float,
 ) -> Inverse:
     """Return a function that multiplies flat (W, b) by the approximate inverse curvature."""
-    make = _form(weights)
     n, classes = features.shape
-    rows = min(_ROWS_PER_CLASS[make] * classes, _MOST_PRODUCTS // classes**2)
+    is_vector, is_whole = weights.ndim == 1, classes <= FEW_CLASSES
+    rows = _ROWS_PER_CLASS * classes if is_whole else min(_MOST_ROWS, _MOST_PRODUCTS // classes**2)
     x = features[:: -(-n // max(_ROWS, rows))]
-    logits = x * weights if weights.ndim == 1 else x @ weights.T
-    return make(x, softmax(logits + intercepts), pull, intercept_pull)
+    logits = x * weights.astype(x.dtype) if is_vector else x @ weights.T.astype(x.dtype)
+    p = softmax(logits + intercepts.astype(x.dtype))
+    if is_whole:
+        return (_whole_vector if is_vector else _whole)(x, p, pull, intercept_pull)
+    if is_vector:
+        return _class_by_class_vector(x, p, pull, intercept_pull)
+    return _without_common_change(_class_by_class(x, p, pull, intercept_pull), pull)
 
 
-def _form(weights: np.ndarray) -> Form:
-    """Choose how much of the matrix to compute, by the number of weights."""
-    if weights.ndim == 1:
-        return _vector
-    if len(weights) <= _FEW_CLASSES:
-        return _whole
-    return _blocks if len(weights) <= _SOME_CLASSES else _diagonal
-
-
-def _vector(x: np.ndarray, p: np.ndarray, pull: np.ndarray, intercept_pull: float) -> Inverse:
+def _whole_vector(x: np.ndarray, p: np.ndarray, pull: np.ndarray, intercept_pull: float) -> Inverse:
     """Invert for W = diag w: with z = (p ∘ x, p), diagonals of means less zᵀz / n."""
     n, classes = x.shape
     z = np.hstack([p * x, p])
@@ -81,33 +81,52 @@ def _whole(x: np.ndarray, p: np.ndarray, pull: np.ndarray, intercept_pull: float
     return _by_row(classes, lambda rows: (inverse @ rows.ravel()).reshape(rows.shape))
 
 
-def _blocks(x: np.ndarray, p: np.ndarray, pull: np.ndarray, intercept_pull: float) -> Inverse:
-    """Invert as if the weights of different classes did not interact."""
-    n, classes = x.shape
-    extended = np.hstack([x, np.ones((n, 1))])
-    inverses = np.empty((classes, classes + 1, classes + 1))
-    for k in range(classes):
-        block = (extended.T * (p[:, k] * (1 - p[:, k]) / n)) @ extended
-        block += np.diag(np.append(pull[k], intercept_pull))
-        inverses[k] = _inverse(block)
-    return _by_row(classes, lambda rows: (inverses @ rows[:, :, None])[:, :, 0])
-
-
-def _diagonal(x: np.ndarray, p: np.ndarray, pull: np.ndarray, intercept_pull: float) -> Inverse:
-    """Invert each class's own weights and intercepts together, every other weight by itself."""
-    n, classes = x.shape
-    size = (p * (1 - p)).T @ x**2 / n + pull
-    size += 1e-9 * size.mean()
-    vector = _vector(x, p, np.diag(pull), intercept_pull)
+def _class_by_class_vector(
+    x: np.ndarray, p: np.ndarray, pull: np.ndarray, intercept_pull: float
+) -> Inverse:
+    """Invert a 2 × 2 matrix for the weight and the intercept of each class."""
+    spread = p * (1 - p)
+    slope = spread * x
+    own = np.mean(slope * x, axis=0, dtype=np.float64) + pull
+    mixed = np.mean(slope, axis=0, dtype=np.float64)
+    constant = np.mean(spread, axis=0, dtype=np.float64) + intercept_pull
+    own, constant = own + 1e-9 * own.mean() + 1e-300, constant + 1e-9 * constant.mean() + 1e-300
+    scale = 1 / (own * constant - mixed**2)
 
     def multiply(slope: np.ndarray) -> np.ndarray:
-        rows = slope[:-classes].reshape(classes, classes)
-        own = vector(np.append(np.diag(rows), slope[-classes:]))
-        result = rows / size
-        np.fill_diagonal(result, own[:classes])
-        return np.append(result, own[classes:])
+        w, b = slope[: len(own)], slope[len(own) :]
+        moved = scale * (own * b - mixed * w)
+        return np.append(scale * (constant * w - mixed * b), moved - moved.mean())
 
     return multiply
+
+
+def _class_by_class(
+    x: np.ndarray, p: np.ndarray, pull: np.ndarray, intercept_pull: float
+) -> Inverse:
+    """Invert (q μμᵀ + D) for each class, D = diag(q σ² + pull)."""
+    classes, spread = x.shape[1], p * (1 - p) / np.asarray(len(x), x.dtype)
+    q = spread.sum(axis=0, dtype=np.float64).reshape(-1, 1) + 1e-300
+    mean = np.hstack([(spread.T @ x) / q, np.ones((classes, 1))])
+    square = np.hstack([spread.T @ (x * x), q])
+    size = np.maximum(square - q * mean**2, 0)
+    size += np.hstack([pull, np.full((classes, 1), intercept_pull)])
+    size += 1e-9 * size.mean() + 1e-300
+    ratio = mean / size
+    share = ratio / (1 / q + (mean * ratio).sum(axis=1, keepdims=True))
+    return _by_row(
+        classes, lambda rows: rows / size - share * (ratio * rows).sum(axis=1, keepdims=True)
+    )
+
+
+def _without_common_change(inverse: Inverse, pull: np.ndarray) -> Inverse:
+    """Project out changes that all rows share: P H⁻¹ Pᵀ, P in the metric of the penalty."""
+    classes = len(pull)
+    weight = pull + 1e-300
+    share = np.hstack([weight / weight.sum(axis=0), np.full((classes, 1), 1 / classes)])
+    before = _by_row(classes, lambda rows: rows - share * rows.sum(axis=0))
+    after = _by_row(classes, lambda rows: rows - (share * rows).sum(axis=0))
+    return lambda slope: after(inverse(before(slope)))
 
 
 def _by_row(classes: int, multiply: Callable[[np.ndarray], np.ndarray]) -> Inverse:
@@ -125,6 +144,3 @@ def _inverse(matrix: np.ndarray) -> np.ndarray:
     # Without a pull, adding a constant to all classes changes nothing, so no inverse would exist.
     ridge = 1e-9 * float(np.diag(matrix).mean()) + 1e-300
     return np.linalg.inv(matrix + ridge * np.eye(len(matrix)))
-
-
-_ROWS_PER_CLASS: dict[Form, int] = {_vector: 100, _whole: 100, _blocks: 20, _diagonal: 8}

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from calibrant.arrays import Array
-from calibrant.calibrators.backend import log_softmax
+from calibrant.calibrators.backend import log_softmax, wide
 from calibrant.calibrators.base import Calibrator, Fit
 from calibrant.calibrators.checks import check_most_classes
-from calibrant.calibrators.linear import Penalty, fit_linear
+from calibrant.calibrators.linear import LinearFit, Penalty, fit_linear, linear_features
 from calibrant.calibrators.newton import best_inverse_temperature
 from calibrant.errors import InputError
 from calibrant.predictions import Predictions
@@ -53,19 +53,20 @@ class Vector(Calibrator):
     def _fit(self, predictions: Predictions) -> Fit:
         if not self.shrinkage >= 0:
             raise InputError(f"Vector expects shrinkage ≥ 0, got {self.shrinkage}.")
-        x = centred(predictions.scores.astype(np.float64))
-        beta = best_inverse_temperature(x, predictions.labels).beta
+        beta = best_inverse_temperature(predictions.scores, predictions.labels).beta
         strength, ones = self.shrinkage / len(predictions), np.ones(predictions.classes)
         penalty = Penalty(ones, strength * ones, strength)
         # In units of the temperature the weights are near 1 for logits of any size.
-        x *= beta
-        best = fit_linear(x, predictions.labels, penalty)
-        return Fit(
-            {"weights_": beta * best.weights, "intercepts_": best.intercepts}, None, best.nll
-        )
+        x = linear_features(predictions.scores, lambda s: beta * centred(wide(s)))
+        return _in_units_of_scores(fit_linear(x, predictions.labels, penalty), beta)
 
     def _apply(self, scores: Array, values: Mapping[str, Any]) -> Array:
         return centred(scores) * values["weights_"] + values["intercepts_"]
+
+
+def _in_units_of_scores(best: LinearFit, beta: float) -> Fit:
+    learned = {"weights_": beta * best.weights, "intercepts_": best.intercepts}
+    return Fit(learned, None, best.nll, rounding=best.rounding)
 
 
 def centred(logits: Array) -> Array:
@@ -108,14 +109,10 @@ class WeightMatrix(Calibrator):
     def _fit(self, predictions: Predictions) -> Fit:
         classes = predictions.classes
         check_most_classes(type(self).__name__, classes, self.most_classes)
-        x = self._features(predictions.scores.astype(np.float64))
-        beta = best_inverse_temperature(x, predictions.labels).beta
-        x *= beta
+        beta = best_inverse_temperature(predictions.scores, predictions.labels).beta
+        x = linear_features(predictions.scores, lambda s: beta * self._features(wide(s)))
         penalty = self._penalty(len(predictions), classes)
-        best = fit_linear(x, predictions.labels, penalty)
-        return Fit(
-            {"weights_": beta * best.weights, "intercepts_": best.intercepts}, None, best.nll
-        )
+        return _in_units_of_scores(fit_linear(x, predictions.labels, penalty), beta)
 
     def _penalty(self, n: int, classes: int) -> Penalty:
         """Divide λ and μ by the numbers they average over, around identity."""

@@ -11,6 +11,7 @@ import numpy as np
 __all__ = ["Minimum", "minimize"]
 
 Function = Callable[[np.ndarray], tuple[float, np.ndarray]]
+Inverse = Callable[[np.ndarray], np.ndarray]
 
 _DECREASE, _CURVATURE = 1e-4, 0.9  # The constants of Wolfe's conditions.
 _MOST_HALVINGS = 50
@@ -18,7 +19,7 @@ _MOST_HALVINGS = 50
 
 @dataclass(frozen=True)
 class Minimum:
-    """The end of the search; ``converged``: the largest gradient entry is below the tolerance."""
+    """The end of the search; ``converged``: the gradient is small, or the rest is negligible."""
 
     x: np.ndarray
     value: float
@@ -32,16 +33,23 @@ def minimize(
     start: np.ndarray,
     *,
     tolerance: float = 1e-7,
+    negligible: float = 0.0,
+    noise: float = 0.0,
     most_steps: int = 500,
     memory: int = 20,
-    inverse: Callable[[np.ndarray], np.ndarray] | None = None,
+    curvature: Callable[[np.ndarray], Inverse] | None = None,
+    curvatures: int = 1,
 ) -> Minimum:
     """Minimise a function that returns its value and gradient.
 
     Nocedal, "Updating quasi-Newton matrices with limited storage", 1980; the line search is that
     of Lewis and Overton (2013): bisection until the weak Wolfe conditions hold. The value never
-    rises, so the result is at least as good as ``start``. ``inverse`` multiplies by an approximate
-    inverse of the second derivatives, where the search starts; the default is a scalar.
+    rises by more than ``noise``, its rounding, so the result is at least as good as ``start``.
+
+    ``curvature(x)`` multiplies by an approximate inverse of the second derivatives at x; it is
+    computed at the first ``curvatures`` points. The default is a scalar. The search ends where the
+    largest gradient entry is below ``tolerance``, or after a step that, at the rate of the steps so
+    far, leaves less than ``negligible`` above the minimum: that step costs no evaluation.
 
     >>> def bowl(x):
     ...     return float(((x - 3) ** 2).sum()), 2 * (x - 3)
@@ -50,12 +58,18 @@ def minimize(
     """
     x, (value, gradient) = start, function(start)
     pairs: deque[tuple[np.ndarray, np.ndarray]] = deque(maxlen=memory)
-    evaluations = 1
-    for _ in range(most_steps):
+    evaluations, inverse, gain = 1, None, np.inf
+    for step_number in range(most_steps):
         if np.abs(gradient).max() < tolerance:
             break
+        if curvature is not None and step_number < curvatures:
+            inverse = curvature(x)
         direction = -_inverse_hessian_times(gradient, pairs, inverse)
-        found, count = _line_search(function, x, value, gradient, direction)
+        last_gain, gain = gain, -float(gradient @ direction) / 2
+        rate = gain / last_gain
+        if pairs and 0 <= rate < 0.5 and rate * gain < negligible:
+            return Minimum(x + direction, value - gain, gradient, evaluations, True)
+        found, count = _line_search(function, x, value, gradient, direction, noise)
         evaluations += count
         if found is None:
             if not pairs and inverse is None:
@@ -74,7 +88,7 @@ def minimize(
 def _inverse_hessian_times(
     gradient: np.ndarray,
     pairs: deque[tuple[np.ndarray, np.ndarray]],
-    inverse: Callable[[np.ndarray], np.ndarray] | None,
+    inverse: Inverse | None,
 ) -> np.ndarray:
     """Run the two loops over the stored steps s and gradient changes y."""
     q, shares = gradient.copy(), []
@@ -94,13 +108,18 @@ def _inverse_hessian_times(
 
 
 def _line_search(
-    function: Function, x: np.ndarray, value: float, gradient: np.ndarray, direction: np.ndarray
+    function: Function,
+    x: np.ndarray,
+    value: float,
+    gradient: np.ndarray,
+    direction: np.ndarray,
+    noise: float,
 ) -> tuple[tuple[np.ndarray, float, np.ndarray] | None, int]:
     """Return a point along ``direction`` with the weak Wolfe conditions, or None, and the count."""
     slope = float(gradient @ direction)
     low, high, length = 0.0, np.inf, 1.0
     # Differences of the value below its rounding are noise; the slope then decides.
-    noise = 1e-15 * abs(value)
+    noise += 1e-15 * abs(value)
     for count in range(1, _MOST_HALVINGS + 1):
         new_x = x + length * direction
         new_value, new_gradient = function(new_x)
