@@ -4,7 +4,10 @@ import os
 from pathlib import Path
 
 import hypothesis
+import numpy as np
 import pytest
+
+from calibrant import Predictions
 
 # Machines that run tests are shared: a slow moment is no fault of the code.
 hypothesis.settings.register_profile("calibrant", deadline=None, max_examples=40, derandomize=True)
@@ -19,3 +22,13 @@ def corpora() -> Path:
     if not folder.is_dir():
         pytest.skip("no real corpora: set CALIBRANT_DATA to a folder that has ner/<corpus>/")
     return folder
+
+
+@pytest.fixture(scope="session")
+def overconfident():
+    """2,000 predictions of 10 classes whose logits are stretched 2.5 times."""
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 10, 2000)
+    logits = rng.normal(size=(2000, 10))
+    logits[np.arange(2000), labels] += 1.8
+    return Predictions.from_logits(4.5 * logits, labels)

@@ -22,8 +22,9 @@ ALLOWED = {
     "comparison": {"metrics", "calibrators"},
     "audit": {"auditing"},  # The old name of the part, for one release.
     "auditing": {"metrics"},
-    "plots": {"metrics"},
-    "report": {"metrics", "plots", "auditing"},
+    "charts": {"metrics"},
+    "plots": {"metrics", "charts"},
+    "report": {"metrics", "charts", "auditing"},
     "losses": set(),
     "methods": {"losses"},
     "training": {"losses", "methods"},
@@ -49,7 +50,7 @@ ALLOWED = {
         "training",
         "tasks",
     },
-    "study": {"metrics", "plots", "report", "experiments"},
+    "study": {"metrics", "charts", "plots", "report", "experiments"},
     "demo": set(),
 }
 SEES_ALL = {"__init__", "__main__", "cli"}

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from calibrant.report.numbers import DASH
+from calibrant.charts.numbers import DASH
 from calibrant.study.grouping import Units, keys_of, methods_of, with_enough_seeds
 from calibrant.study.measures import StudyMeasure
 from calibrant.study.runs import Run

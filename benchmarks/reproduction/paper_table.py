@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from calibrant.charts.numbers import show
 from calibrant.study.grouping import group_by
 from calibrant.study.measures import StudyMeasure
 from calibrant.study.rows import (
@@ -16,7 +17,6 @@ from calibrant.study.rows import (
     requested_labels,
 )
 from calibrant.study.runs import Run
-from calibrant.study.statistics import show
 from calibrant.study.table import Table, TableEntry, TableRow, grouped, number_entry
 
 from .printed import cifar10_source, cifar10_value, citation, paper_value

@@ -93,7 +93,7 @@ def cases_with_torch(inputs: Path, at: str) -> list[Case]:
     import calibrant.experiments.evaluation
     import calibrant.experiments.grid
     import calibrant.experiments.trainer_engine
-    import calibrant.plots.shift
+    import calibrant.plots
     import calibrant.study  # noqa: F401
 
     write_corpus(inputs / "corpus")

@@ -13,6 +13,8 @@ from matplotlib.figure import Figure
 from matplotlib.image import imread
 
 from calibrant import InputError, MissingExtraError, Predictions
+from calibrant.charts.chart import spaced
+from calibrant.charts.curve import class_curve, reliability_curve
 from calibrant.metrics import (
     CalibrationState,
     Confidences,
@@ -29,8 +31,6 @@ from calibrant.plots import (
     risk_coverage,
     trade_off,
 )
-from calibrant.plots.curve import class_curve, reliability_curve
-from calibrant.plots.trade_off import spaced
 
 DIAGRAMS = {
     "reliability": lambda p, **kw: reliability_diagram(accumulate(p), **kw),
@@ -65,22 +65,24 @@ def test_reliability_bars_are_the_numbers_of_the_state(overconfident):
     over, under = b[curve.gap[b] > 0], b[curve.gap[b] <= 0]
     assert len(over) > 5
     np.testing.assert_allclose(heights(drawn["Overconfident"]), curve.gap[over])
-    np.testing.assert_allclose(heights(drawn["Underconfident"]), -curve.gap[under])
+    assert not len(under)  # Then the legend does not name them either.
+    assert "Underconfident" not in drawn
     tops = [patch.get_y() + patch.get_height() for patch in drawn["Overconfident"]]
     np.testing.assert_allclose(tops, curve.confidence[over])
-    whiskers = ax.collections[0].get_segments()
-    np.testing.assert_allclose([w[:, 1] for w in whiskers], np.stack([curve.low, curve.high], 1)[b])
-    assert ax.texts[0].get_text().startswith("ECE 0.2")
+    whiskers = ax.lines[0].get_ydata().reshape(-1, 3)
+    np.testing.assert_allclose(whiskers[:, :2], np.stack([curve.low, curve.high], 1)[b])
+    assert np.isnan(whiskers[:, 2]).all()
+    assert ax.texts[-1].get_text().startswith("ECE 0.2")
     assert sum(patch.get_width() > 0 for patch in drawn["Accuracy"]) == len(b)
 
 
 def test_reliability_counts_and_legend_name_what_is_there(overconfident):
     state = accumulate(overconfident, bins=10)
-    texts = [t.get_text() for t in reliability_diagram(state).texts[1:]]
+    texts = [t.get_text() for t in reliability_diagram(state).texts[:-1]]
     assert len(texts) == len(reliability_curve(state).filled)
     legend = reliability_diagram(accumulate(one), level=0.9).get_legend()
     entries = [t.get_text() for t in legend.get_texts()]
-    assert entries == ["Accuracy", "Underconfident", "90 % interval"]
+    assert entries == ["Accuracy", "Underconfident", "90 % interval", "Perfect"]
     assert reliability_diagram(state, legend=False).get_legend() is None
     assert len(reliability_diagram(state, counts=False).texts) == 1
 
@@ -88,7 +90,7 @@ def test_reliability_counts_and_legend_name_what_is_there(overconfident):
 def test_histogram_draws_shares_mean_confidence_and_accuracy(overconfident):
     state = accumulate(overconfident)
     ax = confidence_histogram(state)
-    (container,) = ax.containers
+    container = ax.containers[0]
     np.testing.assert_allclose(heights(container), 100 * state.top_count / state.n)
     assert sum(heights(container)) == pytest.approx(100)
     lines = [line.get_xdata()[0] for line in ax.lines]
@@ -103,7 +105,7 @@ def test_classwise_grid_draws_the_worst_classes_with_their_names(overconfident):
     for ax in figure.axes:
         curve = class_curve(state, names.index(ax.get_title(loc="left")))
         np.testing.assert_allclose(
-            heights(bars(ax)["Accuracy"]), curve.accuracy[curve.filled], atol=1e-12
+            heights(ax.containers[0]), curve.accuracy[curve.filled], atol=1e-12
         )
     assert image_of(figure).std() > 0.05
     with pytest.raises(InputError, match="expects 10 label names, got 2"):
@@ -112,7 +114,7 @@ def test_classwise_grid_draws_the_worst_classes_with_their_names(overconfident):
 
 def test_risk_coverage_draws_the_curve_and_the_error():
     ax = risk_coverage(Confidences([0.9, 0.8, 0.7, 0.6], [True, True, False, True]))
-    by_confidence, ideal, error = ax.lines
+    ideal, error, by_confidence = ax.lines
     np.testing.assert_allclose(by_confidence.get_xdata(), [25, 50, 75, 100])
     np.testing.assert_allclose(by_confidence.get_ydata(), [0, 0, 100 / 3, 25])
     assert error.get_ydata()[0] == 25

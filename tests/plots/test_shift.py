@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("matplotlib")
 
-from calibrant.plots.shift import shift_diagram
+from calibrant.plots import shift_diagram
 
 
 def numbers(accuracy, ece):
@@ -21,7 +21,7 @@ def results(**shift):
 
 
 def curves(ax):
-    return [container.lines[0].get_xydata().tolist() for container in ax.containers]
+    return [line.get_xydata().tolist() for line in ax.lines if line.get_marker() != "None"]
 
 
 def test_every_kind_is_a_line_from_the_test_as_it_is():
@@ -38,7 +38,7 @@ def test_every_kind_is_a_line_from_the_test_as_it_is():
     assert curves(score) == [[[0, 0.9], [1, 0.8], [5, 0.5]], [[0, 0.9], [2, 0.7]]]
     assert curves(raw) == [[[0, 0.05], [1, 0.1], [5, 0.3]], [[0, 0.05], [2, 0.2]]]
     assert curves(cooled) == [[[0, 0.02], [1, 0.1], [5, 0.1]], [[0, 0.02], [2, 0.1]]]
-    assert raw.get_ylim() == cooled.get_ylim() == (0, pytest.approx(0.315))
+    assert raw.get_ylim() == cooled.get_ylim() == (0, 0.3)
     assert {text.get_text() for text in score.texts} == {"typos", "dropped-words"}
     figure.canvas.draw()
     assert np.asarray(figure.canvas.buffer_rgba()).std() > 0

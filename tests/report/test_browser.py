@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from calibrant.auditing import ClassRow, Mistake
-from calibrant.plots.curve import reliability_curve
+from calibrant.charts.curve import reliability_curve
 from calibrant.report import write_report
 
 EVIL = "</script><script>window.broken=1</script><img src=x onerror='window.broken=1'>\u2028"

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrant.report.chart import ticks
+from calibrant.charts.numbers import count, counted, edge, interval, number, percent, points, signed
 from calibrant.report.markup import Markup, join, tag, user_text
-from calibrant.report.numbers import count, counted, edge, interval, number, percent, points, signed
 
 NAN, INF = float("nan"), float("inf")
 
@@ -86,11 +85,3 @@ def test_long_names_are_cut_and_stay_reachable():
 )
 def test_numbers_for_people(made, expected):
     assert made == expected
-
-
-@given(st.floats(1e-5, 1e3))
-def test_ticks_are_few_and_reach_the_largest(largest):
-    made = ticks(largest)
-    assert made[0] == 0
-    assert made[-1] >= largest * (1 - 1e-6)
-    assert 3 <= len(made) <= 7

@@ -12,10 +12,10 @@ from hypothesis.extra.numpy import arrays
 from matplotlib.image import imread
 
 from calibrant.auditing import audit
+from calibrant.charts import scenes as maps
 from calibrant.metrics import Scene, pixel_predictions
-from calibrant.plots import maps
 from calibrant.report import render_report, write_report
-from calibrant.report.png import encode_png, inlined
+from calibrant.report.images import encode_png, inlined
 
 NAMES = ("sky", "<sea>", "land")
 

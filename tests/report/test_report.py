@@ -13,7 +13,7 @@ import pytest
 from calibrant import InputError
 from calibrant.auditing import Measure
 from calibrant.metrics import METRICS, CalibrationState, Confidences, accumulate
-from calibrant.plots import palette
+from calibrant.plots import styles
 from calibrant.report import render_report, write_report
 from calibrant.report.markup import tag
 
@@ -187,8 +187,10 @@ def test_half_a_code_in_a_name_does_not_stop_the_report(tmp_path, overconfident)
 def test_the_light_theme_has_the_colours_of_the_plots():
     style = resources.files("calibrant.report").joinpath("style.css").read_text("utf-8")
     light = style.split("@media")[0]
-    for name in palette.__all__:
-        assert getattr(palette, name) in light, name
+    for name, colour in vars(styles).items():
+        if name.isupper() and isinstance(colour, str):
+            assert colour in light, name
+    assert re.findall(r"--s\d: (#\w{6})", style.split("--s0", 1)[1])[:6] == list(styles.COLOURS[1:])
 
 
 def test_matplotlib_is_not_needed():

@@ -48,8 +48,8 @@ def test_points_tell_their_method_and_who_is_close_by(browser, page):
     focal = [r for r in records if (r["recipe"]["data"], r["recipe"]["method"]) == ("gum", "focal")]
     f1 = [record["results"]["identity"]["test"]["entity_f1"] for record in focal]
     half = 4.30265 * statistics.stdev(f1) / 3**0.5
-    told = f"F1 {statistics.mean(f1):.4f} ± {half:.4f}"
-    assert browser.tip() == ["focal (gamma 3)", told, "ECE 0.0513 ± 0.0275"]
+    shown = f"F1 {statistics.mean(f1):.4f} ± {half:.4f}"
+    assert browser.tip() == ["focal (gamma 3)", shown, "ECE 0.0513 ± 0.0275"]
     browser.hover(spots, 0)  # Covered by another.
     method, *_, close = browser.tip()
     assert {method, close} == {"error_regularization", "Close by: cross_entropy"}
@@ -57,5 +57,5 @@ def test_points_tell_their_method_and_who_is_close_by(browser, page):
     browser.run("document.querySelector('svg').focus()")
     browser.press("ArrowRight")
     assert browser.tip() == [
-        "error_regularization", "Average rank 2.67", "Not told from the best"
+        "error_regularization", "Average rank 2.67", "Not significantly worse than the best"
     ]  # fmt: skip

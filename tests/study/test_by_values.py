@@ -6,8 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from calibrant.report.svg import draw_svg
 from calibrant.study import build_study
-from calibrant.study.charts import draw_panel
 from calibrant.study.figures import figures_of
 from calibrant.study.grouping import by_setting, by_value, varied
 from calibrant.study.latex import latex_table
@@ -150,7 +150,7 @@ def test_tables_over_corpora_come_for_every_network(corpora):
         assert entries(ranks, "head_noise")[place].text == rank
         won = table_of(study, f"wins-identity-ece-model-{model}")
         assert entries(won, "head_noise")[0].text == wins
-    titles = [f.title for f in figures_of(study) if f.kind == "ranks"]
+    titles = [f.title for f in figures_of(study) if f.name.startswith("ranks")]
     assert titles == [f"Average rank over 2 corpora (model {m})" for m in ("large", "small")]
 
 
@@ -168,23 +168,23 @@ def test_a_key_that_differs_from_corpus_to_corpus_parts_nothing(make_record):
 
 def test_every_network_has_panels_of_its_own(networks):
     (figure,) = figures_of(build_study(networks, by=["model"]))
-    assert [panel.title for panel in figure.panels] == [
+    assert [panel.title for panel in figure.charts] == [
         f"{map_}, model {m}"
         for m in ("large", "small")
         for map_ in ("As trained", "With temperature")
     ]
-    large, _, small, _ = figure.panels
+    large, _, small, _ = figure.charts
     # The same names in the same places, so that colours are the same.
     names = ["cross_entropy", "avuc", "focal"]
     assert [c.label for c in large.curves] == [c.label for c in small.curves] == names
     assert [len(c.places) for c in large.curves] == [1, 0, 1]
     assert small.curves[2].places[0].x == pytest.approx(np.mean(FOCAL["small"]))
-    drawing = draw_panel(large, "F")
+    drawing = draw_svg(large, "F")
     assert "avuc" not in drawing
     assert "of 2 methods" in drawing
     focal = [record for record in networks if record.recipe.method == "focal"]
     (figure,) = figures_of(build_study(focal, by=["model"]))
-    assert [c.label for c in figure.panels[0].curves] == ["large", "small"]
+    assert [c.label for c in figure.charts[0].curves] == ["large", "small"]
 
 
 def test_all_ways_to_write_it_have_the_column(networks):

@@ -164,7 +164,7 @@ def test_two_trainings_of_one_model_stand_apart_among_models_too(make_record):
 def test_accuracy_and_ece_against_strength_have_a_line_for_each_model(make_record):
     study = build_study(architectures(make_record), by=["model"])
     figure = next(f for f in figures_of(study) if f.name == "cifar10-shift-jpeg")
-    panels = {panel.title: panel for panel in figure.panels}
+    panels = {chart.title: chart for chart in figure.charts}
     assert {"accuracy", "ECE"} <= set(panels)
     lines = [curve.label for curve in panels["accuracy"].curves]
     assert lines == ["lenet", "resnet18", "vit_tiny"]

@@ -3,11 +3,8 @@
 import csv
 import io
 import json
-import math
 import re
 import sys
-from importlib import resources
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -16,16 +13,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from calibrant import InputError
-from calibrant.plots.series import COLOURS
+from calibrant.charts.chart import Dots
 from calibrant.study import build_study, read_all, write_study
-from calibrant.study.charts import draw_panel
 from calibrant.study.curves import labels_of
 from calibrant.study.figures import figures_of
 from calibrant.study.latex import latex_table
 from calibrant.study.markdown import markdown_report, markdown_table
 from calibrant.study.page import render_study
-from calibrant.study.panels import Curve, Figure, Panel, Place, fit_axis, round_steps
-from calibrant.study.pictures import draw_figure
 from calibrant.study.runs import arrange
 from calibrant.study.spreadsheet import csv_table
 from calibrant.study.table import Table, TableEntry, TableRow
@@ -107,19 +101,13 @@ def test_drawings_have_words_and_marks(varied):
         assert "nan" not in drawing
 
 
-def test_the_page_has_the_colours_of_the_plots():
-    style = resources.files("calibrant.study").joinpath("style.css").read_text("utf-8")
-    light = style.split("@media")[0]
-    assert re.findall(r"#\w{6}", light) == list(COLOURS)
-
-
 def test_figures_show_the_numbers_of_the_tables(varied):
     study = build_study(varied)
     drawn = {figure.name: figure for figure in figures_of(study)}
     assert set(drawn) == {
         "ranks", "gum-trade-off", "gum-depth", "gum-shift-typos", "wnut17-trade-off",
     }  # fmt: skip
-    depth = drawn["gum-depth"].panels[0]
+    depth = drawn["gum-depth"].charts[0]
     table = next(t for t in study.tables if t.name == "gum-depth")
     baseline = next(curve for curve in depth.curves if curve.label.startswith("cross_entropy"))
     rows = [row for row in table.rows if row.labels[0] == "cross_entropy"]
@@ -128,14 +116,15 @@ def test_figures_show_the_numbers_of_the_tables(varied):
     assert [place.y for place in baseline.places] == pytest.approx([e.value for e in wanted])
     assert [place.y_half for place in baseline.places] == pytest.approx([e.half for e in wanted])
     ranks = next(table for table in study.tables if table.name == "ranks")
-    panel = drawn["ranks"].panels[ranks.heads.index("ECE")]
-    found = {curve.label: curve.places[0].x for curve in panel.curves}
     place = ranks.heads.index("ECE")
+    chart = drawn["ranks"].charts[place]
+    (dots,) = [mark for mark in chart.marks if isinstance(mark, Dots)]
+    found = {name: dots.x[row] for row, name in chart.y.ticks}
     assert found == {row.labels[0]: row.entries[place].value for row in ranks.rows[:-1]}
-    assert list(found.values()) == sorted(found.values())
+    assert list(found.values()) == sorted(found.values(), reverse=True)  # The best on top.
     shift = drawn["gum-shift-typos"]
-    assert [panel.title for panel in shift.panels][:4] == ["accuracy", "ECE", "AURC", "AUROC"]
-    assert [place.x for place in shift.panels[0].curves[0].places] == [0, 1, 2]
+    assert [chart.title for chart in shift.charts][:4] == ["accuracy", "ECE", "AURC", "AUROC"]
+    assert [place.x for place in shift.charts[0].curves[0].places] == [0, 1, 2]
 
 
 def test_points_are_of_widths_that_all_methods_have(make_record):
@@ -147,11 +136,11 @@ def test_points_are_of_widths_that_all_methods_have(make_record):
     ]
     (figure,) = figures_of(build_study(records))
     assert figure.title == "F1 against ECE on gum"
-    assert figure.panels[0].curves[0].places[0].x == pytest.approx(0.096)
+    assert figure.charts[0].curves[0].places[0].x == pytest.approx(0.096)
     records += [make_record(method="focal", seed=s) for s in (0, 1)]
     (figure,) = figures_of(build_study(records))
     assert figure.title == "F1 against ECE on gum, width 128"
-    assert figure.panels[0].curves[0].places[0].x == pytest.approx(0.128)
+    assert figure.charts[0].curves[0].places[0].x == pytest.approx(0.128)
 
 
 def test_points_are_of_the_seeds_that_the_tables_show(make_record):
@@ -165,7 +154,7 @@ def test_points_are_of_the_seeds_that_the_tables_show(make_record):
     study = build_study(records)
     (figure,) = figures_of(study)
     (table,) = [table for table in study.tables if table.name == "gum-pooled"]
-    place, shown = figure.panels[0].curves[0].places[0], table.rows[0].entries[2]
+    place, shown = figure.charts[0].curves[0].places[0], table.rows[0].entries[2]
     assert place.x == pytest.approx(0.096)
     assert (place.x, place.x_half) == pytest.approx((shown.value, shown.half))
 
@@ -179,7 +168,7 @@ def test_depths_of_runs_that_were_trained_otherwise_are_other_curves(make_record
     ]
     records += [make_record(head_depth=3, batch=8)]  # One depth of its own.
     [figure] = [f for f in figures_of(build_study(records, by=["batch"])) if "depth" in f.name]
-    found = {c.label: [(p.x, round(p.y, 9)) for p in c.places] for c in figure.panels[0].curves}
+    found = {c.label: [(p.x, round(p.y, 9)) for p in c.places] for c in figure.charts[0].curves}
     assert found == {
         "batch 3": [(1, 0.11), (2, 0.12)],
         "batch 32": [(1, 0.01), (2, 0.02)],
@@ -221,29 +210,6 @@ def test_curves_are_named_by_what_differs(make_record):
     assert {labels_of(runs, ["model"], without=["model"])(run) for run in runs} == {"cross_entropy"}
 
 
-def test_names_of_curves_are_told_in_full():
-    ends = ["margin_smoothing (class mean true, margin 0)", f"{'a' * 60} 0.1", f"{'a' * 60} 0.2"]
-    lines = tuple(Curve(name, (Place(0.0, n), Place(1.0, n))) for n, name in enumerate(ends))
-    drawing = draw_panel(Panel("T", "x", "y", lines), "F")
-    names = re.findall(r'<text x="([\d.]+)"[^>]*class="name[^>]*>([^<]*)<', drawing)
-    assert len({name for _, name in names}) == 3
-    assert ends[0] in {name for _, name in names}
-    assert [name[-3:] for _, name in names[-2:]] == ["0.1", "0.2"]
-    width = float(re.search(r'viewBox="0 0 ([\d.]+)', drawing)[1])
-    assert all(float(x) + 6 * len(name) <= width for x, name in names)
-
-
-def test_a_long_legend_fits_the_picture():
-    pytest.importorskip("matplotlib")
-    curves = tuple(Curve(f"method {n}", (Place(n, n),)) for n in range(40))
-    figure = Figure("f", "T", "gum", "points", (Panel("T", "x", "y", curves),))
-    drawn = draw_figure(figure)
-    (legend,) = drawn.legends
-    box = legend.get_window_extent()
-    assert len(legend.get_texts()) == 40
-    assert 0 <= box.y0 < box.y1 <= drawn.bbox.height
-
-
 def test_a_key_of_numbers_has_a_figure(make_record):
     weights = (0.001, 0.01, 0.1)
     records = [
@@ -253,66 +219,8 @@ def test_a_key_of_numbers_has_a_figure(make_record):
     ]
     study = build_study([*records, make_record()], by=["weight"])
     (sweep,) = [figure for figure in figures_of(study) if figure.name == "gum-weight"]
-    assert sweep.panels[0].logarithmic
-    assert [place.x for place in sweep.panels[0].curves[0].places] == list(weights)
-    assert "text-anchor" not in draw_panel(sweep.panels[0], "x")
-
-
-def test_many_methods_stay_apart():
-    def panel(count, places):
-        lines = [
-            Curve(f"m{n}", tuple(Place(x, n + x, math.nan, 0.5) for x in range(places)))
-            for n in range(count)
-        ]
-        return Panel("T", "x", "y", tuple(lines))
-
-    few, many = draw_panel(panel(5, 3), "F"), draw_panel(panel(23, 3), "F")
-    assert few.count('class="whisker') == 15
-    assert many.count('class="whisker') == 0  # They would cover each other.
-    assert few.count('class="leader"') == 5
-    assert many.count('class="leader"') == 0
-    looks = re.findall(r'<(circle|rect|polygon)[^>]*class="key (s\d)"', many)
-    assert len(looks) == 23
-    corners = re.findall(r'<polygon points="([^"]*)" class="key', many)
-    assert {len(points.split()) for points in corners} == {3, 4}
-    heights = sorted(float(y) for y in re.findall(r'y="([\d.]+)" class="name', many))
-    assert min(b - a for a, b in pairwise(heights)) > 12
-    assert [panel(5, 3).aside(n) for n in range(5)] == [-2, -1, 0, 1, 2]
-    assert panel(23, 3).aside(0) == panel(5, 1).aside(0) == 0
-
-
-def test_an_axis_of_ratios():
-    axis = fit_axis([0.02, 0.05, 0.2], [0.01, 0.3, math.nan], logarithmic=True)
-    assert [words for _, words in axis.steps] == ["0.02", "0.05", "0.2"]
-    assert axis(0.05) - axis(0.02) == pytest.approx(axis(0.125) - axis(0.05))
-    assert axis(-0.25) == 0  # The end of an interval, where there is no logarithm.
-    low, high = axis.limits
-    assert low < 0.02
-    assert high > 0.2
-    many = fit_axis([0.011 * 1.2**n for n in range(20)], [math.nan] * 20, logarithmic=True)
-    assert [words for _, words in many.steps] == ["0.01", "0.02", "0.05", "0.1", "0.2"]
-    uneven = fit_axis([0.0313, 0.1412], [math.nan] * 2, logarithmic=True)
-    assert [words for _, words in uneven.steps] == ["0.05", "0.1"]
-
-
-def test_one_wide_interval_does_not_hide_the_points():
-    values, halves = [0.50, 0.51, 0.52, 0.40], [0.01, 0.01, 0.01, 5.0]
-    low, high = fit_axis(values, halves).limits
-    assert 0.3 < low < 0.4
-    assert 0.53 < high < 0.6
-
-
-def test_a_panel_of_one_point_and_of_none():
-    lonely = Panel("T", "x", "y", (Curve("a", (Place(1.0, 0.0),)),))
-    assert "data-tip" in draw_panel(lonely, "F")
-    assert "no values" in draw_panel(Panel("T", "x", "y", (Curve("a", ()),)), "F")
-
-
-@given(st.floats(-100, 100), st.floats(1e-3, 1000))
-def test_steps_are_round_and_inside(low, width):
-    steps = round_steps(low, low + width)
-    assert 2 <= len(steps) <= 11
-    assert all(low - 1e-6 <= step <= low + width + 1e-6 for step in steps)
+    assert sweep.charts[0].x.logarithmic
+    assert [place.x for place in sweep.charts[0].curves[0].places] == list(weights)
 
 
 def test_markdown_keeps_its_columns():

@@ -78,10 +78,10 @@ def add_parser(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Train the recipes without a record and print a line for each."""
+    from calibrant.charts.numbers import counted
     from calibrant.experiments.recipe_file import read_recipes, read_title
     from calibrant.experiments.record import recorded, write_titles
     from calibrant.progress import Progress
-    from calibrant.report.numbers import counted
 
     over = parse_settings(args.settings)
     found = {recipe.key: recipe for path in args.recipes for recipe in read_recipes(path, over)}

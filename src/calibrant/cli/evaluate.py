@@ -95,8 +95,8 @@ def run(args: argparse.Namespace) -> int:
         print(printable(note), file=sys.stderr)
     task = _task(args.model)
     if args.figure is not None:
-        from calibrant.plots.canvas import save_figure
-        from calibrant.plots.shift import shift_diagram
+        from calibrant.plots import shift_diagram
+        from calibrant.plots.drawing import save_figure
 
         chosen = list(results)[-1]
         mapped = "temperature" if chosen == "identity" else chosen

@@ -5,14 +5,14 @@ touches pyplot or its global state, so it is safe in servers and threads; matplo
 when the first diagram is drawn.
 """
 
-from calibrant.plots.classwise import classwise_grid
-from calibrant.plots.confidence_map import confidence_map, confidence_maps
-from calibrant.plots.histogram import confidence_histogram
-from calibrant.plots.reliability import reliability_diagram
-from calibrant.plots.selective import risk_coverage
-from calibrant.plots.series import Series, series_diagram
-from calibrant.plots.shift import shift_diagram
-from calibrant.plots.trade_off import Point, trade_off
+from calibrant.plots.comparisons import Point, Series, series_diagram, shift_diagram, trade_off
+from calibrant.plots.diagrams import (
+    classwise_grid,
+    confidence_histogram,
+    reliability_diagram,
+    risk_coverage,
+)
+from calibrant.plots.scenes import confidence_map, confidence_maps
 
 __all__ = [
     "Point",

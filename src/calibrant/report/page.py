@@ -12,10 +12,10 @@ from string import Template
 
 import calibrant
 from calibrant.auditing import Audit
+from calibrant.charts.numbers import count, counted
 from calibrant.errors import InputError
 from calibrant.outputs import new_file
 from calibrant.report.markup import Markup, join
-from calibrant.report.numbers import count, counted
 from calibrant.report.sections import sections
 
 __all__ = ["render_page", "render_report", "write_report"]

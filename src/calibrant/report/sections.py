@@ -6,16 +6,27 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from calibrant.auditing import Audit, EntityView, PixelView
+from calibrant.charts import (
+    Chart,
+    class_chart,
+    histogram_chart,
+    reliability_chart,
+    risk_chart,
+)
+from calibrant.charts.calibration import bin_rows
+from calibrant.charts.curve import thinned_curve, worst_classes
+from calibrant.charts.numbers import number, percent, points
 from calibrant.metrics import CalibrationState, accuracy, ece, mean_confidence
-from calibrant.plots.curve import worst_classes
-from calibrant.plots.selective import thinned_curve
-from calibrant.report import diagrams
-from calibrant.report.figures import BAR_KEY, HISTOGRAM_KEYS, RISK_KEY, figure
+from calibrant.report.images import pixel_figures
 from calibrant.report.markup import Markup, join, tag, user_text
-from calibrant.report.numbers import number, percent, points
-from calibrant.report.pixels import pixel_figures
-from calibrant.report.provenance import entries
-from calibrant.report.tables import class_table, measure_table, mistake_table, plain_table
+from calibrant.report.svg import draw_svg, legend
+from calibrant.report.tables import (
+    class_table,
+    entries,
+    measure_table,
+    mistake_table,
+    plain_table,
+)
 
 __all__ = ["sections"]
 
@@ -82,30 +93,31 @@ def _numbers(audits: Audits) -> Markup:
     note = f"In brackets: the {share}bootstrap interval." if bracketed else ""
     if len(audits) > 1:
         note += f" The sentences speak of “{list(audits)[-1]}”."
-    return _section("Measures", tag("p", note, class_="note") if note else None, table)
+    return _section("Measures", _note(note) if note else None, table)
 
 
 def _diagrams(audits: Audits) -> Markup:
     # Side by side, the same height must mean the same number.
     share = max(float(a.state.top_count.max()) / max(1, int(a.state.n)) for a in audits.values())
     curves = {name: thinned_curve(audit.confidences) for name, audit in audits.items()}
-    # Without mistakes the axis still needs a length.
-    risk = max(float(curve.risk.max(initial=0)) for curve in curves.values()) or 0.01
+    risk = max(float(curve.risk.max(initial=0)) for curve in curves.values())
+
+    def reliability(name: str, audit: Audit) -> Markup:
+        return _reliability(audit.state, name)
 
     def histogram(name: str, audit: Audit) -> Markup:
-        side = "over" if mean_confidence(audit.state) > accuracy(audit.state) else "under"
-        return figure(diagrams.histogram(audit.state, name, share), HISTOGRAM_KEYS[side])
+        return _figure(histogram_chart(audit.state, most=share), f"Confidence histogram, {name}")
 
     def risk_coverage(name: str, audit: Audit) -> Markup:
-        n = len(audit.confidences)
-        return figure(diagrams.risk_coverage(curves[name], n, name, risk), RISK_KEY)
+        chart = risk_chart(curves[name], n=len(audit.confidences), most=risk)
+        return _figure(chart, f"Risk–coverage curve, {name}")
 
-    drawn = [
+    diagrams = [
         (
             "Reliability",
             "How often the model is right, against how sure it is. The bands are Wilson intervals "
             "that take the examples as independent.",
-            _reliability,
+            reliability,
         ),
         (
             "Where the confidences lie",
@@ -119,22 +131,25 @@ def _diagrams(audits: Audits) -> Markup:
         ),
     ]
     blocks = [
-        tag(
-            "div", tag("h3", head), tag("p", said, class_="note"), _each(audits, draw, "pair", "h4")
-        )
-        for head, said, draw in drawn
+        tag("div", tag("h3", head), _note(note), _each(audits, draw, "pair", "h4"))
+        for head, note, draw in diagrams
     ]
     layout = "overview" if len(audits) == 1 else "rows"
     return _section("Diagrams", tag("div", *blocks, class_=layout))
 
 
-def _reliability(name: str, audit: Audit) -> Markup:
-    return figure(diagrams.reliability(audit.state, name), BAR_KEY, _bins(audit.state))
+def _figure(chart: Chart, label: str) -> Markup:
+    return tag("figure", draw_svg(chart, label), tag("figcaption", legend(chart)))
+
+
+def _reliability(state: CalibrationState, name: str, noun: str = "example") -> Markup:
+    chart = reliability_chart(state, noun=noun)
+    return join([_figure(chart, f"Reliability diagram, {name}"), _bins(state)])
 
 
 def _bins(state: CalibrationState) -> Markup:
     heads = ["Confidence", "Count", "Accuracy", "95 % interval", "Mean confidence", "Gap (points)"]
-    table = plain_table("Bins", heads, diagrams.bin_rows(state))
+    table = plain_table("Bins", heads, bin_rows(state))
     return tag("details", tag("summary", "The bins as a table"), table)
 
 
@@ -145,11 +160,11 @@ def _classes(audits: Audits) -> Markup | None:
     def one(_: str, audit: Audit) -> Markup:
         return join([class_table(audit.classes), _grid(audit)])
 
-    said = (
+    note = (
         "By predicted class: how often the model claims to be right, and how often it is. The "
         "order is by gap times predictions, so the class that costs most comes first."
     )
-    return _section("Worst classes", tag("p", said, class_="note"), _each(audits, one))
+    return _section("Worst classes", _note(note), _each(audits, one))
 
 
 def _grid(audit: Audit) -> Markup | None:
@@ -157,27 +172,27 @@ def _grid(audit: Audit) -> Markup | None:
     if not state.classwise:
         return None
     worst = worst_classes(state, max(1, min(12, _MOST_BARS // state.bins.count)))
-    figures = [
-        figure(
-            diagrams.class_diagram(state, k, audit.label_names[k]), user_text(audit.label_names[k])
-        )
-        for k in map(int, worst)
-    ]
-    said = (
+    figures = [_class_figure(state, k, audit.label_names[k]) for k in map(int, worst)]
+    note = (
         "Each class against the rest: the share labelled so, against the probability given to it; "
         "largest classwise error first."
     )
-    return join([tag("p", said, class_="note"), tag("div", *figures, class_="small-multiples")])
+    return join([_note(note), tag("div", *figures, class_="small-multiples")])
+
+
+def _class_figure(state: CalibrationState, k: int, name: str) -> Markup:
+    drawing = draw_svg(class_chart(state, k), f"Reliability of class {name}")
+    return tag("figure", drawing, tag("figcaption", user_text(name)))
 
 
 def _mistakes(audits: Audits) -> Markup | None:
     if not any(audit.mistakes for audit in audits.values()):
         return None
-    said = "Wrong although sure: the first place to look for wrong labels and blind spots."
+    note = "Wrong although sure: the first place to look for wrong labels and blind spots."
     if any(audit.state.ignored for audit in audits.values()):
-        said += " Rows are counted from 0, with those that are ignored."
+        note += " Rows are counted from 0 and include ignored ones."
     tables = _each(audits, lambda _, audit: mistake_table(audit.mistakes))
-    return _section("Most confident mistakes", tag("p", said, class_="note"), tables)
+    return _section("Most confident mistakes", _note(note), tables)
 
 
 def _entities(audits: Audits) -> Markup | None:
@@ -186,10 +201,9 @@ def _entities(audits: Audits) -> Markup | None:
         return None
 
     def one(name: str, view: EntityView) -> Markup:
-        drawing = diagrams.reliability(view.state, f"entities, {name}", "entity")
+        drawing = _reliability(view.state, f"entities, {name}", "entity")
         types = class_table(view.types, "Entity type") if view.types else None
-        drawn = tag("div", figure(drawing, BAR_KEY, _bins(view.state)))
-        return tag("div", drawn, tag("div", types), class_="pair")
+        return tag("div", tag("div", drawing), tag("div", types), class_="pair")
 
     reductions = ", ".join(dict.fromkeys(view.reduction for view in views.values()))
     made = (
@@ -197,12 +211,12 @@ def _entities(audits: Audits) -> Markup | None:
         if reductions == "learned"
         else f"the {reductions} over its words"
     )
-    said = (
+    note = (
         "Whole entities instead of tokens: right means the exact span and type; the confidence of "
         f"an entity is {made}."
     )
     table = measure_table({name: view.measures for name, view in views.items()})
-    return _section("Entities", tag("p", said, class_="note"), table, _each(views, one))
+    return _section("Entities", _note(note), table, _each(views, one))
 
 
 def _pixels(audits: Audits) -> Markup | None:
@@ -213,16 +227,20 @@ def _pixels(audits: Audits) -> Markup | None:
     def one(name: str, view: PixelView) -> Markup:
         return pixel_figures(name, view, audits[name].label_names)
 
-    said = (
+    note = (
         "The examples are the pixels of images. Intervals keep the pixels of an image together; "
         "ignored pixels are white in the maps and count nowhere."
     )
     table = measure_table({name: view.measures for name, view in views.items()})
-    return _section("Images", tag("p", said, class_="note"), table, _each(views, one))
+    return _section("Images", _note(note), table, _each(views, one))
 
 
 def _provenance(audits: Audits) -> Markup:
     return _section("Provenance", _each(audits, lambda _, audit: entries(audit.provenance)))
+
+
+def _note(words: str) -> Markup:
+    return tag("p", words, class_="note")
 
 
 def _section(title: str, *content: Markup | None) -> Markup:

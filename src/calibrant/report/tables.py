@@ -1,18 +1,29 @@
-"""The tables of the report: measures, classes, mistakes, bins."""
+"""The tables of the report: measures, classes, mistakes, bins, and lists of names and values."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from calibrant.auditing import ClassRow, Measure, Mistake
+from calibrant.charts.numbers import DASH, count, interval, number, percent, points, signed
 from calibrant.metrics import METRICS
 from calibrant.report.markup import Markup, join, tag, user_text
-from calibrant.report.numbers import DASH, count, interval, number, percent, points, signed
 
-__all__ = ["MOST_ROWS", "class_table", "measure_table", "mistake_table", "plain_table", "table_box"]
+__all__ = [
+    "MOST_ROWS",
+    "class_table",
+    "entries",
+    "measure_table",
+    "mistake_table",
+    "more",
+    "plain_table",
+    "table_box",
+]
 
 # Rows shown of long lists; the text gives the number of the rest.
 MOST_ROWS = 25
+_MOST_ENTRIES = 60  # Of one list of names and values.
 
 
 def measure_table(columns: Mapping[str, Sequence[Measure]]) -> Markup:
@@ -68,7 +79,7 @@ def class_table(rows: Sequence[ClassRow], what: str = "Class") -> Markup:
         )
         for row in rows[:MOST_ROWS]
     ]
-    return join([table_box(f"{what} by gap", heads, body), _more(len(rows), len(body))])
+    return join([table_box(f"{what} by gap", heads, body), more(len(rows), len(body))])
 
 
 def _gap(gap: float) -> Markup:
@@ -96,7 +107,7 @@ def mistake_table(mistakes: Sequence[Mistake]) -> Markup:
         for mistake in shown
     ]
     table = table_box("Most confident mistakes", [_number_head("Confidence"), *heads], body)
-    return join([table, _more(len(mistakes), len(body))])
+    return join([table, more(len(mistakes), len(body))])
 
 
 def plain_table(label: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Markup:
@@ -117,7 +128,34 @@ def table_box(label: str, heads: Sequence[str], rows: Sequence[Markup], class_: 
     return tag("div", table, class_="scroll", role="region", aria_label=label, tabindex=0)
 
 
-def _more(all_rows: int, shown: int) -> Markup | None:
+def more(all_rows: int, shown: int) -> Markup | None:
+    """Return how many rows are shown, or None if all are."""
     if all_rows <= shown:
         return None
     return tag("p", f"{count(shown)} of {count(all_rows)} shown.", class_="note")
+
+
+def entries(values: Mapping[Any, Any]) -> Markup:
+    """Return names and values as a definition list."""
+    pairs = [
+        tag("div", tag("dt", user_text(str(key).replace("_", " "))), tag("dd", _value(value)))
+        for key, value in list(values.items())[:_MOST_ENTRIES]
+    ]
+    return tag("dl", *pairs, _in_all(len(values)), class_="entries")
+
+
+def _value(value: Any) -> Markup:
+    if isinstance(value, Mapping):
+        return entries(value)
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        shown = [_value(entry) for entry in value[:_MOST_ENTRIES]]
+        if any(isinstance(entry, Mapping) for entry in value[:_MOST_ENTRIES]):
+            return join([*shown, _in_all(len(value))])
+        return Markup(", ".join([*shown, *filter(None, [_in_all(len(value))])]))
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return user_text(value)
+    return tag("span", count(value) if isinstance(value, int) else f"{value:.6g}")
+
+
+def _in_all(length: int) -> Markup | None:
+    return tag("span", f"… {count(length)} in all") if length > _MOST_ENTRIES else None

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Sequence
 
+from calibrant.charts import Curve, Place
 from calibrant.study.grouping import group_by
 from calibrant.study.measures import StudyMeasure
-from calibrant.study.panels import Curve, Place
 from calibrant.study.runs import Run
 from calibrant.study.settings import settings_label, value_label
 from calibrant.study.statistics import Estimate, estimate

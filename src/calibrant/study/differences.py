@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from calibrant.charts.numbers import DASH
 from calibrant.distributions import holm
-from calibrant.report.numbers import DASH
 from calibrant.study.measures import StudyMeasure
 from calibrant.study.runs import Run
 from calibrant.study.statistics import LEVEL, PairedComparison, compare_pairs, paired_values, t_p

@@ -4,30 +4,54 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
+from calibrant.charts import Chart, Curve, Place, curve_chart, rank_chart
+from calibrant.charts.chart import FEW
 from calibrant.study.curves import curve_of, curves, describe_width, labels_of, over_seeds
 from calibrant.study.grouping import by_setting, by_value, describe_values, group_by, varied
 from calibrant.study.head_filter import at_main_depth, at_shared_widths, with_several_depths
 from calibrant.study.measures import StudyMeasure, maps_of, measures_of, score_of
-from calibrant.study.panels import Curve, Figure, Panel, Place
 from calibrant.study.ranks import rank_over
 from calibrant.study.runs import Run
 from calibrant.study.settings import file_names
 from calibrant.study.shift_tables import OTHER, kind_title, measured_on, shift_measures, shifts_of
 from calibrant.study.study import Study
 
-__all__ = ["figures_of"]
+__all__ = ["StudyFigure", "figures_of"]
 
 _WIDE = 4  # Times the least ECE: then the axis is logarithmic, or one method hides all others.
 # What only the order of confidences decides: a map hardly changes it, and its picture not at all.
 _ORDER_ALONE = ("aurc", "auroc")
+_POINTS = (
+    "Whiskers are 95 % t-intervals over seeds, cut where they leave the axes; each seed is "
+    "averaged over head widths."
+)
+_LINES = (
+    f"{_POINTS} Lines are moved a little sideways so that their intervals do not overlap; with "
+    f"more than {FEW} lines, intervals are only in the tables and the tips."
+)
+_RANKS = (
+    "The band reaches one critical difference from the best; methods in it do not differ "
+    "significantly from the best."
+)
 
 
-def figures_of(study: Study) -> list[Figure]:
+@dataclass(frozen=True)
+class StudyFigure:
+    """One or more charts side by side, with a note that explains them."""
+
+    name: str
+    title: str
+    unit: str
+    charts: tuple[Chart, ...]
+    note: str
+
+
+def figures_of(study: Study) -> list[StudyFigure]:
     """Make all figures that the records allow; figures over all corpora come first."""
-    found: list[Figure | None] = [*_ranks(study)]
+    found: list[StudyFigure | None] = [*_ranks(study)]
     for unit, runs in study.units.items():
         main = at_main_depth(runs)
         found += [
@@ -36,12 +60,12 @@ def figures_of(study: Study) -> list[Figure]:
             _sweep(unit, main, study),
             *_shift_figures(unit, main, study.by),
         ]
-    figures = [figure for figure in found if figure is not None and figure.panels]
+    figures = [figure for figure in found if figure is not None and figure.charts]
     names = file_names(f"{figure.unit} {figure.name}" for figure in figures)
     return [replace(figure, name=name) for figure, name in zip(figures, names, strict=True)]
 
 
-def _ranks(study: Study) -> list[Figure]:
+def _ranks(study: Study) -> list[StudyFigure]:
     """Make the figures of average ranks, with the critical difference from the best."""
     found = []
     for alike, units in by_setting(study.runs).items():
@@ -49,25 +73,22 @@ def _ranks(study: Study) -> list[Figure]:
         ranked = rank_over(units, measures_of(runs, study.metrics))
         if ranked is None:
             continue
-        panels = []
-        for measure, ranking in ranked.by.items():
-            order = sorted(zip(ranking.average, ranked.methods, strict=True))
-            rows = [
-                Curve(method, (Place(rank, float(len(order) - place)),))
-                for place, (rank, method) in enumerate(order)
-            ]
-            width = ranking.critical_difference
-            panels.append(
-                Panel(measure.title, "Average rank", "", tuple(rows), critical_difference=width)
+        charts = [
+            rank_chart(
+                dict(zip(ranked.methods, ranking.average, strict=True)),
+                ranking.critical_difference,
+                title=measure.title,
             )
+            for measure, ranking in ranked.by.items()
+        ]
         title = f"Average rank over {len(ranked.shared)} corpora"
         title += f" ({alike.words})" if alike.words else ""
-        found.append(Figure("ranks", title, "", "ranks", tuple(panels)))
+        found.append(StudyFigure("ranks", title, "", tuple(charts), _RANKS))
     return found
 
 
-def _trade_off(unit: str, runs: Sequence[Run], by: Sequence[str]) -> Figure | None:
-    """Make panels of the methods of every network, or of the networks of one method.
+def _trade_off(unit: str, runs: Sequence[Run], by: Sequence[str]) -> StudyFigure | None:
+    """Make charts of the methods of every network, or of the networks of one method.
 
     None for a single point, which has no counterpart.
     """
@@ -78,18 +99,18 @@ def _trade_off(unit: str, runs: Sequence[Run], by: Sequence[str]) -> Figure | No
     label = labels_of(shown, by, without=keys)
     names = list(group_by(shown, label))
     f1 = score_of(runs)
-    panels = []
+    charts = []
     for values, members in by_value(shown, keys).items():
         cells = group_by(members, label)
         for map_ in maps_of(runs):
             measures = StudyMeasure("ece", map_), replace(f1, map=map_)
-            # A name has one colour in all panels, so it has its turn where it has no runs.
-            points = tuple(_point(name, cells.get(name, ()), *measures) for name in names)
+            # A name has one colour in all charts, so it has its turn where it has no runs.
+            points = [_point(name, cells.get(name, ()), *measures) for name in names]
             title = ", ".join(filter(None, [_map_title(map_), describe_values(values)]))
-            panels += [_weighed(title, f1.title, points)] if any(p.places for p in points) else []
+            charts += [_weighed(title, f1.title, points)] if any(p.places for p in points) else []
     name = f"{f1.title[0].upper()}{f1.title[1:]}"
     title = f"{name} against ECE on {unit}{describe_width(shown, runs)}"
-    return Figure("trade-off", title, unit, "points", tuple(panels))
+    return StudyFigure("trade-off", title, unit, tuple(charts), _POINTS)
 
 
 def _point(label: str, cell: Sequence[Run], ece: StudyMeasure, score: StudyMeasure) -> Curve:
@@ -100,13 +121,13 @@ def _point(label: str, cell: Sequence[Run], ece: StudyMeasure, score: StudyMeasu
     return Curve(label, (Place(x.mean, y.mean, x.half, y.half),) if known else ())
 
 
-def _weighed(title: str, score: str, points: tuple[Curve, ...]) -> Panel:
+def _weighed(title: str, score: str, points: Sequence[Curve]) -> Chart:
     values = [place.x for point in points for place in point.places]
     wide = min(values) > 0 and max(values) / min(values) >= _WIDE
-    return Panel(title, "ECE", score, points, wide)
+    return curve_chart(points, "ECE", score, title=title, logarithmic=wide)
 
 
-def _depth(unit: str, runs: Sequence[Run], by: Sequence[str]) -> Figure | None:
+def _depth(unit: str, runs: Sequence[Run], by: Sequence[str]) -> StudyFigure | None:
     runs = with_several_depths(runs)
     widths, named = {run.width for run in runs}, labels_of(runs, by)
 
@@ -114,20 +135,20 @@ def _depth(unit: str, runs: Sequence[Run], by: Sequence[str]) -> Figure | None:
         name = named(run)
         return name if len(widths) == 1 else f"{name}, width {run.width}"
 
-    panels = [
-        Panel(
-            _map_title(measure.map),
+    charts = [
+        curve_chart(
+            curves(runs, measure, label, lambda run: run.depth),
             "Depth of the head",
             "ECE",
-            curves(runs, measure, label, lambda run: run.depth),
+            title=_map_title(measure.map),
         )
         for measure in measures_of(runs, ("ece",))
     ]
     title = f"ECE against the depth of the head on {unit}"
-    return Figure("depth", title, unit, "lines", tuple(panels))
+    return StudyFigure("depth", title, unit, tuple(charts), _LINES)
 
 
-def _sweep(unit: str, runs: Sequence[Run], study: Study) -> Figure | None:
+def _sweep(unit: str, runs: Sequence[Run], study: Study) -> StudyFigure | None:
     """Plot every measure against the one requested key that has several numbers."""
     numeric = [
         place
@@ -141,18 +162,18 @@ def _sweep(unit: str, runs: Sequence[Run], study: Study) -> Figure | None:
     label = labels_of(runs, study.by, without=[key])
     values = [float(run.by[place]) for run in runs]
     logarithmic = min(values) > 0 and max(values) / min(values) >= 20
-    panels = [
-        Panel(
-            measure.title,
+    charts = [
+        curve_chart(
+            curves(runs, measure, label, lambda run: float(run.by[place])),
             key.replace("_", " "),
             measure.title,
-            curves(runs, measure, label, lambda run: float(run.by[place])),
-            logarithmic,
+            title=measure.title,
+            logarithmic=logarithmic,
         )
         for measure in measures_of(runs, study.metrics)
     ]
     title = f"By {key.replace('_', ' ')} on {unit}"
-    return Figure(key, title, unit, "lines", tuple(panels))
+    return StudyFigure(key, title, unit, tuple(charts), _LINES)
 
 
 def _map_title(map_: str) -> str:
@@ -163,7 +184,7 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _shift_figures(unit: str, runs: Sequence[Run], by: Sequence[str] = ()) -> list[Figure]:
+def _shift_figures(unit: str, runs: Sequence[Run], by: Sequence[str] = ()) -> list[StudyFigure]:
     """Make one figure per kind of corruption with several strengths."""
     found = []
     for kind, shift in shifts_of(runs).items():
@@ -171,7 +192,7 @@ def _shift_figures(unit: str, runs: Sequence[Run], by: Sequence[str] = ()) -> li
             continue
         whole = measured_on(runs, shift)
         measured = at_shared_widths(whole)
-        panels = []
+        charts = []
         for measure in shift_measures(measured, shift):
             if measure.map != "identity" and measure.metric in _ORDER_ALONE:
                 continue
@@ -182,8 +203,8 @@ def _shift_figures(unit: str, runs: Sequence[Run], by: Sequence[str] = ()) -> li
                     for strength, part in shift.items()
                 ]
                 lines.append(curve_of(label, places))
-            panels.append(Panel(measure.title, "Strength", measure.title, tuple(lines)))
+            charts.append(curve_chart(lines, "Strength", measure.title, title=measure.title))
         title = f"{kind_title(kind)} of growing strength, trained on {unit}"
         title += describe_width(measured, whole)
-        found.append(Figure(f"shift-{kind}", title, unit, "lines", tuple(panels)))
+        found.append(StudyFigure(f"shift-{kind}", title, unit, tuple(charts), _LINES))
     return found

@@ -6,33 +6,18 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from importlib import resources
 
+from calibrant.charts.numbers import counted, show
 from calibrant.report.markup import Markup, join, tag, user_text
-from calibrant.report.numbers import counted
 from calibrant.report.page import render_page
-from calibrant.report.provenance import entries
-from calibrant.report.tables import table_box
-from calibrant.study.charts import draw_panel, draw_ranks
-from calibrant.study.figures import figures_of
+from calibrant.report.svg import draw_svg
+from calibrant.report.tables import entries, table_box
+from calibrant.study.figures import StudyFigure, figures_of
 from calibrant.study.measures import score_of
-from calibrant.study.panels import FEW, Figure
 from calibrant.study.runs import Run
-from calibrant.study.statistics import show
 from calibrant.study.study import Study
 from calibrant.study.table import Table, TableEntry, TableRow, set_name
 
 __all__ = ["render_study"]
-
-_WHISKERS = (
-    "Whiskers are 95 % t-intervals over seeds, cut where they leave the axes; each seed is "
-    "averaged over head widths."
-)
-_NOTES = {
-    "points": _WHISKERS,
-    "lines": f"{_WHISKERS} Lines are moved a little sideways so that their intervals do not "
-    f"overlap; with more than {FEW} lines, intervals are only in the tables and the tips.",
-    "ranks": "The band reaches one critical difference from the best; methods in it do not "
-    "differ significantly from the best.",
-}
 
 
 def render_study(study: Study) -> str:
@@ -135,17 +120,20 @@ def _breakable(entry: TableEntry) -> list[Markup | str]:
     return [number, " ", Markup("<wbr>"), verdict]
 
 
-def _figure(figure: Figure) -> Markup:
-    draw = draw_ranks if figure.kind == "ranks" else draw_panel
+def _figure(figure: StudyFigure) -> Markup:
     panels = [
-        tag("figure", tag("h4", panel.title, class_="which"), draw(panel, figure.title))
-        for panel in figure.panels
+        tag(
+            "figure",
+            tag("h4", chart.title, class_="which"),
+            draw_svg(chart, f"{figure.title}, {chart.title}"),
+        )
+        for chart in figure.charts
     ]
     return join(
         [
             tag("h3", user_text(figure.title)),
             tag("div", *panels, class_="panels"),
-            tag("p", _NOTES[figure.kind], class_="note"),
+            tag("p", figure.note, class_="note"),
         ]
     )
 

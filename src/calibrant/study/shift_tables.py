@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
+from calibrant.charts.numbers import show
 from calibrant.study.grouping import group_by
 from calibrant.study.head_filter import at_main_width
 from calibrant.study.measures import SHIFT_METRICS, StudyMeasure, measures_of
@@ -22,7 +23,6 @@ from calibrant.study.rows import (
     requested_labels,
 )
 from calibrant.study.runs import Run
-from calibrant.study.statistics import show
 from calibrant.study.table import Table, TableEntry, TableRow, grouped
 
 __all__ = [

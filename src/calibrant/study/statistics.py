@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from calibrant.charts.numbers import show
 from calibrant.distributions import holm, student_p, student_quantile
 from calibrant.errors import InputError
-from calibrant.report.numbers import DASH
 
 __all__ = [
     "LEVEL",
@@ -22,7 +22,6 @@ __all__ = [
     "estimate",
     "holm",
     "paired_values",
-    "show",
     "sign_flip_p",
     "smallest_p",
     "t_p",
@@ -68,20 +67,6 @@ def estimate(values: Sequence[float]) -> Estimate:
     if n == 1 or not math.isfinite(mean):
         return Estimate(mean, math.nan, n)
     return Estimate(mean, student_quantile(n - 1) * float(np.std(values, ddof=1)) / math.sqrt(n), n)
-
-
-def show(value: float, digits: int) -> str:
-    """Format a number with a real minus; NaN is a dash.
-
-    >>> show(-0.25, 1), show(math.nan, 1), show(math.inf, 1), show(-0.001, 1)
-    ('−0.2', '–', '∞', '0.0')
-    """
-    if math.isnan(value):
-        return DASH
-    if math.isinf(value):
-        return "∞" if value > 0 else "−∞"
-    text = f"{value:.{digits}f}"
-    return text.replace("-", "−") if float(text) else text.removeprefix("-")
 
 
 class PairedComparison(NamedTuple):

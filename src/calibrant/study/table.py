@@ -8,8 +8,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from calibrant.charts.numbers import show
 from calibrant.json_values import json_values
-from calibrant.study.statistics import Estimate, show
+from calibrant.study.statistics import Estimate
 
 __all__ = ["Table", "TableEntry", "TableRow", "as_entry", "grouped", "number_entry", "set_name"]
 

@@ -77,14 +77,13 @@ def _writer(text: str) -> Writer:
 
 
 def _pictures(study: Study) -> tuple[tuple[dict[str, Writer], dict[str, str]], list[str]]:
-    from calibrant.plots.canvas import save_figure
-    from calibrant.study.pictures import draw_figure
+    from calibrant.plots.drawing import draw_charts, save_figure
 
     writers: dict[str, Writer] = {}
     titles: dict[str, str] = {}
     try:
         for figure in figures_of(study):
-            drawn = draw_figure(figure)
+            drawn = draw_charts(figure.charts, figure.title)
             for ending in ("svg", "png"):
                 name = f"figures/{figure.name}.{ending}"
                 writers[name] = lambda path, drawn=drawn: save_figure(drawn, path)  # type: ignore[misc]

@@ -6,8 +6,9 @@ import math
 import pytest
 
 from calibrant import InputError
-from calibrant.plots.ranks import rank_diagram
-from calibrant.plots.series import COLOURS, Series, series_diagram, series_style
+from calibrant.plots import Series, series_diagram
+from calibrant.plots.comparisons import rank_diagram
+from calibrant.plots.styles import COLOURS, curve_style
 
 pytest.importorskip("matplotlib")
 
@@ -42,12 +43,16 @@ def test_a_logarithmic_axis():
 def test_nothing_and_what_cannot_be_drawn():
     ax = series_diagram([Series("a", [], [], [])], x_label="x", y_label="y")
     assert [text.get_text() for text in ax.texts] == ["no examples"]
+    with pytest.raises(InputError, match="'a': a logarithmic axis needs values above 0, got 0"):
+        series_diagram(
+            [Series("a", [0, 1], [1, 2], [0, 0])], x_label="x", y_label="y", logarithmic=True
+        )
     with pytest.raises(InputError, match="'a': a value is not finite"):
         series_diagram([Series("a", [1.0], [math.nan], [0.0])], x_label="x", y_label="y")
 
 
 def test_styles_repeat_with_other_dashes():
-    styles = [series_style(place) for place in range(4 * len(COLOURS))]
+    styles = [tuple(curve_style(number).values()) for number in range(4 * len(COLOURS))]
     assert len(set(styles)) == len(styles)
 
 
@@ -57,6 +62,6 @@ def test_ranks_with_the_best_on_top():
     assert list(ax.lines[0].get_xdata()) == [2.5, 2.0, 1.5]
     band = ax.patches[0]
     assert (band.get_x(), band.get_width()) == pytest.approx((1.5, 0.7))
-    assert [text.get_text() for text in rank_diagram({}, 1.0).texts] == ["no examples"]
+    assert [text.get_text() for text in rank_diagram({}, 1.0).texts] == ["no methods"]
     with pytest.raises(InputError, match="rank nan"):
         rank_diagram({"a": math.nan}, 1.0)

@@ -1,4 +1,4 @@
-"""The data of the diagrams: per bin its edges, examples, accuracy, confidence and interval."""
+"""What a diagram of predictions shows: bins with accuracy and interval, and the risk curve."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 from calibrant.arguments import check_kind
 from calibrant.errors import InputError
 from calibrant.metrics import CalibrationState, Confidences, accumulate, bin_confidences
+from calibrant.metrics.selective import RiskCoverage, risk_coverage_curve
 from calibrant.predictions import Predictions
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "class_curve",
     "diagram_state",
     "reliability_curve",
+    "thinned_curve",
     "wilson_interval",
     "worst_classes",
 ]
@@ -43,6 +45,17 @@ class ReliabilityCurve:
     def gap(self) -> np.ndarray:
         """Confidence − accuracy; positive is overconfident."""
         return np.asarray(self.confidence - self.accuracy)
+
+    @property
+    def middle(self) -> np.ndarray:
+        """The middle of each bin."""
+        return np.asarray((self.lower + self.upper) / 2)
+
+    @property
+    def inset(self) -> tuple[np.ndarray, np.ndarray]:
+        """The sides of the bars: the bins minus slivers that separate neighbours."""
+        sliver = 0.04 * (self.upper - self.lower)
+        return self.lower + sliver, self.upper - sliver
 
     @property
     def filled(self) -> np.ndarray:
@@ -107,6 +120,22 @@ def wilson_interval(
     low = np.where(successes == 0, 0.0 * share, centre - half)
     high = np.where(successes == trials, share, centre + half)
     return low, high
+
+
+def thinned_curve(source: Confidences | Predictions, most: int = 500) -> RiskCoverage:
+    """Return the risk–coverage curve at up to ``most`` steps, evenly spread in coverage.
+
+    It always includes the first and the last step, and every step belongs to the whole curve.
+
+    >>> thinned_curve(Confidences([0.9, 0.8, 0.7, 0.6], [True] * 4), most=2).coverage
+    array([0.25, 1.  ])
+    """
+    curve = risk_coverage_curve(source)
+    if len(curve.risk) <= most:
+        return curve
+    wanted = np.linspace(curve.coverage[0], 1, most)
+    kept = np.unique(np.searchsorted(curve.coverage, wanted - 1e-12))
+    return RiskCoverage(curve.threshold[kept], curve.coverage[kept], curve.risk[kept])
 
 
 def _curve(

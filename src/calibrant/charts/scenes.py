@@ -5,12 +5,26 @@ The figures and the HTML report show the same pixels.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 import numpy as np
 
+from calibrant.charts.numbers import percent
 from calibrant.metrics.segmentation_example import Scene
 from calibrant.predictions import IGNORED
 
-__all__ = ["class_colours", "class_map", "confidence_map_of", "mistake_map", "picture", "shrunk"]
+__all__ = [
+    "Picture",
+    "class_colours",
+    "class_map",
+    "confidence_map_of",
+    "mistake_map",
+    "picture",
+    "scene_pictures",
+    "shrunk",
+    "visible_classes",
+]
 
 # Okabe & Ito (2008); the first class is usually the background, and grey.
 _CLASSES = (
@@ -21,6 +35,47 @@ _RIGHT = (226, 229, 233)
 # From pale to deep: deeper is more confident, as in Liu et al. 2022.
 _CONFIDENCE = np.array([(247, 251, 255), (158, 202, 225), (49, 130, 189), (8, 48, 107)], float)
 _MISTAKE = np.array([(253, 224, 200), (244, 130, 60), (165, 30, 10)], float)
+
+
+# Classes named in a legend; more could not be distinguished.
+_MOST_NAMES = 12
+
+
+class Picture(NamedTuple):
+    """One view of a scene: (height, width, 3) bytes, and words for readers who cannot see it."""
+
+    title: str
+    pixels: np.ndarray
+    words: str
+
+
+def scene_pictures(scene: Scene, classes: int) -> list[Picture]:
+    """Return the five views of a scene: image, truth, prediction, confidence and mistakes."""
+    name = scene.name or "a scene"
+    right = 1 - scene.wrong.sum() / max(1, scene.kept.sum())
+    mean = float(scene.confidence[scene.kept].mean()) if scene.kept.any() else float("nan")
+    return [
+        Picture("Image", picture(scene), f"Image of {name}"),
+        Picture("Truth", class_map(scene.truth, classes), f"True classes in {name}"),
+        Picture("Prediction", class_map(scene.predicted, classes), f"Predicted classes in {name}"),
+        Picture(
+            "Confidence",
+            confidence_map_of(scene.confidence, classes),
+            f"Confidence in {name}: {percent(mean)} on average, deeper where higher",
+        ),
+        Picture(
+            "Mistakes",
+            mistake_map(scene, classes),
+            f"Mistakes in {name}: {percent(float(right))} of the pixels are right; wrong ones are "
+            "deeper the more confident",
+        ),
+    ]
+
+
+def visible_classes(scenes: Sequence[Scene]) -> list[int]:
+    """Return the first twelve classes that are true or predicted somewhere."""
+    seen = np.unique(np.concatenate([np.append(s.truth, s.predicted) for s in scenes]))
+    return [int(k) for k in seen[seen >= 0][:_MOST_NAMES]]
 
 
 def class_colours(classes: int) -> np.ndarray:

@@ -7,10 +7,15 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest
 
 from calibrant import InputError, Predictions
+from calibrant.charts.curve import (
+    class_curve,
+    reliability_curve,
+    thinned_curve,
+    wilson_interval,
+    worst_classes,
+)
 from calibrant.metrics import CalibrationState, Confidences, accumulate, classwise_ece
 from calibrant.metrics.selective import risk_coverage_curve
-from calibrant.plots.curve import class_curve, reliability_curve, wilson_interval, worst_classes
-from calibrant.plots.selective import thinned_curve
 
 
 @given(st.integers(1, 2000), st.floats(0, 1), st.sampled_from([0.5, 0.9, 0.95, 0.99]))

@@ -4,7 +4,19 @@ from __future__ import annotations
 
 import math
 
-__all__ = ["DASH", "count", "counted", "edge", "interval", "number", "percent", "points", "signed"]
+__all__ = [
+    "DASH",
+    "count",
+    "counted",
+    "edge",
+    "interval",
+    "number",
+    "percent",
+    "points",
+    "short_count",
+    "show",
+    "signed",
+]
 
 DASH = "–"
 
@@ -79,3 +91,32 @@ def interval(low: float | None, high: float | None) -> str | None:
 def edge(value: float) -> str:
     """Format the edge of a bin: 0, 0.067, 0.2, 1."""
     return f"{value:.3f}".rstrip("0").rstrip(".")
+
+
+def show(value: float, digits: int) -> str:
+    """Format a number with a real minus; NaN is a dash.
+
+    >>> show(-0.25, 1), show(math.nan, 1), show(math.inf, 1), show(-0.001, 1)
+    ('−0.2', '–', '∞', '0.0')
+    """
+    if math.isnan(value):
+        return DASH
+    if math.isinf(value):
+        return "∞" if value > 0 else "−∞"
+    text = f"{value:.{digits}f}"
+    return text.replace("-", "−") if float(text) else text.removeprefix("-")
+
+
+def short_count(value: int) -> str:
+    """Format a count in at most four characters.
+
+    >>> [short_count(c) for c in (0, 999, 1234, 56_789, 999_999, 2_500_000, 3_000_000_000)]
+    ['0', '999', '1.2k', '57k', '1M', '2.5M', '3G']
+    """
+    left, unit = float(value), ""
+    for unit in ("", "k", "M", "G", "T"):  # noqa: B007
+        if left < 999.5:
+            break
+        left /= 1000
+    text = f"{left:.1f}" if unit and left < 9.95 else f"{left:.0f}"
+    return text.removesuffix(".0") + unit

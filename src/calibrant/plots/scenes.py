@@ -8,22 +8,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from calibrant.arguments import check_kind, check_whole
+from calibrant.charts import scenes as data
 from calibrant.errors import InputError
 from calibrant.extras import require
 from calibrant.metrics import CalibrationState
 from calibrant.metrics.segmentation_example import Scene
-from calibrant.plots import maps
-from calibrant.plots.canvas import axes, new_figure
-from calibrant.plots.palette import INK, MUTED
-from calibrant.plots.reliability import reliability_diagram
+from calibrant.plots.diagrams import reliability_diagram
+from calibrant.plots.drawing import new_figure, plain
+from calibrant.plots.styles import INK, MUTED
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 __all__ = ["confidence_map", "confidence_maps"]
-
-_TITLES = ("Image", "Truth", "Prediction", "Confidence", "Mistakes")
 
 
 def confidence_map(
@@ -40,11 +38,11 @@ def confidence_map(
     """
     check_kind("confidence_map", scene, Scene)
     check_whole("confidence_map", "a whole number of classes ≥ 2", classes, 2)
-    ax = axes(ax)
-    _show(ax, maps.confidence_map_of(scene.confidence, classes), title or "Confidence")
+    ax = new_figure(3.6, 3.5).add_subplot() if ax is None else ax
+    _show(ax, data.confidence_map_of(scene.confidence, classes), title or "Confidence")
     colours = require("matplotlib.colors", "plots", "Drawing a diagram")
     steps = np.linspace(1 / classes, 1, 64)
-    palette = colours.ListedColormap(maps.confidence_map_of(steps[None], classes)[0] / 255)
+    palette = colours.ListedColormap(data.confidence_map_of(steps[None], classes)[0] / 255)
     scale = require("matplotlib.cm", "plots", "Drawing a diagram").ScalarMappable(
         colours.Normalize(1 / classes, 1), palette
     )
@@ -77,27 +75,19 @@ def confidence_maps(
         check_kind("confidence_maps", scene, Scene)
     if not scenes:
         raise InputError("confidence_maps expects at least one scene, got none.")
-    wide = len(_TITLES) + (2 if state is not None else 0)
-    figure = figure or new_figure(1.25 * wide, 1.2 * max(len(scenes), 2 if wide > 5 else 1) + 0.5)
+    shown = [data.scene_pictures(scene, len(label_names)) for scene in scenes]
+    across = len(shown[0])
+    wide, rows = (across, 1) if state is None else (across + 2, 2)
+    figure = figure or new_figure(1.25 * wide, 1.2 * max(len(scenes), rows) + 0.5)
     grid = figure.add_gridspec(len(scenes), wide)
-    for row, scene in enumerate(scenes):
-        for column, shown in enumerate(_columns(scene, len(label_names))):
+    for row, pictures in enumerate(shown):
+        for column, picture in enumerate(pictures):
             ax = figure.add_subplot(grid[row, column])
-            _show(ax, shown, _TITLES[column] if row == 0 else None)
+            _show(ax, picture.pixels, picture.title if row == 0 else None)
     _legend(figure, scenes, label_names)
     if state is not None:
-        reliability_diagram(state, figure.add_subplot(grid[:, len(_TITLES) :]), counts=False)
+        reliability_diagram(state, figure.add_subplot(grid[:, across:]), counts=False)
     return figure
-
-
-def _columns(scene: Scene, classes: int) -> list[np.ndarray]:
-    return [
-        maps.picture(scene),
-        maps.class_map(scene.truth, classes),
-        maps.class_map(scene.predicted, classes),
-        maps.confidence_map_of(scene.confidence, classes),
-        maps.mistake_map(scene, classes),
-    ]
 
 
 def _show(ax: Axes, pixels: np.ndarray, title: str | None) -> None:
@@ -110,16 +100,11 @@ def _show(ax: Axes, pixels: np.ndarray, title: str | None) -> None:
 
 
 def _legend(figure: Figure, scenes: Sequence[Scene], label_names: Sequence[str]) -> None:
-    """Draw a legend of the visible classes, at most twelve, under the pictures."""
+    """Draw a legend of the visible classes under the pictures."""
     patch = require("matplotlib.patches", "plots", "Drawing a diagram").Patch
-    seen = np.unique(np.concatenate([np.append(s.truth, s.predicted) for s in scenes]))
-    colours = maps.class_colours(len(label_names)) / 255
-    # parse_math off would be right for '$' in a name, but legends have no such switch.
+    colours = data.class_colours(len(label_names)) / 255
     handles = [
-        patch(color=colours[k], label=str(label_names[k]).replace("$", r"\$"))
-        for k in seen[seen >= 0][:12]
+        patch(color=colours[k], label=str(label_names[k])) for k in data.visible_classes(scenes)
     ]
-    figure.legend(
-        handles=handles, loc="outside lower left", ncols=6, fontsize="xx-small", frameon=False,
-        labelcolor=INK, handlelength=1.2,
-    )  # fmt: skip
+    style = {"ncols": 6, "fontsize": "xx-small", "frameon": False, "labelcolor": INK}
+    plain(figure.legend(handles=handles, loc="outside lower left", handlelength=1.2, **style))

@@ -1,0 +1,130 @@
+"""The diagrams of one set of predictions: reliability, histogram, classes, risk–coverage."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from calibrant.arguments import check_kind
+from calibrant.charts.calibration import class_chart, histogram_chart, reliability_chart, risk_chart
+from calibrant.charts.curve import DiagramSource, diagram_state, thinned_curve, worst_classes
+from calibrant.errors import InputError
+from calibrant.metrics import CalibrationState, Confidences
+from calibrant.plots.drawing import SIZES, draw_chart, new_figure
+from calibrant.predictions import Predictions
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["classwise_grid", "confidence_histogram", "reliability_diagram", "risk_coverage"]
+
+_LONGEST = 24  # Letters of a class name that fit over a small chart.
+
+
+def reliability_diagram(
+    source: DiagramSource,
+    ax: Axes | None = None,
+    *,
+    level: float = 0.95,
+    counts: bool = True,
+    legend: bool = True,
+    title: str | None = None,
+) -> Axes:
+    """Draw accuracy per bin of confidence (DeGroot & Fienberg 1983; Guo et al. 2017).
+
+    Bars are the accuracy of each bin; the coloured part is its gap to the mean confidence, orange
+    where confidence exceeds accuracy and green where it falls short; the upright band is the
+    Wilson interval of the accuracy at ``level``; the small numbers above count the examples.
+    ``source`` is predictions, confidences or a state.
+
+    >>> from calibrant import Predictions
+    >>> p = Predictions.from_probabilities([[0.9, 0.1], [0.3, 0.7]], [0, 0])
+    >>> reliability_diagram(p).get_xlabel()
+    'Confidence'
+    """
+    state = diagram_state("reliability_diagram", source)
+    chart = reliability_chart(state, level=level, counts=counts, title=title or "")
+    return draw_chart(chart, ax, legend=legend)
+
+
+def confidence_histogram(
+    source: DiagramSource, ax: Axes | None = None, *, title: str | None = None
+) -> Axes:
+    """Draw the share of examples per bin of confidence, with mean confidence and accuracy.
+
+    The distance between the two lines is the average over- or underconfidence of the model;
+    the bars show where its examples lie (Guo et al. 2017, Figure 1, top).
+
+    >>> from calibrant import Predictions
+    >>> p = Predictions.from_probabilities([[0.9, 0.1], [0.3, 0.7]], [0, 0])
+    >>> confidence_histogram(p).get_ylabel()
+    'Share of examples (%)'
+    """
+    state = diagram_state("confidence_histogram", source)
+    return draw_chart(histogram_chart(state, title=title or ""), ax)
+
+
+def risk_coverage(
+    source: Confidences | Predictions, ax: Axes | None = None, *, title: str | None = None
+) -> Axes:
+    """Draw risk against coverage (El-Yaniv & Wiener 2010; Geifman & El-Yaniv 2017).
+
+    Risk is the share of wrong answers among the most confident ones that are kept, coverage the
+    share that is kept. The dotted line is the error without any selection, the grey one what a
+    perfect ranking of the same errors would reach.
+
+    >>> risk_coverage(Confidences([0.9, 0.8], [True, False])).get_xlabel()
+    'Coverage (% answered)'
+    """
+    curve = thinned_curve(source)
+    return draw_chart(risk_chart(curve, title=title or ""), ax)
+
+
+def classwise_grid(
+    source: CalibrationState | Predictions,
+    label_names: Sequence[str] | None = None,
+    figure: Figure | None = None,
+    *,
+    most: int = 9,
+    columns: int = 3,
+    level: float = 0.95,
+) -> Figure:
+    """Draw p_k against the share labelled k for the ``most`` worst classes, and return the figure.
+
+    Classes are ranked by one-against-rest ECE, whose mean over all K is ``classwise_ece`` (Kull et
+    al. 2019). ``figure`` may be a subfigure of a larger one.
+
+    >>> from calibrant import Predictions
+    >>> p = Predictions.from_probabilities([[0.9, 0.1], [0.3, 0.7]], [0, 0])
+    >>> [ax.get_title(loc="left") for ax in classwise_grid(p, ["cat", "dog"]).axes]
+    ['cat', 'dog']
+    """
+    check_kind("classwise_grid", source, Predictions, CalibrationState)
+    if isinstance(source, Predictions) and label_names is None:
+        label_names = source.label_names
+    state = diagram_state("classwise_grid", source)
+    if label_names is not None and len(label_names) != state.classes:
+        raise InputError(
+            f"classwise_grid expects {state.classes} label names, got {len(label_names)}."
+        )
+    names = [str(k) for k in range(state.classes)] if label_names is None else label_names
+    charts = [
+        class_chart(state, int(k), level=level, title=_short(names[k]))
+        for k in worst_classes(state, most)
+    ]
+    # Without any example, one empty chart says so.
+    charts = charts or [reliability_chart(state)]
+    columns = max(1, min(columns, len(charts)))
+    rows = math.ceil(len(charts) / columns)
+    width, height = SIZES["small"]
+    figure = figure or new_figure(width * columns, height * rows)
+    for place, chart in enumerate(charts, start=1):
+        ax = draw_chart(chart, figure.add_subplot(rows, columns, place))
+        ax.label_outer(remove_inner_ticks=True)
+    return figure
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= _LONGEST else name[: _LONGEST - 1] + "…"
