@@ -18,6 +18,7 @@ from calibrant.metrics.measure import measure
 from calibrant.metrics.null_ece import chance_ece
 from calibrant.metrics.segmentation_example import Scene, near_border, pixel_predictions
 from calibrant.metrics.selective import RiskCoverage, risk_coverage_curve
+from calibrant.metrics.sketch import ConfidenceSketch
 from calibrant.metrics.sorted_confidences import ConfidenceSteps, confidence_steps
 from calibrant.metrics.spans import Spans, find_spans
 from calibrant.metrics.state import CalibrationState
@@ -30,6 +31,7 @@ from calibrant.old_names import renamed
 __all__ = [
     "Bins",
     "CalibrationState",
+    "ConfidenceSketch",
     "ConfidenceSteps",
     "Confidences",
     "MatchCounts",

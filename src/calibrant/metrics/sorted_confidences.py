@@ -10,6 +10,7 @@ import numpy as np
 
 from calibrant.errors import InputError
 from calibrant.metrics.confidences import Confidences, confidences
+from calibrant.metrics.sketch import ConfidenceSketch
 from calibrant.predictions import Predictions
 
 __all__ = ["ConfidenceSteps", "StepSource", "confidence_steps", "resampled_steps"]
@@ -36,7 +37,7 @@ class ConfidenceSteps:
 _ROUNDING = 2.0**-47  # 64 units in the last place: by this much sums of a hundred classes differ.
 _CHUNK = 1 << 18  # Values compared at a time.
 
-StepSource: TypeAlias = Predictions | Confidences | ConfidenceSteps
+StepSource: TypeAlias = Predictions | Confidences | ConfidenceSketch | ConfidenceSteps
 
 
 def confidence_steps(source: StepSource) -> ConfidenceSteps:
@@ -48,6 +49,8 @@ def confidence_steps(source: StepSource) -> ConfidenceSteps:
     """
     if isinstance(source, ConfidenceSteps):
         return source
+    if isinstance(source, ConfidenceSketch):
+        return ConfidenceSteps(*source.steps())
     confidence, correct = _sorted(confidences(source))
     starts = _starts(confidence)
     # Half the memory of int64, which counts below 2³¹ do not need.

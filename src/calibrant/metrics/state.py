@@ -10,6 +10,7 @@ import numpy as np
 
 from calibrant.errors import InputError
 from calibrant.metrics.bins import Bins
+from calibrant.metrics.state_bytes import pack_state, unpack_state
 
 __all__ = ["CalibrationState"]
 
@@ -166,6 +167,19 @@ class CalibrationState:
             shape = (*sums["n"].shape, 0, bins.count)
             sums |= {s: sums[s].reshape(shape) for s in cls.SUMS if s.startswith("class_")}
         return cls(bins, content["classes"], content["ignored"], **sums)
+
+    def to_bytes(self) -> bytes:
+        """Return the state with a version and a checksum, to send it to another process."""
+        header = {"bins": self.bins.count, "closed": self.bins.closed, "classes": self.classes}
+        sums = {name: getattr(self, name) for name in self.SUMS}
+        return pack_state(type(self).__name__, {**header, "ignored": self.ignored}, sums)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> CalibrationState:
+        """Read the output of :meth:`to_bytes`: the same state, to the last bit."""
+        header, sums = unpack_state(cls.__name__, data)
+        bins = Bins(header["bins"], header["closed"])
+        return cls(bins, header["classes"], header["ignored"], **sums)
 
 
 def _weighted(weights: np.ndarray, table: np.ndarray) -> np.ndarray:

@@ -1,0 +1,83 @@
+"""States as bytes, to send them between processes and machines.
+
+    CLBR | version u16 | CRC-32 u32 | length u32 | JSON | arrays
+
+All numbers are little-endian. The JSON names the kind of state, its settings, and each array with
+its type and shape; the arrays follow in this order. The checksum covers everything after itself.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from calibrant.errors import InputError
+
+__all__ = ["pack_state", "unpack_state"]
+
+_MAGIC = b"CLBR"
+_VERSION = 1
+_HEAD = struct.Struct("<4sHI")
+_LENGTH = struct.Struct("<I")
+_TYPES = ("<i8", "<f8", "<u2", "|b1")  # What states hold; nothing else is read.
+
+
+def pack_state(kind: str, settings: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> bytes:
+    """Return a state as bytes; ``settings`` is what JSON can hold.
+
+    >>> unpack_state("demo", pack_state("demo", {"bins": 15}, {"count": np.array([1, 2])}))
+    ({'bins': 15}, {'count': array([1, 2])})
+    """
+    plain = {name: _little_endian(array) for name, array in arrays.items()}
+    listed = [[name, array.dtype.str, array.shape] for name, array in plain.items()]
+    text = json.dumps({"kind": kind, "settings": dict(settings), "arrays": listed}).encode()
+    parts = [_LENGTH.pack(len(text)), text, *(array.tobytes() for array in plain.values())]
+    body = b"".join(parts)
+    return _HEAD.pack(_MAGIC, _VERSION, zlib.crc32(body)) + body
+
+
+def unpack_state(kind: str, data: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Return the settings and arrays of a state of this kind.
+
+    Raises an :class:`~calibrant.errors.InputError` if the bytes are damaged, from a later version
+    or of another kind of state.
+    """
+    body = _checked(kind, bytes(data))
+    (length,) = _LENGTH.unpack_from(body)
+    content = json.loads(body[_LENGTH.size : _LENGTH.size + length])
+    if content["kind"] != kind:
+        raise InputError(f"from_bytes expects a {kind}, got a {content['kind']}.")
+    arrays, start = {}, _LENGTH.size + length
+    for name, dtype, shape in content["arrays"]:
+        if dtype not in _TYPES:
+            raise InputError(f"from_bytes: the {kind} holds an array of unknown type '{dtype}'.")
+        count = int(np.prod(shape, dtype=np.int64))
+        found = np.frombuffer(body, dtype, count, start)
+        arrays[name] = found.reshape(shape).astype(found.dtype.newbyteorder("="))
+        start += found.nbytes
+    return content["settings"], arrays
+
+
+def _checked(kind: str, data: bytes) -> bytes:
+    """Return what follows the checksum, which must hold."""
+    if len(data) < _HEAD.size + _LENGTH.size or data[:4] != _MAGIC:
+        raise InputError(f"from_bytes expects a {kind} as to_bytes wrote it, got other bytes.")
+    _, version, expected = _HEAD.unpack_from(data)
+    if version > _VERSION:
+        raise InputError(
+            f"from_bytes reads format {_VERSION} of a {kind}, got format {version}: a later "
+            "version of calibrant wrote it."
+        )
+    body = data[_HEAD.size :]
+    if not version or zlib.crc32(body) != expected:
+        raise InputError(f"from_bytes: the bytes of the {kind} are damaged (wrong checksum).")
+    return body
+
+
+def _little_endian(array: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(array, array.dtype.newbyteorder("<"))

@@ -1,0 +1,169 @@
+"""Sketches: merged = whole, and as near to the exact metrics as they promise."""
+
+import numpy as np
+import pytest
+
+from calibrant import Predictions
+from calibrant.errors import InputError
+from calibrant.metrics import (
+    CalibrationState,
+    Confidences,
+    ConfidenceSketch,
+    accumulate,
+    adaptive_ece,
+    augrc,
+    aurc,
+    auroc,
+    ks_error,
+    sketch,
+)
+
+RANDOM = np.random.default_rng(0)
+
+
+def skilled(n):
+    confidence = RANDOM.beta(4, 1, n)
+    return Confidences(confidence, RANDOM.random(n) < confidence**1.3)
+
+
+CASES = {
+    "many": skilled(50_000),
+    "few": skilled(7),
+    "one bin": Confidences(0.5 + 1e-5 * RANDOM.random(500), RANDOM.random(500) < 0.5),
+    "ends": Confidences(np.array([0.0, 1.0, 1.0, 1 - 2**-53, 0.5, 5e-324]), np.arange(6) % 2 == 0),
+    "float32": Confidences(RANDOM.random(3000).astype("f4"), RANDOM.random(3000) < 0.7),
+    "one": Confidences(np.array([0.7]), np.array([True])),
+}
+
+
+def bins_of(state):
+    """Bin of each example by a plain loop: the log-odds in 65,536 steps of 80 / 65,536."""
+    found = []
+    for c in state.confidence:
+        odds = -40.0 if c == 0 else 40.0 if c == 1 else np.log(c) - np.log1p(-c)
+        found.append(min(int((min(max(odds, -40.0), 40.0) + 40.0) / (80 / 65536)), 65535))
+    return np.array(found)
+
+
+def promised(state):
+    """The bounds of the docstring, from a table of bins by plain loops."""
+    bins, n = bins_of(state), len(state)
+    right, wrong = int(state.correct.sum()), int((~state.correct).sum())
+    pairs = squares = most = 0.0
+    above = 0
+    for b in sorted(set(bins), reverse=True):
+        inside = bins == b
+        r = int((inside & state.correct).sum())
+        w = int(inside.sum()) - r
+        above += r + w
+        pairs += r * w
+        squares += (r + w) ** 2 / (n * above)
+        most = max(most, (r + w) / n)
+    return {
+        auroc: pairs / (2 * right * wrong) if right and wrong else 0.0,
+        aurc: squares,
+        augrc: pairs / (2 * n**2),
+        ks_error: most,
+    }
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_rank_metrics_are_as_near_as_promised(case):
+    state = CASES[case]
+    made = ConfidenceSketch.of(state)
+    for metric, bound in promised(state).items():
+        exact, found = metric(state), metric(made)
+        assert found == pytest.approx(exact, abs=bound + 1e-12, nan_ok=True), metric.__name__
+    assert ks_error(made) <= ks_error(state) + 1e-12
+
+
+def test_the_bounds_are_small_for_many_examples():
+    state = CASES["many"]
+    made = ConfidenceSketch.of(state)
+    for metric in (auroc, aurc, augrc, ks_error, adaptive_ece):
+        assert metric(made) == pytest.approx(metric(state), abs=2e-4), metric.__name__
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_means_are_within_the_stated_distance(case):
+    state = CASES[case]
+    made = ConfidenceSketch.of(state)
+    used = np.flatnonzero(made.count)
+    means = dict(zip(used, made.steps()[0], strict=True))
+    for c, b in zip(state.confidence, bins_of(state), strict=True):
+        assert abs(means[b] - c) <= 0.000306
+    assert np.all(np.diff(made.steps()[0]) >= 0)
+
+
+def test_confidence_one_has_a_bin_of_its_own():
+    made = ConfidenceSketch.of(Confidences(np.array([1.0, 1 - 2**-53]), np.array([True, True])))
+    assert np.flatnonzero(made.count).size == 2
+    assert made.count[-1] == 1
+
+
+@pytest.mark.parametrize("size", [1, 6, 7, 8, 13, 14, 15])
+def test_chunks_do_not_show(size, monkeypatch):
+    monkeypatch.setattr(sketch, "_CHUNK", 7)
+    state = skilled(size)
+    made = ConfidenceSketch.of(state)
+    assert made.n == size
+    assert made.correct.sum() == state.correct.sum()
+    parts = sum(ConfidenceSketch.of(state[i : i + 1]) for i in range(size))
+    np.testing.assert_array_equal(made.count, parts.count)
+    np.testing.assert_allclose(made.confidence, parts.confidence, rtol=1e-14)
+
+
+def test_predictions_give_their_top_labels():
+    p = Predictions.from_logits(RANDOM.normal(size=(100, 4)) * 3, RANDOM.integers(0, 4, 100))
+    assert auroc(ConfidenceSketch.of(p)) == pytest.approx(auroc(p), abs=1e-2)
+    assert ConfidenceSketch.of(p).n == 100
+
+
+def test_no_examples():
+    made = ConfidenceSketch.of(Confidences(np.empty(0), np.empty(0, bool)))
+    assert made.n == 0
+    assert np.isnan(aurc(made))
+    assert ConfidenceSketch.from_bytes(made.to_bytes()).n == 0
+
+
+def test_confidences_out_of_range_are_refused():
+    with pytest.raises(InputError, match="from 0 to 1"):
+        ConfidenceSketch.of(Confidences(np.array([1.5]), np.array([True])))
+
+
+def states():
+    p = Predictions.from_probabilities([[0.9, 0.1], [0.3, 0.7], [1.0, 0.0]], [0, 0, 1])
+    yield accumulate(p)  # Its nll is infinite.
+    yield accumulate(p, classwise=False)
+    yield CalibrationState.empty(3, blocks=(2,))
+    yield ConfidenceSketch.of(p)
+
+
+@pytest.mark.parametrize("state", list(states()), ids=lambda s: type(s).__name__)
+def test_bytes_restore_every_bit(state):
+    again = type(state).from_bytes(state.to_bytes())
+    for name, value in vars(state).items():
+        if isinstance(value, np.ndarray):
+            np.testing.assert_array_equal(getattr(again, name), value)
+            assert getattr(again, name).dtype == value.dtype
+        else:
+            assert getattr(again, name) == value
+
+
+def test_damaged_bytes_are_refused():
+    data = ConfidenceSketch.of(CASES["few"]).to_bytes()
+    for place in range(len(data)):
+        damaged = data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :]
+        with pytest.raises(InputError, match="from_bytes"):
+            ConfidenceSketch.from_bytes(damaged)
+    for length in range(len(data)):
+        with pytest.raises(InputError, match="from_bytes"):
+            ConfidenceSketch.from_bytes(data[:length])
+
+
+def test_another_kind_and_a_later_version_are_named():
+    data = ConfidenceSketch.of(CASES["few"]).to_bytes()
+    with pytest.raises(InputError, match="expects a CalibrationState, got a ConfidenceSketch"):
+        CalibrationState.from_bytes(data)
+    with pytest.raises(InputError, match="a later version of calibrant"):
+        ConfidenceSketch.from_bytes(data[:4] + b"\x09\x00" + data[6:])
