@@ -19,11 +19,11 @@ import torch
 from torch import nn
 
 from calibrant.experiments.recipe import Recipe
+from calibrant.experiments.recipe_parts import build_method, schedule_of
 from calibrant.experiments.record import circumstances
 from calibrant.methods import Dece, MetaRegularization, Sece
 from calibrant.tasks.image.classifier import ImageClassifier
 from calibrant.tasks.image.task import Image
-from calibrant.tasks.ner.data import build_method, schedule_of
 from calibrant.training.loop import Loop
 
 ERRORS = {

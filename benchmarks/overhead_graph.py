@@ -17,7 +17,7 @@ import torch
 from transformers import BertConfig, BertForTokenClassification
 
 from calibrant.methods import create
-from calibrant.tasks.encoders.token_classifier import with_head
+from calibrant.tasks.encoders.heads import with_head
 from calibrant.tasks.ner.subword_windows import Pieces
 from calibrant.training.loop import Loop, Schedule, Windows
 

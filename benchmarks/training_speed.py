@@ -26,7 +26,7 @@ from transformers import (
 
 from calibrant.methods import create
 from calibrant.tasks.encoders.finding import find_encoder
-from calibrant.tasks.encoders.token_classifier import load_encoder, with_head
+from calibrant.tasks.encoders.heads import load_encoder, with_head
 from calibrant.tasks.ner.corpus import load_corpus
 from calibrant.tasks.ner.subword_windows import encode
 from calibrant.tasks.ner.trimmed import occurring, renumber, trim_embeddings

@@ -1,9 +1,12 @@
 """Imports point one way, as docs/architecture.md draws it."""
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import calibrant
+from calibrant.tasks import TASKS
 
 SOURCE = Path(calibrant.__file__).parent
 
@@ -85,6 +88,39 @@ def test_imports_point_one_way():
             if module.split(".")[0] == "calibrant" and part_of(module) not in allowed:
                 wrong.append(f"{path.relative_to(SOURCE)} imports {module}")
     assert not wrong
+
+
+def test_no_task_is_known_by_name():
+    """Outside of ``tasks/`` nobody compares the name of a task: its object is asked."""
+    wrong = []
+    for path in MODULES:
+        if path.relative_to(SOURCE).parts[0] == "tasks":
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Compare) and any(
+                isinstance(part, ast.Constant) and part.value in TASKS and _is_task(node)
+                for side in (node.left, *node.comparators)
+                for part in ast.walk(side)
+            ):
+                wrong.append(f"{path.relative_to(SOURCE)}, line {node.lineno}")
+    assert not wrong
+
+
+def _is_task(comparison):
+    """Whether something called task, or an attribute of that name, is compared."""
+    names = {getattr(node, "attr", getattr(node, "id", "")) for node in ast.walk(comparison)}
+    constants = {node.value for node in ast.walk(comparison) if isinstance(node, ast.Constant)}
+    return "task" in names | constants
+
+
+def test_the_table_of_tasks_loads_numpy_alone():
+    script = (
+        "import sys; from calibrant.tasks import all_tasks; all_tasks(); "
+        "print(*{m.partition('.')[0] for m in sys.modules} - set(sys.stdlib_module_names))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    loaded = {name for name in done.stdout.split() if not name.startswith("_")}
+    assert loaded == {"calibrant", "numpy"}, done.stderr
 
 
 def test_every_module_says_what_it_is_for():

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
         smooth_ece,
         token_f1,
     )
-    from calibrant.prediction.loading import load_run
+    from calibrant.prediction import load_run
     from calibrant.predictions import Predictions
     from calibrant.report import write_report
     from calibrant.training.trainer import Trainer
@@ -113,7 +113,7 @@ _HOMES = {
         "errors": "CalibrantError InputError MissingExtraError NotFittedError",
         "files": "read",
         "methods": "CrossEntropy Focal HeadNoise LabelSmoothing MarginSmoothing Method",
-        "prediction.loading": "load_run",
+        "prediction": "load_run",
         "predictions": "Predictions",
         "report": "write_report",
         "training.trainer": "Trainer",

@@ -15,9 +15,9 @@ from calibrant.cli import main
 from calibrant.errors import InputError
 from calibrant.experiments.evaluation import evaluate
 from calibrant.tasks.encoders.foreign_models import trusting
+from calibrant.tasks.encoders.heads import load_encoder
 from calibrant.tasks.encoders.model_folder import load_model
 from calibrant.tasks.encoders.small_encoder import build_small_tokenizer
-from calibrant.tasks.encoders.token_classifier import load_encoder
 from calibrant.tasks.language.synthetic import generate_splits
 
 torch = pytest.importorskip("torch")

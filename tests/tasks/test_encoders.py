@@ -14,7 +14,7 @@ from calibrant.tasks.reading import hub_connection
 
 pytest.importorskip("transformers")
 
-from calibrant.tasks.encoders.token_classifier import load_encoder
+from calibrant.tasks.encoders.heads import load_encoder
 
 
 def test_folders_come_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,15 +7,14 @@ torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
 from calibrant.errors import InputError  # noqa: E402
+from calibrant.tasks.encoders.heads import with_sequence_head  # noqa: E402
 from calibrant.tasks.encoders.model_folder import load_model, write_model  # noqa: E402
-from calibrant.tasks.encoders.sequence_classifier import with_sequence_head  # noqa: E402
 from calibrant.tasks.encoders.small_encoder import (  # noqa: E402
     build_small_encoder,
     build_small_tokenizer,
 )
 from calibrant.tasks.text.corpus import load_texts  # noqa: E402
-from calibrant.tasks.text.encoded_texts import encode_texts  # noqa: E402
-from calibrant.tasks.text.text_logits import text_logits  # noqa: E402
+from calibrant.tasks.text.encoded_texts import encode_texts, text_logits  # noqa: E402
 from calibrant.training.windows import Windows  # noqa: E402
 
 TEXTS = ["it barks", "", "it " + "purrs and " * 9 + "purrs", "miau"]

@@ -11,12 +11,12 @@ transformers = pytest.importorskip("transformers")
 
 from calibrant.methods import create  # noqa: E402
 from calibrant.metrics import accumulate, accuracy, ece, entity_f1, mean_confidence  # noqa: E402
+from calibrant.tasks.encoders.heads import with_head  # noqa: E402
 from calibrant.tasks.encoders.small_encoder import (  # noqa: E402
     build_small_encoder,
     build_small_tokenizer,
     vocabulary,
 )
-from calibrant.tasks.encoders.token_classifier import with_head  # noqa: E402
 from calibrant.tasks.language.synthetic import TYPES, generate_splits  # noqa: E402
 from calibrant.tasks.ner.subword_windows import encode  # noqa: E402
 from calibrant.tasks.ner.word_predictions import predict_words  # noqa: E402

@@ -99,6 +99,7 @@ def run(args: argparse.Namespace) -> int:
     print(done_before, file=sys.stderr)  # Standard output is for what is printed at the end.
     from calibrant.experiments.record import read_record
     from calibrant.extras import require
+    from calibrant.metrics import METRICS
     from calibrant.tasks import task_of
 
     for module in ("torch", "transformers"):
@@ -108,9 +109,9 @@ def run(args: argparse.Namespace) -> int:
         for path in _records(waiting, args):
             progress.advance()
             record = read_record(path)
-            shown = dict(list(task_of(record.recipe.task).shown.items())[:2])
+            shown = task_of(record.recipe.task).shown[:2]
             test = record.results["identity"]["test"]
-            numbers = "   ".join(f"{title} {test[name]:.4f}" for name, title in shown.items())
+            numbers = "   ".join(f"{METRICS[name].short} {test[name]:.4f}" for name in shown)
             line = f"{progress.done}/{len(waiting)}   {record.recipe.key}   {numbers}"
             print(printable(line), file=sys.stderr)
         left = len(waiting) - progress.done

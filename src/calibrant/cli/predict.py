@@ -116,7 +116,7 @@ def run(args: argparse.Namespace) -> int:
     for module in ("torch", "transformers"):
         require(module, "transformers", "Predicting with a trained model")
     from calibrant.experiments.run_folder import RunFolder
-    from calibrant.prediction.loading import load_run
+    from calibrant.prediction import load_run
 
     if args.output is not None:
         inputs = [path for path in [file_of(args.input)] if path is not None]

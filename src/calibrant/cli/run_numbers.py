@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from calibrant.cli.table import render_table
 from calibrant.errors import printable
+from calibrant.metrics import METRICS
 from calibrant.tasks import task_of
 from calibrant.tasks.task import Task
 
@@ -180,10 +181,11 @@ def _over_seeds(runs: Sequence[Record], metric: str, kind: str) -> Estimate:
 
 def _shift_table(record: Record, kind: str) -> str:
     found = {"test": record.results[kind]["test"], **record.results[kind]["shift"]}
-    names = {"entity_f1": "F1", "accuracy": "accuracy", "ece": "ECE", "aurc": "AURC"}
-    names = {name: title for name, title in names.items() if name in found["test"]}
+    score = task_of(record.recipe.task).score_metric
+    names = list(dict.fromkeys((score, "accuracy", "ece", "aurc")))
+    titles = [METRICS[name].short for name in names]
     rows = [[part, *(_number(numbers[name]) for name in names)] for part, numbers in found.items()]
-    return render_table([_MAPS[kind], *names.values()], rows, right=range(1, 1 + len(names)))
+    return render_table([_MAPS[kind], *titles], rows, right=range(1, 1 + len(names)))
 
 
 def _number(value: float) -> str:
@@ -199,5 +201,5 @@ def _titles(runs: Sequence[Record]) -> dict[str, str]:
 
 def _table(numbers: Mapping[str, Sequence[str]], titles: Mapping[str, str], task: Task) -> str:
     rows = [[title, *numbers[kind]] for kind, title in titles.items()]
-    headers = ["test", *task.shown.values()]
+    headers = ["test", *(METRICS[name].short for name in task.shown)]
     return render_table(headers, rows, right=range(1, len(headers)))

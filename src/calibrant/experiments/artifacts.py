@@ -16,8 +16,7 @@ from calibrant.calibrators import CalibrationWarning, Calibrator, Temperature
 from calibrant.comparison.entity_map import EntityMap, entity_words, new_entity_words
 from calibrant.experiments.choice import choose_calibrator
 from calibrant.experiments.history import History
-from calibrant.experiments.lazy_predictions import Predicted
-from calibrant.experiments.measure import measure_run
+from calibrant.experiments.measure import LazyPredictions, measure_run
 from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.record import Record, circumstances
 from calibrant.experiments.run_folder import RunFolder
@@ -70,7 +69,7 @@ def finish(
             made["test"],
             recipe.maps,
             ood=made.get("ood"),
-            shift=Predicted(shift, lambda part: data.predict(model, part)),
+            shift=LazyPredictions(shift, lambda part: data.predict(model, part)),
             calibrator=calibrator.name,
             measure=task.measure,
             outside=data.outside(model),

@@ -10,8 +10,7 @@ from typing import Any
 from calibrant.corruptions import STRENGTHS, parse_corruption
 from calibrant.devices import usable_device
 from calibrant.errors import InputError, unknown_name
-from calibrant.experiments.lazy_predictions import Predicted
-from calibrant.experiments.measure import measure_run
+from calibrant.experiments.measure import LazyPredictions, measure_run
 from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.record import read_record
 from calibrant.experiments.run import default_device
@@ -67,7 +66,7 @@ def evaluate(
     results = measure_run(
         Predictions.read(folder.predictions(split)),
         predict(None),
-        shift=Predicted(
+        shift=LazyPredictions(
             {name: parse_corruption(name, task.corruptions) for name in names}, predict
         ),
         calibrator=chosen,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,9 +25,31 @@ from calibrant.metrics import (
 from calibrant.metrics.confidences import bin_confidences
 from calibrant.predictions import Predictions
 
-__all__ = ["measure_run"]
+__all__ = ["LazyPredictions", "measure_run"]
 
 _FOLDS = 5  # Of the cross-validation of a map.
+
+
+class LazyPredictions(Mapping[str, Predictions]):
+    """The predictions of each part by its name, made anew each time.
+
+    >>> made = LazyPredictions({"one": 1}, lambda part: f"predictions of {part}")
+    >>> list(made.items())
+    [('one', 'predictions of 1')]
+    """
+
+    def __init__(self, parts: Mapping[str, Any], predict: Callable[[Any], Predictions]) -> None:
+        self.parts, self.predict = parts, predict
+
+    def __len__(self) -> int:
+        return len(self.parts)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.parts)
+
+    def __getitem__(self, name: str) -> Predictions:
+        """The predictions of one part."""
+        return self.predict(self.parts[name])
 
 
 def measure_run(

@@ -257,7 +257,7 @@ _ROWS = (
     ),
     # Pixels of images
     Metric(
-        "mean_iou", "Mean IoU", "mean IoU", mean_iou, _CLASSWISE,
+        "mean_iou", "Mean IoU", "mIoU", mean_iou, _CLASSWISE,
         lambda v: (
             f"Regions found and true ones share {percent(v)} of their pixels, "
             "averaged over classes."

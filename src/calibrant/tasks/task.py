@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, runtime_c
 import numpy as np
 
 from calibrant.errors import InputError
-from calibrant.metrics import Scene, accumulate, accuracy, measure
+from calibrant.metrics import METRICS, Scene, accumulate, accuracy, measure
 from calibrant.metrics.metric import Kind
 from calibrant.old_names import renamed
 from calibrant.predictions import Predictions
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from calibrant.training.windows import Rows, Windows
 
 __all__ = [
-    "CLASSES_SHOWN",
     "Data",
     "EvaluationTarget",
     "Examples",
@@ -36,16 +35,6 @@ __all__ = [
     "Task",
     "TrainedRun",
 ]
-
-# The numbers that are shown of one class for each example.
-CLASSES_SHOWN = {
-    "accuracy": "accuracy",
-    "ece": "ECE",
-    "adaptive_ece": "adaptive ECE",
-    "classwise_ece": "classwise ECE",
-    "nll": "NLL",
-    "brier": "Brier",
-}
 
 
 class Examples(Protocol):
@@ -190,10 +179,11 @@ class Task(ABC):
     corruptions: ClassVar[Collection[str]] = ()  # What examples can be corrupted by.
 
     kinds: ClassVar[tuple[Kind, ...]] = ("classes",)  # Of the metrics that are measured.
-    # How a run is shown: the number that early stopping watches, and those of a table.
+    # How a run is shown: the metric that early stopping watches, and those of a table.
     score_metric: ClassVar[str] = "accuracy"
-    score_name: ClassVar[str] = "accuracy"
-    shown: ClassVar[Mapping[str, str]] = CLASSES_SHOWN
+    shown: ClassVar[tuple[str, ...]] = (
+        "accuracy", "ece", "adaptive_ece", "classwise_ece", "nll", "brier",
+    )  # fmt: skip
     hint: ClassVar[str] = ""  # What to try with a finished {run}.
 
     # Values in place of the defaults of Recipe, and what only some tasks have.
@@ -237,6 +227,11 @@ class Task(ABC):
     @abstractmethod
     def examples(self, target: EvaluationTarget) -> LabelledExamples:
         """Load a finished run's model and the examples that it is evaluated on."""
+
+    @property
+    def score_name(self) -> str:
+        """How ``score_metric`` is shown."""
+        return METRICS[self.score_metric].short
 
     def measure(self, predictions: Predictions) -> dict[str, float]:
         """Compute every number of a record."""

@@ -15,12 +15,12 @@ from torch import nn
 from calibrant.errors import InputError
 from calibrant.predictions import IGNORED
 from calibrant.tasks.encoders.finding import find_encoder, load_tokenizer
+from calibrant.tasks.encoders.heads import load_encoder
 from calibrant.tasks.encoders.small_encoder import (
     TINY,
     build_small_encoder,
     build_small_tokenizer,
 )
-from calibrant.tasks.encoders.token_classifier import load_encoder
 from calibrant.tasks.reading.fingerprint import fingerprint
 from calibrant.tasks.reading.splits import part_of
 from calibrant.training.buckets import LENGTHS

@@ -19,8 +19,8 @@ from calibrant.errors import InputError
 from calibrant.extras import require
 from calibrant.tasks import encoders
 from calibrant.tasks.encoders.foreign_models import loading, quiet, trusted
+from calibrant.tasks.encoders.heads import head_name
 from calibrant.tasks.encoders.own_models import OWN_TYPE, load_own_tokenizer
-from calibrant.tasks.encoders.sequence_classifier import head_name
 
 __all__ = ["load_model", "write_model"]
 
@@ -40,7 +40,7 @@ def write_model(
     """Write config, weights (safetensors) and tokenizer; ``model`` stays as it is.
 
     ``model`` is a classifier of tokens or of sequences (``unit``) whose head is a stack of
-    ``depth`` hidden layers and a linear one (:mod:`~calibrant.tasks.encoders.token_classifier`), or
+    ``depth`` hidden layers and a linear one (:mod:`~calibrant.tasks.encoders.heads`), or
     with depth 0 the encoder's own.
     """
     name = head_name(model)

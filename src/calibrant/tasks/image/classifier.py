@@ -7,24 +7,30 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from calibrant.errors import InputError, unknown_name
 from calibrant.extras import require
 from calibrant.inputs import parse_json
-from calibrant.tasks.encoders.token_classifier import build_head
+from calibrant.tasks.encoders.heads import build_head
 from calibrant.tasks.image.networks import LeNet, SmallConvNet
+from calibrant.training.eager_mode import as_written
+from calibrant.training.head_hook import logits_of
+from calibrant.training.images import Images
 
 __all__ = [
     "IMAGE_MODELS",
     "ImageClassifier",
     "Shape",
     "build_classifier",
+    "image_logits",
     "load_classifier",
     "write_classifier",
 ]
 
+_VALUES = 1 << 22  # Values of pixels per forward pass.
 _MOST_PATCHES = 32  # Along a side.
 _SMALL = 64  # Images below this side would be all but gone after the stem that ImageNet needs.
 
@@ -211,3 +217,16 @@ def load_classifier(folder: str | Path) -> tuple[ImageClassifier, dict[str, Any]
         said = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise InputError(f"{folder} is no image classifier that can be loaded: {said}") from None
     return model.eval(), about
+
+
+@torch.no_grad()
+def image_logits(model: nn.Module, images: Images) -> np.ndarray:
+    """Return float32 logits (images, classes)."""
+    size = max(1, _VALUES // images.pixels[0].numel())
+    found = []
+    with as_written():
+        for start in range(0, len(images), size):
+            rows = torch.arange(start, min(start + size, len(images)), device=images.device)
+            pixels = images.batch(rows, images.longest)["pixel_values"]
+            found.append(logits_of(model(pixel_values=pixels)).float().cpu())
+    return torch.cat(found).numpy()

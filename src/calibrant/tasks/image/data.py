@@ -15,8 +15,7 @@ from calibrant.corruptions import IMAGE, known_corruption
 from calibrant.errors import InputError
 from calibrant.methods import create
 from calibrant.predictions import IGNORED, Predictions
-from calibrant.tasks.image.classifier import Shape
-from calibrant.tasks.image.image_logits import image_logits
+from calibrant.tasks.image.classifier import Shape, image_logits
 from calibrant.tasks.image.networks import SmallConvNet
 from calibrant.tasks.image.pictures import Pictures, load_pictures
 from calibrant.tasks.reading.fingerprint import data_state

@@ -6,8 +6,7 @@ import numpy as np
 
 from calibrant.errors import InputError
 from calibrant.predictions import Predictions
-from calibrant.tasks.image.classifier import load_classifier
-from calibrant.tasks.image.image_logits import image_logits
+from calibrant.tasks.image.classifier import image_logits, load_classifier
 from calibrant.tasks.image.picture_files import in_channels
 from calibrant.tasks.image.pictures import load_test_pictures
 from calibrant.tasks.reading.class_labels import known_classes, some_examples

@@ -1,4 +1,4 @@
-"""Kinds of characters that words are made of, as insides of classes for regular expressions."""
+"""Kinds of characters, as insides of classes for regular expressions, and abbreviations."""
 
 from __future__ import annotations
 
@@ -6,7 +6,17 @@ import re
 import unicodedata
 from functools import cache
 
-__all__ = ["BLANK", "CAPITALS", "JAMO", "JOINER", "UNSPACED", "VIRAMA", "marks"]
+__all__ = [
+    "ABBREVIATIONS",
+    "BEFORE_NAMES",
+    "BLANK",
+    "CAPITALS",
+    "JAMO",
+    "JOINER",
+    "UNSPACED",
+    "VIRAMA",
+    "marks",
+]
 
 # Spaces that are no space to Python: zero-width ones, marks of direction and of the byte order.
 BLANK = r"\s\x00-\x1f\x7f-\x9f\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff"
@@ -28,6 +38,21 @@ UNSPACED = (
 # What belongs to the character before it besides Unicode's marks: non-joiners, soft hyphens, the
 # tones of skin and the tags of flags, and the vowel AM of Thai and Lao.
 _MORE_MARKS = "\xad\u200c\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f\u0e33\u0eb3"
+
+# Abbreviations that end in a full stop, in lower case and without it; English and a few others.
+_BEFORE_NAMES = """
+mr mrs ms mx dr prof st ste sen rep gov gen col lt capt cmdr sgt maj adm rev hon pres supt hr fr
+mme mlle messrs fig figs eq eqs ref refs sec nos vol vols pp eds chap art vs cf approx ca e.g i.e
+viz nr bzw mt ft
+"""
+_OTHERS = """
+inc corp co ltd bros jr sr etc al dept univ assn jan feb mar apr jun jul aug sep sept oct nov dec
+ala ariz ark calif colo conn fla ga ill kan ky md mass mich minn mont neb nev okla ore pa tenn tex
+va vt wash wis wyo a.m p.m u.s u.k u.n ph.d blvd rd hwy ave usw z.b d.h cie
+"""
+# These are followed by a name or a number, so that no sentence ends with them.
+BEFORE_NAMES = frozenset(_BEFORE_NAMES.split())
+ABBREVIATIONS = BEFORE_NAMES | frozenset(_OTHERS.split())
 
 
 @cache

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-from calibrant.tasks.language.abbreviations import ABBREVIATIONS, BEFORE_NAMES
-from calibrant.tasks.language.characters import BLANK, UNSPACED
+from calibrant.tasks.language.characters import ABBREVIATIONS, BEFORE_NAMES, BLANK, UNSPACED
 
 __all__ = ["split_sentences"]
 

@@ -9,8 +9,8 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from calibrant.errors import InputError, unknown_name
-from calibrant.tasks.language.abbreviations import ABBREVIATIONS
 from calibrant.tasks.language.characters import (
+    ABBREVIATIONS,
     BLANK,
     CAPITALS,
     JAMO,

@@ -13,8 +13,8 @@ from calibrant.errors import InputError
 from calibrant.methods import create
 from calibrant.predictions import IGNORED, Predictions
 from calibrant.tasks.encoders.encoded_data import EncodedData, tokenizer_of
+from calibrant.tasks.encoders.heads import with_head
 from calibrant.tasks.encoders.small_encoder import TINY
-from calibrant.tasks.encoders.token_classifier import with_head
 from calibrant.tasks.language.sentences import Sentence
 from calibrant.tasks.language.splitter_choice import Cutting
 from calibrant.tasks.ner.corpus import NerCorpus, load_corpus
@@ -48,7 +48,7 @@ class NerData(EncodedData[Pieces]):
         return self.corpus.cutting
 
     def build_model(self, seed: int = 0, **head: Any) -> nn.Module:
-        """Build the encoder with a fresh head (:mod:`~calibrant.tasks.encoders.token_classifier`).
+        """Build the encoder with a fresh head (:mod:`~calibrant.tasks.encoders.heads`).
 
         Without pretrained weights, all weights come from the seed.
         """

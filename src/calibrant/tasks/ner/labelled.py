@@ -11,7 +11,7 @@ from calibrant.tasks.language.sentences import Sentence
 from calibrant.tasks.ner.corpora.corrupted_sentences import corrupt_sentence
 from calibrant.tasks.ner.corpora.shared_types import in_types_of
 from calibrant.tasks.ner.corpus import load_test
-from calibrant.tasks.ner.loading import read_cutting
+from calibrant.tasks.ner.finished_run import read_cutting
 from calibrant.tasks.ner.shift import ignoring
 from calibrant.tasks.ner.subword_windows import encode
 from calibrant.tasks.ner.word_predictions import predict_words

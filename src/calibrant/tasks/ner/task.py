@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -37,14 +37,8 @@ class Ner(Task):
     embedded = "synthetic"
     corruptions = TEXT
     kinds = ("classes", "tags")
-    score_metric, score_name = "entity_f1", "F1"
-    shown: ClassVar[Mapping[str, str]] = {
-        "entity_f1": "F1",
-        "ece": "ECE",
-        "nll": "NLL",
-        "entity_ece": "entity ECE",
-        "apcr": "APCR",
-    }
+    score_metric = "entity_f1"
+    shown = ("entity_f1", "ece", "nll", "entity_ece", "apcr")
     hint = 'Try: calibrant predict {run} "Anna Lind lives in Paris ."'
     own_settings = ("max_length", "train_file", "dev_file", "test_file", "unseen_types")
     own_maps = ("type-temperature", "position-temperature")
@@ -133,7 +127,7 @@ class Ner(Task):
 
     def finish(self, trained: TrainedRun) -> dict[str, Any]:
         """Write what predicting from raw text needs."""
-        from calibrant.tasks.ner.raw_text import finish_raw_text
+        from calibrant.tasks.ner.finished_run import finish_raw_text
 
         return {"raw_text": finish_raw_text(trained)}
 
@@ -145,6 +139,6 @@ class Ner(Task):
 
     def predictor(self, folder: Path, recipe: Mapping[str, Any], device: str) -> Predictor:
         """Return the predictor of entities in raw text."""
-        from calibrant.tasks.ner.loading import load_predictor
+        from calibrant.tasks.ner.finished_run import load_predictor
 
         return load_predictor(folder, recipe, device)

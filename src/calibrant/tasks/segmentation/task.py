@@ -34,15 +34,8 @@ class Segmentation(Task):
     embedded = SHAPES
     corruptions = IMAGE
     kinds = ("classes", "pixels")
-    score_metric, score_name = "mean_iou", "mIoU"
-    shown: ClassVar[Mapping[str, str]] = {
-        "mean_iou": "mIoU",
-        "ece": "ECE",
-        "border_ece": "ECE near borders",
-        "classwise_ece": "classwise ECE",
-        "accuracy": "accuracy",
-        "nll": "NLL",
-    }
+    score_metric = "mean_iou"
+    shown = ("mean_iou", "ece", "border_ece", "classwise_ece", "accuracy", "nll")
     defaults: ClassVar[Mapping[str, Any]] = {
         "data": SHAPES,
         "model": "unet",

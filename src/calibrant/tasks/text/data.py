@@ -13,14 +13,13 @@ from calibrant.corruptions import TEXT, corrupt_text, known_corruption
 from calibrant.methods import create
 from calibrant.predictions import IGNORED, Predictions
 from calibrant.tasks.encoders.encoded_data import EncodedData, tokenizer_of
-from calibrant.tasks.encoders.sequence_classifier import with_sequence_head
+from calibrant.tasks.encoders.heads import with_sequence_head
 from calibrant.tasks.encoders.small_encoder import MAX_LENGTH, TINY
 from calibrant.tasks.language.words import split_words
 from calibrant.tasks.reading.fingerprint import data_state
 from calibrant.tasks.reading.splits import carve
 from calibrant.tasks.text.corpus import TextCorpus, load_texts
-from calibrant.tasks.text.encoded_texts import EncodedTexts, encode_texts
-from calibrant.tasks.text.text_logits import text_logits
+from calibrant.tasks.text.encoded_texts import EncodedTexts, encode_texts, text_logits
 
 if TYPE_CHECKING:
     from calibrant.experiments.recipe import Recipe

@@ -9,8 +9,7 @@ from calibrant.tasks.reading.class_labels import known_classes, some_examples
 from calibrant.tasks.run_files import check_labels
 from calibrant.tasks.task import EvaluationTarget, LabelledExamples
 from calibrant.tasks.text.corpus import load_test_texts
-from calibrant.tasks.text.encoded_texts import encode_texts
-from calibrant.tasks.text.text_logits import text_logits
+from calibrant.tasks.text.encoded_texts import encode_texts, text_logits
 
 __all__ = ["LabelledTexts"]
 

@@ -1,20 +1,27 @@
-"""``calibrant.load_run``: the predictor that a training run left."""
+"""Deployment: a trained run as a predictor of entities with honest confidences.
+
+>>> from calibrant.prediction import split_words
+>>> [word.text for word in split_words("In 3.5 hours, U.S. time.")]
+['In', '3.5', 'hours', ',', 'U.S.', 'time', '.']
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from calibrant.comparison.risk_control import Guarantee, guaranteed_threshold
 from calibrant.devices import usable_device
 from calibrant.errors import InputError
 from calibrant.extras import require
 from calibrant.inputs import read_json
 from calibrant.tasks import DEFAULT_TASK, task_of
+from calibrant.tasks.language.words import Word, split_words
 
 if TYPE_CHECKING:
     from calibrant.tasks.ner.predictor import Predictor
 
-__all__ = ["load_run"]
+__all__ = ["Guarantee", "Word", "guaranteed_threshold", "load_run", "split_words"]
 
 
 def load_run(
