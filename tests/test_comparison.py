@@ -45,7 +45,7 @@ def test_overconfident_model_gets_temperature_not_a_flexible_map():
 def test_honest_model_is_left_as_it_is():
     found = compare(sample(scale=1), sample(scale=1, seed=1))
     assert found.recommended == "identity"
-    assert "as they are" in found.reason
+    assert "unchanged" in found.reason
 
 
 def test_numbers_are_those_of_the_fitted_map_on_test():
@@ -146,9 +146,9 @@ def test_choice_and_reason():
     assert reason.startswith("one: lowers the cross-validated NLL by 0.")
     name, reason = chosen(1.0, 0.99, 1.0, noise=0.5)
     assert name == "identity"
-    assert "as they are" in reason
+    assert "unchanged" in reason
     name, reason = chosen(1.0, 1.2, 1.1)
-    assert (name, "no map has" in reason) == ("identity", True)
+    assert (name, "no calibrator lowers" in reason) == ("identity", True)
     assert "every simpler map is significantly worse" in chosen(1.0, 0.5, 0.4)[1]
 
 
@@ -361,3 +361,14 @@ def test_a_faultless_valid_does_not_praise_the_map_that_claims_most():
     many = Predictions.from_logits(np.tile([[1.0, 0.0]], (10_000, 1)), np.zeros(10_000, int))
     chosen = select_calibrator(many, bootstrap=200).calibrator
     assert 0.999 < mean_confidence(chosen.transform(many)) <= 10_001 / 10_002 + 1e-9
+
+
+def test_results_are_easy_to_look_at():
+    logits = np.random.default_rng(0).normal(size=(400, 3))
+    p = Predictions.from_logits(9 * logits, np.arange(400) % 3)
+    found = compare(p[:200], p[200:], ["temperature"], bootstrap=100)
+    assert repr(found) == "<Comparison of 2 calibrators: temperature is recommended>"
+    assert str(found) == f"Recommended: {found.reason}"
+    assert repr(select_calibrator(p, ["temperature"])) == (
+        "<Selection of temperature among 2 calibrators>"
+    )

@@ -166,6 +166,15 @@ def test_old_argument(call, old, new):
     assert caught[0].filename == __file__
 
 
+def test_old_order_of_write_report(tmp_path):
+    p = calibrant.Predictions.from_logits([[1.0, 0.0]] * 9, [0] * 9)
+    found = calibrant.audit(p, bootstrap=0)
+    new = calibrant.write_report(found, tmp_path / "new.html").read_bytes()
+    with pytest.warns(FutureWarning, match=r"^write_report\(path, audits\) is now") as caught:
+        assert calibrant.write_report(tmp_path / "old.html", found).read_bytes() == new
+    assert caught[0].filename == __file__
+
+
 def test_old_method_of_a_calibrator():
     with pytest.warns(
         FutureWarning, match=r"^Calibrator.hyperparameters is now Calibrator.get_params"

@@ -72,7 +72,7 @@ def _hint(value: Any, names: list[str]) -> str:
     if type(value).__name__ == "Predictions" or "Predictions" not in names:
         return next((_HINTS[name] for name in names if name in _HINTS), "")
     if isinstance(value, (str, os.PathLike)):
-        return "Predictions.read(path) reads a file"
+        return "calibrant.read(path) reads a file"
     if isinstance(value, (np.ndarray, list, tuple)) or is_tensor(value):
         return _SCORES
     return ""

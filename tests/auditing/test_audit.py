@@ -53,6 +53,20 @@ def test_the_measures_are_the_metrics():
     assert measured["adaptive_classwise_ece"] == pytest.approx(adaptive_classwise_ece(p))
 
 
+def test_an_audit_is_easy_to_look_at():
+    p = tagged()
+    found = audit(p, bootstrap=100)
+    assert found["ece"].value == pytest.approx(ece(p))
+    assert found["entity_f1"].value == pytest.approx(entity_f1(p))
+    with pytest.raises(KeyError, match="'nothing'; known: "):
+        found["nothing"]
+    assert repr(found) == f"<Audit of 720 examples, 5 classes: ECE {ece(p):.4f}>"
+    lines = str(found).splitlines()
+    assert lines[: len(found.verdict)] == list(found.verdict)
+    shown = next(line.split() for line in lines if line.startswith("ECE   "))
+    assert shown[1:] == [f"{ece(p):.4f}", *found["ece"].interval_text.split()]
+
+
 def test_a_stream_gives_what_the_whole_gives():
     p = tagged()
     whole = audit(p, bootstrap=50)

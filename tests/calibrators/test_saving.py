@@ -114,13 +114,13 @@ def test_large_maps_go_to_safetensors(tmp_path):
 def test_other_files_are_refused(content, suffix, tmp_path):
     path = tmp_path / f"map.{suffix}"
     path.write_text(content)
-    with pytest.raises(InputError, match="is no map saved by calibrant"):
+    with pytest.raises(InputError, match="is not a calibrator saved by calibrant"):
         load_calibrator(path)
 
 
 def test_missing_newer_and_damaged_files(tmp_path):
     path = tmp_path / "map.json"
-    with pytest.raises(InputError, match="There is no map at"):
+    with pytest.raises(InputError, match="There is no calibrator at"):
         load_calibrator(path)
     Temperature().fit(tagged()).save(path)
     content = json.loads(path.read_text())
@@ -196,6 +196,9 @@ def test_what_cannot_be_loaded_says_what_to_call(tmp_path):
         InputError, match=r"folder of a training run.*\.load_calibrator\(.*\.read\("
     ):
         calibrant.load_run(path)
+    tagged().write(tmp_path / "test.npz")
+    with pytest.raises(InputError, match=r"not a calibrator.*calibrant\.read\(.*test\.npz"):
+        load_calibrator(tmp_path / "test.npz")
     (tmp_path / "map.onnx").write_bytes(b"")
     with pytest.raises(InputError, match=r"export for onnxruntime.*\.json or \.safetensors"):
         load_calibrator(tmp_path / "map.onnx")

@@ -294,7 +294,7 @@ def test_other_data_are_refused(fitted, logits, tmp_path, capsys):
     assert apply(tmp_path, "none.npz", "out.npz") == 2
     assert "no column of logits or probabilities" in one_line(capsys)
     assert main(["apply", "none.json", str(tmp_path / "in.npz"), "-o", "x.npz"]) == 2
-    assert "no map at none.json" in one_line(capsys)
+    assert "no calibrator at none.json" in one_line(capsys)
 
 
 def test_a_broken_shard_leaves_none_of_the_others(fitted, logits, tmp_path, capsys):

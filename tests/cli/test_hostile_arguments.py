@@ -79,11 +79,19 @@ def damaged_maps():
 
     number = {"dtype": "float64", "shape": []}
     yield "infinite", learned({**number, "values": [float("inf")]}), "is not finite"
-    yield "beyond floats", learned({**number, "values": [10**400]}), "is no map saved by calibrant"
-    yield "shape", learned({**number, "shape": [3, 3], "values": [1.0]}), "is no map saved"
+    yield (
+        "beyond floats",
+        learned({**number, "values": [10**400]}),
+        "is not a calibrator saved by calibrant",
+    )
+    yield (
+        "shape",
+        learned({**number, "shape": [3, 3], "values": [1.0]}),
+        "is not a calibrator saved",
+    )
     yield "type", learned({**number, "dtype": "S9999999999", "values": [1.0]}), "numbers of type"
-    yield "text", learned({**number, "values": ["a"]}), "is no map saved by calibrant"
-    yield "no object", learned(1), "is no map saved by calibrant"
+    yield "text", learned({**number, "values": ["a"]}), "is not a calibrator saved by calibrant"
+    yield "no object", learned(1), "is not a calibrator saved by calibrant"
     yield "format", put(format=float("inf")), "is damaged"
     yield "classes", put(classes=10**12, label_names=None), "no 1000000000000 classes"
     yield "names", put(label_names=["a"]), "no list of 3 label names"

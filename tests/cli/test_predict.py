@@ -324,7 +324,7 @@ def test_training_says_what_raw_text_costs(trained):
         ("recipe.json", b"[" * 100_000, "nested too deeply"),
         ("recipe.json", b"{}", "recipe.json: no recipe of a run"),
         ("calibrator.json", None, "is damaged: it has no calibrator.json"),
-        ("calibrator.json", b"{}", "is no map saved by calibrant"),
+        ("calibrator.json", b"{}", "is not a calibrator saved by calibrant"),
         ("valid.parquet", None, "is damaged: it has no valid.parquet"),
         ("valid.parquet", b"PAR1", "not a whole parquet file"),
     ],

@@ -128,7 +128,7 @@ def test_arrays_are_told_what_to_call():
         "shape (2, 2); Predictions.from_probabilities(scores, labels), or from_logits, makes them "
         "of arrays."
     )
-    assert "Predictions.read(path) reads a file" in outcome(ece, "test.npz")
+    assert "calibrant.read(path) reads a file" in outcome(ece, "test.npz")
     assert "audit takes Predictions, got an array" in outcome(audit, scores)
     assert "audit takes Predictions, got the text" in outcome(audit, "test.npz")
     assert "audit takes Predictions, got an array" in outcome(audit, [scores])

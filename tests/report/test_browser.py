@@ -15,13 +15,13 @@ EVIL = "</script><script>window.broken=1</script><img src=x onerror='window.brok
 
 @pytest.fixture(scope="module")
 def single(tmp_path_factory, overconfident):
-    return write_report(tmp_path_factory.mktemp("report") / "single.html", overconfident)
+    return write_report(overconfident, tmp_path_factory.mktemp("report") / "single.html")
 
 
 @pytest.fixture(scope="module")
 def compared(tmp_path_factory, entities, calibrated):
     path = tmp_path_factory.mktemp("report") / "compared.html"
-    return write_report(path, {"before": entities, "after": calibrated})
+    return write_report({"before": entities, "after": calibrated}, path)
 
 
 def overflow(browser):
@@ -128,7 +128,7 @@ def test_names_stay_text(browser, tmp_path, overconfident):
         mistakes=(Mistake(0, 0.9, EVIL, EVIL, {EVIL: EVIL}),),
         provenance={EVIL: {EVIL: [EVIL, {EVIL: EVIL}]}},
     )
-    path = write_report(tmp_path / "evil.html", {EVIL: evil, "after": evil})
+    path = write_report({EVIL: evil, "after": evil}, tmp_path / "evil.html")
     browser.open(path)
     assert browser.run("return window.broken") is None
     assert browser.run("return document.querySelectorAll('img, main script').length") == 0
@@ -172,7 +172,7 @@ def test_long_names_do_not_widen_the_page(browser, tmp_path, overconfident):
         mistakes=tuple(replace(m, predicted=name, label=name) for m in overconfident.mistakes),
         provenance={"file": "/" + name, name: name},
     )
-    path = write_report(tmp_path / "long.html", {name: long, "after": long})
+    path = write_report({name: long, "after": long}, tmp_path / "long.html")
     for width in (380, 1200):
         browser.open(path, width)
         assert overflow(browser) <= 0

@@ -115,7 +115,7 @@ def test_large_pictures_do_not_make_a_large_report():
 @pytest.mark.parametrize("width", [380, 1200])
 def test_in_a_browser(browser, tmp_path, plain, width, dark):
     two = {"before": plain, "after": pixel_audit(0.7)}
-    path = write_report(tmp_path / "pixels.html", plain if width < 500 else two)
+    path = write_report(plain if width < 500 else two, tmp_path / "pixels.html")
     browser.open(path, width, dark=dark)
     assert browser.logs() == []
     assert browser.requests()[0] == path.resolve().as_uri()

@@ -35,7 +35,7 @@ def test_one_audit_has_every_section(overconfident):
 
 def test_a_section_of_ones_own_comes_first(overconfident, tmp_path):
     opening = tag("section", tag("h2", "Mine <1>"), tag("img", src="data:,", alt="none"))
-    path = write_report(tmp_path / "report.html", overconfident, opening=opening)
+    path = write_report(overconfident, tmp_path / "report.html", opening=opening)
     text = path.read_text()
     assert re.findall(r"<h2>(.*?)</h2>", text)[:2] == ["Mine &lt;1&gt;", "Verdict"]
     assert '<img src="data:," alt="none"/>' in text
@@ -161,27 +161,27 @@ def test_a_class_never_predicted_shows_a_dash(overconfident):
 
 def test_files_are_not_written_over(tmp_path, overconfident, calibrated):
     path = tmp_path / "report.html"
-    assert write_report(str(path), overconfident) == path
+    assert write_report(overconfident, str(path)) == path
     first = path.read_bytes()
     with pytest.raises(InputError, match=r"report\.html exists"):
-        write_report(path, calibrated)
+        write_report(calibrated, path)
     assert path.read_bytes() == first
-    write_report(path, calibrated, overwrite=True)
+    write_report(calibrated, path, overwrite=True)
     assert path.read_bytes() != first
 
 
 def test_places_that_cannot_be_written_are_named(tmp_path, overconfident):
     with pytest.raises(InputError, match="there is no folder"):
-        write_report(tmp_path / "missing" / "report.html", overconfident)
+        write_report(overconfident, tmp_path / "missing" / "report.html")
     with pytest.raises(InputError, match="is a folder"):
-        write_report(tmp_path, overconfident, overwrite=True)
+        write_report(overconfident, tmp_path, overwrite=True)
     with pytest.raises(InputError, match="at least one audit"):
         render_report({})
 
 
 def test_half_a_code_in_a_name_does_not_stop_the_report(tmp_path, overconfident):
     odd = replace(overconfident, provenance={"file": "caf\udce9.npz"})
-    assert b"caf?.npz" in write_report(tmp_path / "odd.html", odd).read_bytes()
+    assert b"caf?.npz" in write_report(odd, tmp_path / "odd.html").read_bytes()
 
 
 def test_the_light_theme_has_the_colours_of_the_plots():

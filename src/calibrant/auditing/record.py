@@ -36,6 +36,21 @@ class Measure:
     high: float | None = None
     meaning: str = ""
 
+    @property
+    def value_text(self) -> str:
+        """The value, rounded."""
+        return _rounded(self.value)
+
+    @property
+    def interval_text(self) -> str:
+        """The interval, rounded; empty without one."""
+        if self.low is None or self.high is None:
+            return ""
+        return f"[{_rounded(self.low)}, {_rounded(self.high)}]"
+
+    def __str__(self) -> str:
+        return f"{self.title:<28}{self.value_text} {self.interval_text}".rstrip()
+
 
 @dataclass(frozen=True)
 class ClassRow:
@@ -144,6 +159,27 @@ class Audit:
     findings: tuple[Finding, ...] = ()  # classes and groups that are off, the surest first
     warnings: tuple[str, ...] = ()  # what makes the intervals doubtful
 
+    @property
+    def all_measures(self) -> tuple[Measure, ...]:
+        """The measures of entities and pixels, if there are any, then those of all examples."""
+        views = (view for view in (self.entities, self.pixels) if view is not None)
+        return (*(measure for view in views for measure in view.measures), *self.measures)
+
+    def __getitem__(self, name: str) -> Measure:
+        """Return one measure by its name, such as ``audit["ece"].value``."""
+        known = {measure.name: measure for measure in self.all_measures}
+        if name not in known:
+            raise KeyError(f"{name!r}; known: {', '.join(known)}")
+        return known[name]
+
+    def __repr__(self) -> str:
+        n, classes = self.provenance["n"], len(self.label_names)
+        return f"<Audit of {n:,} examples, {classes} classes: ECE {self['ece'].value:.4f}>"
+
+    def __str__(self) -> str:
+        """Return the verdict, then a line for each measure."""
+        return "\n".join([*self.verdict, *self.warnings, "", *map(str, self.all_measures)])
+
     def to_dict(self) -> dict[str, Any]:
         """Everything but the confidences of single examples, ready for JSON."""
         entities = None
@@ -175,6 +211,10 @@ class Audit:
             "provenance": dict(self.provenance),
         }
         return dict(json_values(content))
+
+
+def _rounded(value: float) -> str:
+    return f"{value:.4f}" if abs(value) < 100 else f"{value:.4g}"
 
 
 def _measures(measures: tuple[Measure, ...]) -> dict[str, dict[str, Any]]:

@@ -72,7 +72,7 @@ def load_calibrator(path: str | Path) -> Calibrator:
     _check_source(path)
     header, learned = _read(path)
     if header.get("signature") != _SIGNATURE:
-        raise InputError(f"{path} is no map saved by calibrant.")
+        raise InputError(f"{path} is not a calibrator saved by calibrant.")
     try:
         if not 1 <= int(header["format"]) <= FORMAT:
             raise InputError(
@@ -97,7 +97,12 @@ def _check_source(path: Path) -> None:
             )
         raise InputError(f"{path} is a folder; load_calibrator takes the file of a calibrator.")
     if not path.is_file():
-        raise InputError(f"There is no map at {path}.")
+        raise InputError(f"There is no calibrator at {path}.")
+    if path.suffix in (".parquet", ".npz", ".csv", ".jsonl", ".gz"):
+        raise InputError(
+            f"{path} is not a calibrator saved by calibrant, which is .json or .safetensors; "
+            f'calibrant.read("{path}") reads predictions.'
+        )
     if path.suffix == ".onnx":
         raise InputError(
             f"{path} is an export for onnxruntime, which calibrant does not read; give the .json "
@@ -209,7 +214,7 @@ def _plain(value: np.ndarray) -> dict[str, Any]:
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     if path.suffix == ".safetensors":
         return _read_safetensors(path)
-    with door(path, "it is no map saved by calibrant"):
+    with door(path, "this is not a calibrator saved by calibrant"):
         header = parse_json(path.read_text(encoding="utf-8"))
         learned = {name: _array(value) for name, value in header.pop("learned").items()}
     return header, learned
@@ -230,7 +235,7 @@ def _safetensors(header: dict[str, Any], learned: dict[str, np.ndarray]) -> byte
 
 def _read_safetensors(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     library = require("safetensors", "files", "A map saved as safetensors")
-    with door(path, "it is no map saved by calibrant"):
+    with door(path, "this is not a calibrator saved by calibrant"):
         with library.safe_open(path, framework="numpy") as file:
             metadata = file.metadata() or {}
             learned = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118

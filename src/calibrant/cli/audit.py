@@ -90,7 +90,7 @@ def run(args: argparse.Namespace) -> int:
         check_writable(args.report, overwrite=args.overwrite, inputs=files_read(args))
     audits = _audits(args)
     if args.report is not None:  # Before anything is printed: the reader may leave early.
-        write_report(args.report, audits, overwrite=args.overwrite)
+        write_report(audits, args.report, overwrite=args.overwrite)
     if args.json:
         print(document("audit", _content(audits)))
         return 0
@@ -154,7 +154,7 @@ def _stream(
 
 
 def print_audits(audits: dict[str, Audit]) -> None:
-    """The verdict and a table of measures, one column of values per audit."""
+    """Print the verdict and a table of measures, one column of values per audit."""
     from calibrant.cli.table import render_table
 
     first = next(iter(audits.values()))
@@ -168,28 +168,14 @@ def print_audits(audits: dict[str, Audit]) -> None:
         print(*map(printable, [*audit.verdict, *warned]), sep="\n", end="\n\n")
     if len(audits) == 1:
         headers, right = ["metric", "value", "interval", "what it means"], [1, 2]
-        rows = [[m.title, _number(m.value), _interval(m), m.meaning] for m in _measures(first)]
+        rows = [[m.title, m.value_text, m.interval_text, m.meaning] for m in first.all_measures]
     else:
-        headers = ["metric", *(f"{name} (interval)" for name in audits)]
+        columns = [audit.all_measures for audit in audits.values()]
+        unit = " (interval)" if any(m.low is not None for m in columns[0]) else ""
+        headers = ["metric", *(f"{name}{unit}" for name in audits)]
         right = list(range(1, len(headers)))
-        columns = [_measures(audit) for audit in audits.values()]
         rows = [
-            [each[0].title, *(f"{_number(m.value)} {_interval(m)}".strip() for m in each)]
+            [each[0].title, *(f"{m.value_text} {m.interval_text}".strip() for m in each)]
             for each in zip(*columns, strict=True)
         ]
     print(render_table(headers, rows, right=right))
-
-
-def _measures(audit: Audit) -> list[Any]:
-    views = (audit.entities, audit.pixels)
-    return [*(m for view in views if view for m in view.measures), *audit.measures]
-
-
-def _number(value: float) -> str:
-    return f"{value:.4f}" if abs(value) < 100 else f"{value:.4g}"
-
-
-def _interval(measure: Any) -> str:
-    if measure.low is None:
-        return ""
-    return f"[{_number(measure.low)}, {_number(measure.high)}]"

@@ -101,19 +101,19 @@ def choose(
 
 def _reason(names: Sequence[str], differences: Differences, chosen: int, best: int) -> str:
     if best == 0:
-        return "no map has a lower cross-validated NLL; leave the scores as they are."
+        return "no calibrator lowers the cross-validated NLL; leave the scores unchanged."
     if chosen == 0:
         gain = differences.gain(0, best)
         return (
-            f"leave the scores as they are; the best map, {names[best]}, lowers the "
-            f"cross-validated NLL by {gain}, which the best of {len(names) - 1} can by chance."
+            f"leave the scores unchanged; the best calibrator, {names[best]}, lowers the "
+            f"cross-validated NLL by {gain}, which the best of {len(names) - 1} can do by chance."
         )
     reason = f"lowers the cross-validated NLL by {differences.gain(0, chosen)}"
     if chosen == best:
-        simpler = ", and every simpler map is significantly worse" if chosen > 1 else ""
-        return f"{reason}; no map does better{simpler}."
+        simpler = ", and every simpler one is significantly worse" if chosen > 1 else ""
+        return f"{reason}; no calibrator does better{simpler}."
     more = differences.gain(chosen, best)
     return (
-        f"{reason}; the best map, {names[best]}, gains {more.value:.2g} more, which chance alone "
-        "can explain, so the simpler one is taken."
+        f"{reason}; the best calibrator, {names[best]}, gains {more.value:.2g} more, which chance "
+        "can explain, so the simpler one is chosen."
     )

@@ -59,10 +59,10 @@ class Settings:
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """Every map that could run, why the others could not, and which one to take.
+    """The numbers of every calibrator that could run, and which one is recommended.
 
-    ``fitted`` holds the maps, fitted on all of VALID: ``comparison.fitted[comparison.recommended]``
-    is ready to be saved.
+    ``fitted`` holds the calibrators, fitted on all of VALID:
+    ``comparison.fitted[comparison.recommended]`` is ready to be saved.
     """
 
     rows: tuple[Row, ...]  # From the simplest map to the most flexible.
@@ -72,8 +72,15 @@ class Comparison:
     settings: Settings
     fitted: Mapping[str, Calibrator]
 
+    def __repr__(self) -> str:
+        return f"<Comparison of {len(self.rows)} calibrators: {self.recommended} is recommended>"
+
+    def __str__(self) -> str:
+        """Return the recommendation and its reason."""
+        return f"Recommended: {self.reason}"
+
     def __getitem__(self, name: str) -> Row:
-        """The row of one map."""
+        """Return the row of one calibrator."""
         return next(row for row in self.rows if row.name == name)
 
     def to_dict(self) -> dict[str, Any]:

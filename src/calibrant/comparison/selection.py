@@ -1,4 +1,4 @@
-"""The one rule by which ``compare``, ``fit --calibrator auto`` and ``train`` choose a map."""
+"""The one rule by which ``compare``, ``fit`` and ``train`` choose a calibrator."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _FAULTLESS = (
 
 @dataclass(frozen=True, eq=False)
 class Selection:
-    """The chosen map, why, and how every other one did.
+    """The chosen calibrator, the reason, and how the others did.
 
-    ``calibrator`` is fitted on all of the data; ``candidates`` run from simple to flexible;
-    ``skipped`` says why a map could not run.
+    ``calibrator`` is fitted on all of the data; ``candidates`` go from simple to flexible;
+    ``skipped`` has the reason for each calibrator that could not run.
     """
 
     calibrator: Calibrator
@@ -37,6 +37,9 @@ class Selection:
     candidates: Mapping[str, Candidate]
     skipped: Mapping[str, str]
     folds: int
+
+    def __repr__(self) -> str:
+        return f"<Selection of {self.calibrator.name} among {len(self.candidates)} calibrators>"
 
 
 def select_calibrator(
@@ -50,14 +53,14 @@ def select_calibrator(
     split: bool = False,
     progress: Callable[[str], None] | None = None,
 ) -> Selection:
-    """Choose one of the maps called ``names`` (all of them where left out) and fit it.
+    """Choose one of the named calibrators (default: all) and fit it.
 
-    Every map is scored by cross-validation, whole sentences or images held out together. The
-    simplest is taken whose log-loss no other map beats significantly (paired bootstrap, 5 % for all
-    maps together) and whose Brier score is not significantly above that of the scores as they are.
-    Both are proper scores: unlike the ECE they do not reward a map that says the same of all
-    examples. ``keep_predictions`` leaves out maps that can change the predicted class. Where every
-    prediction is right, each map is judged as if one more example were wrong.
+    Cross-validation scores every calibrator, with whole sentences or images held out together. The
+    choice is the simplest one whose log-loss no other beats significantly (paired bootstrap, 5 %
+    for all together) and whose Brier score is not significantly above that of the original scores.
+    Both are proper scores: unlike the ECE they do not reward a map that gives all examples the same
+    confidence. ``keep_predictions`` leaves out calibrators that can change the predicted class. If
+    every prediction is right, each calibrator is judged as if one more example were wrong.
 
     >>> rng = np.random.default_rng(0)
     >>> labels = rng.integers(0, 3, 1500)

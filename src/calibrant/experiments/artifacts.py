@@ -63,7 +63,7 @@ def finish(
         calibrator.save(run.calibrator, overwrite=True)
         audits = _audits(recipe, data, model, made["test"], calibrator, bootstrap)
         audits = _with_learned_entities(audits, made["valid"], made["test"], calibrator, bootstrap)
-        write_report(run.report, audits, overwrite=True)
+        write_report(audits, run.report, overwrite=True)
         results = measure_run(
             made["valid"],
             made["test"],

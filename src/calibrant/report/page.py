@@ -9,11 +9,13 @@ from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 from string import Template
+from typing import Any, cast
 
 import calibrant
 from calibrant.auditing import Audit
 from calibrant.charts.numbers import count, counted
 from calibrant.errors import InputError
+from calibrant.old_names import warn_renamed
 from calibrant.outputs import new_file
 from calibrant.report.markup import Markup, join
 from calibrant.report.sections import sections
@@ -22,8 +24,8 @@ __all__ = ["render_page", "render_report", "write_report"]
 
 
 def write_report(
-    path: str | Path,
     audits: Mapping[str, Audit] | Audit,
+    path: str | Path,
     overwrite: bool = False,
     opening: Markup | None = None,
 ) -> Path:
@@ -33,6 +35,9 @@ def write_report(
     request leaves the page, and a content security policy with the hashes of its own style and
     script enforces it. Return the path.
     """
+    if isinstance(audits, (str, Path)):
+        warn_renamed("write_report(path, audits)", "write_report(audits, path)")
+        audits, path = cast(Any, path), cast(Any, audits)
     # File names may hold lone surrogates.
     content = render_report(audits, opening).encode("utf-8", "replace")
     with new_file(path, overwrite=overwrite) as unfinished:
