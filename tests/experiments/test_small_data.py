@@ -58,6 +58,16 @@ def test_tags_that_are_all_o():
     assert nothing_learned(Recipe(), _tags([0] * 3, [0] * 3), 40) is None  # Nothing to find.
 
 
+def test_a_test_split_of_unseen_types_says_nothing_about_learning():
+    """Training has people alone, the test split places alone: its F1 is 0 whatever was learned."""
+    names = ("O", "B-PER", "B-LOC")
+    valid = Predictions.from_logits(np.eye(3)[[0, 1, 0, 1]], [0, 1, 0, 1], label_names=names)
+    test = Predictions.from_logits(np.eye(3)[[0, 1, 0, 0]], [0, 2, 0, 2], label_names=names)
+    assert nothing_learned(Recipe(), test, 4000, valid) is None
+    poor = Predictions.from_logits(np.eye(3)[[0, 0, 0, 0]], [0, 1, 0, 1], label_names=names)
+    assert "F1 0.000" in nothing_learned(Recipe(), test, 4000, poor)
+
+
 def test_classes_no_better_than_the_most_frequent():
     recipe = Recipe.from_dict({"task": "text"})
     labels = np.array([0, 0, 0, 1, 2])

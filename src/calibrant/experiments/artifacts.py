@@ -81,7 +81,7 @@ def finish(
     notes += sorted({str(w.message) for w in said if w.category is CalibrationWarning})
     history.write(run.log)
     training = {**_training(history, notes), "calibrator": calibrator.name, **more}
-    nothing = nothing_learned(recipe, made["test"], training["steps"])
+    nothing = nothing_learned(recipe, made["test"], training["steps"], made["valid"])
     if nothing is not None:
         training["nothing_learned"] = nothing
     record = Record(recipe, results, training, circumstances())

@@ -30,19 +30,28 @@ def enough_epochs(recipe: Recipe, data: Data, device: str) -> Recipe:
     return replace(recipe, epochs=max(recipe.epochs, enough))
 
 
-def nothing_learned(recipe: Recipe, test: Predictions, steps: int) -> str | None:
-    """What to say of a model no better than one that always gives the most frequent class.
+def nothing_learned(
+    recipe: Recipe, test: Predictions, steps: int, valid: Predictions | None = None
+) -> str | None:
+    """Return what to say of a model no better than one that always gives the most frequent class.
 
-    And what to try; None for a model that is better, or where nothing can be told.
+    And what to try; None for a model that is better, or where nothing can be told. A model that is
+    better on ``valid`` has learned something: the test split may hold only types of entities that
+    training lacks.
     """
-    if not len(test) or len(np.unique(test.labels)) < 2:
-        return None
-    found = task_of(recipe.task).nothing_learned(test)
+    found = task_of(recipe.task).nothing_learned(test) if _can_tell(test) else None
+    if valid is not None and _can_tell(valid):
+        found = found if task_of(recipe.task).nothing_learned(valid) else None
     return found and (
         f"The model has learned nothing: {found}. "
         f"It took {steps:,} steps at a learning rate of {recipe.learning_rate:g}: "
         f"{_advice(recipe, steps)}."
     )
+
+
+def _can_tell(split: Predictions) -> bool:
+    """Whether a model can be better than one class for all."""
+    return len(np.unique(split.labels)) > 1
 
 
 def _advice(recipe: Recipe, steps: int) -> str:
