@@ -14,9 +14,16 @@ from calibrant.calibrators import likelihood as likelihood_module
 from calibrant.calibrators.backend import FLOOR
 from calibrant.calibrators.export import to_torch
 from calibrant.calibrators.likelihood import probability_floor
+from calibrant.calibrators.scalar import TopLabel
 
-LOGARITHMIC = [n for n, row in CALIBRATORS.items() if row.calibrator.takes_logarithms()]
-maps = pytest.mark.parametrize("name", LOGARITHMIC)
+# Maps one against the rest that take probabilities give 0 a value of its own.
+FLOORED = [
+    name
+    for name, (calibrator, *_) in CALIBRATORS.items()
+    if calibrator.changes_scores
+    and (calibrator.takes == "logits" or issubclass(calibrator, TopLabel))
+]
+maps = pytest.mark.parametrize("name", FLOORED)
 
 
 def rounded(predictions, digits=4):
@@ -147,3 +154,33 @@ def test_warning_names_the_floor():
     p = Predictions.from_probabilities([[1.0, 0.0], [0.5, 0.5], [0.9, 0.1]], [1, 0, 0])
     fitted = quiet_fit(Temperature(), p)
     assert "taken as 0.05 (3.0 nats each), half of the smallest" in fitted.fitted_on_["warnings"][0]
+
+
+@pytest.mark.parametrize("name", [n for n in CALIBRATORS if n != "identity"])
+def test_no_class_without_votes_becomes_impossible(name):
+    """Five neighbours give a class 0, 0.2, … or 1; the label of a new example often had none."""
+    rng = np.random.default_rng(0)
+    truth = rng.dirichlet(np.full(4, 0.5), 1200)
+    votes = np.array([rng.multinomial(5, row) for row in truth]) / 5
+    labels = np.array([rng.choice(4, p=row) for row in truth])
+    assert (votes[np.arange(1200), labels] == 0).sum() > 100
+    valid, test = (
+        Predictions.from_probabilities(
+            votes[i::2], labels[i::2], label_names=NAMES[:4], groups={"position": np.arange(600)}
+        )
+        for i in (0, 1)
+    )
+    fitted = quiet_fit(CALIBRATORS[name].calibrator(), valid)
+    assert nll(fitted.transform(test)) < 1.5
+
+
+def test_a_map_that_fell_back_keeps_classes_without_votes_possible():
+    """The NLL that it would raise counts a 0 as the floor, so identity does so too."""
+    p = Predictions.from_probabilities([[0.75, 0.25, 0.0]] * 3 + [[0.5, 0.25, 0.25]], [0, 0, 2, 0])
+    fitted = quiet_fit(CALIBRATORS["histogram"].calibrator(bins=1), p)
+    fitted.fell_back_ = True
+    result = fitted.transform(p)
+    assert result.scores[0] == pytest.approx(np.array([0.75, 0.25, 0.125]) / 1.125)
+    assert np.array_equal(result.scores[3], p.scores[3])
+    assert nll(result) == pytest.approx(fitted.fitted_on_["nll_before"])
+    assert np.array_equal(to_torch(fitted)(torch.as_tensor(p.scores)), result.scores)

@@ -17,6 +17,7 @@ __all__ = [
     "FLOOR",
     "bin_numbers",
     "constant",
+    "floored",
     "interpolate",
     "log_odds",
     "log_probabilities",
@@ -87,6 +88,19 @@ def softmax(logits: Array) -> Array:
     xp = namespace(logits)
     exponentials = xp.exp(logits - xp.amax(logits, axis=-1, keepdims=True))
     return exponentials / exponentials.sum(axis=-1, keepdims=True)
+
+
+def floored(probabilities: Array, floor: Any) -> Array:
+    """Return max(p, floor), divided by its sum, in rows with a lower value; other rows as they are.
+
+    >>> floored(np.array([[1.0, 0.0], [0.7, 0.3]]), 0.25)
+    array([[0.8, 0.2],
+           [0.7, 0.3]])
+    """
+    xp = namespace(probabilities)
+    raised = xp.clip(probabilities, floor, None)
+    low = (probabilities < floor).any(axis=-1, keepdims=True)
+    return xp.where(low, raised / raised.sum(axis=-1, keepdims=True), probabilities)
 
 
 def log_probabilities(probabilities: Array, floor: Any = FLOOR) -> Array:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from calibrant.arrays import Array, as_array, is_tensor
-from calibrant.calibrators.backend import constant, log_probabilities, softmax, wide
+from calibrant.calibrators.backend import constant, floored, log_probabilities, softmax, wide
 from calibrant.calibrators.checks import (
     check_classes,
     check_kind,
@@ -73,8 +73,9 @@ class Calibrator(ABC):
     ``label_names_``, ``fitted_on_`` (n, ignored, NLL before and after, warnings, version) and
     ``fell_back_``: a map that would raise the validation NLL, or claim more than a faultless sample
     supports (:mod:`calibrant.calibrators.faultless`), is replaced by identity, with a
-    :class:`CalibrationWarning`. A map that takes logarithms also has ``floor_``, the value that
-    stands for a probability of 0 (:func:`calibrant.calibrators.likelihood.probability_floor`).
+    :class:`CalibrationWarning`. A map that changes scores also has ``floor_``, the value that
+    stands for a probability of 0 (:func:`calibrant.calibrators.likelihood.probability_floor`): in
+    logarithms, in what a top label leaves to other classes, and where the map fell back.
 
     Types: computed in float64 in chunks (float32 on devices without float64); returned as float64
     for float64 and as float32 for float32, float16 and bfloat16, whose softmax saturates too early.
@@ -169,8 +170,10 @@ class Calibrator(ABC):
         ``values`` are :meth:`learned` and the columns of ``needs_groups``. It is differentiable and
         traceable by torch: exports wrap it, with the learned values as buffers.
         """
-        if self.fell_back_ or not self.changes_scores:
+        if not self.changes_scores:
             return scores
+        if self.fell_back_:
+            return scores if kind == "logits" else floored(scores, values["floor_"])
         if kind != self.takes:
             if self.takes == "logits":
                 scores = log_probabilities(scores, values["floor_"])
@@ -182,11 +185,6 @@ class Calibrator(ABC):
     def kind_of(self, kind: Kind) -> Kind:
         """Return the kind of the result for scores of ``kind``."""
         return kind if self.fell_back_ or self.gives == "logits" else "probabilities"
-
-    @classmethod
-    def takes_logarithms(cls) -> bool:
-        """Whether the map has a ``floor_``, the lowest value that a probability counts as."""
-        return cls.takes == "logits" and cls.changes_scores
 
     def learned(self) -> dict[str, Any]:
         """Return the learned values by name: floats and float64 or integer arrays."""
@@ -245,7 +243,7 @@ class Calibrator(ABC):
         floor = probability_floor(predictions)
         _warn_of_zeros(predictions, floor)
         fit = self._fit(as_kind(self.takes, predictions, floor))
-        learned = {**fit.learned, "floor_": floor} if self.takes_logarithms() else fit.learned
+        learned = {**fit.learned, "floor_": floor} if self.changes_scores else fit.learned
         self._restore(learned, predictions.classes, predictions.label_names)
         before, after = fit.nll_before, fit.nll_after
         if before is None:
@@ -312,7 +310,7 @@ class Calibrator(ABC):
         )
 
     def _in_chunks(self, rows: Array, kind: Kind, groups: Mapping[str, Any]) -> Array:
-        if self.fell_back_:
+        if self.fell_back_ and (kind == "logits" or not (rows < self.floor_).any()):
             return rows
         size = max(1, _CHUNK // self.n_classes_)
         result = _empty_like(rows)

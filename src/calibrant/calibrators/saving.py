@@ -140,7 +140,7 @@ def _rebuilt(header: dict[str, Any], learned: dict[str, np.ndarray]) -> Calibrat
     _check_learned(type(calibrator), learned)
     _check_shapes(calibrator, learned, classes)
     values = {k: v.item() if v.ndim == 0 else v for k, v in learned.items()}
-    if calibrator.takes_logarithms():
+    if calibrator.changes_scores:
         values.setdefault("floor_", FLOOR)  # The floor of every map before format 3.
     calibrator._restore(values, classes, names)
     calibrator.fell_back_ = bool(header["fell_back"])

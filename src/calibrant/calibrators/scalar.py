@@ -88,7 +88,9 @@ class OneVsRest(Calibrator):
 class TopLabel(Calibrator):
     """c' = map(c) for the largest probability c; the others times (1 − c') / (1 − c).
 
-    Where c = 1 the others are all 0: they share 1 − c' equally. A small c' can leave another class
+    A probability of 0 counts as ``floor_`` there, half of the smallest that the data can say: a
+    class that got no vote of a forest stays possible, and where c = 1 the others share 1 − c'
+    equally. A small c' can leave another class
     more probable than the predicted one, whose probability c' is. With ``keep_prediction`` that
     class stays predicted: the others share the rest more evenly, as little as is needed, and c' is
     at least 1/K. Without it predicted class and accuracy may change. A map that ``takes`` logits
@@ -118,7 +120,8 @@ class TopLabel(Calibrator):
         confidence = self._scalar().apply(given, values)
         columns = constant(np.arange(int(scores.shape[-1])), scores)
         is_top = columns == predicted[..., None]
-        shares = _shares(softmax(scores) if self.takes == "logits" else scores, is_top)
+        before = softmax(scores) if self.takes == "logits" else scores
+        shares = _shares(xp.clip(before, values["floor_"], None), is_top)
         if self.keep_prediction:
             confidence = xp.clip(confidence, (1 + _AHEAD) / int(scores.shape[-1]), None)
             shares = _evened(shares, is_top, confidence)
@@ -146,12 +149,9 @@ def _evened(shares: Array, is_top: Array, confidence: Array) -> Array:
 
 
 def _shares(scores: Array, is_top: Array) -> Array:
-    """Return the shares of the other classes in the remainder: as before, equal if all are 0."""
-    xp = namespace(scores)
-    rest = xp.where(is_top, 0.0, scores)
-    total = rest.sum(axis=-1, keepdims=True)
-    equal = 1.0 / (int(scores.shape[-1]) - 1)
-    return xp.where(total > 0, rest / xp.where(total > 0, total, 1.0), equal)
+    """Return the shares of the other classes in the remainder, from scores that are above 0."""
+    rest = namespace(scores).where(is_top, 0.0, scores)
+    return rest / rest.sum(axis=-1, keepdims=True)
 
 
 def _stacked(maps: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
