@@ -1,8 +1,8 @@
-"""csv and jsonl by pyarrow where it is installed: the records of the plain readers, much faster.
+"""Read csv and jsonl by pyarrow where it is installed: the records of the plain readers, faster.
 
-Arrow reads what is plainly well-formed. Where it meets anything else (a cell that is no number, a
-record of another length or type, a missing key, damage) it stops, and the plain reader goes on from
-there: it knows more ways to write a value, and the words for what is wrong.
+Arrow reads well-formed records. At anything else (a cell that is no number, a record of another
+length or type, a missing key, damage) it stops, and the plain reader goes on from there: it knows
+more ways to write a value, and names the error.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def arrow_jsonl_blocks(
 
 
 def _others(layout: Layout) -> list[str]:
-    """Label and groups; where a file has no labels, a column of scores stands in their place."""
+    """Return label and groups; in a file without labels, a column of scores is the label."""
     scores = set(layout.scores)
     return [name for name in layout.names if name not in scores]
 
@@ -95,7 +95,7 @@ def _blocks(
 
 
 def _tables(batches: Iterator[Any], rows: int) -> Iterator[Any]:
-    """The same records in tables of ``rows``."""
+    """Yield the same records in tables of ``rows``."""
     import pyarrow
 
     waiting: list[Any] = []
@@ -110,14 +110,14 @@ def _tables(batches: Iterator[Any], rows: int) -> Iterator[Any]:
 
 
 def _open(path: Path) -> Any:
-    """The unpacked bytes. No file of Python's: Arrow's threads may outlive the interpreter."""
+    """Open the unpacked bytes; Arrow's threads may outlive the interpreter and its files."""
     import pyarrow
 
     return pyarrow.input_stream(str(path), compression="gzip" if is_gzipped(path) else None)
 
 
 class _Watch:
-    """Reads a file once more beside Arrow, as far as its records go, for what Arrow passes over."""
+    """Reads a file once more beside Arrow, to see what Arrow ignores."""
 
     def __init__(self, path: Path, size: int = _BYTES) -> None:
         self.path, self.lines = path, 0
@@ -129,7 +129,7 @@ class _Watch:
             pass
 
     def finish(self) -> int:
-        """Read to the end; the number of lines."""
+        """Read to the end; return the number of lines."""
         while self._read():
             pass
         return self.lines
@@ -148,7 +148,7 @@ class _Watch:
 
 
 class _ObjectPerLine(_Watch):
-    """jsonl of which each line is one object: Arrow would also take two, or the half of one.
+    """Checks that each line of a jsonl file is one object: Arrow accepts two, or half of one.
 
     Where every line begins with a brace and ends with one, no object goes over a line's end; so as
     many objects as lines mean one on each.
@@ -157,7 +157,7 @@ class _ObjectPerLine(_Watch):
     _last = b"}\n"  # The two bytes before; as if a line had ended.
 
     def watch(self, data: bytes) -> None:
-        """Count the lines; stop where one begins or ends with anything but a brace."""
+        """Count the lines; raise an error where one begins or ends without a brace."""
         whole = np.frombuffer(self._last + data, np.uint8)
         breaks = np.flatnonzero(whole[1:] == _BREAK) + 1
         begins = whole[breaks[breaks + 1 < len(whole)] + 1]
@@ -170,7 +170,7 @@ class _ObjectPerLine(_Watch):
 
 
 def _csv_batches(path: Path, header: Sequence[str], layout: Layout, above: int) -> Iterator[Any]:
-    """The records below line ``above``: scores as float64, all else as text."""
+    """Yield the records below line ``above``: scores as float64, all else as text."""
     import pyarrow
     from pyarrow import csv
 
@@ -194,7 +194,7 @@ def _csv_batches(path: Path, header: Sequence[str], layout: Layout, above: int) 
 
 
 def _json_batches(path: Path, first: Mapping[str, Any], layout: Layout) -> Iterator[Any]:
-    """Scores as float64, all else of the type that it has in the first record."""
+    """Yield scores as float64, all else of the type that it has in the first record."""
     import pyarrow
     from pyarrow import json
 
@@ -234,13 +234,13 @@ def _json_batches(path: Path, first: Mapping[str, Any], layout: Layout) -> Itera
 
 
 def _texts(column: Any, make: Callable[[Sequence[str]], np.ndarray]) -> np.ndarray:
-    """A column of texts, made of each distinct one once."""
+    """Return a column of texts; each distinct one is converted once."""
     encoded = column.combine_chunks().dictionary_encode()
     return np.asarray(make(encoded.dictionary.to_pylist())[encoded.indices.to_numpy()])
 
 
 def _values(column: Any) -> np.ndarray:
-    """A column of texts, whole numbers or truth values; what is missing is for the plain reader."""
+    """Return texts, whole numbers or truth values; missing ones are for the plain reader."""
     import pyarrow
 
     if column.null_count:
@@ -251,7 +251,7 @@ def _values(column: Any) -> np.ndarray:
 
 
 def _scores(column: Any, first: Any) -> np.ndarray:
-    """Numbers of shape (n,) or (n, K); lists of another length are for the plain reader."""
+    """Return numbers of shape (n,) or (n, K); other lengths are for the plain reader."""
     array = column.combine_chunks()
     if array.null_count:
         raise _OddError
@@ -275,7 +275,7 @@ def _numbers(array: Any) -> np.ndarray:
 
 
 class _Numbers(Sequence[int]):
-    """The lines that some records stand on, found by reading again: only an error needs them."""
+    """The lines of some records, found by reading again: only an error needs them."""
 
     def __init__(self, lines: Lines, start: int, length: int) -> None:
         self._lines, self._start, self._length = lines, start, length

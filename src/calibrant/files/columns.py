@@ -1,4 +1,4 @@
-"""Which columns of a file hold the scores, the labels and the groups."""
+"""Find the columns of a file that hold the scores, the labels and the groups."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from calibrant.predictions import Kind
 
 __all__ = ["DEFAULT_COLUMNS", "Columns", "find_layout"]
 
-# Names that say what the scores are; the first is the one that calibrant writes.
+# Names that say what the scores are. calibrant writes the first.
 _SCORES: Mapping[Kind, tuple[str, ...]] = {
     "logits": ("logits", "logit"),
     "probabilities": ("probabilities", "probability", "probs", "prob"),
@@ -27,11 +27,10 @@ class Columns:
     """Column names, where a file does not use the usual ones.
 
     ``logits`` and ``probabilities`` take the name of a list column, the names of one column per
-    class, or a prefix such as ``"p_*"``; naming one of them also says what the scores are. Left
-    out, columns called ``logits`` or ``probabilities`` are looked for (as a list, as
-    ``logits:NAME`` or as ``logits_0``, ``logits_1``, …).
-    ``groups`` names the columns to keep beside; left out, every other scalar column is kept.
-    ``label_names`` gives the names where the file has none.
+    class, or a prefix such as ``"p_*"``; naming one of them also says what the scores are. By
+    default the columns are ``logits`` or ``probabilities`` (a list, ``logits:NAME``, or
+    ``logits_0``, ``logits_1``, …). ``groups`` names the other columns to keep, by default every
+    scalar one. ``label_names`` gives the names where the file has none.
 
     >>> Columns(probabilities="p_*", label="gold", groups=("sentence",))
     Columns(logits=None, probabilities='p_*', label='gold', groups=('sentence',), label_names=None)
@@ -48,7 +47,7 @@ DEFAULT_COLUMNS = Columns()
 
 
 def find_layout(source: Source, columns: Columns, kind: Kind | None) -> Layout:
-    """The columns of ``source`` as ``columns`` and the usual names give them."""
+    """Return the columns of ``source`` that ``columns`` or the default names give."""
     if not source.columns:
         raise InputError(f"{source.path}: no rows; the file is empty.")
     kind, scores = _find_scores(source, columns, kind)
@@ -71,13 +70,13 @@ def _find_scores(source: Source, columns: Columns, kind: Kind | None) -> tuple[K
         "logits": columns.logits,
         "probabilities": columns.probabilities,
     }
-    asked = [k for k in wanted if wanted[k] is not None]
-    if len(asked) == 2:
+    named = [k for k in wanted if wanted[k] is not None]
+    if len(named) == 2:
         raise InputError("Name the columns of the logits or of the probabilities, not of both.")
-    if asked and kind not in (None, asked[0]):
-        raise InputError(f"Columns of {asked[0]} were named, but kind is '{kind}'.")
-    if asked:
-        return asked[0], _named(source, wanted[asked[0]])
+    if named and kind not in (None, named[0]):
+        raise InputError(f"Columns of {named[0]} were named, but kind is '{kind}'.")
+    if named:
+        return named[0], _named(source, wanted[named[0]])
     found = {k: _usual(source, k) for k in _SCORES if kind in (None, k)}
     present = {k: scores for k, scores in found.items() if scores is not None}
     if len(present) == 2:
@@ -118,14 +117,14 @@ def _named(source: Source, wanted: str | Sequence[str] | None) -> _Scores:
 
 
 def _prefixed(source: Source, prefix: str) -> _Scores | None:
-    """Columns ``prefix + NAME`` in the order of the file; what follows the prefix is the name."""
+    """Find columns ``prefix + NAME`` in the order of the file; NAME is the class."""
     found = tuple(name for name in source.columns if name.startswith(prefix) and name != prefix)
     names = tuple(name[len(prefix) :] for name in found)
     return _Scores(found, names, per_class=True) if found else None
 
 
 def _numbered(source: Source, prefix: str) -> _Scores | None:
-    """Columns ``prefix + 0``, ``prefix + 1``, … in the order of their numbers."""
+    """Find columns ``prefix + 0``, ``prefix + 1``, … in the order of their numbers."""
     numbers = [name[len(prefix) :] for name in source.columns if name.startswith(prefix)]
     numbers = sorted((n for n in numbers if n.isdecimal()), key=lambda n: (len(n), n))
     if numbers != [str(k) for k in range(len(numbers))]:
@@ -149,7 +148,7 @@ def _find_label(source: Source, columns: Columns) -> str:
 
 
 def _find_groups(source: Source, columns: Columns, label: str, taken: set[str]) -> tuple[str, ...]:
-    """The columns with one value per label that are not taken."""
+    """Find the columns with one value per label that are not taken."""
     fits = [
         name
         for name, shape in source.columns.items()
