@@ -76,7 +76,7 @@ def test_any_file_is_read_alike(tmp_path, records, rows, ending, blank, style):
     ("bad", "says"),
     [
         ("1,x,0,g", "expected a number in column 'logits_1' at line 9, got 'x'"),
-        ("1,2,0", "3 values at line 9, but the header has 4 columns"),
+        ("1,2,0", "line 9: 3 values, but the header has 4"),
         ("1,nan,0,g", "must be finite, got nan at line 9"),
         ("1,2,7,g", "Label 7 at line 9 is outside"),
         ("1,2,cat,g", "at line 9"),

@@ -309,7 +309,7 @@ def test_ragged_csv(tmp_path: Path) -> None:
     path = tmp_path / "p.csv"
     path.write_text('logits_0,logits_1,label,note\n1,2,0,"two\nlines"\n\n1,2,0\n')
     assert message(lambda: read(path)) == (
-        f"{path}: 3 values at line 5, but the header has 4 columns."
+        f"{path}, line 5: 3 values, but the header has 4; text with a separator in it needs quotes."
     )
 
 
@@ -317,7 +317,7 @@ def test_cells_of_a_csv(tmp_path: Path) -> None:
     path = tmp_path / "p.csv"
     for cell in ("", "x", "1,5", '"1,5"'):
         path.write_text(f"logits_0,logits_1,label\n1,2,0\n{cell},2,1\n")
-        assert "at line 3" in message(lambda: read(path))
+        assert "line 3" in message(lambda: read(path))
     path.write_text("logits_0,logits_0,label\n1,2,0\n")
     assert "two columns are called 'logits_0'" in message(lambda: read(path))
     path.write_bytes(b"logits_0,logits_1,label\n1,2,\xff\n")
@@ -330,8 +330,8 @@ def test_lines_of_a_jsonl(tmp_path: Path) -> None:
     path = tmp_path / "p.jsonl"
     good = '{"logits": [1, 2.5], "label": 0}\n\n'
     bad = {
-        '{"logits": [1, 2], "label": ': "no JSON at line 3",
-        "[1, 2]": "expected a JSON object at line 3, got list",
+        '{"logits": [1, 2], "label": ': "line 3: no JSON",
+        "[1, 2]": "line 3: expected a JSON object, got [1, 2]",
         '{"logits": [1, 2, 3], "label": 0}': "expected a list of 2 numbers in 'logits' at line 3",
         '{"logits": [1, null], "label": 0}': "expected a list of 2 numbers in 'logits' at line 3",
         '{"logits": [1, "2"], "label": 0}': "expected a list of 2 numbers in 'logits' at line 3",

@@ -164,11 +164,11 @@ HOSTILE = {
     ),
     "two objects on a line": (
         text_file("p.jsonl", OBJECT * 2 + "\n"),
-        "no JSON at line 1 (Extra data",
+        "line 1: no JSON (Extra data",
     ),
     "two objects on a later line": (
         text_file("p.jsonl", OBJECT + "\n" + OBJECT * 2),
-        "no JSON at line 2 (Extra data",
+        "line 2: no JSON (Extra data",
     ),
     "nested without end": (text_file("p.jsonl", '{"logits": ' + "[" * 100_000), "nested too"),
     "a label of many digits": (

@@ -74,7 +74,7 @@ def arguments(random, folder, run):
     if command == "fit" and random.random() < 0.7:
         value = random.choice((*_WORDS, "[1]", "[1, 2]", "1e15", "Infinity", "[" * 100_000))
         setting = f"{random.choice(_SETTINGS)}={value}"
-        words += ["--method", random.choice(_METHODS), "--set", setting]
+        words += ["--calibrator", random.choice(_METHODS), "--set", setting]
     else:
         for _ in range(random.choice((0, 1, 1, 2))):
             option = random.choice((*_OPTIONS.get(command, ()), "--seed", "--nonsense"))

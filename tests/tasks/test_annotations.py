@@ -55,7 +55,7 @@ def test_tokens_and_spans_are_the_same(tmp_path: Path) -> None:
         ({"text": "abc", "spans": [[0, 2, "X"], [1, 3, "Y"]]}, "0:2 and 1:3 overlap"),
         ({"text": "abc", "spans": [[0, 2]]}, "expected spans with start, end and label"),
         ({"text": "abc", "spans": [{"start": 0}]}, "expected spans with start, end and label"),
-        ([1], "line 2: expected an object"),
+        ([1], "line 2: expected a JSON object"),
     ],
 )
 def test_bad_records(record: object, message: str, tmp_path: Path) -> None:

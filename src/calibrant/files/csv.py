@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Generator, Iterator, Sequence
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +12,8 @@ from calibrant.arrays import text_array
 from calibrant.errors import InputError
 from calibrant.files.arrow_text import arrow_csv_blocks
 from calibrant.files.format import Block, Format, Layout, NewScores
-from calibrant.files.lines import TextSource, column_of_texts, csv_records, text_file
-from calibrant.inputs import first_repeated, shortened
+from calibrant.files.lines import TextSource, column_of_texts, csv_header, csv_records, text_file
+from calibrant.inputs import shortened
 from calibrant.predictions import Predictions
 
 __all__ = ["CSV"]
@@ -25,10 +24,7 @@ class CsvSource(TextSource[list[str]]):
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._header_line, header = next(csv_records(path), (0, []))
-        twice = first_repeated(header)
-        if twice is not None:
-            raise InputError(f"{path}: two columns are called '{twice}'.")
+        self._header_line, header = csv_header(path)
         self.columns = dict.fromkeys(header, ())
 
     def label_names(self, scores: str) -> tuple[str, ...] | None:  # noqa: ARG002
@@ -37,13 +33,7 @@ class CsvSource(TextSource[list[str]]):
 
     def records(self) -> Iterator[tuple[int, list[str]]]:
         """Yield the line and the cells of each record below the header."""
-        for line, record in islice(csv_records(self.path), 1, None):
-            if len(record) != len(self.columns):
-                raise InputError(
-                    f"{self.path}: {len(record)} values at line {line}, but the header has "
-                    f"{len(self.columns)} columns."
-                )
-            yield line, record
+        return csv_records(self.path, self.columns)
 
     def arrow_blocks(self, rows: int, layout: Layout) -> Generator[Block, None, int | None]:
         """Yield blocks by pyarrow as far as it goes."""

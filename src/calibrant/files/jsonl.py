@@ -12,8 +12,7 @@ import numpy as np
 from calibrant.errors import InputError
 from calibrant.files.arrow_text import arrow_jsonl_blocks
 from calibrant.files.format import Block, Format, Layout, NewScores, Shape
-from calibrant.files.lines import TextSource, column_of_values, numbered_lines, text_file
-from calibrant.inputs import parse_json
+from calibrant.files.lines import TextSource, column_of_values, json_records, text_file
 from calibrant.predictions import Predictions
 
 __all__ = ["JSONL"]
@@ -37,19 +36,7 @@ class JsonlSource(TextSource[dict[str, Any]]):
 
     def records(self) -> Iterator[tuple[int, dict[str, Any]]]:
         """Yield number and object of each line, without empty lines."""
-        for number, line in numbered_lines(self.path):
-            if not line.strip():
-                continue
-            try:
-                record = parse_json(line)
-            except ValueError as error:
-                raise InputError(f"{self.path}: no JSON at line {number} ({error}).") from None
-            if not isinstance(record, dict):
-                raise InputError(
-                    f"{self.path}: expected a JSON object at line {number}, "
-                    f"got {type(record).__name__}."
-                )
-            yield number, record
+        return json_records(self.path)
 
     def arrow_blocks(self, rows: int, layout: Layout) -> Generator[Block, None, int | None]:
         """Yield blocks by pyarrow as far as it goes."""

@@ -7,7 +7,7 @@ import gzip
 import io
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -18,15 +18,26 @@ import numpy as np
 from calibrant.arrays import text_array
 from calibrant.errors import InputError
 from calibrant.files.format import Block, Layout, NewScores, Shape
-from calibrant.inputs import LONGEST_LINE, check_file, check_unpacked, door
+from calibrant.inputs import (
+    LONGEST_LINE,
+    check_file,
+    check_unpacked,
+    door,
+    first_repeated,
+    has_half_a_character,
+    parse_json,
+    shortened,
+)
 
 __all__ = [
     "UNPACK",
     "TextSource",
     "column_of_texts",
     "column_of_values",
+    "csv_header",
     "csv_records",
     "is_gzipped",
+    "json_records",
     "numbered_lines",
     "text_file",
 ]
@@ -110,17 +121,55 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
             raise InputError(f"{path}: damaged after line {number} ({error}).") from None
 
 
-def csv_records(path: Path, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:
-    """Yield the last line's number and the cells of each record, without empty lines."""
+def csv_header(path: Path, delimiter: str = ",") -> tuple[int, list[str]]:
+    """Return the line and the cells of the first record, which are the names of the columns."""
+    line, header = next(_csv_records(path, delimiter), (0, []))
+    if (twice := first_repeated(header)) is not None:
+        raise InputError(f"{path}, line {line}: two columns are called '{twice}'; name them apart.")
+    return line, header
+
+
+def csv_records(path: Path, header: Sized, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:
+    """Yield the last line's number and the cells of each record below the header."""
+    for line, record in islice(_csv_records(path, delimiter), 1, None):
+        if len(record) != len(header):
+            raise InputError(
+                f"{path}, line {line}: {len(record)} values, but the header has {len(header)}; "
+                "text with a separator in it needs quotes."
+            )
+        yield line, record
+
+
+def _csv_records(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
     # Python's own limit of 131,072 characters is short for a cell that holds a document.
     csv.field_size_limit(max(csv.field_size_limit(), LONGEST_LINE))
     reader = csv.reader((line for _, line in numbered_lines(path)), delimiter=delimiter)
     try:
         for record in reader:
-            if record:
+            if record:  # An empty line has none.
                 yield reader.line_num, record
     except csv.Error as error:
         raise InputError(f"{path}: {error} at line {reader.line_num}.") from None
+
+
+def json_records(path: Path, *, as_text: bool = False) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield number and object of each line, without empty lines.
+
+    ``as_text`` refuses lone surrogates, which no encoding and no tokenizer accepts.
+    """
+    for number, line in numbered_lines(path):
+        if not line.strip():
+            continue
+        try:
+            record = parse_json(line)
+        except ValueError as error:
+            raise InputError(f"{path}, line {number}: no JSON ({error}).") from None
+        if not isinstance(record, dict):
+            got = shortened(line.strip(), 40)
+            raise InputError(f"{path}, line {number}: expected a JSON object, got {got}.")
+        if as_text and "\\ud" in line.lower() and has_half_a_character(record):
+            raise InputError(f"{path}, line {number}: it holds half of a character.")
+        yield number, record
 
 
 def is_gzipped(path: Path) -> bool:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 from calibrant.losses.mdca import dca, mdca
-from calibrant.methods.base import Method
 from calibrant.methods.wrapper import Regularizer
 
 if TYPE_CHECKING:
@@ -25,11 +24,6 @@ class Mdca(Regularizer):
     tensor(0.5000)
     """
 
-    def __init__(
-        self, task: Method | None = None, weight: float = 1.0, across_ranks: bool = False
-    ) -> None:
-        super().__init__(task, weight, across_ranks)
-
     def term(self, step: Step) -> Tensor:
         """Return the MDCA of the kept examples."""
         return mdca(step.logits, step.labels)
@@ -43,11 +37,6 @@ class Dca(Regularizer):
     >>> Dca().term(Step(torch.zeros(2, 2), torch.tensor([1, 1])))
     tensor(0.5000)
     """
-
-    def __init__(
-        self, task: Method | None = None, weight: float = 1.0, across_ranks: bool = False
-    ) -> None:
-        super().__init__(task, weight, across_ranks)
 
     def term(self, step: Step) -> Tensor:
         """Return the DCA of the kept examples."""

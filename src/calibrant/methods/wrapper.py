@@ -63,7 +63,9 @@ class Regularizer(Wrapper):
     over the joined batch of all processes (each then holds all logits of the batch).
     """
 
-    def __init__(self, task: Method | None, weight: float, across_ranks: bool = False) -> None:
+    def __init__(
+        self, task: Method | None = None, weight: float = 1.0, across_ranks: bool = False
+    ) -> None:
         super().__init__(task)
         self.weight = weight
         self.across_ranks = across_ranks

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from calibrant.errors import InputError
-from calibrant.files.lines import csv_records, numbered_lines
-from calibrant.inputs import check_file, first_repeated, has_half_a_character, parse_json
+from calibrant.files.lines import csv_header, csv_records, json_records
+from calibrant.inputs import check_file
 
 __all__ = ["SUFFIXES", "TEXTS", "field", "read_records"]
 
@@ -24,7 +24,7 @@ def read_records(path: Path, suffix: str | None = None) -> Iterator[tuple[int, d
     name = (suffix or path.name).lower()
     check_file(path)
     if ".jsonl" in name:
-        return _json(path)
+        return json_records(path, as_text=True)
     return _table(path, "\t" if ".tsv" in name else ",")
 
 
@@ -41,33 +41,7 @@ def field(record: dict[str, Any], names: Sequence[str], where: str) -> Any:
     return record[name]
 
 
-def _json(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    for number, line in numbered_lines(path):
-        if line.strip():
-            try:
-                record = parse_json(line)
-            except ValueError as error:
-                raise InputError(f"{path}, line {number}: no JSON ({error}).") from None
-            if not isinstance(record, dict):
-                raise InputError(
-                    f"{path}, line {number}: expected an object in braces, got {line.strip()[:40]}."
-                )
-            if "\\ud" in line.lower() and has_half_a_character(record):
-                raise InputError(f"{path}, line {number}: it holds half of a character.")
-            yield number, record
-
-
 def _table(path: Path, separator: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    records = csv_records(path, separator)
-    first, header = next(records, (1, []))
-    if (twice := first_repeated(header)) is not None:
-        raise InputError(
-            f"{path}, line {first}: two columns are called '{twice}'; name them apart."
-        )
-    for number, row in records:
-        if len(row) != len(header):
-            raise InputError(
-                f"{path}, line {number}: {len(row)} values, but the header has {len(header)}; "
-                "text with a separator in it needs quotes."
-            )
+    _, header = csv_header(path, separator)
+    for number, row in csv_records(path, header, separator):
         yield number, dict(zip(header, row, strict=True))
