@@ -149,7 +149,7 @@ def test_choice_and_reason():
     assert "unchanged" in reason
     name, reason = chosen(1.0, 1.2, 1.1)
     assert (name, "no calibrator lowers" in reason) == ("identity", True)
-    assert "every simpler map is significantly worse" in chosen(1.0, 0.5, 0.4)[1]
+    assert "every simpler one is significantly worse" in chosen(1.0, 0.5, 0.4)[1]
 
 
 def test_many_equal_maps_seldom_beat_each_other():
