@@ -6,18 +6,19 @@ import argparse
 import math
 import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from calibrant.cli.document import document
 from calibrant.cli.options import add_trust
 from calibrant.errors import printable
 
-if TYPE_CHECKING:
-    from calibrant.tasks.task import Task
-
 __all__ = ["add_parser", "run"]
+
+
+# Metrics shown with and without the map of a run, and those shown with it alone.
+_BOTH, _MAPPED = ("ece", "nll"), ("aurc", "auroc")
 
 
 def add_parser(commands: Any) -> None:
@@ -93,17 +94,17 @@ def run(args: argparse.Namespace) -> int:
         )
     for note in sorted({str(w.message) for w in said if w.category is CalibrationWarning}):
         print(printable(note), file=sys.stderr)
-    task = _task(args.model)
     if args.figure is not None:
+        from calibrant.metrics import METRICS
         from calibrant.plots import shift_diagram
         from calibrant.plots.drawing import save_figure
 
         chosen = list(results)[-1]
-        mapped = "temperature" if chosen == "identity" else chosen
+        mapped, score = "temperature" if chosen == "identity" else chosen, _scores(results)[0]
         with new_file(args.figure, overwrite=args.overwrite) as unfinished:
-            figure = shift_diagram(results, task.score_metric, task.score_name, mapped)
+            figure = shift_diagram(results, score, METRICS[score].short, mapped)
             save_figure(figure, unfinished)
-    _print(results, task, args)
+    _print(results, args)
     return 0
 
 
@@ -121,16 +122,14 @@ def _files_read(args: argparse.Namespace) -> list[Path]:
     return [*run.files(), *(path for path in found if path is not None)]
 
 
-def _task(run: Path) -> Task:
-    from calibrant.experiments.run_folder import RunFolder
-    from calibrant.tasks import task_of
+def _scores(results: Mapping[str, Any]) -> list[str]:
+    """Return the metrics of predictive quality that were measured, the task's own first."""
+    from calibrant.metrics.table import quality_metrics
 
-    recipe = RunFolder(run).recipe()
-    assert recipe is not None  # The run was evaluated.
-    return task_of(recipe.task)
+    return [name for name in quality_metrics() if name in results["identity"]["test"]]
 
 
-def _print(results: Mapping[str, Any], task: Task, args: argparse.Namespace) -> None:
+def _print(results: Mapping[str, Any], args: argparse.Namespace) -> None:
     from calibrant.cli.run_numbers import listed_results, tell_entities
     from calibrant.cli.table import render_table
 
@@ -140,7 +139,7 @@ def _print(results: Mapping[str, Any], task: Task, args: argparse.Namespace) -> 
         return
     chosen = list(results)[-1]
     raw, mapped = results["identity"], results[chosen]
-    columns = _columns(task, raw, mapped)
+    columns = _columns(_scores(results), raw, mapped)
     rows = [
         [name or "as it is", *(_number(part, name, metric) for part, metric, _ in columns)]
         for name in (None, *raw.get("shift", {}))
@@ -157,17 +156,17 @@ def _print(results: Mapping[str, Any], task: Task, args: argparse.Namespace) -> 
 
 
 def _columns(
-    task: Task, raw: Mapping[str, Any], mapped: Mapping[str, Any]
+    scores: Sequence[str], raw: Mapping[str, Any], mapped: Mapping[str, Any]
 ) -> list[tuple[Mapping[str, Any], str, str]]:
     """Numbers, the metric and its title, of each column; without a map each metric comes once."""
-    scores = {task.score_metric: task.score_name, "accuracy": "accuracy"}
-    columns = [(raw, metric, title) for metric, title in scores.items()]
+    from calibrant.metrics import METRICS
+
+    columns = [(raw, name, METRICS[name].short) for name in scores]
     if mapped is raw:
-        names = ("ECE", "NLL", "AURC", "AUROC")
-        return columns + [(raw, name.lower(), name) for name in names]
-    columns += [(raw, "ece", "ECE"), (mapped, "ece", "ECE (M)")]
-    columns += [(raw, "nll", "NLL"), (mapped, "nll", "NLL (M)")]
-    return [*columns, (mapped, "aurc", "AURC (M)"), (mapped, "auroc", "AUROC (M)")]
+        return columns + [(raw, name, METRICS[name].short) for name in (*_BOTH, *_MAPPED)]
+    for name in _BOTH:
+        columns += [(raw, name, METRICS[name].short), (mapped, name, f"{METRICS[name].short} (M)")]
+    return columns + [(mapped, name, f"{METRICS[name].short} (M)") for name in _MAPPED]
 
 
 def _number(part: Mapping[str, Any], name: str | None, metric: str) -> str:

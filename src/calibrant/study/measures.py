@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from calibrant.errors import unknown_name
 from calibrant.metrics import METRICS
-from calibrant.metrics.table import quality_metrics, with_new_names
+from calibrant.metrics.table import quality_metrics
 from calibrant.study.runs import Run
 
 __all__ = [
@@ -154,14 +154,14 @@ def score_of(runs: Iterable[Run]) -> StudyMeasure:
 def check_metrics(runs: Iterable[Run], metrics: Iterable[str]) -> None:
     """Refuse a metric that no record has."""
     known = {name for run in runs for map_ in maps_of([run]) for name in run.part(map_)}
-    for metric in with_new_names(dict.fromkeys(metrics)):
+    for metric in metrics:
         if metric not in known:
             raise unknown_name("metric", metric, known)
 
 
 def _chosen(metrics: Sequence[str] | None, known: Collection[str]) -> list[str]:
     if metrics is not None:
-        return [metric for metric in with_new_names(dict.fromkeys(metrics)) if metric in known]
+        return [metric for metric in metrics if metric in known]
     score = next((metric for metric in quality_metrics() if metric in known), "")
     return [metric for metric in (score, "ece", "apcr") if metric in known]
 

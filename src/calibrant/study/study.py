@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from calibrant.errors import unknown_name
 from calibrant.experiments.record import Record
+from calibrant.metrics.table import with_new_names
 from calibrant.study.comparison_table import comparison_tables
 from calibrant.study.corpora_tables import wide_table, win_tables
 from calibrant.study.grouping import by_setting, members_of
@@ -118,11 +119,11 @@ def build_study(
     methods = {run.method for run in runs}
     if baseline is not None and baseline not in methods:
         raise unknown_name("baseline", baseline, methods)
-    check_metrics(runs, metrics or ())
-    chosen = None if metrics is None else tuple(metrics)
+    chosen = None if metrics is None else tuple(with_new_names(dict.fromkeys(metrics)))
+    check_metrics(runs, chosen or ())
     inputs = StudyInputs(runs, complete, tuple(by), baseline or BASELINE, chosen)
     extra = Extra() if extra_tables is None else extra_tables(inputs)
-    gone = missing(runs, metrics)
+    gone = missing(runs, chosen)
     return Study(
         tuple(runs),
         inputs.by,
