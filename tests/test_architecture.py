@@ -55,6 +55,7 @@ ALLOWED = {
     },
     "study": {"metrics", "charts", "plots", "report", "experiments"},
     "demo": set(),
+    "integrations": {"metrics"},
 }
 SEES_ALL = {"__init__", "__main__", "cli"}
 

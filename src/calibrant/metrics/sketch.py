@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from calibrant.errors import InputError
+from calibrant.metrics.all_reduce import sum_over_processes
 from calibrant.metrics.confidences import Confidences, confidences
 from calibrant.metrics.state_bytes import pack_state, unpack_state
 from calibrant.predictions import Predictions
@@ -95,6 +97,10 @@ class ConfidenceSketch:
         means = np.clip(self.confidence[used] / self.count[used], 0, 1)
         # Means of neighbours may meet by rounding, but never cross.
         return np.maximum.accumulate(means), self.count[used], self.correct[used]
+
+    def all_reduce(self, group: Any = None) -> ConfidenceSketch:
+        """Return the sum of the sketches of all processes of ``torch.distributed``, in each."""
+        return ConfidenceSketch(**sum_over_processes(vars(self), group))
 
     def to_bytes(self) -> bytes:
         """Return the bins in use with a version and a checksum."""

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from calibrant.errors import InputError
+from calibrant.metrics.all_reduce import sum_over_processes
 from calibrant.metrics.bins import Bins
 from calibrant.metrics.state_bytes import pack_state, unpack_state
 
@@ -167,6 +168,17 @@ class CalibrationState:
             shape = (*sums["n"].shape, 0, bins.count)
             sums |= {s: sums[s].reshape(shape) for s in cls.SUMS if s.startswith("class_")}
         return cls(bins, content["classes"], content["ignored"], **sums)
+
+    def all_reduce(self, group: Any = None) -> CalibrationState:
+        """Return the sum of the states of all processes of ``torch.distributed``, in each of them.
+
+        Call it once at the end of an evaluation, in every process.
+        """
+        sums = {name: getattr(self, name) for name in self.SUMS}
+        added: dict[str, Any] = dict(
+            sum_over_processes({**sums, "ignored": np.array([self.ignored])}, group)
+        )
+        return replace(self, **{**added, "ignored": int(added["ignored"][0])})
 
     def to_bytes(self) -> bytes:
         """Return the state with a version and a checksum, to send it to another process."""

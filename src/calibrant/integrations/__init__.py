@@ -1,0 +1,1 @@
+"""Adapters for other libraries, one module each; importing one needs its library."""

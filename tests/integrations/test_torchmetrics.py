@@ -1,0 +1,119 @@
+"""The torchmetrics adapter, alone and in two processes, and states that add up over processes."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+torchmetrics = pytest.importorskip("torchmetrics")
+
+import torchmetrics_worker  # noqa: E402
+
+from calibrant import Predictions  # noqa: E402
+from calibrant.errors import InputError  # noqa: E402
+from calibrant.integrations.torchmetrics import CalibrationMetrics  # noqa: E402
+from calibrant.metrics import (  # noqa: E402
+    METRICS,
+    CalibrationState,
+    ConfidenceSketch,
+    accumulate,
+    measure,
+)
+
+LOGITS, LABELS = torchmetrics_worker.data()
+WHOLE = Predictions.from_logits(LOGITS, LABELS)
+RANKS = {name for name, metric in METRICS.items() if metric.source == ("confidences",)}
+
+
+def check(found):
+    expected = measure(WHOLE, ["classes"])
+    assert found.keys() <= expected.keys()
+    assert len(found) > 10
+    for name, value in found.items():
+        near = 2e-3 if name in RANKS else 1e-9
+        assert float(value) == pytest.approx(expected[name], abs=near), name
+
+
+@pytest.mark.parametrize("batch", [1, 100, 1000, 1001, 5000])
+def test_batches_make_the_whole(batch):
+    metrics = CalibrationMetrics(classes=4)
+    for start in range(0, 1001, batch):
+        rows = slice(start, start + batch)
+        metrics.update(torch.as_tensor(LOGITS[rows]), torch.as_tensor(LABELS[rows]))
+    check(metrics.compute())
+    metrics.reset()
+    metrics.update(torch.as_tensor(LOGITS), torch.as_tensor(LABELS))
+    check(metrics.compute())
+
+
+def test_the_ece_is_that_of_torchmetrics():
+    kept = torch.as_tensor(LABELS >= 0)
+    logits, labels = torch.as_tensor(LOGITS)[kept], torch.as_tensor(LABELS)[kept]
+    theirs = torchmetrics.functional.classification.multiclass_calibration_error(
+        logits.softmax(-1), labels, num_classes=4, n_bins=15
+    )
+    ours = CalibrationMetrics(classes=4, names=["ece"])
+    assert float(ours(logits, labels)["ece"]) == pytest.approx(float(theirs), abs=1e-6)
+
+
+def test_memory_is_constant_and_only_what_the_names_need():
+    lean = CalibrationMetrics(classes=4, names=["ece", "nll"])
+    size = sum(getattr(lean, name).numel() for name in lean._defaults)
+    for _ in range(3):
+        lean.update(torch.as_tensor(LOGITS), torch.as_tensor(LABELS))
+    assert sum(getattr(lean, name).numel() for name in lean._defaults) == size < 200
+
+
+def test_pixels_have_their_classes_second():
+    scores = torch.as_tensor(LOGITS[:1000]).reshape(10, 10, 10, 4).movedim(-1, 1)
+    labels = torch.as_tensor(LABELS[:1000]).reshape(10, 10, 10)
+    metrics = CalibrationMetrics(classes=4, names=["ece", "accuracy"])
+    found = metrics(scores, labels)
+    expected = measure(WHOLE[: int((LABELS[:1000] >= 0).sum())], ["classes"])
+    assert float(found["ece"]) == pytest.approx(expected["ece"], abs=1e-9)
+
+
+def test_half_precision_and_gradients():
+    scores = torch.as_tensor(LOGITS).half().requires_grad_()
+    found = CalibrationMetrics(classes=4, names=["ece"])(scores, torch.as_tensor(LABELS))
+    assert not found["ece"].requires_grad
+
+
+def test_bad_input_is_one_line():
+    with pytest.raises(InputError, match="does not know the metric 'eec'"):
+        CalibrationMetrics(classes=4, names=["eec"])
+    with pytest.raises(InputError, match="scores of 3 classes, got 4"):
+        CalibrationMetrics(classes=3).update(torch.as_tensor(LOGITS), torch.as_tensor(LABELS))
+
+
+def test_one_process_alone_has_the_sum():
+    state = accumulate(WHOLE)
+    assert state.all_reduce().to_bytes() == state.to_bytes()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs gloo and torchrun")
+def test_two_processes_have_the_state_of_the_whole(tmp_path):
+    worker = Path(torchmetrics_worker.__file__)
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    command += ["--nproc-per-node", "2", str(worker), str(tmp_path)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stderr[-3000:]
+    whole, sketch = accumulate(WHOLE), ConfidenceSketch.of(WHOLE)
+    for rank in range(2):
+        found = torch.load(tmp_path / f"rank-{rank}.pt", weights_only=True)
+        check(found["metrics"])
+        state = CalibrationState.from_bytes(found["state"])
+        assert state.ignored == whole.ignored
+        for name in state.SUMS:
+            exact = getattr(whole, name).dtype.kind == "i"
+            np.testing.assert_allclose(
+                getattr(state, name), getattr(whole, name), rtol=0 if exact else 1e-12
+            )
+        again = ConfidenceSketch.from_bytes(found["sketch"])
+        np.testing.assert_array_equal(again.count, sketch.count)
+        np.testing.assert_array_equal(again.correct, sketch.correct)
