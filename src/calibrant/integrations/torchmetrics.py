@@ -95,7 +95,7 @@ class CalibrationMetrics(Metric):
         if self.ranks:
             sketch = ConfidenceSketch(*map(self._table, _columns(ConfidenceSketch.empty())))
             sources["confidences"] = confidence_steps(sketch)
-        options = {"dtype": widest(self.device), "device": self.device}
+        options: dict[str, Any] = {"dtype": widest(self.device), "device": self.device}
         return {name: torch.tensor(self._value(name, sources), **options) for name in self.names}
 
     def _value(self, name: str, sources: Mapping[str, Any]) -> float:
