@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from calibrant import InputError, Predictions
+from calibrant import InputError, Predictions, audit
 from calibrant.calibrators import CALIBRATORS, CalibrationWarning, Spline, Temperature
 from calibrant.comparison import compare, select_calibrator
 from calibrant.comparison.cross_validation import (
@@ -285,6 +285,24 @@ def test_the_row_of_identity_says_what_an_audit_says():
     assert found["identity"].brier == pytest.approx(brier(given))
     assert np.isfinite([found["temperature"].nll, found["identity"].valid_nll]).all()
     assert found.to_dict()["maps"][0]["nll"] == "inf"
+
+
+def test_votes_of_0_count_alike_in_every_row_of_the_table():
+    """A map that fell back is identity, and 0 counts as half a vote, not as 87 nats."""
+    rng = np.random.default_rng(0)
+    truth = rng.dirichlet(np.full(3, 0.7), 600)
+    votes = np.array([rng.multinomial(10, row) for row in truth]) / 10
+    labels = np.array([rng.choice(3, p=row) for row in truth])
+    valid, test = (Predictions.from_probabilities(votes[i::2], labels[i::2]) for i in (0, 1))
+    found = compare(valid, test, ["temperature"], bootstrap=200)
+    fitted = CALIBRATORS["identity"].calibrator()
+    with pytest.warns(CalibrationWarning, match="taken as 0.05"):
+        fitted.fit(valid)
+    assert found["identity"].valid_nll == pytest.approx(fitted.fitted_on_["nll_before"])
+    assert found["identity"].valid_nll < 2
+    seen = {m.name: (m.low, m.high) for m in audit(test, bootstrap=200).measures}
+    row = found["identity"]
+    assert (row.ece_low, row.ece_high) == pytest.approx(seen["ece"])
 
 
 def test_one_rule_for_compare_fit_and_train():

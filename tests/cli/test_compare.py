@@ -46,6 +46,19 @@ def test_all_maps_or_why_not(files, capsys):
     assert "- position-temperature was skipped: " in out
 
 
+def test_what_many_fits_warn_about_is_written_once(tmp_path, capsys):
+    rng, paths = np.random.default_rng(0), []
+    for name in ("valid", "test"):
+        votes = rng.multinomial(4, [0.5, 0.3, 0.2], 200) / 4
+        paths.append(str(tmp_path / f"{name}.npz"))
+        write(Predictions.from_probabilities(votes, rng.integers(0, 3, 200)), paths[-1])
+    calibrators = "temperature,platt,isotonic"
+    assert main(["compare", *paths, "--calibrators", calibrators, "--bootstrap", "100"]) == 0
+    notes = [line for line in capsys.readouterr().out.splitlines() if "probability 0" in line]
+    assert len(notes) == 1
+    assert notes[0].startswith("- 4 calibrators: ")
+
+
 def test_json_is_one_document(files, capsys):
     options = ["--calibrators", "temperature", "--bootstrap", "200", "--folds", "3", "--seed", "7"]
     assert main(["compare", *files, *options, "--json"]) == 0

@@ -126,9 +126,10 @@ def _print(found: Comparison) -> None:
     print(f"\n* Recommended: {printable(found.reason)}")
     print(_still_to_gain(found))
     print("CV NLL and calibr. are measured on VALID by cross-validation, all else on TEST.")
-    for row in found.rows:
-        for note in row.notes:
-            print(f"- {row.name}: {printable(note)}")
+    for note in dict.fromkeys(note for row in found.rows for note in row.notes):
+        names = [row.name for row in found.rows if note in row.notes]
+        whose = names[0] if len(names) == 1 else f"{len(names)} calibrators"
+        print(f"- {whose}: {printable(note)}")
     for name, why in found.skipped.items():
         print(f"- {name} was skipped: {printable(why)}")
 

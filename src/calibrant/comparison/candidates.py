@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from calibrant.calibrators import CalibrationWarning, Calibrator, calibrator_class
+from calibrant.calibrators.likelihood import probability_floor
 from calibrant.comparison.cross_validation import (
     Folds,
     example_brier,
@@ -24,6 +25,7 @@ from calibrant.metrics import (
     confidence_steps,
     ece,
 )
+from calibrant.metrics.blocks import dependent_group
 from calibrant.metrics.measure import measure_sources
 from calibrant.predictions import Predictions
 
@@ -56,7 +58,7 @@ def fit_candidate(name: str, valid: Predictions, folds: Folds, *, split: bool = 
     """
     calibrator = calibrator_class(name)()
     held_out = out_of_fold(calibrator, valid, folds)
-    nll, brier = example_nll(held_out), example_brier(held_out)
+    nll, brier = example_nll(held_out, probability_floor(valid)), example_brier(held_out)
     calibration = calibration_part(held_out, nll, folds.in_order()) if split else None
     with warnings.catch_warnings():  # Kept with the map, and shown as notes.
         warnings.simplefilter("ignore", CalibrationWarning)
@@ -89,7 +91,10 @@ def evaluate(
     blocks = accumulate(mapped, bins, classwise=False, block=block, blocks=_BLOCKS)
     # No metric here reads the tables per class; with many classes they are most of the work.
     narrow = blocks.without_classes()
-    low, high = bootstrap_interval(ece, narrow, replicates=bootstrap, seed=seed) or (None, None)
+    alone = dependent_group(test) is None
+    low, high = bootstrap_interval(
+        ece, narrow, replicates=bootstrap, seed=seed, independent=alone
+    ) or (None, None)
     sources = {"state": narrow.total(), "confidences": confidence_steps(mapped)}
     metrics = measure_sources(sources, ["classes"], bins)
     return Row(

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from calibrant.calibrators import CalibrationWarning, Calibrator
-from calibrant.calibrators.backend import log_probabilities, log_softmax
+from calibrant.calibrators.backend import FLOOR, log_softmax
 from calibrant.errors import InputError
 from calibrant.metrics import assign_blocks
 from calibrant.predictions import Predictions
@@ -71,13 +71,16 @@ def out_of_fold(calibrator: Calibrator, predictions: Predictions, folds: Folds) 
     return Predictions.concatenate(parts)
 
 
-def example_nll(predictions: Predictions) -> np.ndarray:
-    """−log p_y of each example, in float64; p_y = 0 counts as 1.2e-38 (87 nats), as in fitting.
+def example_nll(predictions: Predictions, floor: float = FLOOR) -> np.ndarray:
+    """Return −log p_y of each example, in float64; a probability of 0 counts as ``floor``.
 
-    >>> example_nll(Predictions.from_probabilities([[0.5, 0.5], [1.0, 0.0]], [0, 1])).round(4)
-    array([ 0.6931, 87.3365])
+    It does so in fitting as well. The row is then divided by its sum.
+
+    >>> p = Predictions.from_probabilities([[0.5, 0.5], [1.0, 0.0]], [0, 1])
+    >>> example_nll(p, 0.25).round(4)
+    array([0.6931, 1.6094])
     """
-    return _each(_nll, predictions)
+    return _each(lambda part: _nll(part, floor), predictions)
 
 
 def example_brier(predictions: Predictions) -> np.ndarray:
@@ -101,8 +104,11 @@ def _brier(part: Predictions) -> np.ndarray:
     return np.asarray(np.einsum("nk,nk->n", away, away))
 
 
-def _nll(part: Predictions) -> np.ndarray:
+def _nll(part: Predictions, floor: float) -> np.ndarray:
     rows, scores = np.arange(len(part)), part.scores.astype(np.float64)
     if part.kind == "logits":
         return np.asarray(-log_softmax(scores)[rows, part.labels])
-    return np.asarray(-log_probabilities(scores[rows, part.labels]))
+    zeros = scores <= 0
+    total = np.where(zeros, floor, scores).sum(axis=1)
+    chosen = np.where(zeros, floor, scores)[rows, part.labels]
+    return np.asarray(-np.log(chosen / np.where(zeros.any(axis=1), total, 1.0)))
