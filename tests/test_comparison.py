@@ -18,7 +18,7 @@ from calibrant.comparison.cross_validation import (
 )
 from calibrant.comparison.recommendation import Differences, choose
 from calibrant.comparison.selection import map_names
-from calibrant.experiments.choice import choose_calibrator
+from calibrant.experiments.outcome import choose_calibrator
 from calibrant.metrics import accuracy, adaptive_ece, brier, ece, mean_confidence, nll
 
 

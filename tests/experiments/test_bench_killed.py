@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from calibrant.cli import main
-from calibrant.experiments.cell import run_cell
-from calibrant.experiments.grid import record_of
+from calibrant.experiments.lean_engine import run_cell
+from calibrant.experiments.outcome import record_of
 from calibrant.experiments.recipe_file import read_recipes
 from calibrant.experiments.record import read_records
 from calibrant.json_values import json_values

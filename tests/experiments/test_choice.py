@@ -6,9 +6,7 @@ import pytest
 from calibrant import Predictions, ece
 from calibrant.calibrators import CALIBRATORS
 from calibrant.errors import InputError
-from calibrant.experiments.cell import Outcome
-from calibrant.experiments.choice import CANDIDATES, choose_calibrator
-from calibrant.experiments.grid import record_of
+from calibrant.experiments.outcome import CANDIDATES, Outcome, choose_calibrator, record_of
 from calibrant.experiments.recipe import Recipe
 
 

@@ -12,9 +12,8 @@ from calibrant.calibrators import TopLabelIsotonic, Vector
 from calibrant.cli.run_numbers import tell_entities
 from calibrant.comparison import EntityMap
 from calibrant.comparison.cross_validation import make_folds
-from calibrant.experiments.cell import Outcome
-from calibrant.experiments.grid import record_of
 from calibrant.experiments.measure import measure_run
+from calibrant.experiments.outcome import Outcome, record_of
 from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.record import Record, read_record
 from calibrant.metrics import ece

@@ -12,8 +12,8 @@ import torch
 from calibrant.cli import main
 from calibrant.errors import InputError, MissingExtraError
 from calibrant.experiments import ray_grid
-from calibrant.experiments.cell import run_cell
-from calibrant.experiments.grid import record_of
+from calibrant.experiments.lean_engine import run_cell
+from calibrant.experiments.outcome import record_of
 from calibrant.experiments.recipe_file import expand_grid, read_recipes
 from calibrant.experiments.record import read_records
 from calibrant.json_values import json_values

@@ -5,9 +5,9 @@ from itertools import count
 import pytest
 
 from calibrant.experiments import lean_engine
+from calibrant.experiments.history import SavePace
 from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.run import train
-from calibrant.experiments.save_pace import SavePace
 
 
 class Clock:

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from calibrant.errors import InputError
-from calibrant.experiments.cell import run_cell
-from calibrant.experiments.grid import record_of
+from calibrant.experiments.lean_engine import run_cell
 from calibrant.experiments.measure import measure_run
+from calibrant.experiments.outcome import record_of
 from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.recipe_file import expand_grid
 from calibrant.experiments.record import read_record

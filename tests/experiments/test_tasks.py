@@ -10,8 +10,8 @@ import torch
 
 from calibrant.errors import InputError
 from calibrant.experiments import lean_engine
-from calibrant.experiments.cell import run_cell
 from calibrant.experiments.grid import run_grid
+from calibrant.experiments.lean_engine import run_cell
 from calibrant.experiments.measure import measure_run
 from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.record import read_record
@@ -106,15 +106,15 @@ def test_what_is_finished_is_not_trained_again(trained, monkeypatch):
 
 def test_an_interrupted_run_comes_to_the_same_bits(trained, tmp_path, monkeypatch):
     recipe, folder, _ = trained
-    end_epoch = lean_engine._Course.end_epoch
+    end_epoch = lean_engine.Course.end_epoch
 
-    def stop(course, tell):
-        end_epoch(course, tell)
+    def stop(course):
+        end_epoch(course)
         if len(course.history.epochs) == 2:
             course.save()
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(lean_engine._Course, "end_epoch", stop)
+    monkeypatch.setattr(lean_engine.Course, "end_epoch", stop)
     with pytest.raises(KeyboardInterrupt):
         quietly(recipe, tmp_path / "run")
     monkeypatch.undo()

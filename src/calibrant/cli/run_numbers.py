@@ -34,17 +34,18 @@ def show(record: Record, folder: Path) -> str:
     """The test numbers of one run, and what to look at next."""
     task = task_of(record.recipe.task)
     titles = _titles([record])
-    numbers = {kind: record.results[kind]["test"] for kind in titles}
+    results = record.by_map()
+    numbers = {kind: results[kind]["test"] for kind in titles}
     shown = {kind: [_number(numbers[kind][name]) for name in task.shown] for kind in titles}
     shifted = "".join(f"\n\n{_shift_table(record, kind)}" for kind in _MAPS if record.recipe.shift)
     said = [f"{_table(shown, titles, task)}{shifted}\n"]
     said += _nothing_learned([record])
     if "calibrator" in record.training:
         said.append(f"Predictions are made with: {record.training['calibrator']}")
-    said.append(f"Temperature {record.results['temperature']['temperature']:.4f}")
-    said += tell_entities(record.results[record.training.get("calibrator", "identity")])
-    if "outside" in record.results["identity"]:
-        found = [f"{record.results[k]['outside']['auroc']:.4f} {t}" for k, t in _MAPS.items()]
+    said.append(f"Temperature {results['temperature']['temperature']:.4f}")
+    said += tell_entities(results[record.training.get("calibrator", "identity")])
+    if "outside" in results["identity"]:
+        found = [f"{results[k]['outside']['auroc']:.4f} {t}" for k, t in _MAPS.items()]
         said.append(f"AUROC of in- against out-of-scope: {', '.join(found)}")
     said += tell_raw_text(record.training.get("raw_text"))
     said.append(printable(f"Report: {folder / 'report.html'}"))
@@ -121,7 +122,7 @@ def show_over_seeds(records: Mapping[Path, Record]) -> str:
 def _entities_over_seeds(runs: Sequence[Record]) -> str:
     from calibrant.study.statistics import estimate
 
-    used = [run.results[run.training.get("calibrator", "identity")] for run in runs]
+    used = [run.by_map()[run.training.get("calibrator", "identity")] for run in runs]
     if not all(map(tell_entities, used)):
         return ""
     found = estimate([numbers["entities"]["ece"] for numbers in used]).show(4)
@@ -134,7 +135,7 @@ def content(record: Record, folder: Path, there: bool) -> dict[str, Any]:
         "run": str(folder),
         "finished_before": there,
         "map": record.training.get("calibrator"),
-        "results": listed_results(record.results),
+        "results": listed_results(record.by_map()),
         "training": record.training,
     }
 
@@ -176,7 +177,7 @@ def content_over_seeds(
 def _over_seeds(runs: Sequence[Record], metric: str, kind: str) -> Estimate:
     from calibrant.study.statistics import estimate
 
-    return estimate([float(run.results[kind]["test"][metric]) for run in runs])
+    return estimate([float(run.by_map()[kind]["test"][metric]) for run in runs])
 
 
 def _shift_table(record: Record, kind: str) -> str:

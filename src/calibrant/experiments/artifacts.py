@@ -4,28 +4,29 @@ from __future__ import annotations
 
 import functools
 import importlib.util
-import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from torch import nn
 
 from calibrant.auditing import Audit, audit, learned_entities
-from calibrant.calibrators import CalibrationWarning, Calibrator, Temperature
+from calibrant.calibrators import Calibrator, Temperature
 from calibrant.comparison.entity_map import EntityMap, entity_words, new_entity_words
-from calibrant.experiments.choice import choose_calibrator
-from calibrant.experiments.history import History
-from calibrant.experiments.measure import LazyPredictions, measure_run
+from calibrant.experiments.outcome import (
+    Job,
+    Outcome,
+    choose_calibrator,
+    measure_outcome,
+    noted_warnings,
+)
 from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.record import Record, circumstances
 from calibrant.experiments.run_folder import RunFolder
-from calibrant.experiments.small_data import nothing_learned
 from calibrant.metrics import Scene
 from calibrant.outputs import new_folder
 from calibrant.predictions import Predictions
 from calibrant.report import write_report
-from calibrant.tasks import task_of
 from calibrant.tasks.task import Data, Pictured, TrainedRun
 
 __all__ = ["finish"]
@@ -34,57 +35,33 @@ __all__ = ["finish"]
 _PIXELS = 50_000
 
 
-def finish(
-    recipe: Recipe,
-    data: Data,
-    model: nn.Module,
-    history: History,
-    run: RunFolder,
-    bootstrap: int,
-    shift: Mapping[str, Any],
-) -> Record:
+def finish(outcome: Outcome, job: Job, model: nn.Module, run: RunFolder, bootstrap: int) -> Record:
     """Write everything, the record last: a run that has it is finished.
 
-    Of ``shift`` (see :meth:`~calibrant.tasks.task.Task.shifted`) and of what belongs to
-    no class only the numbers are kept.
+    Of the shifted data and of what belongs to no class only the numbers are kept.
     """
-    task = task_of(recipe.task)
+    recipe, data = outcome.recipe, job.data
     suffix = "parquet" if importlib.util.find_spec("pyarrow") else "npz"
-    made = {split: data.predict(model, part) for split, part in data.parts.items()}
+    made = outcome.predictions
     for split, predictions in made.items():
         predictions.write(run.path / f"{split}.{suffix}", overwrite=True)
     run.write_json("labels.json", list(data.labels))
     with new_folder(run.model, overwrite=True) as folder:
-        task.write_model(recipe, data, model, folder)
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always", CalibrationWarning)
-        Temperature().fit(made["valid"]).save(run.temperature, overwrite=True)
-        calibrator = choose_calibrator(recipe.calibrator, made["valid"])
-        calibrator.save(run.calibrator, overwrite=True)
-        audits = _audits(recipe, data, model, made["test"], calibrator, bootstrap)
-        audits = _with_learned_entities(audits, made["valid"], made["test"], calibrator, bootstrap)
+        job.task.write_model(recipe, data, model, folder)
+    record, maps, chosen = measure_outcome(outcome, circumstances())
+    maps["temperature"].save(run.temperature, overwrite=True)
+    chosen.save(run.calibrator, overwrite=True)
+    with noted_warnings() as said:
+        audits = _audits(recipe, data, model, outcome.test, chosen, bootstrap)
+        audits = _with_learned_entities(audits, outcome.valid, outcome.test, chosen, bootstrap)
         write_report(audits, run.report, overwrite=True)
-        results = measure_run(
-            made["valid"],
-            made["test"],
-            recipe.maps,
-            ood=made.get("ood"),
-            shift=LazyPredictions(shift, lambda part: data.predict(model, part)),
-            calibrator=calibrator.name,
-            measure=task.measure,
-            outside=data.outside(model),
-        )
         choose = functools.partial(choose_calibrator, recipe.calibrator)
-        trained = TrainedRun(recipe, data, model, run, suffix, made, calibrator, choose)
-        more = task.finish(trained)
-    notes = list(data.notes)  # Now that all is predicted: they say what of it was a sample.
-    notes += sorted({str(w.message) for w in said if w.category is CalibrationWarning})
-    history.write(run.log)
-    training = {**_training(history, notes), "calibrator": calibrator.name, **more}
-    nothing = nothing_learned(recipe, made["test"], training["steps"], made["valid"])
-    if nothing is not None:
-        training["nothing_learned"] = nothing
-    record = Record(recipe, results, training, circumstances())
+        trained = TrainedRun(recipe, data, model, run, suffix, made, chosen, choose)
+        more = job.task.finish(trained)
+    # Shifted data may have been sampled since the outcome was made.
+    notes = list(dict.fromkeys([*record.training["notes"], *data.notes, *said]))
+    training = {**record.training, "notes": notes, **more}
+    record = replace(record, training=training)
     record.write(run.path, run.metrics.name)
     run.forget_checkpoints()
     return record
@@ -133,15 +110,3 @@ def _with_learned_entities(
     )
     plain = replace(audits[before], entities=None)
     return {before: plain, after: replace(audits[after], entities=view)}
-
-
-def _training(history: History, notes: list[str]) -> dict[str, Any]:
-    taken = history.best if history.patience else len(history.epochs)
-    return {
-        "steps": history.epochs[-1].step,
-        "epochs": len(history.epochs),
-        "epoch_taken": taken,
-        "mean_loss": history.epochs[taken - 1].loss,
-        "seconds": round(sum(epoch.seconds for epoch in history.epochs), 2),
-        "notes": notes,
-    }

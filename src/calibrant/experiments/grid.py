@@ -5,26 +5,22 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
-import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from time import monotonic
-from typing import Any
 
 import torch
 
-from calibrant.calibrators import CalibrationWarning
 from calibrant.devices import usable_device
 from calibrant.errors import CalibrantError, InputError
-from calibrant.experiments.cell import Outcome, check_cell, run_cell
 from calibrant.experiments.child_process import child_pool
-from calibrant.experiments.choice import choose_calibrator
-from calibrant.experiments.measure import measure_run
+from calibrant.experiments.lean_engine import run_cell
+from calibrant.experiments.outcome import Outcome, record_of
 from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.record import Record, circumstances, recorded
-from calibrant.experiments.run import train_side_by_side
+from calibrant.experiments.run import default_device, train_side_by_side
 from calibrant.experiments.smoke_test import try_method
 from calibrant.experiments.stacked import run_stack, stacks
 from calibrant.outputs import make_folder
@@ -36,7 +32,6 @@ __all__ = [
     "check_found",
     "check_grid",
     "check_numbers",
-    "record_of",
     "run_grid",
     "take_turns",
 ]
@@ -75,7 +70,7 @@ def run_grid(
     waiting = [recipe for recipe in recipes if recipe.key not in done]
     check_grid(waiting, keep)
     check_found(waiting, directory)
-    where = usable_device(device or _device())
+    where = usable_device(device or default_device())
     if keep:
         yield from train_side_by_side(
             waiting,
@@ -135,7 +130,11 @@ def _told(failure: Exception, jobs: int, most: int, workers: int) -> Exception:
 def check_grid(recipes: Sequence[Recipe], keep: bool = False) -> None:
     """Raise an error for what cannot be run, before anything is."""
     for recipe in () if keep else recipes:
-        check_cell(recipe)
+        if recipe.engine != "lean" or recipe.patience:
+            raise InputError(
+                "A grid runs the lean engine to the last epoch: leave engine and patience out, or "
+                "keep the folder of each run (--keep)."
+            )
     for recipe in {(r.method, str(r.method_options)): r for r in recipes}.values():
         try_method(recipe)
 
@@ -190,41 +189,3 @@ def take_turns(
                 running.remove(turn)
                 continue
             yield outcome
-
-
-def record_of(outcome: Outcome, about: dict[str, object]) -> Record:
-    """Measure what a trained model predicts."""
-    recipe = outcome.recipe
-    with warnings.catch_warnings():  # A map that helps little is a number here, and no news.
-        warnings.simplefilter("ignore", CalibrationWarning)
-        calibrator = choose_calibrator(recipe.calibrator, outcome.valid).name
-        results = measure_run(
-            outcome.valid,
-            outcome.test,
-            recipe.maps,
-            ood=outcome.ood,
-            shift=outcome.shift,
-            calibrator=calibrator,
-            measure=task_of(recipe.task).measure,
-            outside=outcome.outside,
-        )
-    results = _as_chosen(results, recipe, calibrator)
-    return Record(recipe, results, {**outcome.training, "calibrator": calibrator}, dict(about))
-
-
-def _as_chosen(results: dict[str, Any], recipe: Recipe, calibrator: str) -> dict[str, Any]:
-    """What a user of the recipe gets under its own word ("auto"), whichever map it is.
-
-    The others are the recipe's, alike in all runs: the mean over runs that chose a map is not the
-    mean of that map.
-    """
-    others = {name: dict(results[name]) for name in recipe.maps}
-    for numbers in others.values():  # Those of the choice alone.
-        numbers.pop("entities", None)
-    if calibrator in recipe.maps[2:]:  # Under shift all runs have the first two.
-        others[calibrator].pop("shift", None)
-    return {**others, recipe.calibrator: results[calibrator]}
-
-
-def _device() -> str:
-    return "cuda" if torch.cuda.is_available() else "cpu"

@@ -1,21 +1,29 @@
-"""The course of a training run: one row per epoch, and when to stop."""
+"""The course of a training run: its losses and epochs, when to stop, and when to save."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
 
 from calibrant.json_values import json_values
 from calibrant.metrics import accumulate, ece, nll
 from calibrant.outputs import new_file
 from calibrant.predictions import Predictions
 from calibrant.tasks.task import Task
+from calibrant.training import processes
 
-__all__ = ["Epoch", "History"]
+__all__ = ["Epoch", "History", "LossCurve", "SavePace"]
+
+_APART = 19  # Times as long as the last one took to write: a twentieth of the time is for writing.
 
 
 @dataclass(frozen=True)
@@ -85,6 +93,12 @@ class History:
         """Whether ``patience`` epochs have brought nothing better."""
         return 0 < self.patience <= len(self.epochs) - self.best
 
+    def training(self) -> dict[str, Any]:
+        """Return what a record says of the epochs."""
+        taken = self.best if self.patience else len(self.epochs)
+        seconds = round(sum(epoch.seconds for epoch in self.epochs), 2)
+        return {"epochs": len(self.epochs), "epoch_taken": taken, "seconds": seconds}
+
     def to_dict(self) -> dict[str, Any]:
         """For a checkpoint."""
         return asdict(self)
@@ -104,3 +118,64 @@ class History:
 
 def _rank(epoch: Epoch) -> float:
     return -1.0 if math.isnan(epoch.score) else epoch.score
+
+
+class LossCurve:
+    """The mean loss over each of about fifty parts of a training run.
+
+    The sums stay on the device until the end, so that no step waits for them.
+    """
+
+    def __init__(self, steps: int, parts: int = 50) -> None:
+        self.every = max(1, steps // parts)
+        self._sums: list[Tensor] = []
+
+    def note(self, done: int, sums: Callable[[], Tensor]) -> None:
+        """Keep the runs' sums of losses after ``done`` steps, if a part ends there."""
+        if done % self.every == 0:
+            self._sums.append(sums())
+
+    def state(self) -> list[float]:
+        """Return what a checkpoint keeps of a single run; waits for the device."""
+        return self._totals(0)
+
+    def load(self, state: Sequence[float], done: int, device: torch.device) -> None:
+        """Continue after ``done`` steps; parts that the state lacks have no mean."""
+        unknown = [math.nan] * (done // self.every - len(state))
+        sums = torch.tensor([*state, *unknown], device=device).view(-1, 1)
+        self._sums = list(torch.zeros_like(sums) if processes.rank() else sums)
+
+    def means(self, run: int = 0) -> dict[str, Any]:
+        """Return the steps of a part and the run's mean loss in each; waits for the device."""
+        parts = np.diff(np.array([0.0, *self._totals(run)])) / self.every
+        return {"every": self.every, "losses": [float(f"{part:.4g}") for part in parts]}
+
+    def _totals(self, run: int) -> list[float]:
+        """Return the sums over all processes."""
+        if not self._sums:
+            return []
+        sums: list[float] = processes.add_up(torch.stack(self._sums)[:, run]).tolist()
+        return sums
+
+
+class SavePace:
+    """Counts the time since the last checkpoint and how long that took.
+
+    One is due at the end of an epoch, once it is :data:`_APART` times as long ago as writing took,
+    so that a hundred short epochs do not write a hundred checkpoints; and anywhere after ``every``
+    seconds.
+    """
+
+    def __init__(self, every: float, now: Callable[[], float] = time.monotonic) -> None:
+        self.every, self.now = every, now
+        self.saved, self.took = now(), 0.0
+
+    def is_due(self, ends: bool) -> bool:
+        """Whether to write one now, at the end of an epoch or inside of one."""
+        since = self.now() - self.saved
+        return since >= (min(self.every, _APART * self.took) if ends else self.every)
+
+    def wrote(self, began: float) -> None:
+        """Say that one is complete whose writing began at that time."""
+        self.saved = self.now()
+        self.took = self.saved - began

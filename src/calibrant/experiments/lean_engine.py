@@ -1,119 +1,197 @@
-"""Train a recipe with the lean loop, from wherever its last checkpoint stands."""
+"""Train recipes with the lean loop: one into a folder, or several seeds of a grid in turn."""
 
 from __future__ import annotations
 
 import time
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 from torch import Tensor, nn
 
 from calibrant.errors import InputError
-from calibrant.experiments.history import Epoch, History
+from calibrant.experiments.history import Epoch, History, LossCurve, SavePace
+from calibrant.experiments.outcome import Job, Outcome
 from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.recipe_parts import build_method, schedule_of
 from calibrant.experiments.reporter import Telling
 from calibrant.experiments.run_folder import RunFolder
-from calibrant.experiments.save_pace import SavePace
 from calibrant.tasks import task_of
 from calibrant.tasks.task import Data
 from calibrant.training import processes
 from calibrant.training.checkpoint import read_checkpoint, restore_tensors, write_checkpoint
 from calibrant.training.loop import Loop
 
-__all__ = ["train_lean"]
+__all__ = ["Course", "Unwatched", "run_cell", "train_lean"]
 
 _AGREE = 16  # Steps between two questions to the first process.
+T = TypeVar("T")
+
+
+class Unwatched:
+    """Follows the steps of a run and does nothing: no epoch is measured, nothing is saved."""
+
+    def begin(self, loop: Loop, curve: LossCurve) -> bool:  # noqa: ARG002
+        """Start, or continue from a checkpoint; return whether steps are left to take."""
+        return True
+
+    def after(self, number: int) -> bool:  # noqa: ARG002
+        """Look at the run after a step; return whether training goes on."""
+        return True
+
+    def end(self) -> Mapping[str, Any]:
+        """Leave the model that counts, and return what a record says of the epochs."""
+        return {}
 
 
 def train_lean(
-    recipe: Recipe,
-    data: Data,
+    recipes: Sequence[Recipe],
+    job: Job,
     model: nn.Module,
-    run: RunFolder,
     device: str,
-    save_every: float,
-    tell: Telling,
-) -> History:
-    """Train ``model``, leave it in evaluation mode, and say how it came about.
+    done: Callable[[Recipe, dict[str, Any]], T],
+    watch: Unwatched | None = None,
+    notes: Sequence[str] = (),
+) -> Iterator[T | None]:
+    """Train recipes that differ only in the seed, one after the other, in the same loop.
+
+    ``model`` is that of the first recipe, and is trained again for each of the others. The engine
+    yields None after each queued step, so that several can share a device, and at the end of a run
+    what ``done(recipe, training)`` returns, which finds the model in evaluation mode.
+    """
+    watch, first = watch or Unwatched(), recipes[0]
+    rows, held = job.data.windows(device)
+    method, schedule = build_method(first), schedule_of(first)
+    loop = Loop(model, method, rows, schedule, seed=first.seed, holdout=held)
+    for number, recipe in enumerate(recipes):
+        began = time.perf_counter()
+        if number:
+            loop.restart(job.build(recipe).state_dict(), recipe.seed)
+        curve = LossCurve(len(loop))
+        for step in loop.steps() if watch.begin(loop, curve) else ():
+            curve.note(step, loop.loss_sums)
+            yield None
+            if not watch.after(step):
+                break
+        while not loop.finished():
+            yield None
+        seconds = round(time.perf_counter() - began, 2)
+        model.eval()
+        training = {
+            **_numbers(loop, curve, recipe, seconds),
+            **watch.end(),
+            "notes": [*notes, *filter(None, [loop.note])],
+        }
+        with loop.on_stream():
+            found = done(recipe, training)
+        yield found
+    loop.close()
+
+
+def _numbers(loop: Loop, curve: LossCurve, recipe: Recipe, seconds: float) -> dict[str, Any]:
+    return {
+        "steps": loop.number,
+        "epochs": recipe.epochs,
+        "epoch_taken": recipe.epochs,
+        "seconds": seconds,
+        "mean_loss": float(processes.add_up(loop.loss)) / max(loop.number, 1),
+        "loss_curve": curve.means(),
+    }
+
+
+def run_cell(
+    recipes: Sequence[Recipe], directory: str | None, device: str, note: str | None = None
+) -> Iterator[Outcome | None]:
+    """Train one cell of a grid: recipes that differ only in the seed; ``note`` goes to records."""
+    job = Job.of(recipes[0], directory)
+    model = job.build(recipes[0])
+    yield from train_lean(
+        recipes,
+        job,
+        model,
+        device,
+        lambda recipe, training: job.outcome(recipe, model, training),
+        notes=[] if note is None else [note],
+    )
+
+
+class Course(Unwatched):
+    """A run with a folder: its history, its checkpoints and, with patience, the best weights.
 
     A checkpoint is written after each epoch, unless epochs are so short that writing would slow
     them down, and inside of one every ``save_every`` seconds; the device is waited for then, and at
-    no other time. Of several processes the first measures and
-    writes, and tells the others when.
+    no other time. Of several processes the first measures and writes, and tells the others when.
     """
-    windows, held = data.windows(device)
-    loop = Loop(
-        model, build_method(recipe), windows, schedule_of(recipe), seed=recipe.seed, holdout=held
-    )
-    if loop.note:
-        tell.line(loop.note)
-    course = _Course(recipe, data, run, loop)
-    course.resume(tell)
-    pace = SavePace(save_every)
-    for number in () if course.history.stops else loop.steps():
-        tell.step(number, loop.epoch_steps)
-        ends = number % loop.epoch_steps == 0
-        if ends:
-            course.end_epoch(tell)
-        if _is_due(number, ends, pace):
-            began = pace.now()
-            course.save()
-            pace.wrote(began)
-        if course.history.stops:
-            break
-    loop.wait()
-    loop.close()
-    if course.best is not None:
-        restore_tensors(model.state_dict(), course.best)
-    return course.history
 
+    loop: Loop
+    curve: LossCurve
 
-def _is_due(number: int, ends: bool, pace: SavePace) -> bool:
-    """Whether to save; several processes agree on it every few steps and after each epoch."""
-    if processes.world() == 1:
-        return pace.is_due(ends)
-    return (ends or number % _AGREE == 0) and bool(processes.first_says(pace.is_due(ends)))
-
-
-class _Course:
-    """A loop with its history and, where stopping is allowed, the best weights so far."""
-
-    def __init__(self, recipe: Recipe, data: Data, run: RunFolder, loop: Loop) -> None:
-        self.task, self.data, self.run, self.loop = task_of(recipe.task), data, run, loop
+    def __init__(
+        self, recipe: Recipe, data: Data, run: RunFolder, save_every: float, tell: Telling
+    ) -> None:
+        self.task, self.data, self.run, self.tell = task_of(recipe.task), data, run, tell
+        self.pace = SavePace(save_every)
         self.history = History(recipe.patience)
         self.best: dict[str, Tensor] | None = None
         self.loss_before = 0.0
         self.began = time.monotonic()
 
-    def resume(self, tell: Telling) -> None:
-        saved = read_checkpoint(self.run.checkpoint, self.loop.device)
-        if saved is None:
-            return
+    def begin(self, loop: Loop, curve: LossCurve) -> bool:
+        """Continue from the checkpoint, if there is one."""
+        self.loop, self.curve = loop, curve
+        if loop.note:
+            self.tell.line(loop.note)
+        saved = read_checkpoint(self.run.checkpoint, loop.device)
+        if saved is not None:
+            self._resume(saved)
+        return not self.history.stops
+
+    def _resume(self, saved: Mapping[str, Any]) -> None:
         if saved["data"] != self.data.fingerprint:
             raise InputError(
                 f"{self.run.path} was begun with other data than '{self.data.name}' holds "
                 "now: restore it, or name a new folder."
             )
         self.loop.load(saved["loop"])
+        self.curve.load(saved.get("curve", ()), self.loop.number, self.loop.device)
         self.history = History.from_dict(saved["history"])
         self.best, self.loss_before = saved["best"], saved["loss_before"]
         self.began -= saved["seconds"]
-        tell.line(f"Going on after step {self.loop.number:,} of {len(self.loop):,}.")
+        self.tell.line(f"Going on after step {self.loop.number:,} of {len(self.loop):,}.")
+
+    def after(self, number: int) -> bool:
+        """Measure at the end of an epoch, and save when it is time."""
+        self.tell.step(number, self.loop.epoch_steps)
+        ends = number % self.loop.epoch_steps == 0
+        if ends:
+            self.end_epoch()
+        if self._is_due(number, ends):
+            began = self.pace.now()
+            self.save()
+            self.pace.wrote(began)
+        return not self.history.stops
+
+    def _is_due(self, number: int, ends: bool) -> bool:
+        """Whether to save; several processes agree on it every few steps and after each epoch."""
+        if processes.world() == 1:
+            return self.pace.is_due(ends)
+        asks = ends or number % _AGREE == 0
+        return asks and bool(processes.first_says(self.pace.is_due(ends)))
 
     def save(self) -> None:
+        """Write a checkpoint."""
         content: dict[str, Any] = {
             "data": self.data.fingerprint,
             "loop": self.loop.state(),
+            "curve": self.curve.state(),
             "history": self.history.to_dict(),
             "best": self.best,
             "loss_before": self.loss_before,
             "seconds": time.monotonic() - self.began,
         }
-        if processes.rank():
-            return
-        write_checkpoint(self.run.checkpoint, content)
+        if not processes.rank():
+            write_checkpoint(self.run.checkpoint, content)
 
-    def end_epoch(self, tell: Telling) -> None:
+    def end_epoch(self) -> None:
         """Measure the validation split; the seconds are those of training and measuring."""
         loop, data = self.loop, self.data
         steps, now = loop.epoch_steps, loop.number
@@ -132,4 +210,12 @@ class _Course:
                 self.best = {name: v.clone() for name, v in loop.model.state_dict().items()}
         if processes.rank() == 0:
             self.history.write(self.run.log)
-        tell.epoch(epoch)
+        self.tell.epoch(epoch)
+
+    def end(self) -> Mapping[str, Any]:
+        """Take the weights of the best epoch, if there is patience."""
+        if self.best is not None:
+            restore_tensors(self.loop.model.state_dict(), self.best)
+        if processes.rank() == 0:
+            self.history.write(self.run.log)
+        return self.history.training()

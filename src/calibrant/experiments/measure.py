@@ -62,6 +62,7 @@ def measure_run(
     calibrator: str | None = None,
     measure: Callable[[Predictions], dict[str, float]] = measure,
     outside: np.ndarray | None = None,
+    fitted: Mapping[str, Calibrator] | None = None,
 ) -> dict[str, Any]:
     """``{map: {"valid": …, "test": …}}``, each map fitted on validation, and what it learned.
 
@@ -73,32 +74,33 @@ def measure_run(
     ``outside`` are logits of what belongs to no class: ``"outside"`` then tells how well the
     confidence parts it from the test split. Where tags are measured, ``calibrator`` also has
     ``"entities"``: how honest the confidences of whole entities are that a user of the run gets.
+    ``fitted`` are maps that are fitted on ``valid`` already, by name.
     """
-    results: dict[str, Any] = {}
+    known, results = fitted or {}, dict[str, Any]()
     under_shift: dict[str, Calibrator] = {}
     folds = _folds(valid)
     for name in dict.fromkeys((*maps, *([] if calibrator is None else [calibrator]))):
-        fitted = calibrator_class(name)().fit(valid)
-        calibrated = fitted.transform(test)
-        results[name] = {"valid": measure(fitted.transform(valid)), "test": measure(calibrated)}
+        map_ = known[name] if name in known else calibrator_class(name)().fit(valid)
+        calibrated = map_.transform(test)
+        results[name] = {"valid": measure(map_.transform(valid)), "test": measure(calibrated)}
         if folds is not None and name == "identity":  # It learns nothing.
             results[name]["cross_validated"] = results[name]["valid"]
         elif folds is not None:
             new = out_of_fold(calibrator_class(name)(), valid, folds)
             results[name]["cross_validated"] = measure(new)
         if ood is not None:
-            results[name]["ood"] = measure(fitted.transform(ood))
+            results[name]["ood"] = measure(map_.transform(ood))
         if shift and name in (*maps[:2], calibrator):
-            under_shift[name], results[name]["shift"] = fitted, {}
+            under_shift[name], results[name]["shift"] = map_, {}
         if outside is not None:
-            results[name]["outside"] = _against(calibrated, _calibrated(fitted, outside))
-        if isinstance(fitted, Temperature):
-            results[name]["temperature"] = fitted.temperature_
+            results[name]["outside"] = _against(calibrated, _calibrated(map_, outside))
+        if isinstance(map_, Temperature):
+            results[name]["temperature"] = map_.temperature_
         if name == calibrator and "entity_f1" in results[name]["test"]:
-            results[name]["entities"] = _measure_entities(fitted, valid, test)
+            results[name]["entities"] = _measure_entities(map_, valid, test)
     for other, part in (shift or {}).items():  # One at a time: there may be many, of many pixels.
-        for name, fitted in under_shift.items():
-            results[name]["shift"][other] = measure(fitted.transform(part))
+        for name, map_ in under_shift.items():
+            results[name]["shift"][other] = measure(map_.transform(part))
     return results
 
 

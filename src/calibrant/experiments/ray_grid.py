@@ -23,9 +23,9 @@ from calibrant.experiments.grid import (
     check_found,
     check_grid,
     check_numbers,
-    record_of,
     take_turns,
 )
+from calibrant.experiments.outcome import record_of
 from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.record import Record, circumstances, recorded
 from calibrant.experiments.stacked import stacks

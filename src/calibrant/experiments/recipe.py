@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from calibrant.errors import unknown_name
-from calibrant.experiments.choice import AUTO
-from calibrant.experiments.recipe_checks import check_recipe, checked_names
+from calibrant.experiments.recipe_checks import AUTO, check_recipe, checked_names
 from calibrant.tasks import DEFAULT_TASK, TASKS, task_of
 from calibrant.tasks.ner.corpora.label_sets import UNSEEN
 

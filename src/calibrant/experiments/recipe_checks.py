@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 from calibrant.calibrators import calibrator_class
 from calibrant.errors import InputError, unknown_name
-from calibrant.experiments.choice import AUTO
 from calibrant.inputs import has_half_a_character, shortened
 from calibrant.tasks import all_tasks, task_of
 
 if TYPE_CHECKING:
     from calibrant.experiments.recipe import Recipe
 
-__all__ = ["check_recipe", "checked_names"]
+__all__ = ["AUTO", "check_recipe", "checked_names"]
 
+AUTO = "auto"  # The map of a run is chosen on its validation split.
 _TOO_MUCH = 2**63
 _KINDS = {
     str: (str, "a text"),

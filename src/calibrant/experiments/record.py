@@ -27,6 +27,7 @@ __all__ = [
     "read_record",
     "read_records",
     "recorded",
+    "under_own_word",
     "write_titles",
 ]
 
@@ -36,12 +37,26 @@ _OF_RUN = "metrics.json"  # As a folder of a single run calls its record.
 
 @dataclass(frozen=True)
 class Record:
-    """One finished run."""
+    """One finished run.
+
+    ``results`` are map → split → metric: the maps of the recipe, and the map that predictions are
+    made with under the recipe's own word for it, ``"auto"`` or a name. ``training`` has the steps,
+    epochs and seconds, the mean loss over all steps and in parts (``loss_curve``), notes, and the
+    name of that map (``calibrator``).
+    """
 
     recipe: Recipe
-    results: dict[str, Any]  # map → split → metric
-    training: dict[str, Any]  # steps, seconds, final loss
+    results: dict[str, Any]
+    training: dict[str, Any]
     circumstances: dict[str, Any]
+
+    def by_map(self) -> dict[str, Any]:
+        """Return the results by the names of maps: ``"auto"`` is replaced by what was chosen."""
+        word, chosen = self.recipe.calibrator, self.training.get("calibrator")
+        if chosen is None or word not in self.results:
+            return self.results
+        others = {name: found for name, found in self.results.items() if name != word}
+        return {**others, chosen: self.results[word]}
 
     def write(self, folder: Path, name: str | None = None) -> Path:
         """``folder/KEY.json``, or of another name; whole or not at all."""
@@ -55,6 +70,20 @@ class Record:
         with new_file(path, overwrite=True) as unfinished:
             unfinished.write_text(json.dumps(json_values(content), indent=1))
         return path
+
+
+def under_own_word(results: dict[str, Any], recipe: Recipe, calibrator: str) -> dict[str, Any]:
+    """Put the results of the chosen map under the recipe's own word for it, such as ``"auto"``.
+
+    The other maps are those of the recipe, with the same parts in all runs: the mean over the runs
+    that chose a map is not the mean of that map.
+    """
+    others = {name: dict(results[name]) for name in recipe.maps}
+    for numbers in others.values():  # Only the chosen map has them.
+        numbers.pop("entities", None)
+    if calibrator in recipe.maps[2:]:  # Under shift all runs have the first two.
+        others[calibrator].pop("shift", None)
+    return {**others, recipe.calibrator: results[calibrator]}
 
 
 def write_titles(folder: Path, titles: Iterable[str]) -> None:
@@ -177,6 +206,10 @@ def _record(text: str, where: str) -> Record:
         recipe = Recipe.from_dict(content["recipe"])
         results = checked_results(content["results"])
         training = checked_training(content["training"])
+        chosen = str(training.get("calibrator"))
+        if recipe.calibrator not in results and {chosen, *recipe.maps} <= set(results):
+            # Runs of earlier versions had it under its name.
+            results = under_own_word(results, recipe, chosen)
         return Record(recipe, results, training, dict(content["circumstances"]))
     except KeyError as error:
         raise InputError(f"{where} is not a record: it has no {error}.") from None

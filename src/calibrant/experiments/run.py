@@ -4,30 +4,31 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
+from torch import nn
 
 from calibrant.devices import usable_device
 from calibrant.errors import CalibrantError, InputError
 from calibrant.experiments.artifacts import finish
 from calibrant.experiments.child_process import child_pool
-from calibrant.experiments.history import History
-from calibrant.experiments.lean_engine import train_lean
+from calibrant.experiments.lean_engine import Course, train_lean
+from calibrant.experiments.outcome import Job
 from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.record import Record, read_record
-from calibrant.experiments.reporter import check_tensorboard, telling
+from calibrant.experiments.reporter import Telling, check_tensorboard, telling
 from calibrant.experiments.resource_errors import one_line_for_what_runs_out
 from calibrant.experiments.run_folder import RunFolder
 from calibrant.experiments.small_data import enough_epochs
 from calibrant.experiments.smoke_test import try_method
 from calibrant.metrics.bootstrap import check_bootstrap
-from calibrant.tasks import task_of
 from calibrant.tasks.encoders.foreign_models import trusting
 from calibrant.tasks.task import Data
 from calibrant.training.processes import join_processes, wait_for_all
@@ -75,37 +76,47 @@ def train(
         device = join_processes(device)
     if tensorboard:
         check_tensorboard()  # Before the work, not after it.
-    task = task_of(recipe.task)
     with trusting(trust_remote_code):
-        data = task.prepare(recipe, directory)
-        asked, recipe = (
-            recipe,
-            _with_epochs(recipe, data, run, device) if default_epochs else recipe,
-        )
-        shift = task.shifted(recipe, data, directory)  # Now, and not after hours of training.
-        model = task.build_model(recipe, data)
+        job = Job.of(recipe, directory)  # Now, and not after hours of training.
+        asked = recipe
+        if default_epochs:
+            recipe = _with_epochs(recipe, job.data, run, device)
+        model = job.build(recipe)
+    first = _first_process()
     with (
         one_line_for_what_runs_out(recipe, run.path),
-        run.begun(recipe) if _first_process() else contextlib.nullcontext(),
-        telling(
-            recipe.epochs, run.path, tensorboard=tensorboard, say=say, shown=_first_process()
-        ) as tell,
+        run.begun(recipe) if first else contextlib.nullcontext(),
+        telling(recipe.epochs, run.path, tensorboard=tensorboard, say=say, shown=first) as tell,
     ):
-        for note in (*data.notes, *_told_epochs(asked, recipe)):
+        for note in (*job.data.notes, *_told_epochs(asked, recipe)):
             tell.line(note)
-        history: History
-        if recipe.engine == "lean":
-            history = train_lean(recipe, data, model, run, device, save_every, tell)
-        else:
-            from calibrant.experiments.trainer_engine import train_with_trainer
-
-            history = train_with_trainer(recipe, data, model, run, device, tell)
+        training = _train(recipe, job, model, run, device, save_every, tell)
         tell.wipe()
         record = Record(recipe, {}, {}, {})
-        if _first_process():
-            record = finish(recipe, data, model, history, run, bootstrap, shift)
+        if first:
+            outcome = job.outcome(recipe, model, training, lazy=True)
+            record = finish(outcome, job, model, run, bootstrap)
         wait_for_all()  # Nobody leaves before the first process is done.
         return record
+
+
+def _train(
+    recipe: Recipe,
+    job: Job,
+    model: nn.Module,
+    run: RunFolder,
+    device: str,
+    save_every: float,
+    tell: Telling,
+) -> dict[str, Any]:
+    """Train with the recipe's engine; return what a record says of the training."""
+    if recipe.engine == "lean":
+        course = Course(recipe, job.data, run, save_every, tell)
+        steps = train_lean([recipe], job, model, device, lambda _, training: training, course)
+        return cast("dict[str, Any]", deque(steps, maxlen=1).pop())
+    from calibrant.experiments.trainer_engine import train_with_trainer
+
+    return train_with_trainer(recipe, job.data, model, run, device, tell)
 
 
 def train_side_by_side(

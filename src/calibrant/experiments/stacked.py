@@ -9,7 +9,9 @@ from typing import Any
 
 from torch import nn
 
-from calibrant.experiments.cell import LossCurve, Outcome, run_cell
+from calibrant.experiments.history import LossCurve
+from calibrant.experiments.lean_engine import run_cell
+from calibrant.experiments.outcome import Outcome
 from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.recipe_parts import build_method, schedule_of
 from calibrant.predictions import Predictions
@@ -122,6 +124,8 @@ def _outcomes(
         )
         training = {
             "steps": len(stack),
+            "epochs": recipe.epochs,
+            "epoch_taken": recipe.epochs,
             # Its share: all runs of the stack were trained in the same time.
             "seconds": round(seconds / len(recipes), 3),
             "stack": len(recipes),

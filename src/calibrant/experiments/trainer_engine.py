@@ -12,12 +12,11 @@ import torch
 from torch import Tensor, nn
 
 from calibrant.errors import InputError
-from calibrant.experiments.history import Epoch, History
+from calibrant.experiments.history import Epoch, History, SavePace
 from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.recipe_parts import build_method
 from calibrant.experiments.reporter import Telling
 from calibrant.experiments.run_folder import RunFolder
-from calibrant.experiments.save_pace import SavePace
 from calibrant.extras import require
 from calibrant.tasks import task_of
 from calibrant.tasks.encoders.foreign_models import quiet
@@ -43,8 +42,8 @@ def train_with_trainer(
     run: RunFolder,
     device: str,
     tell: Telling,
-) -> History:
-    """Train ``model``, leave it in evaluation mode, and say how it came about.
+) -> dict[str, Any]:
+    """Train ``model``, leave it in evaluation mode, and return what a record says of the training.
 
     A checkpoint is written after each epoch.
     """
@@ -73,7 +72,23 @@ def train_with_trainer(
     if course.best is not None:
         model.load_state_dict(course.best)
     model.eval()
-    return course.history
+    if trainer.is_world_process_zero():
+        course.history.write(run.log)
+    return _numbers(course.history)
+
+
+def _numbers(history: History) -> dict[str, Any]:
+    """Describe the training as the lean engine does; a part of the curve is an epoch."""
+    losses, steps = [epoch.loss for epoch in history.epochs], history.epochs[-1].step
+    curve = {"every": steps // len(losses), "losses": [float(f"{loss:.4g}") for loss in losses]}
+    mean = sum(losses) / len(losses)
+    return {
+        "steps": steps,
+        **history.training(),
+        "mean_loss": mean,
+        "loss_curve": curve,
+        "notes": [],
+    }
 
 
 def _arguments(recipe: Recipe, data: Data, run: RunFolder, device: str) -> Any:

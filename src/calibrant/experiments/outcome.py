@@ -1,0 +1,186 @@
+"""What comes of a recipe: trained predictions, the map that is chosen for them, and the record.
+
+Every engine ends in an :class:`Outcome`; :func:`measure_outcome` makes the record of any outcome.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from torch import nn
+
+from calibrant.calibrators import (
+    CALIBRATORS,
+    CalibrationWarning,
+    Calibrator,
+    calibrator_class,
+)
+from calibrant.comparison.selection import select_calibrator
+from calibrant.errors import InputError
+from calibrant.experiments.measure import LazyPredictions, measure_run
+from calibrant.experiments.recipe import Recipe
+from calibrant.experiments.recipe_checks import AUTO
+from calibrant.experiments.record import Record, under_own_word
+from calibrant.experiments.small_data import nothing_learned
+from calibrant.predictions import Predictions
+from calibrant.tasks import task_of
+from calibrant.tasks.task import Data, Task
+
+__all__ = [
+    "CANDIDATES",
+    "Job",
+    "Measured",
+    "Outcome",
+    "choose_calibrator",
+    "measure_outcome",
+    "noted_warnings",
+    "record_of",
+]
+
+# All keep every prediction, so that nothing but the confidence changes, and need the scores alone.
+CANDIDATES = tuple(
+    name
+    for name, row in CALIBRATORS.items()
+    if row.calibrator.keeps_argmax and not row.calibrator.needs_groups
+)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a trained model predicts, and how the training went."""
+
+    recipe: Recipe
+    valid: Predictions
+    test: Predictions
+    training: dict[str, Any]
+    shift: Mapping[str, Predictions] = field(default_factory=dict)
+    ood: Predictions | None = None
+    outside: np.ndarray | None = None  # logits of what belongs to no class
+
+    @property
+    def predictions(self) -> dict[str, Predictions]:
+        """The predictions of each split that a run keeps."""
+        kept = {"valid": self.valid, "test": self.test, "ood": self.ood}
+        return {split: found for split, found in kept.items() if found is not None}
+
+
+@dataclass(frozen=True)
+class Job:
+    """Recipes that share their data: the data, and the parts that ``shift`` names."""
+
+    task: Task
+    data: Data
+    shift: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, recipe: Recipe, directory: str | None) -> Job:
+        """Prepare everything that can fail before the training does."""
+        task = task_of(recipe.task)
+        data = task.prepare(recipe, directory)
+        return cls(task, data, task.shifted(recipe, data, directory))
+
+    def build(self, recipe: Recipe) -> nn.Module:
+        """Build a new model."""
+        return self.task.build_model(recipe, self.data)
+
+    def outcome(
+        self, recipe: Recipe, model: nn.Module, training: Mapping[str, Any], *, lazy: bool = False
+    ) -> Outcome:
+        """Predict all parts; if ``lazy``, the shifted ones when they are needed, one at a time."""
+        data = self.data
+        made = {split: data.predict(model, part) for split, part in data.parts.items()}
+        shift: Mapping[str, Predictions] = LazyPredictions(
+            self.shift, lambda part: data.predict(model, part)
+        )
+        if not lazy:
+            shift = dict(shift)
+        outside = data.outside(model)
+        notes = [*data.notes, *training["notes"]]  # Now: predicting may sample, and says so.
+        return Outcome(
+            recipe,
+            made["valid"],
+            made["test"],
+            {**training, "notes": notes},
+            shift,
+            made.get("ood"),
+            outside,
+        )
+
+
+class Measured(NamedTuple):
+    """A record, and the fitted maps behind it: those of the recipe, and the chosen one."""
+
+    record: Record
+    maps: Mapping[str, Calibrator]
+    chosen: Calibrator
+
+
+@contextlib.contextmanager
+def noted_warnings() -> Iterator[list[str]]:
+    """Turn warnings about maps into notes: the list is filled at the end."""
+    notes: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", CalibrationWarning)
+        yield notes
+    notes += sorted({str(w.message) for w in caught if w.category is CalibrationWarning})
+
+
+def measure_outcome(outcome: Outcome, circumstances: Mapping[str, Any]) -> Measured:
+    """Choose the map, fit the others, and measure the predictions with each.
+
+    Warnings about maps become notes of the record.
+    """
+    recipe, training = outcome.recipe, outcome.training
+    with noted_warnings() as said:
+        chosen = choose_calibrator(recipe.calibrator, outcome.valid)
+        maps = {chosen.name: chosen}
+        for name in recipe.maps:
+            if name not in maps:
+                maps[name] = calibrator_class(name)().fit(outcome.valid)
+        results = measure_run(
+            outcome.valid,
+            outcome.test,
+            recipe.maps,
+            ood=outcome.ood,
+            shift=outcome.shift,
+            calibrator=chosen.name,
+            measure=task_of(recipe.task).measure,
+            outside=outcome.outside,
+            fitted=maps,
+        )
+    training = {**training, "notes": [*training.get("notes", ()), *said], "calibrator": chosen.name}
+    nothing = nothing_learned(recipe, outcome.test, training.get("steps", 0), outcome.valid)
+    if nothing is not None:
+        training["nothing_learned"] = nothing
+    results = under_own_word(results, recipe, chosen.name)
+    return Measured(Record(recipe, results, training, dict(circumstances)), maps, chosen)
+
+
+def record_of(outcome: Outcome, circumstances: Mapping[str, Any]) -> Record:
+    """Return the record of an outcome."""
+    return measure_outcome(outcome, circumstances).record
+
+
+def choose_calibrator(name: str, valid: Predictions) -> Calibrator:
+    """Return the map called ``name``, fitted on ``valid``; ``"auto"``: one of :data:`CANDIDATES`.
+
+    The rule is that of :func:`calibrant.comparison.select_calibrator`. A single sentence gets a
+    temperature.
+
+    >>> rng = np.random.default_rng(0)
+    >>> logits = 2 * rng.normal(size=(3000, 3))
+    >>> labels = (logits + rng.gumbel(size=logits.shape)).argmax(axis=1)
+    >>> choose_calibrator("auto", Predictions.from_logits(4 * logits, labels)).name
+    'temperature'
+    """
+    if name != AUTO:
+        return calibrator_class(name)().fit(valid)
+    try:
+        return select_calibrator(valid, CANDIDATES).calibrator
+    except InputError:
+        return calibrator_class("temperature")().fit(valid)
