@@ -95,8 +95,8 @@ def test_every_setting_explains_itself_and_is_an_option_of_train(capsys):
         main(["train", "--help"])
     printed = " ".join(capsys.readouterr().out.split())
     for name, about in settings().items():
-        name = {"method_options": "set"}.get(name, name.removesuffix("_file"))
-        flag = "--" + name.replace("_", "-")
+        name = {"method_options": "set"}.get(name, name.replace("_", "-"))
+        flag = about.get("flag", f"--{name}")
         assert f" {flag} " in printed
         assert len(about["help"].split()) > 1
 
