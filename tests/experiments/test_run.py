@@ -225,7 +225,7 @@ def test_other_data_than_before_is_refused(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"method": "head_nose"}, "Did you mean 'head_noise'"),
+        ({"method": "head_nose"}, "Did you mean 'head-noise'"),
         ({"method": "focal", "method_options": {"gama": 1}}, "argument 'gama'; it takes gamma"),
         ({"method": "gamma_net_sece", "method_options": {"tau_": 1}}, r"argument 'tau_'\.$"),
         ({"data": "conll2004"}, "Did you mean 'conll2003'"),

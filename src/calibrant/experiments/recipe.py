@@ -40,11 +40,6 @@ def setting(default: Any, help: str, group: str = "how it is trained", **more: A
     return field(default=default, metadata=about)
 
 
-def split_file(split: str, help: str) -> Any:  # noqa: A002
-    """Make a field for the file of a split."""
-    return setting("", help, _WHAT, metavar="FILE", flag=f"--{split}")
-
-
 @dataclass(frozen=True)
 class Recipe:
     """One run. An experiment is written as differences from these defaults.
