@@ -79,10 +79,10 @@ def test_every_picture_has_words_and_nothing_is_fetched(page):
     assert len(pictures) == 2 * 5 + 3 + 1  # Two scenes, three classes and the scale.
     for picture in pictures:
         assert re.search(r'src="data:image/png;base64,[A-Za-z0-9+/=]+"', picture)
-    told = [re.search(r'alt="(.*?)"', picture)[1] for picture in pictures]
-    assert told[0] == "Image of street &lt;0&gt;"
-    assert "of the pixels are right" in told[4]
-    assert told[-4:] == [""] * 4  # Beside their names.
+    words = [re.search(r'alt="(.*?)"', picture)[1] for picture in pictures]
+    assert words[0] == "Image of street &lt;0&gt;"
+    assert "of the pixels are right" in words[4]
+    assert words[-4:] == [""] * 4  # Beside their names.
     assert "<sea>" not in page
     assert not re.search(r"\sstyle=|https?:", page)
 
@@ -119,7 +119,7 @@ def test_in_a_browser(browser, tmp_path, plain, width, dark):
     browser.open(path, width, dark=dark)
     assert browser.logs() == []
     assert browser.requests()[0] == path.resolve().as_uri()
-    assert all(asked.startswith("data:") for asked in browser.requests()[1:])
+    assert all(address.startswith("data:") for address in browser.requests()[1:])
     assert browser.run("return document.documentElement.scrollWidth - innerWidth") <= 0
     sizes = browser.run("return [...document.images].map((i) => [i.naturalWidth, i.width])")
     assert len(sizes) == (14 if width < 500 else 28)

@@ -29,8 +29,8 @@ def test_one_audit_has_every_section(overconfident):
         "Most confident mistakes",
         "Provenance",
     ]
-    for said in (*overconfident.verdict, "9f86d081" * 8, "predictions.parquet", "sentence"):
-        assert said in text
+    for words in (*overconfident.verdict, "9f86d081" * 8, "predictions.parquet", "sentence"):
+        assert words in text
 
 
 def test_a_section_of_ones_own_comes_first(overconfident, tmp_path):

@@ -52,11 +52,11 @@ def test_every_network_has_its_own_difference(networks):
     labels = [row.labels for row in table.rows]
     assert labels == [("avuc", "small"), ("focal", "large"), ("focal", "small")]
     ece = table.heads.index("ECE")
-    for model, told in (("small", "better"), ("large", "worse")):
+    for model, verdict in (("small", "better"), ("large", "worse")):
         entry = entries(table, "focal", model)[ece]
         assert entry.value == pytest.approx(np.mean(FOCAL[model]) - np.mean(BASE))
         assert (entry.n, entry.bold) == (3, True)
-        assert entry.text.endswith(told)
+        assert entry.text.endswith(verdict)
     assert "cross_entropy of the same model" in table.note
     assert "over the methods of one model" in table.note
     rows = {row.labels: row.keys for row in table.rows}
@@ -96,9 +96,9 @@ def test_widths_of_a_network_stay_pairs(make_record):
 
 def test_a_key_with_one_value_changes_nothing(networks):
     one = [record for record in networks if record.recipe.model == "small"]
-    asked, plain = build_study(one, by=["model"]), build_study(one)
+    requested, plain = build_study(one, by=["model"]), build_study(one)
     for name in ("gum-differences", "gum-tests"):
-        assert table_of(asked, name) == table_of(plain, name)
+        assert table_of(requested, name) == table_of(plain, name)
 
 
 def test_options_of_methods_are_methods_of_their_own(make_record):
@@ -213,7 +213,7 @@ def test_bold_is_the_best_method_of_a_network(networks):
         ("focal", "large", "128"): False,
         ("focal", "small", "128"): True,
     }
-    assert "the best mean of its width, within one model, and what" in table.note
+    assert "the best mean of its width, within one model, and means" in table.note
 
 
 def test_bold_is_the_best_network_of_one_method(networks):
@@ -221,7 +221,7 @@ def test_bold_is_the_best_network_of_one_method(networks):
     table = table_of(build_study(focal, by=["model"]), "gum-results")
     marks = bold_of(table, "ECE")
     assert marks == {("focal", "large", "128"): False, ("focal", "small", "128"): True}
-    assert "the best mean of its width, whatever the model, and what" in table.note
+    assert "the best mean of its width, whatever the model, and means" in table.note
 
 
 def test_bold_of_averages_over_widths_is_within_a_network_too(networks):
@@ -232,4 +232,4 @@ def test_bold_of_averages_over_widths_is_within_a_network_too(networks):
     assert [labels for labels, bold in marks.items() if bold] == [
         ("cross_entropy", "large"), ("focal", "small"),
     ]  # fmt: skip
-    assert "the best mean, within one model, and what" in table.note
+    assert "the best mean, within one model, and means" in table.note

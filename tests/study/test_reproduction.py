@@ -93,7 +93,9 @@ def test_the_target_by_hand(make_record):
     assert [entry.bold for entry in rows["focal", "temperature"]][:-1] == [True] * 5
     assert [entry.bold for entry in rows["focal", "identity"]][:-1] == [False] * 5
     assert "avuc on gum, wnut17" in table.note
-    (reach,) = [said for said in build_study(records).summary if said.startswith("In hindsight")]
+    (reach,) = [
+        sentence for sentence in build_study(records).summary if sentence.startswith("In hindsight")
+    ]
     assert reach == (
         "In hindsight, of 6 recipes the target is reached on at most 2 of 2: by focal with "
         "temperature."
@@ -185,7 +187,7 @@ def test_what_a_map_was_not_fitted_on_decides(make_record):
     assert table.rows[0].labels == ("focal", "identity")  # × 4 against × 3
     assert [row.entries[-1].text for row in table.rows] == ["4.00", "3.00", "2.00", "1.00"]
     assert "(cross-validated: each sentence" in table.note
-    assert any("one for all corpora: focal with identity" in said for said in study.summary)
+    assert any("one for all corpora: focal with identity" in sentence for sentence in study.summary)
     del records[0].results["temperature"]["cross_validated"]  # Two seeds are left to judge by.
     again = table_of(build_study(records), "target")
     assert [row.labels for row in again.rows] == [row.labels for row in table.rows]
@@ -294,9 +296,9 @@ def test_claims_by_hand(make_record):
     rows = texts(table_of(study, "claims"))
     assert rows["head_noise", "ECE"] == ["2 of 3", "1 of 3", "0 of 3"]
     assert rows["head_noise", "F1"] == ["0 of 3", "0 of 3", "0 of 3"]
-    (said,) = [s for s in study.summary if s.startswith("head_noise against")]
-    assert "ECE better on 2 of 3 (significantly on 1, significantly worse on 0)" in said
-    assert "(T)" not in said
+    (sentence,) = [s for s in study.summary if s.startswith("head_noise against")]
+    assert "ECE better on 2 of 3 (significantly on 1, significantly worse on 0)" in sentence
+    assert "(T)" not in sentence
 
 
 def test_claims_are_judged_for_every_network(networks):
@@ -306,8 +308,8 @@ def test_claims_are_judged_for_every_network(networks):
     small, large = (texts(table)["head_noise", m, "ECE"] for m in ("small", "large"))
     assert small == ["2 of 2", "2 of 2", "0 of 2"]
     assert large == ["0 of 2", "0 of 2", "2 of 2"]
-    said = [s for s in study.summary if s.startswith("head_noise against cross_entropy (model ")]
-    assert len(said) == 2
+    found = [s for s in study.summary if s.startswith("head_noise against cross_entropy (model ")]
+    assert len(found) == 2
     assert len([s for s in study.summary if s.startswith("With model small: ")]) == 2
 
 

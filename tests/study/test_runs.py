@@ -39,10 +39,10 @@ def test_the_same_run_twice_with_other_numbers_is_refused(tmp_path, make_record)
     lines = write_lines(tmp_path / "b.jsonl", one, other)
     with pytest.raises(InputError) as error:
         read_all([tmp_path / "a", lines])
-    told = str(error.value)
-    assert one.recipe.key in told
-    assert str(tmp_path / "a" / f"{one.recipe.key}.json") in told
-    assert f"{lines}, line 2" in told
+    message = str(error.value)
+    assert one.recipe.key in message
+    assert str(tmp_path / "a" / f"{one.recipe.key}.json") in message
+    assert f"{lines}, line 2" in message
 
 
 def test_folders_of_runs_are_read_too(tmp_path, make_record):
@@ -91,7 +91,7 @@ def test_a_corpus_may_have_a_batch_of_its_own(make_record):
     records.append(make_record(data="gum", batch=3))
     runs = arrange(records)
     assert sorted({run.unit for run in runs}) == ["conll2003", "gum", "gum (batch 3)", "wikiann-en"]
-    found = origins(runs)["settings where nothing else is said"]
+    found = origins(runs)["settings unless a unit says otherwise"]
     assert found["batch"] == "64 (32 on gum)"
     assert found["epochs"] == 10
 
@@ -146,9 +146,9 @@ def test_models_shown_side_by_side_are_each_trained_in_their_own_way(make_record
     assert len({run.unit for run in arrange(records)}) == 3
     study = build_study(records, by=["model"])
     assert set(study.units) == {"cifar10"}
-    told = "Trained with epochs 15 (10 on resnet18), optimizer sgd (adamw on vit_tiny)."
-    assert told in study.summary
-    settings = study.origins["settings where nothing else is said"]
+    message = "Trained with epochs 15 (10 on resnet18), optimizer sgd (adamw on vit_tiny)."
+    assert message in study.summary
+    settings = study.origins["settings unless a unit says otherwise"]
     assert settings["epochs"] == "15 (10 on resnet18)"
     assert settings["batch"] == 32
 
@@ -217,16 +217,16 @@ def test_missing_seeds_and_numbers_are_told(make_record):
     assert missing(arrange(records)) == ["gum: seeds 1, 3 of focal 128×1."]
     lame = make_record(seed=4)
     del lame.results["temperature"]
-    told = missing(arrange([*records, lame]))
-    assert any(sentence.startswith("gum: ECE (T) in gum-cross_entropy") for sentence in told)
+    message = missing(arrange([*records, lame]))
+    assert any(sentence.startswith("gum: ECE (T) in gum-cross_entropy") for sentence in message)
 
 
 def test_many_missing_cells_are_counted(make_record):
     records = [make_record(seed=s) for s in range(2)]
     records += [make_record(head_width=w) for w in range(1, 9)]
-    (told,) = missing(arrange(records))
-    assert told.startswith("gum: seed 1 of cross_entropy 1×1, ")
-    assert told.endswith(" and 2 more.")
+    (message,) = missing(arrange(records))
+    assert message.startswith("gum: seed 1 of cross_entropy 1×1, ")
+    assert message.endswith(" and 2 more.")
 
 
 def test_origins_by_hand(make_record):
@@ -239,7 +239,7 @@ def test_origins_by_hand(make_record):
     assert training["steps"] == 1400
     assert training["examples, at most"] == 1400 * 32
     assert training["examples a second within one run"] == pytest.approx(1400 * 32 / 40)
-    assert found["settings where nothing else is said"]["batch"] == 32
+    assert found["settings unless a unit says otherwise"]["batch"] == 32
     records[0].training.clear()
     records[1].training.update(seconds=0)
     assert origins(arrange(records))["training"] == {"steps and seconds": "not recorded"}

@@ -244,7 +244,7 @@ def test_markdown_names_its_details(varied):
     assert titles == [table.title for table in study.tables if not table.closed]
     named = re.findall(r"\(`([\w-]+)`\)", text)
     assert named == [table.name for table in study.tables if table.closed]
-    assert all(f"- {said}" in text for said in (*study.summary, *study.missing))
+    assert all(f"- {sentence}" in text for sentence in (*study.summary, *study.missing))
 
 
 def test_long_tables_are_cut_and_say_so():

@@ -81,7 +81,7 @@ def _differences(found: _Found, measures: Sequence[StudyMeasure]) -> Table:
         tuple(measure.title for measure in measures),
         grouped(rows) if found.words else tuple(rows),
         f"Method minus {found.baseline}{found.within}, paired by seed and head width, ± half of a "
-        "95 % t-interval. Bold, with its direction: what the paired t-test tells apart (5 %, "
+        "95 % t-interval. Bold, with its direction: significant by the paired t-test (5 %, "
         f"Holm-corrected over the methods{one}).",
         found.unit,
         tuple(measure.to_dict() for measure in measures),
@@ -160,13 +160,13 @@ def _note(found: _Found, few: int) -> str:
         "mean difference over its standard deviation. p: paired t-test, both sides; Holm: "
         f"corrected for all methods of the same measure{also}; sign flips: permutation test, exact "
         "up to 16 pairs; seeds: t-test of each seed's mean difference over widths, uncorrected, "
-        "which does without that independence. The verdict is that of the corrected p at 5 %."
+        "which does not assume that independence. The verdict uses the corrected p at 5 %."
     )
     if smallest_p(few) > LEVEL:
         pairs = "1 pair" if few == 1 else f"{few} pairs"
         note += (
-            f" With {pairs} a sign-flip test cannot fall below {smallest_p(few):.4g}, whatever the "
-            "difference, and the t-test leans on the differences being normal: at least 6 pairs "
-            "are needed to do without."
+            f" With {pairs} the p of a sign-flip test cannot fall below {smallest_p(few):.4g}, "
+            "whatever the difference, and the t-test assumes normal differences: at least 6 pairs "
+            "are needed to avoid that assumption."
         )
     return note

@@ -20,8 +20,8 @@ __all__ = ["wide_table", "win_tables"]
 Place = tuple[str, int]
 
 _BOLD = (
-    " Bold: the best mean of a width, and what the paired t-test over seeds cannot tell from it "
-    "(5 %, Holm-corrected)."
+    " Bold: the best mean of a width, and means that the paired t-test over seeds does not "
+    "separate from it (5 %, Holm-corrected)."
 )
 Counts = Mapping[tuple[str, str], Sequence[int]]  # A pair of methods → wins, ties, losses
 _TESTED = (
@@ -111,8 +111,8 @@ def _summary(units: Units, methods: Sequence[str], found: Mapping[StudyMeasure, 
             TableRow((m,), tuple(entry(m, c) for c in found.values()), keys_of(units, m))
             for m in methods
         ),
-        "Other methods × corpora that the method is better than, not told apart from, and worse "
-        f"than: {_TESTED}",
+        "Comparisons with other methods, over all corpora, in which the method is better, not "
+        f"significantly different, and worse: {_TESTED}",
         measures=tuple(measure.to_dict() for measure in found),
     )
 
@@ -131,8 +131,8 @@ def _matrix(units: Units, methods: Sequence[str], measure: StudyMeasure, counts:
             TableRow((one,), tuple(entry(one, other) for other in methods), keys_of(units, one))
             for one in methods
         ),
-        "Corpora on which the row's method is better than, not told apart from, and worse than the "
-        f"column's: {_TESTED}",
+        "Corpora on which the row's method is better than the column's, not significantly "
+        f"different, and worse: {_TESTED}",
         measures=(measure.to_dict(),),
         closed=True,
     )

@@ -78,7 +78,7 @@ def verdict(found: PairedComparison, corrected: float, sign: int) -> str:
     if math.isnan(corrected):
         return DASH
     if corrected >= LEVEL:
-        return "not told apart"
+        return "no significant difference"
     if not sign:
         return "differs"
     return "better" if found.difference.mean * sign > 0 else "worse"

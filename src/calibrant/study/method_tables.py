@@ -92,9 +92,10 @@ def maps_table(runs: Sequence[Run], shown: Sequence[str], by: Sequence[str]) -> 
         ("method", *requested_heads(by)),
         ("seeds", *names * len(metrics)),
         rows,
-        "Means over seeds on the test split, in brackets of how many where not all were measured "
-        "with that map; maps are fitted on validation. Bold: the best map of "
-        "the row, and what the paired t-test over seeds cannot tell from it (5 %, Holm-corrected).",
+        "Means over seeds on the test split; a number in brackets counts the seeds where some were "
+        "not measured with that map; maps are fitted on validation. Bold: the best map of "
+        "the row, and those that the paired t-test over seeds does not separate from it (5 %, "
+        "Holm-corrected).",
         runs[0].unit,
         tuple(StudyMeasure(metric, map_).to_dict() for metric in metrics for map_ in maps),
         groups=(("", 1), *groups),

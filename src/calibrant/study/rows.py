@@ -141,8 +141,8 @@ def describe_bold(cells: Cells, rows: Iterable[TableRow], where: str = "") -> st
     scope = "within one" if any(_value_blocks(cells).values()) else "whatever the"
     values = f", {scope} {' and '.join(keys)}," if keys else ","
     meaning = (
-        f" Bold: the best mean{where}{values} and what the paired t-test over seeds cannot tell "
-        "from it (5 %, Holm-corrected)."
+        f" Bold: the best mean{where}{values} and means that the paired t-test over seeds does not "
+        "separate from it (5 %, Holm-corrected)."
     )
     alone = any(len({run.seed for run in cell}) == 1 for cell in cells.values())
     if not marked:
