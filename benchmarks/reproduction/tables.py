@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from calibrant.study.grouping import Alike, Units, Values, by_setting, describe_values, members_of
-from calibrant.study.head_filter import at_main_depth
+from calibrant.study.grouping import (
+    Alike,
+    Units,
+    Values,
+    at_main_depth,
+    by_setting,
+    describe_values,
+    members_of,
+)
 from calibrant.study.measures import in_parts, measures_of
 from calibrant.study.study import Extra, StudyInputs
 from calibrant.study.table import Table

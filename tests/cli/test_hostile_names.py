@@ -12,8 +12,8 @@ from calibrant import Predictions
 from calibrant.cli import main
 from calibrant.cli.table import render_table
 from calibrant.study.markdown import markdown_table
-from calibrant.study.spreadsheet import csv_table
 from calibrant.study.table import Table, TableEntry, TableRow
+from calibrant.study.table_files import csv_table
 
 ESCAPE = "\x1b]0;owned\x07"
 

@@ -10,11 +10,10 @@ from calibrant.report.svg import draw_svg
 from calibrant.study import build_study
 from calibrant.study.figures import figures_of
 from calibrant.study.grouping import by_setting, by_value, varied
-from calibrant.study.latex import latex_table
 from calibrant.study.page import render_study
 from calibrant.study.runs import arrange
-from calibrant.study.spreadsheet import csv_table
 from calibrant.study.statistics import holm
+from calibrant.study.table_files import csv_table, latex_table
 
 stats = pytest.importorskip("scipy.stats")
 

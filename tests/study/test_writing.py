@@ -17,12 +17,11 @@ from calibrant.charts.chart import Dots
 from calibrant.study import build_study, read_all, write_study
 from calibrant.study.curves import labels_of
 from calibrant.study.figures import figures_of
-from calibrant.study.latex import latex_table
 from calibrant.study.markdown import markdown_report, markdown_table
 from calibrant.study.page import render_study
 from calibrant.study.runs import arrange
-from calibrant.study.spreadsheet import csv_table
 from calibrant.study.table import Table, TableEntry, TableRow
+from calibrant.study.table_files import csv_table, latex_table
 
 PILOT = Path(__file__).parents[2] / "benchmarks" / "results" / "pilot-methods.jsonl"
 

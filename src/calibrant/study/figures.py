@@ -10,8 +10,16 @@ from typing import Any
 from calibrant.charts import Chart, Curve, Place, curve_chart, rank_chart
 from calibrant.charts.chart import FEW
 from calibrant.study.curves import curve_of, curves, describe_width, labels_of, over_seeds
-from calibrant.study.grouping import by_setting, by_value, describe_values, group_by, varied
-from calibrant.study.head_filter import at_main_depth, at_shared_widths, with_several_depths
+from calibrant.study.grouping import (
+    at_main_depth,
+    at_shared_widths,
+    by_setting,
+    by_value,
+    describe_values,
+    group_by,
+    varied,
+    with_several_depths,
+)
 from calibrant.study.measures import StudyMeasure, maps_of, measures_of, score_of
 from calibrant.study.ranks import rank_over
 from calibrant.study.runs import Run

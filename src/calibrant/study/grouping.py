@@ -1,27 +1,18 @@
-"""Groups of runs: by the values of requested keys, and by corpora that were trained alike."""
+"""Groups of runs: by requested keys, by corpora that were trained alike, by depth and width."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from calibrant.study.head_filter import at_main_depth
 from calibrant.study.runs import Run, method_order, value_order
 
 __all__ = [
-    "Alike",
-    "Units",
-    "Values",
-    "by_setting",
-    "by_value",
-    "describe_values",
-    "group_by",
-    "keys_of",
-    "members_of",
-    "methods_of",
-    "varied",
-    "with_enough_seeds",
-]
+    "Alike", "Units", "Values", "at_main_depth", "at_main_width", "at_shared_widths", "by_setting",
+    "by_value", "describe_values", "group_by", "keys_of", "members_of", "methods_of", "varied",
+    "with_enough_seeds", "with_several_depths",
+]  # fmt: skip
 
 Values = tuple[tuple[str, str], ...]  # Keys of recipes, each with its value in words
 Units = Mapping[str, Sequence[Run]]  # corpus → its runs; all of one setting and depth
@@ -129,3 +120,37 @@ def with_enough_seeds(runs: Iterable[Run]) -> set[str]:
         seeds.setdefault(run.method, set()).add(run.seed)
     least = min(2, max(map(len, seeds.values()), default=0))
     return {method for method, found in seeds.items() if len(found) >= least}
+
+
+def at_main_depth(runs: Sequence[Run]) -> list[Run]:
+    """Return the runs of the most common depth; the table of depths has the others."""
+    counts = Counter(run.depth for run in runs)
+    main = min(counts, key=lambda depth: (-counts[depth], depth), default=None)
+    return [run for run in runs if run.depth == main]
+
+
+def at_main_width(runs: Sequence[Run]) -> list[Run]:
+    """Return the runs of the width that most methods, then most runs, have."""
+    counts = Counter(run.width for run in runs)
+    methods = Counter(width for _, width in {(run.method, run.width) for run in runs})
+    main = min(methods, key=lambda w: (-methods[w], -counts[w], w), default=None)
+    return [run for run in runs if run.width == main]
+
+
+def at_shared_widths(runs: Sequence[Run]) -> list[Run]:
+    """Return all runs if every method has every width; otherwise those of the main width.
+
+    Averages over widths are then comparable.
+    """
+    widths = {run.width for run in runs}
+    cells = {(run.method, run.width) for run in runs}
+    complete = len(cells) == len(widths) * len({run.method for run in runs})
+    return list(runs) if complete else at_main_width(runs)
+
+
+def with_several_depths(runs: Sequence[Run]) -> list[Run]:
+    """Return the runs of methods and widths that were run at several depths and otherwise alike."""
+    depths: dict[tuple[Any, ...], set[int]] = {}
+    for run in runs:
+        depths.setdefault((run.method, run.width, run.extra), set()).add(run.depth)
+    return [run for run in runs if len(depths[run.method, run.width, run.extra]) > 1]

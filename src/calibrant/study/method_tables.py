@@ -6,8 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from calibrant.study.grouping import Units
-from calibrant.study.head_filter import at_main_width
+from calibrant.study.grouping import Units, at_main_width
 from calibrant.study.measures import StudyMeasure, maps_of, measures_of
 from calibrant.study.rows import (
     bold_marks,

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from calibrant.study.head_filter import at_main_width, with_several_depths
+from calibrant.study.grouping import at_main_width, with_several_depths
 from calibrant.study.measures import StudyMeasure, in_parts
 from calibrant.study.method_tables import method_table
 from calibrant.study.rows import (

@@ -9,8 +9,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from calibrant.charts.numbers import show
-from calibrant.study.grouping import group_by
-from calibrant.study.head_filter import at_main_width
+from calibrant.study.grouping import at_main_width, group_by
 from calibrant.study.measures import SHIFT_METRICS, StudyMeasure, measures_of
 from calibrant.study.method_tables import method_table
 from calibrant.study.rows import (

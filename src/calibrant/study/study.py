@@ -11,8 +11,7 @@ from calibrant.experiments.record import Record
 from calibrant.metrics.table import with_new_names
 from calibrant.study.comparison_table import comparison_tables
 from calibrant.study.corpora_tables import wide_table, win_tables
-from calibrant.study.grouping import by_setting, members_of
-from calibrant.study.head_filter import at_main_depth
+from calibrant.study.grouping import at_main_depth, by_setting, members_of
 from calibrant.study.measures import check_metrics, maps_of, measures_of, with_maps
 from calibrant.study.method_tables import (
     entities_overview,

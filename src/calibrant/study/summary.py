@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from calibrant.charts.numbers import counted
-from calibrant.study.head_filter import at_main_depth
+from calibrant.study.grouping import at_main_depth
 from calibrant.study.measures import measures_of
 from calibrant.study.runs import Run, cells, main_by_corpus, main_by_model, method_order
 from calibrant.study.settings import describe_by_corpus, shared_settings

@@ -10,11 +10,10 @@ from calibrant.errors import InputError, MissingExtraError
 from calibrant.json_values import FORMAT
 from calibrant.outputs import new_files
 from calibrant.study.figures import figures_of
-from calibrant.study.latex import latex_table
 from calibrant.study.markdown import markdown_report
 from calibrant.study.page import render_study
-from calibrant.study.spreadsheet import csv_table
 from calibrant.study.study import Study
+from calibrant.study.table_files import csv_table, latex_table
 
 __all__ = ["write_study"]
 
