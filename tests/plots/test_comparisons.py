@@ -24,7 +24,7 @@ def test_lines_lie_where_their_values_are():
     assert [line.get_color() for line in drawn] == list(COLOURS[:2])
     assert {text.get_text() for text in ax.texts} == {"focal", "mixup"}
     assert list(ax.get_xticks()) == [1, 2, 3]
-    whisker = ax.containers[0].lines[2][0].get_segments()[0]
+    whisker = ax.containers[0].lines[2][1].get_segments()[0]
     assert whisker[:, 1].tolist() == pytest.approx([0.09, 0.11])
 
 

@@ -16,15 +16,6 @@ from calibrant.charts.chart import Axis, Chart, Curve, Place
 from calibrant.charts.comparison import curve_chart, rank_chart
 
 __all__ = [
-    "Axis",
-    "Chart",
-    "Curve",
-    "Place",
-    "class_chart",
-    "curve_chart",
-    "histogram_chart",
-    "image_error_chart",
-    "rank_chart",
-    "reliability_chart",
-    "risk_chart",
-]
+    "Axis", "Chart", "Curve", "Place", "class_chart", "curve_chart", "histogram_chart",
+    "image_error_chart", "rank_chart", "reliability_chart", "risk_chart",
+]  # fmt: skip

@@ -10,7 +10,7 @@ from statistics import median
 from calibrant.charts.chart import Axis
 from calibrant.charts.numbers import edge
 
-__all__ = ["fit_axis", "percent_axis", "round_steps", "share_axis", "value_axis"]
+__all__ = ["fit_axis", "round_steps", "share_axis", "value_axis"]
 
 _MOST_TICKS = 8
 _CLOSEST = 0.08  # Of the axis, between two ticks at the values themselves.
@@ -26,20 +26,16 @@ def share_axis(label: str, parts: int = 5) -> Axis:
     return Axis(label, 0, 1, tuple((k / parts, edge(k / parts)) for k in range(parts + 1)))
 
 
-def percent_axis(label: str, largest: float) -> Axis:
-    """Return an axis from 0 to a round value of at least ``largest``."""
-    return value_axis(label, max(largest, 1.0))
-
-
-def value_axis(label: str, largest: float, wanted: int = 5) -> Axis:
-    """Return an axis from 0 to the round value that reaches ``largest``.
+def value_axis(label: str, largest: float, least: float = 1e-6) -> Axis:
+    """Return an axis from 0 to the round value that reaches ``largest``, and at least ``least``.
 
     >>> value_axis("ECE", 0.37).ticks[-1]
     (0.4, '0.4')
     """
-    step = _round_step(max(largest, 1e-6) / wanted, (1, 2, 2.5, 5, 10))
+    largest = max(largest, least)
+    step = _round_step(largest / 5, (1, 2, 2.5, 5, 10))
     ticks = [float(f"{k * step:.12g}") for k in range(math.ceil(largest / step - 1e-9) + 1)]
-    return Axis(label, 0, ticks[-1] or step, tuple((tick, f"{tick:g}") for tick in ticks))
+    return Axis(label, 0, ticks[-1], tuple((tick, f"{tick:g}") for tick in ticks))
 
 
 def fit_axis(

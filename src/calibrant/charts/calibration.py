@@ -6,29 +6,17 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from calibrant.charts.axes import percent_axis, share_axis, value_axis
+from calibrant.charts.axes import share_axis, value_axis
 from calibrant.charts.chart import Bars, Chart, Dots, Hover, Line, Mark, Texts, segments
 from calibrant.charts.curve import ReliabilityCurve, class_curve, reliability_curve
-from calibrant.charts.numbers import (
-    count,
-    counted,
-    edge,
-    number,
-    percent,
-    points,
-    short_count,
-)
+from calibrant.charts.numbers import count, counted, edge, number, percent, points, short_count
 from calibrant.metrics import CalibrationState, accuracy, ece, mean_confidence
 from calibrant.metrics.selective import RiskCoverage
 
 __all__ = [
-    "bin_rows",
-    "class_chart",
-    "histogram_chart",
-    "image_error_chart",
-    "reliability_chart",
+    "bin_rows", "class_chart", "histogram_chart", "image_error_chart", "reliability_chart",
     "risk_chart",
-]
+]  # fmt: skip
 
 # With more bins than this there is no room for a number above each.
 _MOST_COUNTS = 25
@@ -49,7 +37,7 @@ def reliability_chart(
     """Chart accuracy per bin of confidence, with gaps, intervals and counts."""
     curve = reliability_curve(state, level)
     b = curve.filled
-    marks = [*_bars(curve), _diagonal()] if state.n else []
+    marks = _bars(curve) if state.n else []
     if counts and len(curve.count) <= _MOST_COUNTS:
         words = tuple(short_count(int(n)) for n in curve.count[b])
         marks.append(Texts("count", curve.middle[b], np.ones(len(b)), words))
@@ -79,7 +67,7 @@ def class_chart(
     return Chart(
         share_axis("Probability of the class", 2),
         share_axis("Share labelled so", 2),
-        (*_bars(curve), _diagonal(), *hovers),
+        (*_bars(curve), *hovers),
         title,
         f"Share labelled so per bin of the probability of the class; ECE {number(error)}.",
         "small",
@@ -98,15 +86,15 @@ def histogram_chart(
     curve, n = reliability_curve(state), max(int(state.n), 1)
     shares = 100 * curve.count / n
     x0, x1 = curve.inset
-    y = percent_axis("Share of examples (%)", 100 * most if most else float(shares.max(initial=0)))
-    marks: list[Mark] = [Bars("bar soft", x0, x1, np.zeros(len(x0)), shares)]
+    y = value_axis("Share of examples (%)", 100 * most if most else float(shares.max()), 1)
+    marks: list[Mark] = [Bars("bar soft", x0, x1, 0, shares)]
     right, claimed = accuracy(state), mean_confidence(state)
     side = "over" if claimed > right else "under"
     if state.n:
         marks += [
-            Bars(f"between {side}", *_box(min(right, claimed), max(right, claimed), 0, y.high)),
-            segments("mean-accuracy", *_box(right, right, 0, y.high)),
-            segments(f"mean-confidence {side}", *_box(claimed, claimed, 0, y.high)),
+            Bars(f"between {side}", min(right, claimed), max(right, claimed), 0, y.high),
+            segments("mean-accuracy", right, right, 0, y.high),
+            segments(f"mean-confidence {side}", claimed, claimed, 0, y.high),
         ]
     words = ("Confidence", "Accuracy", "example")
     keys = (
@@ -135,9 +123,9 @@ def risk_chart(
     reach.
     """
     coverage, risk = 100 * curve.coverage, 100 * curve.risk
-    x = percent_axis("Coverage (% answered)", 100)
+    x = value_axis("Coverage (% answered)", 100)
     largest = float(risk.max(initial=0)) if most is None else 100 * most
-    y = percent_axis("Risk (% of these wrong)", largest if len(risk) else 100.0)
+    y = value_axis("Risk (% of these wrong)", largest if len(risk) else 100, 1)
     if not len(risk):
         return Chart(x, y, (), title, "No examples.", empty=_NOTHING)
     error = float(curve.risk[-1])
@@ -146,7 +134,7 @@ def risk_chart(
         y,
         (
             Line("perfect", *_perfect(error)),
-            segments("no-selection", *_box(0, 100, 100 * error, 100 * error)),
+            segments("no-selection", 0, 100, 100 * error, 100 * error),
             Line("risk", coverage, risk),
             # A line needs more than one point to be seen.
             *([Dots("risk", coverage, risk)] if len(risk) == 1 else []),
@@ -165,12 +153,12 @@ def risk_chart(
 def image_error_chart(errors: Sequence[float]) -> Chart:
     """Chart the share of images by their own ECE."""
     values = np.asarray(errors, dtype=float)
-    x = value_axis("ECE of an image", max(float(values.max(initial=0)), 0.01))
+    x = value_axis("ECE of an image", float(values.max(initial=0)), 0.01)
     found, edges = np.histogram(values, _IMAGE_BARS, (0, x.high))
     shares = 100 * found / max(1, len(values))
-    y = percent_axis("Share of images (%)", float(shares.max(initial=0)) or 100.0)
+    y = value_axis("Share of images (%)", float(shares.max(initial=0)), 1)
     sliver = 0.04 * (edges[1] - edges[0])
-    bars = Bars("bar soft", edges[:-1] + sliver, edges[1:] - sliver, np.zeros(len(found)), shares)
+    bars = Bars("bar soft", edges[:-1] + sliver, edges[1:] - sliver, 0, shares)
     hovers = [
         Hover(f"ECE {low:.3g} – {high:.3g}\n{counted(images, 'image')}", low, high, 0, y.high)
         for low, high, images in zip(edges[:-1], edges[1:], found, strict=True)
@@ -197,18 +185,19 @@ def bin_rows(state: CalibrationState) -> list[list[str]]:
 
 
 def _bars(curve: ReliabilityCurve) -> list[Mark]:
-    """Return accuracy bars, the gaps over them, the intervals, and the levels on top."""
+    """Return accuracy bars, gaps over them, intervals, levels, and the diagonal."""
     b = curve.filled
     x0, x1 = (side[b] for side in curve.inset)
     middle, right, claimed = curve.middle[b], curve.accuracy[b], curve.confidence[b]
     foot, top = np.minimum(right, claimed), np.maximum(right, claimed)
-    marks: list[Mark] = [Bars("bar", x0, x1, np.zeros(len(b)), right)]
-    over = claimed > right
-    for role, side in (("gap over", over), ("gap under", ~over)):
-        marks.append(Bars(role, x0[side], x1[side], foot[side], top[side]))
-    marks.append(segments("interval", middle, middle, curve.low[b], curve.high[b]))
-    marks.append(segments("level", x0, x1, right, right))
-    return marks
+    sides = (("gap over", claimed > right), ("gap under", claimed <= right))
+    return [
+        Bars("bar", x0, x1, 0, right),
+        *(Bars(role, x0[at], x1[at], foot[at], top[at]) for role, at in sides),
+        segments("interval", middle, middle, curve.low[b], curve.high[b]),
+        segments("level", x0, x1, right, right),
+        segments("ideal", 0, 1, 0, 1),
+    ]
 
 
 def _bar_keys(curve: ReliabilityCurve, level: float) -> tuple[tuple[str, str], ...]:
@@ -219,14 +208,6 @@ def _bar_keys(curve: ReliabilityCurve, level: float) -> tuple[tuple[str, str], .
     return (*keys, ("interval", f"{100 * level:g} % interval"), ("ideal", "Perfect"))
 
 
-def _diagonal() -> Line:
-    return Line("ideal", np.array([0.0, 1.0]), np.array([0.0, 1.0]))
-
-
-def _box(*ends: float) -> tuple[np.ndarray, ...]:
-    return tuple(np.array([float(end)]) for end in ends)
-
-
 def _perfect(error: float) -> tuple[np.ndarray, np.ndarray]:
     """Return the curve of a perfect ranking: risk max(0, 1 − (1 − error) / coverage)."""
     coverage = np.linspace(max(1 - error, 1e-3), 1, 100)
@@ -235,10 +216,7 @@ def _perfect(error: float) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _bin_hovers(
-    curve: ReliabilityCurve,
-    bins: Iterable[int],
-    words: tuple[str, str, str],
-    top: float = 1.0,
+    curve: ReliabilityCurve, bins: Iterable[int], words: tuple[str, str, str], top: float = 1.0
 ) -> list[Hover]:
     return [
         Hover(_bin_tip(curve, b, *words), float(curve.lower[b]), float(curve.upper[b]), 0, top)

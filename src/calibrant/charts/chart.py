@@ -12,24 +12,12 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 __all__ = [
-    "FEW",
-    "Axis",
-    "Bars",
-    "Chart",
-    "Curve",
-    "Dots",
-    "Hover",
-    "Line",
-    "Mark",
-    "Place",
-    "Texts",
-    "curve_look",
-    "segments",
-    "short_name",
-    "spaced",
-]
+    "FEW", "Axis", "Bars", "Chart", "Curve", "Dots", "Hover", "Line", "Mark", "Place", "Texts",
+    "curve_look", "named_curves", "segments", "short_name", "spaced",
+]  # fmt: skip
 
 FEW = 8  # Curves whose intervals and leaders stay legible.
 _LONGEST = 48  # Letters of a name that fit beside the axes.
@@ -57,13 +45,17 @@ class Axis:
 
 @dataclass(frozen=True, eq=False)
 class Bars:
-    """Rectangles between data coordinates."""
+    """Rectangles between data coordinates; numbers are repeated to the length of arrays."""
 
     role: str
-    x0: np.ndarray
-    x1: np.ndarray
-    y0: np.ndarray
-    y1: np.ndarray
+    x0: ArrayLike
+    x1: ArrayLike
+    y0: ArrayLike
+    y1: ArrayLike
+
+    def corners(self) -> list[np.ndarray]:
+        """Return x0, x1, y0 and y1 as arrays of one length."""
+        return _arrays(self.x0, self.x1, self.y0, self.y1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,17 +142,19 @@ class Chart:
         return tuple(mark for mark in self.marks if isinstance(mark, Curve))
 
 
-def segments(role: str, x0: np.ndarray, x1: np.ndarray, y0: np.ndarray, y1: np.ndarray) -> Line:
+def segments(role: str, x0: ArrayLike, x1: ArrayLike, y0: ArrayLike, y1: ArrayLike) -> Line:
     """Return a line for each pair of ends.
 
-    >>> segments("level", np.array([0.0]), np.array([1.0]), np.array([2.0]), np.array([3.0])).y
+    >>> segments("level", 0, 1, 2, 3).y
     array([ 2.,  3., nan])
     """
+    left, right, start, end, gap = _arrays(x0, x1, y0, y1, np.nan)
+    x, y = (np.stack(ends, axis=-1).ravel() for ends in ((left, right, gap), (start, end, gap)))
+    return Line(role, x, y)
 
-    def chained(starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
-        return np.stack([starts, ends, np.full(len(starts), np.nan)], axis=-1).ravel()
 
-    return Line(role, chained(x0, x1), chained(y0, y1))
+def _arrays(*values: ArrayLike) -> list[np.ndarray]:
+    return list(np.broadcast_arrays(*(np.atleast_1d(np.asarray(v, float)) for v in values)))
 
 
 def curve_look(number: int) -> tuple[int, int]:
@@ -182,6 +176,17 @@ def short_name(label: str) -> str:
         return label
     end = 2 * _LONGEST // 5
     return f"{label[: _LONGEST - end - 1]}…{label[-end:]}"
+
+
+def named_curves(chart: Chart, gap: float) -> list[tuple[Curve, str, float]]:
+    """Return the curves with their short names and the heights of these, as shares of the axis.
+
+    A name stands at the end of its curve, or moves up or down to stay ``gap`` from its neighbours.
+    """
+    drawn = sorted((c for c in chart.curves if c.places), key=lambda curve: curve.places[-1].y)
+    heights = spaced([chart.y(curve.places[-1].y) for curve in drawn], gap)
+    labels = (short_name(curve.label) for curve in drawn)
+    return list(zip(drawn, labels, heights, strict=True))
 
 
 def spaced(places: Sequence[float], gap: float) -> list[float]:

@@ -73,8 +73,7 @@ def rank_chart(ranks: Mapping[str, float], critical_difference: float, *, title:
         return Chart(Axis(label, 0, 1), Axis("", 0, 1), (), title, shape="rows", empty="no methods")
     found, rows = np.array([ranks[method] for method in order]), np.arange(len(order))
     low, high, best = 0.8, len(order) + 0.2, float(found.min())
-    ends = np.array([best]), np.array([min(best + critical_difference, high)])
-    band = Bars("band", *ends, np.array([-0.5]), np.array([len(order) - 0.5]))
+    band = Bars("band", best, min(best + critical_difference, high), -0.5, len(order) - 0.5)
     hovers = [
         Hover(
             f"{method}\nAverage rank {rank:.2f}\n" + _verdict(rank - best < critical_difference),

@@ -15,15 +15,9 @@ from calibrant.metrics.selective import RiskCoverage, risk_coverage_curve
 from calibrant.predictions import Predictions
 
 __all__ = [
-    "DiagramSource",
-    "ReliabilityCurve",
-    "class_curve",
-    "diagram_state",
-    "reliability_curve",
-    "thinned_curve",
-    "wilson_interval",
-    "worst_classes",
-]
+    "DiagramSource", "ReliabilityCurve", "class_curve", "diagram_state", "reliability_curve",
+    "thinned_curve", "wilson_interval", "worst_classes",
+]  # fmt: skip
 
 
 DiagramSource: TypeAlias = CalibrationState | Predictions | Confidences

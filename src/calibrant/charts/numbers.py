@@ -5,18 +5,9 @@ from __future__ import annotations
 import math
 
 __all__ = [
-    "DASH",
-    "count",
-    "counted",
-    "edge",
-    "interval",
-    "number",
-    "percent",
-    "points",
-    "short_count",
-    "show",
-    "signed",
-]
+    "DASH", "count", "counted", "edge", "interval", "number", "percent", "points", "short_count",
+    "show", "signed",
+]  # fmt: skip
 
 DASH = "–"
 
@@ -59,14 +50,9 @@ def points(value: float) -> str:
 
 
 def signed(value: float, digits: int) -> str:
-    """Format a difference with its sign: a real minus, and no sign if it rounds to zero."""
-    if math.isnan(value):
-        return DASH
-    if math.isinf(value):
-        return "+∞" if value > 0 else "−∞"
-    text = f"{abs(value):.{digits}f}"
-    sign = "" if float(text) == 0 else "+" if value > 0 else "−"
-    return sign + text
+    """Format a difference with its sign; no sign if it rounds to zero."""
+    text = show(value, digits)
+    return text if value <= 0 or text == DASH or not text.strip("0.") else f"+{text}"
 
 
 def number(value: float) -> str:
@@ -75,12 +61,21 @@ def number(value: float) -> str:
     >>> number(0.23468), number(75.13), number(1234.5), number(float("inf"))
     ('0.2347', '75.13', '1,234.5', '∞')
     """
+    return show(value, 4 if abs(value) < 10 else 2 if abs(value) < 1000 else 1)
+
+
+def show(value: float, digits: int) -> str:
+    """Format a number with a real minus, none if it rounds to zero; NaN is a dash.
+
+    >>> show(-0.25, 1), show(math.nan, 1), show(math.inf, 1), show(-0.001, 1)
+    ('−0.2', '–', '∞', '0.0')
+    """
     if math.isnan(value):
         return DASH
     if math.isinf(value):
         return "∞" if value > 0 else "−∞"
-    digits = 4 if abs(value) < 10 else 2 if abs(value) < 1000 else 1
-    return f"{value:,.{digits}f}".replace("-", "−")
+    text = f"{value:,.{digits}f}"
+    return text.replace("-", "−") if text.strip("-0.") else text.removeprefix("-")
 
 
 def interval(low: float | None, high: float | None) -> str | None:
@@ -91,20 +86,6 @@ def interval(low: float | None, high: float | None) -> str | None:
 def edge(value: float) -> str:
     """Format the edge of a bin: 0, 0.067, 0.2, 1."""
     return f"{value:.3f}".rstrip("0").rstrip(".")
-
-
-def show(value: float, digits: int) -> str:
-    """Format a number with a real minus; NaN is a dash.
-
-    >>> show(-0.25, 1), show(math.nan, 1), show(math.inf, 1), show(-0.001, 1)
-    ('−0.2', '–', '∞', '0.0')
-    """
-    if math.isnan(value):
-        return DASH
-    if math.isinf(value):
-        return "∞" if value > 0 else "−∞"
-    text = f"{value:.{digits}f}"
-    return text.replace("-", "−") if float(text) else text.removeprefix("-")
 
 
 def short_count(value: int) -> str:

@@ -15,16 +15,9 @@ from calibrant.metrics.segmentation_example import Scene
 from calibrant.predictions import IGNORED
 
 __all__ = [
-    "Picture",
-    "class_colours",
-    "class_map",
-    "confidence_map_of",
-    "mistake_map",
-    "picture",
-    "scene_pictures",
-    "shrunk",
-    "visible_classes",
-]
+    "Picture", "class_colours", "class_map", "confidence_map_of", "mistake_map", "picture",
+    "scene_pictures", "shrunk", "visible_classes",
+]  # fmt: skip
 
 # Okabe & Ito (2008); the first class is usually the background, and grey.
 _CLASSES = (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,9 +18,8 @@ from calibrant.charts.chart import (
     Line,
     Mark,
     Texts,
-    short_name,
-    spaced,
-)
+    named_curves,
+)  # fmt: skip
 from calibrant.extras import require
 from calibrant.plots.styles import GRID, INK, MUTED, STYLES, curve_style
 
@@ -33,13 +31,9 @@ if TYPE_CHECKING:
 __all__ = ["DRAWERS", "SIZES", "draw_chart", "draw_charts", "new_figure", "plain", "save_figure"]
 
 # Width and height in inches, by the shape of the chart.
-SIZES = {
-    "square": (3.6, 3.5),
-    "wide": (3.6, 2.6),
-    "small": (2.0, 2.1),
-    "rows": (4.3, 0.9),
-    "curves": (4.3, 3.2),
-}
+SIZES = {"square": (3.6, 3.5), "wide": (3.6, 2.6), "small": (2.0, 2.1), "rows": (4.3, 0.9),
+         "curves": (4.3, 3.2)}  # fmt: skip
+_LEGEND: dict[str, Any] = {"frameon": False, "labelcolor": INK}
 _ROW = 0.24  # Inches per row of a chart of rows.
 _LETTER = 0.065  # Inches per letter of the name of a row.
 _LABEL = 10 / 72  # Inches from one name beside the axes to the next.
@@ -149,8 +143,8 @@ def _frame(ax: Axes, chart: Chart) -> None:
 
 
 def _draw_bars(mark: Bars, ax: Axes) -> Any:
-    sides = {"width": mark.x1 - mark.x0, "bottom": mark.y0, "align": "edge"}
-    return ax.bar(mark.x0, mark.y1 - mark.y0, **sides, **STYLES[mark.role])
+    x0, x1, y0, y1 = mark.corners()
+    return ax.bar(x0, y1 - y0, x1 - x0, y0, align="edge", **STYLES[mark.role])
 
 
 def _draw_line(mark: Line, ax: Axes) -> Any:
@@ -179,25 +173,15 @@ def _draw_curve(mark: Curve, ax: Axes) -> None:
     moved = require("matplotlib.transforms", "plots", "Drawing a diagram").offset_copy(
         ax.transData, ax.figure, x=_STEP * mark.aside, units="points"
     )
-    xs, ys = [place.x for place in mark.places], [place.y for place in mark.places]
-    if mark.whiskers and xs:
-        x_halves = _known([place.x_half for place in mark.places])
-        y_halves = _known([place.y_half for place in mark.places])
-        ax.errorbar(
-            xs, ys, y_halves, x_halves, fmt="none", ecolor=(style["color"], 0.45), elinewidth=0.8,
-            transform=moved,
-        )  # fmt: skip
+    places = [(place.x, place.y, place.y_half, place.x_half) for place in mark.places]
+    xs, ys, y_halves, x_halves = zip(*places, strict=True) if places else ((),) * 4
+    if mark.whiskers:
+        whisker = {"ecolor": (style["color"], 0.45), "elinewidth": 0.8, "transform": moved}
+        ax.errorbar(xs, ys, y_halves, x_halves, fmt="none", **whisker)
     if len(xs) < 2:
         style["linestyle"] = ""
     (line,) = ax.plot(xs, ys, label=mark.label, linewidth=1.3, clip_on=False, **style)
     line.set(transform=moved, markersize=5, markeredgecolor="white", markeredgewidth=0.5)
-
-
-def _known(halves: list[float]) -> list[float] | None:
-    """Return the halves with 0 for unknown ones; None if all are unknown."""
-    if all(map(math.isnan, halves)):
-        return None
-    return [0.0 if math.isnan(half) else half for half in halves]
 
 
 def _note(ax: Axes, chart: Chart) -> None:
@@ -205,7 +189,7 @@ def _note(ax: Axes, chart: Chart) -> None:
     if chart.empty:
         middle: dict[str, Any] = {"ha": "center", "va": "center", "transform": ax.transAxes}
         ax.text(0.5, 0.5, chart.empty, fontsize="small", color=MUTED, **middle)
-    elif chart.shape == "wide":
+    elif chart.note and chart.shape == "wide":
         ax.set_title(chart.note, fontsize="x-small", color=MUTED, loc="right")
     elif chart.note:
         size, color = ("xx-small", MUTED) if chart.shape == "small" else ("small", INK)
@@ -219,18 +203,10 @@ def _legend_below(ax: Axes, entries: Sequence[str]) -> None:
     handles = dict(zip(*reversed(ax.get_legend_handles_labels()), strict=True))
     height = float(ax.bbox.height / ax.figure.dpi)
     ax.legend(
-        [handles[entry] for entry in entries],
-        entries,
-        loc="upper center",
-        bbox_to_anchor=(0.5, -30 / (72 * height)),
-        ncols=len(entries) if len(entries) <= 4 else 3,
-        fontsize="xx-small",
-        frameon=False,
-        handlelength=1.4,
-        handletextpad=0.5,
-        columnspacing=1.2,
-        labelcolor=INK,
-    )
+        [handles[entry] for entry in entries], entries, loc="upper center",
+        bbox_to_anchor=(0.5, -30 / (72 * height)), ncols=len(entries) if len(entries) <= 4 else 3,
+        fontsize="xx-small", handlelength=1.4, handletextpad=0.5, columnspacing=1.2, **_LEGEND,
+    )  # fmt: skip
 
 
 def _shared_legend(figure: Figure, places: Sequence[Axes]) -> None:
@@ -240,9 +216,8 @@ def _shared_legend(figure: Figure, places: Sequence[Axes]) -> None:
         for ax in places
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)
     }
-    style: dict[str, Any] = {"fontsize": "x-small", "labelcolor": INK, "frameon": False}
     drawn = list(handles.values()), list(handles)
-    plain(figure.legend(*drawn, loc="outside right upper", **style))
+    plain(figure.legend(*drawn, loc="outside right upper", fontsize="x-small", **_LEGEND))
 
 
 def plain(legend: Legend) -> None:
@@ -252,26 +227,18 @@ def plain(legend: Legend) -> None:
 
 
 def _names(ax: Axes, chart: Chart) -> None:
-    """Write names beside the right ends of the curves, moved apart if they would overlap."""
-    drawn = sorted((c for c in chart.curves if c.places), key=lambda curve: curve.places[-1].y)
-    gap = _LABEL / (ax.bbox.height / ax.figure.dpi)
-    heights = spaced([chart.y(curve.places[-1].y) for curve in drawn], gap)
+    """Write names beside the right ends of the curves, with thin lines to them if there are few."""
+    named = named_curves(chart, _LABEL / (ax.bbox.height / ax.figure.dpi))
     leader = {"arrowstyle": "-", "color": MUTED, "alpha": 0.6, "linewidth": 0.5, "relpos": (0, 0.5)}
     # No cut at the ends: it takes most of the drawing time, and the point covers it.
     leader |= {"patchA": None, "shrinkA": 0, "shrinkB": 0}
-    for curve, height in zip(drawn, heights, strict=True):
+    for curve, name, height in named:
+        end, color = curve.places[-1], curve_style(curve.number)["color"]
         ax.annotate(
-            short_name(curve.label),
-            (curve.places[-1].x, curve.places[-1].y),
-            (1.04, height),
-            textcoords="axes fraction",
-            va="center",
-            fontsize="x-small",
-            color=curve_style(curve.number)["color"],
-            parse_math=False,
-            arrowprops=leader if len(drawn) <= FEW else None,
-            zorder=1.5,
-        )
+            name, (end.x, end.y), (1.04, height), textcoords="axes fraction", va="center",
+            fontsize="x-small", color=color, parse_math=False, zorder=1.5,
+            arrowprops=leader if len(named) <= FEW else None,
+        )  # fmt: skip
 
 
 # Kind of mark → the function that draws it.

@@ -11,18 +11,9 @@ from typing import Any
 from calibrant.charts.chart import curve_look
 
 __all__ = [
-    "ACCURACY",
-    "COLOURS",
-    "GRID",
-    "INK",
-    "MUTED",
-    "OVERCONFIDENT",
-    "OVERCONFIDENT_TINT",
-    "STYLES",
-    "UNDERCONFIDENT",
-    "UNDERCONFIDENT_TINT",
-    "curve_style",
-]
+    "ACCURACY", "COLOURS", "GRID", "INK", "MUTED", "OVERCONFIDENT", "OVERCONFIDENT_TINT", "STYLES",
+    "UNDERCONFIDENT", "UNDERCONFIDENT_TINT", "curve_style",
+]  # fmt: skip
 
 ACCURACY = "#0072b2"
 OVERCONFIDENT = "#d55e00"

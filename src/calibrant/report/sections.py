@@ -6,13 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from calibrant.auditing import Audit, EntityView, PixelView
-from calibrant.charts import (
-    Chart,
-    class_chart,
-    histogram_chart,
-    reliability_chart,
-    risk_chart,
-)
+from calibrant.charts import Chart, class_chart, histogram_chart, reliability_chart, risk_chart
 from calibrant.charts.calibration import bin_rows
 from calibrant.charts.curve import thinned_curve, worst_classes
 from calibrant.charts.numbers import number, percent, points
@@ -20,13 +14,7 @@ from calibrant.metrics import CalibrationState, accuracy, ece, mean_confidence
 from calibrant.report.images import pixel_figures
 from calibrant.report.markup import Markup, join, tag, user_text
 from calibrant.report.svg import draw_svg, legend
-from calibrant.report.tables import (
-    class_table,
-    entries,
-    measure_table,
-    mistake_table,
-    plain_table,
-)
+from calibrant.report.tables import class_table, entries, measure_table, mistake_table, plain_table
 
 __all__ = ["sections"]
 

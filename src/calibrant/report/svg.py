@@ -20,9 +20,9 @@ from calibrant.charts.chart import (
     Place,
     Texts,
     curve_look,
+    named_curves,
     short_name,
-    spaced,
-)
+)  # fmt: skip
 from calibrant.charts.numbers import show
 from calibrant.report.markup import Markup, join, tag
 
@@ -82,7 +82,6 @@ class _Frame:
     below: float
 
     def x(self, value: float) -> float:
-        """Map a value of the x axis to its coordinate."""
         return self.across(self.chart.x(value))
 
     def across(self, share: float) -> float:
@@ -90,7 +89,6 @@ class _Frame:
         return self.left + share * (self.width - self.left - self.right)
 
     def y(self, value: float) -> float:
-        """Map a value of the y axis to its coordinate; up is less."""
         return self.up(self.chart.y(value))
 
     def up(self, share: float) -> float:
@@ -98,7 +96,6 @@ class _Frame:
         return self.above + (1 - share) * (self.height - self.above - self.below)
 
     def at(self, curve: Curve, place: Place) -> tuple[float, float]:
-        """Return the coordinates of a place of a curve."""
         return self.across(self.chart.x(place.x) + _STEP * curve.aside), self.y(place.y)
 
 
@@ -156,8 +153,8 @@ def _words(frame: _Frame) -> Iterable[Markup]:
 
 
 def _draw_bars(mark: Bars, frame: _Frame) -> Markup:
-    corners = zip(mark.x0, mark.x1, mark.y0, mark.y1, strict=True)
-    return join(_box(frame, *corner, mark.role) for corner in corners)
+    sides = zip(*mark.corners(), strict=True)
+    return join(_box(frame, x0, x1, y0, y1, mark.role) for x0, x1, y0, y1 in sides)
 
 
 def _box(frame: _Frame, x0: float, x1: float, y0: float, y1: float, class_: str) -> Markup:
@@ -249,17 +246,13 @@ def _tip(curve: Curve, place: Place, frame: _Frame) -> str:
 
 def _names(frame: _Frame) -> Iterable[Markup]:
     """Yield names in a column, near the ends of their curves where there is room."""
-    drawn = [curve for curve in frame.chart.curves if curve.places]
-    drawn.sort(key=lambda curve: curve.places[-1].y)
-    gap = _LINE / (frame.height - frame.above - frame.below)
-    heights = spaced([frame.chart.y(curve.places[-1].y) for curve in drawn], gap)
-    for curve, height in zip(drawn, heights, strict=True):
+    named = named_curves(frame.chart, _LINE / (frame.height - frame.above - frame.below))
+    for curve, name, height in named:
         end, x, y = frame.at(curve, curve.places[-1]), frame.across(1) + 24, frame.up(height)
-        if len(drawn) <= FEW:
+        if len(named) <= FEW:
             yield tag("line", x1=end[0], y1=end[1], x2=x - 14, y2=y - 3.5, class_="leader")
         yield _spot(x - 8, y - 3.5, curve.number, "key")
-        class_ = f"name s{curve_look(curve.number)[0]}"
-        yield tag("text", short_name(curve.label), x=x, y=y, class_=class_)
+        yield tag("text", name, x=x, y=y, class_=f"name s{curve_look(curve.number)[0]}")
 
 
 def _spot(x: float, y: float, number: int, class_: str) -> Markup:

@@ -11,15 +11,9 @@ from calibrant.metrics import METRICS
 from calibrant.report.markup import Markup, join, tag, user_text
 
 __all__ = [
-    "MOST_ROWS",
-    "class_table",
-    "entries",
-    "measure_table",
-    "mistake_table",
-    "more",
-    "plain_table",
+    "MOST_ROWS", "class_table", "entries", "measure_table", "mistake_table", "more", "plain_table",
     "table_box",
-]
+]  # fmt: skip
 
 # Rows shown of long lists; the text gives the number of the rest.
 MOST_ROWS = 25

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from calibrant.charts.numbers import show
+from calibrant.charts.numbers import signed as signed_number
 from calibrant.distributions import holm, student_p, student_quantile
 from calibrant.errors import InputError
 
@@ -48,9 +49,7 @@ class Estimate(NamedTuple):
         >>> Estimate(0.8213, 0.0124, 3).show(3), Estimate(-0.5, math.nan, 1).show(1, signed=True)
         ('0.821 ± 0.012', '−0.5')
         """
-        mean = show(self.mean, digits)
-        if signed and self.mean > 0 and float(f"{self.mean:.{digits}f}") != 0:
-            mean = "+" + mean
+        mean = signed_number(self.mean, digits) if signed else show(self.mean, digits)
         return mean if math.isnan(self.half) else f"{mean} ± {show(self.half, digits)}"
 
 
