@@ -12,7 +12,7 @@ SOURCE = Path(calibrant.__file__).parent
 
 # What everybody may import.
 FOUNDATION = {
-    "arguments", "arrays", "conversion", "devices", "distributions", "errors", "extras", "inputs",
+    "arguments", "arrays", "conversion", "distributions", "errors", "extras", "inputs",
     "json_values", "old_names", "output_checks", "outputs", "predictions", "progress", "unfinished",
     "validation", "",
 }  # fmt: skip

@@ -1,13 +1,13 @@
-"""Optional dependencies, imported where they are used."""
+"""Optional dependencies, imported where they are used, and the devices of torch."""
 
 from __future__ import annotations
 
 import importlib
 from types import ModuleType
 
-from calibrant.errors import MissingExtraError
+from calibrant.errors import InputError, MissingExtraError
 
-__all__ = ["mismatched_torchvision", "require"]
+__all__ = ["mismatched_torchvision", "require", "usable_device"]
 
 
 def require(module: str, extra: str, purpose: str) -> ModuleType:
@@ -52,3 +52,18 @@ def mismatched_torchvision(error: BaseException | None) -> str | None:
         f"({str(error).splitlines()[0]}), which stops transformers too: install the one that "
         "matches, or for text none (pip uninstall torchvision)."
     )
+
+
+def usable_device(device: str) -> str:
+    """Return the device, if torch can use it.
+
+    >>> usable_device("cpu")
+    'cpu'
+    """
+    torch = require("torch", "torch", f"The device '{device}'")
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(f"Device '{device}' cannot be used: {reason}") from None
+    return device

@@ -26,8 +26,14 @@ OLD_NAMES: Mapping[str, Mapping[str, str]] = {
         "interval": "calibrant.metrics:bootstrap_interval",
         "steps": "calibrant.metrics:confidence_steps",
     },
-    "calibrant.calibrators": {"load": "calibrant.calibrators:load_calibrator"},
-    "calibrant.methods": {"Around": "calibrant.methods:Wrapper"},
+    "calibrant.calibrators": {
+        "Entry": "calibrant.calibrators:CalibratorEntry",
+        "load": "calibrant.calibrators:load_calibrator",
+    },
+    "calibrant.methods": {
+        "Around": "calibrant.methods:Wrapper",
+        "Entry": "calibrant.methods:MethodEntry",
+    },
     "calibrant.training": {"HeadTap": "calibrant.training:HeadHook"},
     "calibrant.tasks.image_classifier": {
         "load_classifier": "calibrant.tasks.image.classifier:load_classifier"

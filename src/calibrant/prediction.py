@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calibrant.comparison.risk_control import Guarantee, guaranteed_threshold
-from calibrant.devices import usable_device
 from calibrant.errors import InputError
-from calibrant.extras import require
+from calibrant.extras import require, usable_device
 from calibrant.inputs import read_json
 from calibrant.tasks import DEFAULT_TASK, task_of
 from calibrant.tasks.language.words import Word, split_words

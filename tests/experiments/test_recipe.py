@@ -13,7 +13,7 @@ from calibrant.experiments.history import Epoch, History
 from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.recipe_file import expand_grid, read_recipes
 from calibrant.experiments.record import Record, read_record
-from calibrant.training import buckets
+from calibrant.training import windows
 from calibrant.training.schedule import DECAYS, OPTIMIZERS
 
 
@@ -78,7 +78,7 @@ def test_grids(tmp_path):
 
 
 def test_the_longest_window_has_a_bucket():
-    assert buckets.LENGTHS[-1] == settings()["max_length"]["most"]
+    assert windows.LENGTHS[-1] == settings()["max_length"]["most"]
 
 
 def settings():

@@ -8,9 +8,9 @@ from tagger import Tagger, pieces, weights
 from calibrant.errors import InputError
 from calibrant.methods import create
 from calibrant.tasks.ner.word_predictions import predict_words
-from calibrant.training.buckets import LENGTHS, bucket_of, plan_batches
 from calibrant.training.checkpoint import is_static, read_checkpoint, write_checkpoint
 from calibrant.training.loop import Loop, Schedule, Windows
+from calibrant.training.windows import LENGTHS, bucket_of, plan_batches
 
 
 def trained(method="cross_entropy", seed=0, epochs=3, **options):

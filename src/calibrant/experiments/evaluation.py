@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from calibrant.corruptions import STRENGTHS, parse_corruption
-from calibrant.devices import usable_device
 from calibrant.errors import InputError, unknown_name
 from calibrant.experiments.measure import LazyPredictions, measure_run
 from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.record import read_record
 from calibrant.experiments.run import default_device
 from calibrant.experiments.run_folder import RunFolder
+from calibrant.extras import usable_device
 from calibrant.predictions import Predictions
 from calibrant.tasks import task_of
 from calibrant.tasks.encoders.foreign_models import trusting

@@ -13,7 +13,6 @@ from time import monotonic
 
 import torch
 
-from calibrant.devices import usable_device
 from calibrant.errors import CalibrantError, InputError
 from calibrant.experiments.child_process import child_pool
 from calibrant.experiments.lean_engine import run_cell
@@ -23,6 +22,7 @@ from calibrant.experiments.record import Record, circumstances, recorded
 from calibrant.experiments.run import default_device, train_side_by_side
 from calibrant.experiments.smoke_test import try_method
 from calibrant.experiments.stacked import run_stack, stacks
+from calibrant.extras import usable_device
 from calibrant.outputs import make_folder
 from calibrant.tasks import task_of
 from calibrant.tasks.encoders.foreign_models import trusting

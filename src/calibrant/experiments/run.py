@@ -15,7 +15,6 @@ from typing import Any, cast
 import torch
 from torch import nn
 
-from calibrant.devices import usable_device
 from calibrant.errors import CalibrantError, InputError
 from calibrant.experiments.artifacts import finish
 from calibrant.experiments.child_process import child_pool
@@ -28,6 +27,7 @@ from calibrant.experiments.resource_errors import one_line_for_what_runs_out
 from calibrant.experiments.run_folder import RunFolder
 from calibrant.experiments.small_data import enough_epochs
 from calibrant.experiments.smoke_test import try_method
+from calibrant.extras import usable_device
 from calibrant.metrics.bootstrap import check_bootstrap
 from calibrant.tasks.encoders.foreign_models import trusting
 from calibrant.tasks.task import Data

@@ -36,11 +36,10 @@ if TYPE_CHECKING:
         gamma_net_dece,
         gamma_net_sece,
     )
-    from calibrant.methods.mixture_noise import FeatureMixture
     from calibrant.methods.mixup import FeatureMixup, InputMixup
     from calibrant.methods.mmce import Mmce, WeightedMmce
     from calibrant.methods.mse import Mse
-    from calibrant.methods.noise import Gaussian, Noise
+    from calibrant.methods.noise import FeatureMixture, Gaussian, Noise
     from calibrant.methods.sece import Sece
     from calibrant.methods.shell_noise import Shell
     from calibrant.methods.wrapper import Regularizer, Wrapper
@@ -178,7 +177,7 @@ NOISES: dict[str, MethodEntry] = {
         "matched_noise:MatchedGaussian", "running mean and covariance of the features", "–"
     ),
     "shell": MethodEntry("shell_noise:Shell", "outside all class clusters", "–"),
-    "mixture": MethodEntry("mixture_noise:FeatureMixture", "means of real features", "–"),
+    "mixture": MethodEntry("noise:FeatureMixture", "means of real features", "–"),
 }
 
 # Public names that the command line does not offer.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
@@ -12,7 +14,7 @@ from calibrant.errors import InputError
 if TYPE_CHECKING:
     from calibrant.training.step import Step
 
-__all__ = ["ExampleLoss", "Method", "checked_method"]
+__all__ = ["ExampleLoss", "Method", "checked_method", "evaluating"]
 
 
 class Method(nn.Module, ABC):
@@ -106,3 +108,23 @@ def checked_method(method: Any, who: str) -> Method:
         name = method.__name__
         raise InputError(f"{who} takes a method, and {name} is a class: write {name}().")
     raise InputError(f"{who} takes a method, such as CrossEntropy(), got {type(method).__name__}.")
+
+
+@contextmanager
+def evaluating(module: nn.Module) -> Iterator[None]:
+    """Switch to evaluation mode (no dropout) inside the block, then restore each part's own mode.
+
+    >>> model = nn.Sequential(nn.Dropout(), nn.BatchNorm1d(2).eval())
+    >>> with evaluating(model):
+    ...     print(model.training)
+    False
+    >>> model[0].training, model[1].training
+    (True, False)
+    """
+    modes = {part: part.training for part in module.modules()}
+    module.eval()
+    try:
+        yield
+    finally:
+        for part, training in modes.items():
+            part.training = training

@@ -12,9 +12,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from calibrant.errors import InputError
 from calibrant.losses.focal import focal
-from calibrant.methods.base import Method
+from calibrant.methods.base import Method, evaluating
 from calibrant.methods.dece import Dece
-from calibrant.methods.eval_mode import evaluating
 from calibrant.methods.gamma_net import GammaNet
 from calibrant.methods.sece import Sece
 from calibrant.methods.wrapper import Regularizer

@@ -14,9 +14,8 @@ import numpy as np
 
 from calibrant.corruptions import IMAGE
 from calibrant.corruptions.names import check_strength
-from calibrant.devices import usable_device
 from calibrant.errors import InputError, unknown_name
-from calibrant.extras import require
+from calibrant.extras import require, usable_device
 from calibrant.files.npz import opened_npz, read_array
 from calibrant.outputs import new_file, new_folder
 from calibrant.tasks.image.picture_files import SUFFIXES, open_image

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from calibrant.errors import InputError, unknown_name
-from calibrant.training.buckets import BatchPlan
+from calibrant.training.windows import BatchPlan
 
 __all__ = ["AUGMENTATIONS", "Images", "parse_augmentation", "plan_images"]
 

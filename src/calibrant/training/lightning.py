@@ -11,8 +11,7 @@ from torch import Tensor
 from calibrant.errors import InputError
 from calibrant.extras import require
 from calibrant.methods import create
-from calibrant.methods.base import Method, checked_method
-from calibrant.methods.eval_mode import evaluating
+from calibrant.methods.base import Method, checked_method, evaluating
 from calibrant.training.head_hook import HeadHook, attach, logits_of
 from calibrant.training.step import Step
 

@@ -1,7 +1,7 @@
 """The lean loop: data on the device, static shapes, a captured CUDA graph, no synchronisation.
 
 A step of a small encoder is bound by the launching of its many small kernels. Here batches have
-one of a few padded lengths (:mod:`calibrant.training.buckets`), everything that a step needs lies
+one of a few padded lengths (:mod:`calibrant.training.windows`), everything that a step needs lies
 on the device, the learning rate included, and on CUDA the whole step (gather, forward, loss,
 backward, clip, optimizer) is one graph per length. A loop can be started again with other seeds
 without being captured again, and several can run side by side, each on a stream of its own.
@@ -23,9 +23,8 @@ from calibrant.methods.base import Method
 from calibrant.predictions import IGNORED
 from calibrant.training import checkpoint, processes
 from calibrant.training.captured_loop import Planned, rewind_optimizer
-from calibrant.training.eager_mode import as_written
 from calibrant.training.head_hook import attach, logits_of
-from calibrant.training.loop_resources import drawing_from
+from calibrant.training.loop_resources import as_written, drawing_from
 from calibrant.training.schedule import Schedule
 from calibrant.training.step import Step
 from calibrant.training.windows import Rows, Windows

@@ -1,4 +1,4 @@
-"""What a loop has to itself: its random generator and its CUDA stream."""
+"""What a loop has to itself: its random generator, its CUDA stream, modules as written."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-__all__ = ["drawing_from", "own_stream"]
+__all__ = ["as_written", "drawing_from", "own_stream"]
 
 _ALL = 32  # The number of streams on each GPU.
 _taken: set[tuple[int | None, int]] = set()
@@ -58,3 +58,13 @@ def own_stream(owner: object, device: torch.device, leave: int = 0) -> Any:
             weakref.finalize(owner, _taken.discard, name)
             return stream
     return None
+
+
+def as_written() -> contextlib.AbstractContextManager[Any]:
+    """Run compiled modules uncompiled inside the block.
+
+    For evaluation between training steps: compiling once more, for another mode and another size
+    of batch, takes longer than it saves.
+    """
+    stance: Any = getattr(torch.compiler, "set_stance", None)  # Since torch 2.6.
+    return contextlib.nullcontext() if stance is None else stance("force_eager")

@@ -13,9 +13,8 @@ from torch import Tensor
 from calibrant.errors import InputError
 from calibrant.extras import require
 from calibrant.methods import create
-from calibrant.methods.base import Method, checked_method
+from calibrant.methods.base import Method, checked_method, evaluating
 from calibrant.methods.cross_entropy import CrossEntropy
-from calibrant.methods.eval_mode import evaluating
 from calibrant.methods.random_stream import rank
 from calibrant.training.checkpoint import write_checkpoint
 from calibrant.training.head_hook import HeadHook, attach, logits_of

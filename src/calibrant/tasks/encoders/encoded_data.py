@@ -23,8 +23,7 @@ from calibrant.tasks.encoders.small_encoder import (
 )
 from calibrant.tasks.reading.fingerprint import fingerprint
 from calibrant.tasks.reading.splits import part_of
-from calibrant.training.buckets import LENGTHS
-from calibrant.training.windows import Windows
+from calibrant.training.windows import LENGTHS, Windows
 
 __all__ = ["EncodedData", "check_encoder", "pad", "tokenizer_of"]
 

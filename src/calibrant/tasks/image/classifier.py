@@ -16,9 +16,9 @@ from calibrant.extras import require
 from calibrant.inputs import parse_json
 from calibrant.tasks.encoders.heads import build_head
 from calibrant.tasks.image.networks import LeNet, SmallConvNet
-from calibrant.training.eager_mode import as_written
 from calibrant.training.head_hook import logits_of
 from calibrant.training.images import Images
+from calibrant.training.loop_resources import as_written
 
 __all__ = [
     "IMAGE_MODELS",

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from calibrant.predictions import IGNORED, Predictions
-from calibrant.training.buckets import bucket_of
+from calibrant.training.windows import bucket_of
 
 __all__ = ["predict_runs", "predict_words"]
 

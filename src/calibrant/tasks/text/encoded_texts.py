@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from calibrant.training.buckets import bucket_of
 from calibrant.training.head_hook import logits_of
+from calibrant.training.windows import bucket_of
 
 __all__ = ["EncodedTexts", "encode_texts", "text_logits"]
 
