@@ -30,9 +30,10 @@ from calibrant.tasks.language.detokenise import Detokeniser
 from calibrant.tasks.language.sentence_splitter import split_sentences
 from calibrant.tasks.language.splitter_choice import restored
 from calibrant.tasks.language.words import FIRST, SPLITTERS
+from calibrant.tasks.ner.corpora import CORPORA
 from calibrant.tasks.ner.corpus import load_corpus
 from calibrant.tasks.ner.predictor import Predictor
-from calibrant.tasks.reading.catalogue import CORPORA, find_file
+from calibrant.tasks.reading.catalogue import find_file
 
 TEN = 10
 TARGET = 0.1

@@ -14,8 +14,8 @@ from calibrant.tasks.image.classifier import (  # noqa: E402
     Shape,
     build_classifier,
     load_classifier,
-    write_classifier,
 )
+from calibrant.tasks.image.network_folder import write_network  # noqa: E402
 from calibrant.training.head import find_head  # noqa: E402
 
 LIBRARIES = {"resnet": "torchvision.models", "vit": "timm.models", "mlp": "timm.models"}
@@ -105,7 +105,7 @@ def test_what_is_written_is_read(tmp_path):
         "model": "tiny", "channels": 1, "size": 8, "labels": ["a", "b", "c"], "mean": [3.0],
         "deviation": [2.0], "width": 16, "depth": 2, "activation": "relu",
     }  # fmt: skip
-    write_classifier(network, tmp_path, about)
+    write_network(network, tmp_path, about)
     read, told = load_classifier(tmp_path)
     images = torch.randn(4, 1, 8, 8)
     assert torch.equal(read(images), network.eval()(images))

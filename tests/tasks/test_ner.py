@@ -10,9 +10,9 @@ import pytest
 from calibrant.errors import InputError
 from calibrant.tasks.language.sentences import Sentence
 from calibrant.tasks.language.synthetic import generate
+from calibrant.tasks.ner.corpora import CORPORA
 from calibrant.tasks.ner.corpus import NerCorpus, label_set, load_corpus
 from calibrant.tasks.reading import hub_connection
-from calibrant.tasks.reading.catalogue import CORPORA
 
 datasets = pytest.importorskip("datasets")
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from calibrant.errors import unknown_name
 from calibrant.experiments.recipe_checks import AUTO, check_recipe, checked_names
-from calibrant.tasks import DEFAULT_TASK, TASKS, task_of
+from calibrant.tasks import DEFAULT_TASK, TASKS, all_tasks, task_of
 from calibrant.tasks.ner.corpora.label_sets import UNSEEN
 
 __all__ = ["Recipe"]
@@ -40,6 +40,18 @@ def setting(default: Any, help: str, group: str = "how it is trained", **more: A
     return field(default=default, metadata=about)
 
 
+def known_by_task(attribute: str) -> str:
+    """Join what each task says; tasks that say the same stand together.
+
+    >>> known_by_task("known_models")[:38]
+    'ner, text: minilm, tiny (small, from s'
+    """
+    tasks: dict[str, list[str]] = {}
+    for name, task in all_tasks().items():
+        tasks.setdefault(getattr(task, attribute), []).append(name)
+    return "; ".join(f"{', '.join(names)}: {known}" for known, names in tasks.items() if known)
+
+
 @dataclass(frozen=True)
 class Recipe:
     """One run. An experiment is written as differences from these defaults.
@@ -54,10 +66,8 @@ class Recipe:
     )
     data: str = setting(
         "conll2003",
-        "corpus by name, found under --data-dir (ner: conll2003, ncbi-disease, wikiann-en, gum, "
-        "wnut17, synthetic; text: 20newsgroups, clinc150, synthetic; image: digits, cifar10; "
-        "segmentation: shapes), or a folder with train, (dev) and test parts; docs/tasks.md "
-        "describes the formats",
+        f"corpus by name, found under --data-dir ({known_by_task('known_data')}), or a folder with "
+        "train, (dev) and test parts; docs/tasks.md describes the formats",
         _WHAT,
         metavar="NAME|FOLDER|FILE",
         shows_default=False,
@@ -79,9 +89,7 @@ class Recipe:
     )
     model: str = setting(
         "minilm",
-        "ner, text: minilm, tiny (small, from scratch), a folder or a hub name; image: lenet, "
-        "tiny, resnet18, resnet50, vit_tiny, mlp_mixer, …; segmentation: unet, fcn_resnet50, "
-        "deeplabv3_resnet50",
+        known_by_task("known_models"),
         _WHAT,
         metavar="NAME|FOLDER",
     )

@@ -15,6 +15,7 @@ from calibrant.errors import InputError
 from calibrant.experiments.recipe import Recipe
 from calibrant.inputs import read_json
 from calibrant.outputs import make_folder, new_file
+from calibrant.tasks import all_tasks
 from calibrant.tasks.run_files import read_labels
 from calibrant.unfinished import sweep
 
@@ -23,12 +24,8 @@ __all__ = ["RunFolder"]
 _LOCK = ".lock"
 _FILES = (
     "recipe.json", "labels.json", "metrics.json", "temperature.json", "calibrator.json",
-    "log.jsonl", "report.html", "checkpoint.pt", "words.json", "raw_calibrator.json",
-    *(
-        f"{split}.{kind}"
-        for split in ("valid", "test", "ood", "raw_valid")
-        for kind in ("parquet", "npz")
-    ),
+    "log.jsonl", "report.html", "checkpoint.pt",
+    *(f"{split}.{kind}" for split in ("valid", "test", "ood") for kind in ("parquet", "npz")),
 )  # fmt: skip
 
 
@@ -88,7 +85,8 @@ class RunFolder:
 
     def files(self) -> list[Path]:
         """All that a run consists of, which no other output may replace; the model is a folder."""
-        return [*(self.path / name for name in _FILES), self.model]
+        more = (name for task in all_tasks().values() for name in task.own_files)
+        return [*(self.path / name for name in (*_FILES, *more)), self.model]
 
     def labels(self) -> tuple[str, ...]:
         """The label set of a finished run."""

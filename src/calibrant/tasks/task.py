@@ -176,6 +176,8 @@ class Task(ABC):
     name: ClassVar[str]
     summary: ClassVar[str]
     embedded: ClassVar[str]  # Data that needs no download.
+    known_data: ClassVar[str] = ""  # Names of data and of models, for the help of train.
+    known_models: ClassVar[str] = ""
     corruptions: ClassVar[Collection[str]] = ()  # What examples can be corrupted by.
 
     kinds: ClassVar[tuple[Kind, ...]] = ("classes",)  # Of the metrics that are measured.
@@ -190,6 +192,7 @@ class Task(ABC):
     defaults: ClassVar[Mapping[str, Any]] = {}
     own_settings: ClassVar[tuple[str, ...]] = ()
     own_maps: ClassVar[tuple[str, ...]] = ()
+    own_files: ClassVar[tuple[str, ...]] = ()  # What :meth:`finish` adds to the folder of a run.
     engines: ClassVar[tuple[str, ...]] = ("lean",)
     pretrained: ClassVar[bool] = False  # Models usually start from pretrained weights.
     stacks: ClassVar[bool] = False  # Several runs can be trained as one stack of models.

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,8 +12,8 @@ from torch import Tensor, nn
 
 from calibrant.errors import InputError, unknown_name
 from calibrant.extras import require
-from calibrant.inputs import parse_json
 from calibrant.tasks.encoders.heads import build_head
+from calibrant.tasks.image.network_folder import load_network
 from calibrant.tasks.image.networks import LeNet, SmallConvNet
 from calibrant.training.head_hook import logits_of
 from calibrant.training.images import Images
@@ -27,7 +26,6 @@ __all__ = [
     "build_classifier",
     "image_logits",
     "load_classifier",
-    "write_classifier",
 ]
 
 _VALUES = 1 << 22  # Values of pixels per forward pass.
@@ -188,35 +186,15 @@ def build_classifier(
         return ImageClassifier(encoder, head)
 
 
-def write_classifier(model: ImageClassifier, folder: Path, about: dict[str, Any]) -> None:
-    """Weights as safetensors and, in ``config.json``, what :func:`load_classifier` needs.
-
-    ``about`` has ``model``, ``channels``, ``size``, ``labels``, ``mean``, ``deviation`` and the
-    head's ``width``, ``depth`` and ``activation``.
-    """
-    safetensors = require("safetensors.torch", "files", "Writing a model")
-    state = {name: value.contiguous() for name, value in model.state_dict().items()}
-    safetensors.save_file(state, str(folder / "model.safetensors"))
-    (folder / "config.json").write_text(json.dumps(about, indent=1, ensure_ascii=False) + "\n")
-
-
 def load_classifier(folder: str | Path) -> tuple[ImageClassifier, dict[str, Any]]:
-    """What :func:`write_classifier` wrote, in evaluation mode, and what is known of it."""
-    safetensors = require("safetensors.torch", "files", "Reading a model")
-    folder = Path(folder)
-    try:
-        about: dict[str, Any] = parse_json((folder / "config.json").read_text())
-        labels: Sequence[str] = about["labels"]
-        head = {name: about[name] for name in ("width", "depth", "activation")}
-        shape = Shape(about["channels"], about["size"])
-        model = build_classifier(about["model"], shape, len(labels), **head)
-        model.load_state_dict(safetensors.load_file(str(folder / "model.safetensors")))
-    except InputError:
-        raise
-    except Exception as error:  # Of a damaged folder nothing is as the code expects it.
-        said = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise InputError(f"{folder} is no image classifier that can be loaded: {said}") from None
-    return model.eval(), about
+    """Load the model of a run, in evaluation mode, and what its ``config.json`` says."""
+    return load_network(folder, _build, "image classifier")
+
+
+def _build(about: dict[str, Any]) -> ImageClassifier:
+    head = {name: about[name] for name in ("width", "depth", "activation")}
+    shape = Shape(about["channels"], about["size"])
+    return build_classifier(about["model"], shape, len(about["labels"]), **head)
 
 
 @torch.no_grad()

@@ -18,8 +18,8 @@ from calibrant.tasks.reading.catalogue import data_directory, find_file, find_fo
 from calibrant.tasks.reading.class_labels import (
     class_folders,
     has_splits,
-    label_names,
     number_labels,
+    training_labels,
 )
 from calibrant.tasks.reading.hub import check_name, column, is_saved, load_hub, load_saved, names_of
 from calibrant.tasks.reading.splits import complete
@@ -69,11 +69,7 @@ def load_pictures(
     split, seeded, and noted.
     """
     parts, where = _parts(name, directory, size)
-    if not parts.get("train"):
-        raise InputError(f"{where} has no training images.")
-    labels = label_names(label for _, label in parts["train"])
-    if len(labels) < 2:
-        raise InputError(f"{where} has one class, '{labels[0]}': there is nothing to classify.")
+    labels = training_labels(parts.get("train", ()), where, "images")
     full, notes = complete(parts, where, seed, test=True)
     numbers = number_labels({s: [y for _, y in p] for s, p in full.items()}, labels, where)
     images = _stacked({s: [image for image, _ in p] for s, p in full.items()}, where)

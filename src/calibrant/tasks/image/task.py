@@ -29,6 +29,8 @@ class Image(Task):
     name = "image"
     summary = "image classification: one class for each image"
     embedded = "digits"
+    known_data = "digits, cifar10"
+    known_models = "lenet, tiny, resnet18, resnet50, vit_tiny, mlp_mixer, …"
     corruptions = IMAGE
     defaults: ClassVar[Mapping[str, Any]] = {
         "data": "digits",
@@ -111,7 +113,7 @@ class Image(Task):
         self, recipe: Recipe, data: ImageData, model: ImageClassifier, folder: Path
     ) -> None:
         """Write weights, and what is needed to build the network again."""
-        from calibrant.tasks.image.classifier import write_classifier
+        from calibrant.tasks.image.network_folder import write_network
 
         about = {
             "model": recipe.model,
@@ -123,7 +125,7 @@ class Image(Task):
             "depth": recipe.head_depth,
             "activation": recipe.head_activation,
         }
-        write_classifier(model, folder, about)
+        write_network(model, folder, about)
 
     def shifted(
         self,

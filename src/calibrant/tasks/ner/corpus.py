@@ -14,10 +14,11 @@ from calibrant.tasks.language.marked_text import recut
 from calibrant.tasks.language.sentences import Sentence, to_bio
 from calibrant.tasks.language.splitter_choice import Cutting, choose_cutting, restored
 from calibrant.tasks.language.synthetic import generate_splits
+from calibrant.tasks.ner.corpora import CORPORA
 from calibrant.tasks.ner.corpora.annotations import TAGS, WORDS, tagged
 from calibrant.tasks.ner.corpora.label_sets import all_labels, check_tags, label_set
 from calibrant.tasks.ner.corpora.sentence_files import corpus_files, read_sentences
-from calibrant.tasks.reading.catalogue import CORPORA, find_folder
+from calibrant.tasks.reading.catalogue import find_folder
 from calibrant.tasks.reading.hub import check_name, column, is_saved, load_hub, load_saved, names_of
 from calibrant.tasks.reading.splits import complete
 

@@ -13,12 +13,12 @@ import numpy as np
 from calibrant.corruptions import STRENGTHS, TEXT, parse_corruption
 from calibrant.errors import InputError, unknown_name
 from calibrant.predictions import IGNORED
+from calibrant.tasks.ner.corpora import CORPORA
 from calibrant.tasks.ner.corpora.corrupted_sentences import corrupt_sentences
 from calibrant.tasks.ner.corpora.shared_types import in_types_of
 from calibrant.tasks.ner.corpus import SYNTHETIC, find_corpus, load_test
 from calibrant.tasks.ner.data import NerData
 from calibrant.tasks.ner.subword_windows import Pieces
-from calibrant.tasks.reading.catalogue import CORPORA
 from calibrant.tasks.reading.fingerprint import data_state
 
 if TYPE_CHECKING:

@@ -11,6 +11,8 @@ import numpy as np
 from calibrant.corruptions import TEXT
 from calibrant.metrics import accumulate, accuracy, entity_f1
 from calibrant.predictions import Predictions
+from calibrant.tasks.encoders import ENCODER_NAMES
+from calibrant.tasks.ner.corpora import CORPORA
 from calibrant.tasks.task import EvaluationTarget, Task, TrainedRun
 
 if TYPE_CHECKING:
@@ -35,12 +37,15 @@ class Ner(Task):
     name = "ner"
     summary = "named entity recognition: words with BIO tags"
     embedded = "synthetic"
+    known_data = f"{', '.join(CORPORA)}, {embedded}"
+    known_models = ENCODER_NAMES
     corruptions = TEXT
     kinds = ("classes", "tags")
     score_metric = "entity_f1"
     shown = ("entity_f1", "ece", "nll", "entity_ece", "apcr")
     hint = 'Try: calibrant predict {run} "Anna Lind lives in Paris ."'
     own_settings = ("max_length", "train_file", "dev_file", "test_file", "unseen_types")
+    own_files = ("words.json", "raw_calibrator.json", "raw_valid.parquet", "raw_valid.npz")
     own_maps = ("type-temperature", "position-temperature")
     engines = ("lean", "trainer")
     pretrained = stacks = True

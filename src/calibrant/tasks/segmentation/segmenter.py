@@ -8,7 +8,6 @@ the head's input, or feeds the head with something else, finds there what it fin
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from torch.nn import functional
 
 from calibrant.errors import InputError, unknown_name
 from calibrant.extras import require
-from calibrant.inputs import parse_json
+from calibrant.tasks.image.network_folder import load_network
 
 __all__ = [
     "TORCHVISION",
@@ -27,7 +26,6 @@ __all__ = [
     "SmallUNet",
     "build_segmenter",
     "load_segmenter",
-    "write_segmenter",
 ]
 
 SMALL = "unet"
@@ -146,32 +144,11 @@ def build_segmenter(
         return Segmenter(made.backbone, made.classifier)
 
 
-def write_segmenter(model: Segmenter, folder: Path, about: dict[str, Any]) -> None:
-    """Weights as safetensors and, in ``config.json``, what :func:`load_segmenter` needs.
-
-    ``about`` has ``model``, ``width``, ``labels``, and ``mean`` and ``deviation`` of the bytes of
-    each channel.
-    """
-    safetensors = require("safetensors.torch", "files", "Writing a model")
-    state = {name: value.contiguous() for name, value in model.state_dict().items()}
-    safetensors.save_file(state, str(folder / "model.safetensors"))
-    (folder / "config.json").write_text(json.dumps(about, indent=1, ensure_ascii=False) + "\n")
-
-
 def load_segmenter(folder: str | Path) -> tuple[Segmenter, dict[str, Any]]:
-    """What :func:`write_segmenter` wrote, in evaluation mode, and what is known of it."""
-    safetensors = require("safetensors.torch", "files", "Reading a model")
-    folder = Path(folder)
-    try:
-        about: dict[str, Any] = parse_json((folder / "config.json").read_text())
-        sizes = len(about["mean"]), len(about["labels"])
-        model = build_segmenter(about["model"], *sizes, width=about["width"])
-        model.load_state_dict(safetensors.load_file(str(folder / "model.safetensors")))
-    except InputError:
-        raise
-    except Exception as error:  # Of a damaged folder nothing is as the code expects it.
-        said = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise InputError(
-            f"{folder} is no segmentation network that can be loaded: {said}"
-        ) from None
-    return model.eval(), about
+    """Load the model of a run, in evaluation mode, and what its ``config.json`` says."""
+    return load_network(folder, _build, "segmentation network")
+
+
+def _build(about: dict[str, Any]) -> Segmenter:
+    sizes = len(about["mean"]), len(about["labels"])
+    return build_segmenter(about["model"], *sizes, width=about["width"])

@@ -31,7 +31,8 @@ class Segmentation(Task):
 
     name = "segmentation"
     summary = "semantic segmentation: one class for each pixel of an image"
-    embedded = SHAPES
+    embedded = known_data = SHAPES
+    known_models = "unet, fcn_resnet50, deeplabv3_resnet50"
     corruptions = IMAGE
     kinds = ("classes", "pixels")
     score_metric = "mean_iou"
@@ -111,7 +112,7 @@ class Segmentation(Task):
         self, recipe: Recipe, data: SegmentationData, model: Segmenter, folder: Path
     ) -> None:
         """Write weights, and what is needed to build the network again."""
-        from calibrant.tasks.segmentation.segmenter import write_segmenter
+        from calibrant.tasks.image.network_folder import write_network
 
         about = {
             "model": recipe.model,
@@ -120,7 +121,7 @@ class Segmentation(Task):
             "mean": data.mean.tolist(),
             "deviation": data.deviation.tolist(),
         }
-        write_segmenter(model, folder, about)
+        write_network(model, folder, about)
 
     def shifted(
         self,

@@ -13,8 +13,8 @@ from calibrant.tasks.reading.catalogue import find_folder
 from calibrant.tasks.reading.class_labels import (
     class_folders,
     has_splits,
-    label_names,
     number_labels,
+    training_labels,
 )
 from calibrant.tasks.reading.hub import check_name, column, is_saved, load_hub, load_saved, names_of
 from calibrant.tasks.reading.records import SUFFIXES, TEXTS, field, read_records
@@ -100,11 +100,7 @@ def load_test_texts(
 
 
 def _corpus(name: str, parts: dict[str, Sequence[Example]], where: str, seed: int) -> TextCorpus:
-    if not parts.get("train"):
-        raise InputError(f"{where} has no training texts.")
-    labels = label_names(label for _, label in parts["train"])
-    if len(labels) < 2:
-        raise InputError(f"{where} has one class, '{labels[0]}': there is nothing to classify.")
+    labels = training_labels(parts.get("train", ()), where, "texts")
     full, notes = complete(parts, where, seed, test=True)
     texts = {split: [text for text, _ in part] for split, part in full.items()}
     classes = number_labels({s: [label for _, label in p] for s, p in full.items()}, labels, where)

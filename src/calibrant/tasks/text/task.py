@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from calibrant.corruptions import TEXT, known_corruption
+from calibrant.tasks.encoders import ENCODER_NAMES
 from calibrant.tasks.task import EvaluationTarget, Task
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ class Text(Task):
     name = "text"
     summary = "text classification: one class for each text"
     embedded = "synthetic"
+    known_data = f"20newsgroups, clinc150, {embedded}"
+    known_models = ENCODER_NAMES
     corruptions = TEXT
     defaults: ClassVar[Mapping[str, Any]] = {
         "data": "synthetic",
