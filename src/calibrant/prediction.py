@@ -14,7 +14,7 @@ from calibrant.comparison.risk_control import Guarantee, guaranteed_threshold
 from calibrant.errors import InputError
 from calibrant.extras import require, usable_device
 from calibrant.inputs import read_json
-from calibrant.tasks import DEFAULT_TASK, task_of
+from calibrant.tasks import DEFAULT_TASK, TASKS, task_of
 from calibrant.tasks.language.words import Word, split_words
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def load_run(
 
     folder = Path(run)
     recipe = _recipe(folder)
-    task = task_of(str(recipe.get("task", DEFAULT_TASK)))
+    task = task_of(recipe.get("task", DEFAULT_TASK))
     device = usable_device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     with trusting(trust_remote_code):
         found: Predictor = task.predictor(folder, recipe, device)
@@ -60,4 +60,6 @@ def _recipe(folder: Path) -> dict[str, Any]:
     recipe: Any = read_json(folder / "recipe.json", "no recipe")
     if not isinstance(recipe, dict):
         raise InputError(f"{folder / 'recipe.json'}: no recipe of a run.")
+    if str(recipe.get("task", DEFAULT_TASK)) not in TASKS:
+        raise InputError(f"{folder} is a run of task '{recipe['task']}', which is unknown.")
     return dict(recipe)
