@@ -83,9 +83,11 @@ def add_parser(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Audit the files, print, and write the report."""
+    from calibrant.files import expand
     from calibrant.outputs import check_writable
     from calibrant.report import write_report
 
+    args.files = expand(args.files)  # Once: what is listed, counted and read are the same files.
     if args.report is not None:  # Before the work, not after it.
         check_writable(args.report, overwrite=args.overwrite, inputs=files_read(args))
     audits = _audits(args)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from calibrant.calibrators import Calibrator
+    from calibrant.files import Paths
     from calibrant.predictions import Predictions
 
 __all__ = ["add_parser", "read_with_progress", "run"]
@@ -67,8 +68,10 @@ def run(args: argparse.Namespace) -> int:
     """Fit the calibrator, save it, and print what it gained."""
     from calibrant.calibrators import CalibrationWarning
     from calibrant.calibrators.saving import check_suffix
+    from calibrant.files import expand
     from calibrant.outputs import check_writable
 
+    args.files = expand(args.files)
     # Before the work, not after it.
     check_writable(args.output, overwrite=args.overwrite, inputs=files_read(args))
     check_suffix(args.output, (".json", ".safetensors", ".onnx"))
@@ -107,16 +110,16 @@ def _is_auto(args: argparse.Namespace) -> bool:
     return auto
 
 
-def read_with_progress(files: list[str], args: argparse.Namespace) -> Predictions:
+def read_with_progress(files: Paths, args: argparse.Namespace) -> Predictions:
     """Read all predictions of the files, with a progress bar if it takes long."""
-    from calibrant.files import count_rows, stream
+    from calibrant.files import count_rows, expand, stream
     from calibrant.predictions import Predictions
     from calibrant.progress import Progress
 
-    columns = columns_from(args)
+    columns, found = columns_from(args), expand(files)
     parts = []
-    with Progress(count_rows(files, columns, args.kind), "rows") as progress:
-        for part in stream(files, columns, args.kind):
+    with Progress(count_rows(found, columns, args.kind), "rows") as progress:
+        for part in stream(found, columns, args.kind):
             parts.append(part)
             progress.advance(len(part) + part.ignored)
     return Predictions.concatenate(parts)

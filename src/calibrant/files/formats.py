@@ -73,17 +73,23 @@ def open_source(path: Path) -> Source:
     return format_of(path).open(path)
 
 
-def expand(paths: Paths) -> list[Path]:
+class FoundFiles(list[Path]):
+    """Files that :func:`expand` found: it returns them as they are and does not look again."""
+
+
+def expand(paths: Paths) -> FoundFiles:
     """Return the files that ``paths`` names: a file, a folder of shards, a glob, or several.
 
     Shards and matches come in the order of their names. Shards are parquet files or, where a
     folder has none, npz files. Folders are read without hidden files, unfinished ones, and those
     that start with ``_``.
     """
+    if isinstance(paths, FoundFiles):
+        return paths
     several = [paths] if isinstance(paths, (str, PathLike)) else list(paths)
     if not several:
         raise InputError("No file was named.")
-    found = [file for path in several for file in _expand(fspath(path))]
+    found = FoundFiles(file for path in several for file in _expand(fspath(path)))
     for file in found:
         format_of(file)
     return found
