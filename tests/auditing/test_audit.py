@@ -67,6 +67,14 @@ def test_an_audit_is_easy_to_look_at():
     assert shown[1:] == [f"{ece(p):.4f}", *found["ece"].interval_text.split()]
 
 
+def test_a_stream_has_the_intervals_of_the_whole_where_every_word_is_a_block():
+    """Blocks of words were numbered anew in each chunk, and those of tokens were not."""
+    p = tagged(120)
+    whole, streamed = (audit(s, by=None, bootstrap=50).entities for s in (p, p.chunks(100)))
+    for mine, theirs in zip(whole.measures, streamed.measures, strict=True):
+        assert (mine.low, mine.high) == pytest.approx((theirs.low, theirs.high)), mine.name
+
+
 def test_a_stream_gives_what_the_whole_gives():
     p = tagged()
     whole = audit(p, bootstrap=50)

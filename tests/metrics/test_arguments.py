@@ -23,7 +23,9 @@ from calibrant.metrics import (
     confidences,
     ece,
     entity_counts,
+    entity_ece,
     entity_f1,
+    entity_state,
     replicate,
 )
 
@@ -160,6 +162,10 @@ def test_intervals_of_predictions():
     )
     counts = entity_counts(p, **where)
     assert bootstrap_interval(entity_f1, p) == pytest.approx(bootstrap_interval(entity_f1, counts))
+    entities = entity_state(p, **where)
+    assert bootstrap_interval(entity_ece, p) == pytest.approx(
+        bootstrap_interval(entity_ece, entities), nan_ok=True
+    )
     assert replicate(ece, p, replicates=10).shape == (10,)
     assert "bootstrap_interval takes a metric and its source" in outcome(bootstrap_interval, p, ece)
 

@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import math
 
 import metric_loops as loops
 import numpy as np
@@ -84,6 +85,14 @@ def test_coverage_at_risk(predictions, risk):
 def test_metrics_of_tags_and_pixels(name):
     p = VIEWS[METRICS[name].kind]
     assert measure(p)[name] == pytest.approx(twin_of(name)(p), abs=1e-12)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("kind", VIEWS)
+def test_without_examples_no_metric_has_a_number(kind):
+    nothing = measure(VIEWS[kind][:0])
+    assert {METRICS[name].kind for name in nothing} == {"classes", kind}
+    assert all(math.isnan(value) for value in nothing.values())
 
 
 def test_all_at_once_are_the_metrics_one_by_one(predictions):

@@ -1,4 +1,4 @@
-"""The audit: everything that one look at a file of predictions should tell."""
+"""The audit: how far the confidences of some predictions can be trusted."""
 
 from calibrant.auditing.entities import learned_entities
 from calibrant.auditing.record import (

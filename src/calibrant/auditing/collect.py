@@ -1,4 +1,4 @@
-"""One pass over predictions, in chunks, to everything that an audit is computed from."""
+"""Collect in one pass over chunks of predictions what an audit is computed from."""
 
 from __future__ import annotations
 
@@ -93,11 +93,11 @@ class Collector:
 
     @property
     def classwise(self) -> CalibrationState | ClassSums | None:
-        """What the classwise ECE and its interval come from."""
+        """Return the source of the classwise ECE and its interval."""
         return self.class_sums or self.state
 
     def total(self) -> CalibrationState:
-        """The state of all examples, without blocks."""
+        """Return the state of all examples, without blocks."""
         if self.state is None:
             raise InputError("Nothing to audit: no rows.")
         total = self.state.total()
@@ -108,7 +108,7 @@ class Collector:
         return replace(total, **{name: getattr(tables, name) for name in names})
 
     def take_confidences(self) -> Confidences:
-        """The confidences with their blocks, all or a sample of a long stream; let go here."""
+        """Return and release the confidences with their blocks, of a long stream a sample."""
         return Confidences.concatenate(self.sample.take())
 
     def _start(self, chunk: Predictions) -> None:
@@ -196,7 +196,7 @@ class Collector:
 
 
 def collected(chunks: Iterable[Predictions], collector: Collector) -> Collector:
-    """The collector after all chunks."""
+    """Add all chunks and return the collector."""
     for chunk in chunks:
         collector.add(chunk)
     collector.finish()

@@ -1,4 +1,4 @@
-"""A number, its bootstrap interval and what it means: one measure of an audit."""
+"""Make the measures of an audit: a number, its bootstrap interval and a sentence each."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class Claims(NamedTuple):
 
     @classmethod
     def blocked(cls, n: np.ndarray, claimed: np.ndarray, right: np.ndarray) -> Claims:
-        """From sums with a leading axis of blocks that hold whole groups."""
+        """Make claims from sums with a leading axis of blocks that hold whole groups."""
         total, used = n.sum(axis=0), (n > 0).sum(axis=0)
         # About 0, as if all were honest: about their mean, three groups that agree have no spread.
         variance = np.square(right - claimed).sum(axis=0)
@@ -62,7 +62,7 @@ class Claims(NamedTuple):
 
     @classmethod
     def together(cls, parts: Sequence[Claims]) -> Claims:
-        """Claims of several kinds, one after the other."""
+        """Join claims of several kinds, one after the other."""
         columns = ([a for a in c if a is not None] for c in zip(*parts, strict=True))
         return cls(*(np.concatenate(column, axis=-1) for column in columns if column))
 
@@ -87,13 +87,13 @@ def p_values(claims: Claims) -> np.ndarray:
 
 
 def _ratio(variance: np.ndarray, binomial: np.ndarray) -> np.ndarray:
-    """The design effect; examples that vary less than independent ones are taken as such."""
+    """Return the design effect, at least 1: that of independent examples."""
     known = np.divide(variance, binomial, out=np.ones(np.shape(variance)), where=binomial > 0)
     return np.asarray(np.maximum(known, 1.0))
 
 
 def _divergence(seen: np.ndarray, share: np.ndarray) -> np.ndarray:
-    """KL of two Bernoulli shares, with 0 · log 0 = 0."""
+    """Return the KL divergence of two Bernoulli shares, with 0 · log 0 = 0."""
     with np.errstate(divide="ignore", invalid="ignore"):
         first = np.where(seen > 0, seen * np.log(seen / share), 0.0)
         second = np.where(seen < 1, (1 - seen) * np.log((1 - seen) / (1 - share)), 0.0)
@@ -185,7 +185,7 @@ def class_findings(
 
 
 def _claims(state: CalibrationState, table: str, grouped: bool, whole: bool = True) -> Claims:
-    """(classes, 1) or (classes, bins) claims from one table of a state, with blocks or without."""
+    """Return (classes, 1) or (classes, bins) claims from a table of a state."""
     sums = [getattr(state, f"{table}_{part}") for part in ("count", "confidence", "correct")]
     if table == "predicted":
         sums = [table[..., None] for table in sums]

@@ -41,7 +41,7 @@ class GroupSums:
     def _added(
         self, name: str, column: np.ndarray, *each: np.ndarray
     ) -> dict[str, tuple[np.ndarray, np.ndarray]] | None:
-        """The sums of a column with those of a chunk; None where it has too many values."""
+        """Return the sums of a column with those of a chunk; None if it has too many values."""
         if len(np.unique(column[:_FIRST])) > _MOST_VALUES:
             return None
         values, where = np.unique(column, return_inverse=True)
@@ -57,7 +57,7 @@ class GroupSums:
     def _of_rows(
         self, block: np.ndarray, confidence: np.ndarray, correct: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """(3, bins) and (3, blocks): number, sum of confidence, number right."""
+        """Return tables (3, bins) and (3, blocks): number, sum of confidence, number right."""
         bin_ = self.bins.index(confidence)
         weights = (None, confidence, correct)
         binned = [np.bincount(bin_, w, minlength=self.bins.count) for w in weights]

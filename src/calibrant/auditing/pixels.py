@@ -66,7 +66,7 @@ def pixel_view(
     estimate: Estimator,
     scenes: Sequence[Scene],
 ) -> PixelView:
-    """The measures of images, from the states of all pixels with and without blocks."""
+    """Return the measures of images, from the states of all pixels with and without blocks."""
     rows = _image_rows(sums)
     sources = {"classwise": blocked, "image_errors": np.array([row.ece for row in rows])}
     if sums.regions is not None:
@@ -82,7 +82,7 @@ def _region_rows(state: CalibrationState, names: Sequence[str]) -> tuple[RegionR
 
 
 def _image_rows(sums: PixelSums) -> tuple[ImageRow, ...]:
-    """The images, the furthest off first."""
+    """Return the images, the furthest off first."""
     rows = []
     for name, (count, claimed, right) in sums.images.items():
         n = count.sum()

@@ -38,12 +38,12 @@ class Measure:
 
     @property
     def value_text(self) -> str:
-        """The value, rounded."""
+        """Return the value, rounded."""
         return _rounded(self.value)
 
     @property
     def interval_text(self) -> str:
-        """The interval, rounded; empty without one."""
+        """Return the interval, rounded; empty without one."""
         if self.low is None or self.high is None:
             return ""
         return f"[{_rounded(self.low)}, {_rounded(self.high)}]"
@@ -64,7 +64,7 @@ class ClassRow:
 
     @property
     def gap(self) -> float:
-        """Confidence − accuracy; positive is overconfident."""
+        """Return confidence − accuracy; positive is overconfident."""
         return self.confidence - self.accuracy
 
 
@@ -82,7 +82,7 @@ class Finding:
 
     @property
     def gap(self) -> float:
-        """Confidence − accuracy; positive is overconfident."""
+        """Return confidence − accuracy; positive is overconfident."""
         return self.confidence - self.accuracy
 
 
@@ -119,7 +119,7 @@ class ImageRow:
 
     @property
     def gap(self) -> float:
-        """Confidence − accuracy; positive is overconfident."""
+        """Return confidence − accuracy; positive is overconfident."""
         return self.confidence - self.accuracy
 
 
@@ -161,7 +161,7 @@ class Audit:
 
     @property
     def all_measures(self) -> tuple[Measure, ...]:
-        """The measures of entities and pixels, if there are any, then those of all examples."""
+        """Return the measures of entities and pixels, if any, then those of all examples."""
         views = (view for view in (self.entities, self.pixels) if view is not None)
         return (*(measure for view in views for measure in view.measures), *self.measures)
 
@@ -181,7 +181,7 @@ class Audit:
         return "\n".join([*self.verdict, *self.warnings, "", *map(str, self.all_measures)])
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything but the confidences of single examples, ready for JSON."""
+        """Return everything except the confidences of single examples, ready for JSON."""
         entities = None
         if self.entities is not None:
             entities = {

@@ -1,4 +1,4 @@
-"""The audit itself: predictions, whole or as a stream, to an :class:`Audit`."""
+"""Turn predictions, whole or as a stream, into an :class:`Audit`."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from calibrant.auditing.collect import Collector, collected
 from calibrant.auditing.entities import entity_view
 from calibrant.auditing.estimate import Estimator
 from calibrant.auditing.evidence import class_findings, whole_p_value
-from calibrant.auditing.explanations import verdict
 from calibrant.auditing.pixels import pixel_view
 from calibrant.auditing.record import Audit, ClassRow, Finding, Measure
+from calibrant.auditing.verdict import verdict
 from calibrant.errors import InputError
 from calibrant.metrics import METRICS, Bins, CalibrationState, Confidences, chance_ece
 from calibrant.metrics.bins import Closed
@@ -50,7 +50,7 @@ def audit(
     scenes: Sequence[Scene] = (),
     provenance: Mapping[str, Any] | None = None,
 ) -> Audit:
-    """How far can these confidences be trusted?
+    """Measure how far these confidences can be trusted.
 
     ``source`` is predictions, or a stream of chunks of them (``calibrant.files.stream``), of which
     no more than a few numbers per example are kept. Intervals come from ``bootstrap`` replicates
@@ -106,7 +106,7 @@ def audit(
 def _evidence(
     found: Collector, state: CalibrationState
 ) -> tuple[tuple[float, float], float | None, tuple[Finding, ...]]:
-    """What chance explains, and the classes and groups that it does not explain.
+    """Return what chance explains, and the classes and groups that it does not explain.
 
     All, each class and each group are asked apart, and the risk of a false alarm is shared. All are
     asked twice: for their ECE, and for their mean, whose p-value is None where chance explains it.
@@ -165,7 +165,7 @@ def _measures(
 
 
 def _class_rows(state: CalibrationState, names: tuple[str, ...]) -> tuple[ClassRow, ...]:
-    """Predicted classes, the one that costs most first: gap times the number of predictions."""
+    """Return the predicted classes by cost, gap times number of predictions, the worst first."""
     rows = [
         ClassRow(
             name,

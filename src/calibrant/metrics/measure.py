@@ -103,7 +103,8 @@ def _pixel_sources(predictions: Predictions) -> dict[str, Any]:
     """Return the states by region, where the pixels have a group ``border``, and image errors."""
     names, image = np.unique(predictions.groups["image"], return_inverse=True)
     images = accumulate(predictions, classwise=False, block=image, blocks=len(names))
-    sources: dict[str, Any] = {"image_errors": ece(images)}
+    errors = ece(images) if len(names) else np.array([np.nan])
+    sources: dict[str, Any] = {"image_errors": errors}
     if "border" in predictions.groups:
         near = predictions.groups["border"].astype(np.int64)
         regions = accumulate(predictions, classwise=False, block=near, blocks=2)

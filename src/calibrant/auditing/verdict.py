@@ -1,4 +1,4 @@
-"""The verdict of an audit: plain sentences that stand above its numbers."""
+"""Write the verdict of an audit: plain sentences above its numbers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LONGEST = 60
 
 
 def short_name(name: str) -> str:
-    """The name of a class as it stands in a sentence: on one line and of a sane length.
+    """Return the name of a class for a sentence: on one line, and cut if it is long.
 
     >>> short_name("two\\nlines")
     'two\\\\nlines'
@@ -34,7 +34,7 @@ def verdict(
     findings: Sequence[Finding],
     p_value: float | None = None,
 ) -> tuple[str, ...]:
-    """Plain sentences, the most important first.
+    """Return plain sentences, the most important first.
 
     ``chance`` is what :func:`~calibrant.metrics.chance_ece` says of the state, ``findings`` are the
     classes and groups that are off by more than chance, and ``p_value`` is that of the mean
@@ -61,7 +61,7 @@ def verdict(
 
 
 def _what(finding: Finding) -> str:
-    """The finding as the end of a sentence."""
+    """Return the finding as the end of a sentence."""
     name, claimed, right = short_name(finding.name), finding.confidence, finding.accuracy
     if finding.kind == "group":
         where = f" where the model says {finding.where}" if finding.where else ""
