@@ -34,10 +34,9 @@ if TYPE_CHECKING:
         MarginSmoothing,
         Method,
     )
-    from calibrant.metrics import (  # type: ignore[no-redef]  # Modules of the same names.
+    from calibrant.metrics import (
         CalibrationState,
         Confidences,
-        accumulate,
         accuracy,
         adaptive_ece,
         apcr,
@@ -50,6 +49,7 @@ if TYPE_CHECKING:
         smooth_ece,
         token_f1,
     )
+    from calibrant.metrics.accumulate import accumulate
     from calibrant.prediction import load_run
     from calibrant.predictions import Predictions
     from calibrant.report import write_report

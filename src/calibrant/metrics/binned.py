@@ -9,7 +9,17 @@ number per entry. Without examples the result is NaN.
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from collections.abc import Callable
+from typing import (
+    Any,
+    Concatenate,
+    ParamSpec,
+    Protocol,
+    TypeAlias,
+    TypeVar,
+    cast,
+    overload,
+)
 
 import numpy as np
 
@@ -23,6 +33,7 @@ from calibrant.metrics.top_bins import TopBins, top_bins
 from calibrant.predictions import Predictions
 
 __all__ = [
+    "Metric",
     "Source",
     "TopSource",
     "classwise_ece",
@@ -30,6 +41,7 @@ __all__ = [
     "ece",
     "mce",
     "mean",
+    "metric",
     "overconfidence_error",
     "state_of",
     "top_bins_of",
@@ -37,8 +49,33 @@ __all__ = [
 
 Source: TypeAlias = CalibrationState | Predictions
 TopSource: TypeAlias = Source | TopBins | Confidences
+_Options = ParamSpec("_Options")
+_State = TypeVar("_State", contravariant=True)
 
 
+class Metric(Protocol[_State, _Options]):
+    """A metric: a float for predictions; for a state also an array, if it has leading axes."""
+
+    __name__: str
+
+    @overload
+    def __call__(
+        self, source: Predictions, /, *args: _Options.args, **options: _Options.kwargs
+    ) -> float: ...
+    @overload
+    def __call__(
+        self, source: _State, /, *args: _Options.args, **options: _Options.kwargs
+    ) -> Any: ...
+
+
+def metric(
+    function: Callable[Concatenate[_State, _Options], Any],
+) -> Metric[_State, _Options]:
+    """Declare what a metric returns; the function itself is unchanged."""
+    return cast("Metric[_State, _Options]", function)
+
+
+@metric
 def ece(source: TopSource, bins: int | Bins = 15, *, closed: Closed = "right") -> Any:
     """Expected calibration error: Σ_b (n_b / n) · abs(acc_b − conf_b), equal-width bins.
 
@@ -52,6 +89,7 @@ def ece(source: TopSource, bins: int | Bins = 15, *, closed: Closed = "right") -
     return mean(gaps.sum(axis=-1), state.n)
 
 
+@metric
 def mce(source: TopSource, bins: int | Bins = 15, *, closed: Closed = "right") -> Any:
     """Maximum calibration error: max over non-empty bins of abs(acc_b − conf_b).
 
@@ -64,6 +102,7 @@ def mce(source: TopSource, bins: int | Bins = 15, *, closed: Closed = "right") -
     return _number(np.where(state.n > 0, gaps, np.nan))
 
 
+@metric
 def overconfidence_error(
     source: TopSource, bins: int | Bins = 15, *, closed: Closed = "right"
 ) -> Any:
@@ -81,6 +120,7 @@ def overconfidence_error(
     return mean((confidence * excess).sum(axis=-1), state.n)
 
 
+@metric
 def classwise_ece(source: Source, bins: int | Bins = 15, *, closed: Closed = "right") -> Any:
     """Mean over the K columns of the one-against-rest ECE of p_k; absent classes count.
 
@@ -96,6 +136,7 @@ def classwise_ece(source: Source, bins: int | Bins = 15, *, closed: Closed = "ri
     return mean(gaps, state.n * state.classes)
 
 
+@metric
 def debiased_rms_ece(source: TopSource, bins: int | Bins = 15, *, closed: Closed = "right") -> Any:
     """Debiased root-mean-square calibration error (Kumar, Liang & Ma 2019).
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from calibrant.errors import InputError
-from calibrant.metrics.binned import Source, TopSource, mean, state_of, top_bins_of
+from calibrant.metrics.binned import Source, TopSource, mean, metric, state_of, top_bins_of
 
 __all__ = [
     "accuracy",
@@ -22,6 +22,7 @@ __all__ = [
 ]
 
 
+@metric
 def accuracy(source: TopSource) -> Any:
     """Share of examples whose largest score is at the label; the first of equal maxima counts.
 
@@ -33,17 +34,20 @@ def accuracy(source: TopSource) -> Any:
     return mean(state.correct, state.n)
 
 
+@metric
 def error_rate(source: TopSource) -> Any:
     """1 − accuracy."""
     return 1 - accuracy(source)
 
 
+@metric
 def mean_confidence(source: TopSource) -> Any:
     """Mean of the top-label confidence; above the accuracy, the model is overconfident."""
     state = top_bins_of(source)
     return mean(state.top_confidence.sum(axis=-1), state.n)
 
 
+@metric
 def nll(source: Source) -> Any:
     """Negative log-likelihood: mean of −log p_y, in nats; infinite where some p_y is 0.
 
@@ -55,6 +59,7 @@ def nll(source: Source) -> Any:
     return mean(state.nll, state.n)
 
 
+@metric
 def brier(source: Source) -> Any:
     """Brier score: mean of Σ_k (p_k − 1[y = k])², from 0 to 2 (Brier 1950, the original form).
 
@@ -84,6 +89,7 @@ def class_iou(source: Source) -> np.ndarray:
         return np.asarray(both / either)
 
 
+@metric
 def mean_iou(source: Source) -> Any:
     """Mean of :func:`class_iou` over the classes that were labelled or predicted (mIoU).
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, overload
 
 import numpy as np
 
@@ -92,6 +92,10 @@ def f1_of_counts(counts: MatchCounts, *, by_type: bool = False) -> Any:
     return float(value) if value.ndim == 0 else value
 
 
+@overload
+def token_f1(source: Predictions, *, by_type: Literal[False] = False) -> float: ...
+@overload
+def token_f1(source: Predictions | MatchCounts, *, by_type: bool = False) -> Any: ...
 def token_f1(source: Predictions | MatchCounts, *, by_type: bool = False) -> Any:
     """Micro F1 over the tags other than O: 2 · right / (predicted + gold), tags equal exactly.
 
@@ -104,6 +108,14 @@ def token_f1(source: Predictions | MatchCounts, *, by_type: bool = False) -> Any
     return f1_of_counts(counts, by_type=by_type)
 
 
+@overload
+def entity_f1(
+    source: Predictions, mode: Mode = "default", *, by_type: Literal[False] = False
+) -> float: ...
+@overload
+def entity_f1(
+    source: Predictions | MatchCounts, mode: Mode = "default", *, by_type: bool = False
+) -> Any: ...
 def entity_f1(
     source: Predictions | MatchCounts, mode: Mode = "default", *, by_type: bool = False
 ) -> Any:
