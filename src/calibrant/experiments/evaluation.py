@@ -20,7 +20,7 @@ from calibrant.tasks import task_of
 from calibrant.tasks.encoders.foreign_models import trusting
 from calibrant.tasks.task import EvaluationTarget
 
-__all__ = ["asked_corruptions", "evaluate"]
+__all__ = ["evaluate", "requested_corruptions"]
 
 
 def evaluate(
@@ -48,7 +48,7 @@ def evaluate(
     if recipe is None or not folder.finished:
         raise InputError(f"{run} is not the folder of a finished 'calibrant train'.")
     task = task_of(recipe.task)
-    names = asked_corruptions(corrupt, task.corruptions)
+    names = requested_corruptions(corrupt, task.corruptions)
     named = recipe.data if data is None else str(data)
     device = usable_device(device or default_device())
     own = _is_own(named, recipe)
@@ -86,19 +86,19 @@ def _is_own(data: str, recipe: Recipe) -> bool:
     return recipe.data == Path(data).name.removesuffix(".npz")
 
 
-def asked_corruptions(names: Sequence[str], kinds: Collection[str]) -> list[str]:
+def requested_corruptions(names: Sequence[str], kinds: Collection[str]) -> list[str]:
     """Each kind at every strength, and each KIND-STRENGTH as it is, once.
 
-    >>> asked_corruptions(["ocr-2", "typos"], ["ocr", "typos"])
+    >>> requested_corruptions(["ocr-2", "typos"], ["ocr", "typos"])
     ['ocr-2', 'typos-1', 'typos-2', 'typos-3', 'typos-4', 'typos-5']
     """
-    asked: dict[str, None] = {}
+    requested: dict[str, None] = {}
     for name in names:
         if name in kinds:
-            asked.update(dict.fromkeys(f"{name}-{strength}" for strength in STRENGTHS))
+            requested.update(dict.fromkeys(f"{name}-{strength}" for strength in STRENGTHS))
         elif parse_corruption(name, kinds) is not None:
-            asked[name] = None
+            requested[name] = None
         else:
             kind = re.sub(r"-\d+$", "", name)
             raise unknown_name("corruption", kind, kinds, "'calibrant list corruptions' shows all.")
-    return list(asked)
+    return list(requested)

@@ -110,7 +110,7 @@ def _layout_of(path: Path) -> str:
 
 
 def _is_tagged(path: Path) -> bool:
-    """Whether the first lines of a file all end in a column with a tag."""
+    """Return whether the first lines of a file all end in a column with a tag."""
     lines = (line.split() for _, line in numbered_lines(path))
     some = list(itertools.islice(filter(None, lines), _LOOKED_AT))
     return bool(some) and all(

@@ -97,7 +97,7 @@ def _npz(source: Path, target: Path, change: Change, split: str | None) -> int:
 def _members(
     source: Path, split: str | None
 ) -> Iterator[tuple[zipfile.ZipInfo, np.ndarray | bytes]]:
-    """Each member with its images, or with the pieces of its bytes."""
+    """Yield each member with its images, or with the pieces of its bytes."""
     with opened_npz(source) as archive:
         for member in archive.infolist():
             key = member.filename.removesuffix(".npy")
@@ -150,7 +150,7 @@ def _folder(source: Path, target: Path, change: Change) -> int:
 
 
 def _numbers(folder: Path, images: list[Path]) -> Iterator[int]:
-    """The number of each image within its split, where draws begin: as a task reads them."""
+    """Return the number of each image within its split, in the order of the task."""
     lists = split_files(folder, (".txt",)) if (folder / "images").is_dir() else {}
     listed: dict[str, int] = {}
     for split in ("train", "dev", "ood", "test"):  # What is on two lists is tested on the last.
@@ -164,7 +164,7 @@ def _numbers(folder: Path, images: list[Path]) -> Iterator[int]:
 
 
 def _content(folder: Path) -> tuple[list[Path], list[Path]]:
-    """The images to change, in the order in which a task reads them, and what goes with masks."""
+    """Return the images to change, in the order of the task, and what goes with masks."""
     files = [
         path
         for path in sorted(folder.rglob("*"))
@@ -183,7 +183,7 @@ def _content(folder: Path) -> tuple[list[Path], list[Path]]:
 
 
 def _is_masked(path: Path) -> bool:
-    """Whether an image has masks beside it."""
+    """Return whether an image has masks beside it."""
     return path.parent.name == "images" and (path.parent.parent / "masks").is_dir()
 
 

@@ -15,7 +15,7 @@ _LENGTHS = range(8, 513)  # Word pieces.
 
 
 def read_labels(folder: Path) -> tuple[str, ...]:
-    """The label set of a run."""
+    """Read the label set of a run."""
     path = folder / "labels.json"
     labels = read_json(path, "no list of label names")
     if not isinstance(labels, list) or not all(isinstance(name, str) for name in labels):
@@ -33,7 +33,7 @@ def check_labels(folder: Path, labels: tuple[str, ...], model: Any) -> None:
 
 
 def read_max_length(folder: Path, recipe: Mapping[str, Any]) -> int:
-    """How many pieces the model of a run takes at once."""
+    """Read how many pieces the model of a run takes at once."""
     length = recipe.get("max_length")
     if isinstance(length, bool) or not isinstance(length, int) or length not in _LENGTHS:
         raise InputError(
@@ -44,7 +44,7 @@ def read_max_length(folder: Path, recipe: Mapping[str, Any]) -> int:
 
 
 def find_file(folder: Path, *names: str) -> Path:
-    """The first of these files that a run has."""
+    """Return the first of these files that a run has."""
     for name in names:
         if (folder / name).exists():
             return folder / name

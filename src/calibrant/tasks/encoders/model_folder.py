@@ -64,7 +64,7 @@ def write_model(
 
 
 def load_model(folder: Path, unit: str = "token") -> tuple[Any, Any]:
-    """The model, in evaluation mode, and its tokenizer; code of the folder runs only if trusted."""
+    """Load the model, in evaluation mode, and its tokenizer; code in the folder needs trust."""
     transformers = require("transformers", "transformers", "A trained model")
     with loading(f"{folder} is no model that can be loaded"):
         config = json.loads((folder / "config.json").read_text())
@@ -110,7 +110,7 @@ def _with_code(model: Any, head: dict[str, Any], unit: str) -> Any:
 
 
 def _check_pieces(folder: Path, model: Any, tokenizer: Any) -> None:
-    """Every piece that a text may be cut into has a vector; what was only added may lack one."""
+    """Check that every piece of a text has a vector; pieces that were only added may lack one."""
     added = tokenizer.get_added_vocab()
     pieces = {number for piece, number in tokenizer.get_vocab().items() if piece not in added}
     special = (getattr(tokenizer, f"{name}_token_id") for name in ("cls", "sep", "unk", "pad"))

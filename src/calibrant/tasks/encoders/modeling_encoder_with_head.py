@@ -90,7 +90,7 @@ KINDS = {"token": EncoderWithHead, "sequence": SequenceEncoderWithHead}
 
 
 def head_of(model: nn.Module) -> str:
-    """The name of the last layers of an encoder's own classifier."""
+    """Return the name of the last layers of an encoder's own classifier."""
     return next(name for name in _HEADS if hasattr(model, name))
 
 

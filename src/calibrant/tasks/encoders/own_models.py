@@ -16,7 +16,7 @@ OWN_TYPE = "encoder_with_head"  # The model type of an encoder with hidden layer
 
 
 def is_own_model(folder: str | Path) -> bool:
-    """Whether a folder holds a model with hidden layers in its head, as a training run writes it.
+    """Return whether a folder holds a model with hidden layers in its head, from a training run.
 
     >>> is_own_model("nowhere")
     False
@@ -31,7 +31,7 @@ def is_own_model(folder: str | Path) -> bool:
 def load_own_encoder(
     folder: str | Path, labels: Sequence[str], unit: str
 ) -> tuple[Any, dict[str, Any]]:
-    """The classifier inside with a fresh linear head for ``labels``, and what loading tells."""
+    """Load the classifier inside with a fresh linear head for ``labels``, and the loading info."""
     import torch
     from torch import nn
 
@@ -60,7 +60,7 @@ def load_own_encoder(
 
 
 def load_own_tokenizer(folder: str | Path) -> Any:
-    """By its own file: the tables of transformers do not know our model type."""
+    """Load it by its own file: the tables of transformers do not know our model type."""
     transformers = require("transformers", "transformers", "A trained model")
     content = (Path(folder) / "tokenizer_config.json").read_text(encoding="utf-8")
     kind: Any = getattr(transformers, str(json.loads(content).get("tokenizer_class")), None)

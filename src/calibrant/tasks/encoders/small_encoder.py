@@ -48,7 +48,7 @@ def _parts(word: str, longest: int) -> set[str]:
 
 
 def build_small_tokenizer(words: Iterable[str]) -> Any:
-    """A cased WordPiece tokenizer with the :func:`vocabulary` of ``words``."""
+    """Build a cased WordPiece tokenizer with the :func:`vocabulary` of ``words``."""
     tokenizers = require("tokenizers", "transformers", "A tokenizer")
     transformers = require("transformers", "transformers", "A tokenizer")
     numbers = {piece: number for number, piece in enumerate(vocabulary(words))}
@@ -67,7 +67,7 @@ def build_small_tokenizer(words: Iterable[str]) -> Any:
 def build_small_encoder(
     tokenizer: Any, labels: Sequence[str], seed: int = 0, unit: str = "token"
 ) -> Any:
-    """A ModernBERT of two layers and width 64, its weights drawn from ``seed`` alone.
+    """Build a ModernBERT of two layers and width 64, its weights drawn from ``seed`` alone.
 
     ``unit`` is what gets a label: "token" or "sequence". Rotary positions let it learn from a few
     hundred sentences what stands next to what, for which learned positions need many more.

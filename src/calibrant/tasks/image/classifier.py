@@ -63,7 +63,7 @@ def _tiny(shape: Shape) -> tuple[nn.Module, int]:
 
 
 def _resnet(name: str, **options: Any) -> Callable[[Shape], tuple[nn.Module, int]]:
-    """torchvision's, for small images with a 3×3 stem that keeps their size, and no pooling."""
+    """Build torchvision's; for small images with a 3×3 stem that keeps their size, no pooling."""
 
     def build(shape: Shape) -> tuple[nn.Module, int]:
         models = _library("torchvision.models", f"The model '{name}'")
@@ -84,7 +84,7 @@ def _resnet(name: str, **options: Any) -> Callable[[Shape], tuple[nn.Module, int
 
 
 def _vit(width: int, heads: int) -> Callable[[Shape], tuple[nn.Module, int]]:
-    """timm's vision transformer of twelve layers, with patches that ``_patch`` chooses."""
+    """Build timm's vision transformer of twelve layers, with patches that ``_patch`` chooses."""
 
     def build(shape: Shape) -> tuple[nn.Module, int]:
         models = _library("timm.models.vision_transformer", "A vision transformer")
@@ -103,7 +103,7 @@ def _vit(width: int, heads: int) -> Callable[[Shape], tuple[nn.Module, int]]:
 
 
 def _mixer(width: int, blocks: int) -> Callable[[Shape], tuple[nn.Module, int]]:
-    """timm's MLP-Mixer, with the same patches."""
+    """Build timm's MLP-Mixer, with the same patches."""
 
     def build(shape: Shape) -> tuple[nn.Module, int]:
         models = _library("timm.models.mlp_mixer", "An MLP-Mixer")
@@ -131,7 +131,7 @@ def _library(module: str, purpose: str) -> Any:
 
 
 def _patch(shape: Shape) -> int:
-    """The side of a patch: what parts the image evenly and is nearest to an eighth of it, or 16."""
+    """Return the side of a patch: it divides the image, and is near an eighth of it or 16."""
     wanted = shape.size / 8 if shape.size < _SMALL else 16
     sides = (side for side in range(1, shape.size + 1) if shape.size % side == 0)
     patch = min(sides, key=lambda side: abs(side - wanted))
@@ -169,7 +169,7 @@ def build_classifier(
     depth: int = 0,
     activation: str = "relu",
 ) -> ImageClassifier:
-    """A network by name, drawn from ``seed`` alone; the head has ``depth`` hidden layers.
+    """Build a network by name, drawn from ``seed`` alone; the head has ``depth`` hidden layers.
 
     >>> model = build_classifier("lenet", Shape(channels=1, size=8), classes=10)
     >>> model(torch.zeros(2, 1, 8, 8)).shape

@@ -19,7 +19,7 @@ Example = tuple[np.ndarray, str]  # (height, width, channels) of bytes, and labe
 
 
 def read_npz(path: Path, size: int | None = None) -> dict[str, list[Example]]:
-    """The examples of each split: ``train_images``, ``train_labels`` and so on.
+    """Read the examples of each split: ``train_images``, ``train_labels`` and so on.
 
     Labels are whole numbers or texts. With ``label_names`` they are the numbers of those. Negative
     ones have no class, which only out-of-domain images may lack.
@@ -84,10 +84,10 @@ def _names(given: np.ndarray | None, path: Path) -> list[str] | None:
 def _check_arrays(images: np.ndarray, labels: np.ndarray, where: str) -> None:
     bad = images.ndim not in (3, 4) or labels.ndim != 1 or len(images) != len(labels)
     if bad or images.dtype != np.uint8 or (len(images) and not images[0].size):
-        told = f"{labels.size} labels" if labels.ndim == 1 else f"labels {labels.shape}"
+        found = f"{labels.size} labels" if labels.ndim == 1 else f"labels {labels.shape}"
         raise InputError(
             f"{where}: expected bytes (n, height, width[, channels]) and n labels, got "
-            f"{images.dtype} {images.shape} and {told}."
+            f"{images.dtype} {images.shape} and {found}."
         )
 
 
@@ -96,8 +96,8 @@ def _labels(labels: np.ndarray, names: list[str] | None, where: str, *, outside:
         if names is not None and not outside:
             unknown = next((i for i, y in enumerate(labels) if str(y) not in names), None)
             if unknown is not None:
-                told = f"label '{labels[unknown]}' of image {unknown + 1}"
-                raise InputError(f"{where}: {told} is none of 'label_names'.")
+                found = f"label '{labels[unknown]}' of image {unknown + 1}"
+                raise InputError(f"{where}: {found} is none of 'label_names'.")
         return [str(label) for label in labels]
     if labels.dtype.kind not in "iu":
         raise InputError(
@@ -106,9 +106,9 @@ def _labels(labels: np.ndarray, names: list[str] | None, where: str, *, outside:
     most = np.iinfo(labels.dtype).max if names is None else len(names) - 1
     odd = np.flatnonzero((labels < 0) | (labels > most))
     if len(odd) and not outside:
-        told = f"label {labels[odd[0]]} of image {odd[0] + 1}"
+        found = f"label {labels[odd[0]]} of image {odd[0] + 1}"
         known = "0 on" if names is None else f"0 to {most}, by 'label_names'"
-        raise InputError(f"{where}: {told}; classes are numbered from {known}.")
+        raise InputError(f"{where}: {found}; classes are numbered from {known}.")
     inside = (labels >= 0) & (labels <= most)
     return [
         str(y) if names is None or not known else names[y]

@@ -29,7 +29,7 @@ SUFFIXES = (
 
 @contextmanager
 def opened_picture(path: Path) -> Iterator[Any]:
-    """A picture that is open; whatever is wrong with the file is said in one line."""
+    """Open a picture; whatever is wrong with the file becomes an error of one line."""
     pillow = require("PIL.Image", "data", "Reading images")
     try:
         with pillow.open(path) as picture:
@@ -43,20 +43,20 @@ def opened_picture(path: Path) -> Iterator[Any]:
 
 
 def open_image(path: Path, size: int | None = None) -> np.ndarray:
-    """An image file as (height, width, 1 or 3) of bytes, brought to ``size`` where one is given."""
+    """Read an image file as (height, width, 1 or 3) of bytes, scaled to ``size`` if given."""
     with opened_picture(path) as picture:
         return resized(picture, size)
 
 
 def resized(picture: Any, size: int | None) -> np.ndarray:
-    """A picture of Pillow as (height, width, 1 or 3) of bytes, brought to ``size``."""
+    """Return a picture of Pillow as (height, width, 1 or 3) of bytes, scaled to ``size``."""
     whole = in_bytes(picture)
     pixels = np.asarray(whole.resize((size, size)) if size else whole)
     return pixels[..., None] if pixels.ndim == 2 else pixels
 
 
 def in_bytes(picture: Any) -> Any:
-    """The picture in grey or in red, green and blue, with 8 bits each.
+    """Return the picture in grey or in red, green and blue, with 8 bits each.
 
     Grey of 16 bits is scaled; Pillow by itself would make white of nearly all of it. What is
     transparent is shown as if it were not.
@@ -77,12 +77,12 @@ def in_bytes(picture: Any) -> Any:
 
 
 def is_grey(picture: Any) -> bool:
-    """Whether a picture of Pillow has no colours."""
+    """Return whether a picture of Pillow has no colours."""
     return picture.mode in ("1", "L", "LA", "La", "I", "F") or picture.mode.startswith("I;16")
 
 
 def in_channels(images: np.ndarray, channels: int) -> np.ndarray:
-    """Images (…, height, width, channels), grey ones in three equal colours if so many are asked.
+    """Return images (…, height, width, channels); grey ones become three equal channels.
 
     >>> in_channels(np.zeros((2, 8, 8, 1), np.uint8), 3).shape
     (2, 8, 8, 3)

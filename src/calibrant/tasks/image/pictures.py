@@ -60,7 +60,7 @@ def load_pictures(
     seed: int = 0,
     size: int | None = None,
 ) -> Pictures:
-    """Images by name: ``digits``, an npz file, a folder, a name of torchvision or of the hub.
+    """Load images by name: ``digits``, an npz file, a folder, a name of torchvision or the hub.
 
     A name is looked for in the data directory first, as a folder or as ``NAME.npz``. An npz holds
     ``train_images``, ``train_labels``, the same of other splits, and if you like ``label_names``. A
@@ -84,7 +84,7 @@ def load_test_pictures(
     *,
     whole: bool = False,
 ) -> tuple[np.ndarray, list[str]]:
-    """The images (n, height, width, channels) of the test split alone, and their labels.
+    """Load the images (n, height, width, channels) of the test split alone, and their labels.
 
     Where there is no test split, it is the one that :func:`load_pictures` takes from training; with
     ``whole``, a folder of class folders that has no splits is all to test on, and what has splits
@@ -105,7 +105,7 @@ def load_test_pictures(
 
 
 def find_pictures(name: str, directory: str | Path | None = None) -> Path | None:
-    """The folder or npz of images; None for what else there may be. Nothing is read.
+    """Return the folder or npz of images, or None for other sources. Reads nothing.
 
     >>> find_pictures("digits") is None
     True
@@ -142,7 +142,7 @@ def _parts(
 
 
 def _opened(folder: Path, size: int | None) -> dict[str, Sequence[Example]]:
-    """The images of class folders; the first of another size is told before the others are read."""
+    """Open the images of class folders; the first of another size is an error at once."""
     first: tuple[int, ...] | None = None
     found: dict[str, list[Example]] = {}
     for split, part in class_folders(folder, SUFFIXES).items():
@@ -165,7 +165,7 @@ def _several(where: str, first: tuple[int, ...], which: str, other: tuple[int, .
 
 
 def _digits(size: int | None) -> list[Example]:
-    """scikit-learn's 1,797 handwritten digits of 8×8 pixels, whose values are 0 to 16."""
+    """Load scikit-learn's 1,797 handwritten digits of 8×8 pixels, whose values are 0 to 16."""
     sklearn = require("sklearn.datasets", "sklearn", "The embedded digits")
     pixels, labels = sklearn.load_digits(return_X_y=True)
     images = np.round(pixels.reshape(-1, 8, 8, 1) * 255 / 16).astype(np.uint8)
@@ -202,7 +202,7 @@ def _from_table(table: Any, split: str, size: int | None) -> list[Example]:
 
 
 def _stacked(parts: Mapping[str, Sequence[np.ndarray]], where: str) -> dict[str, np.ndarray]:
-    """The images of each split as one array; among coloured ones, grey ones are coloured too."""
+    """Stack the images of each split; grey images among coloured ones get three channels."""
     coloured = any(image.shape[-1] == 3 for part in parts.values() for image in part)
     first, found = None, {}
     for split, part in parts.items():

@@ -52,7 +52,7 @@ class Restored:
     unsure: int
 
     def spans(self, tags: Sequence[str]) -> tuple[Span, ...]:
-        """The entities that BIO tags of the words mark, in characters.
+        """Return the entities that BIO tags of the words mark, in characters.
 
         >>> Restored("Anna Lund.", ((0, 4), (5, 9), (9, 10)), 0).spans(["B-PER", "I-PER", "O"])
         ((0, 9, 'PER'),)
@@ -109,7 +109,7 @@ class Detokeniser:
         )
 
     def restore(self, words: Sequence[str]) -> Restored:
-        """The text of a sentence."""
+        """Restore the text of a sentence."""
         shown = [_ESCAPED.get(word, word) for word in words]
         text, places, unsure, quotes = "", [], 0, _Quotes()
         joins = True  # Whether the next word touches the last.
@@ -131,7 +131,7 @@ class Detokeniser:
     def _sides(
         self, words: Sequence[str], i: int, quotes: _Quotes, given: str
     ) -> tuple[bool, bool, bool]:
-        """Whether a word touches the one before and the one after it, and whether that is sure."""
+        """Return whether a word touches the one before and after it, and whether that is sure."""
         word = words[i]
         before, after = (words[j] if 0 <= j < len(words) else "" for j in (i - 1, i + 1))
         if word in ('"', "'", "’"):
@@ -153,7 +153,7 @@ class Detokeniser:
 
 
 def _is_elided(word: str, after: str) -> bool:
-    """Whether it is ``l'`` before a vowel or an h, which is mute where words elide."""
+    """Return whether it is ``l'`` before a vowel or an h, which is mute where words elide."""
     first = unicodedata.normalize("NFD", after[:1])[:1].lower()
     return first in ("a", "e", "i", "o", "u", "y", "h", "œ", "æ") and bool(_ELIDED.fullmatch(word))
 

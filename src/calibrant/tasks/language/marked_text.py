@@ -20,7 +20,7 @@ _VISIBLE = re.compile(f"[^{BLANK}]")
 def from_spans(
     text: str, spans: Sequence[Span], where: str = "text", splitter: Splitter = PLAIN
 ) -> Sentence:
-    """The words of ``text`` with BIO tags from (start, end, type) in characters, end exclusive.
+    """Tag the words of ``text`` from (start, end, type) in characters, end exclusive.
 
     Words are cut by the splitter alone, as they are where nothing is marked. An entity that begins
     or ends inside a word is widened to whole words, and counted in ``unfit``: nothing that is
@@ -37,7 +37,7 @@ def from_spans(
 def cut_text(
     text: str, spans: Sequence[Span], splitter: Splitter, *, sentences: bool, where: str = "text"
 ) -> list[Sentence]:
-    """The same for each sentence of a text; an entity that goes on in the next one is unfit."""
+    """Tag each sentence of a text; an entity that continues in the next one is unfit."""
     found = _checked(text, spans, where)
     places = split_sentences(text) if sentences else [(0, len(text))]
     ends = [end for _, end in places]
@@ -52,7 +52,7 @@ def cut_text(
 
 
 def _checked(text: str, spans: Sequence[Span], where: str) -> list[Span]:
-    """The spans in order, without the blanks around them; not one is empty, and no two overlap."""
+    """Return the spans in order, without the blanks around them; none is empty, none overlap."""
     found: list[Span] = []
     for start, end, kind in sorted(spans):
         places = _visible(text, start, end) if 0 <= start < end <= len(text) else None
@@ -90,7 +90,7 @@ def _tagged(text: str, words: Sequence[Word], spans: Sequence[Span]) -> Sentence
 
 
 def recut(sentences: Sequence[Sentence], splitter: Splitter, *, whole: bool) -> Iterator[Sentence]:
-    """Sentences of raw text cut anew; those of words alone stay as they are."""
+    """Cut sentences of raw text anew; sentences of words stay as they are."""
     for sentence in sentences:
         if sentence.text is None:
             yield sentence

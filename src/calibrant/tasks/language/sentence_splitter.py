@@ -79,7 +79,7 @@ def _ends_at_line(text: str, found: re.Match[str]) -> bool:
 
 
 def _is_full_stop(text: str, found: re.Match[str], start: int, word: str) -> bool:
-    """Whether a full stop before a capital, a digit or another sign ends a sentence."""
+    """Return whether a full stop before a capital, a digit or another sign ends a sentence."""
     if found.group().startswith(".."):
         return True
     near = text[max(start, found.start() - _NEAR) : found.start()]
@@ -97,7 +97,7 @@ def _is_full_stop(text: str, found: re.Match[str], start: int, word: str) -> boo
 
 
 def _is_item(before: str, number: str) -> bool:
-    """The number of an item: 1. Boil it; also after another's last number: 1. Lund 48.5 2. Berg."""
+    """Find the number of an item: 1. Boil it; also after a number: 1. Lund 48.5 2. Berg."""
     return not before or (len(number) < 3 and (before[-1].isdecimal() or before[-1] in ":)"))
 
 

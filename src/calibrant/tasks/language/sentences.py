@@ -53,7 +53,7 @@ def check_tag(tag: str, where: str) -> None:
 
 @lru_cache(maxsize=4096)
 def is_tag(tag: str) -> bool:
-    """Whether it is O, or a letter of one of the schemes with a type.
+    """Return whether it is O, or a letter of one of the schemes with a type.
 
     >>> is_tag("B-PER"), is_tag("W-LOC"), is_tag("PER")
     (True, True, False)
@@ -67,7 +67,7 @@ def _known(tag: str) -> str:
 
 
 def to_bio(sentences: Sequence[Sentence]) -> list[Sentence]:
-    """The same sentences with BIO tags: they came in IOB1, BIO, BIOES, BILOU, BMEWO or BMES.
+    """Convert tags to BIO from IOB1, BIO, BIOES, BILOU, BMEWO or BMES.
 
     IOB1 writes B- only between touching entities of one type; so where entities start with I- and
     no B- stands anywhere else, it is IOB1. In BIO, an I- that starts an entity is left as it is:

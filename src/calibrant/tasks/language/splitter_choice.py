@@ -36,12 +36,12 @@ class Cutting:
     unsure: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
-        """As a run keeps it."""
+        """Return what a run keeps of it."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Cutting:
-        """What :meth:`to_dict` gave, or an error."""
+        """Read what :meth:`to_dict` returned."""
         names = {"splitter": Mapping, "sentences": bool, "words": float, "entities": float}
         for name, kind in names.items():
             if not isinstance(content.get(name), kind):
@@ -51,7 +51,7 @@ class Cutting:
 
 
 def choose_cutting(train: Sequence[Sentence], detokeniser: Detokeniser) -> Cutting:
-    """The splitter of :data:`~calibrant.tasks.language.words.SPLITTERS` with the best F1 of words.
+    """Choose the splitter of :data:`.words.SPLITTERS` with the best F1 of words.
 
     Where the corpus is raw text with marked entities there are no words to compare: then it is the
     first one that the most entities fit.
@@ -75,7 +75,7 @@ _Sample = tuple[Sentence, Sequence[tuple[int, int]] | None, int]
 
 
 def restored(sentence: Sentence, detokeniser: Detokeniser) -> _Sample:
-    """A sentence with its text and spans; the places of its words where these are the corpus'."""
+    """Return a sentence with its text and spans, and the places of the corpus' words."""
     if sentence.text is not None:
         return sentence, None, 0
     made = detokeniser.restore(sentence.words)

@@ -47,7 +47,7 @@ def generate_splits(seed: int = 0, **sizes: int) -> dict[str, list[Sentence]]:
 
 
 def generate(size: int, domain: Domain = NEWS, seed: int | Sequence[int] = 0) -> list[Sentence]:
-    """``size`` sentences of a domain.
+    """Generate ``size`` sentences of a domain.
 
     >>> sentence = generate(1, seed=1)[0]
     >>> print(*sentence.words)
@@ -76,7 +76,7 @@ def _sentence(domain: Domain, random: np.random.Generator) -> Sentence:
 
 
 def _expand(token: str, domain: Domain, random: np.random.Generator) -> Iterator[tuple[str, str]]:
-    """The words that a token of a template stands for, with their tags."""
+    """Return the words that a token of a template stands for, with their tags."""
     slot = _SLOT.fullmatch(token)
     if slot is None:
         yield token, "O"
@@ -89,7 +89,7 @@ def _expand(token: str, domain: Domain, random: np.random.Generator) -> Iterator
 
 
 def _name(kind: str, domain: Domain, random: np.random.Generator) -> tuple[str, str]:
-    """A type and a name of it; ANY is a name of several types whose context tells none."""
+    """Draw a type and a name of it; ANY is a name of several types in any context."""
     if kind == "ANY":
         name = _pick(tuple(domain.ambiguous), random)
         return _pick(domain.ambiguous[name], random), name
@@ -100,7 +100,7 @@ def _name(kind: str, domain: Domain, random: np.random.Generator) -> tuple[str, 
 
 
 def _mistyped(word: str, random: np.random.Generator) -> str:
-    """One letter left out, doubled, or swapped with the next."""
+    """Leave out, double, or swap one letter."""
     place = int(random.integers(len(word)))
     before, letter, after = word[:place], word[place], word[place + 1 :]
     changed = (

@@ -64,7 +64,7 @@ class Splitter:
     elisions: bool = False
 
     def split(self, text: str) -> list[Word]:
-        """The words of ``text``, in time that grows with its length alone.
+        """Split ``text`` into words, in time linear in its length.
 
         >>> [tuple(word) for word in PLAIN.split("J. Doe's dog")]
         [('J.', 0, 2), ("Doe's", 3, 8), ('dog', 9, 12)]
@@ -83,12 +83,12 @@ class Splitter:
         return [Word(text[start:end], start, end) for start, end in places]
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON has it: the name, and every rule, so that a run keeps what it was made with."""
+        """Return the name and every rule, so that a run keeps what it was made with."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Splitter:
-        """What :meth:`to_dict` gave."""
+        """Read what :meth:`to_dict` returned."""
         known = {f.name: type(f.default) if f.name != "name" else str for f in fields(cls)}
         for key, value in content.items():
             if key not in known or not isinstance(value, known[key]):
@@ -127,7 +127,7 @@ SPLITTERS: dict[str, Splitter] = {
 
 
 def splitter_of(name: str) -> Splitter:
-    """The splitter of that name.
+    """Return the splitter of a name.
 
     >>> splitter_of("pen")
     Traceback (most recent call last):
@@ -140,7 +140,7 @@ def splitter_of(name: str) -> Splitter:
 
 
 def split_words(text: str, splitter: Splitter = PLAIN) -> list[Word]:
-    """The words of ``text``; see :class:`Splitter`.
+    """Split ``text`` into words; see :class:`Splitter`.
 
     >>> [word.text for word in split_words("In 3.5 hours, U.S. time.")]
     ['In', '3.5', 'hours', ',', 'U.S.', 'time', '.']
@@ -150,7 +150,7 @@ def split_words(text: str, splitter: Splitter = PLAIN) -> list[Word]:
 
 @cache
 def _pattern(splitter: Splitter) -> re.Pattern[str]:
-    """One pattern for all rules. No branch fails after a long match, so that it is linear.
+    """Build one pattern for all rules. No branch fails after a long match, so it is linear.
 
     The group ``each`` matches what looked like initials and is none, sign by sign; ``stop`` a full
     stop that belongs to the word where that is an abbreviation.
@@ -192,7 +192,7 @@ def _places(text: str, splitter: Splitter) -> Iterator[tuple[int, int]]:
 
 
 def _with_clitics(text: str, words: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Words with ``'s``, ``'ll`` and ``n't`` parted from what is before them."""
+    """Separate ``'s``, ``'ll`` and ``n't`` from the word before."""
     for start, end in words:
         cut = _clitic(text, start, end)
         if cut is not None and start < cut < end:
@@ -202,7 +202,7 @@ def _with_clitics(text: str, words: Iterable[tuple[int, int]]) -> Iterator[tuple
 
 
 def _with_elisions(text: str, words: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Words with ``l'`` parted from what is after them, also twice: ``qu'l'on``."""
+    """Separate ``l'`` from the word after, also twice: ``qu'l'on``."""
     for start, end in words:
         while (found := _ELIDED.match(text, start, end)) is not None:
             cut = found.end()
@@ -234,7 +234,7 @@ _FIRST = re.compile(
 
 
 def _first_version(text: str) -> Iterator[Word]:
-    """The words that runs without a splitter of their own were made with."""
+    """Split as runs without a splitter of their own did."""
     for found in _FIRST.finditer(text):
         start, end = found.span()
         if found.lastgroup == "each":

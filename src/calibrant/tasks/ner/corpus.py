@@ -69,7 +69,7 @@ class NerCorpus:
         return self.marked or choose_cutting(self.train, self.detokeniser)
 
     def as_raw_text(self, sentences: Sequence[Sentence]) -> list[Sentence]:
-        """Sentences of words made texts again, and cut as texts are that nobody has cut."""
+        """Join the words of sentences to texts, and cut these as raw texts are cut."""
         marked = [restored(sentence, self.detokeniser)[0] for sentence in sentences]
         return cut_as(marked, self.cutting)
 
@@ -83,7 +83,7 @@ def load_corpus(
     files: Mapping[str, str] | None = None,
     unseen: str = "keep",
 ) -> NerCorpus:
-    """A corpus by name: a folder, a name of the catalogue, ``synthetic``, or a name on the hub.
+    """Load a corpus by name: a folder, a known name, ``synthetic``, or a name on the hub.
 
     A folder holds train, (dev) and test files, as CoNLL, jsonl or saved by the ``datasets``
     library; or ``files`` names the file of each split. A name is looked up in ``directory`` (or
@@ -124,7 +124,7 @@ def _named_files(files: Mapping[str, str]) -> tuple[dict[str, Sequence[Sentence]
 def _cut(
     parts: dict[str, Sequence[Sentence]], notes: list[str]
 ) -> tuple[dict[str, Sequence[Sentence]], Cutting | None]:
-    """Texts with marked entities, cut as the entities of the training split ask for."""
+    """Cut texts with marked entities as suits the entities of the training split."""
     empty = sum(word == "" for part in parts.values() for s in part for word in s.words)
     if empty:
         notes.append(f"{empty:,} words are empty; each is read as an unknown one.")
@@ -146,13 +146,13 @@ def _cut(
 
 
 def cut_as(sentences: Sequence[Sentence], cutting: Cutting) -> list[Sentence]:
-    """Texts with marked entities cut as told; sentences of words stay as they are."""
+    """Cut texts with marked entities; sentences of words stay as they are."""
     found = recut(sentences, cutting.splitter, whole=not cutting.sentences)
     return [sentence for sentence in found if len(sentence)]
 
 
 def find_corpus(name: str, directory: str | Path | None = None) -> Path | None:
-    """The folder of a corpus; None for what is embedded or may be on the hub. Nothing is read.
+    """Return the folder of a corpus; None if it is embedded or on the hub. Reads nothing.
 
     >>> find_corpus("synthetic") is None
     True
@@ -181,7 +181,7 @@ def find_corpus(name: str, directory: str | Path | None = None) -> Path | None:
 def load_test(
     name: str, directory: str | Path | None = None, cutting: Cutting | None = None
 ) -> list[Sentence]:
-    """The test split alone of a corpus, whatever its tags, or the sentences of one file.
+    """Load the test split alone of a corpus, whatever its tags, or the sentences of one file.
 
     Texts with marked entities are cut as ``cutting`` says.
     """
@@ -201,7 +201,7 @@ def load_test(
 def _parts(
     name: str, directory: str | Path | None, seed: int
 ) -> tuple[dict[str, Sequence[Sentence]], str]:
-    """The sentences of each split that there is, and where they come from."""
+    """Read the sentences of each split, and return where they come from."""
     if name == SYNTHETIC:
         return dict(generate_splits(seed)), name
     folder = find_corpus(name, directory)
@@ -228,7 +228,7 @@ def _from_tables(tables: dict[str, Any]) -> dict[str, Sequence[Sentence]]:
 
 
 def _from_table(table: Any, split: str) -> list[Sentence]:
-    """The sentences of a table with a column of words and one of tags, as numbers or text."""
+    """Read a table with a column of words and one of tags, as numbers or text."""
     words, tags = column(table, WORDS, split), column(table, TAGS, split)
     names = names_of(table, tags)
     sentences = []

@@ -25,7 +25,7 @@ class CutText(NamedTuple):
 
 
 def cut_words(text: str | Sequence[str], cutting: Cutting, sentences: bool) -> CutText:
-    """The words that a run's splitter finds.
+    """Cut a text with the splitter of a run.
 
     >>> cut = cut_words("Anna sings. Boris cooks.", FIRST_CUTTING, sentences=True)
     >>> [[word.text for word in part] for part in cut.sentences]
@@ -47,7 +47,7 @@ def cut_words(text: str | Sequence[str], cutting: Cutting, sentences: bool) -> C
 
 
 def given_words(words: str | Sequence[str]) -> CutText:
-    """Words that are parted by spaces, or given in a list; their text is joined by spaces.
+    """Take words separated by spaces, or in a list, whose text is joined by spaces.
 
     >>> given_words(["Anna", "sings"]).text, given_words("Anna  sings").sentences[0][1].start
     ('Anna sings', 6)

@@ -29,7 +29,7 @@ class EntityConfidence:
         return self._entity_maps[reduction]
 
     def threshold(self, target_risk: float, level: float = 0.9, reduction: str = AUTO) -> Guarantee:
-        """The loosest confidence from which on at most ``target_risk`` of the entities are wrong.
+        """Find the lowest confidence above which at most ``target_risk`` of the entities are wrong.
 
         It holds with probability ``level``, for texts like those of the validation split: see
         :mod:`calibrant.comparison.risk_control`.

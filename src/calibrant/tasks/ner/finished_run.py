@@ -95,7 +95,7 @@ def load_predictor(folder: Path, recipe: Mapping[str, Any], device: str) -> Pred
 def _check_classes(
     folder: Path, labels: tuple[str, ...], outputs: int, *maps: EntityConfidence
 ) -> None:
-    """The parts of a run are of one label set: one that was replaced would give other labels."""
+    """Check that the parts of a run have one label set: a replaced one gives other labels."""
     counts = {"its model": outputs}
     for confidence in maps:
         counts |= {"its map": confidence.calibrator.n_classes_}
@@ -112,7 +112,7 @@ def _split(folder: Path, name: str) -> Path:
 
 
 def read_cutting(folder: Path) -> Cutting:
-    """How a run cuts raw text; one of an earlier version cuts as that version did."""
+    """Read how a run cuts raw text; a run of an earlier version cuts as that version did."""
     path = folder / _WORDS
     if not path.exists():
         return FIRST_CUTTING

@@ -68,7 +68,7 @@ class Prediction:
     abstained: tuple[Entity, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """Return it as JSON has it."""
         content = asdict(self)
         for entity in (*content["entities"], *content["abstained"]):
             if entity["words"] is None:
@@ -113,7 +113,7 @@ class Predictor:
         sentences: bool | None = None,
         tokens: bool = False,
     ) -> list[Prediction]:
-        """The entities of each text.
+        """Find the entities of each text.
 
         A text is cut into sentences, if the run's training data is made of such or ``sentences``
         says so, and these into words as the run's training data is cut. With ``tokens`` words are
@@ -148,7 +148,7 @@ class Predictor:
         sentences: bool | None = None,
         tokens: bool = False,
     ) -> Iterator[Prediction]:
-        """As :meth:`predict`, a few hundred texts at a time."""
+        """Predict as :meth:`predict`, a few hundred texts at a time."""
         if not 0 <= min_confidence <= 1:
             raise InputError(f"A confidence lies in [0, 1], got {min_confidence}.")
         if tokens and sentences:
@@ -166,7 +166,7 @@ class Predictor:
     def threshold(
         self, target_risk: float, level: float = 0.9, reduction: str = AUTO, *, tokens: bool = False
     ) -> Guarantee:
-        """The loosest confidence from which on at most ``target_risk`` of the entities are wrong.
+        """Find the lowest confidence above which at most ``target_risk`` of the entities are wrong.
 
         See :meth:`~calibrant.tasks.ner.entity_confidence.EntityConfidence.threshold`.
         """

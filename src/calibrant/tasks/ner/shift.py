@@ -30,7 +30,7 @@ _SEED = 0  # Of the corruptions: every run is tested on the same ones.
 
 
 def shifted_tests(recipe: Recipe, data: NerData, directory: str | None = None) -> dict[str, Pieces]:
-    """The word pieces of everything that ``recipe.shift`` names, by name.
+    """Return the word pieces of everything that ``recipe.shift`` names, by name.
 
     ``typos-3`` is the test split with typos of strength 3, the same in every run. Any other name is
     a corpus, a folder or a file, whose test split is judged on the entity types that it shares with
@@ -41,7 +41,7 @@ def shifted_tests(recipe: Recipe, data: NerData, directory: str | None = None) -
 
 
 def _state(name: str, directory: str | None) -> str:
-    """Of the files behind a name, so that what has changed since is read again."""
+    """Return the state of the files behind a name, so that changed files are read again."""
     if parse_corruption(name, TEXT) is not None:
         return ""
     check_shift(name, directory)
@@ -69,16 +69,16 @@ def _shifted(
     directory: str | None,
     state: str,  # noqa: ARG001
 ) -> Pieces:
-    asked = parse_corruption(name, TEXT)
-    if asked is not None:
-        return data.encode(list(corrupt_sentences(data.corpus.test, *asked, seed=_SEED)))
+    corruption = parse_corruption(name, TEXT)
+    if corruption is not None:
+        return data.encode(list(corrupt_sentences(data.corpus.test, *corruption, seed=_SEED)))
     found = load_test(name, directory, data.corpus.cutting)
     mapped, judged = in_types_of(data.labels, found, name)
     return ignoring(data.encode(mapped), judged)
 
 
 def ignoring(pieces: Pieces, judged: Sequence[Sequence[bool]]) -> Pieces:
-    """The same windows, in which words that are not judged have no label.
+    """Remove the labels of words that are not judged.
 
     ``judged`` says it for each word of each sentence that the windows were made from.
     """

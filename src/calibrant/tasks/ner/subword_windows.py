@@ -43,14 +43,14 @@ class Pieces:
         return np.diff(self.starts)
 
     def __getitem__(self, row: int) -> dict[str, np.ndarray]:
-        """One window as transformers names it, so that this is a data set for its Trainer."""
+        """Return one window, named as transformers' Trainer expects."""
         if not 0 <= row < len(self):
             raise IndexError(row)
         part = slice(self.starts[row], self.starts[row + 1])
         return {"input_ids": self.ids[part], "labels": self.labels[part]}
 
     def padded(self, rows: np.ndarray, length: int, padding: int) -> tuple[np.ndarray, np.ndarray]:
-        """``ids`` and ``labels`` of some windows, of shape (rows, length)."""
+        """Return ``ids`` and ``labels`` of some windows, of shape (rows, length)."""
         ids = np.full((len(rows), length), padding, np.int64)
         labels = np.full((len(rows), length), IGNORED, np.int64)
         for i, row in enumerate(rows):
@@ -108,7 +108,7 @@ class _Window(NamedTuple):
 
 
 def _joined(windows: list[_Window], before: int, after: int) -> Pieces:
-    """All windows end to end; the special tokens around each have neither label nor word."""
+    """Join all windows; the special tokens around each have neither label nor word."""
 
     def flat(arrays: Iterable[np.ndarray], filler: int) -> np.ndarray:
         ends = np.full(before, filler, np.int32), np.full(after, filler, np.int32)
@@ -152,7 +152,7 @@ def _number(numbers: dict[str, int], tag: str) -> int:
 def _pieces(
     ids: list[int], owners: list[int | None], sentence: Sentence, tokenizer: Any
 ) -> tuple[list[int], np.ndarray]:
-    """The pieces and the word of each; a word of no piece (odd characters) becomes [UNK]."""
+    """Return the pieces and the word of each; a word without pieces becomes [UNK]."""
     missing = sorted(set(range(len(sentence))) - {o for o in owners if o is not None})
     owner = np.asarray(owners, np.int64)
     if missing:
@@ -168,7 +168,7 @@ def _first_piece_labels(owner: np.ndarray, labels: list[int]) -> np.ndarray:
 
 
 def _windows(length: int, size: int) -> Iterator[tuple[int, int, int, int]]:
-    """(start, stop) of each window and (first, last) of the pieces that are labelled in it."""
+    """Yield (start, stop) of each window and (first, last) of the pieces labelled in it."""
     context = size // 4
     start, first = 0, 0
     while True:

@@ -66,7 +66,7 @@ class TrimmedData:
 
 
 def occurring(parts: Sequence[Pieces], padding: int) -> np.ndarray:
-    """The sorted ids of every piece in ``parts``, and the padding.
+    """Return the sorted ids of every piece in ``parts``, and of the padding.
 
     A padding among the first ids keeps its number, and so do those before it: relatives of RoBERTa
     count positions from there on.
@@ -76,7 +76,7 @@ def occurring(parts: Sequence[Pieces], padding: int) -> np.ndarray:
 
 
 def renumber(part: Pieces, kept: np.ndarray) -> Pieces:
-    """The same windows, with the place in ``kept`` for each id."""
+    """Replace each id by its place in ``kept``."""
     return replace(part, ids=np.searchsorted(kept, part.ids).astype(part.ids.dtype))
 
 

@@ -11,7 +11,7 @@ __all__ = ["data_directory", "find_file", "find_folder", "is_place"]
 
 
 def data_directory(given: str | Path | None = None) -> Path | None:
-    """The directory given, or that of the environment variable CALIBRANT_DATA, or none."""
+    """Return the directory given, or that of the environment variable CALIBRANT_DATA, or None."""
     named = given or os.environ.get("CALIBRANT_DATA")
     if not named:
         return None
@@ -22,7 +22,7 @@ def data_directory(given: str | Path | None = None) -> Path | None:
 
 
 def find_folder(name: str, kind: str, directory: str | Path | None = None) -> Path | None:
-    """The folder ``name``: as a path, or in the data directory, there under ``kind`` or directly.
+    """Find the folder ``name``: a path, or in the data directory, under ``kind`` or directly.
 
     >>> find_folder("no-such-corpus", "ner") is None
     True
@@ -31,7 +31,7 @@ def find_folder(name: str, kind: str, directory: str | Path | None = None) -> Pa
 
 
 def find_file(name: str, kind: str, directory: str | Path | None = None) -> Path | None:
-    """The file ``name``, in the same places.
+    """Find the file ``name``, in the same places.
 
     >>> find_file("no-such-file.npz", "image") is None
     True
@@ -46,7 +46,7 @@ def _places(name: str, kind: str, directory: str | Path | None) -> list[Path]:
 
 
 def is_place(name: str) -> bool:
-    """Whether a name is that of a folder or file here, and not of a run's folder.
+    """Return whether a name is that of a folder or file here, and not of a run's folder.
 
     Else ``--data gum -o gum`` would, once begun, mean the run by the name of the corpus.
     """

@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 def label_names(labels: Iterable[str]) -> tuple[str, ...]:
-    """The different labels, in the order of the alphabet; whole numbers by their value.
+    """Return the different labels, in alphabetical order; whole numbers by their value.
 
     >>> label_names(["b", "a", "b"]), label_names(["10", "9"])
     (('a', 'b'), ('9', '10'))
@@ -57,7 +57,7 @@ def _by_value(digits: str) -> tuple[int, str]:
 def number_labels(
     parts: Mapping[str, Sequence[str]], names: Sequence[str], where: str
 ) -> dict[str, list[int]]:
-    """The class of each label in each split. Out-of-domain examples may be of no class: −100.
+    """Number the labels of each split. Out-of-domain examples may have no class: −100.
 
     >>> number_labels({"train": ["a", "b"], "ood": ["x"]}, ("a", "b"), "pets")
     {'train': [0, 1], 'ood': [-100]}
@@ -76,7 +76,7 @@ def number_labels(
 
 
 def class_folders(folder: Path, suffixes: Sequence[str]) -> dict[str, list[tuple[Path, str]]]:
-    """The files of each class, whose name is their folder's: ``[split/]class/[…/]file``."""
+    """Find the files of each class, named by their folder: ``[split/]class/[…/]file``."""
     splits = split_folders(folder) or {"train": folder}
     parts: dict[str, list[tuple[Path, str]]] = {}
     for split, path in splits.items():
@@ -97,12 +97,12 @@ def class_folders(folder: Path, suffixes: Sequence[str]) -> dict[str, list[tuple
 
 
 def has_splits(folder: Path) -> bool:
-    """Whether some of the folders in a folder are splits."""
+    """Return whether some of the folders in a folder are splits."""
     return bool(split_folders(folder))
 
 
 def _files(folder: Path, suffixes: Sequence[str]) -> list[Path]:
-    """Those with one of the suffixes, in folders of the folder too; nothing that is hidden."""
+    """Find files with one of the suffixes, also in folders below; none that are hidden."""
     return [
         path
         for path in sorted(folder.rglob("*"))

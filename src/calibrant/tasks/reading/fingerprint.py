@@ -17,7 +17,7 @@ _LARGE = 1 << 26
 
 
 def fingerprint(labels: Sequence[str], parts: Iterable[Any]) -> str:
-    """Of all pieces and labels: the same for the same data and tokenizer; None is no part."""
+    """Hash all pieces and labels; equal for equal data and tokenizer. None is no part."""
     digest = hashlib.sha256("\0".join(labels).encode())
     for part in parts:
         if part is not None:
@@ -27,7 +27,7 @@ def fingerprint(labels: Sequence[str], parts: Iterable[Any]) -> str:
 
 
 def disk_state(*places: str | Path | None) -> str:
-    """A hash of what files, and all files of folders, hold now; a place that is None adds nothing.
+    """Hash what files, and all files of folders, hold now; None adds nothing.
 
     What is cached by the name of data is cached by this too: a file may have changed since. Large
     files count by their size and times.
@@ -51,7 +51,7 @@ def _content(path: Path) -> bytes:
 
 
 def data_state(name: str, kind: str, directory: str | Path | None = None) -> str:
-    """The same of data by name; what is embedded, or on the hub, does not change meanwhile."""
+    """Hash the files of data by name; embedded data, or data on the hub, does not change."""
     names = (name, f"{name}.npz")
     files = (find_file(each, kind, directory) for each in names)
     return disk_state(find_folder(name, kind, directory) or next(filter(None, files), None))

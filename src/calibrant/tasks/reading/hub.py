@@ -19,7 +19,7 @@ _NAME = re.compile(r"[\w.-]*\w/[\w.-]*\w(:.+)?")  # owner/name:config
 
 
 def load_hub(name: str) -> dict[str, Any]:
-    """The splits of ``owner/name`` or ``owner/name:config`` on the hub, or of its local cache."""
+    """Load the splits of ``owner/name`` or ``owner/name:config`` from the hub or its cache."""
     check_name(name)
     datasets = require("datasets", "data", _PURPOSE)
     name, _, config = name.partition(":")
@@ -53,7 +53,7 @@ def _load(datasets: Any, name: str, config: str | None) -> Any:
 
 
 def is_saved(folder: Path) -> bool:
-    """Whether the ``datasets`` library can read the folder: saved to disk, or with parquet files.
+    """Return whether the ``datasets`` library can read the folder: saved, or of parquet files.
 
     >>> is_saved(Path("no such folder"))
     False
@@ -63,7 +63,7 @@ def is_saved(folder: Path) -> bool:
 
 
 def load_saved(folder: Path) -> dict[str, Any]:
-    """The splits of such a folder."""
+    """Load the splits of such a folder."""
     datasets = require("datasets", "data", "Reading a folder that the datasets library saved")
     try:
         if any((folder / mark).exists() for mark in ("dataset_dict.json", "state.json")):
@@ -76,7 +76,7 @@ def load_saved(folder: Path) -> dict[str, Any]:
 
 
 def column(data: Any, names: Sequence[str], where: str) -> str:
-    """The first of ``names`` that is a column of the data."""
+    """Return the first of ``names`` that is a column of the data."""
     found = next((name for name in names if name in data.column_names), None)
     if found is None:
         has = ", ".join(data.column_names)
@@ -85,7 +85,7 @@ def column(data: Any, names: Sequence[str], where: str) -> str:
 
 
 def names_of(data: Any, column: str) -> tuple[str, ...] | None:
-    """The class names behind the numbers of a column, or of the lists in it; None for text."""
+    """Return the class names of a column of numbers, or of lists of them; None for text."""
     feature = data.features[column]
     feature = getattr(feature, "feature", feature)
     names = getattr(feature, "names", None)

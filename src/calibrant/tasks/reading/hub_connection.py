@@ -22,13 +22,13 @@ _SECONDS = (
 
 
 def first_line(error: BaseException) -> str:
-    """What an error says first, as a sentence.
+    """Return the first line of an error, as a sentence.
 
     >>> first_line(OSError("No connection\\nCheck your cable."))
     'No connection.'
     """
-    said = str(error).strip() or type(error).__name__
-    return said.splitlines()[0].rstrip(".") + "."
+    text = str(error).strip() or type(error).__name__
+    return text.splitlines()[0].rstrip(".") + "."
 
 
 @contextlib.contextmanager
@@ -59,7 +59,7 @@ def asking_the_hub(name: str) -> Iterator[None]:
 
 @functools.lru_cache(maxsize=8)
 def reachable(endpoint: str) -> bool:
-    """Whether somebody answers there; asked once. Behind a proxy only the proxy knows: yes."""
+    """Return whether the host responds (cached). Behind a proxy only the proxy knows: True."""
     if any(os.environ.get(name) for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY")):
         return True
     address = urlsplit(endpoint)

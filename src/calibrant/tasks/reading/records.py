@@ -29,7 +29,7 @@ def read_records(path: Path, suffix: str | None = None) -> Iterator[tuple[int, d
 
 
 def field(record: dict[str, Any], names: Sequence[str], where: str) -> Any:
-    """The value under the first of ``names`` that the record has.
+    """Return the value under the first of ``names`` that the record has.
 
     >>> field({"sentence": "Hello"}, ("text", "sentence"), "news.jsonl, line 1")
     'Hello'

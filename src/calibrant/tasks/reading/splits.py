@@ -36,7 +36,7 @@ CARVED = 0.1  # Share of the training split that stands in for a missing one, or
 
 
 def split_of(name: str) -> str | None:
-    """The split that a file, a folder or a data set's part is, by its name.
+    """Return the split of a file, a folder or a part of a data set, by its name.
 
     >>> split_of("validation"), split_of("notes")
     ('dev', None)
@@ -45,7 +45,7 @@ def split_of(name: str) -> str | None:
 
 
 def part_of(parts: Mapping[str, T], split: str) -> T:
-    """The part of that name.
+    """Return the part of a name.
 
     >>> part_of({"train": [1], "test": [2]}, "tset")
     Traceback (most recent call last):
@@ -58,7 +58,7 @@ def part_of(parts: Mapping[str, T], split: str) -> T:
 
 
 def split_files(folder: Path, suffixes: Iterable[str]) -> dict[str, Path]:
-    """The file of each split in ``folder``, with one of the suffixes; two for one are an error."""
+    """Find the file of each split in ``folder``, by suffix; two for one are an error."""
     found: dict[str, Path] = {}
     for path in sorted(folder.iterdir()):
         suffix = next((s for s in suffixes if path.name.lower().endswith(s)), None)
@@ -70,7 +70,7 @@ def split_files(folder: Path, suffixes: Iterable[str]) -> dict[str, Path]:
 
 
 def loosely_named_files(folder: Path, suffixes: Iterable[str]) -> dict[str, Path]:
-    """The files of which a part of the name is that of a split: en_train.conll, eng.testa."""
+    """Find files with a split as a part of the name: en_train.conll, eng.testa."""
     found: dict[str, Path] = {}
     for path in sorted(folder.iterdir()):
         name = path.name.lower()
@@ -85,7 +85,7 @@ def loosely_named_files(folder: Path, suffixes: Iterable[str]) -> dict[str, Path
 
 
 def split_folders(folder: Path) -> dict[str, Path]:
-    """The folder of each split in ``folder``; two for one are an error."""
+    """Find the folder of each split in ``folder``; two for one are an error."""
     found: dict[str, Path] = {}
     for path in sorted(folder.iterdir()):
         split = split_of(path.name)
@@ -105,7 +105,7 @@ def only_one(found: Mapping[str, Any], split: str, name: str, trouble: str) -> N
 def complete(
     parts: dict[str, Sequence[T]], where: str, seed: int, *, test: bool = False, hint: str = ""
 ) -> tuple[dict[str, Sequence[T]], tuple[str, ...]]:
-    """The splits with a validation split carved from training where there is none, and a note.
+    """Complete the splits: a missing validation split is carved from training, with a note.
 
     With ``test``, a missing test split is carved as well; else it is an error, as an empty one is;
     ``hint`` says what to do then.
@@ -129,7 +129,7 @@ def complete(
 
 
 def carve(train: Sequence[Any], seed: int, where: str) -> tuple[list[Any], list[Any]]:
-    """What is kept of the training split, and a tenth that is taken from it; both in order.
+    """Split the training split into what is kept and a tenth that is taken; both in order.
 
     >>> carve("abcdefghij", seed=0, where="letters")
     (['a', 'b', 'c', 'd', 'f', 'g', 'h', 'i', 'j'], ['e'])

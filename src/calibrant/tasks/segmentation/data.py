@@ -220,7 +220,7 @@ def _windows(data: SegmentationData, device: str) -> tuple[Images, Images | None
 
 
 def _stacked(data: SegmentationData) -> tuple[np.ndarray, np.ndarray]:
-    """The training images as one array; smaller ones are filled up, labelled −100."""
+    """Stack the training images; smaller ones are filled up, labelled −100."""
     examples = data.load("train")
     sizes = np.array([examples[i]["labels"].shape for i in range(len(examples))])
     shape = (len(examples), *sizes.max(axis=0).tolist())

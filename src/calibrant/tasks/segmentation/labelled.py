@@ -1,4 +1,4 @@
-"""Images with masks that the model of a finished run is asked about, as they are or corrupted."""
+"""Images with masks that the model of a finished run is evaluated on, corrupted or not."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class MaskedPictures(Sequence[tuple[np.ndarray, np.ndarray]]):
     @overload
     def __getitem__(self, number: slice) -> MaskedPictures: ...
     def __getitem__(self, number: int | slice) -> Any:
-        """The image and the mask of one pair, or some of the pairs."""
+        """Read the image and the mask of one pair, or return some of the pairs."""
         if isinstance(number, slice):
             return MaskedPictures(self.pairs[number], self.classes, self.channels, self.size)
         picture, mask = self.pairs[number]
@@ -70,7 +70,7 @@ class MaskedPictures(Sequence[tuple[np.ndarray, np.ndarray]]):
 def read_mask_folder(
     folder: Path, size: int | None = None, seed: int = 0
 ) -> tuple[dict[str, MaskedPictures], tuple[str, ...], tuple[str, ...]]:
-    """The pictures of each split, the names of the classes, and what is worth a note.
+    """Read the pictures of each split, the names of the classes, and notes.
 
     Every file is opened far enough to see that it is a picture, and as large as its mask. Missing
     splits are carved from the training split.
@@ -89,7 +89,7 @@ def read_mask_folder(
 
 
 def read_test_masks(folder: Path, labels: Sequence[str], channels: int) -> MaskedPictures:
-    """The test split alone, or all of a folder without splits, for a network that is trained.
+    """Read the test split, or all of a folder without splits, for a trained network.
 
     Where the folder names its classes, they are ``labels``; else its numbers mean those.
     """
@@ -102,8 +102,8 @@ def read_test_masks(folder: Path, labels: Sequence[str], channels: int) -> Maske
         _checked(pair)
     named = _named(folder)
     if named is not None and named != tuple(labels):
-        told = ", ".join(named)
-        raise InputError(f"{folder}: expected the run's classes, {', '.join(labels)}, got {told}.")
+        names = ", ".join(named)
+        raise InputError(f"{folder}: expected the run's classes, {', '.join(labels)}, got {names}.")
     return MaskedPictures(tuple(part), len(labels), channels)
 
 
@@ -118,7 +118,7 @@ def _splits(folder: Path) -> dict[str, Sequence[Pair]]:
 
 
 def _pairs(folder: Path, names: Path | None = None) -> list[Pair]:
-    """The pictures of a folder with their masks; those on a list only, in its order."""
+    """Find the pictures of a folder with their masks; of a list only, in its order."""
     images, masks = _files(folder / "images", SUFFIXES), _files(folder / "masks", _EXACT)
     if names is None:
         wanted = sorted(images)
@@ -137,7 +137,7 @@ def _pairs(folder: Path, names: Path | None = None) -> list[Pair]:
 
 
 def listed_names(path: Path) -> list[str]:
-    """The names on the list of a split, one on each line."""
+    """Read the names on the list of a split, one on each line."""
     return [line.strip() for _, line in numbered_lines(path) if line.strip()]
 
 
@@ -157,7 +157,7 @@ def _files(folder: Path, suffixes: Sequence[str]) -> dict[str, Path]:
 
 
 def _learned(pairs: Mapping[str, Sequence[Pair]]) -> Iterator[str]:
-    """What is to be said of images that lists name for training and for a test as well."""
+    """Note images that are on the lists of both training and test."""
     train = set(pairs["train"])
     for split, part in pairs.items():
         both = len(train.intersection(part)) if split != "train" else 0
@@ -166,7 +166,7 @@ def _learned(pairs: Mapping[str, Sequence[Pair]]) -> Iterator[str]:
 
 
 def _checked(pair: Pair) -> bool:
-    """Whether the picture has colours; it must be as large as its mask."""
+    """Return whether the picture has colours; it must be as large as its mask."""
     with opened_picture(pair[0]) as picture, opened_picture(pair[1]) as mask:
         if picture.size != mask.size:
             raise InputError(
@@ -177,7 +177,7 @@ def _checked(pair: Pair) -> bool:
 
 
 def _labels(folder: Path, train: Sequence[Pair]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The names of the classes from a file, else the numbers that the training masks hold."""
+    """Return the names of the classes from a file, else the numbers in the training masks."""
     named = _named(folder)
     if named is not None:
         return named, ()
@@ -195,7 +195,7 @@ def _labels(folder: Path, train: Sequence[Pair]) -> tuple[tuple[str, ...], tuple
 
 
 def _named(folder: Path) -> tuple[str, ...] | None:
-    """The names of the classes, where there is a file of them."""
+    """Read the names of the classes, if there is a file of them."""
     named = next((folder / name for name in _NAMES if (folder / name).is_file()), None)
     if named is None:
         return None

@@ -22,7 +22,7 @@ Example = tuple[np.ndarray, np.ndarray]  # (height, width, channels) of bytes; (
 
 @dataclass(frozen=True, eq=False)
 class Scenes:
-    """Images and masks by split; those of a folder are read when they are asked for.
+    """Images and masks by split; those of a folder are read when they are needed.
 
     A mask holds the class of each pixel, −100 where it is ignored (void).
     """
@@ -40,7 +40,7 @@ def load_scenes(
     size: int | None = None,
     **sizes: int,
 ) -> Scenes:
-    """Scenes by name: ``shapes`` (:mod:`.shapes`), or a folder of masks (:mod:`.mask_folder`).
+    """Load scenes: ``shapes`` (:mod:`.shapes`), or a folder of masks (:mod:`.mask_folder`).
 
     ``size`` is the side to which all images are brought; that of the shapes is 48 without it. The
     number of shapes in a split may be given too: ``load_scenes("shapes", train=1000)``. Missing
@@ -57,7 +57,7 @@ def load_scenes(
 
 
 def find_scenes(name: str, directory: str | Path | None = None) -> Path:
-    """The folder of masks of that name. Nothing is read."""
+    """Find the folder of masks of a name. Reads nothing."""
     folder = find_folder(name, "segmentation", directory)
     if folder is None:
         hint = "A folder with images/ and masks/ works too."
@@ -78,17 +78,21 @@ class CorruptedScenes(Sequence[Any]):
     """
 
     def __init__(
-        self, scenes: Sequence[Example], asked: tuple[str, int], seed: int = 0, device: str = "cpu"
+        self,
+        scenes: Sequence[Example],
+        corruption: tuple[str, int],
+        seed: int = 0,
+        device: str = "cpu",
     ) -> None:
-        self.scenes, self.asked = scenes, asked
+        self.scenes, self.corruption = scenes, corruption
         self.options: dict[str, Any] = {"seed": seed, "device": device}
 
     def __len__(self) -> int:
         return len(self.scenes)
 
     def __getitem__(self, number: Any) -> Any:
-        """The image, corrupted as it is within the whole set, and its mask."""
+        """Return the image, corrupted as it is within the whole set, and its mask."""
         from calibrant.corruptions.image import corrupt_bytes
 
         image, mask = self.scenes[number]
-        return corrupt_bytes(image[None], *self.asked, first=number, **self.options)[0], mask
+        return corrupt_bytes(image[None], *self.corruption, first=number, **self.options)[0], mask

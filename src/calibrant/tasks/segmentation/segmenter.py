@@ -120,7 +120,7 @@ class Segmenter(nn.Module):
 def build_segmenter(
     name: str, channels: int, classes: int, seed: int = 0, width: int = 16
 ) -> Segmenter:
-    """A new network: ``unet`` (:class:`.SmallUNet` of a ``width``), or torchvision's by name.
+    """Build ``unet`` (:class:`.SmallUNet` of a ``width``), or torchvision's network by name.
 
     Weights are drawn from ``seed``; nothing is downloaded. Images of torchvision's networks have
     three channels.

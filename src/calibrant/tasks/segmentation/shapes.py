@@ -92,7 +92,7 @@ def generate_scenes(
     seed: int | Sequence[int] = 0,
     void: float = 0.75,
 ) -> list[Example]:
-    """``count`` scenes of a style: an image of bytes and the class of each of its pixels."""
+    """Generate ``count`` scenes of a style: an image of bytes and the class of each pixel."""
     if count < 0 or side < 8 or void < 0:
         raise InputError(
             "Scenes of shapes have at least 8 pixels a side, and neither their number nor the "
@@ -122,7 +122,7 @@ def _scene(side: int, style: Style, random: np.random.Generator, void: float) ->
 
 
 def _texture(x: np.ndarray, y: np.ndarray, style: Style, random: np.random.Generator) -> np.ndarray:
-    """A sum of three waves of random direction and length."""
+    """Draw a sum of three waves of random direction and length."""
     total = np.zeros_like(x)
     for _ in range(3):
         angle, phase = random.uniform(0, 2 * np.pi, 2)
@@ -134,7 +134,7 @@ def _texture(x: np.ndarray, y: np.ndarray, style: Style, random: np.random.Gener
 def _shape(
     x: np.ndarray, y: np.ndarray, side: int, style: Style, random: np.random.Generator
 ) -> tuple[np.ndarray, int]:
-    """The distance of each pixel to the border of a random shape, less than 0 inside; its class."""
+    """Draw a shape: the distance of each pixel to its border, below 0 inside; and its class."""
     size = random.uniform(*style.radius) * side
     centre = random.uniform(0.1, 0.9, 2) * side
     angle = random.uniform(0, 2 * np.pi)
@@ -149,7 +149,7 @@ def _shape(
 
 
 def _power_mean(across: np.ndarray, along: np.ndarray, power: float) -> np.ndarray:
-    """The radius of a superellipse: 2 is a circle, ∞ a square."""
+    """Return the radius of a superellipse: 2 is a circle, ∞ a square."""
     sums = np.abs(across) ** power + np.abs(along) ** power
     return np.asarray(sums ** (1 / power))
 

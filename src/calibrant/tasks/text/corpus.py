@@ -24,7 +24,7 @@ from calibrant.tasks.text.intents import INTENTS, read_intents
 __all__ = ["TextCorpus", "find_texts", "generated_texts", "load_test_texts", "load_texts"]
 
 SYNTHETIC = "synthetic"
-# What findings are told of; found under the data directory.
+# Known by name; found under the data directory.
 CORPORA = ("20newsgroups", "clinc150")
 _LABEL = ("label", "labels", "category")
 Example = tuple[str, str]  # text and label
@@ -42,7 +42,7 @@ class TextCorpus:
 
 
 def load_texts(name: str, directory: str | Path | None = None, seed: int = 0) -> TextCorpus:
-    """A corpus by name: a folder, a file, ``synthetic``, or a name on the hub.
+    """Load a corpus by name: a folder, a file, ``synthetic``, or a name on the hub.
 
     A folder holds train, (dev), (test) files as csv, tsv or jsonl with ``text`` and ``label``, or
     a folder for each class with a .txt file for each text. One such file is all training split.
@@ -53,7 +53,7 @@ def load_texts(name: str, directory: str | Path | None = None, seed: int = 0) ->
 
 
 def find_texts(name: str, directory: str | Path | None = None) -> Path | None:
-    """The folder of a corpus; None for embedded texts, a file, or the hub. Nothing is read.
+    """Return the folder of a corpus; None for embedded texts, a file, or the hub. Reads nothing.
 
     >>> find_texts("synthetic") is None
     True
@@ -77,7 +77,7 @@ def find_texts(name: str, directory: str | Path | None = None) -> Path | None:
 def load_test_texts(
     name: str, directory: str | Path | None = None, *, whole: bool = False
 ) -> list[Example]:
-    """The test split alone, with labels as they are written.
+    """Load the test split alone, with labels as they are written.
 
     Where there is no test split, it is the one that :func:`load_texts` takes from training; with
     ``whole``, one file, or a folder of class folders without splits, is all to test on, and what
@@ -177,7 +177,7 @@ def generated_texts(seed: int = 0, **sizes: int) -> TextCorpus:
 
 
 def _synthetic(seed: int, **sizes: int) -> dict[str, Sequence[Example]]:
-    """Sentences of the embedded corpus, each with the type of its first name as its label."""
+    """Label sentences of the generated corpus with the type of their first name."""
     parts = generate_splits(seed, **sizes)
     return {
         split: [(" ".join(s.words), next(t[2:] for t in s.tags if t != "O")) for s in sentences

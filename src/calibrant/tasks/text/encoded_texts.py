@@ -39,14 +39,14 @@ class EncodedTexts:
         return np.diff(self.starts)
 
     def __getitem__(self, row: int) -> dict[str, Any]:
-        """One text as transformers names it, so that this is a data set for its Trainer."""
+        """Return one text, named as transformers' Trainer expects."""
         if not 0 <= row < len(self):
             raise IndexError(row)
         ids = self.ids[self.starts[row] : self.starts[row + 1]]
         return {"input_ids": ids, "labels": int(self.labels[row])}
 
     def padded(self, rows: np.ndarray, length: int, padding: int) -> tuple[np.ndarray, np.ndarray]:
-        """``ids`` of some texts, of shape (rows, length), and their classes, of shape (rows,)."""
+        """Return ``ids`` of some texts, (rows, length), and their classes, (rows,)."""
         ids = np.full((len(rows), length), padding, np.int64)
         for i, row in enumerate(rows):
             part = self.ids[self.starts[row] : self.starts[row + 1]]

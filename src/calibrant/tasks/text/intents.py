@@ -20,7 +20,7 @@ _OUTSIDE = "oos_test"  # Only to test on; a model is trained on what is in scope
 
 
 def read_intents(path: Path) -> dict[str, list[tuple[str, str]]]:
-    """Texts and intents of each split; queries out of scope are the split ``ood``."""
+    """Read texts and intents of each split; queries out of scope are the split ``ood``."""
     check_file(path)
     try:
         content = parse_json(path.read_text(encoding="utf-8"))

@@ -27,10 +27,10 @@ class Domain:
 
 
 def words(text: str) -> tuple[str, ...]:
-    """The words of a text."""
+    """Split a text into words."""
     return tuple(text.split())
 
 
 def lines(text: str) -> tuple[str, ...]:
-    """The lines of a text, without the space around them."""
+    """Split a text into lines, without the space around them."""
     return tuple(line.strip() for line in text.strip().splitlines())

@@ -22,7 +22,7 @@ SPANS = ("entities", "spans", "label", "labels")  # The last two are doccano's.
 
 
 def read_jsonl(path: str | Path) -> list[Sentence]:
-    """The sentences of a jsonl file, one on each line, with BIO tags.
+    """Read the sentences of a jsonl file, one on each line, with BIO tags.
 
     ``{"tokens": ["Anna", "sings"], "tags": ["B-PER", "O"]}``, or
     ``{"text": "Anna sings", "entities": [{"start": 0, "end": 4, "label": "PER"}]}``. Tags may be
@@ -43,7 +43,7 @@ def read_jsonl(path: str | Path) -> list[Sentence]:
 def to_sentence(
     record: dict[str, Any], where: str, names: Callable[[], Sequence[str]] | None = None
 ) -> Sentence:
-    """One record as a sentence; its tags are checked, not yet changed to BIO."""
+    """Turn one record into a sentence; its tags are checked, not yet converted to BIO."""
     words = next((record[name] for name in WORDS if name in record), None)
     # Prodigy's tokens are objects, whose words are not those that its spans were marked in.
     if words is not None and not ("text" in record and _any_of(words, dict)):
@@ -58,7 +58,7 @@ def to_sentence(
 
 
 def read_table(path: str | Path) -> list[Sentence]:
-    """The sentences of a csv file with a word on each line, as Kaggle's NER corpus has them.
+    """Read the sentences of a csv file with a word on each line, as in Kaggle's NER corpus.
 
     Columns ``Word`` and ``Tag``, and ``Sentence #``, which may be empty where a sentence goes on.
     """
@@ -79,7 +79,7 @@ def read_table(path: str | Path) -> list[Sentence]:
 
 
 def tagged(words: Sequence[Any], tags: Sequence[Any], where: str) -> Sentence:
-    """A sentence of words and tags, or an error that says what is wrong with them."""
+    """Return a sentence of words and tags, or raise an error that says what is wrong."""
     for values, what in ((words, "words"), (tags, "tags")):
         listed = isinstance(values, (list, tuple))
         odd = [value for value in values if not isinstance(value, str)] if listed else [values]
@@ -106,7 +106,7 @@ def _named(numbers: Sequence[Any], names: Sequence[str], where: str) -> list[str
 
 
 def _tag_names(path: Path) -> tuple[str, ...]:
-    """The names behind numbers: a line each in labels.txt, or a list or object in labels.json."""
+    """Read the names of numbered tags: lines of labels.txt, or a list or object in labels.json."""
     text, content = path.with_name("labels.txt"), path.with_name("labels.json")
     if text.is_file():
         return tuple(line.strip() for _, line in numbered_lines(text) if line.strip())

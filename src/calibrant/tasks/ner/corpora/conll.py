@@ -20,7 +20,7 @@ _PARTS = re.compile(r"\d+[-.]\d+")  # The number of several words at once, or of
 
 
 def read_conll(path: str | Path) -> list[Sentence]:
-    """The sentences of a file: a word first, its tag last on each line, blank lines between.
+    """Read the sentences of a file: word first, tag last on each line, blank lines between.
 
     Columns are parted by tabs, or by spaces where there is no tab; what stands between the first
     and the last is passed over, and so are ``-DOCSTART-`` lines and comments (``# id 7``). A tab
@@ -55,7 +55,7 @@ def _sentences(path: Path) -> Iterator[Sentence]:
 
 
 def is_comment(line: str) -> bool:
-    """Whether a line says something about a sentence: ``# id 7``; the word ``#`` has a tag.
+    """Return whether a line is a comment, as ``# id 7``; the word ``#`` has a tag.
 
     >>> is_comment("# id 5239d808 domain=en"), is_comment("# O"), is_comment("#topic O")
     (True, False, False)
@@ -64,7 +64,7 @@ def is_comment(line: str) -> bool:
 
 
 def is_numbered(path: Path) -> bool:
-    """Whether every word has its number in the sentence in front, and a tag after it."""
+    """Return whether every word has its number in front, and its tag right after it."""
     place = longest = 0
     for _, line in islice(numbered_lines(path), _LOOKED_AT):
         columns = line.split()
@@ -79,7 +79,7 @@ def is_numbered(path: Path) -> bool:
 
 
 def split_columns(line: str, where: str, *, numbered: bool = False) -> list[str]:
-    """The columns of a line, the first a word and the last its tag; none where it is blank.
+    """Split a line into columns, the first a word, the last its tag; none for a blank line.
 
     Of a line that begins with the number of its word there are no others.
 

@@ -15,7 +15,7 @@ __all__ = ["corrupt_sentence", "corrupt_sentences"]
 def corrupt_sentences(
     sentences: Sequence[Sentence], kind: str, strength: int, seed: int = 0
 ) -> Iterator[Sentence]:
-    """The sentences with their words corrupted; see :mod:`calibrant.corruptions.text`.
+    """Corrupt the words of sentences; see :mod:`calibrant.corruptions.text`.
 
     ``dropped-words`` leaves words out together with their tags, so that there are fewer words to
     tag and fewer entities to find; an entity whose first word goes begins with the next of it. A
@@ -35,7 +35,7 @@ def corrupt_sentences(
 def corrupt_sentence(
     sentence: Sentence, kind: str, strength: int, *, seed: int = 0, number: int = 0
 ) -> tuple[Sentence, list[bool]]:
-    """The sentence of that ``number``, corrupted, and which of its words are still there."""
+    """Corrupt the sentence of a ``number``, and return which of its words are left."""
     if kind not in TEXT:
         raise unknown_name("text corruption", kind, TEXT)
     if TEXT[kind].change is None:

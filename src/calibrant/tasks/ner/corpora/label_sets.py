@@ -16,7 +16,7 @@ UNSEEN = ("keep", "drop", "error")  # What becomes of types that training does n
 def label_set(
     train: Sequence[Sentence], others: Iterable[Sequence[Sentence]] = ()
 ) -> tuple[str, ...]:
-    """The tags of ``train``, O first, with the B- or I- of its types that only ``others`` have.
+    """Return the tags of ``train``, O first, and tags of its types that only ``others`` have.
 
     >>> train = [Sentence(("Anna", "sings"), ("B-PER", "O"))]
     >>> label_set(train, [[Sentence(("Anna", "Lund"), ("B-PER", "I-PER"))]])
@@ -32,7 +32,7 @@ def label_set(
 def all_labels(
     parts: dict[str, Sequence[Sentence]], unseen: str, notes: list[str]
 ) -> tuple[str, ...]:
-    """The label set; types that training does not have are kept in it, or dropped."""
+    """Return the label set; types that training does not have are kept, or dropped."""
     if unseen not in UNSEEN:
         raise unknown_name("treatment of unseen types", unseen, UNSEEN)
     known = label_set(parts.get("train", ()), parts.values())

@@ -38,7 +38,7 @@ _OTHERS = (
 
 
 def read_sentences(path: Path) -> list[Sentence]:
-    """The sentences of one file; one of unknown suffix is jsonl or CoNLL, by its first line."""
+    """Read the sentences of one file; of unknown suffix, as jsonl or CoNLL by its first line."""
     name = path.name.lower()
     for suffix, read in _READERS.items():
         if name.endswith(suffix):
@@ -50,7 +50,7 @@ def read_sentences(path: Path) -> list[Sentence]:
 
 
 def _read_json(path: Path) -> list[Sentence]:
-    """What many call .json: one record on each line."""
+    """Read what many call .json: one record on each line."""
     if re.match(r"\{.*\}$", _first_line(path)):
         return read_jsonl(path)
     raise InputError(f"{path}: expected one record on each line: jq -c '.[]' makes them so.")
@@ -62,7 +62,7 @@ def _first_line(path: Path) -> str:
 
 
 def corpus_files(folder: Path) -> dict[str, Path]:
-    """The file of each split: train.conll and so on, or else en_train.conll or eng.testa."""
+    """Find the file of each split: train.conll and so on, or else en_train.conll or eng.testa."""
     usual = [suffix for suffix in _READERS if suffix != ".json"]  # Which may be something else.
     exact = split_files(folder, usual)
     if "train" in exact:

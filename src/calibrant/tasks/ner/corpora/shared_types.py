@@ -24,7 +24,7 @@ ALIASES = {
 
 
 def shared_types(types: Sequence[str], others: Sequence[str]) -> dict[str, str]:
-    """For each of the ``others`` that has one, its counterpart among ``types``.
+    """Find the counterpart among ``types`` of each of the ``others`` that has one.
 
     The same name, whatever its case; else the one that means the same by :data:`ALIASES`. Where
     several of ``types`` do, none is chosen: ORG may be a corporation, or a group.
@@ -46,7 +46,7 @@ def shared_types(types: Sequence[str], others: Sequence[str]) -> dict[str, str]:
 def in_types_of(
     labels: Sequence[str], sentences: Sequence[Sentence], where: str
 ) -> tuple[list[Sentence], list[list[bool]]]:
-    """The sentences with tags of ``labels``, and for each word whether it can be judged.
+    """Return the sentences with tags of ``labels``, and whether each word can be judged.
 
     A word whose type has no counterpart is tagged O and marked as not to be judged: a model that
     knows no products is neither right nor wrong about one.
