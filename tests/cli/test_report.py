@@ -23,7 +23,7 @@ def told(capsys, *arguments, code=0):
 def test_writes_a_folder(tmp_path, capsys):
     pytest.importorskip("matplotlib")
     out = told(capsys, PILOT, "-o", tmp_path / "report")
-    assert out.startswith("72 records of 3 corpora (gum, ncbi-disease, wnut17); width 128;")
+    assert out.startswith("72 records of 3 corpora (gum, ncbi-disease, wnut17); minilm; heads of")
     assert out.endswith(f"\nReport: {tmp_path / 'report' / 'index.html'}\n")
     for name in (
         "index.html",
@@ -95,7 +95,7 @@ def test_what_is_missing_is_told(tmp_path, capsys, monkeypatch):
     for name in ("matplotlib", "matplotlib.figure"):  # Quicker, and it has a remark to make.
         monkeypatch.setitem(sys.modules, name, None)
     out = told(capsys, tmp_path, "-o", tmp_path / "report")
-    assert "Missing: wnut17: seed 2 of margin_smoothing (margin 6) 128×1." in out
+    assert "\n- wnut17: seed 2 of margin_smoothing (margin 6) 128×1." in out
 
 
 @pytest.mark.parametrize(

@@ -457,7 +457,7 @@ def test_all_maps_stand_in_one_table_alone(tiny):
     }
     assert holders == {"gum-maps"}
     table = table_of(study, "gum-maps")
-    assert table.title == "Post-hoc maps on gum, width 128"
+    assert table.title == "Calibrators on gum, width 128"
     maps = ["as trained", "temperature", "spline"]
     assert table.full_heads == ("seeds", *(f"{m} {x}" for m in ("ECE", "APCR") for x in maps))
     row = table.rows[0]
@@ -496,12 +496,12 @@ def test_the_summary_says_what_is_there(make_record):
     records.append(make_record(data="gum", batch=3, head_width=64))
     study = build_study(records)
     assert study.summary[:3] == (
-        "16 records of 3 corpora (conll2003, gum, wikiann-en); widths 64, 128; depth 1; "
-        "1 to 3 seeds; minilm.",
+        "16 records of 3 corpora (conll2003, gum, wikiann-en); minilm; heads of widths 64, 128 "
+        "and depth 1; 1 to 3 seeds.",
         "2 methods: cross_entropy, focal.",
-        "Trained with batch 64 (32 on gum). Shown apart: gum (batch 3).",
+        "Trained with batch 64 (32 on gum). Compared separately: gum (batch 3).",
     )
-    assert study.summary[-1] == "Missing: 3 things, listed below."
+    assert study.summary[-1] == "Some runs or numbers are missing: 3 gaps."
     wide = table_of(study, "all-corpora-identity")
     assert [title for title, _ in wide.groups] == ["conll2003", "gum", "wikiann-en"]
     assert wide.note.endswith(study.summary[2])

@@ -86,7 +86,9 @@ def histogram_chart(
     curve, n = reliability_curve(state), max(int(state.n), 1)
     shares = 100 * curve.count / n
     x0, x1 = curve.inset
-    y = value_axis("Share of examples (%)", 100 * most if most else float(shares.max()), 1)
+    y = value_axis(
+        "Share of examples (%)", 100 * most if most else float(shares.max()), 1 if state.n else 100
+    )
     marks: list[Mark] = [Bars("bar soft", x0, x1, 0, shares)]
     right, claimed = accuracy(state), mean_confidence(state)
     side = "over" if claimed > right else "under"

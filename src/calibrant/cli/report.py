@@ -96,7 +96,7 @@ def run(
         for sentence in study.summary:
             print(printable(sentence))
         for sentence in study.missing:
-            print(f"Missing: {printable(sentence)}")
+            print(f"- {printable(sentence)}")
         print(printable(f"Report: {args.output / 'index.html'}"))
     for remark in remarks:
         print(printable(remark), file=sys.stderr)

@@ -87,14 +87,14 @@ def maps_table(runs: Sequence[Run], shown: Sequence[str], by: Sequence[str]) -> 
     groups = ((StudyMeasure(metric).title, len(maps)) for metric in metrics)
     return Table(
         "maps",
-        f"Post-hoc maps on {runs[0].unit}, width {runs[0].width}",
+        f"Calibrators on {runs[0].unit}, width {runs[0].width}",
         ("method", *requested_heads(by)),
         ("seeds", *names * len(metrics)),
         rows,
         "Means over seeds on the test split; a number in brackets counts the seeds where some were "
-        "not measured with that map; maps are fitted on validation. Bold: the best map of "
-        "the row, and those that the paired t-test over seeds does not separate from it (5 %, "
-        "Holm-corrected).",
+        "not measured with that calibrator; calibrators are fitted on the validation split. Bold: "
+        "the best of the row, and those that the paired t-test over seeds does not separate from "
+        "it (5 %, Holm-corrected).",
         runs[0].unit,
         tuple(StudyMeasure(metric, map_).to_dict() for metric in metrics for map_ in maps),
         groups=(("", 1), *groups),

@@ -65,7 +65,7 @@ def _missing(study: Study) -> Markup | None:
     if not study.missing:
         return None
     listed = tag("ul", *(tag("li", user_text(sentence)) for sentence in study.missing))
-    note = tag("p", "The report uses the records that exist. These are missing:", class_="note")
+    note = tag("p", "The report uses the records that exist. It lacks:", class_="note")
     return tag("section", tag("h2", "Missing"), note, listed, class_="warning")
 
 

@@ -127,8 +127,8 @@ def _table(runs: Sequence[Run], kind: str, shift: Shift, by: Sequence[str]) -> T
         ("method", *requested_heads(by), "width", "strength" if graded else "on"),
         ("seeds", *(measure.title for measure in measures)),
         grouped(rows),
-        "Mean ± half of a 95 % t-interval over seeds; maps are fitted on the validation split of "
-        "the training corpus."
+        "Mean ± half of a 95 % t-interval over seeds; calibrators are fitted on the validation "
+        "split of the training corpus."
         + (" Strength 0 is the test split as it is." if graded else "")
         + describe_bold(cells, rows, " at that place"),
         runs[0].unit,
@@ -170,8 +170,8 @@ def _worst_table(runs: Sequence[Run], parts: Mapping[str, str], by: Sequence[str
     table = method_table(
         "shift",
         f"Other data: trained on {runs[0].unit}, width {runs[0].width}",
-        "Means over seeds, of each corruption at its greatest strength; maps are fitted on the "
-        "validation split of the training corpus.",
+        "Means over seeds, of each corruption at its greatest strength; calibrators are fitted on "
+        "the validation split of the training corpus.",
         runs,
         measures,
         by,

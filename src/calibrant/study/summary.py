@@ -28,19 +28,19 @@ def summarize(
     sentences += [sentence for sentence in (settings, _main_depth(runs)) if sentence]
     sentences += extra
     if missing:
-        sentences.append(f"Missing: {counted(len(missing), 'thing')}, listed below.")
+        sentences.append(f"Some runs or numbers are missing: {counted(len(missing), 'gap')}.")
     return sentences
 
 
 def _records(runs: Sequence[Run]) -> str:
     corpora = sorted({run.corpus for run in runs})
-    heads = _numbers("width", (run.width for run in runs))
-    heads += "; " + _numbers("depth", (run.depth for run in runs))
+    heads = f"heads of {_numbers('width', (run.width for run in runs))}"
+    heads += f" and {_numbers('depth', (run.depth for run in runs))}"
     encoders = sorted({run.record.recipe.model for run in runs})
     word = "corpus" if len(corpora) == 1 else "corpora"
     named = f"{len(corpora)} {word} ({', '.join(corpora)})"
     records, models = counted(len(runs), "record"), ", ".join(encoders)
-    return f"{records} of {named}; {heads}; {_seeds(runs)}; {models}."
+    return f"{records} of {named}; {models}; {heads}; {_seeds(runs)}."
 
 
 def _methods(runs: Sequence[Run]) -> str:
@@ -84,7 +84,7 @@ def describe_settings(runs: Sequence[Run], by: Sequence[str] = ()) -> str:
     settings = [f"{key.replace('_', ' ')} {value}" for key, value in differing.items()]
     apart = dict.fromkeys(run.unit for run in runs if run.setting)
     sentences = [f"Trained with {', '.join(settings)}."] if settings else []
-    sentences += [f"Shown apart: {', '.join(apart)}."] if apart else []
+    sentences += [f"Compared separately: {', '.join(apart)}."] if apart else []
     return " ".join(sentences)
 
 
@@ -192,7 +192,10 @@ def _missing_corpora(runs: Sequence[Run]) -> list[str]:
     for method, found in places.items():
         if found != everywhere:
             lacking.setdefault(tuple(sorted(everywhere - found)), []).append(method)
-    return [f"{', '.join(gone)}: {_listed(names)}." for gone, names in sorted(lacking.items())]
+    return [
+        f"{', '.join(gone)}: any run of {_listed(names)}."
+        for gone, names in sorted(lacking.items())
+    ]
 
 
 def _cell_name(run: Run) -> str:
