@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -40,6 +40,7 @@ class Isotonic(OneVsRest):
     """
 
     name = "isotonic"
+    _centred: ClassVar[bool] = False
 
     nodes_: np.ndarray
     values_: np.ndarray
@@ -48,7 +49,7 @@ class Isotonic(OneVsRest):
         self.floor = floor
 
     def _scalar(self) -> ScalarMap:
-        return _IsotonicMap(self.floor)
+        return _IsotonicMap(self.floor, self._centred)
 
 
 class TopLabelIsotonic(TopLabel):
@@ -63,6 +64,7 @@ class TopLabelIsotonic(TopLabel):
     """
 
     name = "isotonic-top-label"
+    _centred: ClassVar[bool] = False
 
     nodes_: np.ndarray
     values_: np.ndarray
@@ -72,10 +74,10 @@ class TopLabelIsotonic(TopLabel):
         self.keep_prediction = keep_prediction
 
     def _scalar(self) -> ScalarMap:
-        return _IsotonicMap(self.floor)
+        return _IsotonicMap(self.floor, self._centred)
 
 
-class CentredIsotonic(OneVsRest):
+class CentredIsotonic(Isotonic):
     """Isotonic regression without plateaus: each block at its mean score, lines between them.
 
     Oron, Flournoy, "Centered isotonic regression", Statistics in Biopharmaceutical Research 2017.
@@ -89,18 +91,10 @@ class CentredIsotonic(OneVsRest):
     """
 
     name = "centred-isotonic"
-
-    nodes_: np.ndarray
-    values_: np.ndarray
-
-    def __init__(self, floor: float = 1e-6) -> None:
-        self.floor = floor
-
-    def _scalar(self) -> ScalarMap:
-        return _IsotonicMap(self.floor, centred=True)
+    _centred = True
 
 
-class TopLabelCentredIsotonic(TopLabel):
+class TopLabelCentredIsotonic(TopLabelIsotonic):
     """c' = :class:`CentredIsotonic` of the confidence c, one function for all classes.
 
     >>> from calibrant import Predictions
@@ -110,16 +104,7 @@ class TopLabelCentredIsotonic(TopLabel):
     """
 
     name = "centred-isotonic-top-label"
-
-    nodes_: np.ndarray
-    values_: np.ndarray
-
-    def __init__(self, floor: float = 1e-6, keep_prediction: bool = True) -> None:
-        self.floor = floor
-        self.keep_prediction = keep_prediction
-
-    def _scalar(self) -> ScalarMap:
-        return _IsotonicMap(self.floor, centred=True)
+    _centred = True
 
 
 class _IsotonicMap(ScalarMap):

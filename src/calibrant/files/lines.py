@@ -88,9 +88,15 @@ class TextSource(ABC, Generic[_Record]):
 
     def plain_blocks(self, rows: int, layout: Layout, done: int) -> Iterator[Block]:
         """Yield the blocks after ``done`` records, read without pyarrow."""
-        left = islice(self.records(), done, None)
-        while batch := list(islice(left, rows)):
-            lines, records = zip(*batch, strict=True)
+        records: list[_Record] = []
+        lines: list[int] = []
+        for line, record in islice(self.records(), done, None):
+            records.append(record)
+            lines.append(line)
+            if len(records) == rows:
+                yield self.block(records, lines, layout)
+                records, lines = [], []
+        if records:
             yield self.block(records, lines, layout)
 
     def rewritten(self, new: NewScores) -> Iterator[tuple[_Record, Any]]:
