@@ -16,7 +16,7 @@ from calibrant.errors import InputError, MissingExtraError
 from calibrant.experiments import lean_engine
 from calibrant.experiments.history import Epoch
 from calibrant.experiments.recipe import Recipe
-from calibrant.experiments.reporter import telling
+from calibrant.experiments.reporter import reporting
 from calibrant.experiments.run import train
 from calibrant.experiments.run_folder import RunFolder
 from calibrant.outputs import new_folder
@@ -275,9 +275,9 @@ def test_parts_of_a_batch_and_bfloat16_train(corpus, tmp_path):
 
 def test_tensorboard_gets_every_epoch(tmp_path):
     events = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
-    with telling(2, tmp_path, tensorboard=True, say=str) as tell:
+    with reporting(2, tmp_path, tensorboard=True, say=str) as reporter:
         for number in (1, 2):
-            tell.epoch(Epoch(number, 5 * number, 0.3, 0.1 * number, 0.2, 0.4, 1.0))
+            reporter.epoch(Epoch(number, 5 * number, 0.3, 0.1 * number, 0.2, 0.4, 1.0))
     found = events.EventAccumulator(str(tmp_path / "tensorboard")).Reload()
     assert [(event.step, event.value) for event in found.Scalars("f1")] == [
         (5, pytest.approx(0.1)),

@@ -51,7 +51,7 @@ def finish(outcome: Outcome, job: Job, model: nn.Module, run: RunFolder, bootstr
     record, maps, chosen = measure_outcome(outcome, circumstances())
     maps["temperature"].save(run.temperature, overwrite=True)
     chosen.save(run.calibrator, overwrite=True)
-    with noted_warnings() as said:
+    with noted_warnings() as warned:
         audits = _audits(recipe, data, model, outcome.test, chosen, bootstrap)
         audits = _with_learned_entities(audits, outcome.valid, outcome.test, chosen, bootstrap)
         write_report(audits, run.report, overwrite=True)
@@ -59,7 +59,7 @@ def finish(outcome: Outcome, job: Job, model: nn.Module, run: RunFolder, bootstr
         trained = TrainedRun(recipe, data, model, run, suffix, made, chosen, choose)
         more = job.task.finish(trained)
     # Shifted data may have been sampled since the outcome was made.
-    notes = list(dict.fromkeys([*record.training["notes"], *data.notes, *said]))
+    notes = list(dict.fromkeys([*record.training["notes"], *data.notes, *warned]))
     training = {**record.training, "notes": notes, **more}
     record = replace(record, training=training)
     record.write(run.path, run.metrics.name)

@@ -1,4 +1,4 @@
-"""Many runs: cells side by side on one device, measured by processes beside it, resumable."""
+"""Run many recipes: cells side by side on one device, measured by processes beside it."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from calibrant.experiments.child_process import child_pool
 from calibrant.experiments.lean_engine import run_cell
 from calibrant.experiments.outcome import Outcome, record_of
 from calibrant.experiments.recipe import Recipe
+from calibrant.experiments.recipe_parts import try_method
 from calibrant.experiments.record import Record, circumstances, recorded
 from calibrant.experiments.run import default_device, train_side_by_side
-from calibrant.experiments.smoke_test import try_method
 from calibrant.experiments.stacked import run_stack, stacks
 from calibrant.extras import usable_device
 from calibrant.outputs import make_folder
@@ -108,11 +108,11 @@ def run_grid(
             else:
                 yield record.write(folder)
     if failure is not None:
-        raise _told(failure, jobs, max(map(len, together), default=0), workers)
+        raise _described(failure, jobs, max(map(len, together), default=0), workers)
 
 
-def _told(failure: Exception, jobs: int, most: int, workers: int) -> Exception:
-    """What ended a grid, in words that help where memory is the reason."""
+def _described(failure: Exception, jobs: int, most: int, workers: int) -> Exception:
+    """Describe what ended a grid; a lack of memory with what helps."""
     again = "and run the same command again; it goes on from here."
     if isinstance(failure, torch.OutOfMemoryError):
         return InputError(

@@ -13,7 +13,7 @@ from calibrant.experiments.history import Epoch, History, LossCurve, SavePace
 from calibrant.experiments.outcome import Job, Outcome
 from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.recipe_parts import build_method, schedule_of
-from calibrant.experiments.reporter import Telling
+from calibrant.experiments.reporter import Reporter
 from calibrant.experiments.run_folder import RunFolder
 from calibrant.tasks import task_of
 from calibrant.tasks.task import Data
@@ -126,9 +126,9 @@ class Course(Unwatched):
     curve: LossCurve
 
     def __init__(
-        self, recipe: Recipe, data: Data, run: RunFolder, save_every: float, tell: Telling
+        self, recipe: Recipe, data: Data, run: RunFolder, save_every: float, reporter: Reporter
     ) -> None:
-        self.task, self.data, self.run, self.tell = task_of(recipe.task), data, run, tell
+        self.task, self.data, self.run, self.reporter = task_of(recipe.task), data, run, reporter
         self.pace = SavePace(save_every)
         self.history = History(recipe.patience)
         self.best: dict[str, Tensor] | None = None
@@ -139,7 +139,7 @@ class Course(Unwatched):
         """Continue from the checkpoint, if there is one."""
         self.loop, self.curve = loop, curve
         if loop.note:
-            self.tell.line(loop.note)
+            self.reporter.line(loop.note)
         saved = read_checkpoint(self.run.checkpoint, loop.device)
         if saved is not None:
             self._resume(saved)
@@ -156,11 +156,11 @@ class Course(Unwatched):
         self.history = History.from_dict(saved["history"])
         self.best, self.loss_before = saved["best"], saved["loss_before"]
         self.began -= saved["seconds"]
-        self.tell.line(f"Going on after step {self.loop.number:,} of {len(self.loop):,}.")
+        self.reporter.line(f"Going on after step {self.loop.number:,} of {len(self.loop):,}.")
 
     def after(self, number: int) -> bool:
         """Measure at the end of an epoch, and save when it is time."""
-        self.tell.step(number, self.loop.epoch_steps)
+        self.reporter.step(number, self.loop.epoch_steps)
         ends = number % self.loop.epoch_steps == 0
         if ends:
             self.end_epoch()
@@ -210,7 +210,7 @@ class Course(Unwatched):
                 self.best = {name: v.clone() for name, v in loop.model.state_dict().items()}
         if processes.rank() == 0:
             self.history.write(self.run.log)
-        self.tell.epoch(epoch)
+        self.reporter.epoch(epoch)
 
     def end(self) -> Mapping[str, Any]:
         """Take the weights of the best epoch, if there is patience."""

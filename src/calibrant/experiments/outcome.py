@@ -136,7 +136,7 @@ def measure_outcome(outcome: Outcome, circumstances: Mapping[str, Any]) -> Measu
     Warnings about maps become notes of the record.
     """
     recipe, training = outcome.recipe, outcome.training
-    with noted_warnings() as said:
+    with noted_warnings() as warned:
         chosen = choose_calibrator(recipe.calibrator, outcome.valid)
         maps = {chosen.name: chosen}
         for name in recipe.maps:
@@ -153,7 +153,11 @@ def measure_outcome(outcome: Outcome, circumstances: Mapping[str, Any]) -> Measu
             outside=outcome.outside,
             fitted=maps,
         )
-    training = {**training, "notes": [*training.get("notes", ()), *said], "calibrator": chosen.name}
+    training = {
+        **training,
+        "notes": [*training.get("notes", ()), *warned],
+        "calibrator": chosen.name,
+    }
     nothing = nothing_learned(recipe, outcome.test, training.get("steps", 0), outcome.valid)
     if nothing is not None:
         training["nothing_learned"] = nothing

@@ -1,4 +1,4 @@
-"""A record: what one run was, what it measured, and on what it ran."""
+"""Records: the recipe of a run, its results, and where it ran; written, found and read."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Record:
         return {**others, chosen: self.results[word]}
 
     def write(self, folder: Path, name: str | None = None) -> Path:
-        """``folder/KEY.json``, or of another name; whole or not at all."""
+        """Write ``folder/KEY.json``, or another name, atomically."""
         path = folder / (name or f"{self.recipe.key}.json")
         content = {
             "recipe": self.recipe.to_dict(),
@@ -87,7 +87,7 @@ def under_own_word(results: dict[str, Any], recipe: Recipe, calibrator: str) -> 
 
 
 def write_titles(folder: Path, titles: Iterable[str]) -> None:
-    """Add titles of recipes to those of a folder of records; known ones are not repeated."""
+    """Add titles of recipes to a folder of records, each once."""
     path = make_folder(folder) / TITLES
     before = path.read_text("utf-8").splitlines() if path.is_file() else []
     found = list(dict.fromkeys([*before, *(" ".join(title.split()) for title in titles)]))
@@ -97,12 +97,12 @@ def write_titles(folder: Path, titles: Iterable[str]) -> None:
 
 
 def read_record(path: Path) -> Record:
-    """The record in a file."""
+    """Read the record in a file."""
     return next(record for _, record in _in_file(path))
 
 
 def read_records(path: str | Path) -> Iterator[Record]:
-    """The records of a folder, or of one file.
+    """Read the records of a folder, or of one file.
 
     In a folder: one JSON each, ``.jsonl`` files, and the ``metrics.json`` of finished runs, whether
     the folder holds them or is one.
@@ -111,7 +111,7 @@ def read_records(path: str | Path) -> Iterator[Record]:
 
 
 def located_records(path: str | Path) -> Iterator[tuple[str, Record]]:
-    """The same, each with the file and the line that it stands in."""
+    """Read the same, each with its file and line."""
     path = Path(path)
     if not path.is_dir():
         yield from _in_file(path)
@@ -164,7 +164,7 @@ def _is_whole(path: Path) -> bool:
 
 
 def circumstances() -> dict[str, Any]:
-    """Versions, hardware and the state of the source tree."""
+    """Describe versions, hardware and the state of the source tree."""
     found: dict[str, Any] = {
         "calibrant": __version__,
         "python": sys.version.split()[0],
@@ -184,7 +184,7 @@ def circumstances() -> dict[str, Any]:
 
 
 def _git() -> str | None:
-    """The commit of the source tree, with + where there are changes; None outside of one."""
+    """Return the commit of the source tree, with + after changes; None outside of one."""
     here = Path(__file__).parent
     try:
         answer = subprocess.run(
@@ -218,5 +218,5 @@ def _record(text: str, where: str) -> Record:
         hint = " What was cut short, 'calibrant bench' makes again." if alone else ""
         raise InputError(f"{where} is not a record: {error}.{hint}") from None
     except (ValueError, TypeError, AttributeError) as error:
-        told = str(error).rstrip(".")
-        raise InputError(f"{where} is not a record: {told}.") from None
+        reason = str(error).rstrip(".")
+        raise InputError(f"{where} is not a record: {reason}.") from None

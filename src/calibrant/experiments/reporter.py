@@ -1,4 +1,4 @@
-"""What a training run tells while it runs: a bar for the steps, a line per epoch, TensorBoard."""
+"""Report a training run while it runs: a bar for the steps, a line per epoch, TensorBoard."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from calibrant.experiments.history import Epoch
 from calibrant.extras import require
 from calibrant.progress import Progress
 
-__all__ = ["Telling", "check_tensorboard", "telling"]
+__all__ = ["Reporter", "check_tensorboard", "reporting"]
 
 
-class Telling:
-    """Lines go to ``say``; the bar to standard error, where that is a terminal, if ``bar``."""
+class Reporter:
+    """Write lines to ``say`` and, if ``bar``, a progress bar to a terminal's standard error."""
 
     def __init__(
         self, epochs: int, say: Callable[[str], None], board: Any = None, bar: bool = True
@@ -26,7 +26,7 @@ class Telling:
         self._bar: Progress | None = None
 
     def step(self, number: int, epoch_steps: int) -> None:
-        """A step is queued: the bar of its epoch moves on."""
+        """Move the bar of the epoch on by a queued step."""
         if not self._shows:
             return
         if self._bar is None:
@@ -36,7 +36,7 @@ class Telling:
         self._bar.advance()
 
     def epoch(self, epoch: Epoch) -> None:
-        """An epoch has ended: its numbers take the place of the bar."""
+        """Replace the bar by the numbers of an epoch that has ended."""
         self.wipe()
         self.line(f"Epoch {epoch.epoch:>{len(str(self.epochs))}}/{self.epochs}   {epoch}")
         if self.board is not None:
@@ -45,29 +45,29 @@ class Telling:
                     self.board.add_scalar(name, value, epoch.step)
 
     def wipe(self) -> None:
-        """Take the bar away."""
+        """Remove the bar."""
         if self._bar is not None:
             self._bar.__exit__(None, None, None)
             self._bar = None
 
 
 @contextlib.contextmanager
-def telling(
+def reporting(
     epochs: int,
     folder: Path,
     *,
     tensorboard: bool = False,
     say: Callable[[str], None] | None = None,
     shown: bool = True,
-) -> Iterator[Telling]:
-    """Tell the course of a run, if ``shown``; TensorBoard, where asked for, gets it too."""
+) -> Iterator[Reporter]:
+    """Report the course of a run, if ``shown``, and write it for TensorBoard if requested."""
     say = say or (lambda text: print(printable(text), file=sys.stderr))
     board = _board(folder / "tensorboard") if tensorboard and shown else None
-    tell = Telling(epochs, say if shown else lambda _: None, board, bar=shown)
+    reporter = Reporter(epochs, say if shown else lambda _: None, board, bar=shown)
     try:
-        yield tell
+        yield reporter
     finally:
-        tell.wipe()
+        reporter.wipe()
         if board is not None:
             board.close()
 

@@ -1,4 +1,4 @@
-"""What to do when memory or the disk runs out during a training run, in one line."""
+"""Explain in one line what to do if memory or the disk runs out during training."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ def one_line_for_what_runs_out(recipe: Recipe, folder: Path) -> Iterator[None]:
 def _is_memory(error: BaseException) -> bool:
     if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
         return True
-    said = str(error).lower()
-    return isinstance(error, RuntimeError) and any(words in said for words in _NO_MEMORY)
+    message = str(error).lower()
+    return isinstance(error, RuntimeError) and any(words in message for words in _NO_MEMORY)
 
 
 def _is_space(error: BaseException | None, folder: Path) -> bool:
-    """Whether the disk is the cause: said by an error behind this one, or seen on the disk."""
+    """Return whether the disk is full, by an error in the chain or by its free space."""
     if folder.is_dir() and shutil.disk_usage(folder).free < _FULL:
         return True
     while error is not None:

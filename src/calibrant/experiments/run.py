@@ -1,4 +1,4 @@
-"""Train one recipe into a folder; killed at any moment, the same call goes on from there."""
+"""Train one recipe into a folder, or several side by side; a killed run resumes."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from calibrant.experiments.child_process import child_pool
 from calibrant.experiments.lean_engine import Course, train_lean
 from calibrant.experiments.outcome import Job
 from calibrant.experiments.recipe import Recipe
+from calibrant.experiments.recipe_parts import try_method
 from calibrant.experiments.record import Record, read_record
-from calibrant.experiments.reporter import Telling, check_tensorboard, telling
+from calibrant.experiments.reporter import Reporter, check_tensorboard, reporting
 from calibrant.experiments.resource_errors import one_line_for_what_runs_out
 from calibrant.experiments.run_folder import RunFolder
 from calibrant.experiments.small_data import enough_epochs
-from calibrant.experiments.smoke_test import try_method
 from calibrant.extras import usable_device
 from calibrant.metrics.bootstrap import check_bootstrap
 from calibrant.tasks.encoders.foreign_models import trusting
@@ -78,7 +78,7 @@ def train(
         check_tensorboard()  # Before the work, not after it.
     with trusting(trust_remote_code):
         job = Job.of(recipe, directory)  # Now, and not after hours of training.
-        asked = recipe
+        requested = recipe
         if default_epochs:
             recipe = _with_epochs(recipe, job.data, run, device)
         model = job.build(recipe)
@@ -86,12 +86,14 @@ def train(
     with (
         one_line_for_what_runs_out(recipe, run.path),
         run.begun(recipe) if first else contextlib.nullcontext(),
-        telling(recipe.epochs, run.path, tensorboard=tensorboard, say=say, shown=first) as tell,
+        reporting(
+            recipe.epochs, run.path, tensorboard=tensorboard, say=say, shown=first
+        ) as reporter,
     ):
-        for note in (*job.data.notes, *_told_epochs(asked, recipe)):
-            tell.line(note)
-        training = _train(recipe, job, model, run, device, save_every, tell)
-        tell.wipe()
+        for note in (*job.data.notes, *_describe_epochs(requested, recipe)):
+            reporter.line(note)
+        training = _train(recipe, job, model, run, device, save_every, reporter)
+        reporter.wipe()
         record = Record(recipe, {}, {}, {})
         if first:
             outcome = job.outcome(recipe, model, training, lazy=True)
@@ -107,16 +109,16 @@ def _train(
     run: RunFolder,
     device: str,
     save_every: float,
-    tell: Telling,
+    reporter: Reporter,
 ) -> dict[str, Any]:
     """Train with the recipe's engine; return what a record says of the training."""
     if recipe.engine == "lean":
-        course = Course(recipe, job.data, run, save_every, tell)
+        course = Course(recipe, job.data, run, save_every, reporter)
         steps = train_lean([recipe], job, model, device, lambda _, training: training, course)
         return cast("dict[str, Any]", deque(steps, maxlen=1).pop())
     from calibrant.experiments.trainer_engine import train_with_trainer
 
-    return train_with_trainer(recipe, job.data, model, run, device, tell)
+    return train_with_trainer(recipe, job.data, model, run, device, reporter)
 
 
 def train_side_by_side(
@@ -168,12 +170,12 @@ def _with_epochs(recipe: Recipe, data: Data, run: RunFolder, device: str) -> Rec
     return enough_epochs(recipe, data, device)
 
 
-def _told_epochs(asked: Recipe, taken: Recipe) -> list[str]:
-    if taken.epochs == asked.epochs:
+def _describe_epochs(requested: Recipe, taken: Recipe) -> list[str]:
+    if taken.epochs == requested.epochs:
         return []
     return [
-        f"Little data: {taken.epochs} epochs instead of {asked.epochs}, for enough steps; --epochs "
-        "says otherwise."
+        f"Little data: {taken.epochs} epochs instead of {requested.epochs}, for enough steps; "
+        "--epochs overrides this."
     ]
 
 

@@ -15,7 +15,7 @@ from calibrant.errors import InputError
 from calibrant.experiments.history import Epoch, History, SavePace
 from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.recipe_parts import build_method
-from calibrant.experiments.reporter import Telling
+from calibrant.experiments.reporter import Reporter
 from calibrant.experiments.run_folder import RunFolder
 from calibrant.extras import require
 from calibrant.tasks import task_of
@@ -41,7 +41,7 @@ def train_with_trainer(
     model: nn.Module,
     run: RunFolder,
     device: str,
-    tell: Telling,
+    reporter: Reporter,
 ) -> dict[str, Any]:
     """Train ``model``, leave it in evaluation mode, and return what a record says of the training.
 
@@ -51,7 +51,7 @@ def train_with_trainer(
     if method.parts_needing_examples():
         raise InputError(f"Method '{recipe.method}' with a history trains with --engine lean.")
     arguments = _arguments(recipe, data, run, device)
-    course = _Course(recipe, data, tell)
+    course = _Course(recipe, data, reporter)
     trainer = Trainer(
         model=model,
         args=arguments,
@@ -61,7 +61,7 @@ def train_with_trainer(
         method=method,
         callbacks=[course],
     )
-    trainer.remove_callback(PrinterCallback)  # We tell the course ourselves.
+    trainer.remove_callback(PrinterCallback)  # The reporter shows the course.
     last = _last_complete(run.trainer, remove=trainer.is_world_process_zero())
     trainer.accelerator.wait_for_everyone()
     if last is not None:
@@ -142,8 +142,8 @@ class _Rows(torch.utils.data.Dataset[dict[str, Any]]):
 class _Course(TrainerCallback):
     """Follows the Trainer: measures each epoch, stops in time, and makes checkpoints complete."""
 
-    def __init__(self, recipe: Recipe, data: Data, tell: Telling) -> None:
-        self.task, self.data, self.tell = task_of(recipe.task), data, tell
+    def __init__(self, recipe: Recipe, data: Data, reporter: Reporter) -> None:
+        self.task, self.data, self.reporter = task_of(recipe.task), data, reporter
         self.history = History(recipe.patience)
         self.best: dict[str, Tensor] | None = None
         self.began = time.monotonic()
@@ -158,10 +158,10 @@ class _Course(TrainerCallback):
                 f"'{self.data.name}' holds now: restore it, or name a new folder."
             )
         self.history, self.best = History.from_dict(saved["history"]), saved["best"]
-        self.tell.line(f"Going on after epoch {len(self.history.epochs)}.")
+        self.reporter.line(f"Going on after epoch {len(self.history.epochs)}.")
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ARG002
-        self.tell.step(state.global_step, state.max_steps // math.ceil(args.num_train_epochs))
+        self.reporter.step(state.global_step, state.max_steps // math.ceil(args.num_train_epochs))
 
     def on_epoch_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ARG002
         """Skip checkpoints of short epochs; several processes would have to agree on it."""
@@ -184,7 +184,7 @@ class _Course(TrainerCallback):
         control.should_training_stop |= self.history.stops
         if state.is_world_process_zero:
             self.history.write(Path(args.output_dir).parent / "log.jsonl")
-            self.tell.epoch(epoch)
+            self.reporter.epoch(epoch)
         self.writes = self.pace.now()
 
     def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ARG002

@@ -5,7 +5,7 @@ import torch
 
 from calibrant.errors import InputError
 from calibrant.experiments.recipe import Recipe
-from calibrant.experiments.smoke_test import try_method
+from calibrant.experiments.recipe_parts import try_method
 from calibrant.methods import METHODS, NOISES
 
 
