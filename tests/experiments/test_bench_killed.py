@@ -49,14 +49,7 @@ def test_every_record_is_there_and_none_was_made_twice(killed, capsys):
     assert "6 recipes, 6 of them done" in capsys.readouterr().out
 
 
-def rounded(value):
-    """Round to nine places: the order of sums may differ in the last digit."""
-    if isinstance(value, dict):
-        return {key: rounded(each) for key, each in value.items()}
-    return round(value, 9) if isinstance(value, float) else value
-
-
-@pytest.mark.filterwarnings("ignore::calibrant.calibrators.CalibrationWarning")
+@pytest.mark.usefixtures("one_thread")  # As the killed processes have.
 def test_the_numbers_are_those_of_a_grid_that_nobody_killed(killed):
     grid, runs, _ = killed
     found = {record.recipe.key: record.results for record in read_records(runs)}
@@ -65,7 +58,7 @@ def test_the_numbers_are_those_of_a_grid_that_nobody_killed(killed):
         cell = [recipe for recipe in recipes if recipe.method == method]
         for outcome in filter(None, run_cell(cell, None, "cpu")):
             expected = json_values(record_of(outcome, {}).results)
-            assert rounded(json_values(found[outcome.recipe.key])) == rounded(expected)
+            assert json_values(found[outcome.recipe.key]) == expected  # To the last digit.
 
 
 def test_a_killed_grid_leaves_no_process_behind(killed):

@@ -1,13 +1,11 @@
 """A grid on a local Ray of two workers, one of which is killed in the middle."""
 
-import functools
 import os
 import subprocess
 import sys
 import time
 
 import pytest
-import torch
 
 from calibrant.cli import main
 from calibrant.errors import InputError, MissingExtraError
@@ -45,16 +43,9 @@ def wait_for(condition, driver):
     return found
 
 
-@pytest.fixture
-def one_thread():
-    """Called, torch computes in one thread until the test ends."""
-    before = torch.get_num_threads()
-    yield functools.partial(torch.set_num_threads, 1)
-    torch.set_num_threads(before)
-
-
 @pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
-def test_a_worker_is_killed_and_every_record_comes_once(corpus, tmp_path, capsys, one_thread):
+@pytest.mark.usefixtures("one_thread")  # As the workers have.
+def test_a_worker_is_killed_and_every_record_comes_once(corpus, tmp_path, capsys):
     pytest.importorskip("ray", reason="Ray is not installed")
     pytest.importorskip("psutil")
     grid, runs = tmp_path / "grid.toml", tmp_path / "runs"
@@ -84,7 +75,6 @@ def test_a_worker_is_killed_and_every_record_comes_once(corpus, tmp_path, capsys
     assert sorted(record.recipe.key for record in records) == keys
     cell = [record.recipe for record in records if record.recipe.method == "focal"]
     numbers = {record.recipe.key: record.results for record in records}
-    one_thread()  # As the workers have: sums of other threads round otherwise.
     for outcome in filter(None, run_cell(cell[:1], None, "cpu")):
         expected = record_of(outcome, {}).results
         assert json_values(numbers[outcome.recipe.key]) == json_values(expected)
