@@ -373,3 +373,17 @@ def test_a_loop_over_the_rows_ends():
 def test_a_huge_label_is_named_without_a_warning():
     with pytest.raises(InputError, match="at row 1 is outside"):
         Predictions.from_probabilities([0.9, 0.2], [1.0, 1e30])
+
+
+@pytest.mark.parametrize("labels", [np.array(["a", "b"], object), np.array(["a", "b"]), ["a", "b"]])
+@pytest.mark.parametrize("as_type", [np.asarray, torch.as_tensor])
+def test_labels_of_text_are_told_what_to_do(labels: Any, as_type: Any) -> None:
+    """pandas keeps text as Python objects; torch cannot hold it at all."""
+    with pytest.raises(InputError, match="got text; give label_names and map each name"):
+        Predictions.from_logits(as_type(np.zeros((2, 3))), labels)
+
+
+def test_sentences_of_different_lengths_are_told_what_to_do() -> None:
+    for scores in ([np.zeros((2, 3)), np.zeros((4, 3))], [torch.zeros(2, 3), torch.zeros(4, 3)]):
+        with pytest.raises(InputError, match="rows of different lengths; pad them and label the"):
+            Predictions.from_logits(scores, [[0, 1], [1, 2, 0, 0]])

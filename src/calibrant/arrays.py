@@ -51,7 +51,13 @@ def as_array(value: Any) -> Array:
         return value.detach()
     if isinstance(value, np.ndarray) or not hasattr(value, "__dlpack__"):
         _check_unmasked(value)
-        array = np.asarray(value)
+        try:
+            array = np.asarray(value)
+        except ValueError as error:  # NumPy makes no array of rows of different lengths.
+            raise InputError(
+                "Expected an array of numbers, got rows of different lengths; pad them and label "
+                "the padding −100, or join the rows and pass groups={'sentence': …}."
+            ) from error
         return _numbers(array) if array.dtype == object else array
     if value.__dlpack_device__()[0] == _CPU:
         try:

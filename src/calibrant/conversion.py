@@ -104,8 +104,22 @@ def group_column(name: str, column: Any) -> np.ndarray:
     return array
 
 
+def _check_not_text(labels: Array) -> None:
+    if is_tensor(labels):
+        return
+    array = np.asarray(as_array(labels))
+    if array.dtype.kind in "US" or (
+        array.dtype == object and array.size and isinstance(array.flat[0], str)
+    ):
+        raise InputError(
+            "Predictions expects labels as class numbers 0..K−1, got text; "
+            "give label_names and map each name to its number."
+        )
+
+
 def labels_beside(labels: Array, scores: Array) -> Array:
     """The labels as integers, in the same library and on the same device as the scores."""
+    _check_not_text(labels)
     if is_tensor(scores):
         import torch
 
@@ -116,11 +130,6 @@ def labels_beside(labels: Array, scores: Array) -> Array:
         )
     else:
         labels = to_numpy(labels)
-        if labels.dtype.kind in "OUS":
-            raise InputError(
-                "Predictions expects labels as class numbers 0..K−1, got text; "
-                "give label_names and map each name to its number."
-            )
         if labels.dtype.kind not in "iubf":
             raise InputError(
                 f"Predictions expects labels as class numbers 0..K−1, got dtype {labels.dtype}."

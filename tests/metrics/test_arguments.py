@@ -21,11 +21,13 @@ from calibrant.metrics import (
     classwise_ece,
     confidence_steps,
     confidences,
+    debiased_rms_ece,
     ece,
     entity_counts,
     entity_ece,
     entity_f1,
     entity_state,
+    mce,
     replicate,
 )
 
@@ -179,3 +181,13 @@ def test_diagrams_of_predictions():
     assert reliability_diagram(confidences(p)).get_xlabel() == "Confidence"
     assert confidence_histogram(p).get_xlabel() == "Confidence"
     assert [ax.get_title(loc="left") for ax in classwise_grid(p).axes] == ["O", "B-X"]
+
+
+@pytest.mark.parametrize("metric", [ece, mce, classwise_ece, debiased_rms_ece])
+def test_other_bins_than_those_of_a_state_are_an_error(metric):
+    p = Predictions.from_probabilities([[0.9, 0.1], [0.3, 0.7]], [0, 0])
+    assert metric(accumulate(p, 30)) == metric(accumulate(p, 30), 30) == metric(p, 30)
+    with pytest.raises(InputError, match="asked for 30 bins, closed right, of a state with 15"):
+        metric(accumulate(p), 30)
+    with pytest.raises(InputError, match="closed left, of a state with 15, closed right"):
+        metric(accumulate(p), closed="left")

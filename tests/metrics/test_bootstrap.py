@@ -11,6 +11,7 @@ import pytest
 from calibrant import Predictions
 from calibrant.errors import InputError
 from calibrant.metrics import (
+    Bins,
     CalibrationState,
     Confidences,
     accumulate,
@@ -29,6 +30,7 @@ from calibrant.metrics import (
     debiased_rms_ece,
     ece,
     entity_counts,
+    entity_ece,
     entity_f1,
     entity_state,
     error_rate,
@@ -217,6 +219,24 @@ def test_an_ece_of_nothing_off_and_of_certainty():
     wrong = Predictions.from_probabilities([1.0] * 50, [0] * 50)
     low, high = bootstrap_interval(ece, wrong)
     assert 0.9 < low <= high == 1
+
+
+def test_options_of_a_metric_are_those_of_its_interval():
+    p = grouped()
+    for metric, make in (
+        (
+            functools.partial(ece, bins=4, closed="left"),
+            functools.partial(accumulate, bins=Bins(4, "left")),
+        ),
+        (
+            functools.partial(entity_ece, reduction="min"),
+            functools.partial(entity_state, reduction="min"),
+        ),
+    ):
+        state = make(p, block=assign_blocks(p), blocks=1000)
+        asked, plain = bootstrap_interval(metric, p), bootstrap_interval(metric.func, p)
+        assert asked == bootstrap_interval(metric.func, state) != plain
+        assert asked[0] <= metric(p) <= asked[1]
 
 
 def test_few_groups_widen_the_interval_as_student_does():

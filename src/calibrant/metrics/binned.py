@@ -161,6 +161,7 @@ def state_of(
 ) -> CalibrationState:
     """Return the state of ``source``; a state is returned unchanged."""
     if isinstance(source, CalibrationState):
+        _check_bins(source.bins, bins, closed)
         return source
     if not isinstance(source, Predictions):
         raise InputError(
@@ -175,11 +176,22 @@ def top_bins_of(
 ) -> CalibrationState | TopBins:
     """Return the part of the state of ``source`` that concerns top-label confidences."""
     if isinstance(source, (CalibrationState, TopBins)):
+        _check_bins(source.bins, bins, closed)
         return source
     if isinstance(source, Confidences):
         return bin_confidences(source, bins, closed=closed)
     check_kind("This metric", source, Predictions, CalibrationState, TopBins, Confidences)
     return top_bins(source, bins, closed=closed)
+
+
+def _check_bins(known: Bins, asked: int | Bins, closed: Closed) -> None:
+    """Require that bins other than the default ones are those of the state."""
+    asked = asked if isinstance(asked, Bins) else Bins(asked, closed)
+    if asked not in (known, Bins()):
+        raise InputError(
+            f"This metric was asked for {asked.count} bins, closed {asked.closed}, of a state with "
+            f"{known.count}, closed {known.closed}; make the state with the bins that you need."
+        )
 
 
 def mean(total: np.ndarray, count: np.ndarray) -> Any:

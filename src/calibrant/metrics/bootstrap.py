@@ -6,6 +6,7 @@ import functools
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from inspect import signature
 from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
@@ -205,9 +206,11 @@ def _blocked(metric: Callable[..., Any], predictions: Predictions) -> Blocked:
         return confidences(predictions, assign_blocks(predictions))
     blocks = max(50, min(1000, _NUMBERS // (3 * predictions.classes * 15)))
     where: dict[str, Any] = {"block": assign_blocks(predictions, "auto", blocks), "blocks": blocks}
-    if source in _OF_TAGS:
-        return _OF_TAGS[source](predictions, **where)
-    return accumulate(predictions, classwise=source == "classwise", **where)
+    make = _OF_TAGS.get(source, functools.partial(accumulate, classwise=source == "classwise"))
+    # What is set already (bins, the reduction of an entity's words) is a matter of the state.
+    known, options = signature(make).parameters, getattr(metric, "keywords", {})
+    where |= {name: value for name, value in options.items() if name in known}
+    return make(predictions, **where)
 
 
 def _resampled(
