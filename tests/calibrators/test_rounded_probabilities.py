@@ -13,7 +13,7 @@ from calibrant.calibrators import CALIBRATORS, Temperature, load_calibrator
 from calibrant.calibrators import likelihood as likelihood_module
 from calibrant.calibrators.backend import FLOOR
 from calibrant.calibrators.export import to_torch
-from calibrant.calibrators.likelihood import probability_floor
+from calibrant.calibrators.likelihood import fitted_floor, probability_floor
 from calibrant.calibrators.scalar import TopLabel
 
 # Maps one against the rest that take probabilities give 0 a value of its own.
@@ -54,6 +54,36 @@ def test_the_floor_of_1e_38_would_let_a_few_rows_rule():
     assert coarse.temperature_ == pytest.approx(3.0, rel=0.1)
     low = Predictions.from_logits(np.log(np.maximum(rounded(train).scores, FLOOR)), train.labels)
     assert quiet_fit(Temperature(), low).temperature_ > 4
+
+
+@pytest.mark.parametrize(("digits", "close"), [(3, 0.1), (4, 0.05)])
+def test_a_sharp_network_keeps_its_temperature_when_its_probabilities_are_rounded(digits, close):
+    """Scores as a wide ResNet has them: most of the probabilities are rounded to 0."""
+    p = overconfident(n=12000, classes=10, scale=4.0)
+    sharp, new = p[:6000], p[6000:]
+    assert (rounded(sharp, digits).scores == 0).mean() > 0.4
+    exact = quiet_fit(Temperature(), sharp)
+    coarse = quiet_fit(Temperature(), rounded(sharp, digits))
+    assert coarse.temperature_ == pytest.approx(exact.temperature_, rel=close)
+    assert ece(coarse.transform(rounded(new, digits))) < ece(exact.transform(new)) + 0.1 * close
+    half = probability_floor(rounded(sharp, digits))
+    at_half = Predictions.from_logits(
+        np.log(np.maximum(rounded(sharp, digits).scores, half)), sharp.labels
+    )
+    assert quiet_fit(Temperature(), at_half).temperature_ < (1 - 1.4 * close) * exact.temperature_
+
+
+def test_zeros_that_are_never_right_do_not_lower_the_floor_without_end():
+    scores = np.tile([[0.9, 0.1, 0.0]], (1000, 1))
+    labels = np.arange(1000) % 10 == 0
+    p = Predictions.from_probabilities(scores, labels.astype(int))
+    assert 1e-4 < fitted_floor(p) <= probability_floor(p)
+
+
+def test_no_zeros_leave_the_floor():
+    p = Predictions.from_probabilities([[0.73, 0.27], [0.6, 0.4]] * 5, [0, 1] * 5)
+    assert fitted_floor(p) == probability_floor(p)
+    assert fitted_floor(overconfident(n=50)) == FLOOR
 
 
 @pytest.fixture(scope="module")
@@ -126,7 +156,8 @@ def test_floor_does_not_depend_on_chunks(rows, monkeypatch):
 def test_floor_is_saved_exported_and_applied_to_new_zeros(name, tmp_path):
     train = rounded(tagged(n=400, scale=4.0))
     fitted = quiet_fit(CALIBRATORS[name].calibrator(), train)
-    assert fitted.floor_ == pytest.approx(0.00005)
+    find_floor = fitted_floor if fitted.takes == "logits" else probability_floor
+    assert fitted.floor_ == find_floor(train) <= 0.00005 + 1e-12
     fitted.save(tmp_path / "map.json")
     again = load_calibrator(tmp_path / "map.json")
     new = np.array([[1.0, 0, 0, 0, 0], [0.5, 0.5, 0, 0, 0]])
@@ -153,7 +184,7 @@ def test_identity_keeps_its_zeros_and_does_not_fall_back():
 def test_warning_names_the_floor():
     p = Predictions.from_probabilities([[1.0, 0.0], [0.5, 0.5], [0.9, 0.1]], [1, 0, 0])
     fitted = quiet_fit(Temperature(), p)
-    assert "taken as 0.05 (3.0 nats each), half of the smallest" in fitted.fitted_on_["warnings"][0]
+    assert "taken as 0.05 (3.0 nats each). Fit on logits" in fitted.fitted_on_["warnings"][0]
 
 
 @pytest.mark.parametrize("name", [n for n in CALIBRATORS if n != "identity"])

@@ -26,6 +26,7 @@ from calibrant.calibrators.checks import (
 from calibrant.calibrators.faultless import is_faultless, most_confidence, unclaimed
 from calibrant.calibrators.likelihood import (
     as_kind,
+    fitted_floor,
     mean_nll,
     probability_floor,
     zero_label_count,
@@ -74,8 +75,8 @@ class Calibrator(ABC):
     ``fell_back_``: a map that would raise the validation NLL, or claim more than a faultless sample
     supports (:mod:`calibrant.calibrators.faultless`), is replaced by identity, with a
     :class:`CalibrationWarning`. A map that changes scores also has ``floor_``, the value that
-    stands for a probability of 0 (:func:`calibrant.calibrators.likelihood.probability_floor`): in
-    logarithms, in what a top label leaves to other classes, and where the map fell back.
+    stands for a probability of 0 (:mod:`calibrant.calibrators.likelihood`): in logarithms,
+    in what a top label leaves to other classes, and where the map fell back.
 
     Types: computed in float64 in chunks (float32 on devices without float64); returned as float64
     for float64 and as float32 for float32, float16 and bfloat16, whose softmax saturates too early.
@@ -240,7 +241,9 @@ class Calibrator(ABC):
     def _learn(self, predictions: Predictions) -> None:
         from calibrant import __version__
 
-        floor = probability_floor(predictions)
+        logarithmic = self.takes == "logits" and self.changes_scores
+        find_floor = fitted_floor if logarithmic else probability_floor
+        floor = find_floor(predictions)
         _warn_of_zeros(predictions, floor)
         fit = self._fit(as_kind(self.takes, predictions, floor))
         learned = {**fit.learned, "floor_": floor} if self.changes_scores else fit.learned
@@ -341,8 +344,7 @@ def _warn_of_zeros(predictions: Predictions, floor: float) -> None:
     if zeros := zero_label_count(predictions):
         warnings.warn(
             f"{zeros} example(s) give their own label probability 0, whose NLL is infinite; it is "
-            f"taken as {floor:.2g} ({-np.log(floor):.1f} nats each), half of the smallest positive "
-            "probability. Fit on logits to avoid this.",
+            f"taken as {floor:.2g} ({-np.log(floor):.1f} nats each). Fit on logits to avoid this.",
             CalibrationWarning,
             stacklevel=4,
         )

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
 
 from calibrant.calibrators.backend import FLOOR, log_probabilities, log_softmax, softmax
+from calibrant.calibrators.newton import best_inverse_temperature
 from calibrant.predictions import Kind, Predictions
 
-__all__ = ["as_kind", "mean_nll", "probability_floor", "zero_label_count"]
+__all__ = ["as_kind", "fitted_floor", "mean_nll", "probability_floor", "zero_label_count"]
 
 _CHUNK = 1 << 17
+_FLOOR_SCORES = 1 << 21  # Scores, at most, of the sample on which the floor is chosen.
 _MOST_DIGITS = {np.dtype(np.float64): 6, np.dtype(np.float32): 4}
 
 
@@ -54,6 +57,38 @@ def probability_floor(predictions: Predictions) -> float:
     smallest, zeros = _smallest_positive(predictions.scores)
     unit = smallest if zeros else _last_digit(predictions.scores)
     return max(FLOOR, min(unit, smallest) / 2)
+
+
+def fitted_floor(predictions: Predictions) -> float:
+    """Return the value of a probability of 0 with the least NLL after temperature scaling.
+
+    A rounded 0 lies anywhere below half a digit, most often far below: half a digit would make the
+    scores flatter than they were, and T too small. The search goes down from
+    :func:`probability_floor` in steps of √10 while the NLL falls. It counts one more example, whose
+    label has probability 0: otherwise zeros that are never right would go down without end.
+
+    >>> p = Predictions.from_probabilities([[0.75, 0.25, 0.0], [0.5, 0.25, 0.25]] * 9, [0, 1] * 9)
+    >>> fitted_floor(p)
+    0.125
+    """
+    floor = probability_floor(predictions)
+    if floor == FLOOR or not _smallest_positive(predictions.scores)[1]:
+        return floor
+    part = predictions[:: -(-predictions.scores.size // _FLOOR_SCORES)]
+    start, best = floor, _nll_with_floor(part, floor, 0.0)
+    while (lower := floor / 10**0.5) > FLOOR:
+        value = _nll_with_floor(part, lower, math.log(start / lower))
+        if value >= best:
+            break
+        floor, best = lower, value
+    return floor
+
+
+def _nll_with_floor(predictions: Predictions, floor: float, distance: float) -> float:
+    """Return the NLL after temperature scaling, with one more label of probability 0."""
+    logits = log_probabilities(predictions.scores.astype(np.float64), floor)
+    best = best_inverse_temperature(logits, predictions.labels)
+    return best.nll + best.beta * distance / len(predictions)
 
 
 def as_kind(kind: Kind, predictions: Predictions, floor: float) -> Predictions:
