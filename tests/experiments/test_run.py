@@ -1,6 +1,7 @@
 """One recipe into a folder: what it leaves, what it refuses, and that both engines agree."""
 
 import importlib.util
+import itertools
 import json
 import os
 import subprocess
@@ -135,7 +136,7 @@ def test_both_engines_run_on_two_processes(corpus, tmp_path, engine):
 
 
 def test_early_stopping_takes_the_best_epoch(corpus, tmp_path, monkeypatch):
-    scores = iter([0.2, 0.6, 0.5, 0.4, 0.9])
+    scores = itertools.chain([0.2, 0.6, 0.5, 0.4], itertools.repeat(0.9))
     monkeypatch.setattr(task_of("ner"), "score", lambda _: next(scores))
     saved = {}
     end_epoch = lean_engine.Course.end_epoch
