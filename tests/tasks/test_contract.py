@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
+from calibrant.calibrators import CALIBRATORS  # noqa: E402
 from calibrant.errors import InputError  # noqa: E402
+from calibrant.experiments.recipe import Recipe  # noqa: E402
+from calibrant.metrics import METRICS  # noqa: E402
 from calibrant.predictions import IGNORED  # noqa: E402
-from calibrant.tasks import TASKS, open_task  # noqa: E402
-from calibrant.tasks.task import Data  # noqa: E402
+from calibrant.tasks import TASKS, open_task, task_of  # noqa: E402
+from calibrant.tasks.data import Data  # noqa: E402
 from calibrant.training.head import find_head  # noqa: E402
 from calibrant.training.head_hook import logits_of  # noqa: E402
 
@@ -81,6 +86,23 @@ def test_model_learns_its_training_data(data: Data) -> None:
             optimizer.step()
     right = (logits.argmax(-1) == labels)[labels != IGNORED].float().mean()
     assert right > 0.9
+
+
+def test_says_how_it_is_shown_and_what_it_has(kind: str) -> None:
+    task = task_of(kind)
+    assert task.name == kind
+    assert {task.score_metric, *task.shown} <= set(METRICS)
+    settings = {field.name for field in dataclasses.fields(Recipe)}
+    assert {*task.defaults, *task.own_settings} <= settings
+    assert set(task.own_maps) <= set(CALIBRATORS)
+
+
+def test_the_score_is_that_of_the_record(kind: str, data: Data) -> None:
+    task, model = task_of(kind), data.build_model().eval()
+    predictions = data.predict(model, data.parts["test"])
+    numbers = task.measure(predictions)
+    assert task.score(predictions) == pytest.approx(numbers[task.score_metric])
+    assert set(task.shown) <= set(numbers)
 
 
 def test_unknown_task() -> None:

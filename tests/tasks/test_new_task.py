@@ -19,7 +19,8 @@ from calibrant.experiments.recipe import Recipe  # noqa: E402
 from calibrant.experiments.run import train  # noqa: E402
 from calibrant.predictions import Predictions  # noqa: E402
 from calibrant.tasks import TASKS, open_task, task_of  # noqa: E402
-from calibrant.tasks.task import Data, LabelledExamples, Task  # noqa: E402
+from calibrant.tasks.data import Data  # noqa: E402
+from calibrant.tasks.task import LabelledExamples, Task  # noqa: E402
 from calibrant.training.images import plan_images  # noqa: E402
 
 SIZES = {"train": 200, "dev": 100, "test": 100}

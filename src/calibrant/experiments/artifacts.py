@@ -27,7 +27,8 @@ from calibrant.metrics import Scene
 from calibrant.outputs import new_folder
 from calibrant.predictions import Predictions
 from calibrant.report import write_report
-from calibrant.tasks.task import Data, Pictured, TrainedRun
+from calibrant.tasks.data import Data, Pictured
+from calibrant.tasks.task import TrainedRun
 
 __all__ = ["finish"]
 

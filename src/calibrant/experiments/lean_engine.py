@@ -16,7 +16,7 @@ from calibrant.experiments.recipe_parts import build_method, schedule_of
 from calibrant.experiments.reporter import Reporter
 from calibrant.experiments.run_folder import RunFolder
 from calibrant.tasks import task_of
-from calibrant.tasks.task import Data
+from calibrant.tasks.data import Data
 from calibrant.training import processes
 from calibrant.training.checkpoint import read_checkpoint, restore_tensors, write_checkpoint
 from calibrant.training.loop import Loop

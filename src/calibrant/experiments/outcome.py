@@ -29,7 +29,8 @@ from calibrant.experiments.record import Record, under_own_word
 from calibrant.experiments.small_data import nothing_learned
 from calibrant.predictions import Predictions
 from calibrant.tasks import task_of
-from calibrant.tasks.task import Data, Task
+from calibrant.tasks.data import Data
+from calibrant.tasks.task import Task
 
 __all__ = [
     "CANDIDATES",

@@ -29,8 +29,8 @@ from calibrant.experiments.run_folder import RunFolder
 from calibrant.experiments.small_data import enough_epochs
 from calibrant.extras import usable_device
 from calibrant.metrics.bootstrap import check_bootstrap
+from calibrant.tasks.data import Data
 from calibrant.tasks.encoders.foreign_models import trusting
-from calibrant.tasks.task import Data
 from calibrant.training.processes import join_processes, wait_for_all
 
 __all__ = ["default_device", "train", "train_side_by_side"]

@@ -10,7 +10,7 @@ import numpy as np
 from calibrant.experiments.recipe import Recipe
 from calibrant.predictions import Predictions
 from calibrant.tasks import task_of
-from calibrant.tasks.task import Data
+from calibrant.tasks.data import Data
 
 __all__ = ["LEAST_STEPS", "MOST_EPOCHS", "enough_epochs", "nothing_learned"]
 

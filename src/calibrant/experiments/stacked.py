@@ -16,7 +16,7 @@ from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.recipe_parts import build_method, schedule_of
 from calibrant.predictions import Predictions
 from calibrant.tasks import task_of
-from calibrant.tasks.task import StackedData
+from calibrant.tasks.data import StackedData
 from calibrant.training.checkpoint import is_static
 from calibrant.training.stacked import NotStackableError, Stack
 from calibrant.training.windows import Windows

@@ -19,8 +19,8 @@ from calibrant.experiments.reporter import Reporter
 from calibrant.experiments.run_folder import RunFolder
 from calibrant.extras import require
 from calibrant.tasks import task_of
+from calibrant.tasks.data import Data, Examples
 from calibrant.tasks.encoders.foreign_models import quiet
-from calibrant.tasks.task import Data, Examples
 from calibrant.training.checkpoint import read_checkpoint, write_checkpoint
 from calibrant.training.trainer import Trainer
 

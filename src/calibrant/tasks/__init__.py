@@ -18,7 +18,8 @@ from calibrant.errors import unknown_name
 from calibrant.old_names import add_old_modules
 
 if TYPE_CHECKING:
-    from calibrant.tasks.task import Data, Task
+    from calibrant.tasks.data import Data
+    from calibrant.tasks.task import Task
 
 __all__ = ["DEFAULT_TASK", "TASKS", "all_tasks", "open_task", "task_of"]
 

@@ -1,130 +1,35 @@
-"""What a task offers (:class:`Task`), and what its data does (:class:`Data`)."""
+"""What a task offers (:class:`Task`); its data is in :mod:`~calibrant.tasks.data`."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from calibrant.errors import InputError
-from calibrant.metrics import METRICS, Scene, accumulate, accuracy, measure
+from calibrant.metrics import METRICS, accumulate, accuracy, measure
 from calibrant.metrics.metric import Kind
 from calibrant.old_names import renamed
 from calibrant.predictions import Predictions
 
 if TYPE_CHECKING:
-    import torch
     from torch import nn
 
     from calibrant.calibrators import Calibrator
     from calibrant.experiments.recipe import Recipe
     from calibrant.experiments.run_folder import RunFolder
-    from calibrant.training.windows import Rows, Windows
+    from calibrant.tasks.data import Data, StackedData
 
 __all__ = [
-    "Data",
     "EvaluationTarget",
-    "Examples",
     "LabelledExamples",
-    "Pictured",
-    "StackedData",
     "Task",
     "TrainedRun",
 ]
-
-
-class Examples(Protocol):
-    """What a data loader takes: so many examples, each by its number."""
-
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, number: int, /) -> dict[str, Any]: ...
-
-
-@runtime_checkable
-class Data(Protocol):
-    """Data made ready for a model. It knows nothing of calibration methods."""
-
-    @property
-    def name(self) -> str:
-        """As the recipe names it."""
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """The classes."""
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What was done to the data: a split carved, texts shortened."""
-
-    @property
-    def fingerprint(self) -> str:
-        """A hash, the same for the same data and for no other."""
-
-    @property
-    def splits(self) -> Collection[str]:
-        """The names that :meth:`load` takes: train, dev, test, and held or ood if there is such."""
-
-    @property
-    def parts(self) -> Mapping[str, Any]:
-        """What is predicted: ``valid``, ``test`` and, where some of it has classes, ``ood``."""
-
-    def load(self, split: str) -> Examples:
-        """Return the examples of a split, encoded, each with its ``labels``."""
-
-    def collate(self, examples: Sequence[dict[str, Any]]) -> dict[str, Any]:
-        """Return some examples as a batch of tensors, named as the model takes them."""
-
-    def build_model(self, seed: int = 0) -> Any:
-        """Build a new model with a head for the label set."""
-
-    def windows(self, device: str) -> tuple[Rows, Rows | None]:
-        """Put the training part on a device, and the held-out one where a method needs it."""
-
-    def predict(self, model: nn.Module, part: Any) -> Predictions:
-        """Predict one of the parts, or a shifted one, with a model in evaluation mode."""
-
-    def outside(self, model: nn.Module) -> np.ndarray | None:
-        """Return logits of what belongs to no class, such as out-of-scope queries, if any."""
-
-
-@runtime_checkable
-class Pictured(Protocol):
-    """Data of which the report shows pictures."""
-
-    def example_scenes(self, model: nn.Module, temperature: float = 1.0) -> Sequence[Scene]:
-        """Return some test images with a model's maps, its logits divided by a temperature."""
-
-
-class StackedData(Protocol):
-    """Data of several runs that are trained as one stack of models."""
-
-    @property
-    def notes(self) -> Sequence[str]:
-        """What was done to the data."""
-
-    @property
-    def parts(self) -> Mapping[str, Any]:
-        """What is predicted."""
-
-    @property
-    def shifted(self) -> Mapping[str, Any]:
-        """What the recipe's ``shift`` names."""
-
-    def windows(self, device: str) -> tuple[Windows, Windows | None]:
-        """Put the training part on a device, and the held-out one."""
-
-    def build_model(self, recipe: Recipe) -> nn.Module:
-        """Build the model of one run."""
-
-    def predict(
-        self, logits: Callable[..., Any], runs: int, device: torch.device, part: Any
-    ) -> list[Predictions]:
-        """Predict a part with each of the runs; ``logits`` is a forward pass of all."""
 
 
 class EvaluationTarget(NamedTuple):
