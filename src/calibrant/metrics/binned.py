@@ -9,17 +9,7 @@ number per entry. Without examples the result is NaN.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import (
-    Any,
-    Concatenate,
-    ParamSpec,
-    Protocol,
-    TypeAlias,
-    TypeVar,
-    cast,
-    overload,
-)
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -28,12 +18,12 @@ from calibrant.errors import InputError
 from calibrant.metrics.accumulate import accumulate
 from calibrant.metrics.bins import Bins, Closed
 from calibrant.metrics.confidences import Confidences, bin_confidences
+from calibrant.metrics.metric import metric_function
 from calibrant.metrics.state import CalibrationState
 from calibrant.metrics.top_bins import TopBins, top_bins
 from calibrant.predictions import Predictions
 
 __all__ = [
-    "Metric",
     "Source",
     "TopSource",
     "classwise_ece",
@@ -41,7 +31,6 @@ __all__ = [
     "ece",
     "mce",
     "mean",
-    "metric",
     "overconfidence_error",
     "state_of",
     "top_bins_of",
@@ -49,33 +38,9 @@ __all__ = [
 
 Source: TypeAlias = CalibrationState | Predictions
 TopSource: TypeAlias = Source | TopBins | Confidences
-_Options = ParamSpec("_Options")
-_State = TypeVar("_State", contravariant=True)
 
 
-class Metric(Protocol[_State, _Options]):
-    """A metric: a float for predictions; for a state also an array, if it has leading axes."""
-
-    __name__: str
-
-    @overload
-    def __call__(
-        self, source: Predictions, /, *args: _Options.args, **options: _Options.kwargs
-    ) -> float: ...
-    @overload
-    def __call__(
-        self, source: _State, /, *args: _Options.args, **options: _Options.kwargs
-    ) -> Any: ...
-
-
-def metric(
-    function: Callable[Concatenate[_State, _Options], Any],
-) -> Metric[_State, _Options]:
-    """Declare what a metric returns; the function itself is unchanged."""
-    return cast("Metric[_State, _Options]", function)
-
-
-@metric
+@metric_function
 def ece(source: TopSource, bins: int | Bins = 15, *, closed: Closed = "right") -> Any:
     """Expected calibration error: Σ_b (n_b / n) · abs(acc_b − conf_b), equal-width bins.
 
@@ -89,7 +54,7 @@ def ece(source: TopSource, bins: int | Bins = 15, *, closed: Closed = "right") -
     return mean(gaps.sum(axis=-1), state.n)
 
 
-@metric
+@metric_function
 def mce(source: TopSource, bins: int | Bins = 15, *, closed: Closed = "right") -> Any:
     """Maximum calibration error: max over non-empty bins of abs(acc_b − conf_b).
 
@@ -102,7 +67,7 @@ def mce(source: TopSource, bins: int | Bins = 15, *, closed: Closed = "right") -
     return _number(np.where(state.n > 0, gaps, np.nan))
 
 
-@metric
+@metric_function
 def overconfidence_error(
     source: TopSource, bins: int | Bins = 15, *, closed: Closed = "right"
 ) -> Any:
@@ -120,7 +85,7 @@ def overconfidence_error(
     return mean((confidence * excess).sum(axis=-1), state.n)
 
 
-@metric
+@metric_function
 def classwise_ece(source: Source, bins: int | Bins = 15, *, closed: Closed = "right") -> Any:
     """Mean over the K columns of the one-against-rest ECE of p_k; absent classes count.
 
@@ -136,7 +101,7 @@ def classwise_ece(source: Source, bins: int | Bins = 15, *, closed: Closed = "ri
     return mean(gaps, state.n * state.classes)
 
 
-@metric
+@metric_function
 def debiased_rms_ece(source: TopSource, bins: int | Bins = 15, *, closed: Closed = "right") -> Any:
     """Debiased root-mean-square calibration error (Kumar, Liang & Ma 2019).
 

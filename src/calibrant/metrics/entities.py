@@ -11,6 +11,7 @@ from calibrant.errors import unknown_name
 from calibrant.metrics.binned import ece
 from calibrant.metrics.bins import Bins, Closed
 from calibrant.metrics.confidences import Confidences, bin_confidences
+from calibrant.metrics.metric import metric_function
 from calibrant.metrics.selective import RiskCoverage
 from calibrant.metrics.spans import Mode, Spans, Tagging, lost_entities
 from calibrant.metrics.state import CalibrationState
@@ -67,6 +68,7 @@ def entity_state(
     return bin_confidences(state, bins, closed=closed, cell=cell, cells=cells)
 
 
+@metric_function
 def entity_ece(
     source: Predictions | CalibrationState,
     bins: int | Bins = 15,

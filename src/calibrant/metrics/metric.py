@@ -1,13 +1,60 @@
-"""What the table of metrics says about one of them, and the words for its numbers."""
+"""A metric: the type of its function, its row in the table, and the words for its numbers."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import (
+    Any,
+    Concatenate,
+    Literal,
+    ParamSpec,
+    Protocol,
+    TypeAlias,
+    TypeVar,
+    cast,
+    overload,
+)
 
-__all__ = ["Kind", "Metric", "Spread", "percent", "plain_function", "points"]
+from calibrant.predictions import Predictions
+
+__all__ = [
+    "Kind",
+    "Metric",
+    "MetricFunction",
+    "Spread",
+    "metric_function",
+    "percent",
+    "plain_function",
+    "points",
+]
+
+_Options = ParamSpec("_Options")
+_State = TypeVar("_State", contravariant=True)
+
+
+class MetricFunction(Protocol[_State, _Options]):
+    """A function that returns a float for predictions; for a state with leading axes, an array."""
+
+    __name__: str
+
+    @overload
+    def __call__(
+        self, source: Predictions, /, *args: _Options.args, **options: _Options.kwargs
+    ) -> float: ...
+    @overload
+    def __call__(
+        self, source: _State, /, *args: _Options.args, **options: _Options.kwargs
+    ) -> Any: ...
+
+
+def metric_function(
+    function: Callable[Concatenate[_State, _Options], Any],
+) -> MetricFunction[_State, _Options]:
+    """Declare what a metric returns; the function itself is unchanged."""
+    return cast("MetricFunction[_State, _Options]", function)
+
 
 Kind: TypeAlias = Literal["classes", "tags", "pixels"]
 Spread: TypeAlias = Literal["biased upwards", "proportion", "counted", "positive", "plain"]

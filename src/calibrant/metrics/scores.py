@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from calibrant.errors import InputError
-from calibrant.metrics.binned import Source, TopSource, mean, metric, state_of, top_bins_of
+from calibrant.metrics.binned import Source, TopSource, mean, state_of, top_bins_of
+from calibrant.metrics.metric import metric_function
 
 __all__ = [
     "accuracy",
@@ -22,7 +23,7 @@ __all__ = [
 ]
 
 
-@metric
+@metric_function
 def accuracy(source: TopSource) -> Any:
     """Share of examples whose largest score is at the label; the first of equal maxima counts.
 
@@ -34,20 +35,20 @@ def accuracy(source: TopSource) -> Any:
     return mean(state.correct, state.n)
 
 
-@metric
+@metric_function
 def error_rate(source: TopSource) -> Any:
     """1 − accuracy."""
     return 1 - accuracy(source)
 
 
-@metric
+@metric_function
 def mean_confidence(source: TopSource) -> Any:
     """Mean of the top-label confidence; above the accuracy, the model is overconfident."""
     state = top_bins_of(source)
     return mean(state.top_confidence.sum(axis=-1), state.n)
 
 
-@metric
+@metric_function
 def nll(source: Source) -> Any:
     """Negative log-likelihood: mean of −log p_y, in nats; infinite where some p_y is 0.
 
@@ -59,7 +60,7 @@ def nll(source: Source) -> Any:
     return mean(state.nll, state.n)
 
 
-@metric
+@metric_function
 def brier(source: Source) -> Any:
     """Brier score: mean of Σ_k (p_k − 1[y = k])², from 0 to 2 (Brier 1950, the original form).
 
@@ -89,7 +90,7 @@ def class_iou(source: Source) -> np.ndarray:
         return np.asarray(both / either)
 
 
-@metric
+@metric_function
 def mean_iou(source: Source) -> Any:
     """Mean of :func:`class_iou` over the classes that were labelled or predicted (mIoU).
 
