@@ -42,7 +42,7 @@ def test_a_number_leads_to_its_records(browser, page):
 
 def test_points_tell_their_method_and_who_is_close_by(browser, page):
     browser.open(page)
-    spots = "svg[aria-label^='F1 against ECE on gum, As trained'] circle.spot"
+    spots = "svg[aria-label^='F1 against ECE on gum, As trained'] .spot"
     browser.hover(spots, 5)
     records = map(json.loads, PILOT.read_text().splitlines())
     focal = [r for r in records if (r["recipe"]["data"], r["recipe"]["method"]) == ("gum", "focal")]

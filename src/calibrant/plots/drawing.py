@@ -8,18 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calibrant.charts.chart import (
-    FEW,
-    Bars,
-    Chart,
-    Curve,
-    Dots,
-    Hover,
-    Line,
-    Mark,
-    Texts,
-    named_curves,
-)  # fmt: skip
+from calibrant.charts import chart as marks
+from calibrant.charts.chart import FEW, Chart, named_curves
 from calibrant.extras import require
 from calibrant.plots.styles import GRID, INK, MUTED, STYLES, curve_style
 
@@ -72,7 +62,7 @@ def draw_chart(
     keys = dict(chart.keys)
     for mark in chart.marks:
         drawn = DRAWERS[type(mark)](mark, ax)
-        if isinstance(mark, Bars | Line) and mark.role in keys:
+        if isinstance(mark, marks.Bars | marks.Line) and mark.role in keys:
             drawn.set_label(keys[mark.role])
     _note(ax, chart)
     if legend and chart.keys:
@@ -117,7 +107,7 @@ def _frame(ax: Axes, chart: Chart) -> None:
     ax.set_ylabel(chart.y.label, fontsize="small", color=INK)
     if chart.title:
         # parse_math off: a '$' in a name is a dollar, not TeX.
-        above = 14 if any(isinstance(mark, Texts) for mark in chart.marks) else 6
+        above = 14 if any(isinstance(mark, marks.Texts) for mark in chart.marks) else 6
         size = "small" if small else "medium"
         ax.set_title(chart.title, fontsize=size, color=INK, loc="left", pad=above, parse_math=False)
     ax.set_axisbelow(True)
@@ -142,20 +132,20 @@ def _frame(ax: Axes, chart: Chart) -> None:
     ax.set_ylim(chart.y.low, chart.y.high)
 
 
-def _draw_bars(mark: Bars, ax: Axes) -> Any:
+def _draw_bars(mark: marks.Bars, ax: Axes) -> Any:
     x0, x1, y0, y1 = mark.corners()
     return ax.bar(x0, y1 - y0, x1 - x0, y0, align="edge", **STYLES[mark.role])
 
 
-def _draw_line(mark: Line, ax: Axes) -> Any:
+def _draw_line(mark: marks.Line, ax: Axes) -> Any:
     return ax.plot(mark.x, mark.y, **STYLES[mark.role])[0]
 
 
-def _draw_dots(mark: Dots, ax: Axes) -> None:
+def _draw_dots(mark: marks.Dots, ax: Axes) -> None:
     ax.plot(mark.x, mark.y, "o", **STYLES[mark.role], clip_on=False)
 
 
-def _draw_texts(mark: Texts, ax: Axes) -> None:
+def _draw_texts(mark: marks.Texts, ax: Axes) -> None:
     size = "xx-small" if min(np.diff(mark.x), default=1.0) > _CROWDED else 5
     for x, y, words in zip(mark.x, mark.y, mark.words, strict=True):
         ax.annotate(
@@ -164,11 +154,11 @@ def _draw_texts(mark: Texts, ax: Axes) -> None:
         )  # fmt: skip
 
 
-def _draw_hover(mark: Hover, ax: Axes) -> None:
+def _draw_hover(mark: marks.Hover, ax: Axes) -> None:
     """Skip: paper has no pointer."""
 
 
-def _draw_curve(mark: Curve, ax: Axes) -> None:
+def _draw_curve(mark: marks.Curve, ax: Axes) -> None:
     style = curve_style(mark.number)
     moved = require("matplotlib.transforms", "plots", "Drawing a diagram").offset_copy(
         ax.transData, ax.figure, x=_STEP * mark.aside, units="points"
@@ -242,11 +232,11 @@ def _names(ax: Axes, chart: Chart) -> None:
 
 
 # Kind of mark → the function that draws it.
-DRAWERS: Mapping[type[Mark], Callable[[Any, Any], Any]] = {
-    Bars: _draw_bars,
-    Line: _draw_line,
-    Dots: _draw_dots,
-    Texts: _draw_texts,
-    Hover: _draw_hover,
-    Curve: _draw_curve,
+DRAWERS: Mapping[type[marks.Mark], Callable[[Any, Any], Any]] = {
+    marks.Bars: _draw_bars,
+    marks.Line: _draw_line,
+    marks.Dots: _draw_dots,
+    marks.Texts: _draw_texts,
+    marks.Hover: _draw_hover,
+    marks.Curve: _draw_curve,
 }

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from calibrant.auditing import ImageRow, PixelView, RegionRow
-from calibrant.charts import image_error_chart, scenes
+from calibrant.charts import scenes
+from calibrant.charts.calibration import image_error_chart
 from calibrant.charts.numbers import count, number, percent, points
 from calibrant.metrics.segmentation_example import Scene
 from calibrant.report.markup import Markup, join, tag, user_text

@@ -6,8 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from calibrant.auditing import Audit, EntityView, PixelView
-from calibrant.charts import Chart, class_chart, histogram_chart, reliability_chart, risk_chart
-from calibrant.charts.calibration import bin_rows
+from calibrant.charts.calibration import (
+    bin_rows,
+    class_chart,
+    histogram_chart,
+    reliability_chart,
+    risk_chart,
+)  # fmt: skip
+from calibrant.charts.chart import Chart
 from calibrant.charts.curve import thinned_curve, worst_classes
 from calibrant.charts.numbers import number, percent, points
 from calibrant.metrics import CalibrationState, accuracy, ece, mean_confidence

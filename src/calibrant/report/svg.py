@@ -8,21 +8,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from calibrant.charts.chart import (
-    FEW,
-    Bars,
-    Chart,
-    Curve,
-    Dots,
-    Hover,
-    Line,
-    Mark,
-    Place,
-    Texts,
-    curve_look,
-    named_curves,
-    short_name,
-)  # fmt: skip
+from calibrant.charts import chart as marks
+from calibrant.charts.chart import FEW, Chart, curve_look, named_curves, short_name
 from calibrant.charts.numbers import show
 from calibrant.report.markup import Markup, join, tag
 
@@ -31,6 +18,11 @@ __all__ = ["DRAWERS", "SIZES", "draw_svg", "legend"]
 # Width and height of the drawing in units, by the shape of the chart.
 SIZES = {"square": (420, 420), "wide": (420, 250), "small": (200, 190), "rows": (560, 70),
          "curves": (560, 330)}  # fmt: skip
+# Points around a place: circle, square, triangle and diamond.
+_SHAPES = (
+    "m-4.5,0a4.5,4.5 0 1 0 9,0a4.5,4.5 0 1 0 -9,0z", "m-4,-4h8v8h-8z", "m0,-5.5l5,9.5h-10z",
+    "m0,-5.5l5.5,5.5l-5.5,5.5l-5.5,-5.5z",
+)  # fmt: skip
 _LINE = 13  # Units from one name to the next.
 _LETTER = 6.1  # Typical width of a letter of a name.
 _DIGIT = 7.5  # Width of a letter of a tick; on small screens these grow.
@@ -95,7 +87,7 @@ class _Frame:
         """Map a share of the height of the axes to its coordinate."""
         return self.above + (1 - share) * (self.height - self.above - self.below)
 
-    def at(self, curve: Curve, place: Place) -> tuple[float, float]:
+    def at(self, curve: marks.Curve, place: marks.Place) -> tuple[float, float]:
         return self.across(self.chart.x(place.x) + _STEP * curve.aside), self.y(place.y)
 
 
@@ -152,7 +144,7 @@ def _words(frame: _Frame) -> Iterable[Markup]:
         yield tag("text", chart.note, x=frame.across(0) + 6, y=frame.up(1) + 14, class_="corner")
 
 
-def _draw_bars(mark: Bars, frame: _Frame) -> Markup:
+def _draw_bars(mark: marks.Bars, frame: _Frame) -> Markup:
     sides = zip(*mark.corners(), strict=True)
     return join(_box(frame, x0, x1, y0, y1, mark.role) for x0, x1, y0, y1 in sides)
 
@@ -162,7 +154,7 @@ def _box(frame: _Frame, x0: float, x1: float, y0: float, y1: float, class_: str)
     return tag("rect", x=left, y=top, width=right - left, height=bottom - top, class_=class_)
 
 
-def _draw_line(mark: Line, frame: _Frame) -> Markup:
+def _draw_line(mark: marks.Line, frame: _Frame) -> Markup:
     steps, start = [], True
     for x, y in zip(mark.x, mark.y, strict=True):
         if math.isnan(x) or math.isnan(y):
@@ -173,14 +165,14 @@ def _draw_line(mark: Line, frame: _Frame) -> Markup:
     return tag("path", d="".join(steps), class_=mark.role) if steps else Markup()
 
 
-def _draw_dots(mark: Dots, frame: _Frame) -> Markup:
+def _draw_dots(mark: marks.Dots, frame: _Frame) -> Markup:
     return join(
         tag("circle", cx=frame.x(x), cy=frame.y(y), r=4.5, class_=mark.role)
         for x, y in zip(mark.x, mark.y, strict=True)
     )
 
 
-def _draw_texts(mark: Texts, frame: _Frame) -> Markup:
+def _draw_texts(mark: marks.Texts, frame: _Frame) -> Markup:
     xs = [frame.x(x) for x in mark.x]
     if min((after - before for before, after in pairwise(xs)), default=_TEXT) < _TEXT:
         return Markup()
@@ -190,7 +182,7 @@ def _draw_texts(mark: Texts, frame: _Frame) -> Markup:
     )
 
 
-def _draw_hover(mark: Hover, frame: _Frame) -> Markup:
+def _draw_hover(mark: marks.Hover, frame: _Frame) -> Markup:
     dot = None
     if mark.dot is not None:
         x, y = mark.dot
@@ -199,7 +191,7 @@ def _draw_hover(mark: Hover, frame: _Frame) -> Markup:
     return tag("g", dot, area, data_tip=mark.tip)
 
 
-def _draw_curve(mark: Curve, frame: _Frame) -> Markup:
+def _draw_curve(mark: marks.Curve, frame: _Frame) -> Markup:
     colour, shape = curve_look(mark.number)
     places = [frame.at(mark, place) for place in mark.places]
     shapes = []
@@ -214,7 +206,7 @@ def _draw_curve(mark: Curve, frame: _Frame) -> Markup:
     return join(shapes)
 
 
-def _whiskers(curve: Curve, place: Place, frame: _Frame) -> Iterable[Markup]:
+def _whiskers(curve: marks.Curve, place: marks.Place, frame: _Frame) -> Iterable[Markup]:
     """Yield lines over the known intervals."""
     class_ = f"whisker s{curve_look(curve.number)[0]}"
     x, y = frame.at(curve, place)
@@ -226,7 +218,7 @@ def _whiskers(curve: Curve, place: Place, frame: _Frame) -> Iterable[Markup]:
         yield tag("line", x1=ends[0], x2=ends[1], y1=y, y2=y, class_=class_)
 
 
-def _tip(curve: Curve, place: Place, frame: _Frame) -> str:
+def _tip(curve: marks.Curve, place: marks.Place, frame: _Frame) -> str:
     """Name the curve, both values, and the other curves that this point would cover."""
     chart, here = frame.chart, frame.at(curve, place)
     lines = [curve.label]
@@ -258,24 +250,15 @@ def _names(frame: _Frame) -> Iterable[Markup]:
 def _spot(x: float, y: float, number: int, class_: str) -> Markup:
     """Draw a point; after seven curves the colours repeat with another shape."""
     colour, shape = curve_look(number)
-    class_ = f"{class_} s{colour}"
-    if shape == 0:
-        return tag("circle", cx=x, cy=y, r=4.5, class_=class_)
-    if shape == 1:
-        return tag("rect", x=x - 4, y=y - 4, width=8, height=8, class_=class_)
-    corners = (
-        [(0, -5.5), (5, 4), (-5, 4)] if shape == 2 else [(0, -5.5), (5.5, 0), (0, 5.5), (-5.5, 0)]
-    )
-    points = " ".join(f"{x + dx:.1f},{y + dy:.1f}" for dx, dy in corners)
-    return tag("polygon", points=points, class_=class_)
+    return tag("path", d=f"M{x:.1f},{y:.1f}{_SHAPES[shape]}", class_=f"{class_} s{colour}")
 
 
 # Kind of mark → the function that draws it.
-DRAWERS: Mapping[type[Mark], Callable[[Any, _Frame], Markup]] = {
-    Bars: _draw_bars,
-    Line: _draw_line,
-    Dots: _draw_dots,
-    Texts: _draw_texts,
-    Hover: _draw_hover,
-    Curve: _draw_curve,
+DRAWERS: Mapping[type[marks.Mark], Callable[[Any, _Frame], Markup]] = {
+    marks.Bars: _draw_bars,
+    marks.Line: _draw_line,
+    marks.Dots: _draw_dots,
+    marks.Texts: _draw_texts,
+    marks.Hover: _draw_hover,
+    marks.Curve: _draw_curve,
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Sequence
 
-from calibrant.charts import Curve, Place
+from calibrant.charts.chart import Curve, Place
 from calibrant.study.grouping import group_by
 from calibrant.study.measures import StudyMeasure
 from calibrant.study.runs import Run

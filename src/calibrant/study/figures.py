@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from calibrant.charts import Chart, Curve, Place, curve_chart, rank_chart
-from calibrant.charts.chart import FEW
+from calibrant.charts.chart import FEW, Chart, Curve, Place
+from calibrant.charts.comparison import curve_chart, rank_chart
 from calibrant.study.curves import curve_of, curves, describe_width, labels_of, over_seeds
 from calibrant.study.grouping import (
     at_main_depth,
