@@ -62,7 +62,7 @@ def test_any_values_have_an_axis(values, at_values):
 )
 def test_values_that_are_nearly_equal_have_an_axis(values):
     axis = fit_axis("x", values)
-    assert axis.low < min(values) <= max(values) < axis.high
+    assert axis.low <= min(values) <= max(values) < axis.high
     assert len(axis.ticks) > 1
 
 

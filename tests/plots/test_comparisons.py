@@ -6,8 +6,9 @@ import math
 import pytest
 
 from calibrant import InputError
+from calibrant.charts.comparison import rank_chart
 from calibrant.plots import Series, series_diagram
-from calibrant.plots.comparisons import rank_diagram
+from calibrant.plots.drawing import draw_chart
 from calibrant.plots.styles import COLOURS, curve_style
 
 pytest.importorskip("matplotlib")
@@ -42,7 +43,7 @@ def test_a_logarithmic_axis():
 
 def test_nothing_and_what_cannot_be_drawn():
     ax = series_diagram([Series("a", [], [], [])], x_label="x", y_label="y")
-    assert [text.get_text() for text in ax.texts] == ["no examples"]
+    assert [text.get_text() for text in ax.texts] == ["no values"]
     with pytest.raises(InputError, match="'a': a logarithmic axis needs values above 0, got 0"):
         series_diagram(
             [Series("a", [0, 1], [1, 2], [0, 0])], x_label="x", y_label="y", logarithmic=True
@@ -57,11 +58,9 @@ def test_styles_repeat_with_other_dashes():
 
 
 def test_ranks_with_the_best_on_top():
-    ax = rank_diagram({"b": 2.5, "a": 1.5, "c": 2.0}, 0.7)
+    ax = draw_chart(rank_chart({"b": 2.5, "a": 1.5, "c": 2.0}, 0.7))
     assert [label.get_text() for label in ax.get_yticklabels()] == ["b", "c", "a"]
     assert list(ax.lines[0].get_xdata()) == [2.5, 2.0, 1.5]
     band = ax.patches[0]
     assert (band.get_x(), band.get_width()) == pytest.approx((1.5, 0.7))
-    assert [text.get_text() for text in rank_diagram({}, 1.0).texts] == ["no methods"]
-    with pytest.raises(InputError, match="rank nan"):
-        rank_diagram({"a": math.nan}, 1.0)
+    assert [text.get_text() for text in draw_chart(rank_chart({}, 1.0)).texts] == ["no methods"]

@@ -219,7 +219,7 @@ def test_trade_off_draws_every_point_with_its_label_and_interval():
 
 
 def test_trade_off_of_nothing_and_of_no_number():
-    assert trade_off([]).texts[0].get_text() == "no examples"
+    assert trade_off([]).texts[0].get_text() == "no values"
     with pytest.raises(InputError, match=r"cannot draw 'bad': ECE nan, F1 0\.8"):
         trade_off([Point("bad", float("nan"), 0.8)])
 

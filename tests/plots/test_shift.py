@@ -51,7 +51,7 @@ def test_what_is_no_number_is_left_out():
 
 
 def test_nothing_to_draw():
-    assert shift_diagram(results()).axes[0].texts[0].get_text() == "no examples"
+    assert shift_diagram(results()).axes[0].texts[0].get_text() == "no values"
 
 
 def test_the_map_that_is_asked_for():

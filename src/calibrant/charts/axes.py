@@ -61,6 +61,8 @@ def fit_axis(
     distinct = sorted(set(values))
     if at_values and _apart(distinct, high - low):
         return Axis(label, low, high, tuple((value, f"{value:g}") for value in distinct))
+    if min(values) >= 0:  # No share is below 0.
+        low = max(low, 0.0)
     steps = round_steps(low, high)
     digits = max(0, -math.floor(math.log10(steps[1] - steps[0]) + 1e-9))
     return Axis(label, low, high, tuple((step, f"{step:.{digits}f}") for step in steps))
@@ -73,7 +75,7 @@ def _range(values: Sequence[float], halves: Sequence[float]) -> tuple[float, flo
     known = [min(half, room) for half in known]
     low = min(value - half for value, half in zip(values, known, strict=True))
     high = max(value + half for value, half in zip(values, known, strict=True))
-    if min(values) >= 0:  # No share is below 0, whatever its interval.
+    if min(values) >= 0:  # Whatever the interval of a share.
         low = max(low, 0.0)
     scale, width = max(abs(low), abs(high)), high - low
     margin = 0.05 * (width if width > _ROUNDING * scale else scale or 1.0)

@@ -22,14 +22,11 @@ def curve_chart(
     title: str = "",
     logarithmic: bool = False,
     y: Axis | None = None,
-    x_low: float = -math.inf,
-    empty: str = "no values",
 ) -> Chart:
     """Chart one curve or point per method. A name keeps its colour even where it has no places.
 
     With more than :data:`FEW` lines, no intervals are drawn: they would cover each other. Fewer
-    lines move a little sideways for the same reason. ``y`` is an axis to share with other charts,
-    ``x_low`` the lowest value that makes sense.
+    lines move a little sideways for the same reason. ``y`` is an axis to share with other charts.
     """
     lines = any(len(curve.places) > 1 for curve in curves)
     few = len(curves) <= FEW
@@ -46,7 +43,7 @@ def curve_chart(
     described = f"{y_label} against {x_label} of {len(drawn)} methods."
     if not drawn:
         bare = Axis(x_label, 0, 1), Axis(y_label, 0, 1)
-        return Chart(*bare, tuple(marks), title, "No values.", "curves", empty=empty)
+        return Chart(*bare, tuple(marks), title, "No values.", "curves", empty="no values")
     places = [place for curve in drawn for place in curve.places]
     x = fit_axis(
         x_label,
@@ -57,7 +54,6 @@ def curve_chart(
     )
     halves = [place.y_half if few or not lines else math.nan for place in places]
     y = y or fit_axis(y_label, [place.y for place in places], halves)
-    x = replace(x, low=max(x.low, x_low))
     return Chart(x, y, tuple(marks), title, described, "curves")
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from calibrant.arguments import check_each, check_kind
 from calibrant.charts.axes import value_axis
 from calibrant.charts.chart import Axis, Curve, Place
-from calibrant.charts.comparison import curve_chart, rank_chart
+from calibrant.charts.comparison import curve_chart
 from calibrant.errors import InputError
 from calibrant.plots.drawing import draw_chart, new_figure
 
@@ -17,9 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["Point", "Series", "rank_diagram", "series_diagram", "shift_diagram", "trade_off"]
-
-_NOTHING = "no examples"
+__all__ = ["Point", "Series", "series_diagram", "shift_diagram", "trade_off"]
 
 
 class Series(NamedTuple):
@@ -58,9 +56,7 @@ def series_diagram(
     """
     check_each("series_diagram", series, Series)
     curves = [_curve(line, logarithmic) for line in series if len(line.x)]
-    chart = curve_chart(
-        curves, x_label, y_label, title=title or "", logarithmic=logarithmic, empty=_NOTHING
-    )
+    chart = curve_chart(curves, x_label, y_label, title=title or "", logarithmic=logarithmic)
     return draw_chart(chart, ax)
 
 
@@ -95,35 +91,8 @@ def trade_off(
         if not (math.isfinite(p.ece) and math.isfinite(p.f1)):
             raise InputError(f"trade_off cannot draw '{p.label}': ECE {p.ece}, F1 {p.f1}.")
     curves = [Curve(p.label, (Place(*(100 * value for value in p[1:])),)) for p in points]
-    chart = curve_chart(
-        curves,
-        "ECE (%), less is better",
-        f"{score} (%), more is better",
-        title=title or "",
-        x_low=0.0,  # An ECE is never below 0; its interval may be.
-        empty=_NOTHING,
-    )
-    return draw_chart(chart, ax)
-
-
-def rank_diagram(
-    ranks: Mapping[str, float],
-    critical_difference: float,
-    ax: Axes | None = None,
-    *,
-    title: str | None = None,
-) -> Axes:
-    """Draw a row per method, best on top; the band holds those not distinguishable from the best.
-
-    It is the part of Demšar's (2006) critical-difference diagram that concerns the best method.
-
-    >>> rank_diagram({"focal": 1.2, "mixup": 2.4}, 1.0).get_xlabel()
-    'Average rank, less is better'
-    """
-    for method, rank in ranks.items():
-        if not math.isfinite(rank):
-            raise InputError(f"rank_diagram cannot draw '{method}': rank {rank}.")
-    return draw_chart(rank_chart(ranks, critical_difference, title=title or ""), ax)
+    labels = "ECE (%), less is better", f"{score} (%), more is better"
+    return draw_chart(curve_chart(curves, *labels, title=title or ""), ax)
 
 
 def shift_diagram(
@@ -159,7 +128,7 @@ def shift_diagram(
     figure = new_figure(10.5, 3.2)
     for place, (title, curves, y) in enumerate(panels, start=1):
         label = score_name if y is None else y.label
-        chart = curve_chart(curves, "Strength", label, title=title, y=y, empty=_NOTHING)
+        chart = curve_chart(curves, "Strength", label, title=title, y=y)
         draw_chart(chart, figure.add_subplot(1, len(panels), place))
     return figure
 
