@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from calibrant.methods import CrossEntropy, HeadNoise
+from calibrant import CrossEntropy, HeadNoise
 from calibrant.training import attach
 
 

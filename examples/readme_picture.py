@@ -8,9 +8,8 @@ import sys
 
 from matplotlib.figure import Figure
 
-from calibrant.calibrators import Temperature
+from calibrant import Temperature, accumulate
 from calibrant.demo import digit_predictions
-from calibrant.metrics import accumulate
 from calibrant.plots import reliability_diagram
 
 
