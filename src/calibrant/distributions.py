@@ -30,7 +30,7 @@ _HALVINGS = 200
 
 
 def incomplete_beta(a: float, b: float, x: float) -> float:
-    """The regularised I_x(a, b), by its continued fraction (Abramowitz & Stegun 1964, 26.5.8).
+    """Return the regularised I_x(a, b) by its continued fraction (Abramowitz & Stegun, 26.5.8).
 
     >>> round(incomplete_beta(2.0, 3.0, 0.5), 4)
     0.6875
@@ -49,7 +49,7 @@ def incomplete_beta(a: float, b: float, x: float) -> float:
 
 
 def _fraction(a: float, b: float, x: float) -> float:
-    """Lentz's (1976) evaluation of the continued fraction."""
+    """Evaluate the continued fraction (Lentz 1976)."""
     c, d = 1.0, 1 / _away_from_zero(1 - (a + b) * x / (a + 1))
     value = d
     for m in range(1, _MOST_TERMS):
@@ -69,7 +69,7 @@ def _away_from_zero(value: float) -> float:
 
 
 def student_p(t: float, freedom: float) -> float:
-    """P(abs(T) ≥ abs(t)) of Student's t: both tails.
+    """Return P(abs(T) ≥ abs(t)) of Student's t: both tails.
 
     >>> round(student_p(2.776, 4), 4)
     0.05
@@ -79,7 +79,7 @@ def student_p(t: float, freedom: float) -> float:
 
 @cache
 def student_quantile(freedom: float, level: float = 0.95) -> float:
-    """The t with P(abs(T) ≤ t) = ``level``.
+    """Return the t with P(abs(T) ≤ t) = ``level``.
 
     >>> round(student_quantile(4), 3)
     2.776
@@ -88,7 +88,7 @@ def student_quantile(freedom: float, level: float = 0.95) -> float:
 
 
 def fisher_p(f: float, above: int, below: int) -> float:
-    """P(F ≥ f) with ``above`` and ``below`` degrees of freedom.
+    """Return P(F ≥ f) with ``above`` and ``below`` degrees of freedom.
 
     >>> round(fisher_p(3.48, 4, 10), 3)
     0.05
@@ -98,7 +98,7 @@ def fisher_p(f: float, above: int, below: int) -> float:
 
 @cache
 def range_quantile(count: int, level: float = 0.95) -> float:
-    """The quantile of the range of ``count`` standard normals (studentized, infinite freedom).
+    """Return the quantile of the range of ``count`` normals (studentized, infinite freedom).
 
     P(R ≤ r) = k ∫ φ(z) [Φ(z) − Φ(z − r)]^(k − 1) dz (Tukey 1949).
 
@@ -123,7 +123,7 @@ def _normal(z: np.ndarray) -> np.ndarray:
 
 
 def _crossing(rising: Callable[[float], float], level: float) -> float:
-    """Where a function that rises from 0 to 1 takes the value ``level``, by bisection."""
+    """Return where a function that rises from 0 to 1 takes the value ``level``, by bisection."""
     if not 0 < level < 1:
         raise InputError(f"A level is between 0 and 1, got {level}.")
     low, high = 0.0, 1.0
@@ -138,7 +138,7 @@ def _crossing(rising: Callable[[float], float], level: float) -> float:
 
 
 def holm(p: Sequence[float]) -> list[float]:
-    """p-values corrected for their number (Holm 1979); NaN stays and does not count.
+    """Correct p-values for their number (Holm 1979); NaN stays and does not count.
 
     p₍ᵢ₎ becomes max over j ≤ i of min(1, (m − j + 1) p₍ⱼ₎).
 

@@ -33,7 +33,7 @@ class MissingExtraError(CalibrantError, ImportError):
 
 
 def unknown_name(what: str, name: str, known: Iterable[str], hint: str = "") -> InputError:
-    """The error for a name that is not in a table, with the nearest known one.
+    """Return the error for a name that is not in a table, with the nearest known one.
 
     >>> print(unknown_name("method", "focall", ["focal", "flsd"]))
     Unknown method 'focall'. Did you mean 'focal'?
@@ -45,7 +45,7 @@ def unknown_name(what: str, name: str, known: Iterable[str], hint: str = "") -> 
 
 
 def printable(text: str) -> str:
-    """The text on one line, with escapes for whatever a terminal would act on.
+    """Return the text on one line, with escapes for what a terminal would act on.
 
     Names of files and columns may hold line breaks, colours, signs that turn the direction of what
     follows, or halves of characters. Spaces of all widths and the joiners of scripts stay.

@@ -11,7 +11,7 @@ __all__ = ["mismatched_torchvision", "require", "usable_device"]
 
 
 def require(module: str, extra: str, purpose: str) -> ModuleType:
-    """Import ``module``, or say which extra brings it.
+    """Import ``module``, or raise an error that names the extra with it.
 
     >>> require("math", "torch", "Arithmetic").sqrt(4.0)
     2.0
@@ -32,7 +32,7 @@ def require(module: str, extra: str, purpose: str) -> ModuleType:
 
 
 def mismatched_torchvision(error: BaseException | None) -> str | None:
-    """What to say of an error that comes from a torchvision made for another torch; else None.
+    """Return advice for an error from a torchvision built for another torch, else None.
 
     transformers imports torchvision where it is there, also for text, and fails in a way that
     names neither.

@@ -41,7 +41,7 @@ _BRACKETS = re.compile(r"[\[\]{}]")
 
 @contextmanager
 def door(path: str | PathLike[str], damage: str) -> Iterator[None]:
-    """Say in one line what goes wrong while ``path`` is read; ``damage`` is what it then is.
+    """Turn an error while ``path`` is read into one line; ``damage`` describes a damaged file.
 
     >>> with door("scores.npz", "not a whole npz file"):
     ...     raise EOFError("an array ends early")
@@ -79,7 +79,7 @@ def _first_line(error: BaseException) -> str:
 
 
 def check_file(path: str | PathLike[str], expected: str = "") -> Path:
-    """The path, if it is a regular file: pipes and devices cannot be read twice, or never end."""
+    """Return the path of a regular file; pipes and devices cannot be read twice, or never end."""
     file, hint = Path(path), f" Expected {expected}." if expected else ""
     try:
         if file.is_file():
@@ -107,7 +107,7 @@ def check_unpacked(path: Path, unpacked: int, remedy: str) -> None:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """The value of a JSON text; whatever is wrong with it is a ValueError.
+    """Return the value of a JSON text; raise a ValueError for anything wrong with it.
 
     Lists and objects may be nested 100 deep: what is deeper would end later in an endless
     recursion.
@@ -143,7 +143,7 @@ def check_nesting(text: str) -> None:
 
 
 def read_json(path: str | PathLike[str], damage: str) -> Any:
-    """The value of a JSON file; ``damage`` is what the file is where it cannot be read."""
+    """Return the value of a JSON file; ``damage`` describes a file that cannot be read."""
     with door(check_file(path), damage):
         return parse_json(Path(path).read_bytes())
 
@@ -158,7 +158,7 @@ def _depth(value: Any) -> int:
 
 
 def has_half_a_character(value: Any) -> bool:
-    """Whether a value of JSON holds a lone surrogate, which no encoding and no tokenizer takes.
+    """Return whether a JSON value holds a lone surrogate, which no encoding can write.
 
     >>> has_half_a_character({"words": ["a", "\\ud800"]}), has_half_a_character("é")
     (True, False)
@@ -168,7 +168,7 @@ def has_half_a_character(value: Any) -> bool:
 
 
 def first_repeated(names: Iterable[str]) -> str | None:
-    """The first name that has occurred before, in time linear in their number.
+    """Return the first name that has occurred before, in linear time.
 
     >>> first_repeated(["a", "b", "b", "a"])
     'b'
@@ -182,7 +182,7 @@ def first_repeated(names: Iterable[str]) -> str | None:
 
 
 def shortened(text: str, most: int = 60) -> str:
-    """The text, or its beginning where it is longer than a message should be.
+    """Return the text, or its beginning if it is too long for a message.
 
     >>> shortened("9" * 5000, 8)
     '99999999… (5,000 characters)'

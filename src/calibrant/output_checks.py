@@ -22,7 +22,7 @@ __all__ = [
 def check_writable(
     path: str | os.PathLike[str], *, overwrite: bool, inputs: Iterable[Path] = ()
 ) -> Path:
-    """The path, if a file may be written there; long work asks before it starts.
+    """Return the path if a file may be written there; long work checks before it starts.
 
     It is refused where it is one of the ``inputs``, by whatever name (a link, another path), or a
     file in one of them that is a folder, overwrite or not: what the work is made from is never what
@@ -47,7 +47,7 @@ def check_writable(
 
 
 def make_folder(path: str | os.PathLike[str]) -> Path:
-    """The folder, made with those above it where it is not there yet, and open to new files."""
+    """Make the folder and those above it if needed; check that files can be written there."""
     try:
         Path(path).mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -72,7 +72,7 @@ def check_folder(target: Path, overwrite: bool) -> None:
 
 
 def can_come_whole(folder: Path) -> bool:
-    """Whether there is nothing yet in its place, or an empty folder that another can replace."""
+    """Return whether nothing is in its place yet, or an empty folder that another can replace."""
     if not folder.is_dir():
         return True
     replaceable = os.access(folder.absolute().parent, os.W_OK) and not folder.is_symlink()
@@ -80,7 +80,7 @@ def can_come_whole(folder: Path) -> bool:
 
 
 def check_part(folder: Path, target: Path, overwrite: bool, inputs: Sequence[Path]) -> None:
-    """As for any file; folders between are real ones, that lead nowhere else, or are made."""
+    """Check a file of a folder; folders between must be real ones, not links, or new."""
     between = target.parent
     if between != folder and (between.is_symlink() or (between.exists() and not between.is_dir())):
         raise InputError(f"{between} is no folder, and one of this name is needed.")
@@ -89,12 +89,12 @@ def check_part(folder: Path, target: Path, overwrite: bool, inputs: Sequence[Pat
 
 
 def _is_part_of(target: Path, source: Path) -> bool:
-    """Whether the file ``target`` is ``source``, or lies in it."""
+    """Return whether the file ``target`` is ``source``, or lies in it."""
     if not source.is_dir():
         return source.exists() and target.samefile(source)
     return source.resolve() in target.resolve().parents
 
 
 def exists_error(target: Path) -> InputError:
-    """The error for what is there already."""
+    """Return the error for a file that exists."""
     return InputError(f"{target} exists; pass overwrite=True (--overwrite) to replace it.")

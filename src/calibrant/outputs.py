@@ -38,7 +38,7 @@ _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.E
 def new_file(
     path: str | os.PathLike[str], *, overwrite: bool = False, inputs: Iterable[Path] = ()
 ) -> Iterator[Path]:
-    """A hidden file beside ``path`` that takes its place once it is written without an error.
+    """Yield a hidden file beside ``path`` that replaces it once it is written without an error.
 
     Without ``overwrite`` it is refused also where another process writes ``path`` meanwhile.
 
@@ -62,7 +62,7 @@ def new_file(
 
 @contextmanager
 def new_folder(path: str | os.PathLike[str], *, overwrite: bool = False) -> Iterator[Path]:
-    """A hidden folder beside ``path`` that takes its place once it is filled without an error.
+    """Yield a hidden folder beside ``path`` that replaces it once it is filled without an error.
 
     An empty folder may be there. One that holds something is refused, or with ``overwrite`` given
     up for the new one as a whole.
@@ -91,7 +91,7 @@ def new_files(
     overwrite: bool = False,
     inputs: Iterable[Path] = (),
 ) -> Iterator[Path]:
-    """A hidden folder, whose files of these ``names`` take their places in ``folder`` at the end.
+    """Yield a hidden folder, whose files of these ``names`` move to ``folder`` at the end.
 
     A folder that is new, or empty, appears whole. In another they come one right after the other,
     in the order of ``names``, when all are written; ``overwrite`` replaces those that are there.
@@ -113,7 +113,7 @@ def new_files(
 
 
 def _open_to_readers(folder: Path) -> None:
-    """Who can read the folder can read its files: those of safetensors are for the owner alone."""
+    """Let those who can read the folder read its files; safetensors makes them private."""
     for file in folder.iterdir():
         if file.is_file():
             file.chmod(folder.stat().st_mode & 0o666)
@@ -123,7 +123,7 @@ def _open_to_readers(folder: Path) -> None:
 def _unfinished(
     target: Path, parent: Path, suffix: str = "", *, folder: bool = False
 ) -> Iterator[Unfinished]:
-    """One that is removed at the end, with the error of whoever could not write it."""
+    """Yield an unfinished path that is removed at the end; an error in writing becomes one line."""
     with _written(target):
         unfinished = Unfinished(parent, suffix, folder=folder)
     try:
@@ -145,7 +145,7 @@ def _unfinished(
 
 
 def _cause_in_writing(error: BaseException | None, unfinished: str) -> OSError | None:
-    """The error of the system, if what is written met it and not something read for it.
+    """Return the system's error, if the file being written met it and not one being read.
 
     Some writers raise errors of their own about it; torch does.
     """
@@ -173,7 +173,7 @@ def _unwritable(target: Path, error: OSError) -> InputError:
 
 
 def _take_place(unfinished: Path, target: Path, overwrite: bool) -> None:
-    """In one step; without ``overwrite`` it is the system that finds that something is there."""
+    """Rename in one step; without ``overwrite`` the system refuses an existing target."""
     if overwrite:
         unfinished.replace(target)
         return
@@ -208,7 +208,7 @@ def _take_places(left: Path, folder: Path, names: Sequence[str], overwrite: bool
 
 
 def _take_back(come: Mapping[Path, os.stat_result]) -> None:
-    """Remove the files that came, where they are those still and not another's."""
+    """Remove the files that were moved, unless another process has replaced them."""
     for target, about in come.items():
         with suppress(FileNotFoundError):
             if os.path.samestat(about, target.lstat()):

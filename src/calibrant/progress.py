@@ -48,7 +48,7 @@ class Progress:
         self._drawn = 0
 
     def advance(self, steps: int = 1) -> None:
-        """``steps`` more are done; draws when it is time to."""
+        """Count ``steps`` more; draw when it is time to."""
         self.done += steps
         if not self._shows:
             return
@@ -100,7 +100,7 @@ def _is_terminal(stream: TextIO) -> bool:
 
 
 def _short(number: float) -> str:
-    """Three digits and a letter.
+    """Return three digits and a letter.
 
     >>> _short(999), _short(12_345), _short(2.5e6)
     ('999', '12.3k', '2.50M')
@@ -115,7 +115,7 @@ def _short(number: float) -> str:
 
 
 def _duration(seconds: float) -> str:
-    """Hours, minutes and seconds as far as they matter.
+    """Return hours, minutes and seconds as far as they matter.
 
     >>> _duration(0), _duration(75), _duration(7265)
     ('0 s', '1:15', '2:01:05')

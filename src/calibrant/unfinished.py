@@ -56,7 +56,7 @@ class Unfinished:
         raise FileExistsError(f"{parent}: whatever is made there is removed at once")
 
     def is_own(self) -> bool:
-        """Whether the file that was made here is what its name stands for still."""
+        """Return whether the name still stands for the file that was made here."""
         if self._handle is None:
             return True
         try:
@@ -70,7 +70,7 @@ class Unfinished:
             os.fsync(self._handle)
 
     def remove(self) -> None:
-        """Remove what is left of it, unless another has taken the name; a second time is none."""
+        """Remove what is left of it, unless another has taken the name; repeating is harmless."""
         if self not in _live or os.getpid() != self._process:
             return
         if self.is_own():
@@ -82,7 +82,7 @@ class Unfinished:
 
 
 def remove_all() -> None:
-    """Remove all that this process has not finished, before it ends without further ado."""
+    """Remove all that this process has not finished, before it ends at once."""
     for unfinished in list(_live):
         with contextlib.suppress(OSError):
             unfinished.remove()
@@ -103,7 +103,7 @@ def sweep(folder: Path, *, again: bool = False) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Wait until the names in ``folder`` are on the disk, where the file system can say so."""
+    """Wait until the names in ``folder`` are on the disk, if the file system supports it."""
     with contextlib.suppress(OSError), _opened(folder, os.O_RDONLY) as handle:
         os.fsync(handle)
 
@@ -118,7 +118,7 @@ def sync_tree(folder: Path) -> None:
 
 
 def _made(path: Path, folder: bool) -> int | None:
-    """Make it; the handle that holds it, or None where there are no locks."""
+    """Make a file or folder; return the handle that locks it, or None without locks."""
     if folder:
         path.mkdir()
         flags = os.O_RDONLY | _NO_LINK
@@ -134,7 +134,7 @@ def _made(path: Path, folder: bool) -> int | None:
 
 
 def _locked(handle: int) -> bool:
-    """False if a sweeper was quicker; a file system without locks has no sweepers."""
+    """Lock a handle; return False if a sweeper was quicker (none is without locks)."""
     try:
         flock(handle, LOCK_EX | LOCK_NB)
     except BlockingIOError:
@@ -145,7 +145,7 @@ def _locked(handle: int) -> bool:
 
 
 def _remove_if_left(path: Path) -> None:
-    """Only what is ours, is a plain file or folder, and is held by nobody."""
+    """Remove a plain file or folder of ours that nobody holds."""
     flags = os.O_RDONLY | _NO_LINK | os.O_NONBLOCK
     with contextlib.suppress(OSError), _opened(path, flags) as handle:
         about = os.fstat(handle)
