@@ -10,7 +10,6 @@ from calibrant.corruptions import IMAGE, known_corruption
 from calibrant.errors import InputError
 from calibrant.metrics import mean_iou
 from calibrant.predictions import Predictions
-from calibrant.tasks.segmentation.scenes import SHAPES, CorruptedScenes
 from calibrant.tasks.task import EvaluationTarget, Task
 
 if TYPE_CHECKING:
@@ -31,14 +30,14 @@ class Segmentation(Task):
 
     name = "segmentation"
     summary = "semantic segmentation: one class for each pixel of an image"
-    embedded = known_data = SHAPES
+    embedded = known_data = "shapes"
     known_models = "unet, fcn_resnet50, deeplabv3_resnet50"
     corruptions = IMAGE
     kinds = ("classes", "pixels")
     score_metric = "mean_iou"
     shown = ("mean_iou", "ece", "border_ece", "classwise_ece", "accuracy", "nll")
     defaults: ClassVar[Mapping[str, Any]] = {
-        "data": SHAPES,
+        "data": "shapes",
         "model": "unet",
         "head_width": 16,
         "head_depth": 0,
@@ -70,7 +69,7 @@ class Segmentation(Task):
         from calibrant.tasks.segmentation.data import SegmentationData
         from calibrant.tasks.segmentation.scenes import load_scenes
 
-        scenes = load_scenes(SHAPES, seed=seed, size=24, train=40, dev=12, test=12, ood=12)
+        scenes = load_scenes(self.embedded, seed=seed, size=24, train=40, dev=12, test=12, ood=12)
         return SegmentationData(scenes, **{"width": 8, **options})
 
     def check(self, recipe: Recipe, directory: str | None = None) -> None:
@@ -88,7 +87,7 @@ class Segmentation(Task):
                 "Void pixels cannot be mixed with others: 'input_mixup' takes no masks; take "
                 "'feature_mixup'."
             )
-        if recipe.data != SHAPES:
+        if recipe.data != self.embedded:
             find_scenes(recipe.data, directory)
         for name in recipe.shift:
             known_corruption(name, IMAGE, of="images")
@@ -133,6 +132,7 @@ class Segmentation(Task):
         import torch
 
         from calibrant.tasks.segmentation.data import Pixels
+        from calibrant.tasks.segmentation.scenes import CorruptedScenes
 
         test = data.parts["test"].scenes
         device = "cuda" if torch.cuda.is_available() else "cpu"
