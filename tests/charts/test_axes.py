@@ -72,3 +72,10 @@ def test_ticks_stand_at_the_values_where_these_are_few_and_apart():
     assert min(b - a for (a, _), (b, _) in pairwise(close.ticks)) >= 1
     many = fit_axis("x", list(range(30)), at_values=True)
     assert len(many.ticks) < 10
+    assert many.low < 0  # Lines move aside at 0 too.
+
+
+def test_an_axis_of_shares_begins_at_0():
+    assert fit_axis("ECE", [0.0, 0.01], [0.01, 0.01]).low == 0
+    assert fit_axis("ECE", [0.5, 0.6]).low > 0.4
+    assert fit_axis("gap", [-0.1, 0.1]).low < -0.1

@@ -61,7 +61,7 @@ def fit_axis(
     distinct = sorted(set(values))
     if at_values and _apart(distinct, high - low):
         return Axis(label, low, high, tuple((value, f"{value:g}") for value in distinct))
-    if min(values) >= 0:  # No share is below 0.
+    if min(values) >= 0 and not at_values:  # No share is below 0; lines need room to move aside.
         low = max(low, 0.0)
     steps = round_steps(low, high)
     digits = max(0, -math.floor(math.log10(steps[1] - steps[0]) + 1e-9))
