@@ -16,6 +16,7 @@ from statistics import mean, median, stdev
 
 from scipy import stats
 
+from calibrant.metrics.table import with_new_names
 from reproduction.printed import paper_value
 
 RESULTS = Path(__file__).parent / "results"
@@ -35,7 +36,7 @@ def records(*names):
 
 
 def value(record, metric, map_="identity"):
-    return record["results"][map_]["test"][metric]
+    return with_new_names(record["results"][map_]["test"])[metric]
 
 
 def over_seeds(values):
@@ -300,7 +301,7 @@ def percent(values):
 
 
 def cifar10():
-    metrics = ("error", "ece", "mce", "adaptive_ece", "classwise_ece")
+    metrics = ("error_rate", "ece", "mce", "adaptive_ece", "classwise_ece")
     print(f"\nCIFAR-10: {', '.join(metrics)}, ECE with temperature, chosen, in %; NLL")
     for files in (("cifar10-30-epochs",), ("cifar10-meta", "cifar10-mbls")):
         found = defaultdict(list)
