@@ -9,10 +9,12 @@ import pytest
 import calibrant
 from calibrant import cli
 from calibrant.calibrators.sklearn import CalibratedClassifier
-from calibrant.cli.old_options import OLD_OPTIONS, method_name, with_new_options
+from calibrant.cli.old_options import OLD_OPTIONS, method_name, metric_name, with_new_options
 from calibrant.experiments.recipe import Recipe
+from calibrant.experiments.record import Record
 from calibrant.methods import METHODS, create
 from calibrant.old_names import OLD_NAMES
+from calibrant.study import build_study
 
 # Old, new.
 PYTHON = [
@@ -118,6 +120,19 @@ def test_name_with_underscores(command, option, old, new, capsys):
         f"calibrant: '{old}' is now '{new}'; the name with underscores will be removed in the next "
         "release.\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("error", "error_rate"), ("debiased_ece", "debiased_rms_ece")]
+)
+def test_old_name_of_a_metric(old, new, capsys):
+    assert metric_name(old) == new
+    assert f"the metric '{old}' is now '{new}'" in capsys.readouterr().err
+    assert metric_name(new) == new
+    assert not capsys.readouterr().err
+    records = [Record(Recipe(seed=s), {"identity": {"test": {new: 0.1}}}, {}, {}) for s in (0, 1)]
+    with pytest.warns(FutureWarning, match=f"The metric '{old}' is now '{new}'"):
+        assert build_study(records, metrics=[old]).metrics == (new,)
 
 
 def test_an_old_command_still_runs(tmp_path, capsys):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 
-__all__ = ["OLD_OPTIONS", "calibrator_name", "method_name", "with_new_options"]
+__all__ = ["OLD_OPTIONS", "calibrator_name", "method_name", "metric_name", "with_new_options"]
 
 # Command → old option → new option.
 OLD_OPTIONS: Mapping[str, Mapping[str, str]] = {
@@ -52,6 +52,20 @@ def method_name(text: str) -> str:
     'head_noise'
     """
     return calibrator_name(text).replace("-", "_")
+
+
+def metric_name(text: str) -> str:
+    """Return the name of a metric, as the table has it.
+
+    >>> metric_name("ece")
+    'ece'
+    """
+    from calibrant.metrics.table import with_new_names
+
+    (new,) = with_new_names({text: None})
+    if new != text:
+        _warn(f"calibrant: the metric '{text}' is now '{new}'; the old name")
+    return new
 
 
 def _warn(renaming: str) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calibrant.cli.document import document
-from calibrant.cli.old_options import calibrator_name, method_name
+from calibrant.cli.old_options import calibrator_name, method_name, metric_name
 from calibrant.errors import printable
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def run(
         title=read_titles(args.runs),
         by=_names(args.by) or (),
         baseline=args.baseline and _LEADING_NAME.sub(_method, args.baseline, 1),
-        metrics=_names(args.metrics),
+        metrics=args.metrics and [metric_name(name) for name in _names(args.metrics) or ()],
         maps=_calibrators(args.calibrators),
         extra_tables=extra_tables,
     )

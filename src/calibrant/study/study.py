@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from calibrant.errors import unknown_name
 from calibrant.experiments.record import Record
 from calibrant.metrics.table import with_new_names
+from calibrant.old_names import warn_renamed
 from calibrant.study.comparison_table import comparison_tables
 from calibrant.study.corpora_tables import wide_table, win_tables
 from calibrant.study.grouping import at_main_depth, by_setting, members_of
@@ -119,6 +120,9 @@ def build_study(
     if baseline is not None and baseline not in methods:
         raise unknown_name("baseline", baseline, methods)
     chosen = None if metrics is None else tuple(with_new_names(dict.fromkeys(metrics)))
+    for old in metrics or ():
+        if old not in (chosen or ()):
+            warn_renamed(f"The metric '{old}'", f"'{next(iter(with_new_names({old: None})))}'")
     check_metrics(runs, chosen or ())
     inputs = StudyInputs(runs, complete, tuple(by), baseline or BASELINE, chosen)
     extra = Extra() if extra_tables is None else extra_tables(inputs)
