@@ -346,11 +346,11 @@ def test_a_damaged_run_is_one_line(name, content, expected, trained, tmp_path, c
 
 
 def test_data_that_is_raw_text_has_no_words_to_compare_with():
-    from calibrant.cli.run_numbers import tell_raw_text
+    from calibrant.cli.run_numbers import describe_raw_text
 
     numbers = {"entity_f1": 0.5, "accepted": 0.5, "risk": 0.1}
     found = {"sentences": True, "splitter": "plain", "words": 1.0, "entities": 0.9, "unsure": 0.0}
     found |= {"target_risk": 0.1, "test": {"corpus": numbers}}
-    assert "words (F1)" not in tell_raw_text(found)[0]
+    assert "words (F1)" not in describe_raw_text(found)[0]
     found["test"] = {"corpus": numbers, "raw": numbers}
-    assert "100.0 % of the corpus' words (F1)" in tell_raw_text(found)[0]
+    assert "100.0 % of the corpus' words (F1)" in describe_raw_text(found)[0]

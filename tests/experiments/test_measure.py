@@ -9,7 +9,7 @@ import pytest
 
 from calibrant import Predictions
 from calibrant.calibrators import TopLabelIsotonic, Vector
-from calibrant.cli.run_numbers import tell_entities
+from calibrant.cli.run_numbers import describe_entities
 from calibrant.comparison import EntityMap
 from calibrant.comparison.cross_validation import make_folds
 from calibrant.experiments.measure import measure_run
@@ -121,4 +121,4 @@ def test_without_entities_in_the_test_split_there_is_nothing_to_tell():
     results = measure_run(words(60, 0), outside, calibrator="temperature")["temperature"]
     assert results["entities"]["examples"] == 0
     assert math.isnan(results["entities"]["ece"])
-    assert tell_entities(results) == tell_entities({}) == []
+    assert describe_entities(results) == describe_entities({}) == []

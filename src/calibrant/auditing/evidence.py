@@ -121,13 +121,13 @@ class Question:
 
 def findings_of(kind: str, questions: Iterable[Question], level: float) -> tuple[Finding, ...]:
     """Return what is off by more than chance, the surest first; all are tested together."""
-    asked = [question for question in questions if question.claims.n.any()]
+    open_questions = [question for question in questions if question.claims.n.any()]
     best = []
-    for question in asked:
+    for question in open_questions:
         values = np.where(question.claims.n > 0, p_values(question.claims), 1.0)
         values = np.minimum(1.0, values * (question.claims.n > 0).sum())
         # The first claim is the plainest, so it speaks where it is sure enough by itself.
-        place = 0 if values[0] <= level / len(asked) else int(values.argmin())
+        place = 0 if values[0] <= level / len(open_questions) else int(values.argmin())
         best.append((question, place, float(values.min())))
     corrected = holm([p for *_, p in best])
     found = [
@@ -178,8 +178,8 @@ def class_findings(
     claims, edges = Claims.together(kinds), state.bins.edges()
     questions = []
     for k, name in enumerate(names):
-        asked = slice(1) if state.classes == 2 and k == 0 else slice(None)
-        mine = claims.map(itemgetter((k, asked)))
+        bins = slice(1) if state.classes == 2 and k == 0 else slice(None)
+        mine = claims.map(itemgetter((k, bins)))
         questions.append(Question(name, mine, lambda place: _place(place, edges)))
     return findings_of("class", questions, level)
 

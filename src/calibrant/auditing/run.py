@@ -108,8 +108,8 @@ def _evidence(
 ) -> tuple[tuple[float, float], float | None, tuple[Finding, ...]]:
     """Return what chance explains, and the classes and groups that it does not explain.
 
-    All, each class and each group are asked apart, and the risk of a false alarm is shared. All are
-    asked twice: for their ECE, and for their mean, whose p-value is None where chance explains it.
+    All examples, each class and each group are tested, and share the risk of a false alarm. All
+    examples are tested twice: for their ECE, and for their mean (None if chance explains it).
     """
     assert found.state is not None
     assert found.groups is not None

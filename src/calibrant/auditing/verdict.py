@@ -82,7 +82,7 @@ def _what(finding: Finding) -> str:
     )
 
 
-def _said(state: CalibrationState) -> str:
+def _means(state: CalibrationState) -> str:
     right, claimed = accuracy(state), mean_confidence(state)
     return f"the model says {percent(claimed)} on average and is right {percent(right)} of the time"
 
@@ -98,10 +98,10 @@ def _within_chance(
     if findings:
         which = "class" if findings[0].kind == "class" else "group"
         lead = f"Right on the whole, but not for every {which}: {_what(findings[0])}"
-        return [f"{lead}.", f"Taken together, {_said(state)}; {explained}"]
+        return [f"{lead}.", f"Taken together, {_means(state)}; {explained}"]
     few = upper > _TELLING
     lead = "Too few examples to tell" if few else "No reason to doubt the confidences"
-    return [f"{lead}: {explained}", f"Taken together, {_said(state)}."]
+    return [f"{lead}: {explained}", f"Taken together, {_means(state)}."]
 
 
 def _off(state: CalibrationState, chance: tuple[float, float], p_value: float | None) -> list[str]:
@@ -119,4 +119,4 @@ def _off(state: CalibrationState, chance: tuple[float, float], p_value: float | 
             f"the mean confidence of a perfectly calibrated model of this size is so far off in "
             f"{100 * p_value:.2g} % of samples."
         )
-    return [f"{lead}: {_said(state)}.", f"This is more than chance: {would}"]
+    return [f"{lead}: {_means(state)}.", f"This is more than chance: {would}"]

@@ -45,7 +45,7 @@ class CalibrationModule(nn.Module):
         columns = {name: g.reshape(-1) for name, g in zip(names, groups, strict=True)}
         out: Tensor = self.calibrator.apply(rows, self.takes, {**values, **columns})
         # A step or a bin would map NaN to a value.
-        out = self._as_asked(out).masked_fill(rows.isnan().any(-1, keepdim=True), torch.nan)
+        out = self._as_requested(out).masked_fill(rows.isnan().any(-1, keepdim=True), torch.nan)
         return out.reshape(scores.shape).to(torch.promote_types(scores.dtype, torch.float32))
 
     def extra_repr(self) -> str:
@@ -56,7 +56,7 @@ class CalibrationModule(nn.Module):
         wide = next((b.dtype for b in self.buffers() if b.is_floating_point()), scores.dtype)
         return torch.promote_types(wide, torch.float32)
 
-    def _as_asked(self, out: Tensor) -> Tensor:
+    def _as_requested(self, out: Tensor) -> Tensor:
         got = self.calibrator.kind_of(self.takes)
         if self.gives == "logits":
             out = log_softmax(out) if got == "logits" else log_probabilities(out)

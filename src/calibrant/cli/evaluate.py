@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
         require("matplotlib", "plots", "Drawing a figure")
     from calibrant.experiments.evaluation import evaluate
 
-    with Progress(None, "test sets") as progress, warnings.catch_warnings(record=True) as said:
+    with Progress(None, "test sets") as progress, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", CalibrationWarning)
         results = evaluate(
             args.model,
@@ -92,7 +92,7 @@ def run(args: argparse.Namespace) -> int:
             progress=progress.advance,
             trust_remote_code=args.trust_remote_code,
         )
-    for note in sorted({str(w.message) for w in said if w.category is CalibrationWarning}):
+    for note in sorted({str(w.message) for w in caught if w.category is CalibrationWarning}):
         print(printable(note), file=sys.stderr)
     if args.figure is not None:
         from calibrant.metrics import METRICS
@@ -130,12 +130,12 @@ def _scores(results: Mapping[str, Any]) -> list[str]:
 
 
 def _print(results: Mapping[str, Any], args: argparse.Namespace) -> None:
-    from calibrant.cli.run_numbers import listed_results, tell_entities
+    from calibrant.cli.run_numbers import describe_entities, listed_results
     from calibrant.cli.table import render_table
 
     if args.json:
-        told = {"run": str(args.model), "data": args.data, "map": list(results)[-1]}
-        print(document("evaluate", {**told, "results": listed_results(results)}))
+        content = {"run": str(args.model), "data": args.data, "map": list(results)[-1]}
+        print(document("evaluate", {**content, "results": listed_results(results)}))
         return
     chosen = list(results)[-1]
     raw, mapped = results["identity"], results[chosen]
@@ -150,7 +150,7 @@ def _print(results: Mapping[str, Any], args: argparse.Namespace) -> None:
         print("\nThe run makes its predictions without a map.")
     else:
         print(f"\n(M): with the map of the run, {chosen}, fitted on its validation split.")
-    print(*(f"{printable(line)}\n" for line in tell_entities(mapped)), sep="", end="")
+    print(*(f"{printable(line)}\n" for line in describe_entities(mapped)), sep="", end="")
     if args.figure is not None:
         print(f"Figure: {printable(str(args.figure))}")
 

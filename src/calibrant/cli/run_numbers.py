@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 __all__ = [
     "content",
     "content_over_seeds",
+    "describe_entities",
     "listed_results",
     "show",
     "show_over_seeds",
-    "tell_entities",
 ]
 
 _MAPS = {"identity": "as trained", "temperature": "with temperature"}
@@ -38,31 +38,31 @@ def show(record: Record, folder: Path) -> str:
     numbers = {kind: results[kind]["test"] for kind in titles}
     shown = {kind: [_number(numbers[kind][name]) for name in task.shown] for kind in titles}
     shifted = "".join(f"\n\n{_shift_table(record, kind)}" for kind in _MAPS if record.recipe.shift)
-    said = [f"{_table(shown, titles, task)}{shifted}\n"]
-    said += _nothing_learned([record])
+    lines = [f"{_table(shown, titles, task)}{shifted}\n"]
+    lines += _nothing_learned([record])
     if "calibrator" in record.training:
-        said.append(f"Predictions are made with: {record.training['calibrator']}")
-    said.append(f"Temperature {results['temperature']['temperature']:.4f}")
-    said += tell_entities(results[record.training.get("calibrator", "identity")])
+        lines.append(f"Predictions are made with: {record.training['calibrator']}")
+    lines.append(f"Temperature {results['temperature']['temperature']:.4f}")
+    lines += describe_entities(results[record.training.get("calibrator", "identity")])
     if "outside" in results["identity"]:
         found = [f"{results[k]['outside']['auroc']:.4f} {t}" for k, t in _MAPS.items()]
-        said.append(f"AUROC of in- against out-of-scope: {', '.join(found)}")
-    said += tell_raw_text(record.training.get("raw_text"))
-    said.append(printable(f"Report: {folder / 'report.html'}"))
+        lines.append(f"AUROC of in- against out-of-scope: {', '.join(found)}")
+    lines += describe_raw_text(record.training.get("raw_text"))
+    lines.append(printable(f"Report: {folder / 'report.html'}"))
     return "\n".join(
-        [*said, *([task.hint.format(run=printable(str(folder)))] if task.hint else [])]
+        [*lines, *([task.hint.format(run=printable(str(folder)))] if task.hint else [])]
     )
 
 
 def _nothing_learned(runs: Sequence[Record]) -> list[str]:
-    """What is said of the first run that is no better than the most frequent class."""
-    told = [run.training["nothing_learned"] for run in runs if "nothing_learned" in run.training]
-    if len(runs) > 1 and told:
-        return [f"{len(told)} of {len(runs)} seeds: {told[0]}"]
-    return told
+    """Describe the first run that is no better than the most frequent class."""
+    notes = [run.training["nothing_learned"] for run in runs if "nothing_learned" in run.training]
+    if len(runs) > 1 and notes:
+        return [f"{len(notes)} of {len(runs)} seeds: {notes[0]}"]
+    return notes
 
 
-def tell_entities(numbers: Mapping[str, Any]) -> list[str]:
+def describe_entities(numbers: Mapping[str, Any]) -> list[str]:
     """How honest the learned confidences of entities are; nothing where none was measured."""
     found = numbers.get("entities", {})
     if not found.get("examples"):
@@ -73,7 +73,7 @@ def tell_entities(numbers: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def tell_raw_text(found: Mapping[str, Any] | None) -> list[str]:
+def describe_raw_text(found: Mapping[str, Any] | None) -> list[str]:
     """How raw text is cut, and what that costs against the words of the corpus."""
     if not found:
         return []
@@ -85,8 +85,8 @@ def tell_raw_text(found: Mapping[str, Any] | None) -> list[str]:
         f"{same if 'raw' in found['test'] else ''}fits {100 * found['entities']:.1f} % of the "
         "corpus' entities."
     ]
-    told = {"raw": "as raw text", "corpus": "with the corpus' words"}
-    for kind, title in told.items():
+    titles = {"raw": "as raw text", "corpus": "with the corpus' words"}
+    for kind, title in titles.items():
         if kind in found["test"] and "raw" in found["test"]:
             numbers = {name: 100 * value for name, value in found["test"][kind].items()}
             accepted = (
@@ -123,7 +123,7 @@ def _entities_over_seeds(runs: Sequence[Record]) -> str:
     from calibrant.study.statistics import estimate
 
     used = [run.by_map()[run.training.get("calibrator", "identity")] for run in runs]
-    if not all(map(tell_entities, used)):
+    if not all(map(describe_entities, used)):
         return ""
     found = estimate([numbers["entities"]["ece"] for numbers in used]).show(4)
     return f"\n\nLearned confidence of whole entities: ECE {found}"

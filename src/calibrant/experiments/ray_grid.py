@@ -211,8 +211,8 @@ def _check_answers(address: str) -> None:
             raise _unreachable(address, f"{error.strerror or error}.") from None
 
 
-def _unreachable(address: str, said: str) -> InputError:
+def _unreachable(address: str, reason: str) -> InputError:
     return InputError(
-        f"No Ray cluster at '{address}': {said} 'ray start --head' starts one, --ray local is one "
-        "for this grid alone, and one that asks for a token needs RAY_AUTH_MODE=token here."
+        f"No Ray cluster at '{address}': {reason} 'ray start --head' starts one, and --ray local "
+        "starts one for this grid alone. A cluster with a token needs RAY_AUTH_MODE=token here."
     )

@@ -22,7 +22,7 @@ MOST_EPOCHS = 100  # Each epoch is measured and saved, which takes longer than a
 def enough_epochs(recipe: Recipe, data: Data, device: str) -> Recipe:
     """The recipe with at least :data:`LEAST_STEPS` steps, in at most :data:`MOST_EPOCHS` epochs.
 
-    For those who have not said how many epochs they want.
+    Used if no number of epochs is given.
     """
     rows, _ = data.windows(device)
     steps = len(rows.plan(recipe.batch, 1, recipe.seed))
@@ -33,11 +33,11 @@ def enough_epochs(recipe: Recipe, data: Data, device: str) -> Recipe:
 def nothing_learned(
     recipe: Recipe, test: Predictions, steps: int, valid: Predictions | None = None
 ) -> str | None:
-    """Return what to say of a model no better than one that always gives the most frequent class.
+    """Describe a model no better than one that always gives the most frequent class.
 
-    And what to try; None for a model that is better, or where nothing can be told. A model that is
-    better on ``valid`` has learned something: the test split may hold only types of entities that
-    training lacks.
+    The sentence also says what to try. It is None for a better model, and if the data cannot show
+    it. A model that is better on ``valid`` has learned something: the test split may hold only
+    types of entities that training lacks.
     """
     found = task_of(recipe.task).nothing_learned(test) if _can_tell(test) else None
     if valid is not None and _can_tell(valid):

@@ -35,7 +35,7 @@ class ParquetSource:
             self._rows: int = file.metadata.num_rows
             columns = [(field.name, _shape(field.type)) for field in schema]
             # Repeated values are only counted, so that few bytes may stand for rows without end.
-            # What columns claim is not asked: pyarrow ends the process where that is damaged.
+            # Do not read the claims of columns: damaged ones make pyarrow end the process.
             check_unpacked(path, self._rows * len(columns), _WRITE_PLAIN)
         if (twice := first_repeated(name for name, _ in columns)) is not None:
             raise InputError(f"{path}: two columns are called '{twice}'.")

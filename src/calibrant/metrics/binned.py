@@ -149,12 +149,12 @@ def top_bins_of(
     return top_bins(source, bins, closed=closed)
 
 
-def _check_bins(known: Bins, asked: int | Bins, closed: Closed) -> None:
+def _check_bins(known: Bins, requested: int | Bins, closed: Closed) -> None:
     """Require that bins other than the default ones are those of the state."""
-    asked = asked if isinstance(asked, Bins) else Bins(asked, closed)
-    if asked not in (known, Bins()):
+    requested = requested if isinstance(requested, Bins) else Bins(requested, closed)
+    if requested not in (known, Bins()):
         raise InputError(
-            f"This metric was asked for {asked.count} bins, closed {asked.closed}, of a state with "
+            f"This metric got {requested.count} bins, closed {requested.closed}, for a state with "
             f"{known.count}, closed {known.closed}; make the state with the bins that you need."
         )
 

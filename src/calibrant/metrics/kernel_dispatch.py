@@ -35,12 +35,12 @@ _WORTH_CALLING = 1 << 12  # Below, NumPy is done before the threads have started
 _PARTS = 32  # Tasks, so that threads end at about the same time,
 _SMALLEST, _LARGEST = 1 << 19, 1 << 22  # of so many scores: one half to a few milliseconds.
 
-_asked_for = 0  # Scores that this process has seen without the kernels.
+_seen = 0  # Scores that this process has seen without the kernels.
 
 
 def kernels(scores: int) -> ModuleType | None:
     """Return the compiled kernels if they pay off for so many scores, else None."""
-    global _asked_for
+    global _seen
     choice = os.environ.get("CALIBRANT_KERNELS", "auto")
     if choice not in ("auto", "numpy", "numba"):
         raise InputError(f"CALIBRANT_KERNELS must be auto, numpy or numba, got {choice!r}.")
@@ -48,9 +48,9 @@ def kernels(scores: int) -> ModuleType | None:
         require("numba", "fast", "CALIBRANT_KERNELS=numba")
     elif choice == "numpy" or scores < _WORTH_CALLING:
         return None
-    elif _asked_for < _WORTH_LOADING:
-        _asked_for += scores
-        if _asked_for < _WORTH_LOADING:
+    elif _seen < _WORTH_LOADING:
+        _seen += scores
+        if _seen < _WORTH_LOADING:
             return None
     return _load() if find_spec("numba") is not None else None
 

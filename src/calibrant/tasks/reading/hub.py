@@ -35,7 +35,7 @@ def load_hub(name: str) -> dict[str, Any]:
 
 
 def check_name(name: str) -> None:
-    """Raise an error for what is no owner/name; the hub is not asked."""
+    """Raise an error unless this is owner/name; does not contact the hub."""
     if Path(name).is_file():
         raise InputError(f"{name} is a file: name the folder of the train, (dev) and test parts.")
     if not _NAME.fullmatch(name):
