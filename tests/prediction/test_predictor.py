@@ -4,6 +4,7 @@ import gc
 import weakref
 
 import numpy as np
+import pytest
 
 from calibrant import Predictions
 from calibrant.calibrators import CalibrationWarning, Identity, TopLabelIsotonic, Vector
