@@ -45,7 +45,8 @@ def plain(predictions, reduction):
 
 
 def beta_of(confidence, right):
-    return Beta().fit(Predictions.from_probabilities(confidence, np.asarray(right, int)))
+    smooth = Beta(smooth_targets=True)
+    return smooth.fit(Predictions.from_probabilities(confidence, np.asarray(right, int)))
 
 
 @pytest.mark.parametrize("reduction", REDUCE)
@@ -140,6 +141,19 @@ def test_all_right_or_all_wrong_is_finite(right):
     mapped = EntityMap().fit(valid).transform(valid).confidence
     assert np.isfinite(mapped).all()
     assert abs(mapped - right).max() < 0.1
+    assert abs(mapped.mean() - right) >= 0.999 / 52  # Fifty in a row are no certainty.
+
+
+def test_few_wrong_entities_do_not_make_the_others_certain():
+    """Two of eighty are wrong, and lie lowest: a map of the labels as they are says 0.9999."""
+    confidence = np.r_[0.35, 0.36, np.linspace(0.5, 0.52, 78)]
+    scores = np.stack([(1 - confidence) / 2, confidence, (1 - confidence) / 2], axis=1)
+    labels = np.r_[0, 0, np.ones(78, int)]
+    p = Predictions.from_probabilities(
+        scores, labels, label_names=LABELS, groups={"sentence": np.arange(80)}
+    )
+    found = EntityMap().fit(p).transform(p).confidence
+    assert found.max() < 0.995
 
 
 def test_confidences_of_exactly_0_and_1_stay_finite():

@@ -66,6 +66,14 @@ def _derivatives(
     return loss, gradient, hessian
 
 
+def _targets(happened: np.ndarray, smooth: bool) -> np.ndarray:
+    """Return 1 and 0, or Platt's (N₊ + 1) / (N₊ + 2) and 1 / (N₋ + 2)."""
+    if not smooth:
+        return happened.astype(np.float64)
+    positive, negative = happened.sum(), (~happened).sum()
+    return np.where(happened, (positive + 1) / (positive + 2), 1 / (negative + 2))
+
+
 class Platt(OneVsRest):
     """q_k = sigmoid(a_k s_k + b_k) with s_k = log p_k / (1 − p_k); one against the rest.
 
@@ -98,10 +106,7 @@ class _Sigmoid(ScalarMap):
         self.smooth_targets = smooth_targets
 
     def fit(self, scores: np.ndarray, happened: np.ndarray) -> dict[str, np.ndarray]:
-        targets = happened.astype(np.float64)
-        if self.smooth_targets:
-            positive, negative = happened.sum(), (~happened).sum()
-            targets = np.where(happened, (positive + 1) / (positive + 2), 1 / (negative + 2))
+        targets = _targets(happened, self.smooth_targets)
         # Scores have any scale, so the slope is fitted in units of their spread.
         scale = max(float(np.sqrt((scores**2).mean())), 1e-300)
         features = np.stack([scores / scale, np.ones_like(scores)], axis=1)
@@ -118,7 +123,8 @@ class Beta(OneVsRest):
     Kull, Silva Filho, Flach, "Beta calibration", AISTATS 2017: if the best a or b is negative
     it is set to 0 and the others are fitted again, so the map never decreases. ``ridge`` pulls
     (a, b, c) towards identity (1, 1, 0), weakly: it bounds them where a class is separable or
-    missing; the paper has none.
+    missing; the paper has none. ``smooth_targets`` fits the targets of :class:`Platt`, so that few
+    examples without a mistake do not become certainty.
 
     >>> from calibrant import Predictions
     >>> p = Predictions.from_probabilities([[0.2, 0.8]] * 3 + [[0.7, 0.3]] * 3, [1, 1, 0, 1, 0, 0])
@@ -133,20 +139,21 @@ class Beta(OneVsRest):
     b_: np.ndarray
     c_: np.ndarray
 
-    def __init__(self, ridge: float = 1e-6) -> None:
+    def __init__(self, ridge: float = 1e-6, smooth_targets: bool = False) -> None:
         self.ridge = ridge
+        self.smooth_targets = smooth_targets
 
     def _scalar(self) -> ScalarMap:
-        return _BetaMap(self.ridge)
+        return _BetaMap(self.ridge, self.smooth_targets)
 
 
 class _BetaMap(ScalarMap):
-    def __init__(self, ridge: float) -> None:
-        self.ridge = ridge
+    def __init__(self, ridge: float, smooth_targets: bool) -> None:
+        self.ridge, self.smooth_targets = ridge, smooth_targets
 
     def fit(self, scores: np.ndarray, happened: np.ndarray) -> dict[str, np.ndarray]:
         features = np.stack([*_logarithms(scores), np.ones_like(scores)], axis=1)
-        targets = happened.astype(np.float64)
+        targets = _targets(happened, self.smooth_targets)
         identity = np.array([1.0, 1.0, 0.0])
         kept = np.ones(3, bool)
         theta = logistic_regression(features, targets, identity, self.ridge)

@@ -35,6 +35,7 @@ class EntityMap:
     the product, the least or the mean, with ``reduction="auto"`` the one that cross-validation on
     the validation entities prefers (NLL; whole sentences are held out together), and ``beta`` is
     :class:`~calibrant.calibrators.Beta`, which never decreases: the order of entities is that of r.
+    It is fitted to Platt's targets: n entities that are all right support (n + 1) / (n + 2), not 1.
 
     ``fit`` and ``transform`` take the predictions of words as the model makes them, in front of any
     map of words (one that changes tags: :func:`entity_words`). Where no sentence, or one alone, has
@@ -75,7 +76,8 @@ class EntityMap:
         self.reduction_ = min(errors, key=errors.__getitem__)
         with warnings.catch_warnings():  # That it is no better than identity is no news here.
             warnings.simplefilter("ignore", CalibrationWarning)
-            self.calibrator_ = Beta().fit(_as_predictions(found[self.reduction_]))
+            learned = _as_predictions(found[self.reduction_])
+            self.calibrator_ = Beta(smooth_targets=True).fit(learned)
         return self
 
     def apply(self, confidence: np.ndarray) -> np.ndarray:
@@ -151,7 +153,7 @@ def _sentences_with_any(entities: Confidences) -> int:
 
 def _held_out(entities: Confidences) -> Confidences:
     binary = _as_predictions(entities)
-    mapped = out_of_fold(Beta(), binary, make_folds(binary, _FOLDS, seed=0))
+    mapped = out_of_fold(Beta(smooth_targets=True), binary, make_folds(binary, _FOLDS, seed=0))
     return Confidences(_right(mapped), np.asarray(mapped.labels) == 1)
 
 
