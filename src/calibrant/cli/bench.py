@@ -81,7 +81,6 @@ def run(args: argparse.Namespace) -> int:
     from calibrant.charts.numbers import counted
     from calibrant.experiments.recipe_file import read_recipes, read_title
     from calibrant.experiments.record import recorded, write_titles
-    from calibrant.progress import Progress
 
     over = parse_settings(args.settings)
     found = {recipe.key: recipe for path in args.recipes for recipe in read_recipes(path, over)}
@@ -97,29 +96,41 @@ def run(args: argparse.Namespace) -> int:
     write_titles(args.output, titles)
     print(*filter(None, titles), sep="\n", end="\n" if any(titles) else "", file=sys.stderr)
     print(done_before, file=sys.stderr)  # Standard output is for what is printed at the end.
-    from calibrant.experiments.record import read_record
-    from calibrant.extras import require
-    from calibrant.metrics import METRICS
-    from calibrant.tasks import task_of
-
-    for module in ("torch", "transformers"):
-        require(module, "transformers", "Training a grid")
-
-    with Progress(len(waiting), "runs") as progress:
-        for path in _records(waiting, args):
-            progress.advance()
-            record = read_record(path)
-            shown = task_of(record.recipe.task).shown[:2]
-            test = record.results["identity"]["test"]
-            numbers = "   ".join(f"{METRICS[name].short} {test[name]:.4f}" for name in shown)
-            line = f"{progress.done}/{len(waiting)}   {record.recipe.key}   {numbers}"
-            print(printable(line), file=sys.stderr)
-        left = len(waiting) - progress.done
+    left = _run(waiting, args)
     print(f"Records: {printable(str(args.output))}")
     if left:
         rest = "1 recipe is" if left == 1 else f"{left:,} recipes are"
         print(f"Time is up, and {rest} left: the same command continues from here.")
     return 3 if left else 0
+
+
+def _run(waiting: Sequence[Recipe], args: argparse.Namespace) -> int:
+    """Train, and print a line for each record; return how many recipes are left."""
+    from calibrant.extras import require
+    from calibrant.progress import Progress
+
+    for module in ("torch", "transformers"):
+        require(module, "transformers", "Training a grid")
+    with Progress(len(waiting), "runs") as progress:
+        for path in _records(waiting, args):
+            progress.advance()
+            line = f"{progress.done}/{len(waiting)}   {_summary(path)}"
+            print(printable(line), file=sys.stderr)
+        return len(waiting) - progress.done
+
+
+def _summary(path: Path) -> str:
+    """Return the key of a record, and its first numbers on the test split."""
+    from calibrant.experiments.record import read_record
+    from calibrant.metrics import METRICS
+    from calibrant.tasks import task_of
+
+    record = read_record(path)
+    test = record.results["identity"]["test"]
+    shown = task_of(record.recipe.task).shown[:2]
+    return "   ".join(
+        [record.recipe.key, *(f"{METRICS[name].short} {test[name]:.4f}" for name in shown)]
+    )
 
 
 def _records(recipes: Sequence[Recipe], args: argparse.Namespace) -> Iterator[Path]:

@@ -13,6 +13,7 @@ from calibrant.cli.document import document
 from calibrant.errors import InputError, printable
 
 if TYPE_CHECKING:
+    from calibrant.experiments.recipe import Recipe
     from calibrant.experiments.record import Record
 
 __all__ = ["add_parser", "run"]
@@ -49,30 +50,22 @@ def run(args: argparse.Namespace) -> int:
     require("torch", "transformers", "Training")
     from calibrant.cli.train_options import recipe_from
     from calibrant.experiments.run import default_device, train
-    from calibrant.experiments.run_folder import RunFolder
 
-    device = args.device or default_device()
-    recipes = {folder: recipe_from(args, seed, device) for seed, folder in _folders(args)}
-    there = {}
-    for folder, recipe in recipes.items():  # Before the work, not after it.
-        _check_apart(folder, (recipe.data, recipe.model, *recipe.shift))
-        RunFolder(folder).check(recipe, any_epochs=args.epochs is None)
-        there[folder] = RunFolder(folder).finished
+    default_epochs = args.epochs is None
+    options = {
+        "directory": args.data_dir, "device": args.device or default_device(),
+        "save_every": args.save_every, "bootstrap": args.bootstrap,
+        "tensorboard": args.tensorboard, "trust_remote_code": args.trust_remote_code,
+    }  # fmt: skip
+    recipes = {
+        folder: recipe_from(args, seed, options["device"]) for seed, folder in _folders(args)
+    }
+    there = {folder: _is_finished(folder, recipes[folder], default_epochs) for folder in recipes}
     records = {}
     for folder, recipe in recipes.items():
         if len(recipes) > 1 and _is_first():
             print(printable(f"Seed {recipe.seed}: {folder}"), file=sys.stderr)
-        records[folder] = train(
-            recipe,
-            folder,
-            directory=args.data_dir,
-            device=device,
-            save_every=args.save_every,
-            bootstrap=args.bootstrap,
-            tensorboard=args.tensorboard,
-            trust_remote_code=args.trust_remote_code,
-            default_epochs=args.epochs is None,
-        )
+        records[folder] = train(recipe, folder, default_epochs=default_epochs, **options)
     if _is_first():
         _print(records, there, args.json)
     if "RANK" in os.environ:  # torchrun's
@@ -94,6 +87,15 @@ def _folders(args: argparse.Namespace) -> list[tuple[int, Path]]:
     if RunFolder(args.output).recipe() is not None:
         raise InputError(f"{args.output} is the run of one seed: name a new folder for several.")
     return [(seed, args.output / f"seed-{seed}") for seed in seeds]
+
+
+def _is_finished(folder: Path, recipe: Recipe, any_epochs: bool) -> bool:
+    """Check a folder before the work starts; return whether its run is finished."""
+    from calibrant.experiments.run_folder import RunFolder
+
+    _check_apart(folder, (recipe.data, recipe.model, *recipe.shift))
+    RunFolder(folder).check(recipe, any_epochs)
+    return RunFolder(folder).finished
 
 
 def _check_apart(folder: Path, names: Iterable[str]) -> None:

@@ -84,13 +84,28 @@ def run_grid(
         return
     size = stack or (10 if where.startswith("cuda") else 1)
     together = list(stacks(list(cells_of(waiting)), size))
-    about = circumstances()
     workers = workers or max(1, (os.cpu_count() or 2) - 2)
+    outcomes = take_turns(together, jobs, directory, where, trust_remote_code)
+    try:
+        yield from _measured(outcomes, folder, workers, end)
+    except (torch.OutOfMemoryError, BrokenProcessPool) as error:
+        most = max(map(len, together), default=0)
+        raise _described(error, jobs, most, workers) from None
+
+
+def _measured(
+    outcomes: Iterator[Outcome | None], folder: Path, workers: int, end: float
+) -> Iterator[Path]:
+    """Measure outcomes in processes as they come, until a time; yield the records' paths.
+
+    An error is raised at the end: what is trained is measured and kept.
+    """
+    about = circumstances()
+    measuring: list[Future[Record]] = []
+    failure: Exception | None = None
     with child_pool(workers) as pool:
-        measuring: list[Future[Record]] = []
-        failure: Exception | None = None
         try:
-            for outcome in take_turns(together, jobs, directory, where, trust_remote_code):
+            for outcome in outcomes:
                 if outcome is not None:
                     measuring.append(pool.submit(record_of, outcome, about))
                 for future in [future for future in measuring if future.done()]:
@@ -108,23 +123,21 @@ def run_grid(
             else:
                 yield record.write(folder)
     if failure is not None:
-        raise _described(failure, jobs, max(map(len, together), default=0), workers)
+        raise failure
 
 
-def _described(failure: Exception, jobs: int, most: int, workers: int) -> Exception:
-    """Describe what ended a grid; a lack of memory with what helps."""
-    again = "and run the same command again; it goes on from here."
+def _described(failure: Exception, jobs: int, most: int, workers: int) -> CalibrantError:
+    """Describe a lack of memory with what helps."""
+    again = "and run the same command again; it continues from here."
     if isinstance(failure, torch.OutOfMemoryError):
         return InputError(
             f"Out of memory with {jobs} job(s) of up to {most} runs each: take fewer (--jobs, "
             f"--stack) {again}"
         )
-    if isinstance(failure, BrokenProcessPool):
-        return CalibrantError(
-            f"One of {workers} processes that measure was killed, perhaps for want of memory: take "
-            f"fewer (--workers) {again}"
-        )
-    return failure
+    return CalibrantError(
+        f"One of {workers} processes that measure was killed, perhaps for lack of memory: take "
+        f"fewer (--workers) {again}"
+    )
 
 
 def check_grid(recipes: Sequence[Recipe], keep: bool = False) -> None:

@@ -68,14 +68,10 @@ def train(
     if run.finished:
         run.clear()
         return read_record(run.metrics)
-    device = device or default_device()
-    _check(recipe, device)
     _check_settings(save_every, bootstrap)
-    try_method(recipe)
-    if recipe.engine == "lean" and int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        device = join_processes(device)
     if tensorboard:
         check_tensorboard()  # Before the work, not after it.
+    device = _ready(recipe, device or default_device())
     with trusting(trust_remote_code):
         job = Job.of(recipe, directory)  # Now, and not after hours of training.
         requested = recipe
@@ -179,12 +175,17 @@ def _describe_epochs(requested: Recipe, taken: Recipe) -> list[str]:
     ]
 
 
-def _check(recipe: Recipe, device: str) -> None:
+def _ready(recipe: Recipe, device: str) -> str:
+    """Check that the recipe can be trained on the device; return that of this process."""
     if recipe.dtype == "float16" and (recipe.engine == "lean" or device == "cpu"):
         raise InputError(
             "float16 needs its loss scaled: that is engine 'trainer' on CUDA; or take bfloat16."
         )
     usable_device(device)
+    try_method(recipe)
+    if recipe.engine == "lean" and int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        return join_processes(device)
+    return device
 
 
 def _check_settings(save_every: float, bootstrap: int) -> None:
