@@ -3,11 +3,13 @@
 import errno
 import subprocess
 import sys
+from concurrent.futures.process import BrokenProcessPool
 
 import pytest
 import torch
 
-from calibrant.errors import InputError
+from calibrant.errors import CalibrantError, InputError
+from calibrant.experiments import grid
 from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.resource_errors import one_line_for_what_runs_out
 
@@ -60,3 +62,21 @@ def test_a_checkpoint_without_room_says_so_and_leaves_nothing(tmp_path):
     )
     assert done.stdout == "checkpoint.pt cannot be written: File too large.\n"
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("failure", "message"),
+    [
+        (torch.OutOfMemoryError("CUDA out of memory."), r"Out of memory with 2 job.*--stack"),
+        (BrokenProcessPool("killed"), r"One of 1 processes that measure was killed.*--workers"),
+        (RuntimeError("shapes do not match"), "^shapes do not match$"),
+    ],
+)
+def test_a_grid_that_runs_out_of_memory_says_what_helps(tmp_path, monkeypatch, failure, message):
+    def turns(*_):
+        yield None
+        raise failure
+
+    monkeypatch.setattr(grid, "take_turns", turns)
+    with pytest.raises((CalibrantError, RuntimeError), match=message):
+        list(grid.run_grid([], tmp_path, jobs=2, workers=1, device="cpu"))
