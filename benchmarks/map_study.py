@@ -1,11 +1,13 @@
 """Which map wins, by how much and when: every map on what this machine can train in minutes.
 
-python benchmarks/map_study.py -o benchmarks/results/map-study-cpu.jsonl     # measures
-python benchmarks/map_study.py --tables benchmarks/results/map-study-cpu.jsonl
+python benchmarks/map_study.py --scores SCORES -o benchmarks/results/map-study.jsonl     # measures
+python benchmarks/map_study.py --tables benchmarks/results/map-study.jsonl
 
 Classifiers of scikit-learn on words of five NER corpora (a linear tagger), CLINC150, 20 Newsgroups,
-digits, and synthetic scores whose truth is known. Maps are fitted on up to 5,000 validation
-examples and measured on up to 10,000 test examples; the rule of ``select_calibrator`` chooses too.
+digits, and synthetic scores whose truth is known; with --scores also the fine-tuned encoders and
+image networks whose logits ``encoder_scores.py`` has written there. Maps are fitted on up to 5,000
+validation examples and measured on up to 10,000 test examples; the rule of ``select_calibrator``
+chooses too.
 """
 
 import argparse
@@ -130,6 +132,22 @@ def synthetic():
             yield f"synthetic, {few:,} to fit", kind, p[:few], p[VALID:]
 
 
+def trained(folder):
+    """Logits of encoders and networks, cut at the end of a sentence."""
+    for place in sorted(p for p in folder.iterdir() if p.is_dir()):
+        parts = [Predictions.read(place / f"{split}.npz") for split in ("valid", "test")]
+        data, _, network = (
+            place.name.partition("-") if "cifar" in place.name else (place.name, "", "")
+        )
+        yield data, network or "MiniLM", *map(_cut, parts, (VALID, TEST))
+
+
+def _cut(p, limit):
+    sentence = np.asarray(p.groups.get("sentence", np.arange(len(p))))
+    inside = np.flatnonzero(sentence != sentence[min(limit, len(p)) - 1])
+    return p[: next((int(i) for i in inside if i >= limit), len(p))]
+
+
 def predictions(model, part, names):
     x, y, groups = part
     p = model.predict_proba(x)
@@ -138,7 +156,8 @@ def predictions(model, part, names):
     return Predictions.from_probabilities(whole, y, groups=groups, label_names=names)
 
 
-def cases():
+def cases(scores=None):
+    yield from () if scores is None else trained(scores)
     for source in (synthetic, digits, texts, words):
         for name, kind, model, parts, *rest in source():
             if source is synthetic:
@@ -221,6 +240,7 @@ def _cell(maps, name):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--scores", type=Path, help="a folder that encoder_scores.py has written")
     parser.add_argument("-o", "--output", type=Path, help="records, one line each")
     parser.add_argument(
         "--tables", type=Path, metavar="RECORDS", help="print the tables of records"
@@ -230,7 +250,7 @@ def main():
         tables(args.tables)
         return
     lines = []
-    for case in cases():
+    for case in cases(args.scores):
         lines.append(json.dumps(json_values(measure(*case))))
         print(lines[-1], flush=True)
         if args.output:

@@ -116,6 +116,52 @@ def test_sentences_stay_together_and_folds_are_even():
     assert make_folds(sample(3), 5, seed=0).count == 3
 
 
+def test_neighbours_are_held_out_together():
+    """Paraphrases by one person and sentences of one document lie next to each other."""
+    sentence = np.repeat(np.arange(300), 2)
+    folds = make_folds(sample(600, groups={"sentence": sentence}), 5, seed=0)
+    assert (np.diff(folds.fold) != 0).sum() < 50  # Ten runs per fold.
+    by_class = sample(1000)
+    by_class = by_class[np.argsort(by_class.labels, kind="stable")]
+    folds = make_folds(by_class, 5, seed=0)
+    for k in range(4):
+        own = folds.fold[by_class.labels == k]
+        assert set(own) == set(range(5))
+        assert (np.diff(own) != 0).sum() <= 5
+
+
+@pytest.mark.parametrize("n", [2, 3, 4, 5, 6, 7, 11, 30])
+@pytest.mark.parametrize("classes", [2, 3, 9])
+def test_no_fold_is_empty(n, classes):
+    for seed in range(20):
+        labels = np.random.default_rng(seed).integers(0, classes, n)
+        p = Predictions.from_logits(np.zeros((n, classes)), labels)
+        folds = make_folds(p, 5, seed)
+        assert folds.count == min(5, n)
+        assert (np.bincount(folds.fold, minlength=folds.count) > 0).all(), labels
+        grouped = Predictions.from_logits(
+            np.zeros((n, classes)), labels, groups={"sentence": np.arange(n) % 4}
+        )
+        folds = make_folds(grouped, 5, seed)
+        assert (np.bincount(folds.fold, minlength=folds.count) > 0).all()
+
+
+def test_a_temperature_needs_no_significance_over_unchanged_scores():
+    found = select_calibrator(sample(60, scale=1.4), bootstrap=200)
+    gain = found.candidates["identity"].nll - found.candidates["temperature"].nll
+    assert 0 < gain.mean() < 2 * gain.std() / np.sqrt(60)
+    assert found.calibrator.name == "temperature"
+
+
+def test_more_numbers_than_examples_are_not_considered():
+    found = select_calibrator(sample(100, classes=11), ["temperature", "dirichlet", "matrix"])
+    assert "Not considered, with more numbers to learn than examples: dirichlet and matrix." in (
+        found.reason
+    )
+    assert set(found.candidates) == {"identity", "temperature", "dirichlet", "matrix"}
+    assert "Not considered" not in select_calibrator(sample(132, classes=11), ["matrix"]).reason
+
+
 def test_paired_bootstrap_equals_a_plain_loop():
     rng = np.random.default_rng(0)
     block = rng.integers(0, 12, 50)

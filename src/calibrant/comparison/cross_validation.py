@@ -13,17 +13,19 @@ from calibrant.calibrators import CalibrationWarning, Calibrator
 from calibrant.calibrators.backend import FLOOR, log_softmax
 from calibrant.errors import InputError
 from calibrant.metrics import assign_blocks
+from calibrant.metrics.blocks import dependent_group
 from calibrant.predictions import Predictions
 
 __all__ = ["Folds", "example_brier", "example_nll", "make_folds", "out_of_fold"]
 
 _CHUNK = 1 << 18
 _BLOCKS = 1000
+_RUNS = 10  # Of consecutive groups, per fold.
 
 
 @dataclass(frozen=True, eq=False)
 class Folds:
-    """The fold and the bootstrap block of each example; a block lies in one fold."""
+    """The fold and the bootstrap block of each example."""
 
     count: int
     fold: np.ndarray
@@ -36,24 +38,55 @@ class Folds:
 
 
 def make_folds(predictions: Predictions, folds: int, seed: int) -> Folds:
-    """Whole groups (sentences, images) are dealt to the folds in random order.
+    """Deal runs of neighbours to the folds: examples that are alike are held out together.
 
-    Tokens of one sentence resemble each other: with some of them in the fitting part, the others
-    would no longer be new to the map.
+    Tokens of one sentence resemble each other, and so do sentences of one document, or questions
+    that one person wrote. With some of them in the fitting part, the others would not be new to the
+    map. They usually lie next to each other in a file. Whole groups (sentences, images) therefore
+    go to a fold in runs of consecutive groups, ten runs per fold. Examples without groups go in one
+    run per class and fold, so that every class is in every fold, also in files sorted by class.
     """
     if isinstance(folds, bool) or int(folds) != folds or folds < 2:
         raise InputError(f"Cross-validation takes a whole number of folds ≥ 2, got {folds!r}.")
-    block = assign_blocks(predictions, blocks=_BLOCKS)
-    used = np.unique(block)
-    if len(used) < 2:
+    group, random = dependent_group(predictions), np.random.default_rng(seed)
+    if group is None:
+        count, fold = _runs_of_classes(np.asarray(predictions.labels), folds, random)
+    else:
+        count, fold = _runs_of_groups(predictions.groups[group], folds, random)
+    if count < 2:
         raise InputError(
-            f"Comparing maps takes at least 2 independent examples to fit on, got {len(used)} "
+            f"Comparing maps takes at least 2 independent examples to fit on, got {count} "
             "(tokens of one sentence, pixels of one image count as one)."
         )
-    count = min(folds, len(used))
-    dealt = np.zeros(_BLOCKS, np.int64)
-    dealt[np.random.default_rng(seed).permutation(used)] = np.arange(len(used)) % count
-    return Folds(count, dealt[block], block)
+    return Folds(count, fold, assign_blocks(predictions, blocks=_BLOCKS))
+
+
+def _runs_of_groups(
+    values: np.ndarray, folds: int, random: np.random.Generator
+) -> tuple[int, np.ndarray]:
+    """Return the number of folds, and the fold of each example."""
+    _, first, group = np.unique(np.asarray(values), return_index=True, return_inverse=True)
+    place = np.empty(len(first), np.int64)
+    place[np.argsort(first)] = np.arange(len(first))
+    count = min(folds, len(first))
+    runs = min(_RUNS * count, len(first))
+    dealt = random.permutation(runs) % max(count, 1)
+    return count, dealt[place[group] * runs // max(len(first), 1)]
+
+
+def _runs_of_classes(
+    labels: np.ndarray, folds: int, random: np.random.Generator
+) -> tuple[int, np.ndarray]:
+    """Return the number of folds, and the fold of each example; runs begin at a random place."""
+    count = min(folds, len(labels))
+    order = np.argsort(labels, kind="stable")
+    _, start, size = np.unique(labels[order], return_index=True, return_counts=True)
+    shift, which = random.integers(0, size), np.repeat(np.arange(len(size)), size)
+    place = (np.arange(len(labels)) - start[which] + shift[which]) % size[which]
+    run = np.where(size[which] < count, place, place * count // size[which])
+    fold = np.empty(len(labels), np.int64)
+    fold[order] = (run + start[which]) % max(count, 1)
+    return count, fold
 
 
 def out_of_fold(calibrator: Calibrator, predictions: Predictions, folds: Folds) -> Predictions:

@@ -11,6 +11,7 @@ __all__ = ["Differences", "Interval", "choose", "with_one_mistake"]
 
 LEVEL = 0.95
 NEGLIGIBLE = 1e-6  # Nats: what rounding and the tolerance of the solvers can make.
+_SAFE = "temperature"
 _LEAST = float(np.finfo(np.float32).tiny)  # What a probability of 0 counts as in an NLL.
 
 
@@ -90,12 +91,15 @@ def choose(
 
     The first is the map that changes nothing. A map is passed over when another one beats it
     significantly (:meth:`Differences.is_beaten`), or when it raises the Brier score of the first
-    significantly; the simplest that is left is taken, and the first where none is.
+    significantly; the simplest that is left is taken, and the first where none is. A temperature
+    needs no significance to replace the first: one number cannot overfit, and most scores need it.
     """
+    sound = [i for i in range(len(names)) if brier is None or i == 0 or brier.gain(0, i).high >= 0]
+    gain = differences.mean[0] - differences.mean
+    if _SAFE in names and (safe := list(names).index(_SAFE)) in sound and gain[safe] > NEGLIGIBLE:
+        sound = [safe, *(i for i in sound if i not in (0, safe))]
+    chosen = next((i for i in sound if not differences.is_beaten(i)), sound[0])
     best = int(differences.mean.argmin())
-    unbeaten = (i for i in range(len(names)) if not differences.is_beaten(i))
-    sound = (i for i in unbeaten if brier is None or i == 0 or brier.gain(0, i).high >= 0)
-    chosen = next(sound, 0)
     return names[chosen], f"{names[chosen]}: {_reason(names, differences, chosen, best)}"
 
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from calibrant.calibrators import CALIBRATORS, Calibrator, calibrator_class
+from calibrant.calibrators.matrix import Vector, WeightMatrix
+from calibrant.calibrators.scalar import OneVsRest
 from calibrant.comparison.candidates import Candidate, fit_candidate
 from calibrant.comparison.cross_validation import make_folds
 from calibrant.comparison.recommendation import Differences, choose, with_one_mistake
@@ -18,6 +20,7 @@ from calibrant.predictions import Predictions
 __all__ = ["Selection", "map_names", "select_calibrator"]
 
 _BASELINE = "identity"
+_LEFT_OUT = " Not considered, with more numbers to learn than examples: {}."
 _FAULTLESS = (
     " No prediction on VALID is wrong, so every NLL of this choice has one mistake added: "
     "fit on more or harder examples."
@@ -55,9 +58,12 @@ def select_calibrator(
 ) -> Selection:
     """Choose one of the named calibrators (default: all) and fit it.
 
-    Cross-validation scores every calibrator, with whole sentences or images held out together. The
-    choice is the simplest one whose log-loss no other beats significantly (paired bootstrap, 5 %
-    for all together) and whose Brier score is not significantly above that of the original scores.
+    Cross-validation scores every calibrator, with neighbours in the file held out together, and
+    whole sentences or images. The choice is the simplest one, from ``temperature`` on, whose
+    log-loss no other beats significantly (paired bootstrap, 5 % for all together) and whose Brier
+    score is not significantly above that of the original scores. The scores stay unchanged if a
+    temperature does not lower the log-loss and nothing beats them. ``matrix`` and ``dirichlet`` are
+    not chosen if they learn more numbers than there are examples.
     Both are proper scores: unlike the ECE they do not reward a map that gives all examples the same
     confidence. ``keep_predictions`` leaves out calibrators that can change the predicted class. If
     every prediction is right, each calibrator is judged as if one more example were wrong.
@@ -79,15 +85,41 @@ def select_calibrator(
             skipped[name] = str(error)
         if progress is not None:
             progress(name)
+    choice = [name for name in candidates if _has_enough_examples(name, valid)]
+    choice.sort(key=lambda name: _caution(name, valid.classes))
     block = dealt.in_order().block
-    losses = np.stack([c.nll for c in candidates.values()])
+    losses = np.stack([candidates[name].nll for name in choice])
     faultless = bool(top_label(valid)[2].all())
     losses = with_one_mistake(losses) if faultless else losses
     nll = Differences(losses, block, bootstrap, seed)
-    brier = Differences(np.stack([c.brier for c in candidates.values()]), block, bootstrap, seed)
-    chosen, reason = choose(list(candidates), nll, brier)
+    briers = np.stack([candidates[name].brier for name in choice])
+    chosen, reason = choose(choice, nll, Differences(briers, block, bootstrap, seed))
+    if len(choice) < len(candidates):
+        reason += _LEFT_OUT.format(" and ".join(n for n in candidates if n not in choice))
     reason += _FAULTLESS if faultless else ""
     return Selection(candidates[chosen].calibrator, reason, candidates, skipped, dealt.count)
+
+
+def _has_enough_examples(name: str, valid: Predictions) -> bool:
+    """Whether there are as many examples as free numbers.
+
+    With fewer, such a map learns single examples, and in cross-validation it profits from others
+    that resemble them: paraphrases, neighbours, duplicates.
+    """
+    numbers = valid.classes * (valid.classes + 1)
+    return not issubclass(CALIBRATORS[name].calibrator, WeightMatrix) or len(valid) >= numbers
+
+
+def _caution(name: str, classes: int) -> int:
+    """Return how many examples a map needs: few (0), more (1) or many (2).
+
+    0 is one number or curve for all classes, or a penalty that fades as examples come; 1 is weights
+    without such a penalty; 2 is a map for each of more than two classes by itself.
+    """
+    calibrator = CALIBRATORS[name].calibrator
+    if issubclass(calibrator, OneVsRest) and classes > 2:
+        return 2
+    return 1 if issubclass(calibrator, Vector | WeightMatrix) else 0
 
 
 def map_names(names: Sequence[str] | None, keep_predictions: bool = False) -> list[str]:
