@@ -69,10 +69,10 @@ def test_table_and_figure_are_of_the_map_of_the_run(tmp_path, monkeypatch, capsy
     row = next(line.split() for line in out.splitlines() if line.startswith("typos-2"))
     if chosen == "identity":
         assert row == ["typos-2", "0.5000", "0.2200", "1.0000", "0.2000", "0.7000"]
-        assert "(M)" not in out
-        assert "without a map" in out
+        assert "(C)" not in out
+        assert "has no calibrator" in out
         assert "ECE with temperature" in figure
     else:
         assert row[:4] == ["typos-2", "0.5000", "0.2200", "0.3400"]
-        assert "(M): with the map of the run, isotonic," in out
+        assert "(C): with the calibrator of the run, isotonic," in out
         assert "ECE with isotonic" in figure

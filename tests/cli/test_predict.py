@@ -55,6 +55,12 @@ def test_entities_stand_where_they_say(predictor):
                 assert prediction.text[token.start : token.end] == token.text
 
 
+def test_the_predictor_shows_what_it_is(predictor):
+    text = repr(predictor)
+    assert text.startswith("<Predictor of ")
+    assert text.endswith(f", calibrated by {predictor.calibrator.name}>")
+
+
 def test_confidences_are_those_of_the_calibrated_model(predictor):
     text = "Police in Lindton arrested two men ."
     words = tuple(text.split())

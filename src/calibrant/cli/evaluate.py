@@ -147,9 +147,9 @@ def _print(results: Mapping[str, Any], args: argparse.Namespace) -> None:
     headers = ["data", *(title for _, _, title in columns)]
     print(render_table(headers, rows, right=range(1, len(headers))))
     if chosen == "identity":
-        print("\nThe run makes its predictions without a map.")
+        print("\nThe run has no calibrator.")
     else:
-        print(f"\n(M): with the map of the run, {chosen}, fitted on its validation split.")
+        print(f"\n(C): with the calibrator of the run, {chosen}, fitted on its validation split.")
     print(*(f"{printable(line)}\n" for line in describe_entities(mapped)), sep="", end="")
     if args.figure is not None:
         print(f"Figure: {printable(str(args.figure))}")
@@ -158,15 +158,15 @@ def _print(results: Mapping[str, Any], args: argparse.Namespace) -> None:
 def _columns(
     scores: Sequence[str], raw: Mapping[str, Any], mapped: Mapping[str, Any]
 ) -> list[tuple[Mapping[str, Any], str, str]]:
-    """Numbers, the metric and its title, of each column; without a map each metric comes once."""
+    """Return numbers, metric and title of each column; without a calibrator each metric once."""
     from calibrant.metrics import METRICS
 
     columns = [(raw, name, METRICS[name].short) for name in scores]
     if mapped is raw:
         return columns + [(raw, name, METRICS[name].short) for name in (*_BOTH, *_MAPPED)]
     for name in _BOTH:
-        columns += [(raw, name, METRICS[name].short), (mapped, name, f"{METRICS[name].short} (M)")]
-    return columns + [(mapped, name, f"{METRICS[name].short} (M)") for name in _MAPPED]
+        columns += [(raw, name, METRICS[name].short), (mapped, name, f"{METRICS[name].short} (C)")]
+    return columns + [(mapped, name, f"{METRICS[name].short} (C)") for name in _MAPPED]
 
 
 def _number(part: Mapping[str, Any], name: str | None, metric: str) -> str:

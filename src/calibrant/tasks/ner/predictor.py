@@ -102,6 +102,11 @@ class Predictor:
         self._of_texts = EntityConfidence(calibrator, valid)
         self._of_words = given or self._of_texts
 
+    def __repr__(self) -> str:
+        types = ", ".join(TagSet.of(self.labels).types)
+        model = type(self.model).__name__
+        return f"<Predictor of {types}: {model}, calibrated by {self.calibrator.name}>"
+
     def predict(
         self,
         texts: str | Iterable[str | Sequence[str]],
