@@ -314,7 +314,7 @@ def test_small_inputs_never_load_numba():
 
 
 def test_choice_of_kernels(use, monkeypatch):
-    monkeypatch.setattr(kernel_dispatch, "_asked_for", 0)
+    monkeypatch.setattr(kernel_dispatch, "_seen", 0)
     use("numpy")
     assert kernel_dispatch.kernels(1 << 40) is None
     use("auto")
