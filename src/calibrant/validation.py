@@ -111,7 +111,7 @@ def _check_range(chunk: Array, start: int) -> None:
         row, column = divmod(int(to_numpy(wrong).argmax()), int(chunk.shape[1]))
         raise RowError(
             f"Probabilities must lie in 0..1, got {float(chunk[row, column]):.6g} at {{where}}; "
-            "if these are logits, say so (Predictions.from_logits, or --kind logits).",
+            "if these are logits, say so (Predictions.from_logits, or --logits-column NAME).",
             start + row,
         )
 
@@ -182,8 +182,10 @@ def _finite(chunk: Array) -> bool:
 
 def _raise_not_finite(what: str, chunk: Array, start: int) -> None:
     row, column = divmod(int(np.isfinite(to_numpy(chunk)).argmin()), int(chunk.shape[1]))
+    value = float(chunk[row, column])
+    ruled_out = "; for a class that is ruled out use a large negative logit such as −1e4"
+    advice = ruled_out if what == "Logits" and value == -np.inf else ""
     raise RowError(
-        f"{what} must be finite, got {float(chunk[row, column])} at {{where}}, column {column}; "
-        "for a class that is ruled out use a large negative logit such as −1e4.",
+        f"{what} must be finite, got {value} at {{where}}, column {column}{advice}.",
         start + row,
     )

@@ -58,6 +58,7 @@ def test_wrong_options_are_one_line(capsys):
         told = capsys.readouterr().err
         assert told.count("\n") == 1
         assert "--help" in told
+    assert "Unknown command 'audti'. Did you mean 'audit'?" in told
 
 
 def test_a_lack_of_memory_is_one_line(monkeypatch, capsys):

@@ -249,6 +249,10 @@ def test_words_that_are_given(trained, predictor, tmp_path, capsys):
     assert [e["words"] for e in row["entities"]] == [list(e.words) for e in listed.entities]
     with pytest.raises(InputError, match="A list of words was given as a text"):
         predictor.predict([words])
+    with pytest.raises(InputError, match=r"A text is expected, got 3\."):
+        predictor.predict([3])
+    with pytest.raises(InputError, match=r"A list of words or a text is expected, got \[3\]"):
+        predictor.predict([[3]], tokens=True)
     with pytest.raises(InputError, match="one sentence for each text"):
         predictor.predict([words], tokens=True, sentences=True)
 

@@ -240,7 +240,15 @@ def test_both_kinds_need_a_choice(tmp_path: Path, suffix: str) -> None:
 
 def test_kind_that_is_not_there(tmp_path: Path) -> None:
     path = save(tmp_path / "p.npz", {"logits": LOGITS, "label": LABELS})
-    assert "no column of probabilities" in message(lambda: read(path, kind="probabilities"))
+    text = message(lambda: read(path, kind="probabilities"))
+    assert "no column of probabilities" in text
+    assert text.endswith("Name it (--probabilities-column).")
+
+
+def test_the_advice_for_logits_that_are_called_probabilities_works(tmp_path: Path) -> None:
+    path = save(tmp_path / "p.npz", {"probabilities": 10 * np.asarray(LOGITS), "label": LABELS})
+    assert "or --logits-column NAME" in message(lambda: read(path))
+    assert read(path, Columns(logits="probabilities")).kind == "logits"
 
 
 @pytest.mark.parametrize("suffix", [".parquet", ".npz", ".csv", ".jsonl"])

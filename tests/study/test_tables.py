@@ -466,7 +466,7 @@ def test_all_maps_stand_in_one_table_alone(tiny):
     everywhere = build_study(tiny, maps=["all"])
     assert "ECE (spline)" in table_of(everywhere, "gum-results").heads
     assert not [t for t in everywhere.tables if t.name == "gum-maps"]
-    with pytest.raises(InputError, match="Unknown map 'splin'"):
+    with pytest.raises(InputError, match="Unknown calibrator 'splin'"):
         build_study(tiny, maps=["splin"])
 
 

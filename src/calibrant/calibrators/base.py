@@ -328,7 +328,7 @@ class Calibrator(ABC):
         if not hasattr(self, "n_classes_"):
             raise NotFittedError(
                 f"{type(self).__name__} is not fitted: call fit(predictions) with validation "
-                "predictions first, or load a saved map."
+                "predictions first, or load a saved calibrator."
             )
 
 

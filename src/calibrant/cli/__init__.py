@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 from calibrant import __version__
 from calibrant.cli.old_options import with_new_options
-from calibrant.errors import CalibrantError, printable
+from calibrant.errors import CalibrantError, printable, unknown_name
 from calibrant.extras import mismatched_torchvision
 from calibrant.inputs import shortened
 
@@ -40,9 +40,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # A terminal that lacks "−" still gets the rest.
             stream.reconfigure(errors="backslashreplace")
-    args, unknown = _parser().parse_known_args(
-        with_new_options(sys.argv[1:] if argv is None else argv)
-    )
+    argv = with_new_options(sys.argv[1:] if argv is None else argv)
+    _check_command(argv)
+    args, unknown = _parser().parse_known_args(argv)
     if unknown:  # The command reports them: its --help has the options.
         _Parser(prog=f"calibrant {args.command}").error(f"unknown: {' '.join(unknown)}")
     try:
@@ -58,9 +58,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         if os.environ.get("CALIBRANT_DEBUG"):
             raise
         code, message = _described(error)
-        message = shortened(printable(message), _LONGEST)
-        print(f"calibrant {args.command}: {message}", file=sys.stderr)
+        print(f"calibrant {args.command}: {_one_line(message, _LONGEST)}", file=sys.stderr)
         return code
+
+
+def _check_command(argv: Sequence[str]) -> None:
+    """Refuse an unknown command with the nearest known one, which argparse does not name."""
+    if argv and argv[0] not in COMMANDS and not argv[0].startswith("-"):
+        error = unknown_name("command", argv[0], COMMANDS, "'calibrant --help' shows all.")
+        _Parser(prog="calibrant").exit(BAD_INPUT, f"calibrant: {_one_line(str(error), 400)}\n")
+
+
+def _one_line(message: str, most: int) -> str:
+    return shortened(printable(message), most)
 
 
 def _described(error: Exception) -> tuple[int, str]:
@@ -103,8 +113,8 @@ class _Parser(argparse.ArgumentParser):
         return super().parse_known_args(*given, **named)
 
     def error(self, message: str) -> NoReturn:
-        message = shortened(printable(message), 400)
-        self.exit(BAD_INPUT, f"{self.prog}: {message}; '{self.prog} --help' shows the options.\n")
+        message = f"{self.prog}: {_one_line(message, 400)}"
+        self.exit(BAD_INPUT, f"{message}; '{self.prog} --help' shows the options.\n")
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -98,7 +98,7 @@ def _add_where(group: Any) -> None:
 def recipe_from(args: argparse.Namespace, seed: int, device: str) -> Recipe:
     """Make the recipe of the options; what is not given has the default of its task."""
     if bool(args.data) == bool(args.train_file):
-        raise InputError("What to train on: --data NAME|FOLDER, or --train FILE --test FILE.")
+        raise InputError("Name the training data: --data NAME|FOLDER, or --train FILE --test FILE.")
     named = {field.name: getattr(args, field.name, None) for field in fields(Recipe)}
     given: dict[str, Any] = {name: value for name, value in named.items() if value is not None}
     for name in _PLACES:  # A folder or file is the same from wherever the command is given.

@@ -85,9 +85,11 @@ def _find_scores(source: Source, columns: Columns, kind: Kind | None) -> tuple[K
             "(kind='logits', or --kind logits)."
         )
     if not present:
+        kinds = _SCORES if kind is None else (kind,)
+        options = " or ".join(f"--{k}-column" for k in kinds)
         raise InputError(
-            f"{source.path}: no column of {kind or 'logits or probabilities'}; "
-            f"{_seen(source)}. Name them (--logits-column or --probabilities-column)."
+            f"{source.path}: no column of {' or '.join(kinds)}; {_seen(source)}. "
+            f"Name it ({options})."
         )
     return next(iter(present.items()))
 

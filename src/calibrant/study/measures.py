@@ -84,7 +84,7 @@ def with_maps(runs: Sequence[Run], maps: Sequence[str] | None = None) -> list[Ru
     known = maps_of(runs)
     for name in maps or ():
         if name not in (*known, "all"):
-            raise unknown_name("map", name, known)
+            raise unknown_name("calibrator", name, known)
     if maps is None:
         chosen = [name for name in _USUAL_MAPS if name in known] or known
     else:

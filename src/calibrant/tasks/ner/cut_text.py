@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from calibrant.errors import InputError
+from calibrant.inputs import shortened
 from calibrant.tasks.language.sentence_splitter import split_sentences
 from calibrant.tasks.language.splitter_choice import Cutting
 from calibrant.tasks.language.words import FIRST, Word
@@ -34,7 +35,9 @@ def cut_words(text: str | Sequence[str], cutting: Cutting, sentences: bool) -> C
     Word(text='Boris', start=12, end=17)
     """
     if not isinstance(text, str):
-        raise InputError("A list of words was given as a text: say that words are given (tokens).")
+        if isinstance(text, Sequence):
+            raise InputError("A list of words was given as a text; pass tokens=True (--tokens).")
+        raise InputError(f"A text is expected, got {shortened(repr(text))}.")
     places = split_sentences(text) if sentences else [(0, len(text))]
     return CutText(
         text,
@@ -55,6 +58,8 @@ def given_words(words: str | Sequence[str]) -> CutText:
     if isinstance(words, str):
         found = [Word(m.group(), m.start(), m.end()) for m in re.finditer(r"\S+", words)]
         return CutText(words, [found])
+    if not isinstance(words, Sequence) or not all(isinstance(word, str) for word in words):
+        raise InputError(f"A list of words or a text is expected, got {shortened(repr(words))}.")
     placed, start = [], 0
     for word in words:
         placed.append(Word(word, start, start + len(word)))
