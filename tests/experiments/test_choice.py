@@ -65,7 +65,7 @@ def test_an_unknown_map_is_named_before_training(setting):
 def test_a_map_that_a_task_has_no_data_for_is_named_before_training(task, name):
     for setting in ({"calibrator": name}, {"maps": ["identity", "temperature", name]}):
         Recipe(**setting)
-        with pytest.raises(InputError, match=f"{name} is a map of task 'ner', not '{task}'"):
+        with pytest.raises(InputError, match=f"{name} is a calibrator of task 'ner', not '{task}'"):
             Recipe.from_dict({"task": task, **setting})
 
 

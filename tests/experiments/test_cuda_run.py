@@ -65,7 +65,7 @@ def test_a_stopped_run_goes_on_with_new_graphs(corpus, straight, tmp_path, monke
         make(self, seed)
         captured.append(len(self.replays))
 
-    save = lean_engine.Course.save
+    save = lean_engine.RunWatch.save
 
     def stop(course):
         save(course)
@@ -73,10 +73,10 @@ def test_a_stopped_run_goes_on_with_new_graphs(corpus, straight, tmp_path, monke
             raise KeyboardInterrupt
 
     monkeypatch.setattr(loop.Loop, "_capture", capture)
-    monkeypatch.setattr(lean_engine.Course, "save", stop)
+    monkeypatch.setattr(lean_engine.RunWatch, "save", stop)
     with pytest.raises(KeyboardInterrupt):
         finished(recipe(corpus), tmp_path / "run", save_every=0.0)
-    monkeypatch.setattr(lean_engine.Course, "save", save)
+    monkeypatch.setattr(lean_engine.RunWatch, "save", save)
     said = []
     train(recipe(corpus), tmp_path / "run", device=DEVICE, bootstrap=0, say=said.append)
     assert any(line.startswith(f"Going on after step {stop_at} ") for line in said), said
@@ -106,13 +106,13 @@ def test_a_killed_run_comes_to_the_same(corpus, straight, tmp_path):
 
 def test_bfloat16_goes_on_too(corpus, tmp_path, monkeypatch):
     made = recipe(corpus, dtype="bfloat16", patience=0)
-    save = lean_engine.Course.save
+    save = lean_engine.RunWatch.save
 
     def stop(course):
         save(course)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(lean_engine.Course, "save", stop)
+    monkeypatch.setattr(lean_engine.RunWatch, "save", stop)
     with pytest.raises(KeyboardInterrupt):
         finished(made, tmp_path / "run")
     monkeypatch.undo()

@@ -139,14 +139,14 @@ def test_early_stopping_takes_the_best_epoch(corpus, tmp_path, monkeypatch):
     scores = itertools.chain([0.2, 0.6, 0.5, 0.4], itertools.repeat(0.9))
     monkeypatch.setattr(task_of("ner"), "score", lambda _: next(scores))
     saved = {}
-    end_epoch = lean_engine.Course.end_epoch
+    end_epoch = lean_engine.RunWatch.end_epoch
 
     def keep(course):
         end_epoch(course)
         state = course.loop.model.state_dict()
         saved[len(course.history.epochs)] = {k: v.clone() for k, v in state.items()}
 
-    monkeypatch.setattr(lean_engine.Course, "end_epoch", keep)
+    monkeypatch.setattr(lean_engine.RunWatch, "end_epoch", keep)
     made = recipe(corpus, epochs=5, patience=2)
     model = task_of("ner").build_model(made, prepare(made))
     monkeypatch.setattr(task_of("ner"), "build_model", lambda *_: model)
@@ -214,7 +214,7 @@ def test_other_data_than_before_is_refused(tmp_path, monkeypatch):
         course.save()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(lean_engine.Course, "end_epoch", stop)
+    monkeypatch.setattr(lean_engine.RunWatch, "end_epoch", stop)
     with pytest.raises(KeyboardInterrupt):
         quietly(made, tmp_path / "run")
     monkeypatch.undo()

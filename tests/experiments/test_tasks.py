@@ -106,7 +106,7 @@ def test_what_is_finished_is_not_trained_again(trained, monkeypatch):
 
 def test_an_interrupted_run_comes_to_the_same_bits(trained, tmp_path, monkeypatch):
     recipe, folder, _ = trained
-    end_epoch = lean_engine.Course.end_epoch
+    end_epoch = lean_engine.RunWatch.end_epoch
 
     def stop(course):
         end_epoch(course)
@@ -114,7 +114,7 @@ def test_an_interrupted_run_comes_to_the_same_bits(trained, tmp_path, monkeypatc
             course.save()
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(lean_engine.Course, "end_epoch", stop)
+    monkeypatch.setattr(lean_engine.RunWatch, "end_epoch", stop)
     with pytest.raises(KeyboardInterrupt):
         quietly(recipe, tmp_path / "run")
     monkeypatch.undo()

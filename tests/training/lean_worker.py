@@ -97,18 +97,18 @@ def runs(recipe, folder):
     """A run, and one that ends after its first epoch and goes on."""
     options = {"device": "cpu", "bootstrap": 0, "say": lambda _: None}
     train(recipe, folder / "straight", **options)
-    end_epoch = lean_engine.Course.end_epoch
+    end_epoch = lean_engine.RunWatch.end_epoch
 
     def stop(course):
         end_epoch(course)
         course.save()
         raise KeyboardInterrupt
 
-    lean_engine.Course.end_epoch = stop
+    lean_engine.RunWatch.end_epoch = stop
     try:
         train(recipe, folder / "resumed", **options)
     except KeyboardInterrupt:
-        lean_engine.Course.end_epoch = end_epoch
+        lean_engine.RunWatch.end_epoch = end_epoch
     dist.barrier()
     train(recipe, folder / "resumed", **options)
 

@@ -30,7 +30,7 @@ from calibrant.metrics.sample import Sample
 from calibrant.metrics.spans import Tagging
 from calibrant.predictions import Predictions
 
-__all__ = ["Collector", "collected"]
+__all__ = ["Collector", "collect"]
 
 # Sums of all blocks together: 4 million float64 are 32 MB, so many classes get fewer blocks.
 _SUMS = 4_000_000
@@ -43,7 +43,7 @@ _KEPT_SCORES = 20_000_000
 
 @dataclass
 class Collector:
-    """Add chunks one after the other; the scores themselves are kept only while they are few."""
+    """Adds chunks one after the other, and keeps the scores themselves only while they are few."""
 
     bins: Bins
     by: str | None = "auto"
@@ -87,7 +87,7 @@ class Collector:
         self.rows, self.ignored = self.rows + len(chunk), self.ignored + chunk.ignored
 
     def finish(self) -> None:
-        """Add what waited for the end of its sentence."""
+        """Add the last sentence, which waited for its end."""
         if self._sentences is not None:
             self._add_sentences(self._sentences.rest())
 
@@ -195,7 +195,7 @@ class Collector:
         del self.mistakes[self.mistakes_shown :]
 
 
-def collected(chunks: Iterable[Predictions], collector: Collector) -> Collector:
+def collect(chunks: Iterable[Predictions], collector: Collector) -> Collector:
     """Add all chunks and return the collector."""
     for chunk in chunks:
         collector.add(chunk)

@@ -112,7 +112,7 @@ def _two_sided(root: np.ndarray, groups: np.ndarray | None) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Question:
-    """All claims about one class or group, of which the most doubtful speaks for it."""
+    """All claims about one class or group; the most doubtful claim decides about it."""
 
     name: str
     claims: Claims
@@ -167,8 +167,8 @@ def class_findings(
     """Test each class: its predictions together, and its probability in each bin and as a whole.
 
     ``blocked`` is the same state with a leading axis of blocks, where examples are grouped; where
-    it has no tables of classes (there are too many), predictions alone are looked at. Of two
-    classes, the probability of the second says that of the first, so it alone is looked at.
+    it has no tables of classes (there are too many), only predictions are tested. With two classes,
+    the probability of the second determines that of the first, so only the second is tested.
     """
     state = state if blocked is None else blocked
     grouped = blocked is not None

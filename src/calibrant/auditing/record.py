@@ -30,7 +30,7 @@ class Measure:
     """One number with its interval and one plain sentence of what it means."""
 
     name: str  # as in calibrant.metrics: "ece"
-    title: str  # for people: "Expected calibration error"
+    title: str  # for people: "ECE"
     value: float
     low: float | None = None
     high: float | None = None

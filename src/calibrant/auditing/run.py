@@ -12,7 +12,7 @@ import numpy as np
 
 from calibrant import __version__
 from calibrant.arguments import check_kind
-from calibrant.auditing.collect import Collector, collected
+from calibrant.auditing.collect import Collector, collect
 from calibrant.auditing.entities import entity_view
 from calibrant.auditing.estimate import Estimator
 from calibrant.auditing.evidence import class_findings, whole_p_value
@@ -29,7 +29,7 @@ from calibrant.predictions import Predictions
 
 __all__ = ["audit"]
 
-ALARM = 0.05  # The risk that the verdict doubts honest confidences.
+ALARM = 0.05  # The risk that the verdict doubts confidences that are honest.
 FEW_BLOCKS = 20  # Fewer groups say little about how much they differ.
 # More would hold single examples, and cost gigabytes: each bin has sums per class and block.
 MOST_BINS = 10_000
@@ -52,15 +52,15 @@ def audit(
 ) -> Audit:
     """Measure how far these confidences can be trusted.
 
-    ``source`` is predictions, or a stream of chunks of them (``calibrant.files.stream``), of which
-    no more than a few numbers per example are kept. Intervals come from ``bootstrap`` replicates
-    (0: none) over groups named by ``by`` (sentence or image where there is one, else examples).
+    ``source`` is predictions or a stream of chunks (``calibrant.files.stream``), of which the audit
+    keeps a few numbers per example. Intervals come from ``bootstrap`` replicates (0: none) over the
+    groups named by ``by`` ("auto": sentence or image if there is one, else single examples).
     Labels in BIO, IOB1 or BIOES tags add a view of entities, whose confidence is the ``reduction``
-    of that of their words. Predictions with a group ``image`` are pixels: they add a view of
-    images, with ``scenes`` to be looked at, and where there is a group ``border`` one of borders.
+    of the confidences of their words. Predictions with a group ``image`` are pixels: they add a
+    view of images with example ``scenes`` and, if there is a group ``border``, one of borders.
 
-    Metrics that sort (adaptive ECE, AURC, …) need every confidence: of more than ``sample``
-    examples they are those of a seeded sample of at most so many, and say so.
+    Metrics that sort (adaptive ECE, AURC, …) need every confidence. Above ``sample`` examples they
+    use a seeded sample of that size, and their explanations say so.
 
     >>> p = Predictions.from_probabilities([0.9] * 100, [1] * 70 + [0] * 30)
     >>> print(audit(p, bootstrap=0).verdict[0])
@@ -73,7 +73,7 @@ def audit(
     if not isinstance(source, Iterable) or isinstance(source, (str, np.ndarray)):
         check_kind("audit", source, Predictions)
     chunks = [source] if isinstance(source, Predictions) else source
-    found = collected(chunks, Collector(Bins(bins, closed), by, reduction, mistakes, kept))
+    found = collect(chunks, Collector(Bins(bins, closed), by, reduction, mistakes, kept))
     if found.state is None or not found.rows:
         raise _nothing(found)
     estimate = replace(estimate, independent=found.by is None)
@@ -132,9 +132,9 @@ def _warnings(found: Collector, bootstrap: int) -> tuple[str, ...]:
     many = "group" if blocks == 1 else "groups"
     return (
         f"'{found.by}' has {blocks} {many} of examples: an interval needs at least {FEW_BLOCKS} "
-        "that are independent, so these intervals are rough at best: wide, and where groups "
-        "differ much, 95 % intervals of ten groups held the truth in 89 % of simulated samples; "
-        "'none' takes every example for itself.",
+        "that are independent, so these intervals are wide and only rough (if groups differ much, "
+        "95 % intervals of ten groups held the truth in 89 % of simulated samples); 'none' treats "
+        "every example as independent.",
     )
 
 

@@ -12,8 +12,8 @@ __all__ = ["short_name", "verdict"]
 
 # A gap between mean confidence and accuracy below this is not worth calling a direction.
 _BALANCED = 0.005
-# Where even a calibrated model may show a larger ECE than this, none says little about another.
-_TELLING = 0.1
+# If even a calibrated model may show a larger ECE than this, there are too few examples to tell.
+_INFORMATIVE = 0.1
 # Longer class names than this are cut in a sentence.
 _LONGEST = 60
 
@@ -47,7 +47,9 @@ def verdict(
     shown = findings if doubtful else findings[1:]
     if shown:
         worst = max(shown, key=lambda finding: abs(finding.gap))
-        sentences.append(f"{'Furthest off' if doubtful else 'Also off'}: {_what(worst)}.")
+        sentences.append(
+            f"{'Furthest off' if doubtful else 'Also off'}: {_describe_finding(worst)}."
+        )
     empty = int((state.top_count == 0).sum())
     top = state.top_count[-1] / state.n
     sentences.append(
@@ -60,7 +62,7 @@ def verdict(
     return tuple(sentences)
 
 
-def _what(finding: Finding) -> str:
+def _describe_finding(finding: Finding) -> str:
     """Return the finding as the end of a sentence."""
     name, claimed, right = short_name(finding.name), finding.confidence, finding.accuracy
     if finding.kind == "group":
@@ -97,9 +99,9 @@ def _within_chance(
     )
     if findings:
         which = "class" if findings[0].kind == "class" else "group"
-        lead = f"Right on the whole, but not for every {which}: {_what(findings[0])}"
+        lead = f"Right on the whole, but not for every {which}: {_describe_finding(findings[0])}"
         return [f"{lead}.", f"Taken together, {_means(state)}; {explained}"]
-    few = upper > _TELLING
+    few = upper > _INFORMATIVE
     lead = "Too few examples to tell" if few else "No reason to doubt the confidences"
     return [f"{lead}: {explained}", f"Taken together, {_means(state)}."]
 

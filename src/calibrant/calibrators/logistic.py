@@ -71,7 +71,8 @@ def _targets(happened: np.ndarray, smooth: bool) -> np.ndarray:
     if not smooth:
         return happened.astype(np.float64)
     positive, negative = happened.sum(), (~happened).sum()
-    return np.where(happened, (positive + 1) / (positive + 2), 1 / (negative + 2))
+    smoothed = np.where(happened, (positive + 1) / (positive + 2), 1 / (negative + 2))
+    return np.asarray(smoothed)
 
 
 class Platt(OneVsRest):

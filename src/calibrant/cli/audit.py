@@ -27,7 +27,7 @@ def add_parser(commands: Any) -> None:
         "audit",
         help="check how far the confidences in a file can be trusted",
         description="Check how far the confidences in a file of predictions can be trusted. Print "
-        "each metric with its interval and what it means, and write an HTML report.",
+        "each metric with its interval and what it means. With --report, write an HTML report too.",
     )
     add_file_options(parser)
     parser.add_argument(

@@ -109,7 +109,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _files_read(args: argparse.Namespace) -> list[Path]:
-    """The run and its data, or others: what the figure may not replace."""
+    """Return the files of the run and the data, which the figure may not replace."""
     from calibrant.experiments.run_folder import RunFolder
     from calibrant.tasks.reading.catalogue import find_file, find_folder
 

@@ -28,8 +28,8 @@ def add_parser(commands: Any) -> None:
         "report",
         help="make tables, tests and figures from the records of many runs",
         description="Make tables (mean ± interval over seeds, best in bold), paired tests against "
-        "a baseline, ranks over corpora and figures from the records that 'calibrant bench' wrote. "
-        "Without -o, print the tables as Markdown.",
+        "a baseline, ranks over corpora and figures from records, which 'calibrant bench' and "
+        "'calibrant train' write. Without -o, print the tables as Markdown.",
     )
     add_options(parser)
     parser.set_defaults(run=run)

@@ -31,7 +31,7 @@ _REDUCTIONS = {"product": "product", "min": "least", "mean": "mean"}
 
 
 def show(record: Record, folder: Path) -> str:
-    """The test numbers of one run, and what to look at next."""
+    """Format the test numbers of one run, and what to look at next."""
     task = task_of(record.recipe.task)
     titles = _titles([record])
     results = record.by_map()
@@ -63,7 +63,7 @@ def _nothing_learned(runs: Sequence[Record]) -> list[str]:
 
 
 def describe_entities(numbers: Mapping[str, Any]) -> list[str]:
-    """How honest the learned confidences of entities are; nothing where none was measured."""
+    """Describe how honest the learned confidences of entities are; empty if not measured."""
     found = numbers.get("entities", {})
     if not found.get("examples"):
         return []
@@ -74,7 +74,7 @@ def describe_entities(numbers: Mapping[str, Any]) -> list[str]:
 
 
 def describe_raw_text(found: Mapping[str, Any] | None) -> list[str]:
-    """How raw text is cut, and what that costs against the words of the corpus."""
+    """Describe how raw text is cut, and what that costs against the words of the corpus."""
     if not found:
         return []
     into = "sentences and words" if found["sentences"] else "words, and not into sentences,"
@@ -102,7 +102,7 @@ def describe_raw_text(found: Mapping[str, Any] | None) -> list[str]:
 
 
 def show_over_seeds(records: Mapping[Path, Record]) -> str:
-    """The test numbers of runs that differ in the seed alone: mean ± half of a 95 % interval."""
+    """Format the test numbers of several seeds: mean ± half of a 95 % interval."""
     runs = list(records.values())
     task = task_of(runs[0].recipe.task)
     titles = _titles(runs)
@@ -130,7 +130,7 @@ def _entities_over_seeds(runs: Sequence[Record]) -> str:
 
 
 def content(record: Record, folder: Path, there: bool) -> dict[str, Any]:
-    """One run, for JSON."""
+    """Return one run as data."""
     return {
         "run": str(folder),
         "finished_before": there,
@@ -141,7 +141,7 @@ def content(record: Record, folder: Path, there: bool) -> dict[str, Any]:
 
 
 def listed_results(results: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The numbers of each map, for JSON: a list, so that no key depends on a map's name."""
+    """Return the numbers of each map as a list, so that no key depends on a map's name."""
     return [{"map": name, **_with_former_names(numbers)} for name, numbers in results.items()]
 
 
@@ -158,7 +158,7 @@ def _with_former_names(numbers: Mapping[str, Any]) -> dict[str, Any]:
 def content_over_seeds(
     records: Mapping[Path, Record], there: Mapping[Path, bool]
 ) -> dict[str, Any]:
-    """Runs that differ in the seed alone, for JSON: each, and over all of them."""
+    """Return runs that differ in the seed alone as data: each, and over all of them."""
     runs = list(records.values())
     over = [
         {
@@ -194,7 +194,7 @@ def _number(value: float) -> str:
 
 
 def _titles(runs: Sequence[Record]) -> dict[str, str]:
-    """The maps to tell of: always two, and that of the runs where they all have the same."""
+    """Return the maps to show: always two, and the chosen one if all runs chose the same."""
     chosen = {run.training.get("calibrator", "temperature") for run in runs}
     more = {name: f"with {name}" for name in chosen if len(chosen) == 1 and name not in _MAPS}
     return {**_MAPS, **more}

@@ -21,7 +21,7 @@ def render_table(
     right: Sequence[int] = (),
     width: int | None = None,
 ) -> str:
-    """Aligned columns under a rule; the last column is wrapped to the terminal's width.
+    """Align columns under a rule; the last column is wrapped to the terminal's width.
 
     ``right`` names the columns, counted from 0, that are aligned on the right (numbers).
 

@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _folders(args: argparse.Namespace) -> list[tuple[int, Path]]:
-    """Each seed with its folder: RUN itself for one, RUN/seed-N for several."""
+    """Return each seed with its folder: RUN itself for one seed, RUN/seed-N for several."""
     from calibrant.experiments.run_folder import RunFolder
 
     seeds: list[int] = args.seed or [0]
@@ -99,12 +99,14 @@ def _is_finished(folder: Path, recipe: Recipe, any_epochs: bool) -> bool:
 
 
 def _check_apart(folder: Path, names: Iterable[str]) -> None:
-    """Nothing that the run reads lies where it writes."""
+    """Refuse data, models and shifted data that lie in the folder that the run writes."""
     from calibrant.tasks.reading.catalogue import is_place
 
     for place in (Path(name).resolve() for name in names if is_place(name)):
         if folder.resolve() in (place, *place.parents):
-            raise InputError(f"{place} is read here, and lies in the run's folder: name another.")
+            raise InputError(
+                f"{place} is an input of the run and lies in its folder; name another folder."
+            )
 
 
 def _is_first() -> bool:

@@ -92,7 +92,7 @@ class EntityMap:
         return _right(self.calibrator_.transform(_as_predictions(unknown)))
 
     def transform(self, predictions: Predictions) -> Confidences:
-        """Honest confidence, and correctness, of every entity that is predicted.
+        """Return the honest confidence and the correctness of every predicted entity.
 
         >>> p = Predictions.from_probabilities([[0.1, 0.9]], [1], label_names=["O", "B-X"])
         >>> EntityMap().fit(p).transform(p).confidence
@@ -108,7 +108,7 @@ class EntityMap:
 
 
 def entity_words(calibrator: Calibrator, raw: Predictions) -> Predictions:
-    """The words that entities are made of: ``raw``, or calibrated by a map that changes tags.
+    """Return the words that entities are made of: ``raw``, or calibrated if the map changes tags.
 
     >>> from calibrant.calibrators import Vector
     >>> p = Predictions.from_logits([[0.1, 0.0], [2.0, 0.0]] * 9, [1, 0] * 9)
@@ -119,10 +119,10 @@ def entity_words(calibrator: Calibrator, raw: Predictions) -> Predictions:
 
 
 def new_entity_words(calibrator: Calibrator, valid: Predictions) -> Predictions:
-    """:func:`entity_words` of the split that ``calibrator`` was fitted on, as if they were new.
+    """Return :func:`entity_words` of the split that ``calibrator`` was fitted on, as if new.
 
-    Each sentence is calibrated by a map that was fitted without it: a flexible map makes what it
-    was fitted on look better than what is to come.
+    Each sentence is calibrated by a map that was fitted without it, because a flexible map makes
+    the data that it was fitted on look better than new data.
     """
     if _keeps_tags(calibrator):
         return valid
@@ -147,7 +147,7 @@ def _by_sentence(valid: Predictions, reduction: Reduction) -> Confidences:
 
 
 def _sentences_with_any(entities: Confidences) -> int:
-    """How many, as cross-validation counts them: by hashes, of which two may be the same."""
+    """Count sentences with entities as cross-validation does: by hashes, which may collide."""
     return len(np.unique(assign_blocks(_as_predictions(entities))))
 
 
@@ -158,7 +158,7 @@ def _held_out(entities: Confidences) -> Confidences:
 
 
 def _as_predictions(entities: Confidences) -> Predictions:
-    """Two classes, wrong and right, and the confidence as the probability of right."""
+    """Return predictions of two classes, wrong and right, with the confidence as P(right)."""
     groups = None if entities.block is None else {"sentence": entities.block}
     confidence = np.clip(entities.confidence, 0.0, 1.0)
     return Predictions.from_probabilities(

@@ -80,10 +80,10 @@ def guaranteed_threshold(
     *,
     thresholds: np.ndarray = THRESHOLDS,
 ) -> Guarantee:
-    """The loosest threshold whose risk is at most ``target`` with probability ``level``.
+    """Find the loosest threshold whose risk is at most ``target`` with probability ``level``.
 
     ``confidence`` and ``correct`` are those of validation entities. ``thresholds`` are
-    :data:`THRESHOLDS`, or what a map that never decreases, and made the confidences, makes of them.
+    :data:`THRESHOLDS`, or these after the non-decreasing map that made the confidences.
 
     >>> confidence = np.linspace(0.5, 1, 1000)
     >>> found = guaranteed_threshold(confidence, confidence > 0.6, target=0.05)
@@ -116,7 +116,7 @@ def guaranteed_threshold(
 
 
 def binomial_tail(wrong: int, n: int, risk: float) -> float:
-    """P[Binomial(n, risk) ≤ wrong].
+    """Return P[Binomial(n, risk) ≤ wrong].
 
     >>> round(binomial_tail(1, 3, 0.5), 6)
     0.5
@@ -133,7 +133,7 @@ def binomial_tail(wrong: int, n: int, risk: float) -> float:
 
 
 def clopper_pearson_upper(wrong: int, n: int, level: float = 0.9) -> float:
-    """The one-sided upper bound: the largest risk r with P[Binomial(n, r) ≤ wrong] ≥ 1 − level.
+    """Return the upper bound: the largest risk r with P[Binomial(n, r) ≤ wrong] ≥ 1 − level.
 
     Clopper & Pearson 1934. By bisection, to 1e-12.
 
@@ -153,12 +153,12 @@ def clopper_pearson_upper(wrong: int, n: int, level: float = 0.9) -> float:
 
 
 def _at_least(thresholds: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """How many values reach each threshold."""
+    """Count the values that reach each threshold."""
     return len(values) - np.searchsorted(np.sort(values), thresholds, side="left")
 
 
 def _chain(passes: Callable[[int], bool], start: int) -> int | None:
-    """The last threshold that testing reaches from ``start``."""
+    """Return the last threshold that testing reaches from ``start``."""
     end = None
     for index in range(start, len(THRESHOLDS)):
         if not passes(index):

@@ -123,7 +123,7 @@ def _caution(name: str, classes: int) -> int:
 
 
 def map_names(names: Sequence[str] | None, keep_predictions: bool = False) -> list[str]:
-    """The names in the order of the table, from simple to flexible; the baseline always.
+    """Return the names in the order of the table, simple first; always with the baseline.
 
     >>> map_names(["matrix", "temperature"], keep_predictions=True)
     ['identity', 'temperature']

@@ -97,7 +97,7 @@ def _with_learned_entities(
     calibrator: Calibrator,
     bootstrap: int,
 ) -> dict[str, Audit]:
-    """The same, with the confidence of entities that predicting gives in place of any other."""
+    """Return the audits with the learned confidence of entities, as ``predict`` gives it."""
     before, after = audits
     if audits[after].entities is None:
         return audits

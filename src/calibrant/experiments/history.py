@@ -28,7 +28,7 @@ _APART = 19  # Times as long as the last one took to write: a twentieth of the t
 
 @dataclass(frozen=True)
 class Epoch:
-    """What one epoch came to: its mean training loss, and the validation split after it.
+    """The result of one epoch: its mean training loss, and the validation split after it.
 
     ``score`` is what the task is judged by, F1 of entities or accuracy; NaN where there is nothing
     to judge.
@@ -47,7 +47,7 @@ class Epoch:
     def measured(
         cls, task: Task, epoch: int, step: int, loss: float, valid: Predictions, seconds: float
     ) -> Epoch:
-        """The epoch whose model gives these validation predictions."""
+        """Make the epoch whose model gives these validation predictions."""
         state = accumulate(valid)
         numbers = (task.score(valid), float(ece(state)), float(nll(state)))
         return cls(epoch, step, loss, *numbers, round(seconds, 2), task.score_name)
@@ -59,7 +59,7 @@ class Epoch:
         )
 
     def row(self) -> dict[str, Any]:
-        """For a log: the score under its own name, in small letters."""
+        """Return a row of the log, with the score under its own name in lower case."""
         row = asdict(self)
         name = row.pop("score_name").lower()
         return {name if key == "score" else key: value for key, value in row.items()}
@@ -100,17 +100,17 @@ class History:
         return {"epochs": len(self.epochs), "epoch_taken": taken, "seconds": seconds}
 
     def to_dict(self) -> dict[str, Any]:
-        """For a checkpoint."""
+        """Return the content for a checkpoint."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> History:
-        """From a checkpoint."""
+        """Make the history that a checkpoint holds."""
         epochs = [Epoch(**epoch) for epoch in content["epochs"]]
         return cls(content["patience"], epochs, content["best"])
 
     def write(self, path: Path) -> None:
-        """One JSON line per epoch; NaN as null."""
+        """Write one JSON line per epoch, with NaN as null."""
         rows = [json_values(epoch.row()) for epoch in self.epochs]
         with new_file(path, overwrite=True) as unfinished:
             unfinished.write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -171,11 +171,11 @@ class SavePace:
         self.saved, self.took = now(), 0.0
 
     def is_due(self, ends: bool) -> bool:
-        """Whether to write one now, at the end of an epoch or inside of one."""
+        """Whether to write a checkpoint now, at the end of an epoch (``ends``) or inside one."""
         since = self.now() - self.saved
         return since >= (min(self.every, _APART * self.took) if ends else self.every)
 
     def wrote(self, began: float) -> None:
-        """Say that one is complete whose writing began at that time."""
+        """Note that a checkpoint is complete whose writing began at that time."""
         self.saved = self.now()
         self.took = self.saved - began

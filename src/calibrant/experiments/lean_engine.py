@@ -21,13 +21,13 @@ from calibrant.training import processes
 from calibrant.training.checkpoint import read_checkpoint, restore_tensors, write_checkpoint
 from calibrant.training.loop import Loop
 
-__all__ = ["Course", "Unwatched", "run_cell", "train_lean"]
+__all__ = ["RunWatch", "Watch", "run_cell", "train_lean"]
 
 _AGREE = 16  # Steps between two questions to the first process.
 T = TypeVar("T")
 
 
-class Unwatched:
+class Watch:
     """Follows the steps of a run and does nothing: no epoch is measured, nothing is saved."""
 
     def begin(self, loop: Loop, curve: LossCurve) -> bool:  # noqa: ARG002
@@ -49,7 +49,7 @@ def train_lean(
     model: nn.Module,
     device: str,
     done: Callable[[Recipe, dict[str, Any]], T],
-    watch: Unwatched | None = None,
+    watch: Watch | None = None,
     notes: Sequence[str] = (),
 ) -> Iterator[T | None]:
     """Train recipes that differ only in the seed, one after the other, in the same loop.
@@ -58,7 +58,7 @@ def train_lean(
     yields None after each queued step, so that several can share a device, and at the end of a run
     what ``done(recipe, training)`` returns, which finds the model in evaluation mode.
     """
-    watch, first = watch or Unwatched(), recipes[0]
+    watch, first = watch or Watch(), recipes[0]
     rows, held = job.data.windows(device)
     method, schedule = build_method(first), schedule_of(first)
     loop = Loop(model, method, rows, schedule, seed=first.seed, holdout=held)
@@ -114,7 +114,7 @@ def run_cell(
     )
 
 
-class Course(Unwatched):
+class RunWatch(Watch):
     """A run with a folder: its history, its checkpoints and, with patience, the best weights.
 
     A checkpoint is written after each epoch, unless epochs are so short that writing would slow

@@ -48,7 +48,7 @@ class LazyPredictions(Mapping[str, Predictions]):
         return iter(self.parts)
 
     def __getitem__(self, name: str) -> Predictions:
-        """The predictions of one part."""
+        """Predict one part."""
         return self.predict(self.parts[name])
 
 
@@ -64,17 +64,18 @@ def measure_run(
     outside: np.ndarray | None = None,
     fitted: Mapping[str, Calibrator] | None = None,
 ) -> dict[str, Any]:
-    """``{map: {"valid": …, "test": …}}``, each map fitted on validation, and what it learned.
+    """Return ``{map: {"valid": …, "test": …}}``, with each map fitted on validation.
 
-    With ``ood``, the same of an out-of-domain part; with ``shift``, ``"shift": {name: …}`` of each,
-    for the first two maps and for ``calibrator``, the map that the run is put to use with; each
-    part is asked for once, in turn.
-    ``"cross_validated"`` is validation measured without fitting on what is measured, to choose
-    by, where it has more than one sentence.
-    ``outside`` are logits of what belongs to no class: ``"outside"`` then tells how well the
-    confidence parts it from the test split. Where tags are measured, ``calibrator`` also has
-    ``"entities"``: how honest the confidences of whole entities are that a user of the run gets.
-    ``fitted`` are maps that are fitted on ``valid`` already, by name.
+    - ``ood`` adds the same numbers for an out-of-domain part.
+    - ``shift`` adds ``"shift": {name: …}`` for the first two maps and for ``calibrator``, the map
+      that predictions of the run use. Each part is predicted once, in turn.
+    - ``"cross_validated"`` measures validation with maps that were fitted on other sentences. It
+      serves to choose a map, and is absent if there is one sentence.
+    - ``outside`` are logits of examples that belong to no class. ``"outside"`` says how well the
+      confidence separates them from the test split.
+    - For tags, ``calibrator`` also has ``"entities"``: how honest the learned confidences of whole
+      entities are.
+    - ``fitted`` holds maps, by name, that are already fitted on ``valid``.
     """
     known, results = fitted or {}, dict[str, Any]()
     under_shift: dict[str, Calibrator] = {}
@@ -105,7 +106,7 @@ def measure_run(
 
 
 def _measure_entities(words: Calibrator, valid: Predictions, test: Predictions) -> dict[str, Any]:
-    """Confidences of whole entities on the test split, learned on validation, as in predicting."""
+    """Measure the confidences of entities on the test split, learned as for predicting."""
     fitted = EntityMap().fit(new_entity_words(words, valid))
     found = fitted.transform(entity_words(words, test))
     state = bin_confidences(found)
@@ -121,7 +122,7 @@ def _measure_entities(words: Calibrator, valid: Predictions, test: Predictions) 
 
 
 def _folds(valid: Predictions) -> Folds | None:
-    """Whole sentences in each; None where there is but one."""
+    """Deal whole sentences to folds; return None if there is one sentence."""
     try:
         return make_folds(valid, _FOLDS, seed=0)
     except InputError:
@@ -129,13 +130,13 @@ def _folds(valid: Predictions) -> Folds | None:
 
 
 def _calibrated(fitted: Calibrator, logits: np.ndarray) -> np.ndarray:
-    """The confidences that a map gives examples of no class."""
+    """Return the confidences that a map gives to examples of no class."""
     unlabelled = np.zeros(len(logits), np.int64)  # Any class: a map does not look at it.
     return top_label(fitted.transform(Predictions.from_logits(logits, unlabelled)))[0]
 
 
 def _against(test: Predictions, outside: np.ndarray) -> dict[str, float]:
-    """AUROC of in- against out-of-scope: the chance that the confidence ranks such a pair right."""
+    """Measure how well confidence separates the test split from examples of no class (AUROC)."""
     inside = top_label(test)[0]
     belongs = np.repeat([True, False], [len(inside), len(outside)])
     return {

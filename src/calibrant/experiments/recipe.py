@@ -192,7 +192,7 @@ class Recipe:
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Recipe:
-        """A recipe from keys and values over its task's defaults; an unknown key is an error.
+        """Make a recipe from keys and values over its task's defaults; an unknown key is an error.
 
         >>> Recipe.from_dict({"sede": 1})
         Traceback (most recent call last):
@@ -208,7 +208,7 @@ class Recipe:
         return cls(**{**task_of(task).defaults, **content} if known_task else content)
 
     def to_dict(self) -> dict[str, Any]:
-        """Every key, defaults included."""
+        """Return every key with its value, defaults included."""
         lists = {"shift": list(self.shift), "maps": list(self.maps)}
         return {**asdict(self), "method_options": dict(self.method_options), **lists}
 

@@ -95,7 +95,7 @@ def _check_kind(name: str, value: Any, kind: Any, words: str) -> None:
 
 
 def _check_options(options: Any) -> None:
-    """The options of a method are what JSON can hold, as a record keeps them: TOML has dates."""
+    """Refuse options that JSON cannot hold, such as the dates of TOML: a record keeps them."""
     try:
         json.dumps(options)
     except (TypeError, ValueError, RecursionError) as error:
@@ -116,7 +116,7 @@ def _check_task(recipe: Recipe) -> None:
                 raise InputError(f"{name} is a setting of task '{other}', not '{recipe.task}'.")
         for name in set(its.own_maps) - set(task.own_maps):
             if name in (*recipe.maps, recipe.calibrator):
-                raise InputError(f"{name} is a map of task '{other}', not '{recipe.task}'.")
+                raise InputError(f"{name} is a calibrator of task '{other}', not '{recipe.task}'.")
 
 
 def _check_optimizer(recipe: Recipe) -> None:

@@ -58,7 +58,7 @@ def _number(value: Any, where: str) -> int | float:
 
 
 def checked_training(training: Any) -> dict[str, Any]:
-    """What training took; else a ValueError."""
+    """Return what a record says of the training; raise ValueError if it is malformed."""
     if not isinstance(training, dict):
         raise ValueError("what it says of training is no object")
     for name in _COUNTED:

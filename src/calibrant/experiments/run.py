@@ -18,7 +18,7 @@ from torch import nn
 from calibrant.errors import CalibrantError, InputError
 from calibrant.experiments.artifacts import finish
 from calibrant.experiments.child_process import child_pool
-from calibrant.experiments.lean_engine import Course, train_lean
+from calibrant.experiments.lean_engine import RunWatch, train_lean
 from calibrant.experiments.outcome import Job
 from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.recipe_parts import try_method
@@ -58,8 +58,9 @@ def train(
     loss, F1, ECE and NLL of every epoch are written to ``folder/tensorboard`` too.
 
     Under torchrun both engines run in several processes, one device each, which share ``batch``.
-    With ``default_epochs`` nobody has chosen the number of epochs: a run that has begun keeps its
-    own, and little data gets more (:func:`~calibrant.experiments.small_data.enough_epochs`).
+    ``default_epochs`` says that the user did not choose the number of epochs: a run that has begun
+    keeps its own, and little data gets more
+    (:func:`~calibrant.experiments.small_data.enough_epochs`).
     An encoder that brings code of its own is refused unless ``trust_remote_code`` lets it run.
     The lean engine trains in float32 or bfloat16, the Trainer engine also in float16 on CUDA.
     """
@@ -109,8 +110,9 @@ def _train(
 ) -> dict[str, Any]:
     """Train with the recipe's engine; return what a record says of the training."""
     if recipe.engine == "lean":
-        course = Course(recipe, job.data, run, save_every, reporter)
-        steps = train_lean([recipe], job, model, device, lambda _, training: training, course)
+        watch = RunWatch(recipe, job.data, run, save_every, reporter)
+        # The engine yields after each step; the last value describes the training.
+        steps = train_lean([recipe], job, model, device, lambda _, training: training, watch)
         return cast("dict[str, Any]", deque(steps, maxlen=1).pop())
     from calibrant.experiments.trainer_engine import train_with_trainer
 
@@ -154,12 +156,12 @@ def _train_quietly(recipe: Recipe, folder: Path, options: Mapping[str, Any]) -> 
 
 
 def default_device() -> str:
-    """CUDA where there is one."""
+    """Return "cuda" if there is a CUDA device, else "cpu"."""
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def _with_epochs(recipe: Recipe, data: Data, run: RunFolder, device: str) -> Recipe:
-    """Those of the run that has begun, or enough for the data."""
+    """Return the recipe with the epochs of the run that has begun, or with enough for the data."""
     there = run.recipe()
     if there is not None and there == replace(recipe, epochs=there.epochs):
         return there

@@ -79,17 +79,17 @@ class RunFolder:
         return self.path / "report.html"
 
     def predictions(self, split: str) -> Path:
-        """``valid`` or ``test``: parquet, or npz where it was written without pyarrow."""
+        """Return the file of a split, such as ``valid``: parquet, or npz if pyarrow was missing."""
         written = self.path / f"{split}.npz"
         return written if written.exists() else self.path / f"{split}.parquet"
 
     def files(self) -> list[Path]:
-        """All that a run consists of, which no other output may replace; the model is a folder."""
+        """Return the files of a run and its model folder; no other output may replace them."""
         more = (name for task in all_tasks().values() for name in task.own_files)
         return [*(self.path / name for name in (*_FILES, *more)), self.model]
 
     def labels(self) -> tuple[str, ...]:
-        """The label set of a finished run."""
+        """Return the label set of a finished run."""
         return read_labels(self.path)
 
     @property
@@ -98,7 +98,7 @@ class RunFolder:
         return self.metrics.exists()
 
     def recipe(self) -> Recipe | None:
-        """The recipe of the run, or None where nothing has begun."""
+        """Return the recipe of the run, or None if nothing has begun."""
         path = self.path / "recipe.json"
         if not path.exists():
             return None
@@ -162,14 +162,14 @@ class RunFolder:
             yield
 
     def forget_checkpoints(self) -> None:
-        """A finished run needs none."""
+        """Remove the checkpoints, which a finished run does not need."""
         self.checkpoint.unlink(missing_ok=True)
         shutil.rmtree(self.trainer, ignore_errors=True)
 
 
 @contextlib.contextmanager
 def _opened_lock(path: Path) -> Iterator[int]:
-    """The file of a lock; never by a link, which may lead to somebody's file."""
+    """Open the file of a lock; not through a link, which may lead to another file."""
     try:
         file = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
     except OSError as error:

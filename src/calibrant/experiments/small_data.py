@@ -1,4 +1,4 @@
-"""Small data: enough optimizer steps by default, and a word where a run has learned nothing."""
+"""Small data: enough optimizer steps by default, and a warning if a run has learned nothing."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from calibrant.tasks.data import Data
 
 __all__ = ["LEAST_STEPS", "MOST_EPOCHS", "enough_epochs", "nothing_learned"]
 
-# What it was chosen by is in docs/train-and-predict.md.
+# The measurements behind it are in docs/train-and-predict.md.
 LEAST_STEPS = 400
 MOST_EPOCHS = 100  # Each epoch is measured and saved, which takes longer than a step or two.
 
 
 def enough_epochs(recipe: Recipe, data: Data, device: str) -> Recipe:
-    """The recipe with at least :data:`LEAST_STEPS` steps, in at most :data:`MOST_EPOCHS` epochs.
+    """Give a recipe at least :data:`LEAST_STEPS` steps, in at most :data:`MOST_EPOCHS` epochs.
 
     Used if no number of epochs is given.
     """

@@ -117,7 +117,7 @@ class ParquetSource:
             ) from None
 
     def _check_missing(self, name: str, column: Any, numbers: range) -> None:
-        """Scores have no nulls, neither rows nor values within a row."""
+        """Refuse nulls in scores, both whole rows and values within a row."""
         at = None
         if column.null_count:
             at = int(np.asarray(column.is_null()).argmax())

@@ -113,7 +113,7 @@ _ROWS = (
     Metric(
         "debiased_rms_ece", "Debiased RMS ECE", "debiased RMS ECE", debiased_rms_ece, _STATE,
         lambda v: (
-            f"Root-mean-square gap of {points(v)} once the part that chance explains is taken off."
+            f"Root-mean-square gap of {points(v)}, without the part that chance explains."
         ),
         former=("debiased_ece",), paper="Kumar, Liang & Ma 2019",
     ),
@@ -159,7 +159,7 @@ _ROWS = (
     ),
     Metric(
         "smooth_ece", "Smooth ECE", "smooth ECE", smooth_ece, _CONFIDENCES,
-        lambda v: f"Free of bins, by a smoothing kernel: {points(v)}.",
+        lambda v: f"As ECE, with a smoothing kernel in place of bins: {points(v)}.",
         spread="biased upwards", paper="Błasiok & Nakkiran 2023",
     ),
     Metric(
@@ -176,12 +176,12 @@ _ROWS = (
     ),
     Metric(
         "aurc", "AURC", "AURC", aurc, _CONFIDENCES,
-        lambda v: f"Error of {percent(v, 2)} averaged over all shares that could be kept.",
+        lambda v: f"Error rate of {percent(v, 2)}, averaged over all shares of examples to keep.",
         spread="proportion", paper="Geifman, Uziel & El-Yaniv 2019",
     ),
     Metric(
         "e_aurc", "Excess AURC", "excess AURC", e_aurc, _CONFIDENCES,
-        lambda v: f"Of which {points(v)} could be had by ranking the same errors last.",
+        lambda v: f"Ranking the same errors last would lower the AURC by {points(v)}.",
         spread="proportion", paper="Geifman, Uziel & El-Yaniv 2019",
     ),
     Metric(
@@ -226,13 +226,13 @@ _ROWS = (
     Metric(
         "entity_confidence", "Mean entity confidence", "entity confidence",
         mean_confidence, ("entities",),
-        lambda v: f"The model claims {percent(v)} of its entities to be right.",
+        lambda v: f"The model claims that {percent(v)} of its entities are right.",
         "tags", 0, spread="proportion",
     ),
     Metric(
         "entity_ece", "Entity ECE", "entity ECE", entity_ece, ("entities",),
         lambda v: (
-            f"So computed, an entity's confidence misses its accuracy by {points(v)} on average."
+            f"The confidence of an entity misses its accuracy by {points(v)} on average."
         ),
         "tags", spread="biased upwards",
     ),

@@ -63,7 +63,7 @@ def load_tokenizer(name: str) -> Any:
 
 
 def _with_padding(tokenizer: Any, name: str) -> Any:
-    """Decoders come without a token for padding; what is masked may be any."""
+    """Give a tokenizer without a padding token one, as decoders need; padding is masked."""
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token or tokenizer.unk_token
     if tokenizer.pad_token_id is None:

@@ -85,7 +85,7 @@ class Detokeniser:
 
     @classmethod
     def learn(cls, sentences: Iterable[Sequence[str]]) -> Detokeniser:
-        """From the words of a corpus."""
+        """Learn the spacing of a corpus from its words."""
         elided = 0
         inside: Counter[str] = Counter()
         alone: Counter[str] = Counter()

@@ -71,7 +71,7 @@ def _ends(text: str, found: re.Match[str], start: int) -> bool:
 
 
 def _ends_at_line(text: str, found: re.Match[str]) -> bool:
-    """At a blank line, and where the line was not long enough to have been wrapped."""
+    """Whether a sentence ends at a line break: at a blank line, or after a short line."""
     if found.group().count("\n") > 1:
         return True
     begins = text.rfind("\n", max(0, found.start() - _WRAPPED), found.start())

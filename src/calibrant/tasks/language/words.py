@@ -214,7 +214,7 @@ def _with_elisions(text: str, words: Iterable[tuple[int, int]]) -> Iterator[tupl
 
 
 def _clitic(text: str, start: int, end: int) -> int | None:
-    """Where it begins: at the last apostrophe, or the n before it."""
+    """Return where a clitic begins: at the last apostrophe, or the n before it."""
     place = max(text.rfind(mark, max(start, end - 3), end) for mark in _APOSTROPHES)
     if place < 0:
         return None

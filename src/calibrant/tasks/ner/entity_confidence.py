@@ -1,4 +1,4 @@
-"""What validation says of the entities that a model finds: their confidence, and whom to accept."""
+"""Confidences of entities, and the threshold to accept them, both learned on validation."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class EntityConfidence:
         self._entity_maps: dict[str, EntityMap] = {}
 
     def entity_map(self, reduction: str = AUTO) -> EntityMap:
-        """From the confidences of words to that of their entity, learned on validation."""
+        """Return the map from words' confidences to their entity's, learned on validation."""
         if reduction not in self._entity_maps:
             self._entity_maps[reduction] = EntityMap(reduction).fit(self.valid_words)
         return self._entity_maps[reduction]

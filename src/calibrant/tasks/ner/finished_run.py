@@ -1,4 +1,4 @@
-"""What predicting entities needs: written when training ends, loaded for the predictor.
+"""The files that predicting entities needs: written after training, loaded by the predictor.
 
 Maps, confidences of entities and guarantees that were learned on the words of a corpus hold for
 such words. So they are learned a second time, on the validation split as raw text: detokenised, and
@@ -33,7 +33,7 @@ _TARGET = 0.1  # The risk that corpus' words and raw text are compared at.
 
 
 def finish_raw_text(trained: TrainedRun) -> dict[str, Any]:
-    """Write what predicting from raw text needs, and return what is known of the difference."""
+    """Write the files for predicting raw text; return how raw text differs from the corpus."""
     run, data, calibrator = trained.run, trained.data, trained.calibrator
     made = trained.predictions
     known = {"corpus": _numbers(EntityConfidence(calibrator, made["valid"]), made["test"])}
@@ -56,7 +56,7 @@ def finish_raw_text(trained: TrainedRun) -> dict[str, Any]:
 
 
 def _numbers(judged: EntityConfidence, test: Predictions) -> dict[str, float]:
-    """F1, and the risk and share of what is accepted at the target risk."""
+    """Return F1, and the risk and share of the entities accepted at the target risk."""
     found = judged.entity_map().transform(entity_words(judged.calibrator, test))
     accepted = found.confidence >= judged.threshold(_TARGET).threshold
     wrong = (accepted & ~found.correct).sum()

@@ -178,7 +178,7 @@ class Predictor:
         return self._judge(tokens).threshold(target_risk, level, reduction)
 
     def entity_map(self, reduction: str = AUTO, *, tokens: bool = False) -> EntityMap:
-        """From the confidences of words to that of their entity, learned on validation."""
+        """Return the map from words' confidences to their entity's, learned on validation."""
         return self._judge(tokens).entity_map(reduction)
 
     def _judge(self, tokens: bool) -> EntityConfidence:
@@ -199,7 +199,7 @@ class Predictor:
             yield Prediction(text.text, accepted, unsure)
 
     def _words(self, words: list[list[Word]]) -> Predictions:
-        """Raw predictions, one row per word; the true tags are unknown and set to O."""
+        """Predict raw scores, one row per word; the true tags are unknown and set to O."""
         sentences = [Sentence(tuple(w.text for w in found), ("O",) * len(found)) for found in words]
         pieces = encode(sentences, self.labels, self.tokenizer, self.max_length)
         padding = int(self.tokenizer.pad_token_id)
