@@ -178,6 +178,14 @@ def test_steps_are_exact_down_to_rounding(odd):
     assert found.correct.tolist() == [int(correct[drawn == v].sum()) for v in expected]
 
 
+def test_many_confidences_near_one_are_no_single_tie():
+    """Each differs from the next by rounding, the last from the first by a hundred times that."""
+    near = 1 - 2.0**-48 * np.arange(201)
+    state = Confidences(near, near > 1 - 2.0**-41)
+    assert metrics.confidence_steps(state).count.tolist() == [3] * 67
+    assert metrics.auroc(state) == pytest.approx(1, abs=2e-4)
+
+
 def test_confidences_that_differ_by_rounding_are_one_step():
     near = [0.5, np.nextafter(0.5, 1), 1 - 2**-53, 1.0]
     found = metrics.confidence_steps(

@@ -14,7 +14,11 @@ from calibrant.metrics import (
     augrc,
     aurc,
     auroc,
+    chance_ece,
+    confidence_steps,
+    ece,
     ks_error,
+    nll,
     sketch,
 )
 
@@ -26,12 +30,19 @@ def skilled(n):
     return Confidences(confidence, RANDOM.random(n) < confidence**1.3)
 
 
+def saturated(n):
+    """As naive Bayes gives them: 1 − c from a half down to less than rounding."""
+    off = np.exp(-RANDOM.uniform(0.7, 38, n))
+    return Confidences(1 - off, RANDOM.random(n) < 1 - 0.3 * off**0.05)
+
+
 CASES = {
     "many": skilled(50_000),
     "few": skilled(7),
     "one bin": Confidences(0.5 + 1e-5 * RANDOM.random(500), RANDOM.random(500) < 0.5),
     "ends": Confidences(np.array([0.0, 1.0, 1.0, 1 - 2**-53, 0.5, 5e-324]), np.arange(6) % 2 == 0),
     "float32": Confidences(RANDOM.random(3000).astype("f4"), RANDOM.random(3000) < 0.7),
+    "saturated": saturated(20_000),
     "one": Confidences(np.array([0.7]), np.array([True])),
 }
 
@@ -40,7 +51,7 @@ def bins_of(state):
     """Bin of each example by a plain loop: the log-odds in 65,536 steps of 80 / 65,536."""
     found = []
     for c in state.confidence:
-        odds = -40.0 if c == 0 else 40.0 if c == 1 else np.log(c) - np.log1p(-c)
+        odds = -40.0 if c == 0 else 40.0 if c >= 1 - 2**-47 else np.log(c) - np.log1p(-c)
         found.append(min(int((min(max(odds, -40.0), 40.0) + 40.0) / (80 / 65536)), 65535))
     return np.array(found)
 
@@ -95,10 +106,13 @@ def test_means_are_within_the_stated_distance(case):
     assert np.all(np.diff(made.steps()[0]) >= 0)
 
 
-def test_confidence_one_has_a_bin_of_its_own():
-    made = ConfidenceSketch.of(Confidences(np.array([1.0, 1 - 2**-53]), np.array([True, True])))
+def test_confidence_one_has_a_bin_of_its_own_up_to_rounding():
+    near = np.array([1.0, 1 - 2**-53, 1 - 2**-47, 1 - 2**-46])
+    state = Confidences(near, np.array([True, False, True, True]))
+    made = ConfidenceSketch.of(state)
     assert np.flatnonzero(made.count).size == 2
-    assert made.count[-1] == 1
+    assert made.count[-1] == 3
+    assert made.steps()[1].tolist() == confidence_steps(state).count.tolist() == [1, 3]
 
 
 @pytest.mark.parametrize("size", [1, 6, 7, 8, 13, 14, 15])
@@ -143,11 +157,20 @@ def states():
 def test_bytes_restore_every_bit(state):
     again = type(state).from_bytes(state.to_bytes())
     for name, value in vars(state).items():
-        if isinstance(value, np.ndarray):
+        if isinstance(value, np.ndarray | np.generic):
             np.testing.assert_array_equal(getattr(again, name), value)
             assert getattr(again, name).dtype == value.dtype
+            assert getattr(again, name).shape == value.shape
         else:
             assert getattr(again, name) == value
+
+
+def test_metrics_of_a_restored_state_are_numbers():
+    state = accumulate(Predictions.from_probabilities([[0.9, 0.1], [0.3, 0.7]], [0, 0]))
+    again = CalibrationState.from_bytes(state.to_bytes())
+    assert isinstance(ece(again), float)
+    assert (ece(again), nll(again)) == (ece(state), nll(state))
+    assert chance_ece(again) == chance_ece(state)
 
 
 def test_damaged_bytes_are_refused():

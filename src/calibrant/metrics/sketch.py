@@ -16,6 +16,8 @@ from calibrant.predictions import Predictions
 
 __all__ = ["ConfidenceSketch"]
 
+ROUNDING = 2.0**-47  # 64 units in the last place: by this much sums of a hundred classes differ.
+
 _BINS = 1 << 16
 _LIMIT = 40.0  # Beyond the log-odds of every float64 but 0 and 1.
 _WIDTH = 2 * _LIMIT / _BINS
@@ -42,7 +44,8 @@ class ConfidenceSketch:
     KS             max_b n_b / n; it is never above the exact one
     ============== =================================================
 
-    Confidence 1 has a bin of its own.
+    Confidence 1 has a bin of its own, with what differs from it by rounding alone (2⁻⁴⁷): the
+    exact metrics treat that as a tie too.
 
     >>> p = Predictions.from_probabilities([[0.9, 0.1], [0.3, 0.7], [0.8, 0.2]], [0, 0, 0])
     >>> whole = ConfidenceSketch.of(p)
@@ -125,5 +128,6 @@ class ConfidenceSketch:
 def _bin(confidence: np.ndarray) -> np.ndarray:
     with np.errstate(divide="ignore"):  # 0 and 1 have infinite log-odds, and the end bins.
         odds = np.log(confidence) - np.log1p(-confidence)
+    odds[confidence >= 1 - ROUNDING] = _LIMIT
     place = (np.clip(odds, -_LIMIT, _LIMIT) + _LIMIT) / _WIDTH
     return np.asarray(np.minimum(place.astype(np.int64), _BINS - 1))

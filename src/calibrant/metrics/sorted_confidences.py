@@ -10,7 +10,7 @@ import numpy as np
 
 from calibrant.errors import InputError
 from calibrant.metrics.confidences import Confidences, confidences
-from calibrant.metrics.sketch import ConfidenceSketch
+from calibrant.metrics.sketch import ROUNDING, ConfidenceSketch
 from calibrant.predictions import Predictions
 
 __all__ = ["ConfidenceSteps", "StepSource", "confidence_steps", "resampled_steps"]
@@ -34,7 +34,6 @@ class ConfidenceSteps:
         return int(self.count.sum())
 
 
-_ROUNDING = 2.0**-47  # 64 units in the last place: by this much sums of a hundred classes differ.
 _CHUNK = 1 << 18  # Values compared at a time.
 
 StepSource: TypeAlias = Predictions | Confidences | ConfidenceSketch | ConfidenceSteps
@@ -109,8 +108,34 @@ def _starts(ordered: np.ndarray) -> np.ndarray:
     for start in range(1, len(ordered), _CHUNK):
         part = slice(start, start + _CHUNK)
         before = ordered[start - 1 : start - 1 + _CHUNK][: len(ordered[part])]
-        np.greater(ordered[part], before + _ROUNDING * np.abs(before), out=first[part])
+        np.greater(ordered[part], before + ROUNDING * np.abs(before), out=first[part])
+    starts = np.flatnonzero(first)
+    for begin, end in _chains(ordered, first, starts):
+        first[[begin + place for place in _cuts(ordered[begin:end])]] = True
     return np.flatnonzero(first)
+
+
+def _chains(
+    ordered: np.ndarray, first: np.ndarray, starts: np.ndarray
+) -> Iterator[tuple[int, int]]:
+    """Yield begin and end of runs whose neighbours differ by rounding, but not their ends.
+
+    Near 1 many confidences lie so close that all of them would become one tie.
+    """
+    begins = np.flatnonzero(first[:-2] & ~first[1:-1] & ~first[2:])  # Of at least three values.
+    following = np.searchsorted(starts, begins, "right")
+    last = following == len(starts)
+    ends = np.where(last, len(ordered), starts[np.where(last, 0, following)])
+    apart = ordered[ends - 1] - ordered[begins] > ROUNDING * np.abs(ordered[ends - 1])
+    yield from zip(begins[apart].tolist(), ends[apart].tolist(), strict=True)
+
+
+def _cuts(run: np.ndarray) -> Iterator[int]:
+    """Yield where steps begin, each as wide as rounding allows, from the highest value down."""
+    end = len(run)
+    while end:
+        top = run[end - 1]
+        yield (end := int(np.searchsorted(run[:end], top - ROUNDING * abs(top))))
 
 
 def _add_up(values: np.ndarray, starts: np.ndarray) -> np.ndarray:

@@ -80,4 +80,5 @@ def _checked(kind: str, data: bytes) -> bytes:
 
 
 def _little_endian(array: np.ndarray) -> np.ndarray:
-    return np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
+    # Unlike ascontiguousarray, which makes a single number an array of one.
+    return np.asarray(array, array.dtype.newbyteorder("<"), order="C")
