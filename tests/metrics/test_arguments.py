@@ -187,7 +187,7 @@ def test_diagrams_of_predictions():
 def test_other_bins_than_those_of_a_state_are_an_error(metric):
     p = Predictions.from_probabilities([[0.9, 0.1], [0.3, 0.7]], [0, 0])
     assert metric(accumulate(p, 30)) == metric(accumulate(p, 30), 30) == metric(p, 30)
-    with pytest.raises(InputError, match="asked for 30 bins, closed right, of a state with 15"):
+    with pytest.raises(InputError, match="got 30 bins, closed right, for a state with 15"):
         metric(accumulate(p), 30)
     with pytest.raises(InputError, match="closed left, of a state with 15, closed right"):
         metric(accumulate(p), closed="left")
