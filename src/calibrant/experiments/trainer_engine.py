@@ -51,7 +51,7 @@ def train_with_trainer(
     if method.parts_needing_examples():
         raise InputError(f"Method '{recipe.method}' with a history trains with --engine lean.")
     arguments = _arguments(recipe, data, run, device)
-    course = _Course(recipe, data, reporter)
+    course = _RunCallback(recipe, data, reporter)
     trainer = Trainer(
         model=model,
         args=arguments,
@@ -139,7 +139,7 @@ class _Rows(torch.utils.data.Dataset[dict[str, Any]]):
         return self.examples[row]
 
 
-class _Course(TrainerCallback):
+class _RunCallback(TrainerCallback):
     """Follows the Trainer: measures each epoch, stops in time, and makes checkpoints complete."""
 
     def __init__(self, recipe: Recipe, data: Data, reporter: Reporter) -> None:

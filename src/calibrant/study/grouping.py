@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from calibrant.study.runs import Run, method_order, value_order
 
 __all__ = [
     "Alike", "Units", "Values", "at_main_depth", "at_main_width", "at_shared_widths", "by_setting",
-    "by_value", "describe_values", "group_by", "keys_of", "members_of", "methods_of", "varied",
-    "with_enough_seeds", "with_several_depths",
+    "by_unit", "by_value", "describe_values", "group_by", "keys_of", "members_of", "methods_of",
+    "varied", "with_enough_seeds", "with_several_depths",
 ]  # fmt: skip
 
 Values = tuple[tuple[str, str], ...]  # Keys of recipes, each with its value in words
@@ -24,6 +25,11 @@ def group_by(runs: Iterable[Run], key: Callable[[Run], Any]) -> dict[Any, list[R
     for run in runs:
         found.setdefault(key(run), []).append(run)
     return found
+
+
+def by_unit(runs: Iterable[Run]) -> dict[str, list[Run]]:
+    """Group runs by corpus and setting."""
+    return group_by(runs, attrgetter("unit"))
 
 
 def varied(groups: Iterable[Sequence[Run]]) -> list[str]:

@@ -12,7 +12,7 @@ from calibrant.metrics.table import with_new_names
 from calibrant.old_names import warn_renamed
 from calibrant.study.comparison_table import comparison_tables
 from calibrant.study.corpora_tables import wide_table, win_tables
-from calibrant.study.grouping import at_main_depth, by_setting, members_of
+from calibrant.study.grouping import at_main_depth, by_setting, by_unit, members_of
 from calibrant.study.measures import check_metrics, maps_of, measures_of, with_maps
 from calibrant.study.method_tables import (
     entities_overview,
@@ -51,10 +51,7 @@ class Study:
     @property
     def units(self) -> dict[str, list[Run]]:
         """Corpus and setting → its runs."""
-        found: dict[str, list[Run]] = {}
-        for run in self.runs:
-            found.setdefault(run.unit, []).append(run)
-        return found
+        return by_unit(self.runs)
 
     @property
     def record_sets(self) -> list[tuple[str, ...]]:
@@ -167,10 +164,10 @@ def _remarked(table: Table | None, remark: str) -> Table | None:
 def _by_unit(inputs: StudyInputs) -> list[Table]:
     """Make the tables of each corpus and setting."""
     tables: list[Table | None] = []
-    for unit in dict.fromkeys(run.unit for run in inputs.runs):
-        members = [run for run in inputs.runs if run.unit == unit]
+    all_maps = by_unit(inputs.complete)
+    for unit, members in by_unit(inputs.runs).items():
         main, measures = at_main_depth(members), measures_of(members, inputs.metrics)
-        complete = at_main_depth([run for run in inputs.complete if run.unit == unit])
+        complete = at_main_depth(all_maps[unit])
         tables += [
             *result_tables(main, measures, inputs.by),
             *comparison_tables(main, measures, inputs.baseline),

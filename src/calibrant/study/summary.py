@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from calibrant.charts.numbers import counted
-from calibrant.study.grouping import at_main_depth
+from calibrant.study.grouping import at_main_depth, by_unit
 from calibrant.study.measures import measures_of
 from calibrant.study.runs import Run, cells, main_by_corpus, main_by_model, method_order
 from calibrant.study.settings import describe_by_corpus, shared_settings
@@ -53,17 +53,14 @@ def _seeds(runs: Sequence[Run]) -> str:
 
     A cell is a corpus, setting, method and head.
     """
-    units: dict[str, list[Run]] = {}
-    for run in runs:
-        units.setdefault(run.unit, []).append(run)
-    numbers = {len(cell) for members in units.values() for cell in cells(members).values()}
+    numbers = {len(cell) for members in by_unit(runs).values() for cell in cells(members).values()}
     low, high = min(numbers), max(numbers)
     return counted(low, "seed") if low == high else f"{low} to {high} seeds"
 
 
 def _main_depth(runs: Sequence[Run]) -> str:
     """Name the depth of the tables if there are several: "depth 1 (2 on gum)"."""
-    units = {run.unit: [r for r in runs if r.unit == run.unit] for run in runs}
+    units = by_unit(runs)
     if all(len({run.depth for run in members}) == 1 for members in units.values()):
         return ""
     main = {unit: {"depth": at_main_depth(members)[0].depth} for unit, members in units.items()}
@@ -159,12 +156,8 @@ def _training(runs: Sequence[Run]) -> dict[str, Any]:
 
 def missing(runs: Sequence[Run], metrics: Sequence[str] | None = None) -> list[str]:
     """List the seeds that other cells of a corpus have, and numbers that records lack."""
-    sentences = []
-    units: dict[str, list[Run]] = {}
-    for run in runs:
-        units.setdefault(run.unit, []).append(run)
-    sentences += _missing_corpora(runs)
-    for unit, members in units.items():
+    sentences = _missing_corpora(runs)
+    for unit, members in by_unit(runs).items():
         seeds = {run.seed for run in members}
         lacking: dict[tuple[int, ...], list[str]] = {}
         for cell in cells(members).values():
