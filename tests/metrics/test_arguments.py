@@ -189,5 +189,5 @@ def test_other_bins_than_those_of_a_state_are_an_error(metric):
     assert metric(accumulate(p, 30)) == metric(accumulate(p, 30), 30) == metric(p, 30)
     with pytest.raises(InputError, match="got 30 bins, closed right, for a state with 15"):
         metric(accumulate(p), 30)
-    with pytest.raises(InputError, match="closed left, of a state with 15, closed right"):
+    with pytest.raises(InputError, match="closed left, for a state with 15, closed right"):
         metric(accumulate(p), closed="left")
