@@ -11,7 +11,7 @@ import torch
 from calibrant.errors import CalibrantError, InputError
 from calibrant.experiments import grid
 from calibrant.experiments.recipe import Recipe
-from calibrant.experiments.resource_errors import one_line_for_what_runs_out
+from calibrant.experiments.resource_errors import explain_resource_errors
 
 FULL = OSError(errno.ENOSPC, "No space left on device")
 
@@ -29,7 +29,7 @@ FULL = OSError(errno.ENOSPC, "No space left on device")
 def test_what_ran_out_is_named(tmp_path, error, message):
     with (
         pytest.raises(InputError, match=message) as caught,
-        one_line_for_what_runs_out(Recipe(accumulate=2), tmp_path),
+        explain_resource_errors(Recipe(accumulate=2), tmp_path),
     ):
         raise error
     assert "\n" not in str(caught.value)
@@ -38,13 +38,13 @@ def test_what_ran_out_is_named(tmp_path, error, message):
 def test_the_cause_may_lie_behind_the_error(tmp_path):
     error = RuntimeError("unexpected pos 64 vs 0")  # As torch tells it.
     error.__context__ = FULL
-    with pytest.raises(InputError, match="full"), one_line_for_what_runs_out(Recipe(), tmp_path):
+    with pytest.raises(InputError, match="full"), explain_resource_errors(Recipe(), tmp_path):
         raise error
 
 
 @pytest.mark.parametrize("error", [RuntimeError("shapes do not match"), KeyError("a"), OSError()])
 def test_other_errors_are_left_alone(tmp_path, error):
-    with pytest.raises(type(error)), one_line_for_what_runs_out(Recipe(), tmp_path):
+    with pytest.raises(type(error)), explain_resource_errors(Recipe(), tmp_path):
         raise error
 
 

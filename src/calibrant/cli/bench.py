@@ -98,6 +98,7 @@ def run(args: argparse.Namespace) -> int:
     print(done_before, file=sys.stderr)  # Standard output is for what is printed at the end.
     left = _run(waiting, args)
     print(f"Records: {printable(str(args.output))}")
+    print(f"Try: calibrant report {printable(str(args.output))} -o report")
     if left:
         rest = "1 recipe is" if left == 1 else f"{left:,} recipes are"
         print(f"Time is up, and {rest} left: the same command continues from here.")

@@ -13,7 +13,7 @@ import torch
 from calibrant.errors import CalibrantError, InputError
 from calibrant.experiments.recipe import Recipe
 
-__all__ = ["one_line_for_what_runs_out"]
+__all__ = ["explain_resource_errors"]
 
 _NO_MEMORY = ("out of memory", "not enough memory", "can't allocate memory")
 _NO_SPACE = ("No space left on device", "Disk quota exceeded")
@@ -21,8 +21,8 @@ _FULL = 1 << 16  # Bytes that a disk still has when nothing of use fits any more
 
 
 @contextlib.contextmanager
-def one_line_for_what_runs_out(recipe: Recipe, folder: Path) -> Iterator[None]:
-    """Raise :class:`InputError` where the work inside ran out of memory or of disk."""
+def explain_resource_errors(recipe: Recipe, folder: Path) -> Iterator[None]:
+    """Raise :class:`InputError` if the work inside runs out of memory or disk space."""
     try:
         yield
     except CalibrantError:

@@ -24,7 +24,7 @@ from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.recipe_parts import try_method
 from calibrant.experiments.record import Record, read_record
 from calibrant.experiments.reporter import Reporter, check_tensorboard, reporting
-from calibrant.experiments.resource_errors import one_line_for_what_runs_out
+from calibrant.experiments.resource_errors import explain_resource_errors
 from calibrant.experiments.run_folder import RunFolder
 from calibrant.experiments.small_data import enough_epochs
 from calibrant.extras import usable_device
@@ -81,7 +81,7 @@ def train(
         model = job.build(recipe)
     first = _first_process()
     with (
-        one_line_for_what_runs_out(recipe, run.path),
+        explain_resource_errors(recipe, run.path),
         run.begun(recipe) if first else contextlib.nullcontext(),
         reporting(
             recipe.epochs, run.path, tensorboard=tensorboard, say=say, shown=first

@@ -91,8 +91,8 @@ def maps_table(runs: Sequence[Run], shown: Sequence[str], by: Sequence[str]) -> 
         ("method", *requested_heads(by)),
         ("seeds", *names * len(metrics)),
         rows,
-        "Means over seeds on the test split; a number in brackets counts the seeds where some were "
-        "not measured with that calibrator; calibrators are fitted on the validation split. Bold: "
+        "Means over seeds on the test split. Brackets give the number of seeds if not all were "
+        "measured with that calibrator. Calibrators are fitted on the validation split. Bold: "
         "the best of the row, and those that the paired t-test over seeds does not separate from "
         "it (5 %, Holm-corrected).",
         runs[0].unit,

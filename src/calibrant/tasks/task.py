@@ -170,8 +170,8 @@ class Task(ABC):
     def predictor(self, folder: Path, recipe: Mapping[str, Any], device: str) -> Any:  # noqa: ARG002
         """Return the predictor of the finished run in a folder, whose ``recipe.json`` is given."""
         raise InputError(
-            f"{folder} is a run of task '{self.name}', whose model classifies no words: only "
-            "entities are predicted from raw text so far."
+            f"{folder} is a run of task '{self.name}', and only entities can be predicted from raw "
+            f"text; 'calibrant evaluate {folder} DATA' measures it on labelled data."
         )
 
 
