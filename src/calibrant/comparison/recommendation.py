@@ -87,11 +87,11 @@ def with_one_mistake(nll: np.ndarray) -> np.ndarray:
 def choose(
     names: Sequence[str], differences: Differences, brier: Differences | None = None
 ) -> tuple[str, str]:
-    """The recommended one of ``names``, ordered from simple to flexible, and the reason.
+    """Return the recommended one of ``names``, ordered from simple to flexible, and the reason.
 
-    The first is the map that changes nothing. A map is passed over when another one beats it
-    significantly (:meth:`Differences.is_beaten`), or when it raises the Brier score of the first
-    significantly; the simplest that is left is taken, and the first where none is. A temperature
+    The first is the map that changes nothing. A map is skipped if another one beats it
+    significantly (:meth:`Differences.is_beaten`), or if it raises the Brier score of the first
+    significantly. The simplest map that is left is chosen, or the first if none is. A temperature
     needs no significance to replace the first: one number cannot overfit, and most scores need it.
     """
     sound = [i for i in range(len(names)) if brier is None or i == 0 or brier.gain(0, i).high >= 0]

@@ -166,7 +166,7 @@ def check_numbers(**values: int | None) -> None:
 
 
 def cells_of(recipes: Sequence[Recipe]) -> Iterator[list[Recipe]]:
-    """Recipes that are the same but for the seed; the longest corpora come as they are listed."""
+    """Yield groups of recipes that differ only in the seed, in the order of the recipes."""
     cells: dict[str, list[Recipe]] = {}
     for recipe in recipes:
         cells.setdefault(dataclasses.replace(recipe, seed=0).key, []).append(recipe)

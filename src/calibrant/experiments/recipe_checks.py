@@ -46,7 +46,7 @@ def check_recipe(recipe: Recipe) -> None:
         )
     for name in {*recipe.maps, recipe.calibrator} - {AUTO}:
         calibrator_class(name)  # Says so where there is none of that name.
-    for name in ("identity", "temperature"):  # What is told of every run.
+    for name in ("identity", "temperature"):  # Every run shows these.
         if name not in recipe.maps:
             raise InputError(f"maps names identity, temperature and any more: add '{name}'.")
     _check_optimizer(recipe)

@@ -44,10 +44,11 @@ class Token:
 
 @dataclass(frozen=True)
 class Entity:
-    """``text[start:end]`` is a ``type`` with this confidence: such entities are right so often.
+    """``text[start:end]`` is a ``type``, with the probability ``confidence``.
 
-    That of a token is of its tag alone; see :class:`~calibrant.comparison.EntityMap`. ``words`` are
-    the numbers of the first word and of the one after the last, where words were given.
+    It is learned for whole entities (:class:`~calibrant.comparison.EntityMap`); the confidence of a
+    token is that of its tag alone. ``words`` are the numbers of the first word and of the word
+    after the last; None unless the caller gave words.
     """
 
     type: str
@@ -68,7 +69,7 @@ class Prediction:
     abstained: tuple[Entity, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as JSON has it."""
+        """Return the prediction as data for JSON."""
         content = asdict(self)
         for entity in (*content["entities"], *content["abstained"]):
             if entity["words"] is None:
@@ -79,9 +80,10 @@ class Prediction:
 class Predictor:
     """A trained token classifier with its calibrator: ``calibrant.load_run(RUN)``.
 
-    ``tokenizer`` and ``model`` are those of transformers, ``labels`` BIO tags, ``calibrator`` the
-    fitted map, and ``valid`` the raw validation predictions that a target risk is judged by, both
-    of words that ``cutting`` cuts. ``given`` are the same two for words as the corpus has them.
+    ``tokenizer`` and ``model`` come from transformers, and ``labels`` are BIO tags. ``calibrator``
+    is fitted on ``valid``, raw validation predictions that also decide about a target risk; both
+    belong to the words that ``cutting`` makes of a text. ``given`` holds the same two for the words
+    of the corpus.
     """
 
     def __init__(
@@ -120,14 +122,14 @@ class Predictor:
     ) -> list[Prediction]:
         """Find the entities of each text.
 
-        A text is cut into sentences, if the run's training data is made of such or ``sentences``
-        says so, and these into words as the run's training data is cut. With ``tokens`` words are
-        given: a list of them for each text, or a text in which they are parted by spaces; then maps
-        and guarantees are those of the corpus' own words.
+        A text is cut into sentences and words in the same way as the training data of the run;
+        ``sentences`` overrides whether it is cut into sentences. With ``tokens`` each text is a
+        list of words, or words separated by spaces; calibrators and guarantees are then those of
+        the corpus' own words.
 
-        ``reduction`` ("auto", "product", "min" or "mean") makes one number of the confidences of
-        an entity's words, from which its own is learned: :meth:`entity_map`. With ``target_risk``
-        entities are accepted from :meth:`threshold` on, at that ``level``.
+        ``reduction`` ("auto", "product", "min" or "mean") turns the confidences of an entity's
+        words into one number, from which :meth:`entity_map` learns the confidence of the entity.
+        With ``target_risk``, entities below :meth:`threshold` at that ``level`` are not accepted.
         """
         texts = [texts] if isinstance(texts, str) else texts
         return list(
