@@ -303,9 +303,14 @@ def measure(path):
 
 
 def environment():
-    source = Path(calibrant.__file__).parent
-    git = ["git", "-C", str(source), "describe", "--always", "--dirty=+", "--exclude=*"]
-    state = subprocess.run(git, capture_output=True, text=True, check=False).stdout.strip()
+    """Describe the source (its last commit, + if it was changed since) and the versions."""
+    git = ["git", "-C", str(Path(calibrant.__file__).parent)]
+    commands = (["log", "-1", "--format=%h", "--", "."], ["status", "--porcelain", "--", "."])
+    commit, changed = (
+        subprocess.run([*git, *a], capture_output=True, text=True, check=False).stdout.strip()
+        for a in commands
+    )
+    state = commit + "+" * bool(changed)
     packages = {p: version(p) for p in ("numpy", "scipy", "scikit-learn")}
     return {"git": state, "python": platform.python_version(), **packages}
 
@@ -321,6 +326,8 @@ def join(files):
         row |= {
             k: round(sum(last[k]["losses"]) / row["test"], 4) for k in ("identity", "temperature")
         }
+        best = min(last["every"], key=last["every"].get)
+        row["best"] = {"map": best, "nll": last["every"][best]}
         for key in ("all", "kept"):
             row[key] = [
                 {"map": one[key]["map"], **_against(one[key], plain, row)} for one in several
