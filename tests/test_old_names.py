@@ -33,16 +33,15 @@ PYTHON = [
     ("calibrant.training.HeadTap", "calibrant.training.HeadHook"),
     ("calibrant.audit.audit", "calibrant.auditing.audit"),
     ("calibrant.audit.learned_entities", "calibrant.auditing.learned_entities"),
-    (
-        "calibrant.tasks.image_classifier.load_classifier",
-        "calibrant.tasks.image.classifier.load_classifier",
+    *(
+        (f"calibrant.tasks.image_classifier.{name}", f"calibrant.tasks.image.classifier.{name}")
+        for name in ("ImageClassifier", "build_classifier", "load_classifier")
     ),
     ("calibrant.tasks.pictures.load_pictures", "calibrant.tasks.image.load_pictures"),
     ("calibrant.tasks.scenes.load_scenes", "calibrant.tasks.segmentation.load_scenes"),
-    ("calibrant.tasks.segmenter.PixelHead", "calibrant.tasks.segmentation.segmenter.PixelHead"),
-    (
-        "calibrant.tasks.segmenter.load_segmenter",
-        "calibrant.tasks.segmentation.segmenter.load_segmenter",
+    *(
+        (f"calibrant.tasks.segmenter.{name}", f"calibrant.tasks.segmentation.segmenter.{name}")
+        for name in ("PixelHead", "Segmenter", "build_segmenter", "load_segmenter")
     ),
     ("calibrant.tasks.shared_types.ALIASES", "calibrant.tasks.ner.corpora.shared_types.ALIASES"),
     ("calibrant.tasks.task.open_task", "calibrant.tasks.open_task"),

@@ -21,6 +21,7 @@ from calibrant.metrics import (
     nll,
     sketch,
 )
+from calibrant.metrics.state_bytes import pack_state
 
 RANDOM = np.random.default_rng(0)
 
@@ -190,3 +191,11 @@ def test_another_kind_and_a_later_version_are_named():
         CalibrationState.from_bytes(data)
     with pytest.raises(InputError, match="a later version of calibrant"):
         ConfidenceSketch.from_bytes(data[:4] + b"\x09\x00" + data[6:])
+
+
+def test_a_sketch_of_other_bins_is_refused():
+    """Its bins would be read as those of other confidences."""
+    one = {"bin": np.array([1], np.uint16), **dict.fromkeys(("count", "correct"), np.array([1]))}
+    data = pack_state("ConfidenceSketch", {"bins": 4}, {**one, "confidence": np.array([0.5])})
+    with pytest.raises(InputError, match="of 65536 bins, got 4"):
+        ConfidenceSketch.from_bytes(data)

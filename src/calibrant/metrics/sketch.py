@@ -115,7 +115,11 @@ class ConfidenceSketch:
     @classmethod
     def from_bytes(cls, data: bytes) -> ConfidenceSketch:
         """Read the output of :meth:`to_bytes`."""
-        _, arrays = unpack_state(_KIND, data)
+        settings, arrays = unpack_state(_KIND, data)
+        if settings.get("bins") != _BINS:
+            raise InputError(
+                f"from_bytes expects a {_KIND} of {_BINS} bins, got {settings.get('bins')}."
+            )
         made = cls.empty()
         for name in ("count", "correct", "confidence"):
             getattr(made, name)[arrays["bin"]] = arrays[name]
