@@ -34,6 +34,8 @@ def stopped(work, number=signal.SIGINT, times=1, **given):
     """The exit code of the work, stopped when it prints, and what it said."""
     code = PROGRAM.format(work=work.replace("\n", "\n    "))
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    # Interrupts may be ignored here, as they are for a job in the background of a shell.
+    given.setdefault("preexec_fn", lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
     with subprocess.Popen([sys.executable, "-c", code], **pipes, **given) as process:
         assert process.stdout.readline() == b"begun\n"
         for _ in range(times):

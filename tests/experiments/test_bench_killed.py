@@ -58,7 +58,24 @@ def test_the_numbers_are_those_of_a_grid_that_nobody_killed(killed):
         cell = [recipe for recipe in recipes if recipe.method == method]
         for outcome in filter(None, run_cell(cell, None, "cpu")):
             expected = json_values(record_of(outcome, {}).results)
-            assert json_values(found[outcome.recipe.key]) == expected  # To the last digit.
+            # This process may have compiled kernels by now, which add up in another order.
+            made = flat(json_values(found[outcome.recipe.key]))
+            assert made.keys() == flat(expected).keys()
+            for name, value in flat(expected).items():
+                near = value if value is None or isinstance(value, str) else about(value)
+                assert made[name] == near, name
+
+
+def about(value):
+    return pytest.approx(value, rel=1e-9, abs=1e-9)
+
+
+def flat(results, name=""):
+    """The numbers of nested dictionaries, under their joined names."""
+    if not isinstance(results, dict):
+        return {name: results}
+    parts = [flat(value, f"{name}/{key}") for key, value in results.items()]
+    return {key: value for part in parts for key, value in part.items()}
 
 
 def test_a_killed_grid_leaves_no_process_behind(killed):
