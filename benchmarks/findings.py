@@ -167,7 +167,25 @@ def paper_setting():
         lost = sum(value(r, "entity_f1") < 0.5 * median(f1[corpus]) for r in runs)
         seeds = ",".join(str(r["recipe"]["seed"]) for r in runs)
         print(f"{corpus:16}{method:52}seeds {seeds}: {' | '.join(told)}  collapsed {lost}")
+    collapses(found, f1)
     loss_curves([r for runs in found.values() for r in runs if r["recipe"]["data"] == "wnut17"])
+
+
+def collapses(found, f1):
+    """Collapsed runs on WNUT17 by method, with and without warm-up, and Fisher's exact tests."""
+    counts = defaultdict(lambda: [0, 0])
+    for (corpus, _), runs in found.items():
+        for record in runs if corpus == "wnut17" else ():
+            collapsed = value(record, "entity_f1") < 0.5 * median(f1[corpus])
+            counts[name(record["recipe"])][0 if collapsed else 1] += 1
+    print("\nWNUT17, runs that collapsed and that did not:", dict(counts))
+    small = [sum(counts[f"avuc (weight {w})"][i] for w in (0.1, 0.25)) for i in (0, 1)]
+    large = [counts["avuc"][i] + counts["avuc (weight 3.0)"][i] for i in (0, 1)]
+    for label, table in (
+        ("cross-entropy against ∇Acc", [counts["cross_entropy"], counts["head_noise"]]),
+        ("AvUC at 1 and 3 against .1 and .25", [large, small]),
+    ):
+        print(f"Fisher's exact test, {label}: p = {stats.fisher_exact(table)[1]:.2f}")
 
 
 def loss_curves(runs):

@@ -158,6 +158,7 @@ def main():
     parser.add_argument("--limit", type=float, default=900, help="wall seconds of one fit (900)")
     parser.add_argument("--threads", type=int, nargs="+", default=[1], help="of OpenMP, BLAS (1)")
     parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--case", type=int, nargs=2, metavar=("N", "K"), help="this size alone")
     parser.add_argument("-o", "--output", type=Path, help="also write the numbers here")
     args = parser.parse_args()
     if args.one:
@@ -165,7 +166,9 @@ def main():
         print(json.dumps(measure(library, name, int(n), int(classes))))
         return
     rows = []
-    for case, name, threads in itertools.product(CASES, MAPS, args.threads):
+    for case, name, threads in itertools.product(
+        [args.case] if args.case else CASES, MAPS, args.threads
+    ):
         rows.append(compared(name, *case, threads, args.rounds, args.limit))
         print(json.dumps(rows[-1]), flush=True)
     if args.output:
