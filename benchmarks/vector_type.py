@@ -12,9 +12,9 @@ from pathlib import Path
 
 import numpy as np
 
+import calibrant.metrics.top_bins as in_turn
 from calibrant import Predictions
 from calibrant.experiments.record import circumstances
-import calibrant.metrics.top_bins as in_turn
 from calibrant.metrics.bins import Bins
 from calibrant.metrics.kernels import rows
 
