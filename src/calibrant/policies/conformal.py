@@ -1,0 +1,109 @@
+"""Prediction sets that contain the true class with a promised probability: LAC, APS, RAPS.
+
+Each class k of a row gets a score s_k, small where the class is plausible. With p sorted in falling
+order, o_k the place of class k (1 for the most probable) and u uniform in [0, 1):
+
+- LAC (Sadinle, Lei & Wasserman 2019): s_k = 1 − p_k, the smallest sets.
+- APS (Romano, Sesia & Candès 2020): s_k = Σ_{j: o_j ≤ o_k} p_j, larger sets where a row is hard.
+- RAPS (Angelopoulos et al. 2021): s_k + penalty · max(0, o_k − free), few very large sets.
+
+Randomised, APS and RAPS subtract u · p_k, which makes coverage exact and sets smaller. The set of a
+row has the classes with s_k ≤ q. From validation scores s_1 … s_n of the true classes, q is the
+⌈(n + 1) · coverage⌉-th smallest, so that a new row's set contains its class with probability at
+least ``coverage``. Where that number is above n, q is infinite and the set is the whole one.
+
+In groups, whose rows depend on each other, each of G groups weighs 1/(G + 1), spread evenly over
+its rows, and a new one as much at infinity (Lee, Barber & Willett 2023): the promise is then about
+a row drawn from a new group. Class-conditional sets have one q for each class (Vovk's Mondrian
+conformal prediction), and the promise holds for the rows of each class.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from calibrant.arrays import to_numpy
+from calibrant.errors import InputError, unknown_name
+from calibrant.predictions import Predictions
+
+__all__ = ["SCORES", "conformal_quantile", "conformity_scores", "prediction_sets"]
+
+SCORES = ("lac", "aps", "raps")
+_ROUNDING = 1e-9  # 100 · 0.9 is slightly more than 90, and sums of probabilities round.
+
+
+def conformity_scores(
+    predictions: Predictions,
+    score: str = "lac",
+    *,
+    penalty: float = 0.01,
+    free: int = 1,
+    randomised: bool = False,
+    seed: int = 0,
+) -> np.ndarray:
+    """Return the score of every class of every row, (n, K); small where a class is plausible.
+
+    >>> p = Predictions.from_probabilities([[0.5, 0.2, 0.3]], [0])
+    >>> conformity_scores(p, "aps").round(3), conformity_scores(p, "lac").round(3)
+    (array([[0.5, 1. , 0.8]]), array([[0.5, 0.8, 0.7]]))
+    """
+    if score not in SCORES:
+        raise unknown_name("score of prediction sets", str(score), SCORES)
+    probabilities = np.asarray(to_numpy(predictions.probabilities()), np.float64)
+    if score == "lac":
+        return np.asarray(1 - probabilities)
+    order = np.argsort(-probabilities, axis=1, kind="stable")
+    falling = np.take_along_axis(probabilities, order, axis=1)
+    values = np.cumsum(falling, axis=1)
+    if score == "raps":
+        places = np.arange(1, predictions.classes + 1)
+        values = values + penalty * np.maximum(0, places - free)
+    if randomised:
+        values = values - np.random.default_rng(seed).random((len(values), 1)) * falling
+    in_place = np.empty_like(values)
+    np.put_along_axis(in_place, order, values, axis=1)
+    return in_place
+
+
+def conformal_quantile(
+    scores: np.ndarray, coverage: float, groups: np.ndarray | None = None
+) -> float:
+    """Return q: the ⌈(n + 1) · coverage⌉-th smallest score, or infinity where n is too small.
+
+    >>> conformal_quantile(np.arange(1.0, 10.0), 0.9), conformal_quantile(np.arange(8.0), 0.9)
+    (9.0, inf)
+    """
+    if not 0 < coverage < 1:
+        raise InputError(f"A coverage lies in (0, 1), got {coverage}.")
+    order = np.argsort(scores, kind="stable")
+    if groups is None:
+        place = math.ceil((len(scores) + 1) * coverage - _ROUNDING)
+        return float(scores[order[place - 1]]) if place <= len(scores) else math.inf
+    _, number, sizes = np.unique(groups, return_inverse=True, return_counts=True)
+    weight = 1 / ((len(sizes) + 1) * sizes[number])
+    place = int(np.searchsorted(np.cumsum(weight[order]), coverage - _ROUNDING))
+    return float(scores[order[place]]) if place < len(scores) else math.inf
+
+
+def prediction_sets(
+    predictions: Predictions,
+    thresholds: np.ndarray,
+    *,
+    score: str = "lac",
+    penalty: float = 0.01,
+    free: int = 1,
+    randomised: bool = False,
+    seed: int = 0,
+) -> np.ndarray:
+    """Return which classes are in the set of each row; ``thresholds`` has one q for each class.
+
+    >>> p = Predictions.from_probabilities([[0.5, 0.2, 0.3]], [0])
+    >>> prediction_sets(p, np.full(3, 0.75))
+    array([[ True, False,  True]])
+    """
+    values = conformity_scores(
+        predictions, score, penalty=penalty, free=free, randomised=randomised, seed=seed
+    )
+    return np.asarray(values <= thresholds + _ROUNDING)
