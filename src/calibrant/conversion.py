@@ -25,6 +25,7 @@ __all__ = [
     "labels_beside",
     "leading_group",
     "one_column",
+    "signal_column",
     "two_columns",
 ]
 
@@ -70,19 +71,27 @@ def one_column(scores: Array, kind: str) -> Array:
 
 
 def flattened(
-    scores: Array, labels: Array, groups: Mapping[str, Any]
-) -> tuple[Array, Array, dict[str, Any]]:
+    scores: Array, labels: Array, groups: Mapping[str, Any], signals: Mapping[str, Any]
+) -> tuple[Array, Array, dict[str, Any], dict[str, Any]]:
     """(b, t, K) scores with (b, t) labels as rows, and the leading axis as a group."""
     if scores.ndim < 3 or tuple(labels.shape) != tuple(scores.shape[:-1]):
-        return scores, labels, dict(groups)
+        return scores, labels, dict(groups), dict(signals)
     lead, rows = int(scores.shape[0]), int(np.prod(scores.shape[:-1]))
-    inner = rows // lead if lead else 0
-    flat = {str(leading_group(scores.ndim)): np.repeat(np.arange(lead), inner)}
-    for name, column in groups.items():
-        column = np.asarray(column if isinstance(column, list) else to_numpy(column))
-        one_each = column.shape == (lead,) and rows != lead
-        flat[name] = np.repeat(column, inner) if one_each else column.reshape(-1)
-    return scores.reshape(rows, scores.shape[-1]), labels.reshape(rows), flat
+    leading = {str(leading_group(scores.ndim)): np.repeat(np.arange(lead), _inner(lead, rows))}
+    flat_groups = leading | {name: _flat(groups[name], lead, rows) for name in groups}
+    flat_signals = {name: _flat(signals[name], lead, rows) for name in signals}
+    return scores.reshape(rows, scores.shape[-1]), labels.reshape(rows), flat_groups, flat_signals
+
+
+def _flat(column: Any, lead: int, rows: int) -> np.ndarray:
+    """A column of the labels' shape, or of one value per sentence, as one value per row."""
+    column = np.asarray(column if isinstance(column, list) else to_numpy(column))
+    one_each = column.shape == (lead,) and rows != lead
+    return np.repeat(column, _inner(lead, rows)) if one_each else column.reshape(-1)
+
+
+def _inner(lead: int, rows: int) -> int:
+    return rows // lead if lead else 0
 
 
 def group_column(name: str, column: Any) -> np.ndarray:
@@ -102,6 +111,19 @@ def group_column(name: str, column: Any) -> np.ndarray:
     if array.dtype.kind in "cV":
         raise InputError(f"Group '{name}' must hold numbers or text, got {array.dtype}.")
     return array
+
+
+def signal_column(name: str, column: Any) -> np.ndarray:
+    """A signal as a NumPy array of floats of one axis."""
+    if not isinstance(name, str) or not name.strip():
+        raise InputError(f"A signal needs a name, got {name!r}.")
+    array = to_numpy(column) if is_tensor(column) else np.asarray(as_array(column))
+    if array.dtype.kind not in "fiub":
+        found = describe_objects(array) if array.dtype == object else f"dtype {array.dtype}"
+        raise InputError(f"Signal '{name}' must hold numbers, got {found}.")
+    if array.ndim != 1:
+        raise InputError(f"Signal '{name}' must have one value per example, got {array.shape}.")
+    return array if array.dtype.kind == "f" else array.astype(np.float64)
 
 
 def _check_not_text(labels: Array) -> None:

@@ -17,7 +17,14 @@ from calibrant.arrays import (
     join_columns,
     to_numpy,
 )
-from calibrant.conversion import flattened, floating, group_column, labels_beside, two_columns
+from calibrant.conversion import (
+    flattened,
+    floating,
+    group_column,
+    labels_beside,
+    signal_column,
+    two_columns,
+)
 from calibrant.errors import InputError
 from calibrant.validation import (
     RowError,
@@ -25,6 +32,7 @@ from calibrant.validation import (
     check_logits,
     check_probabilities,
     check_shapes,
+    check_signals,
 )
 
 if TYPE_CHECKING:
@@ -49,7 +57,9 @@ class Predictions:
     ``labels`` has shape (n,); ``groups`` holds columns of n values each (sentence, position,
     fold, …), as NumPy arrays; ``label_names`` holds K names. The record is frozen, but arrays are
     not copied: who changes them in place afterwards changes what was checked. ``rows`` holds the
-    place of each example before the drop, or None where nothing was dropped.
+    place of each example before the drop, or None where nothing was dropped. ``signals`` holds
+    columns of n finite numbers that say how hard an example looks (pieces of a word, distance to
+    the training data, …); maps that stay honest under shift read them.
 
     >>> p = Predictions.from_logits([[2.0, 0.0], [0.0, 1.0], [3.0, 0.0]], [0, 0, -100])
     >>> p
@@ -66,6 +76,7 @@ class Predictions:
     groups: Mapping[str, np.ndarray] = field(default_factory=dict)
     ignored: int = 0
     rows: np.ndarray | None = None
+    signals: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     @classmethod
     def from_logits(
@@ -75,17 +86,18 @@ class Predictions:
         *,
         label_names: Sequence[str] | None = None,
         groups: Mapping[str, Any] | None = None,
+        signals: Mapping[str, Any] | None = None,
     ) -> Predictions:
         """Unnormalised scores of shape (…, K), or of shape (n,) for the logit of class 1 of two.
 
         Further axes are flattened: (sentences, words, K) with labels (sentences, words) gets a
-        group ``sentence``, four axes a group ``image``; a group may have the shape of the labels
-        or one value per sentence.
+        group ``sentence``, four axes a group ``image``; a group or signal may have the shape of the
+        labels or one value per sentence.
 
         >>> Predictions.from_logits([[[1, 0], [0, 2]]], [[0, -100]]).groups
         {'sentence': array([0])}
         """
-        return cls._from("logits", logits, labels, label_names, groups)
+        return cls._from("logits", logits, labels, label_names, groups, signals)
 
     @classmethod
     def from_probabilities(
@@ -95,9 +107,10 @@ class Predictions:
         *,
         label_names: Sequence[str] | None = None,
         groups: Mapping[str, Any] | None = None,
+        signals: Mapping[str, Any] | None = None,
     ) -> Predictions:
         """Rows that sum to 1, of shape (…, K), or of shape (n,) for P(class 1) of two classes."""
-        return cls._from("probabilities", probabilities, labels, label_names, groups)
+        return cls._from("probabilities", probabilities, labels, label_names, groups, signals)
 
     @classmethod
     def _from(
@@ -107,32 +120,39 @@ class Predictions:
         labels: Any,
         label_names: Sequence[str] | None,
         groups: Mapping[str, Any] | None,
+        signals: Mapping[str, Any] | None,
     ) -> Predictions:
         scores, labels = floating(as_array(scores), kind), as_array(labels)
         if scores.ndim == 1:
             scores = two_columns(scores, kind)
-        scores, labels, groups = flattened(scores, labels, groups or {})
+        scores, labels, groups, signals = flattened(scores, labels, groups or {}, signals or {})
         names = None if label_names is None else tuple(str(name) for name in label_names)
-        return cls(scores, labels, kind, names, groups)
+        return cls(scores, labels, kind, names, groups, signals=signals)
 
     def __post_init__(self) -> None:
-        check_shapes(self.kind, self.scores, self.labels, self.label_names, self.groups)
+        check_shapes(
+            self.kind, self.scores, self.labels, self.label_names, self.groups, self.signals
+        )
         labels = labels_beside(self.labels, self.scores)
         groups = {name: group_column(name, column) for name, column in self.groups.items()}
+        signals = {name: signal_column(name, column) for name, column in self.signals.items()}
         scores, rows, kept = self.scores, self.rows, labels != IGNORED
         dropped = int(labels.shape[0]) - int(kept.sum())
         if dropped:
             scores, labels = scores[kept], labels[kept]
             keep = to_numpy(kept)
             groups = {name: column[keep] for name, column in groups.items()}
+            signals = {name: column[keep] for name, column in signals.items()}
             rows = keep.nonzero()[0] if rows is None else rows[keep]
         try:
             check_labels(labels, self.classes)
             (check_logits if self.kind == "logits" else check_probabilities)(scores)
+            check_signals(signals)
         except RowError as error:  # Its rows are numbered after the drop, the user's before.
             raise RowError(error.message, int(to_numpy(kept).nonzero()[0][error.row])) from None
-        values = {"scores": scores, "labels": labels, "groups": groups, "rows": rows}
-        for name, value in {**values, "ignored": self.ignored + dropped}.items():
+        values = {"scores": scores, "labels": labels, "groups": groups, "signals": signals}
+        values |= {"rows": rows, "ignored": self.ignored + dropped}
+        for name, value in values.items():
             object.__setattr__(self, name, value)  # Frozen for everybody but the constructor.
 
     @classmethod
@@ -154,11 +174,15 @@ class Predictions:
         groups = {
             name: join_columns([part.groups[name] for part in parts]) for name in first.groups
         }
+        signals = {
+            name: np.concatenate([part.signals[name] for part in parts]) for name in first.signals
+        }
         scores = join_arrays([part.scores for part in parts])
         labels = join_arrays([part.labels for part in parts])
         ignored = sum(part.ignored for part in parts)
         rows = _joined_rows(parts)
-        return _checked(scores, labels, first.kind, first.label_names, groups, ignored, rows)
+        names = first.label_names
+        return _checked(scores, labels, first.kind, names, groups, ignored, rows, signals)
 
     @classmethod
     def read(
@@ -206,8 +230,10 @@ class Predictions:
             rows = slice(rows, rows + 1 or None)  # The last row is −1, and −1 + 1 is no end.
         index = rows if isinstance(rows, slice) else np.asarray(to_numpy(rows))
         groups = {name: column[index] for name, column in self.groups.items()}
+        signals = {name: column[index] for name, column in self.signals.items()}
         scores, labels = _rows(self.scores, index), _rows(self.labels, index)
-        return _checked(scores, labels, self.kind, self.label_names, groups, 0)
+        names = self.label_names
+        return _checked(scores, labels, self.kind, names, groups, 0, None, signals)
 
     def chunks(self, rows: int) -> Iterator[Predictions]:
         """Consecutive parts of at most ``rows`` rows, without a copy."""
@@ -235,9 +261,17 @@ class Predictions:
 
     def with_checked_scores(self, scores: Array, kind: Kind) -> Predictions:
         """:meth:`with_scores` for scores that need no check: softmax or logarithm of these."""
-        return _checked(
-            scores, self.labels, kind, self.label_names, self.groups, self.ignored, self.rows
-        )
+        about = (self.groups, self.ignored, self.rows, self.signals)
+        return _checked(scores, self.labels, kind, self.label_names, *about)
+
+    def with_signals(self, signals: Mapping[str, Any]) -> Predictions:
+        """The same examples with more signals, or other values of those that there are.
+
+        >>> p = Predictions.from_logits([[2.0, 0.0], [0.0, 1.0]], [0, 1])
+        >>> p.with_signals({"pieces": [1, 3]}).signals
+        {'pieces': array([1., 3.])}
+        """
+        return replace(self, signals={**self.signals, **signals})
 
     def numpy(self) -> Predictions:
         """The same on the host as NumPy arrays."""
@@ -273,11 +307,12 @@ def _checked(
     label_names: tuple[str, ...] | None,
     groups: Mapping[str, np.ndarray],
     ignored: int,
-    row_numbers: np.ndarray | None = None,
+    row_numbers: np.ndarray | None,
+    signals: Mapping[str, np.ndarray],
 ) -> Predictions:
     """A part, or the sum, of what has been checked: it is not checked again."""
     made = object.__new__(Predictions)
-    values = (scores, labels, kind, label_names, groups, ignored, row_numbers)
+    values = (scores, labels, kind, label_names, groups, ignored, row_numbers, signals)
     for name, value in zip(Predictions.__dataclass_fields__, values, strict=True):
         object.__setattr__(made, name, value)
     return made
@@ -308,8 +343,10 @@ def _check_same(first: Predictions, part: Predictions) -> None:
                 f"Predictions.concatenate expects parts of the same {what}, got "
                 f"{getattr(first, what)} and {getattr(part, what)}."
             )
-    if set(first.groups) != set(part.groups):
-        raise InputError(
-            "Predictions.concatenate expects parts with the same groups, got "
-            f"{sorted(first.groups)} and {sorted(part.groups)}."
-        )
+    for what in ("groups", "signals"):
+        these, those = getattr(first, what), getattr(part, what)
+        if set(these) != set(those):
+            raise InputError(
+                f"Predictions.concatenate expects parts with the same {what}, got "
+                f"{sorted(these)} and {sorted(those)}."
+            )

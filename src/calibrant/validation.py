@@ -10,7 +10,14 @@ import numpy as np
 from calibrant.arrays import Array, is_tensor, to_numpy
 from calibrant.errors import InputError
 
-__all__ = ["RowError", "check_labels", "check_logits", "check_probabilities", "check_shapes"]
+__all__ = [
+    "RowError",
+    "check_labels",
+    "check_logits",
+    "check_probabilities",
+    "check_shapes",
+    "check_signals",
+]
 
 # Rows written with four digits, or kept in half precision, miss 1 by up to this much.
 SUM_TOLERANCE = 1e-2
@@ -48,8 +55,9 @@ def check_shapes(
     labels: Array,
     label_names: Sequence[str] | None,
     groups: Mapping[str, Any],
+    signals: Mapping[str, Any],
 ) -> None:
-    """Scores (n, K) of a known kind, n labels, K names and groups of n values."""
+    """Scores (n, K) of a known kind, n labels, K names, groups and signals of n values."""
     shape, n = tuple(scores.shape), tuple(labels.shape)
     if kind not in ("logits", "probabilities"):
         raise InputError(f"kind must be 'logits' or 'probabilities', got {kind!r}.")
@@ -68,12 +76,13 @@ def check_shapes(
             f"Predictions expects one label name per column: {shape[1]} columns, "
             f"{len(label_names)} names."
         )
-    for name, column in groups.items():
-        if len(column) != shape[0]:
-            raise InputError(
-                f"Group '{name}' has {len(column)} values for {shape[0]} examples; "
-                "give one value per example."
-            )
+    for what, columns in (("Group", groups), ("Signal", signals)):
+        for name, column in columns.items():
+            if len(column) != shape[0]:
+                raise InputError(
+                    f"{what} '{name}' has {len(column)} values for {shape[0]} examples; "
+                    "give one value per example."
+                )
 
 
 def check_labels(labels: Array, classes: int) -> None:
@@ -103,6 +112,14 @@ def check_probabilities(probabilities: Array) -> None:
                 _raise_not_finite("Probabilities", chunk, start)
             _check_range(chunk, start)
         _check_sums(chunk, start)
+
+
+def check_signals(signals: Mapping[str, np.ndarray]) -> None:
+    """Every value of a signal is finite: a map would turn NaN into any confidence."""
+    for name, column in signals.items():
+        if not _finite(column):
+            row = int(np.isfinite(column).argmin())
+            raise RowError(f"Signal '{name}' must be finite, got {column[row]} at {{where}}.", row)
 
 
 def _check_range(chunk: Array, start: int) -> None:

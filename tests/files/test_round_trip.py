@@ -24,6 +24,9 @@ GROUPS = {
 }
 
 
+SIGNALS = {"pieces": np.arange(23) % 5, "log odds, 1": np.linspace(-9, 1e9, 23)}
+
+
 def make(kind: str, dtype: str = "float32", n: int = 23, **options: object) -> Predictions:
     rng = np.random.default_rng(n)
     logits = rng.normal(size=(n, 5))
@@ -40,6 +43,10 @@ def assert_same(a: Predictions, b: Predictions, *, dtype: bool = True) -> None:
     assert not dtype or a.scores.dtype == b.scores.dtype
     assert np.array_equal(a.labels, b.labels)
     assert list(a.groups) == list(b.groups)
+    assert list(a.signals) == list(b.signals)
+    for name in a.signals:
+        assert a.signals[name].tolist() == b.signals[name].tolist()
+        assert a.signals[name].dtype.kind == "f"
     for name in a.groups:
         assert a.groups[name].tolist() == b.groups[name].tolist()
         assert a.groups[name].dtype == b.groups[name].dtype or a.groups[name].dtype.kind in "OU"
@@ -64,7 +71,7 @@ def test_round_trip(
 @pytest.mark.parametrize("rows", [1, 2, 7, 22, 23, 1000])
 @pytest.mark.parametrize("suffix", suffixes())
 def test_chunk_size_does_not_matter(tmp_path: Path, suffix: str, rows: int) -> None:
-    predictions = make("logits", label_names=NAMES, groups=GROUPS)
+    predictions = make("logits", label_names=NAMES, groups=GROUPS, signals=SIGNALS)
     path = tmp_path / f"p{suffix}"
     predictions.write(path)
     chunks = list(stream(path, rows=rows))
@@ -74,7 +81,7 @@ def test_chunk_size_does_not_matter(tmp_path: Path, suffix: str, rows: int) -> N
 
 @pytest.mark.parametrize("suffix", suffixes())
 def test_several_files_are_read_as_one(tmp_path: Path, suffix: str) -> None:
-    predictions = make("probabilities", label_names=NAMES, groups=GROUPS)
+    predictions = make("probabilities", label_names=NAMES, groups=GROUPS, signals=SIGNALS)
     paths = [tmp_path / f"p{i}{suffix}" for i in range(4)]
     for path, part in zip(paths, predictions.chunks(6), strict=True):
         part.write(path)
@@ -84,7 +91,7 @@ def test_several_files_are_read_as_one(tmp_path: Path, suffix: str) -> None:
 
 @pytest.mark.parametrize("suffix", suffixes())
 def test_a_stream_is_written_as_the_whole(tmp_path: Path, suffix: str) -> None:
-    predictions = make("logits", label_names=NAMES, groups=GROUPS)
+    predictions = make("logits", label_names=NAMES, groups=GROUPS, signals=SIGNALS)
     write(predictions, tmp_path / f"whole{suffix}")
     write(predictions.chunks(5), tmp_path / f"parts{suffix}")
     assert_same(read(tmp_path / f"parts{suffix}"), read(tmp_path / f"whole{suffix}"))
@@ -140,5 +147,7 @@ def test_torch_tensors_are_written_in_half_precision_too(tmp_path: Path) -> None
 @pytest.mark.parametrize("suffix", suffixes())
 def test_equal_predictions_are_equal_bytes(tmp_path: Path, suffix: str) -> None:
     for name in "ab":
-        make("logits", label_names=NAMES, groups=GROUPS).write(tmp_path / f"{name}{suffix}")
+        make("logits", label_names=NAMES, groups=GROUPS, signals=SIGNALS).write(
+            tmp_path / f"{name}{suffix}"
+        )
     assert (tmp_path / f"a{suffix}").read_bytes() == (tmp_path / f"b{suffix}").read_bytes()

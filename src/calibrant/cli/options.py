@@ -53,6 +53,11 @@ def add_file_options(parser: argparse.ArgumentParser, files: str | None = "FILE"
         help="further columns to keep, such as sentence; '' keeps none (default: all others)",
     )
     group.add_argument(
+        "--signal-columns",
+        metavar="NAME[,NAME…]",
+        help="columns of numbers that maps for shifted data read (default: every signal.NAME)",
+    )
+    group.add_argument(
         "--labels",
         metavar="FILE",
         help="file of label names: one per line, a JSON list, or a model's config.json",
@@ -106,13 +111,13 @@ def columns_from(args: argparse.Namespace) -> Columns:
     >>> columns_from(parser.parse_args(["a.csv", "--logits-column", "x,y"])).logits
     ('x', 'y')
     """
-    groups = args.group_columns
     return Columns(
         logits=_names(args.logits_column),
         probabilities=_names(args.probabilities_column),
         label=args.label_column,
-        groups=None if groups is None else tuple(name for name in groups.split(",") if name),
+        groups=_listed(args.group_columns),
         label_names=None if args.labels is None else read_label_names(args.labels),
+        signals=_listed(args.signal_columns),
     )
 
 
@@ -121,6 +126,10 @@ def files_read(args: argparse.Namespace) -> list[Path]:
     calibrator = getattr(args, "calibrator", None)
     others = [args.labels, calibrator if isinstance(calibrator, Path) else None]
     return [*expand(args.files), *(Path(name) for name in others if name is not None)]
+
+
+def _listed(value: str | None) -> tuple[str, ...] | None:
+    return None if value is None else tuple(name for name in value.split(",") if name)
 
 
 def _names(value: str | None) -> str | tuple[str, ...] | None:

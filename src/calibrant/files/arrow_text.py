@@ -41,7 +41,7 @@ def arrow_csv_blocks(
     """Yield ``rows`` records at a time. ``lines`` gives the line of each record."""
 
     def columns(table: Any) -> Columns:
-        found = {name: table[name].to_numpy() for name in layout.scores}
+        found = {name: table[name].to_numpy() for name in layout.numbers}
         for name in _others(layout):
             make = text_array if name == layout.label else column_of_texts
             found[name] = _texts(table[name], make)
@@ -59,7 +59,7 @@ def arrow_jsonl_blocks(
     """Yield ``rows`` records at a time; ``first`` is the first of them, which shows the types."""
 
     def columns(table: Any) -> Columns:
-        found = {name: _scores(table[name], first[name]) for name in layout.scores}
+        found = {name: _scores(table[name], first[name]) for name in layout.numbers}
         return found | {name: _values(table[name]) for name in _others(layout)}
 
     def batches() -> Iterator[Any]:
@@ -70,8 +70,8 @@ def arrow_jsonl_blocks(
 
 def _others(layout: Layout) -> list[str]:
     """Return label and groups; in a file without labels, a column of scores is the label."""
-    scores = set(layout.scores)
-    return [name for name in layout.names if name not in scores]
+    numbers = set(layout.numbers)
+    return [name for name in layout.names if name not in numbers]
 
 
 def _blocks(
@@ -175,7 +175,7 @@ def _csv_batches(path: Path, header: Sequence[str], layout: Layout, above: int) 
     from pyarrow import csv
 
     types = {name: pyarrow.string() for name in layout.names}
-    types |= {name: pyarrow.float64() for name in layout.scores}
+    types |= {name: pyarrow.float64() for name in layout.numbers}
     read = csv.ReadOptions(column_names=list(header), skip_rows=above, block_size=_BYTES)
     convert = csv.ConvertOptions(
         column_types=types,
@@ -209,11 +209,11 @@ def _json_batches(path: Path, first: Mapping[str, Any], layout: Layout) -> Itera
         list: pyarrow.list_(number),
     }
 
-    scores = set(layout.scores)
+    numbers = set(layout.numbers)
 
     def kind(name: str) -> Any:
         value = first[name]
-        if name in scores:
+        if name in numbers:
             if isinstance(value, dict):
                 return pyarrow.struct([(key, number) for key in value])
             return types[list] if isinstance(value, list) else number

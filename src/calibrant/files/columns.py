@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from calibrant.errors import InputError
-from calibrant.files.format import Layout, Source
+from calibrant.files.format import SIGNAL, Layout, Source
 from calibrant.inputs import shortened
 from calibrant.predictions import Kind
 
-__all__ = ["DEFAULT_COLUMNS", "Columns", "find_layout"]
+__all__ = ["DEFAULT_COLUMNS", "Columns", "find_layout", "signal_name"]
 
 # Names that say what the scores are. calibrant writes the first.
 _SCORES: Mapping[Kind, tuple[str, ...]] = {
@@ -30,10 +30,11 @@ class Columns:
     class, or a prefix such as ``"p_*"``; naming one of them also says what the scores are. By
     default the columns are ``logits`` or ``probabilities`` (a list, ``logits:NAME``, or
     ``logits_0``, ``logits_1``, …). ``groups`` names the other columns to keep, by default every
-    scalar one. ``label_names`` gives the names where the file has none.
+    scalar one. ``label_names`` gives the names where the file has none. ``signals`` names the
+    columns of signals, by default every ``signal.NAME``.
 
-    >>> Columns(probabilities="p_*", label="gold", groups=("sentence",))
-    Columns(logits=None, probabilities='p_*', label='gold', groups=('sentence',), label_names=None)
+    >>> Columns(probabilities="p_*", label="gold", groups=("sentence",)).label
+    'gold'
     """
 
     logits: str | Sequence[str] | None = None
@@ -41,6 +42,7 @@ class Columns:
     label: str | None = None
     groups: Sequence[str] | None = None
     label_names: Sequence[str] | None = None
+    signals: Sequence[str] | None = None
 
 
 DEFAULT_COLUMNS = Columns()
@@ -52,11 +54,12 @@ def find_layout(source: Source, columns: Columns, kind: Kind | None) -> Layout:
         raise InputError(f"{source.path}: no rows; the file is empty.")
     kind, scores = _find_scores(source, columns, kind)
     label = _find_label(source, columns)
-    groups = _find_groups(source, columns, label, {*scores.columns, label})
+    signals = _find_signals(source, columns)
+    groups = _find_groups(source, columns, label, {*scores.columns, label, *signals})
     names = scores.names or source.label_names(scores.columns[0])
     if columns.label_names is not None:
         names = tuple(str(name) for name in columns.label_names)
-    return Layout(kind, scores.columns, label, groups, names, scores.per_class)
+    return Layout(kind, scores.columns, label, groups, names, scores.per_class, signals)
 
 
 class _Scores(NamedTuple):
@@ -166,6 +169,27 @@ def _find_groups(source: Source, columns: Columns, label: str, taken: set[str]) 
         if name not in fits:
             raise InputError(f"{source.path}: group '{name}' must hold one value per row.")
     return tuple(columns.groups)
+
+
+def signal_name(column: str) -> str:
+    """Return the name of the signal that a column holds.
+
+    >>> signal_name("signal.pieces"), signal_name("pieces")
+    ('pieces', 'pieces')
+    """
+    return column.removeprefix(SIGNAL)
+
+
+def _find_signals(source: Source, columns: Columns) -> tuple[str, ...]:
+    """Find the columns of signals, which must hold numbers."""
+    if columns.signals is None:
+        found = tuple(name for name in source.columns if name.startswith(SIGNAL))
+    else:
+        found = tuple(columns.signals)
+    for name in found:
+        _require(source, name)
+        _check_readable(source, name)
+    return found
 
 
 def _check_readable(source: Source, name: str) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from calibrant.arrays import text_array
 from calibrant.errors import InputError
 from calibrant.files.arrow_text import arrow_csv_blocks
-from calibrant.files.format import Block, Format, Layout, NewScores
+from calibrant.files.format import Block, Format, Layout, NewScores, other_columns
 from calibrant.files.lines import TextSource, column_of_texts, csv_header, csv_records, text_file
 from calibrant.inputs import shortened
 from calibrant.predictions import Predictions
@@ -45,7 +45,7 @@ class CsvSource(TextSource[list[str]]):
         cells = dict(zip(self.columns, zip(*records, strict=True), strict=True))
         columns = {name: column_of_texts(cells[name]) for name in layout.groups}
         columns[layout.label] = text_array(cells[layout.label])
-        for name in layout.scores:
+        for name in layout.numbers:
             columns[name] = self._numbers(name, cells[name], lines)
         return Block(columns, lines, "line")
 
@@ -90,11 +90,12 @@ def _write(parts: Iterator[Predictions], path: Path) -> None:
             if number == 0:
                 mark = "_" if part.label_names is None else ":"
                 scores = [f"{part.kind}{mark}{name}" for name in part.names]
-                writer.writerow([*scores, "label", *part.groups])
+                writer.writerow([*scores, "label", *other_columns(part)])
             labels = part.labels.tolist()
             if part.label_names is not None:
                 labels = [part.label_names[label] for label in labels]
-            others = zip(labels, *(column.tolist() for column in part.groups.values()), strict=True)
+            columns = (column.tolist() for column in other_columns(part).values())
+            others = zip(labels, *columns, strict=True)
             writer.writerows(
                 [*row, *other] for row, other in zip(part.scores.tolist(), others, strict=True)
             )

@@ -17,7 +17,18 @@ import numpy as np
 from calibrant.errors import InputError
 from calibrant.predictions import Kind, Predictions
 
-__all__ = ["Block", "Format", "Layout", "NewScores", "Shape", "Source"]
+__all__ = [
+    "SIGNAL",
+    "Block",
+    "Format",
+    "Layout",
+    "NewScores",
+    "Shape",
+    "Source",
+    "other_columns",
+]
+
+SIGNAL = "signal."  # Columns signal.NAME hold the signal NAME.
 
 # Shape of one row's value: () a scalar, (K,) a list of K numbers, (None,) a list of unknown
 # length; None is something else (a struct, a list of text) that cannot be a score or a group.
@@ -35,11 +46,22 @@ class Layout:
     groups: tuple[str, ...]
     label_names: tuple[str, ...] | None
     per_class: bool
+    signals: tuple[str, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
         """Return the names of all columns to read."""
-        return tuple(dict.fromkeys((*self.scores, self.label, *self.groups)))
+        return tuple(dict.fromkeys((*self.scores, self.label, *self.groups, *self.signals)))
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """Return the names of the columns that must hold numbers."""
+        return (*self.scores, *self.signals)
+
+
+def other_columns(part: Predictions) -> dict[str, np.ndarray]:
+    """Return the columns beside scores and labels, under the names that files give them."""
+    return {**part.groups, **{f"{SIGNAL}{name}": part.signals[name] for name in part.signals}}
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,7 @@ import numpy as np
 
 from calibrant.errors import InputError
 from calibrant.files.arrow_text import arrow_jsonl_blocks
-from calibrant.files.format import Block, Format, Layout, NewScores, Shape
+from calibrant.files.format import Block, Format, Layout, NewScores, Shape, other_columns
 from calibrant.files.lines import TextSource, column_of_values, json_records, text_file
 from calibrant.predictions import Predictions
 
@@ -50,7 +50,7 @@ class JsonlSource(TextSource[dict[str, Any]]):
             name: column_of_values([record.get(name) for record in records])
             for name in (layout.label, *layout.groups)
         }
-        for name in layout.scores:
+        for name in layout.numbers:
             columns[name] = self._numbers(name, [record.get(name) for record in records], lines)
         return Block(columns, lines, "line")
 
@@ -141,14 +141,14 @@ def _write(parts: Iterator[Predictions], path: Path) -> None:
         for part in parts:
             part = part.numpy()
             names = part.label_names
-            groups = {name: column.tolist() for name, column in part.groups.items()}
+            others = {name: column.tolist() for name, column in other_columns(part).items()}
             for i, (scores, label) in enumerate(
                 zip(part.scores.tolist(), part.labels.tolist(), strict=True)
             ):
                 record = {
                     part.kind: scores if names is None else dict(zip(names, scores, strict=True)),
                     "label": label if names is None else names[label],
-                    **{name: column[i] for name, column in groups.items()},
+                    **{name: column[i] for name, column in others.items()},
                 }
                 file.write(json.dumps(record, ensure_ascii=False) + "\n")
 

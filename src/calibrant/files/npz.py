@@ -15,7 +15,7 @@ import numpy as np
 
 from calibrant.errors import InputError
 from calibrant.files.arrays import ArraySource, Reader, read_pieces
-from calibrant.files.format import Format, NewScores
+from calibrant.files.format import Format, NewScores, other_columns
 from calibrant.inputs import check_unpacked, door, first_repeated
 from calibrant.predictions import Predictions
 
@@ -182,12 +182,12 @@ def array_names(archive: zipfile.ZipFile) -> list[str]:
 
 
 def _write(parts: Iterator[Predictions], path: Path) -> None:
-    """Write ``logits`` or ``probabilities``, ``labels``, ``label_names`` and each group."""
+    """Write ``logits`` or ``probabilities``, ``labels``, ``label_names``, each group and signal."""
     whole = Predictions.concatenate(part.numpy() for part in parts)
     arrays: dict[str, Any] = {whole.kind: whole.scores, "labels": whole.labels}
     if whole.label_names is not None:
         arrays[_NAMES] = np.array(whole.label_names, dtype=str)
-    for name, column in whole.groups.items():
+    for name, column in other_columns(whole).items():
         arrays[name] = column.astype(str) if column.dtype == object else column
     with path.open("wb") as file:
         np.savez(file, **arrays)

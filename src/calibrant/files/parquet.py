@@ -13,7 +13,7 @@ import numpy as np
 from calibrant.arrays import text_array
 from calibrant.errors import InputError
 from calibrant.extras import require
-from calibrant.files.format import Block, Format, Layout, NewScores, Shape
+from calibrant.files.format import Block, Format, Layout, NewScores, Shape, other_columns
 from calibrant.inputs import check_unpacked, door, first_repeated, parse_json
 from calibrant.predictions import Predictions
 
@@ -87,7 +87,7 @@ class ParquetSource:
                 yield self._block(batch, numbers, layout), batch
 
     def _block(self, batch: Any, numbers: range, layout: Layout) -> Block:
-        for name in layout.scores:
+        for name in layout.numbers:
             self._check_missing(name, batch.column(name), numbers)
         columns = {name: self._column(name, batch.column(name), numbers) for name in layout.names}
         return Block(columns, numbers)
@@ -206,7 +206,7 @@ def _texts(value: Any) -> tuple[str, ...]:
 
 
 def _write(parts: Iterator[Predictions], path: Path) -> None:
-    """Write one row group per part: the scores as a column of lists, ``label``, and the groups."""
+    """Write one row group per part: the scores as a column of lists, ``label``, groups, signals."""
     arrow = require("pyarrow", "files", "Writing parquet")
     _write_tables((_table(arrow, part.numpy()) for part in parts), path, plain=_SCORES)
 
@@ -234,7 +234,7 @@ def _table(arrow: Any, part: Predictions) -> Any:
     columns = {
         part.kind: _lists(arrow, part.scores),
         "label": arrow.array(part.labels),
-        **{name: arrow.array(column) for name, column in part.groups.items()},
+        **{name: arrow.array(column) for name, column in other_columns(part).items()},
     }
     names = {} if part.label_names is None else {_NAMES: json.dumps(part.label_names)}
     return arrow.table(columns).replace_schema_metadata(names)

@@ -10,7 +10,7 @@ import numpy as np
 
 from calibrant.conversion import leading_group
 from calibrant.errors import InputError
-from calibrant.files.columns import DEFAULT_COLUMNS, Columns, find_layout
+from calibrant.files.columns import DEFAULT_COLUMNS, Columns, find_layout, signal_name
 from calibrant.files.format import Block, Layout, Shape, Source
 from calibrant.files.formats import Paths, expand, open_source
 from calibrant.files.label_names import label_numbers
@@ -152,7 +152,8 @@ def assemble(
         groups = {name: block.columns[name] for name in layout.groups}
         if leading := leading_group(scores.ndim):
             groups.setdefault(leading, np.arange(first, first + len(scores)))
-        return make(scores, labels, label_names=names, groups=groups)
+        signals = {signal_name(name): block.columns[name] for name in layout.signals}
+        return make(scores, labels, label_names=names, groups=groups, signals=signals)
     except RowError as error:
         inner = prod(block.columns[layout.label].shape[1:])
         where = f"{block.unit} {block.numbers[error.row // inner]}"

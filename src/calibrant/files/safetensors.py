@@ -20,7 +20,7 @@ import numpy as np
 from calibrant.arrays import text_array
 from calibrant.errors import InputError
 from calibrant.files.arrays import ArraySource, Reader, read_pieces
-from calibrant.files.format import Format, NewScores
+from calibrant.files.format import Format, NewScores, other_columns
 from calibrant.inputs import door, parse_json
 from calibrant.predictions import Predictions
 
@@ -147,10 +147,10 @@ def _texts(value: Any) -> list[str] | None:
 
 
 def _write(parts: Iterator[Predictions], path: Path) -> None:
-    """Write ``logits`` or ``probabilities``, ``labels`` and groups; texts as numbers of a table."""
+    """Write ``logits`` or ``probabilities``, ``labels`` and the rest; texts as numbers."""
     whole = Predictions.concatenate(part.numpy() for part in parts)
     arrays, texts = {whole.kind: whole.scores, "labels": whole.labels}, {}
-    for name, column in whole.groups.items():
+    for name, column in other_columns(whole).items():
         if column.dtype.kind in "OU":
             known, arrays[name] = np.unique(column, return_inverse=True)
             texts[name] = known.tolist()

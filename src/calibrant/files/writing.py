@@ -27,8 +27,8 @@ _ROWS = 1 << 20  # Rows per part of predictions that are given whole.
 _CHUNK = 1 << 20  # Scores that are mapped at once.
 _NO_LABEL = "\0label"  # No column of a file has this name.
 
-# Group columns of these names could not be told from scores and labels again.
-_TAKEN = re.compile(r"labels?|label_names|(logits?|prob(abilit(y|ies)|s)?)([:_].*)?")
+# Group columns of these names could not be told from scores, labels and signals again.
+_TAKEN = re.compile(r"labels?|label_names|(logits?|prob(abilit(y|ies)|s)?)([:_].*)?|signal\..*")
 
 
 def write(
