@@ -21,8 +21,8 @@ DAMAGES = {
 }
 FILES = [
     "recipe.json", "labels.json", "calibrator.json", "metrics.json",
-    "valid.parquet", "model/config.json", "model/model.safetensors", "model/tokenizer.json",
-    "model/tokenizer_config.json", "model",
+    "valid.parquet", "entities.json", "evidence.npz", "model/config.json",
+    "model/model.safetensors", "model/tokenizer.json", "model/tokenizer_config.json", "model",
 ]  # fmt: skip
 
 

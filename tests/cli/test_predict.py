@@ -74,8 +74,8 @@ def test_confidences_are_those_of_the_calibrated_model(predictor):
 
 
 @pytest.mark.parametrize("reduction", ["product", "min", "mean"])
-def test_the_confidence_of_an_entity_is_learned_on_validation(predictor, reduction):
-    fitted = EntityMap(reduction).fit(predictor.valid)
+def test_the_confidence_of_an_entity_is_learned_on_validation(trained, predictor, reduction):
+    fitted = EntityMap(reduction).fit(Predictions.read(trained[0] / "raw_valid.parquet"))
     reduce = {"product": np.prod, "min": np.min, "mean": np.mean}[reduction]
     raw = predictor._words([split_words(TEXTS[0])])
     confidence = raw.probabilities().max(axis=1)
@@ -260,7 +260,6 @@ def test_words_that_are_given(trained, predictor, tmp_path, capsys):
 def test_given_words_have_the_map_and_the_guarantee_of_the_corpus(trained, predictor):
     given = Predictions.read(trained[0] / "valid.parquet")
     raw = Predictions.read(trained[0] / "raw_valid.parquet")
-    assert np.array_equal(predictor.valid.scores, raw.scores)
     for tokens, valid in ((True, given), (False, raw)):
         entities = len(EntityMap().fit(valid).transform(valid))
         assert predictor.threshold(0.9, tokens=tokens).entities == entities
@@ -303,15 +302,42 @@ def test_runs_of_earlier_versions_cut_as_they_did(trained, tmp_path):
     """They say nothing of words: one splitter, texts whole, and one validation split for all."""
     old = tmp_path / "old"
     shutil.copytree(trained[0], old)
-    for name in ("words.json", "raw_calibrator.json", "raw_valid.parquet"):
+    files = ("words.json", "raw_calibrator.json", "raw_valid.parquet", "entities.json")
+    for name in (*files, "evidence.npz"):
         (old / name).unlink()
     made = calibrant.load_run(old, device="cpu")
     assert (made.cutting.splitter, made.cutting.sentences) == (FIRST, False)
-    assert np.array_equal(made.valid.scores, Predictions.read(old / "valid.parquet").scores)
+    valid = Predictions.read(old / "valid.parquet")
+    assert made.threshold(0.5).entities == len(EntityMap().fit(valid).transform(valid))
     assert made.predict("Anna Holberg-Lund was born. 北京")
     (old / "words.json").write_text('{"splitter": {"inside": 3}}')
     with pytest.raises(InputError, match=r"words\.json cannot be read: "):
         calibrant.load_run(old, device="cpu")
+
+
+def test_predicting_needs_no_validation_predictions(trained, predictor, tmp_path):
+    """A run has all maps: the same entities, confidences and guarantees without any logits."""
+    bare = tmp_path / "bare"
+    shutil.copytree(trained[0], bare)
+    for path in bare.glob("*.parquet"):
+        path.unlink()
+    made = calibrant.load_run(bare, device="cpu")
+    for tokens in (False, True):
+        assert made.predict(TEXTS, tokens=tokens) == predictor.predict(TEXTS, tokens=tokens)
+        assert made.threshold(0.3, tokens=tokens) == predictor.threshold(0.3, tokens=tokens)
+    (bare / "entities.json").unlink()
+    with pytest.raises(InputError, match=r"is damaged: it has no valid\.parquet"):
+        calibrant.load_run(bare, device="cpu")
+
+
+def test_runs_without_saved_maps_learn_them_again(trained, predictor, tmp_path):
+    old = tmp_path / "old"
+    shutil.copytree(trained[0], old)
+    (old / "entities.json").unlink()
+    made = calibrant.load_run(old, device="cpu")
+    for reduction in ("auto", "product", "min", "mean"):
+        options = {"reduction": reduction, "target_risk": 0.5}
+        assert made.predict(TEXTS, **options) == predictor.predict(TEXTS, **options)
 
 
 def test_training_says_what_raw_text_costs(trained):
@@ -335,8 +361,15 @@ def test_training_says_what_raw_text_costs(trained):
         ("recipe.json", b"{}", "recipe.json: no recipe of a run"),
         ("calibrator.json", None, "is damaged: it has no calibrator.json"),
         ("calibrator.json", b"{}", "is not a calibrator saved by calibrant"),
-        ("valid.parquet", None, "is damaged: it has no valid.parquet"),
-        ("valid.parquet", b"PAR1", "not a whole parquet file"),
+        ("entities.json", b"{}", "entities.json: no maps of entities"),
+        ("entities.json", b'{"signature": "calibrant entities", "format": 9}', "reads format 1"),
+        (
+            "entities.json",
+            b'{"signature": "calibrant entities", "format": 1}',
+            "entities.json is damaged: KeyError",
+        ),
+        ("evidence.npz", b"PK", "evidence.npz: not a whole npz file"),
+        ("evidence.npz", None, "There is no file"),
     ],
 )
 def test_a_damaged_run_is_one_line(name, content, expected, trained, tmp_path, capsys):

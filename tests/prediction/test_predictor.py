@@ -9,6 +9,7 @@ import pytest
 from calibrant import Predictions
 from calibrant.calibrators import CalibrationWarning, Identity, TopLabelIsotonic, Vector
 from calibrant.comparison.risk_control import guaranteed_threshold
+from calibrant.tasks.ner.entity_confidence import EntityConfidence
 from calibrant.tasks.ner.predictor import Predictor
 
 LABELS = ["O", "B-PER"]
@@ -25,7 +26,11 @@ def one_word_sentences(n, right, seed):
 
 
 def predictor(valid):
-    return Predictor(None, None, LABELS, TopLabelIsotonic().fit(valid), valid, 512)
+    return with_map(TopLabelIsotonic(), valid)
+
+
+def with_map(calibrator, valid):
+    return Predictor(None, None, LABELS, EntityConfidence.fit(calibrator.fit(valid), valid))
 
 
 def test_thresholds_stand_before_validation_is_seen():
@@ -67,9 +72,8 @@ def test_a_predictor_that_is_no_longer_used_is_let_go():
 def test_words_that_a_map_may_tag_anew_are_mapped_first():
     """Vector scaling changes predictions: entities are those of the calibrated words."""
     valid = one_word_sentences(300, right=0.2, seed=1)
-    made = Predictor(None, None, LABELS, Vector().fit(valid), valid, 512)
-    assert len(made.entity_map().transform(made._of_texts.valid_words)) < len(valid)
-    assert len(predictor(valid).entity_map().transform(valid)) == len(valid)
+    assert with_map(Vector(), valid).threshold(0.5).entities < len(valid)
+    assert predictor(valid).threshold(0.5).entities == len(valid)
 
 
 def test_a_risk_that_nothing_meets_is_hardly_ever_promised():
@@ -88,7 +92,7 @@ def test_the_promise_is_kept_by_what_is_learned():
         labels = (random.random(600) < confidence**2).astype(np.int64)
         groups = {"sentence": np.arange(600)}
         valid = Predictions.from_probabilities(scores, labels, label_names=LABELS, groups=groups)
-        made = Predictor(None, None, LABELS, Identity().fit(valid), valid)
+        made = with_map(Identity(), valid)
         learned = made.threshold(target, reduction="min").threshold
         grid = np.linspace(0.6, 1, 4001)
         raw = grid[made.entity_map("min").apply(grid) >= learned]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from calibrant.extras import require
 from calibrant.inputs import door, parse_json
 from calibrant.outputs import check_writable, new_file
 
-__all__ = ["FORMAT", "check_suffix", "load_calibrator", "save"]
+__all__ = ["FORMAT", "check_suffix", "from_dict", "load_calibrator", "save", "to_dict"]
 
 FORMAT = 3  # Readers know every format up to this one.
 # The implicit setting of maps of format 1, which did not store it.
@@ -52,10 +52,23 @@ def save(calibrator: Calibrator, path: str | Path, *, overwrite: bool = False) -
             f"save it as {path.with_suffix('.safetensors').name}."
         )
     else:
-        values = {name: _plain(value) for name, value in learned.items()}
-        content = (json.dumps({**header, "learned": values}, indent=1) + "\n").encode()
+        content = (json.dumps(to_dict(calibrator), indent=1) + "\n").encode()
     with new_file(path, overwrite=overwrite) as unfinished:
         unfinished.write_bytes(content)
+
+
+def to_dict(calibrator: Calibrator) -> dict[str, Any]:
+    """Return a fitted map as data for JSON, for files that hold several parts."""
+    learned = {name: _plain(np.asarray(value)) for name, value in calibrator.learned().items()}
+    return {**_header(calibrator), "learned": learned}
+
+
+def from_dict(content: Mapping[str, Any], where: str | Path) -> Calibrator:
+    """Read what :func:`to_dict` returned; ``where`` names the file in errors."""
+    with door(where, "this is not a calibrator saved by calibrant"):
+        learned = {name: _array(value) for name, value in content["learned"].items()}
+        header = {name: value for name, value in content.items() if name != "learned"}
+    return _checked(header, learned, where)
 
 
 def check_suffix(path: str | Path, known: Sequence[str] = (".json", ".safetensors")) -> Path:
@@ -70,7 +83,12 @@ def load_calibrator(path: str | Path) -> Calibrator:
     """Read a map that :func:`save` wrote, in this or an earlier version."""
     path = Path(path)
     _check_source(path)
-    header, learned = _read(path)
+    return _checked(*_read(path), path)
+
+
+def _checked(
+    header: dict[str, Any], learned: dict[str, np.ndarray], path: str | Path
+) -> Calibrator:
     if header.get("signature") != _SIGNATURE:
         raise InputError(f"{path} is not a calibrator saved by calibrant.")
     try:

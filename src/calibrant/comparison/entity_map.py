@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from calibrant.arrays import to_numpy
 from calibrant.calibrators import Beta, CalibrationWarning, Calibrator, Identity
+from calibrant.calibrators.saving import from_dict, to_dict
 from calibrant.comparison.cross_validation import make_folds, out_of_fold
 from calibrant.errors import InputError, NotFittedError, unknown_name
+from calibrant.inputs import door
 from calibrant.metrics import Confidences, assign_blocks, entity_confidences, nll
 from calibrant.metrics.confidences import bin_confidences
 from calibrant.metrics.entities import Reduction
@@ -72,8 +76,10 @@ class EntityMap:
             self.reduction_, self.calibrator_ = wanted[0], Identity()
             self.calibrator_.fit(_NOTHING_LEARNED)
             return self
-        errors = {r: _nll(_held_out(entities)) for r, entities in found.items()}
-        self.reduction_ = min(errors, key=errors.__getitem__)
+        self.reduction_ = wanted[0]
+        if len(wanted) > 1:
+            errors = {r: _nll(_held_out(entities)) for r, entities in found.items()}
+            self.reduction_ = min(errors, key=errors.__getitem__)
         with warnings.catch_warnings():  # That it is no better than identity is no news here.
             warnings.simplefilter("ignore", CalibrationWarning)
             learned = _as_predictions(found[self.reduction_])
@@ -101,6 +107,20 @@ class EntityMap:
         self._check_fitted()
         found = entity_confidences(predictions, reduction=self.reduction_)
         return Confidences(self.apply(found.confidence), found.correct)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fitted map as data for JSON."""
+        self._check_fitted()
+        return {"reduction": self.reduction_, "map": to_dict(self.calibrator_)}
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any], where: str | Path) -> Self:
+        """Read what :meth:`to_dict` returned; ``where`` names the file in errors."""
+        with door(where, "no map of entities"):
+            made = cls(content["reduction"])
+            made.reduction_ = content["reduction"]
+        made.calibrator_ = from_dict(content["map"], where)
+        return made
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "calibrator_"):

@@ -2,31 +2,60 @@
 
 from __future__ import annotations
 
-import functools
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 from calibrant.calibrators import Calibrator
-from calibrant.comparison.entity_map import AUTO, EntityMap, new_entity_words
+from calibrant.comparison.entity_map import AUTO, REDUCTIONS, EntityMap, new_entity_words
 from calibrant.comparison.risk_control import THRESHOLDS, Guarantee, guaranteed_threshold
+from calibrant.errors import InputError, unknown_name
+from calibrant.inputs import read_json
+from calibrant.metrics import Confidences, assign_blocks, entity_confidences
+from calibrant.metrics.entities import Reduction
 from calibrant.predictions import Predictions
 
-__all__ = ["EntityConfidence"]
+__all__ = ["EntityConfidence", "entities_content", "read_entities"]
+
+_SIGNATURE, _FORMAT = "calibrant entities", 1
+_DAMAGE = "no maps of entities"
 
 
 class EntityConfidence:
-    """A map of words with the raw validation predictions that it was fitted on.
+    """A map of words, the maps from words to entities, and the validation entities behind them.
 
-    Both are of words that were cut in one way: those of the corpus, or those of raw text.
+    All are of words that were cut in one way: those of the corpus, or those of raw text. There is
+    an :class:`~calibrant.comparison.EntityMap` for each reduction, and ``chosen`` is the one that
+    cross-validation prefers. ``evidence`` has the raw confidence of each validation entity by
+    reduction, and whether it is right; from it :meth:`threshold` is found.
     """
 
-    def __init__(self, calibrator: Calibrator, valid: Predictions) -> None:
-        self.calibrator, self.valid = calibrator, valid
-        self._entity_maps: dict[str, EntityMap] = {}
+    def __init__(
+        self,
+        calibrator: Calibrator,
+        maps: Mapping[Reduction, EntityMap],
+        chosen: Reduction,
+        evidence: Mapping[Reduction, Confidences],
+    ) -> None:
+        self.calibrator, self.maps, self.chosen = calibrator, maps, chosen
+        self.evidence = evidence
+
+    @classmethod
+    def fit(cls, calibrator: Calibrator, valid: Predictions) -> EntityConfidence:
+        """Learn from raw validation predictions, which ``calibrator`` was fitted on."""
+        words = new_entity_words(calibrator, valid)
+        best = EntityMap().fit(words)
+        others = {r: EntityMap(r).fit(words) for r in REDUCTIONS if r != best.reduction_}
+        block = assign_blocks(words)
+        evidence = {r: entity_confidences(words, reduction=r, block=block) for r in REDUCTIONS}
+        return cls(calibrator, {**others, best.reduction_: best}, best.reduction_, evidence)
 
     def entity_map(self, reduction: str = AUTO) -> EntityMap:
         """Return the map from words' confidences to their entity's, learned on validation."""
-        if reduction not in self._entity_maps:
-            self._entity_maps[reduction] = EntityMap(reduction).fit(self.valid_words)
-        return self._entity_maps[reduction]
+        if reduction not in (AUTO, *REDUCTIONS):
+            raise unknown_name("reduction", str(reduction), (AUTO, *REDUCTIONS))
+        wanted = self.chosen if reduction == AUTO else reduction
+        return next(made for name, made in self.maps.items() if name == wanted)
 
     def threshold(self, target_risk: float, level: float = 0.9, reduction: str = AUTO) -> Guarantee:
         """Find the lowest confidence above which at most ``target_risk`` of the entities are wrong.
@@ -35,18 +64,80 @@ class EntityConfidence:
         :mod:`calibrant.comparison.risk_control`.
         """
         together = self.entity_map(reduction)
-        found = together.transform(self.valid_words)
+        found = self.evidence[together.reduction_]
         # The map of entities never decreases: thresholds of what it makes are thresholds of what it
         # is given, which stood before validation was seen.
         return guaranteed_threshold(
-            found.confidence,
+            together.apply(found.confidence),
             found.correct,
             target_risk,
             level,
             thresholds=together.apply(THRESHOLDS),
         )
 
-    @functools.cached_property
-    def valid_words(self) -> Predictions:
-        """The words of validation that entities are made of, calibrated as new ones would be."""
-        return new_entity_words(self.calibrator, self.valid)
+
+def entities_content(parts: Mapping[str, EntityConfidence]) -> dict[str, Any]:
+    """Return the maps of entities as data for JSON, by the kind of words they belong to."""
+    from calibrant import __version__
+
+    return {
+        "signature": _SIGNATURE,
+        "format": _FORMAT,
+        "version": __version__,
+        "words": {
+            name: {
+                "chosen": part.chosen,
+                "maps": {r: made.to_dict() for r, made in part.maps.items()},
+            }
+            for name, part in parts.items()
+        },
+    }
+
+
+def read_entities(
+    path: Path, calibrators: Mapping[str, Calibrator], evidence: Mapping[str, Confidences]
+) -> dict[str, EntityConfidence]:
+    """Read what :func:`entities_content` returned, for words of these calibrators.
+
+    ``evidence`` is named ``WORDS.REDUCTION``.
+    """
+    content = read_json(path, _DAMAGE)
+    if not isinstance(content, dict) or content.get("signature") != _SIGNATURE:
+        raise InputError(f"{path}: {_DAMAGE}.")
+    if content.get("format") != _FORMAT:
+        raise InputError(
+            f"{path} has format {content.get('format')}, and this version reads format {_FORMAT}: "
+            "upgrade calibrant."
+        )
+    try:
+        return {
+            name: EntityConfidence(
+                calibrator,
+                {
+                    r: EntityMap.from_dict(content["words"][name]["maps"][r], path)
+                    for r in REDUCTIONS
+                },
+                REDUCTIONS[REDUCTIONS.index(content["words"][name]["chosen"])],
+                {r: evidence[f"{name}.{r}"] for r in REDUCTIONS},
+            )
+            for name, calibrator in calibrators.items()
+        }
+    except InputError:
+        raise
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise InputError(f"{path} is damaged: {type(error).__name__} {error}.") from None
+
+
+def _read_part(
+    content: Mapping[str, Any],
+    path: Path,
+    calibrator: Calibrator,
+    evidence: Mapping[str, Confidences],
+    name: str,
+) -> EntityConfidence:
+    return EntityConfidence(
+        calibrator,
+        {r: EntityMap.from_dict(content["maps"][r], path) for r in REDUCTIONS},
+        REDUCTIONS[REDUCTIONS.index(content["chosen"])],
+        {r: evidence[f"{name}.{r}"] for r in REDUCTIONS},
+    )

@@ -18,9 +18,14 @@ from calibrant.inputs import read_json
 from calibrant.metrics import entity_f1
 from calibrant.predictions import Predictions
 from calibrant.tasks.encoders.model_folder import load_model
+from calibrant.tasks.evidence import EVIDENCE, read_evidence, write_evidence
 from calibrant.tasks.language.splitter_choice import Cutting
 from calibrant.tasks.ner.cut_text import FIRST_CUTTING
-from calibrant.tasks.ner.entity_confidence import EntityConfidence
+from calibrant.tasks.ner.entity_confidence import (
+    EntityConfidence,
+    entities_content,
+    read_entities,
+)
 from calibrant.tasks.ner.predictor import Predictor
 from calibrant.tasks.run_files import check_labels, find_file, read_labels, read_max_length
 from calibrant.tasks.task import TrainedRun
@@ -28,7 +33,9 @@ from calibrant.tasks.task import TrainedRun
 __all__ = ["finish_raw_text", "load_predictor", "read_cutting"]
 
 _RAW_MAP = "raw_calibrator.json"  # Fitted on words of raw text, where these are not the corpus'.
-_WORDS = "words.json"
+_WORDS, _ENTITIES = "words.json", "entities.json"
+_CORPUS, _RAW = "corpus", "raw"  # The words of the corpus, and those that raw text is cut into.
+_VALID = {_CORPUS: "valid", _RAW: "raw_valid"}
 _TARGET = 0.1  # The risk that corpus' words and raw text are compared at.
 
 
@@ -36,7 +43,8 @@ def finish_raw_text(trained: TrainedRun) -> dict[str, Any]:
     """Write the files for predicting raw text; return how raw text differs from the corpus."""
     run, data, calibrator = trained.run, trained.data, trained.calibrator
     made = trained.predictions
-    known = {"corpus": _numbers(EntityConfidence(calibrator, made["valid"]), made["test"])}
+    judges = {_CORPUS: EntityConfidence.fit(calibrator, made["valid"])}
+    known = {_CORPUS: _numbers(judges[_CORPUS], made["test"])}
     run.write_json(_WORDS, data.cutting.to_dict())
     (run.path / _RAW_MAP).unlink(missing_ok=True)  # Of a run that was cut short.
     parts = data.raw_pieces()
@@ -45,7 +53,11 @@ def finish_raw_text(trained: TrainedRun) -> dict[str, Any]:
         raw["valid"].write(run.path / f"raw_valid.{trained.suffix}", overwrite=True)
         calibrator = trained.choose(raw["valid"])
         calibrator.save(run.path / _RAW_MAP, overwrite=True)
-        known["raw"] = _numbers(EntityConfidence(calibrator, raw["valid"]), raw["test"])
+        judges[_RAW] = EntityConfidence.fit(calibrator, raw["valid"])
+        known[_RAW] = _numbers(judges[_RAW], raw["test"])
+    run.write_json(_ENTITIES, entities_content(judges))
+    evidence = {f"{n}.{r}": found for n, j in judges.items() for r, found in j.evidence.items()}
+    write_evidence(run.path / EVIDENCE, evidence)
     return {
         **data.cutting.to_dict(),
         "splitter": data.cutting.splitter.name,
@@ -68,43 +80,42 @@ def _numbers(judged: EntityConfidence, test: Predictions) -> dict[str, float]:
 
 
 def load_predictor(folder: Path, recipe: Mapping[str, Any], device: str) -> Predictor:
-    """Load model, maps and validation predictions of the finished run in ``folder``."""
+    """Load the model and the maps of the finished run in ``folder``."""
     labels, length = read_labels(folder), read_max_length(folder, recipe)
     model, tokenizer = load_model(folder / "model")
     check_labels(folder, labels, model)
-    # The first version had one map.
-    calibrator = load_calibrator(find_file(folder, "calibrator.json", "temperature.json"))
-    given = EntityConfidence(calibrator, Predictions.read(_split(folder, "valid")))
-    of_texts = given
-    if (folder / _RAW_MAP).exists():
-        raw = Predictions.read(_split(folder, "raw_valid"))
-        of_texts = EntityConfidence(load_calibrator(folder / _RAW_MAP), raw)
-    _check_classes(folder, labels, int(model.config.num_labels), given, of_texts)
+    judges = _judges(folder, labels)
     return Predictor(
         model.to(device),
         tokenizer,
         labels,
-        of_texts.calibrator,
-        of_texts.valid,
+        judges.get(_RAW, judges[_CORPUS]),
         length,
         cutting=read_cutting(folder),
-        given=given,
+        given=judges[_CORPUS],
     )
 
 
-def _check_classes(
-    folder: Path, labels: tuple[str, ...], outputs: int, *maps: EntityConfidence
-) -> None:
+def _judges(folder: Path, labels: tuple[str, ...]) -> dict[str, EntityConfidence]:
+    """Read the maps of entities; a run of an earlier version learns them from its predictions."""
+    # The first version had one map.
+    maps = {_CORPUS: load_calibrator(find_file(folder, "calibrator.json", "temperature.json"))}
+    if (folder / _RAW_MAP).exists():
+        maps[_RAW] = load_calibrator(folder / _RAW_MAP)
+    for calibrator in maps.values():
+        _check_classes(folder, labels, "its map", calibrator.n_classes_)
+    if (folder / _ENTITIES).exists():
+        return read_entities(folder / _ENTITIES, maps, read_evidence(folder / EVIDENCE))
+    valid = {name: Predictions.read(_split(folder, _VALID[name])) for name in maps}
+    for predictions in valid.values():
+        _check_classes(folder, labels, "its validation predictions", predictions.classes)
+    return {name: EntityConfidence.fit(maps[name], valid[name]) for name in maps}
+
+
+def _check_classes(folder: Path, labels: tuple[str, ...], what: str, count: int) -> None:
     """Check that the parts of a run have one label set: a replaced one gives other labels."""
-    counts = {"its model": outputs}
-    for confidence in maps:
-        counts |= {"its map": confidence.calibrator.n_classes_}
-        counts |= {"its validation predictions": confidence.valid.classes}
-        for what, count in counts.items():
-            if count != len(labels):
-                raise InputError(
-                    f"{folder} is damaged: {what} and labels.json differ in their classes."
-                )
+    if count != len(labels):
+        raise InputError(f"{folder} is damaged: {what} and labels.json differ in their classes.")
 
 
 def _split(folder: Path, name: str) -> Path:

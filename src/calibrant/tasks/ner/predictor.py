@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.calibrators import Calibrator
 from calibrant.comparison.entity_map import AUTO, EntityMap, entity_words
 from calibrant.comparison.risk_control import Guarantee
 from calibrant.errors import InputError
@@ -80,10 +79,9 @@ class Prediction:
 class Predictor:
     """A trained token classifier with its calibrator: ``calibrant.load_run(RUN)``.
 
-    ``tokenizer`` and ``model`` come from transformers, and ``labels`` are BIO tags. ``calibrator``
-    is fitted on ``valid``, raw validation predictions that also decide about a target risk; both
-    belong to the words that ``cutting`` makes of a text. ``given`` holds the same two for the words
-    of the corpus.
+    ``tokenizer`` and ``model`` come from transformers, and ``labels`` are BIO tags. ``confidence``
+    has the calibrator and what was learned about entities, for the words that ``cutting`` makes of
+    a text. ``given`` has the same for the words of the corpus.
     """
 
     def __init__(
@@ -91,18 +89,15 @@ class Predictor:
         model: Any,
         tokenizer: Any,
         labels: Sequence[str],
-        calibrator: Calibrator,
-        valid: Predictions,
+        confidence: EntityConfidence,
         max_length: int = 512,
         *,
         cutting: Cutting = FIRST_CUTTING,
         given: EntityConfidence | None = None,
     ) -> None:
         self.model, self.tokenizer, self.labels = model, tokenizer, tuple(labels)
-        self.calibrator, self.valid, self.max_length = calibrator, valid, max_length
-        self.cutting = cutting
-        self._of_texts = EntityConfidence(calibrator, valid)
-        self._of_words = given or self._of_texts
+        self.calibrator, self.max_length, self.cutting = confidence.calibrator, max_length, cutting
+        self._of_texts, self._of_words = confidence, given or confidence
 
     def __repr__(self) -> str:
         types = ", ".join(TagSet.of(self.labels).types)
