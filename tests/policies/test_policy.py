@@ -74,8 +74,9 @@ def test_confidences_that_are_none(bad):
 
 
 def test_another_model_label_set_or_map():
-    p = Predictions.from_logits([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]], [0, 1, 1])
-    own, other = Temperature().fit(p), Temperature().fit(p[[0, 2, 1, 2]])
+    logits = np.random.default_rng(0).normal(size=(60, 2)) * 3
+    p = Predictions.from_logits(logits, (logits[:, 1] + logits[::-1, 0] > 0).astype(int))
+    own, other = Temperature().fit(p), Temperature().fit(p[:40])
     made = policy(label_names=("cat", "dog"), calibrator=calibrator_fingerprint(own), model="m1")
     made.check(label_names=["cat", "dog"], calibrator=calibrator_fingerprint(own), model="m1")
     made.check()
