@@ -28,8 +28,8 @@ from calibrant.methods import create
 from calibrant.tasks.encoders.finding import find_encoder
 from calibrant.tasks.encoders.heads import load_encoder, with_head
 from calibrant.tasks.ner.corpus import load_corpus
+from calibrant.tasks.ner.data import occurring, renumber, trim_embeddings
 from calibrant.tasks.ner.subword_windows import encode
-from calibrant.tasks.ner.trimmed import occurring, renumber, trim_embeddings
 from calibrant.training.loop import Loop, Schedule, Windows
 from calibrant.training.stacked import Stack
 

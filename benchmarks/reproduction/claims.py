@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from calibrant.distributions import holm
-from calibrant.study.differences import compare_runs, verdict
+from calibrant.study.comparison_table import compare_runs, verdict
 from calibrant.study.grouping import Units, Values, describe_values
 from calibrant.study.measures import StudyMeasure
 from calibrant.study.rows import requested_heads

@@ -13,7 +13,7 @@ from calibrant.cli import main
 from calibrant.cli.table import render_table
 from calibrant.study.markdown import markdown_table
 from calibrant.study.table import Table, TableEntry, TableRow
-from calibrant.study.table_files import csv_table
+from calibrant.study.writing import csv_table
 
 ESCAPE = "\x1b]0;owned\x07"
 

@@ -145,7 +145,7 @@ def test_a_tag_that_is_none_is_named_with_its_line(tmp_path, capsys):
 def test_an_encoder_of_a_hub_out_of_reach_is_one_line_at_once(
     small_corpus, tmp_path, capsys, monkeypatch
 ):
-    monkeypatch.setattr("calibrant.tasks.reading.hub_connection.reachable", lambda _: False)
+    monkeypatch.setattr("calibrant.tasks.reading.hub.reachable", lambda _: False)
     began = time.monotonic()
     assert main(command(small_corpus, tmp_path / "run", "--model", "bert-base-cased")) == 2
     assert time.monotonic() - began < 10  # The hub's own library would try for most of a minute.

@@ -11,9 +11,14 @@ torch = pytest.importorskip("torch")
 
 from calibrant.corruptions import IMAGE, STRENGTHS, TEXT  # noqa: E402
 from calibrant.corruptions import image as image_module  # noqa: E402
-from calibrant.corruptions.blur import defocus_blur, gaussian_blur, motion_blur  # noqa: E402
 from calibrant.corruptions.counter_random import normal, poisson_quantile, uniform  # noqa: E402
-from calibrant.corruptions.image import corrupt_bytes, corrupt_images  # noqa: E402
+from calibrant.corruptions.image import (  # noqa: E402  # noqa: E402
+    corrupt_bytes,
+    corrupt_images,
+    defocus_blur,
+    gaussian_blur,
+    motion_blur,
+)
 from calibrant.corruptions.jpeg import jpeg  # noqa: E402
 from calibrant.errors import InputError  # noqa: E402
 

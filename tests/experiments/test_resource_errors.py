@@ -11,7 +11,7 @@ import torch
 from calibrant.errors import CalibrantError, InputError
 from calibrant.experiments import grid
 from calibrant.experiments.recipe import Recipe
-from calibrant.experiments.resource_errors import explain_resource_errors
+from calibrant.experiments.run import explain_resource_errors
 
 FULL = OSError(errno.ENOSPC, "No space left on device")
 

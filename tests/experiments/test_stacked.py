@@ -19,8 +19,7 @@ from calibrant.experiments.recipe_file import expand_grid
 from calibrant.experiments.record import read_record, read_records
 from calibrant.experiments.stacked import stacks
 from calibrant.tasks import task_of
-from calibrant.tasks.ner.data import prepare
-from calibrant.tasks.ner.trimmed import occurring, renumber, trim_embeddings
+from calibrant.tasks.ner.data import occurring, prepare, renumber, trim_embeddings
 from calibrant.tasks.ner.word_predictions import predict_words
 
 METHODS = ["cross_entropy", "focal", "head_noise"]

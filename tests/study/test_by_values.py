@@ -13,7 +13,7 @@ from calibrant.study.grouping import by_setting, by_value, varied
 from calibrant.study.page import render_study
 from calibrant.study.runs import arrange
 from calibrant.study.statistics import holm
-from calibrant.study.table_files import csv_table, latex_table
+from calibrant.study.writing import csv_table, latex_table
 
 stats = pytest.importorskip("scipy.stats")
 

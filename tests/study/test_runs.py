@@ -10,8 +10,8 @@ from calibrant import InputError
 from calibrant.json_values import json_values
 from calibrant.study import build_study
 from calibrant.study.figures import figures_of
-from calibrant.study.reading import read_all
 from calibrant.study.runs import arrange
+from calibrant.study.study import read_all
 from calibrant.study.summary import missing, origins
 
 

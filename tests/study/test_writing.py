@@ -21,7 +21,7 @@ from calibrant.study.markdown import markdown_report, markdown_table
 from calibrant.study.page import render_study
 from calibrant.study.runs import arrange
 from calibrant.study.table import Table, TableEntry, TableRow
-from calibrant.study.table_files import csv_table, latex_table
+from calibrant.study.writing import csv_table, latex_table
 
 PILOT = Path(__file__).parents[2] / "benchmarks" / "results" / "pilot-methods.jsonl"
 

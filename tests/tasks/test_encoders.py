@@ -10,7 +10,7 @@ import pytest
 
 from calibrant.errors import InputError
 from calibrant.tasks.encoders.finding import ENCODERS, find_encoder, load_tokenizer
-from calibrant.tasks.reading import hub_connection
+from calibrant.tasks.reading import hub
 
 pytest.importorskip("transformers")
 
@@ -41,7 +41,7 @@ def test_encoder_of_a_package(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_without_a_network_one_clear_line(
     name: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(hub_connection, "reachable", lambda _: False)
+    monkeypatch.setattr(hub, "reachable", lambda _: False)
     for load in (load_tokenizer, lambda name: load_encoder(name, ["O"])):
         with pytest.raises(InputError, match=f"Cannot load the .*{name}") as caught:
             load(name)
@@ -52,12 +52,12 @@ def test_without_a_network_one_clear_line(
 def test_reachable(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
-    hub_connection.reachable.cache_clear()
-    assert not hub_connection.reachable("http://localhost:9")  # The discard port: nobody listens.
+    hub.reachable.cache_clear()
+    assert not hub.reachable("http://localhost:9")  # The discard port: nobody listens.
     monkeypatch.setenv("HTTPS_PROXY", "http://proxy")
-    hub_connection.reachable.cache_clear()
-    assert hub_connection.reachable("http://localhost:9")
-    hub_connection.reachable.cache_clear()
+    hub.reachable.cache_clear()
+    assert hub.reachable("http://localhost:9")
+    hub.reachable.cache_clear()
 
 
 def test_words_of_byte_level_tokenizers_begin_with_a_space(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from calibrant.tasks.image.classifier import (  # noqa: E402
     build_classifier,
     load_classifier,
 )
-from calibrant.tasks.image.network_folder import write_network  # noqa: E402
+from calibrant.tasks.image.networks import write_network  # noqa: E402
 from calibrant.training.head import find_head  # noqa: E402
 
 LIBRARIES = {"resnet": "torchvision.models", "vit": "timm.models", "mlp": "timm.models"}

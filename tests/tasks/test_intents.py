@@ -9,8 +9,7 @@ import pytest
 
 from calibrant.errors import InputError
 from calibrant.predictions import IGNORED
-from calibrant.tasks.text.corpus import load_test_texts, load_texts
-from calibrant.tasks.text.intents import INTENTS, read_intents
+from calibrant.tasks.text.corpus import INTENTS, load_test_texts, load_texts, read_intents
 
 PARTS = {
     "oos_val": [["who won", "oos"]],

@@ -12,7 +12,7 @@ from calibrant.tasks.language.sentences import Sentence
 from calibrant.tasks.language.synthetic import generate
 from calibrant.tasks.ner.corpora import CORPORA
 from calibrant.tasks.ner.corpus import NerCorpus, label_set, load_corpus
-from calibrant.tasks.reading import hub_connection
+from calibrant.tasks.reading import hub
 
 datasets = pytest.importorskip("datasets")
 
@@ -317,7 +317,7 @@ def test_hub_names(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.delenv("CALIBRANT_DATA", raising=False)
     monkeypatch.setattr(datasets, "load_dataset", load)
-    monkeypatch.setattr(hub_connection, "reachable", lambda _: True)
+    monkeypatch.setattr(hub, "reachable", lambda _: True)
     for name in ("conll2003", "wikiann-en", "wnut17", "somebody/corpus:part"):
         assert load_corpus(name).test == SENTENCES
     parquet = {"data_dir": None, "revision": "refs/convert/parquet"}
@@ -349,7 +349,7 @@ def test_without_a_network_one_clear_line(
     name: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv("CALIBRANT_DATA", raising=False)
-    monkeypatch.setattr(hub_connection, "reachable", lambda _: False)
+    monkeypatch.setattr(hub, "reachable", lambda _: False)
     before = datasets.config.HF_HUB_OFFLINE
     with pytest.raises(
         InputError, match=r"Cannot load '.*' from the hub: .*Without a network"

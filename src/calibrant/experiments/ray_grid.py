@@ -31,7 +31,7 @@ from calibrant.experiments.record import Record, circumstances, recorded
 from calibrant.experiments.stacked import stacks
 from calibrant.extras import require
 from calibrant.outputs import make_folder
-from calibrant.tasks.reading.hub_connection import first_line
+from calibrant.tasks.reading.hub import first_line
 
 __all__ = ["run_on_ray", "train_unit"]
 

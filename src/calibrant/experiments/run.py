@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import shutil
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import as_completed
@@ -24,7 +26,6 @@ from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.recipe_parts import try_method
 from calibrant.experiments.record import Record, read_record
 from calibrant.experiments.reporter import Reporter, check_tensorboard, reporting
-from calibrant.experiments.resource_errors import explain_resource_errors
 from calibrant.experiments.run_folder import RunFolder
 from calibrant.experiments.small_data import enough_epochs
 from calibrant.extras import usable_device
@@ -33,7 +34,11 @@ from calibrant.tasks.data import Data
 from calibrant.tasks.encoders.foreign_models import trusting
 from calibrant.training.processes import join_processes, wait_for_all
 
-__all__ = ["default_device", "train", "train_side_by_side"]
+__all__ = ["default_device", "explain_resource_errors", "train", "train_side_by_side"]
+
+_NO_MEMORY = ("out of memory", "not enough memory", "can't allocate memory")
+_NO_SPACE = ("No space left on device", "Disk quota exceeded")
+_FULL = 1 << 16  # Bytes that a disk still has when nothing of use fits any more.
 
 
 def train(
@@ -199,3 +204,45 @@ def _check_settings(save_every: float, bootstrap: int) -> None:
 
 def _first_process() -> bool:
     return int(os.environ.get("RANK", "0")) == 0
+
+
+@contextlib.contextmanager
+def explain_resource_errors(recipe: Recipe, folder: Path) -> Iterator[None]:
+    """Raise :class:`InputError` if the work inside runs out of memory or disk space."""
+    try:
+        yield
+    except CalibrantError:
+        raise
+    except Exception as error:
+        if _is_memory(error):
+            raise InputError(
+                f"Out of memory with a batch of {recipe.batch} in {recipe.accumulate} part(s): run "
+                f"it in more parts (--accumulate {2 * recipe.accumulate}), which gives the same "
+                "result, or take a smaller --batch."
+            ) from None
+        if _is_space(error, folder):
+            raise InputError(
+                f"{folder} cannot be written: the disk is full. Make room, and the same command "
+                "goes on from the last checkpoint."
+            ) from None
+        raise
+
+
+def _is_memory(error: BaseException) -> bool:
+    if isinstance(error, (torch.OutOfMemoryError, MemoryError)):
+        return True
+    message = str(error).lower()
+    return isinstance(error, RuntimeError) and any(words in message for words in _NO_MEMORY)
+
+
+def _is_space(error: BaseException | None, folder: Path) -> bool:
+    """Return whether the disk is full, by an error in the chain or by its free space."""
+    if folder.is_dir() and shutil.disk_usage(folder).free < _FULL:
+        return True
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return True
+        if any(words in str(error) for words in _NO_SPACE):  # As other languages' writers say it.
+            return True
+        error = error.__cause__ or error.__context__
+    return False

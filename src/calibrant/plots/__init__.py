@@ -9,10 +9,11 @@ from calibrant.plots.comparisons import Point, Series, series_diagram, shift_dia
 from calibrant.plots.diagrams import (
     classwise_grid,
     confidence_histogram,
+    confidence_map,
+    confidence_maps,
     reliability_diagram,
     risk_coverage,
 )
-from calibrant.plots.scenes import confidence_map, confidence_maps
 
 __all__ = [
     "Point",

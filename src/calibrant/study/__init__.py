@@ -4,8 +4,7 @@
 pure function of the records: the same records in any order give the same bytes.
 """
 
-from calibrant.study.reading import read_all, read_titles
-from calibrant.study.study import Extra, Study, StudyInputs, build_study
+from calibrant.study.study import Extra, Study, StudyInputs, build_study, read_all, read_titles
 from calibrant.study.writing import write_study
 
 __all__ = ["Extra", "Study", "StudyInputs", "build_study", "read_all", "read_titles", "write_study"]

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from calibrant.errors import unknown_name
-from calibrant.experiments.record import Record
+from calibrant.errors import InputError, unknown_name
+from calibrant.experiments.record import TITLES, Record, located_records
+from calibrant.json_values import json_values
 from calibrant.metrics.table import with_new_names
 from calibrant.old_names import warn_renamed
 from calibrant.study.comparison_table import comparison_tables
@@ -28,7 +32,7 @@ from calibrant.study.shift_tables import shift_tables, worst_shift_tables
 from calibrant.study.summary import describe_settings, missing, origins, summarize
 from calibrant.study.table import Table, set_name
 
-__all__ = ["Extra", "Study", "StudyInputs", "build_study"]
+__all__ = ["Extra", "Study", "StudyInputs", "build_study", "read_all", "read_titles"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,3 +190,38 @@ def _named(tables: Iterable[Table]) -> list[Table]:
     tables = list(tables)
     names = file_names(f"{table.unit} {table.name}" for table in tables)
     return [replace(table, name=name) for table, name in zip(tables, names, strict=True)]
+
+
+def read_all(paths: Iterable[str | Path]) -> list[Record]:
+    """Read each record once; the same run with different numbers is an error."""
+    found: dict[str, tuple[str, Record]] = {}
+    sources = [Path(path) for path in paths]
+    for path in sources:
+        if not path.exists():
+            raise InputError(f"{path}: there is no such file or folder.")
+        for where, record in located_records(path):
+            earlier, other = found.setdefault(record.recipe.key, (where, record))
+            if other is not record and _content(other) != _content(record):
+                raise InputError(
+                    f"{record.recipe.key} is there twice with different contents: {earlier} and "
+                    f"{where}; keep one."
+                )
+    if not found:
+        raise InputError(
+            f"No records in {', '.join(map(str, sources)) or 'nothing'}: 'calibrant bench' makes "
+            "them (KEY.json in a folder, or lines of a .jsonl file)."
+        )
+    return [found[key][1] for key in sorted(found)]
+
+
+def read_titles(paths: Iterable[str | Path]) -> str:
+    """Return the titles of the recipes behind the records in folders, each once."""
+    files = [Path(path) / TITLES for path in paths]
+    lines = [
+        line for file in files if file.is_file() for line in file.read_text("utf-8").splitlines()
+    ]
+    return "; ".join(dict.fromkeys(filter(None, map(str.strip, lines))))
+
+
+def _content(record: Record) -> str:
+    return json.dumps(json_values(dataclasses.asdict(record)), sort_keys=True, default=str)

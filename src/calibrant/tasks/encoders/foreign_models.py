@@ -13,7 +13,7 @@ from contextvars import ContextVar
 
 from calibrant.errors import CalibrantError, InputError
 from calibrant.extras import mismatched_torchvision, require
-from calibrant.tasks.reading.hub_connection import first_line
+from calibrant.tasks.reading.hub import first_line
 
 __all__ = ["loading", "quiet", "trusted", "trusting"]
 

@@ -11,9 +11,9 @@ from torch import nn
 
 from calibrant.errors import InputError, unknown_name
 from calibrant.extras import require
+from calibrant.tasks.encoders.finding import is_own_model, load_own_encoder
 from calibrant.tasks.encoders.foreign_models import loading, trusted
-from calibrant.tasks.encoders.own_models import is_own_model, load_own_encoder
-from calibrant.tasks.reading.hub_connection import asking_the_hub
+from calibrant.tasks.reading.hub import asking_the_hub
 
 __all__ = ["build_head", "head_name", "load_encoder", "with_head", "with_sequence_head"]
 

@@ -18,9 +18,9 @@ from torch import nn
 from calibrant.errors import InputError
 from calibrant.extras import require
 from calibrant.tasks import encoders
+from calibrant.tasks.encoders.finding import OWN_TYPE, load_own_tokenizer
 from calibrant.tasks.encoders.foreign_models import loading, quiet, trusted
 from calibrant.tasks.encoders.heads import head_name
-from calibrant.tasks.encoders.own_models import OWN_TYPE, load_own_tokenizer
 
 __all__ = ["load_model", "write_model"]
 

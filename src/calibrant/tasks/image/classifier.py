@@ -13,8 +13,7 @@ from torch import Tensor, nn
 from calibrant.errors import InputError, unknown_name
 from calibrant.extras import require
 from calibrant.tasks.encoders.heads import build_head
-from calibrant.tasks.image.network_folder import load_network
-from calibrant.tasks.image.networks import LeNet, SmallConvNet
+from calibrant.tasks.image.networks import LeNet, SmallConvNet, load_network
 from calibrant.training.head_hook import logits_of
 from calibrant.training.images import Images
 from calibrant.training.loop_resources import as_written

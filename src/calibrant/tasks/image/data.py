@@ -1,4 +1,4 @@
-"""Images of one size, normalised by those of training, and models for them."""
+"""Images of one size, normalised by those of training: to train on, or to evaluate a run."""
 
 from __future__ import annotations
 
@@ -15,17 +15,20 @@ from calibrant.corruptions import IMAGE, known_corruption
 from calibrant.errors import InputError
 from calibrant.methods import create
 from calibrant.predictions import IGNORED, Predictions
-from calibrant.tasks.image.classifier import Shape, image_logits
+from calibrant.tasks.image.classifier import Shape, image_logits, load_classifier
 from calibrant.tasks.image.networks import SmallConvNet
-from calibrant.tasks.image.pictures import Pictures, load_pictures
+from calibrant.tasks.image.picture_files import in_channels
+from calibrant.tasks.image.pictures import Pictures, load_pictures, load_test_pictures
+from calibrant.tasks.reading.class_labels import known_classes, some_examples
 from calibrant.tasks.reading.fingerprint import data_state
 from calibrant.tasks.reading.splits import carve, part_of
+from calibrant.tasks.task import EvaluationTarget, LabelledExamples
 from calibrant.training.images import Images, parse_augmentation
 
 if TYPE_CHECKING:
     from calibrant.experiments.recipe import Recipe
 
-__all__ = ["ImageData", "Part", "prepare", "shifted_tests"]
+__all__ = ["ImageData", "LabelledImages", "Part", "prepare", "shifted_tests"]
 
 _SEED = 0  # Of corruptions and of the held-out part: the same in every run.
 
@@ -194,3 +197,36 @@ def _corrupted(name: str, data: ImageData) -> Part:
     test = data.splits["test"]
     device = "cuda" if torch.cuda.is_available() else "cpu"
     return Part(corrupt_bytes(test.images, *requested, seed=_SEED, device=device), test.classes)
+
+
+class LabelledImages(LabelledExamples):
+    """Images with one class each."""
+
+    def __init__(self, target: EvaluationTarget) -> None:
+        self.model, self.about = load_classifier(target.run.model)
+        self.model.to(target.device)
+        self.device, self.labels, data = target.device, target.run.labels(), target.data
+        images, labels = load_test_pictures(
+            data, target.directory, target.recipe.image_size or None, whole=not target.own
+        )
+        self.images = in_channels(images, self.about["channels"])
+        self.classes = known_classes(some_examples(labels, data), self.labels, data)
+        expected = (self.about["size"], self.about["size"], self.about["channels"])
+        if self.images.shape[1:] != expected:
+            raise InputError(
+                f"{data}: expected images {expected}, which the model was trained on, got "
+                f"{self.images.shape[1:]}."
+            )
+
+    def predict(self, corruption: tuple[str, int] | None, seed: int) -> Predictions:
+        """Predict one row per image."""
+        from calibrant.corruptions.image import corrupt_bytes
+
+        images = self.images
+        if corruption is not None:
+            images = corrupt_bytes(images, *corruption, seed=seed, device=self.device)
+        normal = {name: self.about[name] for name in ("mean", "deviation")}
+        logits = image_logits(
+            self.model, Images(images, np.asarray(self.classes), self.device, **normal)
+        )
+        return Predictions.from_logits(logits, self.classes, label_names=self.labels)

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 
     from calibrant.experiments.recipe import Recipe
     from calibrant.tasks.image.classifier import ImageClassifier
-    from calibrant.tasks.image.data import ImageData, Part
-    from calibrant.tasks.image.labelled import LabelledImages
+    from calibrant.tasks.image.data import ImageData, LabelledImages, Part
 
 __all__ = ["Image"]
 
@@ -114,7 +113,7 @@ class Image(Task):
         self, recipe: Recipe, data: ImageData, model: ImageClassifier, folder: Path
     ) -> None:
         """Write weights, and what is needed to build the network again."""
-        from calibrant.tasks.image.network_folder import write_network
+        from calibrant.tasks.image.networks import write_network
 
         about = {
             "model": recipe.model,
@@ -141,6 +140,6 @@ class Image(Task):
 
     def examples(self, target: EvaluationTarget) -> LabelledImages:
         """Load a run's model and labelled images."""
-        from calibrant.tasks.image.labelled import LabelledImages
+        from calibrant.tasks.image.data import LabelledImages
 
         return LabelledImages(target)

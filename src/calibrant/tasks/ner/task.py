@@ -19,11 +19,10 @@ if TYPE_CHECKING:
     from torch import nn
 
     from calibrant.experiments.recipe import Recipe
-    from calibrant.tasks.ner.data import NerData
+    from calibrant.tasks.ner.data import NerData, TrimmedData
     from calibrant.tasks.ner.labelled import TaggedSentences
     from calibrant.tasks.ner.predictor import Predictor
     from calibrant.tasks.ner.subword_windows import Pieces
-    from calibrant.tasks.ner.trimmed import TrimmedData
 
 __all__ = ["Ner"]
 
@@ -140,7 +139,7 @@ class Ner(Task):
 
     def stacked(self, recipe: Recipe, data: NerData, directory: str | None) -> TrimmedData:
         """Return the data with only the word pieces that occur."""
-        from calibrant.tasks.ner.trimmed import TrimmedData
+        from calibrant.tasks.ner.data import TrimmedData
 
         return TrimmedData(self, recipe, data, directory)
 

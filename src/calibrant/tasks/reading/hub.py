@@ -1,21 +1,42 @@
-"""Data sets of the ``datasets`` library: from the hub by name, or from a folder that it saved."""
+"""Data sets of the ``datasets`` library: from the hub by name, or from a folder that it saved.
+
+Without a network the hub's cache answers, at once and without log messages.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import logging
+import os
 import re
-from collections.abc import Sequence
+import socket
+import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from calibrant.errors import InputError
 from calibrant.extras import require
-from calibrant.tasks.reading.hub_connection import asking_the_hub, first_line
 from calibrant.tasks.reading.splits import split_of
 
-__all__ = ["check_name", "column", "is_saved", "load_hub", "load_saved", "names_of"]
+__all__ = [
+    "asking_the_hub",
+    "check_name",
+    "column",
+    "first_line",
+    "is_saved",
+    "load_hub",
+    "load_saved",
+    "names_of",
+    "reachable",
+]
 
 _PURPOSE = "Reading a data set of the hub"
 _NAME = re.compile(r"[\w.-]*\w/[\w.-]*\w(:.+)?")  # owner/name:config
+# For one attempt; the hub's own library tries for half a minute, and more than once.
+_SECONDS = 5.0
 
 
 def load_hub(name: str) -> dict[str, Any]:
@@ -103,3 +124,53 @@ def _by_split(found: Any, where: str) -> dict[str, Any]:
     if not parts:
         raise InputError(f"{where} has no split called train, validation or test: {list(found)}.")
     return parts
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error, as a sentence.
+
+    >>> first_line(OSError("No connection\\nCheck your cable."))
+    'No connection.'
+    """
+    text = str(error).strip() or type(error).__name__
+    return text.splitlines()[0].rstrip(".") + "."
+
+
+@contextlib.contextmanager
+def asking_the_hub(name: str) -> Iterator[None]:
+    """Let ``name`` come from the hub, or from its cache if the hub is out of reach, or a folder."""
+    hub = require("huggingface_hub", "transformers", "Asking the hub")
+    if Path(name).is_dir() or reachable(hub.constants.ENDPOINT):
+        yield
+        return
+    places = [hub.constants]
+    if "datasets" in sys.modules:
+        places.append(sys.modules["datasets"].config)
+    before = [place.HF_HUB_OFFLINE for place in places]
+    loggers = [logging.getLogger(name) for name in ("datasets", "huggingface_hub")]
+    levels = [logger.level for logger in loggers]
+    try:
+        for place in places:
+            place.HF_HUB_OFFLINE = True
+        for logger in loggers:
+            logger.setLevel(logging.ERROR)
+        yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
+        for place, value in zip(places, before, strict=True):
+            place.HF_HUB_OFFLINE = value
+
+
+@functools.lru_cache(maxsize=8)
+def reachable(endpoint: str) -> bool:
+    """Return whether the host responds (cached). Behind a proxy only the proxy knows: True."""
+    if any(os.environ.get(name) for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY")):
+        return True
+    address = urlsplit(endpoint)
+    port = address.port or (80 if address.scheme == "http" else 443)
+    try:
+        socket.create_connection((address.hostname or "", port), timeout=_SECONDS).close()
+    except OSError:
+        return False
+    return True

@@ -17,7 +17,7 @@ from torch.nn import functional
 
 from calibrant.errors import InputError, unknown_name
 from calibrant.extras import require
-from calibrant.tasks.image.network_folder import load_network
+from calibrant.tasks.image.networks import load_network
 
 __all__ = [
     "TORCHVISION",

@@ -112,7 +112,7 @@ class Segmentation(Task):
         self, recipe: Recipe, data: SegmentationData, model: Segmenter, folder: Path
     ) -> None:
         """Write weights, and what is needed to build the network again."""
-        from calibrant.tasks.image.network_folder import write_network
+        from calibrant.tasks.image.networks import write_network
 
         about = {
             "model": recipe.model,

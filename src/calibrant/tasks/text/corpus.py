@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from calibrant.errors import InputError, unknown_name
+from calibrant.inputs import check_file, parse_json
 from calibrant.tasks.language.synthetic import generate_splits
 from calibrant.tasks.reading.catalogue import find_folder
 from calibrant.tasks.reading.class_labels import (
@@ -18,16 +19,25 @@ from calibrant.tasks.reading.class_labels import (
 )
 from calibrant.tasks.reading.hub import check_name, column, is_saved, load_hub, load_saved, names_of
 from calibrant.tasks.reading.records import SUFFIXES, TEXTS, field, read_records
-from calibrant.tasks.reading.splits import complete, split_files
-from calibrant.tasks.text.intents import INTENTS, read_intents
+from calibrant.tasks.reading.splits import complete, split_files, split_of
 
-__all__ = ["TextCorpus", "find_texts", "generated_texts", "load_test_texts", "load_texts"]
+__all__ = [
+    "INTENTS",
+    "TextCorpus",
+    "find_texts",
+    "generated_texts",
+    "load_test_texts",
+    "load_texts",
+    "read_intents",
+]
 
 SYNTHETIC = "synthetic"
 # Known by name; found under the data directory.
 CORPORA = ("20newsgroups", "clinc150")
 _LABEL = ("label", "labels", "category")
 Example = tuple[str, str]  # text and label
+INTENTS = "data_full.json"
+_OUTSIDE = "oos_test"  # Only to test on; a model is trained on what is in scope.
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,3 +194,28 @@ def _synthetic(seed: int, **sizes: int) -> dict[str, Sequence[Example]]:
                 if set(s.tags) != {"O"}]
         for split, sentences in parts.items()
     }  # fmt: skip
+
+
+def read_intents(path: Path) -> dict[str, list[tuple[str, str]]]:
+    """Read texts and intents of each split; queries out of scope are the split ``ood``."""
+    check_file(path)
+    try:
+        content = parse_json(path.read_text(encoding="utf-8"))
+    except ValueError:  # Not UTF-8, or no JSON.
+        raise InputError(f"{path}: not a JSON file that can be read.") from None
+    if not isinstance(content, dict) or "train" not in content:
+        raise InputError(f'{path}: expected {{"train": [[text, intent], …], "val": …}}.')
+    parts: dict[str, list[tuple[str, str]]] = {}
+    for key, rows in content.items():
+        split = "ood" if key == _OUTSIDE else split_of(key)
+        if split is not None and not isinstance(rows, list):
+            raise InputError(f"{path}, {key}: expected [[text, intent], …], got {rows!r:.60}.")
+        if split is not None:
+            parts[split] = [_pair(row, f"{path}, {key}, row {n}") for n, row in enumerate(rows, 1)]
+    return parts
+
+
+def _pair(row: Any, where: str) -> tuple[str, str]:
+    if not isinstance(row, list) or len(row) != 2 or not all(isinstance(v, str) for v in row):
+        raise InputError(f"{where}: expected [text, intent], got {row!r:.60}.")
+    return row[0], row[1]

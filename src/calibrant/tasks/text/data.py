@@ -1,4 +1,4 @@
-"""A corpus of texts in word pieces, and models for it."""
+"""A corpus of texts in word pieces, and the texts that a finished run is evaluated on."""
 
 from __future__ import annotations
 
@@ -14,17 +14,21 @@ from calibrant.methods import create
 from calibrant.predictions import IGNORED, Predictions
 from calibrant.tasks.encoders.encoded_data import EncodedData, tokenizer_of
 from calibrant.tasks.encoders.heads import with_sequence_head
+from calibrant.tasks.encoders.model_folder import load_model
 from calibrant.tasks.encoders.small_encoder import MAX_LENGTH, TINY
 from calibrant.tasks.language.words import split_words
+from calibrant.tasks.reading.class_labels import known_classes, some_examples
 from calibrant.tasks.reading.fingerprint import data_state
 from calibrant.tasks.reading.splits import carve
-from calibrant.tasks.text.corpus import TextCorpus, load_texts
+from calibrant.tasks.run_files import check_labels
+from calibrant.tasks.task import EvaluationTarget, LabelledExamples
+from calibrant.tasks.text.corpus import TextCorpus, load_test_texts, load_texts
 from calibrant.tasks.text.encoded_texts import EncodedTexts, encode_texts, text_logits
 
 if TYPE_CHECKING:
     from calibrant.experiments.recipe import Recipe
 
-__all__ = ["TextData", "encode_corpus", "prepare", "shifted_tests"]
+__all__ = ["LabelledTexts", "TextData", "encode_corpus", "prepare", "shifted_tests"]
 
 _SEED = 0  # Of corruptions and of the held-out part: the same in every run.
 
@@ -121,3 +125,29 @@ def _corrupted(name: str, data: TextData) -> EncodedTexts:
         for number, text in enumerate(data.corpus.texts["test"])
     ]
     return encode_texts(texts, data.corpus.classes["test"], data.tokenizer, data.max_length)
+
+
+class LabelledTexts(LabelledExamples):
+    """Texts with one class each."""
+
+    def __init__(self, target: EvaluationTarget) -> None:
+        self.model, self.tokenizer = load_model(target.run.model, unit="sequence")
+        self.model.to(target.device)
+        self.labels, self.max_length = target.run.labels(), target.recipe.max_length
+        check_labels(target.run.path, self.labels, self.model)
+        data = target.data
+        found = some_examples(load_test_texts(data, target.directory, whole=not target.own), data)
+        self.texts = [text for text, _ in found]
+        self.classes = known_classes([label for _, label in found], self.labels, data)
+
+    def predict(self, corruption: tuple[str, int] | None, seed: int) -> Predictions:
+        """Predict one row per text."""
+        texts = self.texts
+        if corruption is not None:
+            texts = [
+                corrupt_text(text, *corruption, seed=seed, number=number)
+                for number, text in enumerate(texts)
+            ]
+        encoded = encode_texts(texts, self.classes, self.tokenizer, self.max_length)
+        logits = text_logits(self.model, encoded, int(self.tokenizer.pad_token_id))
+        return Predictions.from_logits(logits, self.classes, label_names=self.labels)

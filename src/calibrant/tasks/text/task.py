@@ -14,9 +14,8 @@ if TYPE_CHECKING:
     from torch import nn
 
     from calibrant.experiments.recipe import Recipe
-    from calibrant.tasks.text.data import TextData
+    from calibrant.tasks.text.data import LabelledTexts, TextData
     from calibrant.tasks.text.encoded_texts import EncodedTexts
-    from calibrant.tasks.text.labelled import LabelledTexts
 
 __all__ = ["Text"]
 
@@ -101,6 +100,6 @@ class Text(Task):
 
     def examples(self, target: EvaluationTarget) -> LabelledTexts:
         """Load a run's model and labelled texts."""
-        from calibrant.tasks.text.labelled import LabelledTexts
+        from calibrant.tasks.text.data import LabelledTexts
 
         return LabelledTexts(target)
