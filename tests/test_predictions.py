@@ -167,14 +167,14 @@ def test_lists_and_whole_numbers_become_floats() -> None:
         ([[1.0, 2.0], [3.0, 4.0]], [0, 2], "Label 2 at row 1 is outside 0..1"),
         ([[1.0, 2.0], [3.0, 4.0]], [-1, 0], "Label -1 at row 0 is outside 0..1"),
         ([[1.0, 2.0], [3.0, 4.0]], [0.5, 0], "got fractions"),
-        ([[1.0, 2.0], [3.0, 4.0]], [np.nan, 0], "got fractions or NaN"),
-        ([[1.0, 2.0], [3.0, 4.0]], [np.inf, 0], "got fractions or NaN"),
+        ([[1.0, 2.0], [3.0, 4.0]], [np.inf, 0], "got fractions or infinity"),
         ([[1.0, np.nan], [3.0, 4.0]], [0, 0], r"must be finite, got nan at row 0, column 1\.$"),
         (
-            [[1.0, 2.0], [-np.inf, 4.0]],
+            [[1.0, -np.inf], [-np.inf, -np.inf]],
             [0, 0],
-            "-inf at row 1, column 0; for a class that is",
+            "at least one in a row must be finite; row 1 has none",
         ),
+        ([[-np.inf, np.inf], [1.0, 4.0]], [0, 0], "must be finite, got inf at row 0, column 1"),
         ([[9.0, 2.0], [np.inf, 4.0]], [-100, 0], "must be finite, got inf at row 1, column 0"),
         ([[9.0, 2.0], [1.0, 4.0]], [-100, 5], "Label 5 at row 1"),
     ],
@@ -264,7 +264,7 @@ def test_other_bad_arguments() -> None:
         Predictions.from_logits(LOGITS, [0, 1, 2], groups={"g": [None, 1, "a"]})
     with pytest.raises(InputError, match="Group 'g' must have one value per example"):
         Predictions.from_logits(LOGITS, [0, 1, 2], groups={"g": np.zeros((3, 2))})
-    with pytest.raises(InputError, match=r"labels as class numbers 0..K−1, got text"):
+    with pytest.raises(InputError, match=r"labels are text .* give them .label_names="):
         Predictions.from_logits(LOGITS, ["a", "b", "c"])
     with pytest.raises(InputError, match="array of numbers"):
         Predictions.from_logits([["a", "b"]], [0])
@@ -383,7 +383,7 @@ def test_a_huge_label_is_named_without_a_warning():
 @pytest.mark.parametrize("as_type", [np.asarray, torch.as_tensor])
 def test_labels_of_text_are_told_what_to_do(labels: Any, as_type: Any) -> None:
     """pandas keeps text as Python objects; torch cannot hold it at all."""
-    with pytest.raises(InputError, match="got text; give label_names and map each name"):
+    with pytest.raises(InputError, match=r"are text .'a'.* not known; give them .label_names="):
         Predictions.from_logits(as_type(np.zeros((2, 3))), labels)
 
 
@@ -391,3 +391,45 @@ def test_sentences_of_different_lengths_are_told_what_to_do() -> None:
     for scores in ([np.zeros((2, 3)), np.zeros((4, 3))], [torch.zeros(2, 3), torch.zeros(4, 3)]):
         with pytest.raises(InputError, match="rows of different lengths; pad them and label the"):
             Predictions.from_logits(scores, [[0, 1], [1, 2, 0, 0]])
+
+
+@pytest.mark.parametrize("as_type", [np.asarray, torch.as_tensor])
+def test_labels_that_are_names(as_type: Any) -> None:
+    scores, names = as_type(np.zeros((3, 2))), ["cat", "dog"]
+    for labels in (["dog", "cat", None], np.array(["dog", "cat", "nan"]), [b"dog", b"cat", b""]):
+        p = Predictions.from_logits(scores, labels, label_names=names)
+        assert (p.labels.tolist(), p.ignored, p.unlabelled) == ([1, 0], 1, 1)
+    with pytest.raises(InputError, match=r"Label 'cow' is not one of the label names .* at row 1"):
+        Predictions.from_logits(scores, ["dog", "cow", "cat"], label_names=names)
+    p = Predictions.from_probabilities([0.9, 0.2, 0.4], ["True", "false", ""])
+    assert (p.labels.tolist(), p.unlabelled) == ([1, 0], 1)
+    assert Predictions.from_probabilities([0.9, 0.2], [True, False]).labels.tolist() == [1, 0]
+
+
+def test_labels_that_are_a_categorical() -> None:
+    pandas = pytest.importorskip("pandas")
+    labels = pandas.Categorical(["b", "a", None, "c"])
+    for column in (labels, pandas.Series(labels)):
+        p = Predictions.from_logits(np.eye(4)[:, :3], column)
+        assert (p.labels.tolist(), p.label_names, p.unlabelled) == ([1, 0, 2], ("a", "b", "c"), 1)
+        assert p.rows is not None
+        assert p.rows.tolist() == [0, 1, 3]
+        q = Predictions.from_logits(np.eye(4)[:, :3], column, label_names=["c", "b", "a"])
+        assert q.labels.tolist() == [1, 2, 0]
+    with pytest.raises(InputError, match="as many categories as columns of scores, got 3 and 4"):
+        Predictions.from_logits(np.eye(4), labels)
+    numbers = pandas.Categorical([2, 0, None])  # Class numbers, though only two of them occur.
+    p = Predictions.from_logits(np.eye(3), numbers)
+    assert (p.labels.tolist(), p.unlabelled) == ([2, 0], 1)
+
+
+@pytest.mark.parametrize("as_type", [np.asarray, torch.as_tensor])
+def test_rows_without_a_label_are_dropped_and_counted(as_type: Any) -> None:
+    scores, labels = as_type(np.eye(3)), as_type(np.array([np.nan, 1, -100]))
+    p = Predictions.from_logits(scores, labels)
+    assert (len(p), p.ignored, p.unlabelled) == (1, 2, 1)
+    both = Predictions.concatenate([p, p])
+    assert (both.ignored, both.unlabelled) == (4, 2)
+    assert p.with_scores(p.probabilities(), "probabilities").unlabelled == 1
+    assert p.with_checked_scores(p.scores, "logits").unlabelled == 1
+    assert p[:1].unlabelled == 0

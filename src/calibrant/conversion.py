@@ -29,6 +29,8 @@ __all__ = [
     "two_columns",
 ]
 
+_IGNORED = -100
+
 
 def leading_group(axes: int) -> str | None:
     """What the first of so many axes stands for: tokens of sentences, pixels of images.
@@ -126,47 +128,42 @@ def signal_column(name: str, column: Any) -> np.ndarray:
     return array if array.dtype.kind == "f" else array.astype(np.float64)
 
 
-def _check_not_text(labels: Array) -> None:
-    if is_tensor(labels):
-        return
-    array = np.asarray(as_array(labels))
-    if array.dtype.kind in "US" or (
-        array.dtype == object and array.size and isinstance(array.flat[0], str)
-    ):
-        raise InputError(
-            "Predictions expects labels as class numbers 0..K−1, got text; "
-            "give label_names and map each name to its number."
-        )
+def labels_beside(labels: Array, scores: Array) -> tuple[Array, int]:
+    """Return integers in the library and on the device of the scores, and how many are missing.
 
-
-def labels_beside(labels: Array, scores: Array) -> Array:
-    """The labels as integers, in the same library and on the same device as the scores."""
-    _check_not_text(labels)
+    A missing label, NaN, becomes −100.
+    """
     if is_tensor(scores):
         import torch
 
         tensor = labels if is_tensor(labels) else torch.as_tensor(to_numpy(labels))
         labels = tensor.to(scores.device)
-        whole = not labels.is_floating_point() or bool(
-            (labels.isfinite() & (labels == labels.round())).all()
+        if labels.is_floating_point():
+            missing = labels.isnan()
+            labels = labels.masked_fill(missing, _IGNORED)
+            whole = bool((labels.isfinite() & (labels == labels.round())).all())
+            return _integers(labels, scores, whole), int(missing.sum())
+        return _integers(labels, scores, True), 0
+    labels = to_numpy(labels)
+    if labels.dtype.kind not in "iubf":
+        raise InputError(
+            f"Predictions expects labels as class numbers 0..K−1, got dtype {labels.dtype}."
         )
-    else:
-        labels = to_numpy(labels)
-        if labels.dtype.kind not in "iubf":
-            raise InputError(
-                f"Predictions expects labels as class numbers 0..K−1, got dtype {labels.dtype}."
-            )
-        whole = labels.dtype.kind in "iub" or bool(
-            (np.isfinite(labels) & (labels == np.rint(labels))).all()
-        )
+    if labels.dtype.kind != "f":
+        return _integers(labels, scores, True), 0
+    missing = np.isnan(labels)
+    labels = np.where(missing, labels.dtype.type(_IGNORED), labels)
+    whole = bool((np.isfinite(labels) & (labels == np.rint(labels))).all())
+    return _integers(labels, scores, whole), int(missing.sum())
+
+
+def _integers(labels: Array, scores: Array, whole: bool) -> Array:
     if not whole:
         raise InputError(
-            "Predictions expects labels as class numbers 0..K−1, got fractions or NaN."
+            "Predictions expects labels as class numbers 0..K−1, got fractions or infinity."
         )
     _check_fits(labels, int(scores.shape[1]))
-    if is_tensor(labels):
-        return labels.long()
-    return labels.astype(np.int64, copy=False)
+    return labels.long() if is_tensor(labels) else labels.astype(np.int64, copy=False)
 
 
 def _check_fits(labels: Array, classes: int) -> None:

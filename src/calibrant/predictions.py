@@ -26,6 +26,7 @@ from calibrant.conversion import (
     two_columns,
 )
 from calibrant.errors import InputError
+from calibrant.labels import as_labels
 from calibrant.validation import (
     RowError,
     check_labels,
@@ -59,7 +60,9 @@ class Predictions:
     not copied: who changes them in place afterwards changes what was checked. ``rows`` holds the
     place of each example before the drop, or None where nothing was dropped. ``signals`` holds
     columns of n finite numbers that say how hard an example looks (pieces of a word, distance to
-    the training data, …); maps that stay honest under shift read them.
+    the training data, …); maps that stay honest under shift read them. Rows without a label
+    (None, NaN) are dropped too: they count in ``ignored`` and, by themselves, in ``unlabelled``.
+    Labels may be names if ``label_names`` has them, truth values, or a pandas Categorical.
 
     >>> p = Predictions.from_logits([[2.0, 0.0], [0.0, 1.0], [3.0, 0.0]], [0, 0, -100])
     >>> p
@@ -77,6 +80,7 @@ class Predictions:
     ignored: int = 0
     rows: np.ndarray | None = None
     signals: Mapping[str, np.ndarray] = field(default_factory=dict)
+    unlabelled: int = 0
 
     @classmethod
     def from_logits(
@@ -122,18 +126,20 @@ class Predictions:
         groups: Mapping[str, Any] | None,
         signals: Mapping[str, Any] | None,
     ) -> Predictions:
-        scores, labels = floating(as_array(scores), kind), as_array(labels)
+        scores = floating(as_array(scores), kind)
         if scores.ndim == 1:
             scores = two_columns(scores, kind)
-        scores, labels, groups, signals = flattened(scores, labels, groups or {}, signals or {})
         names = None if label_names is None else tuple(str(name) for name in label_names)
+        labels, names = as_labels(labels, names, int(scores.shape[-1]) if scores.ndim else 0)
+        scores, labels, groups, signals = flattened(scores, labels, groups or {}, signals or {})
+        names = None if names is None else tuple(names)
         return cls(scores, labels, kind, names, groups, signals=signals)
 
     def __post_init__(self) -> None:
         check_shapes(
             self.kind, self.scores, self.labels, self.label_names, self.groups, self.signals
         )
-        labels = labels_beside(self.labels, self.scores)
+        labels, unlabelled = labels_beside(self.labels, self.scores)
         groups = {name: group_column(name, column) for name, column in self.groups.items()}
         signals = {name: signal_column(name, column) for name, column in self.signals.items()}
         scores, rows, kept = self.scores, self.rows, labels != IGNORED
@@ -152,7 +158,7 @@ class Predictions:
             raise RowError(error.message, int(to_numpy(kept).nonzero()[0][error.row])) from None
         values = {"scores": scores, "labels": labels, "groups": groups, "signals": signals}
         values |= {"rows": rows, "ignored": self.ignored + dropped}
-        for name, value in values.items():
+        for name, value in {**values, "unlabelled": self.unlabelled + unlabelled}.items():
             object.__setattr__(self, name, value)  # Frozen for everybody but the constructor.
 
     @classmethod
@@ -180,9 +186,11 @@ class Predictions:
         scores = join_arrays([part.scores for part in parts])
         labels = join_arrays([part.labels for part in parts])
         ignored = sum(part.ignored for part in parts)
+        unlabelled = sum(part.unlabelled for part in parts)
         rows = _joined_rows(parts)
         names = first.label_names
-        return _checked(scores, labels, first.kind, names, groups, ignored, rows, signals)
+        about = (groups, ignored, rows, signals, unlabelled)
+        return _checked(scores, labels, first.kind, names, *about)
 
     @classmethod
     def read(
@@ -261,7 +269,7 @@ class Predictions:
 
     def with_checked_scores(self, scores: Array, kind: Kind) -> Predictions:
         """:meth:`with_scores` for scores that need no check: softmax or logarithm of these."""
-        about = (self.groups, self.ignored, self.rows, self.signals)
+        about = (self.groups, self.ignored, self.rows, self.signals, self.unlabelled)
         return _checked(scores, self.labels, kind, self.label_names, *about)
 
     def with_signals(self, signals: Mapping[str, Any]) -> Predictions:
@@ -309,10 +317,11 @@ def _checked(
     ignored: int,
     row_numbers: np.ndarray | None,
     signals: Mapping[str, np.ndarray],
+    unlabelled: int = 0,
 ) -> Predictions:
     """A part, or the sum, of what has been checked: it is not checked again."""
     made = object.__new__(Predictions)
-    values = (scores, labels, kind, label_names, groups, ignored, row_numbers, signals)
+    values = (scores, labels, kind, label_names, groups, ignored, row_numbers, signals, unlabelled)
     for name, value in zip(Predictions.__dataclass_fields__, values, strict=True):
         object.__setattr__(made, name, value)
     return made

@@ -98,10 +98,23 @@ def check_labels(labels: Array, classes: int) -> None:
 
 
 def check_logits(logits: Array) -> None:
-    """Every logit is finite."""
+    """Every logit is finite, or −∞ (a masked option) in a row where another one is finite."""
     for start, chunk in _chunks(logits):
         if not _finite(chunk):
-            _raise_not_finite("Logits", chunk, start)
+            _check_masks(to_numpy(chunk), start)
+
+
+def _check_masks(chunk: np.ndarray, start: int) -> None:
+    wrong = np.isnan(chunk) | (chunk == np.inf)
+    if wrong.any():
+        _raise_not_finite("Logits", np.where(wrong, chunk, 0), start)
+    closed = (chunk == -np.inf).all(axis=1)
+    if closed.any():
+        raise RowError(
+            "Logits of −∞ rule a class out, so at least one in a row must be finite; {where} has "
+            "none.",
+            start + int(closed.argmax()),
+        )
 
 
 def check_probabilities(probabilities: Array) -> None:
@@ -200,9 +213,7 @@ def _finite(chunk: Array) -> bool:
 def _raise_not_finite(what: str, chunk: Array, start: int) -> None:
     row, column = divmod(int(np.isfinite(to_numpy(chunk)).argmin()), int(chunk.shape[1]))
     value = float(chunk[row, column])
-    ruled_out = "; for a class that is ruled out use a large negative logit such as −1e4"
-    advice = ruled_out if what == "Logits" and value == -np.inf else ""
     raise RowError(
-        f"{what} must be finite, got {value} at {{where}}, column {column}{advice}.",
+        f"{what} must be finite, got {value} at {{where}}, column {column}.",
         start + row,
     )

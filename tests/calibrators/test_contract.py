@@ -326,7 +326,9 @@ def test_importing_the_maps_loads_no_torch_and_no_numba():
 def test_what_is_not_a_number_is_refused_by_every_map(fitted, name, as_type, kind, bad):
     scores = np.full((4, 5), 0.2)
     scores[2, 3] = bad
-    with pytest.raises(InputError, match=r"must be finite, got .* row 2"):
+    if (kind, bad) == ("logits", -np.inf):
+        scores[2] = bad  # One of a row may be ruled out, not all.
+    with pytest.raises(InputError, match=r"must be finite[,;] .*row 2"):
         fitted[name].transform_scores(as_type(scores), kind, {"position": np.zeros(4, int)})
 
 

@@ -84,7 +84,7 @@ def test_label_outside_the_classes(tmp_path: Path, suffix: str, rows: int | None
 
 
 @pytest.mark.parametrize("suffix", PLAIN)
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_not_finite(tmp_path: Path, suffix: str, value: float) -> None:
     logits = LOGITS.copy()
     logits[2, 1] = value
@@ -93,6 +93,19 @@ def test_not_finite(tmp_path: Path, suffix: str, value: float) -> None:
         text = message(lambda rows=rows: list(stream(path, rows=rows)))
         assert text.startswith(f"{path}: Logits must be finite, got {value} at")
         assert f"{place(suffix, 2)}, column 1" in text
+
+
+@pytest.mark.parametrize("suffix", PLAIN)
+def test_masked_options(tmp_path: Path, suffix: str) -> None:
+    logits = LOGITS.copy()
+    logits[2, 1] = -np.inf
+    path = save(tmp_path / f"p{suffix}", {"logits": logits, "label": LABELS})
+    assert np.array_equal(read(path).scores, logits)
+    logits[2] = -np.inf
+    path = save(tmp_path / f"q{suffix}", {"logits": logits, "label": LABELS})
+    text = message(lambda: read(path))
+    assert "at least one in a row must be finite" in text
+    assert place(suffix, 2) in text
 
 
 @pytest.mark.parametrize("suffix", PLAIN)
@@ -203,17 +216,17 @@ def test_npz_arrays_of_different_length(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("suffix", PLAIN)
 def test_wrong_columns_list_what_is_there(tmp_path: Path, suffix: str) -> None:
-    path = save(tmp_path / f"p{suffix}", {"scores": LOGITS[:, 0], "gold": LABELS})
+    path = save(tmp_path / f"p{suffix}", {"scores": LOGITS[:, 0], "answer": LABELS})
     text = message(lambda: read(path))
     assert text.startswith(f"{path}: no column of logits or probabilities; it has ")
     assert "scores" in text
-    assert "gold" in text
+    assert "answer" in text
     text = message(lambda: read(path, Columns(logits="scores")))
     assert "no column 'label'" in text
-    text = message(lambda: read(path, Columns(logits="scores", label="golt")))
-    assert "no column 'golt'" in text
-    assert "Did you mean 'gold'?" in text
-    text = message(lambda: read(path, Columns(logits="score*", label="gold", groups=["x"])))
+    text = message(lambda: read(path, Columns(logits="scores", label="answet")))
+    assert "no column 'answet'" in text
+    assert "Did you mean 'answer'?" in text
+    text = message(lambda: read(path, Columns(logits="score*", label="answer", groups=["x"])))
     assert "no column 'x'" in text
     assert "starts with 'q'" in message(lambda: read(path, Columns(logits="q*")))
 
@@ -273,9 +286,12 @@ def test_text_labels_without_names(tmp_path: Path, suffix: str) -> None:
 def test_missing_label(tmp_path: Path, suffix: str) -> None:
     labels: list[Any] = [0, 1, "" if suffix == ".csv" else None, 1]
     path = save(tmp_path / f"p{suffix}", {"logits": LOGITS, "label": labels})
-    text = message(lambda: read(path))
-    assert "No label in column 'label'" in text
-    assert place(suffix, 2) in text
+    for rows in (1, 3, None):
+        parts = list(stream(path, rows=rows))
+        assert sum(part.unlabelled for part in parts) == 1
+        assert np.concatenate([part.labels for part in parts]).tolist() == [0, 1, 1]
+    path = save(tmp_path / f"q{suffix}", {"logits": LOGITS, "label": [labels[2]] * 4})
+    assert message(lambda: read(path)) == f"{path}: all 4 rows are without a label."
 
 
 @pytest.mark.parametrize("suffix", PLAIN)
@@ -345,7 +361,6 @@ def test_lines_of_a_jsonl(tmp_path: Path) -> None:
         '{"logits": [1, "2"], "label": 0}': "expected a list of 2 numbers in 'logits' at line 3",
         '{"logits": 1, "label": 0}': "expected a list of 2 numbers in 'logits' at line 3",
         '{"label": 0}': "expected a list of 2 numbers in 'logits' at line 3",
-        '{"logits": [1, 2]}': "No label in column 'label' (−100 marks rows to ignore) at line 3",
         '{"logits": [1, NaN], "label": 0}': "got nan at line 3",
     }
     for line, expected in bad.items():

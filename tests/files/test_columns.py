@@ -290,3 +290,26 @@ def test_options_of_the_command_line(tmp_path: Path) -> None:
     other = argparse.ArgumentParser()
     add_file_options(other, files=None)
     assert not hasattr(other.parse_args([]), "files")
+
+
+@pytest.mark.parametrize("label", ["y_true", "ground_truth", "target", "true_label", "gold"])
+@pytest.mark.parametrize("scores", ["y_prob", "probs", "softmax", "predictions", "predict_proba"])
+def test_names_of_others(tmp_path: Path, label: str, scores: str) -> None:
+    probabilities = np.array([[0.9, 0.1], [0.25, 0.75]])
+    np.savez(tmp_path / "p.npz", **{scores: probabilities, label: np.array([0, 1])})
+    p = read(tmp_path / "p.npz")
+    assert (p.kind, p.scores.tolist()) == ("probabilities", probabilities.tolist())
+    assert (p.labels.tolist(), p.groups) == ([0, 1], {})
+
+
+def test_our_names_come_before_those_of_others(tmp_path: Path) -> None:
+    table = {"logits": np.eye(2), "softmax": np.eye(2), "label": [0, 1], "target": [1, 0]}
+    np.savez(tmp_path / "p.npz", **table)
+    p = read(tmp_path / "p.npz")
+    assert (p.kind, p.labels.tolist(), list(p.groups)) == ("logits", [0, 1], ["target"])
+
+
+def test_one_number_called_predictions_may_be_a_class(tmp_path: Path) -> None:
+    np.savez(tmp_path / "p.npz", predictions=np.array([0.0, 1.0]), target=np.array([0, 1]))
+    with pytest.raises(InputError, match="no column of logits or probabilities; it has pred"):
+        read(tmp_path / "p.npz")

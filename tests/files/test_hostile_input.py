@@ -362,7 +362,7 @@ def test_many_columns_take_linear_time(tmp_path):
 
 
 def test_many_labels_take_linear_time():
-    from calibrant.files.label_names import label_numbers
+    from calibrant.labels import label_numbers
 
     names = [f"name {k}" for k in range(50_000)]
     start = time.perf_counter()

@@ -53,6 +53,7 @@ class Collector:
 
     rows: int = 0
     ignored: int = 0
+    unlabelled: int = 0
     kind: str = ""
     dtype: str = ""
     label_names: tuple[str, ...] = ()
@@ -85,6 +86,7 @@ class Collector:
         if self.groups is not None:
             self.groups.add(chunk, block, confidence, correct)
         self.rows, self.ignored = self.rows + len(chunk), self.ignored + chunk.ignored
+        self.unlabelled += chunk.unlabelled
 
     def finish(self) -> None:
         """Add the last sentence, which waited for its end."""

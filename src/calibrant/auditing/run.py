@@ -20,6 +20,7 @@ from calibrant.auditing.pixels import pixel_view
 from calibrant.auditing.record import Audit, ClassRow, Finding, Measure
 from calibrant.auditing.verdict import verdict
 from calibrant.errors import InputError
+from calibrant.labels import describe_ignored
 from calibrant.metrics import METRICS, Bins, CalibrationState, Confidences, chance_ece
 from calibrant.metrics.bins import Closed
 from calibrant.metrics.entities import Reduction
@@ -92,7 +93,7 @@ def audit(
         state=state,
         confidences=confidences,
         measures=_measures(found, confidences, estimate),
-        verdict=verdict(state, chance, findings, p_value),
+        verdict=verdict(state, chance, findings, p_value, found.unlabelled),
         classes=classes,
         mistakes=tuple(found.mistakes),
         entities=entities,
@@ -139,7 +140,7 @@ def _warnings(found: Collector, bootstrap: int) -> tuple[str, ...]:
 
 
 def _nothing(found: Collector) -> InputError:
-    rows = f"all {found.ignored} rows are labelled −100" if found.ignored else "no rows"
+    rows = describe_ignored(found.ignored, found.unlabelled) if found.ignored else "no rows"
     return InputError(f"Nothing to audit: {rows}.")
 
 
@@ -185,6 +186,7 @@ def _provenance(found: Collector) -> dict[str, Any]:
     return {
         "n": found.rows,
         "ignored": found.ignored,
+        "unlabelled": found.unlabelled,
         **({} if found.sample.whole else {"sampled": found.sample.held}),
         "classes": len(found.label_names),
         "kind": found.kind,

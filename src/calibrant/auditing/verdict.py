@@ -33,12 +33,14 @@ def verdict(
     chance: tuple[float, float],
     findings: Sequence[Finding],
     p_value: float | None = None,
+    unlabelled: int = 0,
 ) -> tuple[str, ...]:
     """Return plain sentences, the most important first.
 
     ``chance`` is what :func:`~calibrant.metrics.chance_ece` says of the state, ``findings`` are the
     classes and groups that are off by more than chance, and ``p_value`` is that of the mean
-    confidence where it is off by more than chance.
+    confidence where it is off by more than chance. ``unlabelled`` of the ignored examples have no
+    label.
     """
     doubtful = ece(state) > chance[1] or p_value is not None
     sentences = (
@@ -56,9 +58,12 @@ def verdict(
         f"{empty} of {state.bins.count} bins {'is' if empty == 1 else 'are'} empty; "
         f"{percent(float(top))} of the examples lie in the most confident one."
     )
-    if state.ignored:
-        were = "example labelled −100 was" if state.ignored == 1 else "examples labelled −100 were"
-        sentences.append(f"{state.ignored:,} {were} ignored.")
+    if ignored := state.ignored - unlabelled:
+        were = "example labelled −100 was" if ignored == 1 else "examples labelled −100 were"
+        sentences.append(f"{ignored:,} {were} ignored.")
+    if unlabelled:
+        were = "example without a label was" if unlabelled == 1 else "examples without a label were"
+        sentences.append(f"{unlabelled:,} {were} left out.")
     return tuple(sentences)
 
 

@@ -6,6 +6,7 @@ A map is written once: NumPy arrays and torch tensors share the names used here 
 
 from __future__ import annotations
 
+import math
 import sys
 from typing import Any
 
@@ -29,6 +30,7 @@ __all__ = [
     "sigmoid",
     "softmax",
     "step",
+    "unmasked",
     "wide",
 ]
 
@@ -107,6 +109,17 @@ def log_probabilities(probabilities: Array, floor: Any = FLOOR) -> Array:
     """Return log max(p, floor): finite, so a class with p = 0 stays a number under every map."""
     xp = namespace(probabilities)
     return xp.log(xp.maximum(probabilities, constant(floor, probabilities)))
+
+
+def unmasked(logits: Array) -> Array:
+    """Return logits with log FLOOR below the row's largest one where they are −∞.
+
+    >>> unmasked(np.array([[2.0, -np.inf]])).round(1)
+    array([[  2. , -85.3]])
+    """
+    xp = namespace(logits)
+    lowest = xp.amax(logits, axis=-1, keepdims=True) + math.log(FLOOR)
+    return xp.where(logits == -np.inf, lowest, logits)
 
 
 def log_odds(logits: Array) -> Array:

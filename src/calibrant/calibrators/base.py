@@ -13,7 +13,16 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from calibrant.arrays import Array, as_array, is_tensor
-from calibrant.calibrators.backend import constant, floored, log_probabilities, softmax, wide
+from calibrant.calibrators.backend import (
+    constant,
+    floored,
+    log_probabilities,
+    namespace,
+    normalized,
+    softmax,
+    unmasked,
+    wide,
+)
 from calibrant.calibrators.checks import (
     check_classes,
     check_kind,
@@ -29,6 +38,7 @@ from calibrant.calibrators.likelihood import (
     fitted_floor,
     mean_nll,
     probability_floor,
+    without_masks,
     zero_label_count,
 )
 from calibrant.conversion import floating, one_column, two_columns
@@ -119,7 +129,7 @@ class Calibrator(ABC):
         needed_columns(who, self.needs_groups, predictions.groups, len(predictions))
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", CalibrationWarning)
-            self._learn(predictions.numpy())
+            self._learn(without_masks(predictions.numpy()))
         own = [w for w in caught if issubclass(w.category, CalibrationWarning)]
         self.fitted_on_["warnings"] = [str(w.message) for w in own]
         for w in caught:
@@ -321,8 +331,19 @@ class Calibrator(ABC):
         for start in range(0, len(rows), size):
             part = slice(start, start + size)
             columns = {name: constant(column[part], rows) for name, column in groups.items()}
-            result[part] = self.apply(wide(rows[part]), kind, {**learned, **columns})
+            values = {**learned, **columns}
+            result[part] = self._apply_masked(wide(rows[part]), kind, values)
         return result
+
+    def _apply_masked(self, scores: Array, kind: Kind, values: Mapping[str, Any]) -> Array:
+        """Apply the map; a class that a logit of −∞ rules out stays ruled out."""
+        if kind != "logits" or float(scores.min()) != -np.inf:
+            return self.apply(scores, kind, values)
+        out = self.apply(unmasked(scores), kind, values)
+        xp, masked = namespace(scores), scores == -np.inf
+        if self.kind_of(kind) == "logits":
+            return xp.where(masked, -np.inf, out)
+        return normalized(xp.where(masked, 0.0, out))
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "n_classes_"):

@@ -7,11 +7,18 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from calibrant.calibrators.backend import FLOOR, log_probabilities, log_softmax, softmax
+from calibrant.calibrators.backend import FLOOR, log_probabilities, log_softmax, softmax, unmasked
 from calibrant.calibrators.newton import best_inverse_temperature
 from calibrant.predictions import Kind, Predictions
 
-__all__ = ["as_kind", "fitted_floor", "mean_nll", "probability_floor", "zero_label_count"]
+__all__ = [
+    "as_kind",
+    "fitted_floor",
+    "mean_nll",
+    "probability_floor",
+    "without_masks",
+    "zero_label_count",
+]
 
 _CHUNK = 1 << 17
 _FLOOR_SCORES = 1 << 21  # Scores, at most, of the sample on which the floor is chosen.
@@ -39,6 +46,14 @@ def zero_label_count(predictions: Predictions) -> int:
         return 0
     chosen = predictions.scores[np.arange(len(predictions)), predictions.labels]
     return int((chosen <= 0).sum())
+
+
+def without_masks(predictions: Predictions) -> Predictions:
+    """Return predictions whose logits of −∞ stand for the smallest probability, FLOOR."""
+    scores = predictions.scores
+    if predictions.kind != "logits" or not scores.size or scores.min() != -np.inf:
+        return predictions
+    return predictions.with_checked_scores(unmasked(scores.astype(np.float64)), "logits")
 
 
 def probability_floor(predictions: Predictions) -> float:

@@ -162,7 +162,9 @@ def print_audits(audits: dict[str, Audit]) -> None:
     first = next(iter(audits.values()))
     n, ignored = first.provenance["n"], first.provenance["ignored"]
     examples = "1 example" if n == 1 else f"{n:,} examples"
-    print(f"{examples}, {len(first.label_names)} classes, {ignored:,} ignored\n")
+    missing = first.provenance["unlabelled"]
+    dropped = f"{ignored:,} ignored" + (f" ({missing:,} without a label)" if missing else "")
+    print(f"{examples}, {len(first.label_names)} classes, {dropped}\n")
     for name, audit in audits.items():
         if len(audits) > 1:
             print(printable(f"{name[0].upper()}{name[1:]}:"))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from calibrant.calibrators import CalibrationWarning, Calibrator
-from calibrant.calibrators.backend import FLOOR, log_softmax
+from calibrant.calibrators.backend import FLOOR, log_softmax, unmasked
 from calibrant.errors import InputError
 from calibrant.metrics import assign_blocks
 from calibrant.metrics.blocks import dependent_group
@@ -140,7 +140,7 @@ def _brier(part: Predictions) -> np.ndarray:
 def _nll(part: Predictions, floor: float) -> np.ndarray:
     rows, scores = np.arange(len(part)), part.scores.astype(np.float64)
     if part.kind == "logits":
-        return np.asarray(-log_softmax(scores)[rows, part.labels])
+        return np.asarray(-log_softmax(unmasked(scores))[rows, part.labels])
     zeros = scores <= 0
     total = np.where(zeros, floor, scores).sum(axis=1)
     chosen = np.where(zeros, floor, scores)[rows, part.labels]

@@ -20,6 +20,17 @@ _SCORES: Mapping[Kind, tuple[str, ...]] = {
     "probabilities": ("probabilities", "probability", "probs", "prob"),
 }
 _LABEL = ("label", "labels")
+# Names that others use, where there is none of ours. A name says what the scores are, never a
+# value; "predictions" are probabilities only as a list, since one number may be a class.
+_OTHER_SCORES: Mapping[Kind, tuple[str, ...]] = {
+    "logits": ("y_logits", "raw_logits"),
+    "probabilities": ("y_prob", "y_probs", "y_proba", "proba", "predict_proba", "softmax"),
+}
+_LISTS = ("predictions", "y_pred_proba")
+_OTHER_LABEL = (
+    *("y_true", "ground_truth", "true_label", "true_labels", "target", "targets"),
+    *("gold", "gold_label", "truth", "y"),
+)
 
 
 @dataclass(frozen=True)
@@ -80,15 +91,17 @@ def _find_scores(source: Source, columns: Columns, kind: Kind | None) -> tuple[K
         raise InputError(f"Columns of {named[0]} were named, but kind is '{kind}'.")
     if named:
         return named[0], _named(source, wanted[named[0]])
-    found = {k: _usual(source, k) for k in _SCORES if kind in (None, k)}
-    present = {k: scores for k, scores in found.items() if scores is not None}
+    kinds = [k for k in _SCORES if kind in (None, k)]
+    present = _present(source, kinds, _SCORES) or _present(source, kinds, _OTHER_SCORES)
+    if not present and kind != "logits":
+        lists = [name for name in _LISTS if source.columns.get(name, ())]
+        present = {"probabilities": _Scores((lists[0],))} if lists else {}
     if len(present) == 2:
         raise InputError(
             f"{source.path}: has both logits and probabilities; say which to use "
             "(kind='logits', or --kind logits)."
         )
     if not present:
-        kinds = _SCORES if kind is None else (kind,)
         options = " or ".join(f"--{k}-column" for k in kinds)
         raise InputError(
             f"{source.path}: no column of {' or '.join(kinds)}; {_seen(source)}. "
@@ -97,8 +110,15 @@ def _find_scores(source: Source, columns: Columns, kind: Kind | None) -> tuple[K
     return next(iter(present.items()))
 
 
-def _usual(source: Source, kind: Kind) -> _Scores | None:
-    for name in _SCORES[kind]:
+def _present(
+    source: Source, kinds: Sequence[Kind], names: Mapping[Kind, tuple[str, ...]]
+) -> dict[Kind, _Scores]:
+    found = {k: _usual(source, names[k]) for k in kinds}
+    return {k: scores for k, scores in found.items() if scores is not None}
+
+
+def _usual(source: Source, names: Sequence[str]) -> _Scores | None:
+    for name in names:
         if source.columns.get(name) is not None:
             return _Scores((name,))
         found = _prefixed(source, f"{name}:") or _numbered(source, f"{name}_")
@@ -141,14 +161,16 @@ def _numbered(source: Source, prefix: str) -> _Scores | None:
 
 
 def _find_label(source: Source, columns: Columns) -> str:
-    for name in _LABEL if columns.label is None else (columns.label,):
+    usual = (*_LABEL, *_OTHER_LABEL)
+    for name in usual if columns.label is None else (columns.label,):
         if columns.label is not None:
             _require(source, name)
         if name in source.columns:
             _check_readable(source, name)
             return name
     raise InputError(
-        f"{source.path}: no column 'label'; {_seen(source)}. Name it (--label-column)."
+        f"{source.path}: no column 'label', 'y_true' or 'target'; {_seen(source)}. Name it "
+        "(--label-column)."
     )
 
 
@@ -161,7 +183,7 @@ def _find_groups(source: Source, columns: Columns, label: str, taken: set[str]) 
     ]
     if columns.groups is None:
         for kind in _SCORES:  # Scores of the other kind are no groups.
-            other = _usual(source, kind)
+            other = _usual(source, _SCORES[kind])
             taken |= set(other.columns if other else ())
         return tuple(name for name in fits if name not in taken)
     for name in columns.groups:

@@ -13,7 +13,7 @@ from calibrant.errors import InputError
 from calibrant.files.columns import DEFAULT_COLUMNS, Columns, find_layout, signal_name
 from calibrant.files.format import Block, Layout, Shape, Source
 from calibrant.files.formats import Paths, expand, open_source
-from calibrant.files.label_names import label_numbers
+from calibrant.labels import describe_ignored, label_numbers
 from calibrant.predictions import Kind, Predictions
 from calibrant.validation import RowError
 
@@ -113,7 +113,7 @@ def _difference(these: tuple[str, ...], those: tuple[str, ...]) -> str:
 def _chunks(
     sources: list[Source], layouts: list[Layout], names: tuple[str, ...] | None, rows: int | None
 ) -> Iterator[Predictions]:
-    kept = ignored = classes = first = 0
+    kept = ignored = unlabelled = classes = first = 0
     for source, layout in zip(sources, layouts, strict=True):
         size = rows or max(1, _CHUNK // row_width(source, layout))
         for block in source.blocks(size, layout):
@@ -125,15 +125,13 @@ def _chunks(
                     f"{block.numbers[0]} on, but {sources[0].path} {classes}."
                 )
             kept, ignored = kept + len(chunk), ignored + chunk.ignored
+            unlabelled += chunk.unlabelled
             first += len(block.numbers)
             yield chunk
     if not kept:
         where = sources[0].path if len(sources) == 1 else f"{len(sources)} files"
-        raise InputError(
-            f"{where}: all {ignored} rows are labelled −100, which marks rows to ignore."
-            if ignored
-            else f"{where}: no rows."
-        )
+        why = describe_ignored(ignored, unlabelled) if ignored else "no rows"
+        raise InputError(f"{where}: {why}.")
 
 
 def assemble(

@@ -1,0 +1,227 @@
+"""Labels as people have them: class numbers, names, truth values, categories, or missing.
+
+All become class numbers. A missing label (None, NaN, an empty cell) becomes NaN:
+:class:`calibrant.Predictions` drops such rows, and counts them in ``unlabelled``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from calibrant.arrays import as_array, describe_objects, is_tensor
+from calibrant.errors import InputError
+from calibrant.inputs import shortened
+from calibrant.validation import RowError
+
+__all__ = [
+    "as_labels",
+    "describe_ignored",
+    "is_missing",
+    "is_whole_number",
+    "label_numbers",
+    "truth_values",
+]
+
+_IGNORED = -100
+_MOST_DIGITS = 18  # Of a number of 64 bits.
+_MISSING_TEXTS = ("", "nan", "null", "none", "na", "<na>", "n/a")
+_TRUTH = {"true": 1, "false": 0}
+
+
+def as_labels(labels: Any, names: Sequence[str] | None, classes: int) -> tuple[Any, Any]:
+    """Return labels as an array of numbers, and the label names, which categories may give.
+
+    ``classes`` is the number of columns of the scores. The categories of a pandas Categorical are
+    the label names if there are none and as many categories as columns, in their order.
+
+    >>> as_labels(["dog", "cat", None], ["cat", "dog"], 2)
+    (array([ 1.,  0., nan]), ['cat', 'dog'])
+    """
+    categories = getattr(getattr(labels, "cat", labels), "categories", None)
+    if categories is not None and not is_tensor(labels):
+        return _of_categories(labels, list(categories), names, classes)
+    array = labels if is_tensor(labels) else as_array(labels)
+    if is_tensor(array) or array.dtype.kind not in "OUS":
+        return array, names
+    return _of_objects(array.reshape(-1), names).reshape(array.shape), names
+
+
+def _of_objects(array: np.ndarray, names: Sequence[str] | None) -> np.ndarray:
+    """Return the numbers of labels that are text, or numbers some of which are missing."""
+    if array.dtype == object:
+        values = [np.nan if is_missing(value) else value for value in array.tolist()]
+        if all(isinstance(value, (int, float, np.number)) for value in values):
+            numbers = np.array(values)
+            if numbers.dtype != object:
+                return numbers
+        if not all(isinstance(value, (str, bytes)) or value != value for value in values):
+            raise InputError(
+                f"Predictions expects labels as numbers or text, got {describe_objects(array)}."
+            )
+        array = np.array(["" if value != value else value for value in values], object)
+    return label_numbers(array, names, None)
+
+
+def _of_categories(
+    labels: Any, categories: list[Any], names: Sequence[str] | None, classes: int
+) -> tuple[Any, Any]:
+    codes = np.asarray(getattr(getattr(labels, "cat", labels), "codes"))  # noqa: B009 - no type
+    if all(isinstance(category, (int, float, np.number)) for category in categories):
+        values = np.append(np.asarray(categories, np.float64), np.nan)
+        return values[codes], names  # Categories that are numbers are class numbers.
+    texts = [str(category) for category in categories]
+    if names is None and len(texts) == classes:
+        names = texts
+    if names is None:
+        raise InputError(
+            f"Predictions expects as many categories as columns of scores, got {len(texts)} and "
+            f"{classes}; give label_names, in the order of the columns."
+        )
+    return label_numbers(np.array([*texts, ""], object)[codes], names, None), names
+
+
+def is_missing(value: Any) -> bool:
+    """Return whether a value stands for "no label": None, NaN, pandas' NA."""
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(value, float) and value != value
+
+
+def label_numbers(column: np.ndarray, names: Sequence[str] | None, name: str | None) -> np.ndarray:
+    """Return class numbers as they are, and text as the number of the class of that name.
+
+    ``name`` is the column of a file, or None for labels that were passed in Python. Missing labels
+    are NaN; without any, the numbers are integers.
+    """
+    if column.dtype.kind not in "OUS":
+        return column
+    if column.ndim > 1:
+        return label_numbers(column.reshape(-1), names, name).reshape(column.shape)
+    known = _Names(names)
+    numbers: dict[Any, float] = {}
+    for text in dict.fromkeys(column.tolist()):
+        number = known.number(_decoded(text))
+        if number is None:
+            row = int((column == text).argmax())
+            raise RowError(f"{known.complaint(_decoded(text), name)} at {{where}}.", row)
+        numbers[text] = number
+    whole = not any(number != number for number in numbers.values())
+    kind = np.int64 if whole else np.float64
+    return np.fromiter((numbers[text] for text in column.tolist()), kind, len(column))
+
+
+def _decoded(text: Any) -> str:
+    return text.decode(errors="replace") if isinstance(text, bytes) else str(text)
+
+
+class _Names:
+    """The label names, looked up in a table: there may be as many labels as names."""
+
+    def __init__(self, names: Sequence[str] | None) -> None:
+        self.given = names
+        self.places: dict[str, int | None] = {}
+        for place, name in enumerate(names or ()):
+            self.places[name] = None if name in self.places else place  # None: two are called so.
+        self.some_are_numbers = any(name.isdecimal() for name in self.places)
+
+    def number(self, text: str) -> float | None:
+        """Return the class of a text: a name first, a number only where no name could be meant."""
+        if text in self.places:
+            return self.places[text]
+        plain = text.strip().lower()
+        if plain in _MISSING_TEXTS:
+            return float("nan")
+        if plain in _TRUTH and len(self.given or (0, 1)) == 2:
+            return _TRUTH[plain]
+        if not is_whole_number(text):
+            return None
+        number = int(text.strip().removesuffix(".0"))
+        return None if number != _IGNORED and self.some_are_numbers else number
+
+    def complaint(self, text: str, column: str | None) -> str:
+        """Return what is wrong with a label that has no number."""
+        shown = shortened(text)
+        where = "" if column is None else f" in column '{column}'"
+        if self.given is None and text.strip().lstrip("-").isdecimal():
+            return f"Label {shown}{where} is no class number"
+        if self.given is None:
+            give = (
+                "label_names=[…], in the order of the columns"
+                if column is None
+                else "--labels FILE, or Columns(label_names=…)"
+            )
+            return (
+                f"The labels{where} are text ('{shown}') and the label names are not known; "
+                f"give them ({give}), first seen"
+            )
+        if text in self.places:
+            of = ", a label" if column is None else f", the label{where}"
+            return f"Two classes are called '{shown}'{of}; use class numbers"
+        some = ", ".join(map(shortened, self.given[:8])) + (", …" if len(self.given) > 8 else "")
+        return f"Label '{shown}'{where} is not one of the label names ({some})"
+
+
+def is_whole_number(text: str) -> bool:
+    """Return whether a text is a whole number that an array can hold: 7, -100, 3.0.
+
+    >>> is_whole_number("3.0"), is_whole_number("3.5"), is_whole_number("9" * 5000)
+    (True, False, False)
+    """
+    digits = text.strip().removeprefix("-").removesuffix(".0")
+    return digits.isascii() and digits.isdecimal() and len(digits) <= _MOST_DIGITS
+
+
+def truth_values(column: Any, name: str) -> np.ndarray:
+    """Return a column of right and wrong as 1, 0, or NaN where it is missing.
+
+    Takes truth values, 0 and 1, and the texts true, false, 1, 0, yes, no in any case.
+
+    >>> truth_values(["True", "no", ""], "correct")
+    array([ 1.,  0., nan])
+    """
+    array = np.asarray(as_array(column)).reshape(-1)
+    if array.dtype.kind == "b":
+        return array.astype(np.float64)
+    if array.dtype.kind in "OUS":
+        array = _truth_of_texts(array, name)
+    elif array.dtype.kind not in "iuf":
+        raise InputError(f"'{name}' must hold true and false, or 1 and 0, got {array.dtype}.")
+    numbers = array.astype(np.float64)
+    odd = ~((numbers == 0) | (numbers == 1) | np.isnan(numbers) | (numbers == _IGNORED))
+    if odd.any():
+        row = int(odd.argmax())
+        raise RowError(
+            f"'{name}' must hold true and false, or 1 and 0, got {numbers[row]:g} at {{where}}.",
+            row,
+        )
+    return numbers
+
+
+def _truth_of_texts(array: np.ndarray, name: str) -> np.ndarray:
+    known = {**_TRUTH, "yes": 1, "no": 0, "1": 1, "0": 0, "1.0": 1, "0.0": 0, "-100": _IGNORED}
+    found: dict[Any, float] = {}
+    for value in dict.fromkeys(array.tolist()):
+        plain = "" if is_missing(value) else _decoded(value).strip().lower()
+        if plain not in known and plain not in _MISSING_TEXTS:
+            row = next(i for i, other in enumerate(array.tolist()) if other == value)
+            shown = shortened(_decoded(value))
+            raise RowError(
+                f"'{name}' must hold true and false, or 1 and 0, got '{shown}' at {{where}}.", row
+            )
+        found[value] = known.get(plain, np.nan)
+    return np.array([found[value] for value in array.tolist()], np.float64)
+
+
+def describe_ignored(ignored: int, unlabelled: int) -> str:
+    """Return why no row is left, where all were dropped.
+
+    >>> describe_ignored(3, 3)
+    'all 3 rows are without a label'
+    """
+    if unlabelled == ignored:
+        return f"all {ignored} rows are without a label"
+    also = f" or without a label ({unlabelled})" if unlabelled else ", which marks rows to ignore"
+    return f"all {ignored} rows are labelled −100{also}"
