@@ -1,0 +1,153 @@
+"""What watching a stream found, as plain data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from calibrant.charts.numbers import count, counted, percent
+from calibrant.watching.sums import Estimate
+
+__all__ = ["Alarm", "Watch", "WatchedChunk"]
+
+# What is tested → what an alarm of it says.
+TESTS = {
+    "confidences": "the confidences are not those of the reference",
+    "classes": "the predicted classes are not those of the reference",
+    "honesty": "the confidences are not honest: labels contradict them",
+}
+
+
+@dataclass(frozen=True)
+class Alarm:
+    """The first time that the evidence of one test reached its limit."""
+
+    test: str
+    chunk: str
+    row: int  # Rows of the stream that were seen by then.
+    evidence: float
+
+    def __str__(self) -> str:
+        return f"Alarm in {self.chunk}, by row {count(self.row)}: {TESTS[self.test]}."
+
+
+@dataclass(frozen=True)
+class WatchedChunk:
+    """One chunk, or the whole stream: what its labels would show, and what has changed.
+
+    ``accuracy`` is what labels did show, with a confidence sequence over the stream so far.
+    ``evidence`` is the capital of the bettors after the chunk, by test.
+    """
+
+    name: str
+    rows: int
+    expected_accuracy: Estimate
+    expected_macro_f1: Estimate
+    expected_entity_f1: Estimate
+    class_f1: Mapping[str, float]
+    confidence_drift: float
+    class_drift: float
+    labelled: int
+    accuracy: Estimate
+    labelled_accuracy: float
+    evidence: Mapping[str, float]
+    alarms: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the chunk as data for JSON."""
+        return {
+            "name": self.name,
+            "rows": self.rows,
+            **{
+                key: _estimate(getattr(self, key))
+                for key in ("expected_accuracy", "expected_macro_f1", "expected_entity_f1")
+            },
+            "class_f1": dict(self.class_f1),
+            "drift": {"confidences": self.confidence_drift, "classes": self.class_drift},
+            "labelled": self.labelled,
+            "labelled_accuracy": self.labelled_accuracy,
+            "accuracy_so_far": _estimate(self.accuracy),
+            "evidence": dict(self.evidence),
+            "alarms": list(self.alarms),
+        }
+
+
+def _estimate(found: Estimate) -> dict[str, float]:
+    return found._asdict()
+
+
+@dataclass(frozen=True)
+class Watch:
+    """What :func:`~calibrant.watching.watch` found.
+
+    ``chunks`` come in the order of the stream, ``total`` is all of it. ``reference`` has the
+    numbers of the reference, empty without one; ``settings`` has how it was watched.
+    """
+
+    chunks: tuple[WatchedChunk, ...]
+    total: WatchedChunk
+    alarms: tuple[Alarm, ...]
+    reference: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return (
+            f"<Watch of {counted(self.total.rows, 'row')} in {counted(len(self.chunks), 'chunk')}: "
+            f"expected accuracy {percent(self.total.expected_accuracy.value)}, "
+            f"{counted(len(self.alarms), 'alarm')}>"
+        )
+
+    @property
+    def verdict(self) -> tuple[str, ...]:
+        """The result in sentences, the most important first."""
+        return (self._accuracy(), *self._labels(), *self._alarms(), *self._advice())
+
+    def _accuracy(self) -> str:
+        value, low, high = self.total.expected_accuracy
+        known = "" if math.isnan(low) else f" ({percent(low)} to {percent(high)})"
+        text = f"Expected accuracy of the stream: {percent(value)}{known}"
+        if self.reference:
+            text += f"; on the reference it was {percent(self.reference['accuracy'])}"
+        return text + "."
+
+    def _labels(self) -> tuple[str, ...]:
+        if not self.total.labelled:
+            return ()
+        value, low, high = self.total.accuracy
+        return (
+            f"{counted(self.total.labelled, 'label')} arrived: {percent(value)} are right; with "
+            f"{percent(self.settings['level'], 0)} confidence, at any time, the accuracy is "
+            f"{percent(low)} to {percent(high)}.",
+        )
+
+    def _alarms(self) -> tuple[str, ...]:
+        rate = f"at most {percent(self.settings['false_alarms'], 0)} of streams"
+        if not self.settings["tests"]:
+            return ("No test of drift: it needs a reference, or labels.",)
+        if not self.alarms:
+            return (f"No alarm (without any change, {rate} would have one, however long).",)
+        told = " ".join(map(str, self.alarms))
+        return (f"{told} Without any change, {rate} would have an alarm, however long.",)
+
+    def _advice(self) -> tuple[str, ...]:
+        if not self.alarms:
+            return ()
+        return (
+            "Expected values hold while the confidences are honest. Label some rows of the newest "
+            "chunk and watch again, or correct the map with 'calibrant adapt'.",
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all numbers as data for JSON."""
+        return {
+            "verdict": list(self.verdict),
+            "warnings": list(self.warnings),
+            "alarms": [vars(alarm) for alarm in self.alarms],
+            "total": self.total.to_dict(),
+            "chunks": [chunk.to_dict() for chunk in self.chunks],
+            "reference": dict(self.reference),
+            "settings": dict(self.settings),
+        }
