@@ -29,7 +29,7 @@ ALLOWED = {
     "charts": {"metrics"},
     "plots": {"metrics", "charts"},
     "report": {"metrics", "charts", "auditing"},
-    "watching": {"metrics", "charts", "calibrators", "comparison"},
+    "watching": {"files", "metrics", "charts", "calibrators", "comparison"},
     "losses": set(),
     "methods": {"losses"},
     "training": {"losses", "methods"},

@@ -9,10 +9,12 @@ from calibrant.files.columns import Columns
 from calibrant.files.formats import FORMATS, Fingerprint, Paths, expand, fingerprints, suffixes
 from calibrant.files.label_names import read_label_names
 from calibrant.files.reading import count_rows, read, stream
+from calibrant.files.unlabelled import LABELLED, stream_unlabelled
 from calibrant.files.writing import rewrite, write
 
 __all__ = [
     "FORMATS",
+    "LABELLED",
     "Columns",
     "Fingerprint",
     "Paths",
@@ -23,6 +25,7 @@ __all__ = [
     "read_label_names",
     "rewrite",
     "stream",
+    "stream_unlabelled",
     "suffixes",
     "write",
 ]

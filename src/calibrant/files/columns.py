@@ -12,7 +12,7 @@ from calibrant.files.format import SIGNAL, Layout, Source
 from calibrant.inputs import shortened
 from calibrant.predictions import Kind
 
-__all__ = ["DEFAULT_COLUMNS", "Columns", "find_layout", "signal_name"]
+__all__ = ["DEFAULT_COLUMNS", "Columns", "find_label", "find_layout", "signal_name"]
 
 # Names that say what the scores are. calibrant writes the first.
 _SCORES: Mapping[Kind, tuple[str, ...]] = {
@@ -161,17 +161,22 @@ def _numbered(source: Source, prefix: str) -> _Scores | None:
 
 
 def _find_label(source: Source, columns: Columns) -> str:
-    usual = (*_LABEL, *_OTHER_LABEL)
-    for name in usual if columns.label is None else (columns.label,):
-        if columns.label is not None:
-            _require(source, name)
-        if name in source.columns:
-            _check_readable(source, name)
-            return name
-    raise InputError(
-        f"{source.path}: no column 'label', 'y_true' or 'target'; {_seen(source)}. Name it "
-        "(--label-column)."
-    )
+    found = find_label(source, columns)
+    if found is None:
+        raise InputError(
+            f"{source.path}: no column 'label', 'y_true' or 'target'; {_seen(source)}. Name it "
+            "(--label-column)."
+        )
+    _check_readable(source, found)
+    return found
+
+
+def find_label(source: Source, columns: Columns) -> str | None:
+    """Return the column of labels, or None where none was named and none has a usual name."""
+    if columns.label is not None:
+        _require(source, columns.label)
+        return columns.label
+    return next((name for name in (*_LABEL, *_OTHER_LABEL) if name in source.columns), None)
 
 
 def _find_groups(source: Source, columns: Columns, label: str, taken: set[str]) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from calibrant.labels import describe_ignored, label_numbers
 from calibrant.predictions import Kind, Predictions
 from calibrant.validation import RowError
 
-__all__ = ["assemble", "count_rows", "read", "row_width", "stream"]
+__all__ = ["agree", "assemble", "count_rows", "read", "row_width", "stream"]
 
 _CHUNK = 1 << 21  # Scores per chunk: 8 megabytes in float32.
 
@@ -53,7 +53,7 @@ def stream(
     if rows is not None and rows < 1:
         raise InputError(f"rows must be at least 1, got {rows}.")
     sources, layouts = _open(paths, columns, kind)
-    return _chunks(sources, layouts, _agree(sources, layouts), rows)
+    return _chunks(sources, layouts, agree(sources, layouts), rows)
 
 
 def count_rows(
@@ -84,7 +84,7 @@ def _size(shape: Shape) -> int:
     return prod(width or 64 for width in shape or ())  # 64: a guess for lists of unknown length.
 
 
-def _agree(sources: list[Source], layouts: list[Layout]) -> tuple[str, ...] | None:
+def agree(sources: list[Source], layouts: list[Layout]) -> tuple[str, ...] | None:
     """Check that the shards hold the same kind of scores; return the label names they share."""
     first, names, named = layouts[0], None, sources[0]
     for source, found in zip(sources, layouts, strict=True):

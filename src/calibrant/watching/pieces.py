@@ -8,12 +8,12 @@ from dataclasses import replace
 import numpy as np
 
 from calibrant.errors import InputError
+from calibrant.files import LABELLED
 from calibrant.predictions import Predictions
 from calibrant.watching.reference import unit_starts
 
-__all__ = ["LABELLED", "Pieces", "labelled_rows", "unlabelled"]
+__all__ = ["Pieces", "labelled_rows", "unlabelled"]
 
-LABELLED = "labelled"  # The group that says which labels mean something.
 _MOST_ROWS = 1 << 16  # Of a piece.
 _UNITS = ("sentence", "image")
 

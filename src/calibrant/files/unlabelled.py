@@ -1,0 +1,114 @@
+"""Reading predictions whose labels are missing, all of them or some."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from calibrant.errors import InputError
+from calibrant.files.columns import DEFAULT_COLUMNS, Columns, find_label, find_layout
+from calibrant.files.format import Block, Layout, Source
+from calibrant.files.formats import Paths, expand, open_source
+from calibrant.files.reading import agree, assemble, row_width
+from calibrant.predictions import IGNORED, Kind, Predictions
+
+__all__ = ["LABELLED", "stream_unlabelled"]
+
+LABELLED = "labelled"  # The group that says which labels mean something.
+_CHUNK = 1 << 20  # Scores per chunk.
+_NO_LABEL = "\0label"  # No column of a file is called so.
+_MISSING = ("", "nan", "none", "null")
+_IGNORED = (str(IGNORED), f"{IGNORED}.0")
+
+
+def stream_unlabelled(
+    paths: Paths,
+    columns: Columns = DEFAULT_COLUMNS,
+    kind: Kind | None = None,
+    *,
+    rows: int | None = None,
+) -> Iterator[Predictions]:
+    """Yield the predictions of ``paths`` in chunks, as :func:`stream`; labels may be missing.
+
+    All rows are kept, except those labelled −100. The group ``labelled`` is false where a row has
+    no label: where there is no column of labels, or null, NaN or an empty text in it. Labels of
+    such rows mean nothing.
+
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     _ = Path(f"{folder}/day.csv").write_text("probability,label\\n0.9,1\\n0.2,\\n")
+    ...     [chunk] = stream_unlabelled(f"{folder}/day.csv")
+    >>> chunk.groups
+    {'labelled': array([ True, False])}
+    """
+    if rows is not None and rows < 1:
+        raise InputError(f"rows must be at least 1, got {rows}.")
+    sources = [open_source(path) for path in expand(paths)]
+    layouts = [_layout(source, columns, kind) for source in sources]
+    return _chunks(sources, layouts, agree(sources, layouts), rows)
+
+
+def _layout(source: Source, columns: Columns, kind: Kind | None) -> Layout:
+    """Return the layout of a file; without labels the scores stand in for their column."""
+    if source.columns and find_label(source, columns) is None:
+        some = next(iter(source.columns))
+        scores = find_layout(source, replace(columns, label=some, groups=()), kind).scores
+        return find_layout(source, replace(columns, label=scores[0]), kind)
+    return find_layout(source, columns, kind)
+
+
+def _chunks(
+    sources: list[Source], layouts: list[Layout], names: tuple[str, ...] | None, rows: int | None
+) -> Iterator[Predictions]:
+    first = 0
+    for source, layout in zip(sources, layouts, strict=True):
+        size = rows or max(1, _CHUNK // row_width(source, layout))
+        groups = tuple(name for name in layout.groups if name != LABELLED)
+        label = _NO_LABEL if layout.label in layout.scores else layout.label
+        read = replace(layout, label=label, groups=(*groups, LABELLED))
+        for block in source.blocks(size, layout):
+            yield assemble(source.path, _marked(block, layout, label, names), read, names, first)
+            first += len(block.numbers)
+
+
+def _marked(block: Block, layout: Layout, label: str, names: Sequence[str] | None) -> Block:
+    """Return the block with a column that says which rows are labelled."""
+    column = block.columns[layout.label]
+    if label == _NO_LABEL:
+        shape = column.shape[:-1] if column.ndim > 1 else column.shape
+        labels, known = np.zeros(shape, np.int64), np.zeros(shape, bool)
+    else:
+        labels, known = _filled(column, names or ())
+    given = block.columns.get(LABELLED)  # As calibrant writes such predictions.
+    if given is not None and given.shape == known.shape and given.dtype.kind in "biu":
+        known = known & given.astype(bool)
+    columns = {**block.columns, label: labels, LABELLED: known}
+    return Block(columns, block.numbers, block.unit)
+
+
+def _filled(column: np.ndarray, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    """Return labels without a gap, and where they were known; some class stands for the gaps."""
+    if column.dtype.kind == "f":
+        known = ~np.isnan(column)
+    elif column.dtype.kind in "OUS":
+        texts = [_text(value) for value in column.ravel().tolist()]
+        missing = [text.lower() in _MISSING and text not in names for text in texts]
+        known = ~np.array(missing, bool).reshape(column.shape)
+    else:
+        return column, np.ones(column.shape, bool)
+    # Not −100: rows of that label are dropped.
+    classes = [v for v in np.unique(column[known]).tolist() if _text(v) not in _IGNORED]
+    if not classes:
+        return np.where(known, IGNORED, 0), known
+    filled = np.where(known, column, np.array(classes[0], column.dtype))
+    if filled.dtype.kind == "f" and (filled == np.floor(filled)).all():
+        filled = filled.astype(np.int64)  # Numbers became floats for the gaps alone.
+    return filled, known
+
+
+def _text(value: object) -> str:
+    text = value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+    return text.strip()
