@@ -12,7 +12,7 @@ from calibrant.files.columns import DEFAULT_COLUMNS, Columns, find_label, find_l
 from calibrant.files.format import Block, Layout, Source
 from calibrant.files.formats import Paths, expand, open_source
 from calibrant.files.reading import agree, assemble, row_width
-from calibrant.predictions import IGNORED, Kind, Predictions
+from calibrant.predictions import Kind, Predictions
 
 __all__ = ["LABELLED", "stream_unlabelled"]
 
@@ -20,7 +20,6 @@ LABELLED = "labelled"  # The group that says which labels mean something.
 _CHUNK = 1 << 20  # Scores per chunk.
 _NO_LABEL = "\0label"  # No column of a file is called so.
 _MISSING = ("", "nan", "none", "null")
-_IGNORED = (str(IGNORED), f"{IGNORED}.0")
 
 
 def stream_unlabelled(
@@ -93,22 +92,19 @@ def _filled(column: np.ndarray, names: Sequence[str]) -> tuple[np.ndarray, np.nd
     """Return labels without a gap, and where they were known; some class stands for the gaps."""
     if column.dtype.kind == "f":
         known = ~np.isnan(column)
+        filled = np.where(known, column, 0.0)
     elif column.dtype.kind in "OUS":
-        texts = [_text(value) for value in column.ravel().tolist()]
-        missing = [text.lower() in _MISSING and text not in names for text in texts]
+        found = [_text(value) for value in column.ravel().tolist()]
+        missing = [text.strip().lower() in _MISSING and text not in names for text in found]
         known = ~np.array(missing, bool).reshape(column.shape)
+        texts = np.array(found).reshape(column.shape)
+        filled = np.where(known, texts, names[0] if names else "0")
     else:
         return column, np.ones(column.shape, bool)
-    # Not −100: rows of that label are dropped.
-    classes = [v for v in np.unique(column[known]).tolist() if _text(v) not in _IGNORED]
-    if not classes:
-        return np.where(known, IGNORED, 0), known
-    filled = np.where(known, column, np.array(classes[0], column.dtype))
     if filled.dtype.kind == "f" and (filled == np.floor(filled)).all():
         filled = filled.astype(np.int64)  # Numbers became floats for the gaps alone.
     return filled, known
 
 
 def _text(value: object) -> str:
-    text = value.decode(errors="replace") if isinstance(value, bytes) else str(value)
-    return text.strip()
+    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
