@@ -12,14 +12,15 @@ from calibrant.files.columns import DEFAULT_COLUMNS, Columns, find_label, find_l
 from calibrant.files.format import Block, Layout, Source
 from calibrant.files.formats import Paths, expand, open_source
 from calibrant.files.reading import agree, assemble, row_width
+from calibrant.labels import label_numbers
 from calibrant.predictions import Kind, Predictions
+from calibrant.validation import RowError
 
 __all__ = ["LABELLED", "stream_unlabelled"]
 
 LABELLED = "labelled"  # The group that says which labels mean something.
 _CHUNK = 1 << 20  # Scores per chunk.
 _NO_LABEL = "\0label"  # No column of a file is called so.
-_MISSING = ("", "nan", "none", "null")
 
 
 def stream_unlabelled(
@@ -80,7 +81,7 @@ def _marked(block: Block, layout: Layout, label: str, names: Sequence[str] | Non
         shape = column.shape[:-1] if column.ndim > 1 else column.shape
         labels, known = np.zeros(shape, np.int64), np.zeros(shape, bool)
     else:
-        labels, known = _filled(column, names or ())
+        labels, known = _filled(column, names, label)
     given = block.columns.get(LABELLED)  # As calibrant writes such predictions.
     if given is not None and given.shape == known.shape and given.dtype.kind in "biu":
         known = known & given.astype(bool)
@@ -88,23 +89,15 @@ def _marked(block: Block, layout: Layout, label: str, names: Sequence[str] | Non
     return Block(columns, block.numbers, block.unit)
 
 
-def _filled(column: np.ndarray, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-    """Return labels without a gap, and where they were known; some class stands for the gaps."""
-    if column.dtype.kind == "f":
-        known = ~np.isnan(column)
-        filled = np.where(known, column, 0.0)
-    elif column.dtype.kind in "OUS":
-        found = [_text(value) for value in column.ravel().tolist()]
-        missing = [text.strip().lower() in _MISSING and text not in names for text in found]
-        known = ~np.array(missing, bool).reshape(column.shape)
-        texts = np.array(found).reshape(column.shape)
-        filled = np.where(known, texts, names[0] if names else "0")
-    else:
-        return column, np.ones(column.shape, bool)
-    if filled.dtype.kind == "f" and (filled == np.floor(filled)).all():
-        filled = filled.astype(np.int64)  # Numbers became floats for the gaps alone.
-    return filled, known
-
-
-def _text(value: object) -> str:
-    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+def _filled(
+    column: np.ndarray, names: Sequence[str] | None, label: str
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return labels without a gap, and where they were known; class 0 stands for the gaps."""
+    try:
+        numbers = label_numbers(column, names, label)
+    except RowError:
+        return column, np.ones(column.shape, bool)  # Reported with its place later.
+    if numbers.dtype.kind != "f":
+        return numbers, np.ones(numbers.shape, bool)
+    known = ~np.isnan(numbers)
+    return np.where(known, numbers, 0.0), known
