@@ -81,7 +81,7 @@ def measure(library, name, n, classes):
     """Seconds, and the objective at the solution; the temperature of both is ours."""
     warnings.simplefilter("ignore")
     os.environ["CALIBRANT_KERNELS"] = "numba"  # Loaded now, not while the clock runs.
-    small = data(500, 3)
+    small = data(11_000, 100)  # Large enough for the code of large problems.
     logits, labels = data(n, classes)
     temperature, *_ = fit_ours("structured-vector", *small)
     if library == "calibrant":

@@ -15,6 +15,7 @@ from calibrant.calibrators import (
     StructuredVector,
     Temperature,
     Vector,
+    linear_pass,
 )
 from calibrant.calibrators import curvature as curvature_module
 from calibrant.calibrators import linear as linear_module
@@ -159,7 +160,7 @@ def test_chunks_and_stages_make_no_difference(n, shape, monkeypatch):
     centre = np.ones(3) if shape == 1 else np.eye(3)
     penalty = Penalty(centre, 0.01 * np.ones_like(centre), 0.01)
     expected = fit_linear(p.scores, p.labels, penalty)
-    monkeypatch.setattr(linear_module, "_CHUNK", 63)
+    monkeypatch.setattr(linear_pass, "_CHUNK", 63)
     monkeypatch.setattr(linear_module, "_SAMPLE", 5)
     monkeypatch.setattr(linear_module, "_SAMPLE_PER_NUMBER", 1)
     monkeypatch.setattr(curvature_module, "_ROWS", 5)

@@ -20,6 +20,7 @@ from collections.abc import Callable
 import numpy as np
 
 from calibrant.calibrators.backend import softmax
+from calibrant.calibrators.products import rows_times, sum_of_products
 
 __all__ = ["FEW_CLASSES", "Inverse", "inverse_curvature"]
 
@@ -27,7 +28,7 @@ Inverse = Callable[[np.ndarray], np.ndarray]
 
 FEW_CLASSES = 32  # Up to here the whole matrix is made, of (K² + K)² ≤ 1.1 million numbers.
 _ROWS_PER_CLASS = 100  # Of the sample for the whole matrix.
-_ROWS, _MOST_ROWS = 1 << 11, 1 << 13
+_ROWS, _MOST_ROWS = 1 << 11, 1 << 12
 _MOST_PRODUCTS = 1 << 32  # Rows times K²: a few tenths of a second.
 
 
@@ -41,9 +42,10 @@ def inverse_curvature(
     """Return a function that multiplies flat (W, b) by the approximate inverse curvature."""
     n, classes = features.shape
     is_vector, is_whole = weights.ndim == 1, classes <= FEW_CLASSES
-    rows = _ROWS_PER_CLASS * classes if is_whole else min(_MOST_ROWS, _MOST_PRODUCTS // classes**2)
+    most = _MOST_ROWS if is_vector else 2 * _MOST_ROWS  # Two numbers per class need fewer.
+    rows = _ROWS_PER_CLASS * classes if is_whole else min(most, _MOST_PRODUCTS // classes**2)
     x = features[:: -(-n // max(_ROWS, rows))]
-    logits = x * weights.astype(x.dtype) if is_vector else x @ weights.T.astype(x.dtype)
+    logits = x * weights.astype(x.dtype) if is_vector else rows_times(x, weights.T.astype(x.dtype))
     p = softmax(logits + intercepts.astype(x.dtype))
     if is_whole:
         return (_whole_vector if is_vector else _whole)(x, p, pull, intercept_pull)
@@ -56,7 +58,7 @@ def _whole_vector(x: np.ndarray, p: np.ndarray, pull: np.ndarray, intercept_pull
     """Invert for W = diag w: with z = (p ∘ x, p), diagonals of means less zᵀz / n."""
     n, classes = x.shape
     z = np.hstack([p * x, p])
-    matrix = z.T @ z / -n
+    matrix = sum_of_products(z, z) / -n
     k = np.arange(classes)
     first = (p * x).mean(axis=0)
     matrix[k, k] += (p * x**2).mean(axis=0) + pull
@@ -74,7 +76,8 @@ def _whole(x: np.ndarray, p: np.ndarray, pull: np.ndarray, intercept_pull: float
     for k in range(classes):
         weight = p[:, [k]] * ((np.arange(classes) == k) - p) / n
         columns = (weight[:, :, None] * extended[:, None]).reshape(n, -1)
-        table[k] = (extended.T @ columns).reshape(classes + 1, classes, classes + 1)
+        product = sum_of_products(extended, columns)
+        table[k] = product.reshape(classes + 1, classes, classes + 1)
     matrix = table.reshape(classes * (classes + 1), -1)
     matrix += np.diag(np.hstack([pull, np.full((classes, 1), intercept_pull)]).ravel())
     inverse = _inverse(matrix)
@@ -107,8 +110,8 @@ def _class_by_class(
     """Invert (q μμᵀ + D) for each class, D = diag(q σ² + pull)."""
     classes, spread = x.shape[1], p * (1 - p) / np.asarray(len(x), x.dtype)
     q = spread.sum(axis=0, dtype=np.float64).reshape(-1, 1) + 1e-300
-    mean = np.hstack([(spread.T @ x) / q, np.ones((classes, 1))])
-    square = np.hstack([spread.T @ (x * x), q])
+    mean = np.hstack([sum_of_products(spread, x) / q, np.ones((classes, 1))])
+    square = np.hstack([sum_of_products(spread, x * x), q])
     size = np.maximum(square - q * mean**2, 0)
     size += np.hstack([pull, np.full((classes, 1), intercept_pull)])
     size += 1e-9 * size.mean() + 1e-300

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from calibrant.calibrators.products import dot
+
 __all__ = ["Minimum", "minimize"]
 
 Function = Callable[[np.ndarray], tuple[float, np.ndarray]]
@@ -65,7 +67,7 @@ def minimize(
         if curvature is not None and step_number < curvatures:
             inverse = curvature(x)
         direction = -_inverse_hessian_times(gradient, pairs, inverse)
-        last_gain, gain = gain, -float(gradient @ direction) / 2
+        last_gain, gain = gain, -dot(gradient, direction) / 2
         rate = gain / last_gain
         if pairs and 0 <= rate < 0.5 and rate * gain < negligible:
             return Minimum(x + direction, value - gain, gradient, evaluations, True)
@@ -79,7 +81,7 @@ def minimize(
             continue
         new_x, value, new_gradient = found
         step, change = new_x - x, new_gradient - gradient
-        if step @ change > 1e-14 * np.linalg.norm(step) * np.linalg.norm(change):
+        if dot(step, change) > 1e-14 * _length(step) * _length(change):
             pairs.append((step, change))
         x, gradient = new_x, new_gradient
     return Minimum(x, value, gradient, evaluations, bool(np.abs(gradient).max() < tolerance))
@@ -93,18 +95,22 @@ def _inverse_hessian_times(
     """Run the two loops over the stored steps s and gradient changes y."""
     q, shares = gradient.copy(), []
     for s, y in reversed(pairs):
-        shares.append((s @ q) / (s @ y))
+        shares.append(dot(s, q) / dot(s, y))
         q -= shares[-1] * y
     if inverse is not None:
         q = inverse(q)
     elif pairs:
         s, y = pairs[-1]
-        q *= (s @ y) / (y @ y)
+        q *= dot(s, y) / dot(y, y)
     else:
-        q /= max(1.0, float(np.linalg.norm(q)))
+        q /= max(1.0, _length(q))
     for (s, y), share in zip(pairs, reversed(shares), strict=True):
-        q += (share - (y @ q) / (s @ y)) * s
+        q += (share - dot(y, q) / dot(s, y)) * s
     return q
+
+
+def _length(x: np.ndarray) -> float:
+    return float(np.sqrt(dot(x, x)))
 
 
 def _line_search(
@@ -116,7 +122,7 @@ def _line_search(
     noise: float,
 ) -> tuple[tuple[np.ndarray, float, np.ndarray] | None, int]:
     """Return a point along ``direction`` with the weak Wolfe conditions, or None, and the count."""
-    slope = float(gradient @ direction)
+    slope = dot(gradient, direction)
     low, high, length = 0.0, np.inf, 1.0
     # Differences of the value below its rounding are noise; the slope then decides.
     noise += 1e-15 * abs(value)
@@ -125,7 +131,7 @@ def _line_search(
         new_value, new_gradient = function(new_x)
         if not new_value <= value + _DECREASE * length * slope + noise:
             high = length
-        elif float(new_gradient @ direction) < _CURVATURE * slope:
+        elif dot(new_gradient, direction) < _CURVATURE * slope:
             low = length
         else:
             return (new_x, new_value, new_gradient), count

@@ -7,21 +7,17 @@ With z = l − max l and β = 1/T, the mean NLL of softmax(β z) is
 
 where E_i is the expectation under row i's probabilities. Chunks of rows are summed on all cores,
 so memory does not grow with n; their bounds depend on the size alone, so the result does not
-depend on the number of threads. Large data are swept by compiled code where numba is installed
-(extra ``fast``); ``CALIBRANT_KERNELS=numpy`` or ``numba`` decides otherwise.
+depend on the number of threads.
 """
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from importlib import import_module
-from importlib.util import find_spec
 
 import numpy as np
+
+from calibrant.calibrators.passes import compiled, in_order
 
 __all__ = ["Moments", "Sweep", "sums_in_numpy"]
 
@@ -29,9 +25,6 @@ Sums = Callable[[np.ndarray, np.ndarray, float, bool], np.ndarray]
 
 _CHUNK = 1 << 15  # Scores per NumPy chunk: 256 kB in float64.
 _COMPILED_CHUNK = 1 << 18
-_WORTH_LOADING = 1 << 23  # Scores that NumPy sweeps in the time that loading numba takes.
-_WORTH_THREADS = 1 << 17
-_COMPILED = "calibrant.calibrators.moments_compiled"
 
 
 @dataclass(frozen=True)
@@ -81,26 +74,20 @@ class Sweep:
         """Return one row of sums per chunk of the data."""
         sums, chunk = _sums(self.logits.size)
         rows = max(1, chunk // self.logits.shape[1])
-        starts = range(0, len(self.labels), rows)
+        chunks = [slice(start, start + rows) for start in range(0, len(self.labels), rows)]
 
-        def part(start: int) -> np.ndarray:
-            here = slice(start, start + rows)
+        def part(here: slice) -> np.ndarray:
             return sums(self.logits[here], self.labels[here], beta, also_at_one)
 
-        if self.logits.size < _WORTH_THREADS:
-            return np.array([part(start) for start in starts])
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            return np.array(list(pool.map(part, starts)))
+        return np.array(list(in_order(part, chunks, self.logits.size)))
 
 
-def _sums(size: int) -> tuple[Sums, int]:
+def _sums(scores: int) -> tuple[Sums, int]:
     """Return the function that sums a chunk, and the number of scores per chunk."""
-    choice = os.environ.get("CALIBRANT_KERNELS", "auto")
-    worth = choice == "numba" or size >= _WORTH_LOADING or _COMPILED in sys.modules
-    if choice != "numpy" and worth and find_spec("numba") is not None:
-        compiled: Sums = import_module(_COMPILED).sums_compiled
-        return compiled, _COMPILED_CHUNK
-    return sums_in_numpy, _CHUNK
+    module = compiled("moments_compiled", scores)
+    if module is None:
+        return sums_in_numpy, _CHUNK
+    return module.sums_compiled, _COMPILED_CHUNK
 
 
 def sums_in_numpy(

@@ -11,7 +11,7 @@ from calibrant.arrays import Array
 from calibrant.calibrators.backend import log_softmax
 from calibrant.calibrators.base import Calibrator, Fit
 from calibrant.calibrators.checks import check_most_classes
-from calibrant.calibrators.linear import Penalty, fit_linear, linear_features
+from calibrant.calibrators.linear import Penalty, fit_linear, tempered_features
 from calibrant.calibrators.newton import best_inverse_temperature
 from calibrant.errors import InputError
 from calibrant.predictions import Predictions
@@ -119,7 +119,7 @@ def _fit_scaled(predictions: Predictions, penalty: Penalty, calibrator: Calibrat
             raise InputError(f"{type(calibrator).__name__} expects {name} ≥ 0, got {value}.")
     best = best_inverse_temperature(predictions.scores, predictions.labels)
     beta = 1.0 if best.at.spread == 0 else best.beta
-    x = linear_features(predictions.scores, lambda scores: log_softmax(scores * beta))
+    x = tempered_features(predictions.scores, beta)
     fitted = fit_linear(x, predictions.labels, penalty)
     learned: dict[str, Any] = {"weights_": fitted.weights, "intercepts_": fitted.intercepts}
     learned["temperature_"] = 1 / beta

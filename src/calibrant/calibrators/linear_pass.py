@@ -1,0 +1,109 @@
+"""One pass over the data of vector, matrix and Dirichlet scaling: the loss and its gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import ModuleType
+
+import numpy as np
+
+from calibrant.calibrators.curvature import FEW_CLASSES
+from calibrant.calibrators.passes import compiled, in_order
+from calibrant.calibrators.products import rows_times, sum_of_products
+
+__all__ = ["row_chunks", "sum_of_nll", "tempered"]
+
+Sums = tuple[float, np.ndarray, np.ndarray]
+
+_CHUNK = 1 << 18
+
+
+def sum_of_nll(
+    x: np.ndarray, labels: np.ndarray, weights: np.ndarray, intercepts: np.ndarray
+) -> Sums:
+    """Return Σ −log p_y with p = softmax(W x + b), and its gradients by W and b.
+
+    W has shape (K,), a diagonal, or (K, K).
+    """
+    n, classes = x.shape
+    is_vector, module = weights.ndim == 1, _compiled_for(x)
+    w, b = weights.astype(x.dtype), intercepts.astype(x.dtype)
+    labels = np.require(labels, np.int64, ["C", "W"])  # Else numba compiles once more.
+
+    def part(rows: slice) -> Sums:
+        x_part, y = x[rows], labels[rows]
+        if is_vector and module is not None:
+            return _unpacked(module.vector_rows(x_part, y, w, b))
+        logits = _logits(x_part, w, b)
+        loss = _residual(logits, y) if module is None else module.residual_rows(logits, y)
+        return loss, _weight_slope(logits, x_part, is_vector), np.ones(len(y), x.dtype) @ logits
+
+    chunks = row_chunks(n, classes, is_vector)
+    # Threads pay where calls are few and long.
+    in_threads = is_vector and classes > FEW_CLASSES
+    loss, w_slope, b_slope = 0.0, np.zeros(weights.shape), np.zeros(classes)
+    for nll, by_weights, by_intercepts in in_order(part, chunks, x.size if in_threads else 0):
+        loss += nll
+        w_slope += by_weights
+        b_slope += by_intercepts
+    return loss, w_slope, b_slope
+
+
+def tempered(scores: np.ndarray, beta: float) -> np.ndarray | None:
+    """Return log softmax(β l) in float32 by compiled code, or None where that does not pay."""
+    if (module := _compiled_for(scores)) is None:
+        return None
+    result = np.empty(scores.shape, np.float32)
+
+    def part(rows: slice) -> None:
+        logits = np.require(scores[rows], np.float32, ["C", "W"])
+        module.log_softmax_rows(logits, np.float32(beta), result[rows])
+
+    list(in_order(part, row_chunks(*scores.shape), scores.size))
+    return result
+
+
+def _compiled_for(x: np.ndarray) -> ModuleType | None:
+    if x.dtype != np.float32 or x.shape[1] <= FEW_CLASSES:
+        return None
+    return compiled("linear_compiled", x.size)
+
+
+def row_chunks(n: int, classes: int, is_vector: bool = True) -> Sequence[slice]:
+    """Return consecutive slices of the rows."""
+    size = max(1, _CHUNK // classes ** (2 if classes <= FEW_CLASSES else 1))
+    if not is_vector and classes > FEW_CLASSES:
+        size = max(size, 2 * classes)  # Else adding up (K, K) slopes takes as long as the products.
+    return [slice(start, start + size) for start in range(0, n, size)]
+
+
+def _unpacked(sums: np.ndarray) -> Sums:
+    classes = len(sums) // 2
+    return float(sums[-1]), sums[:classes], sums[classes:-1]
+
+
+def _logits(x: np.ndarray, w: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Return W x + b; where W is diagonal, as at the start, without a product."""
+    diagonal = w if w.ndim == 1 else np.diag(w)
+    is_diagonal = np.count_nonzero(w) == np.count_nonzero(diagonal)
+    logits: np.ndarray = x * diagonal if is_diagonal else rows_times(x, w.T)
+    logits += b
+    return logits
+
+
+def _weight_slope(residual: np.ndarray, x: np.ndarray, is_vector: bool) -> np.ndarray:
+    slope: np.ndarray
+    slope = np.einsum("nk,nk->k", residual, x) if is_vector else sum_of_products(residual, x)
+    return slope
+
+
+def _residual(logits: np.ndarray, labels: np.ndarray) -> float:
+    """Return Σ −log p_y; p − onehot(y) takes the place of the logits."""
+    rows = np.arange(len(labels))
+    logits -= logits.max(axis=1, keepdims=True)
+    chosen = logits[rows, labels]
+    np.exp(logits, out=logits)
+    total = logits @ np.ones(logits.shape[1], logits.dtype)
+    logits /= total[:, None]
+    logits[rows, labels] -= 1
+    return float((np.log(total) - chosen).sum(dtype=np.float64))
