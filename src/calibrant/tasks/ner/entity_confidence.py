@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from calibrant.calibrators import Calibrator
 from calibrant.comparison.entity_map import AUTO, REDUCTIONS, EntityMap, new_entity_words
 from calibrant.comparison.risk_control import THRESHOLDS, Guarantee, guaranteed_threshold
 from calibrant.errors import InputError, unknown_name
 from calibrant.inputs import read_json
-from calibrant.metrics import Confidences, assign_blocks, entity_confidences
+from calibrant.metrics import Confidences, entity_confidences
 from calibrant.metrics.entities import Reduction
 from calibrant.predictions import Predictions
 
@@ -46,7 +48,7 @@ class EntityConfidence:
         words = new_entity_words(calibrator, valid)
         best = EntityMap().fit(words)
         others = {r: EntityMap(r).fit(words) for r in REDUCTIONS if r != best.reduction_}
-        block = assign_blocks(words)
+        block = _sentence_numbers(words)
         evidence = {r: entity_confidences(words, reduction=r, block=block) for r in REDUCTIONS}
         return cls(calibrator, {**others, best.reduction_: best}, best.reduction_, evidence)
 
@@ -72,8 +74,16 @@ class EntityConfidence:
             found.correct,
             target_risk,
             level,
+            groups=found.block,
             thresholds=together.apply(THRESHOLDS),
         )
+
+
+def _sentence_numbers(words: Predictions) -> np.ndarray:
+    """Return the number of each word's sentence: what is drawn independently."""
+    if "sentence" not in words.groups:
+        return np.arange(len(words))
+    return np.unique(words.groups["sentence"], return_inverse=True)[1]
 
 
 def entities_content(parts: Mapping[str, EntityConfidence]) -> dict[str, Any]:
@@ -126,18 +136,3 @@ def read_entities(
         raise
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise InputError(f"{path} is damaged: {type(error).__name__} {error}.") from None
-
-
-def _read_part(
-    content: Mapping[str, Any],
-    path: Path,
-    calibrator: Calibrator,
-    evidence: Mapping[str, Confidences],
-    name: str,
-) -> EntityConfidence:
-    return EntityConfidence(
-        calibrator,
-        {r: EntityMap.from_dict(content["maps"][r], path) for r in REDUCTIONS},
-        REDUCTIONS[REDUCTIONS.index(content["chosen"])],
-        {r: evidence[f"{name}.{r}"] for r in REDUCTIONS},
-    )

@@ -1,0 +1,276 @@
+"""``guarantee``: learn a policy from validation predictions."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from calibrant.arguments import check_kind
+from calibrant.arrays import to_numpy
+from calibrant.errors import InputError, unknown_name
+from calibrant.metrics.blocks import dependent_group
+from calibrant.metrics.confidences import top_label
+from calibrant.metrics.entities import Reduction, span_confidence
+from calibrant.metrics.spans import Tagging
+from calibrant.metrics.tags import is_bio
+from calibrant.policies import wording
+from calibrant.policies.conformal import conformal_quantile, conformity_scores
+from calibrant.policies.missed import entity_reach, review_threshold
+from calibrant.policies.policy import ALL, COVERAGE, MAX_MISSED, TARGET_RISK, Policy
+from calibrant.policies.risk import THRESHOLDS, AcceptedRisk, find_threshold, least_refused
+from calibrant.predictions import Predictions
+
+__all__ = ["Items", "guarantee", "guarantee_items"]
+
+_WIDEST = ("document", "doc")  # Units that hold sentences, used before these.
+
+
+@dataclass(frozen=True, eq=False)
+class Items:
+    """What a target risk is about: rows or entities with confidence, correctness and type.
+
+    ``types`` names the numbers in ``kind``. ``thresholds`` are tested; those of a learned map of
+    entities are :data:`~calibrant.policies.risk.THRESHOLDS` put through it.
+    """
+
+    confidence: np.ndarray
+    correct: np.ndarray
+    kind: np.ndarray
+    types: tuple[str, ...]
+    groups: np.ndarray | None = None
+    unit: str | None = None
+    name: str = "rows"
+    thresholds: np.ndarray = field(default_factory=lambda: THRESHOLDS)
+
+
+def guarantee(
+    predictions: Predictions,
+    *,
+    target_risk: float | None = None,
+    max_missed: float | None = None,
+    coverage: float | None = None,
+    level: float = 0.9,
+    on_average: bool = False,
+    per: str | None = None,
+    group: str | None = "auto",
+    items: str = "auto",
+    reduction: Reduction = "product",
+    score: str = "lac",
+    randomised: bool = False,
+    penalty: float = 0.01,
+    free: int = 1,
+    seed: int = 0,
+    calibrator: str | None = None,
+    model: str | None = None,
+) -> Policy:
+    """Learn a policy on validation predictions: a threshold, a review rule or prediction sets.
+
+    ``target_risk``: accept from a confidence on, so that with probability ``level`` at most this
+    share of what is accepted is wrong. ``max_missed``: send words to review, so that at most this
+    share of the true entities is neither accepted nor reviewed; ``on_average`` bounds the
+    expectation. Both may be given. ``coverage``: prediction sets that contain the true class with
+    this probability, by the ``score`` "lac", "aps" or "raps".
+
+    ``per="type"`` learns a threshold for each predicted class or entity type (of sets: for each
+    true class). ``group`` names the column whose values are drawn independently ("auto": document,
+    sentence or image if there is one; None: every row). ``items`` is "rows" or "entities"; "auto"
+    takes entities where labels are BIO tags. ``calibrator`` and ``model`` are fingerprints to save.
+
+    >>> random = np.random.default_rng(0)
+    >>> confidence = random.uniform(0.5, 1, 2000)
+    >>> labels = (random.random(2000) < confidence).astype(int)
+    >>> policy = guarantee(Predictions.from_probabilities(confidence, labels), target_risk=0.1)
+    >>> policy.thresholds, round(policy.kept, 2)
+    ({'*': 0.835}, 0.34)
+    """
+    check_kind("guarantee", predictions, Predictions)
+    wanted = {"target_risk": target_risk, "max_missed": max_missed, "coverage": coverage}
+    _check_wanted(wanted, per, level)
+    if not len(predictions):
+        raise InputError("guarantee needs labelled validation predictions, got no rows.")
+    unit = _unit(predictions, group)
+    about: dict[str, Any] = {"calibrator": calibrator, "model": model}
+    about |= {"classes": predictions.classes, "label_names": predictions.label_names}
+    if coverage is not None:
+        settings = {"score": score, "randomised": randomised, "penalty": penalty, "free": free}
+        return _sets(predictions, coverage, per, unit, {**settings, "seed": seed}, about)
+    policy = None
+    if target_risk is not None:
+        found = _items(predictions, items, unit, reduction)
+        about["reduction"] = reduction if found.name == "entities" else None
+        policy = guarantee_items(found, target_risk, level, per=per, **about)
+    if max_missed is None:
+        assert policy is not None
+        return policy
+    return _reviewing(predictions, max_missed, None if on_average else level, unit, policy, about)
+
+
+def guarantee_items(
+    items: Items, target: float, level: float = 0.9, *, per: str | None = None, **about: Any
+) -> Policy:
+    """Learn the thresholds of :func:`guarantee` for items whose confidence is known."""
+    units = len(items.confidence) if items.groups is None else len(np.unique(items.groups))
+    _check_enough(units, target, level, items.unit or items.name.removesuffix("s"))
+    kinds = range(len(items.types)) if per == "type" else (None,)
+    found = {ALL if k is None else items.types[k]: _found(items, k, target, level) for k in kinds}
+    accepted, n = sum(f.accepted for f in found.values()), sum(f.n for f in found.values())
+    policy = Policy(
+        TARGET_RISK,
+        target,
+        {name: f.threshold for name, f in found.items()},
+        n=n,
+        kept=accepted / n if n else 0.0,
+        level=level,
+        items=items.name,
+        unit=items.unit,
+        units=units,
+        details={name: _details(f, target) for name, f in found.items()},
+        **about,
+    )
+    return replace(policy, promise=wording.of_risk(policy))
+
+
+def _found(items: Items, kind: int | None, target: float, level: float) -> AcceptedRisk:
+    of_kind = slice(None) if kind is None else items.kind == kind
+    groups = None if items.groups is None else items.groups[of_kind]
+    return find_threshold(
+        items.confidence[of_kind],
+        items.correct[of_kind],
+        target,
+        level,
+        groups=groups,
+        thresholds=items.thresholds,
+    )
+
+
+def _details(found: AcceptedRisk, target: float) -> dict[str, Any]:
+    names = ("n", "errors", "accepted", "wrong", "units", "largest", "upper")
+    error = found.errors / found.n if found.n else math.nan
+    refused = least_refused(error, target) if found.n else math.nan
+    values = {name: getattr(found, name) for name in names}
+    return {**values, "kept": found.kept, "least_refused": refused}
+
+
+def _items(predictions: Predictions, items: str, unit: str | None, reduction: Reduction) -> Items:
+    if items not in ("auto", "rows", "entities"):
+        raise unknown_name("items", items, ("auto", "rows", "entities"))
+    groups = None if unit is None else predictions.groups[unit]
+    if items == "rows" or (items == "auto" and not is_bio(predictions.label_names)):
+        confidence, predicted, correct = top_label(predictions)
+        return Items(confidence, correct, predicted, predictions.names, groups, unit)
+    tagging = Tagging(predictions)
+    spans = tagging.predicted
+    values = span_confidence(spans, tagging.top[0], reduction)
+    groups = None if groups is None else groups[spans.start]
+    return Items(values, tagging.right, spans.type, tagging.tags.types, groups, unit, "entities")
+
+
+def _sets(
+    predictions: Predictions,
+    coverage: float,
+    per: str | None,
+    unit: str | None,
+    settings: dict[str, Any],
+    about: dict[str, Any],
+) -> Policy:
+    labels = np.asarray(to_numpy(predictions.labels))
+    scores = conformity_scores(predictions, **settings)
+    own = scores[np.arange(len(labels)), labels]
+    groups = None if unit is None else predictions.groups[unit]
+
+    def quantile(rows: Any) -> float:
+        return conformal_quantile(own[rows], coverage, None if groups is None else groups[rows])
+
+    thresholds = {ALL: quantile(slice(None))}
+    if per == "type":
+        thresholds = {name: quantile(labels == k) for k, name in enumerate(predictions.names)}
+    counts = np.bincount(labels, minlength=predictions.classes)
+    policy = Policy(
+        COVERAGE,
+        coverage,
+        thresholds,
+        n=len(labels),
+        kept=math.nan,
+        unit=unit,
+        units=len(labels) if groups is None else len(np.unique(groups)),
+        settings=settings,
+        **about,
+    )
+    sizes = policy.sets(predictions).sum(axis=1)
+    details: dict[str, Any] = {
+        "mean_size": float(sizes.mean()),
+        "empty": float((sizes == 0).mean()),
+        "single": float((sizes == 1).mean()),
+        "examples": dict(zip(predictions.names, counts.tolist(), strict=True)),
+        "whole": [name for name, value in thresholds.items() if value == math.inf],
+    }
+    policy = replace(policy, kept=details["single"], details=details)
+    return replace(policy, promise=wording.of_sets(policy))
+
+
+def _reviewing(
+    predictions: Predictions,
+    target: float,
+    level: float | None,
+    unit: str | None,
+    policy: Policy | None,
+    about: dict[str, Any],
+) -> Policy:
+    reach, row = entity_reach(predictions, accepting=policy is not None)
+    if not len(reach):
+        raise InputError("--max-missed needs validation data with true entities, got none.")
+    groups = np.arange(len(reach)) if unit is None else predictions.groups[unit][row]
+    threshold = review_threshold(reach, groups, target, level)
+    review = {"threshold": threshold, "target": target, "level": level}
+    if policy is None:
+        policy = Policy(
+            MAX_MISSED, target, {}, n=len(reach), kept=math.nan, level=level, unit=unit,
+            items="entities", units=len(np.unique(groups)), **about,
+        )  # fmt: skip
+    policy = replace(policy, review=review)
+    reviewed = float(policy.to_review(predictions).mean())
+    review |= {
+        "entities": len(reach),
+        "units": len(np.unique(groups)),
+        "missed": int((reach < threshold).sum()),
+        "reviewed_words": reviewed,
+    }
+    policy = replace(policy, review=review, kept=policy.kept if policy.thresholds else reviewed)
+    return replace(policy, promise=f"{policy.promise} {wording.of_review(policy)}".strip())
+
+
+def _unit(predictions: Predictions, group: str | None) -> str | None:
+    if group == "auto":
+        wide = next((name for name in _WIDEST if name in predictions.groups), None)
+        return wide or dependent_group(predictions)
+    if group is not None and group not in predictions.groups:
+        raise unknown_name("group", group, predictions.groups)
+    return group
+
+
+def _check_wanted(wanted: dict[str, float | None], per: str | None, level: float) -> None:
+    given = {name: value for name, value in wanted.items() if value is not None}
+    if not given or ("coverage" in given and len(given) > 1):
+        raise InputError(
+            "guarantee takes target_risk, max_missed or both, or coverage alone; got "
+            f"{', '.join(given) or 'none'}."
+        )
+    for name, value in {**given, "level": level}.items():
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1:
+            raise InputError(f"guarantee expects {name} in (0, 1), got {value!r}.")
+    if per not in (None, "type"):
+        raise unknown_name("per", str(per), ("type",))
+
+
+def _check_enough(units: int, target: float, level: float, unit: str) -> None:
+    """Refuse a promise that this many units could not support if all were right."""
+    least = math.ceil(math.log(1 - level) / math.log1p(-target))
+    if units < least:
+        raise InputError(
+            f"A risk of {100 * target:g} % at level {level:g} needs at least {least:,} validation "
+            f"examples (here: {unit}), even if all are right; got {units:,}. Use more validation "
+            "data, a larger target or a lower level."
+        )

@@ -1,0 +1,124 @@
+"""The review threshold below which few true entities are lost.
+
+A word is sent to review where P(not O) ≥ t. A true entity is found if one of its words is reviewed
+(or if it is accepted as it is), else missed. The loss of a sentence is the share of its true
+entities that are missed; it never falls as t rises. Sentences without an entity do not count.
+
+On average: conformal risk control (Angelopoulos, Bates, Fisch, Lei & Schuster 2024) takes the
+largest t with (n · mean loss + 1) / (n + 1) ≤ target, which bounds the expected loss of a new
+sentence. With a level: learn then test from t = 0 upwards, each by betting on the losses of
+sentences; the mean loss is then at most the target with that probability.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from calibrant.errors import InputError
+from calibrant.metrics.spans import Tagging, lost_entities
+from calibrant.policies.policy import entity_mass
+from calibrant.policies.risk import THRESHOLDS, betting_p_value, loosest
+from calibrant.predictions import Predictions
+
+__all__ = ["REVIEW_THRESHOLDS", "entity_reach", "review_threshold"]
+
+# From 0, where every word is reviewed, to 1; close to each other at both ends.
+REVIEW_THRESHOLDS = np.unique(np.concatenate([THRESHOLDS, 1 - THRESHOLDS]))
+_ROUNDING = 1e-12
+
+
+def entity_reach(predictions: Predictions, *, accepting: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Return the review threshold up to which each true entity is found, and its first row.
+
+    It is the largest P(not O) among its words. With ``accepting``, words of a predicted entity that
+    is wrong do not count, because an accepted one hides them, whatever its threshold.
+
+    >>> p = Predictions.from_probabilities([0.9, 0.2, 0.4], [1, 0, 1], label_names=["O", "B-X"])
+    >>> entity_reach(p, accepting=False)[0].round(3)
+    array([0.9, 0.4])
+    """
+    tagging = Tagging(predictions)
+    mass = entity_mass(predictions)
+    if accepting:
+        hidden = tagging.predicted
+        for start, end in zip(
+            hidden.start[~tagging.right], hidden.end[~tagging.right], strict=True
+        ):
+            mass[start:end] = -np.inf
+    lost = lost_entities(predictions, tagging.gold)
+    start = np.append(tagging.gold.start, lost).astype(np.int64)
+    end = np.append(tagging.gold.end, lost + 1).astype(np.int64)
+    order = np.argsort(start, kind="stable")
+    values = np.array([mass[a:b].max() for a, b in zip(start[order], end[order], strict=True)])
+    return values, start[order]
+
+
+def review_threshold(
+    reach: np.ndarray, groups: np.ndarray, target: float, level: float | None = None
+) -> float:
+    """Return the largest threshold that keeps the mean loss of sentences at most at ``target``.
+
+    ``reach`` has one number for each true entity and ``groups`` its sentence. Without ``level`` the
+    expectation is bounded, with it the mean loss, with that probability.
+
+    >>> reach = np.linspace(0, 1, 101)
+    >>> review_threshold(reach, np.arange(101), 0.1), review_threshold(reach, np.arange(101), 0.5)
+    (0.09, 0.5)
+    """
+    if not 0 < target < 1:
+        raise InputError(f"A share of missed entities lies in (0, 1), got {target}.")
+    _, number, sizes = np.unique(groups, return_inverse=True, return_counts=True)
+    n = len(sizes)
+    if level is None:
+        _check_enough(n, target)
+        return _on_average(reach, 1 / sizes[number], n, target)
+    losses = np.zeros(n)
+    order = np.argsort(reach, kind="stable")
+    done = 0
+
+    def p_value(index: int) -> float:
+        nonlocal done
+        end = int(np.searchsorted(reach[order], REVIEW_THRESHOLDS[index], side="left"))
+        new = number[order[done:end]]
+        np.add.at(losses, new, 1 / sizes[new])
+        done = end
+        shuffled = np.random.default_rng(0).permutation(losses)
+        return betting_p_value(np.ones(n), shuffled, 1, target, 1 - level)
+
+    best = loosest(p_value, {0: 1.0}, len(REVIEW_THRESHOLDS), 1 - level)
+    if best is None:
+        raise _unreachable(losses, target) if losses.any() else _too_few(n, target)
+    return float(REVIEW_THRESHOLDS[best])
+
+
+def _on_average(reach: np.ndarray, weight: np.ndarray, n: int, target: float) -> float:
+    order = np.argsort(reach, kind="stable")
+    values = reach[order]
+    # The loss at t is that of all entities whose reach is below t.
+    before = np.concatenate([[0.0], np.cumsum(weight[order])])
+    before = before[np.searchsorted(values, values, side="left")]
+    passes = (before + 1) / (n + 1) <= target + _ROUNDING
+    never = float(weight[reach < 0].sum()) / n
+    if not passes.any() or values[passes].max() < 0:
+        raise _unreachable(np.array([never]), target)
+    return float(values[passes].max())
+
+
+def _check_enough(n: int, target: float) -> None:
+    if 1 / (n + 1) > target + _ROUNDING:
+        raise _too_few(n, target)
+
+
+def _too_few(n: int, target: float) -> InputError:
+    return InputError(
+        f"{n:,} validation sentences with entities are too few for at most {100 * target:g} % "
+        f"missed: use more validation data or a larger --max-missed."
+    )
+
+
+def _unreachable(losses: np.ndarray, target: float) -> InputError:
+    return InputError(
+        f"At most {100 * target:g} % missed cannot be promised: {100 * float(losses.mean()):.2g} % "
+        "of the true entities have no word to review, because wrong entities that may be accepted "
+        "hide them; use --max-missed without --target-risk, or a larger share."
+    )

@@ -1,0 +1,262 @@
+"""The lowest confidence from which on at most a target share of what is accepted is wrong.
+
+Learn then test (Angelopoulos, Bates, Candès, Jordan & Lei 2021). The thresholds t stand before any
+data is seen. For each, "the risk R(t) is above the target α" is a hypothesis with a p-value:
+
+- Independent rows: P[Binomial(n, α) ≤ wrong] with n accepted, exact for a threshold fixed before.
+- Groups, whose rows depend on each other: R(t) > α means E[Z] > 0 for Z = wrong − α · accepted of a
+  group, which lies in [−α m, (1 − α) m] for groups of at most m rows. A bettor against it has the
+  wealth Π (1 − λ_g Z_g), where λ_g depends on earlier groups alone; its expectation is at most 1,
+  so 1 / wealth is a p-value (Waudby-Smith & Ramdas 2024). Nothing is assumed about what happens
+  inside of a group. m is the size of the largest validation group, which itself is left out: the
+  others are drawn independently from groups of at most that size.
+
+Thresholds are tested from tight to loose by the fallback procedure (Wiens 2003). Each start
+brings its share of δ = 1 − level. A threshold that passes hands what it had to the next one; one
+that fails loses it. With probability 1 − δ no threshold that passed has a risk above the target.
+Most of δ is given at 1 − t = target, where an honest confidence is safe, and less to tighter ones.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from calibrant.errors import InputError
+
+__all__ = [
+    "THRESHOLDS",
+    "AcceptedRisk",
+    "betting_p_value",
+    "binomial_tail",
+    "find_threshold",
+    "least_refused",
+    "loosest",
+    "starts",
+    "upper_bound",
+]
+
+_PER_DECADE = 100
+_TIGHTEST = -7  # 1 − 1e-7: float32 has no number between this and 1 but one.
+_LOG = 10.0 ** (np.arange(_TIGHTEST * _PER_DECADE, 1) / _PER_DECADE)
+# Close to each other on both scales: in 1 − t below 0.1, in t above.
+THRESHOLDS = 1 - np.unique(np.concatenate([_LOG[_LOG < 0.1], np.arange(20, 201) / 200]))
+_BOLDEST = 0.9  # The share of the wealth that the worst group may cost.
+_ORDERS = 4  # Wealth is averaged over so many orders of the groups.
+
+
+@dataclass(frozen=True)
+class AcceptedRisk:
+    """A threshold (infinity: nothing passed) and what it accepts of the validation data."""
+
+    threshold: float
+    n: int
+    accepted: int
+    wrong: int
+    errors: int
+    units: int
+    largest: int
+    upper: float
+
+    @property
+    def kept(self) -> float:
+        """The accepted share."""
+        return self.accepted / self.n if self.n else 0.0
+
+
+def find_threshold(
+    confidence: np.ndarray,
+    correct: np.ndarray,
+    target: float,
+    level: float = 0.9,
+    *,
+    groups: np.ndarray | None = None,
+    thresholds: np.ndarray = THRESHOLDS,
+) -> AcceptedRisk:
+    """Find the loosest threshold whose risk is at most ``target`` with probability ``level``.
+
+    ``groups`` has the group of each item; items of one may depend on each other in any way.
+    ``thresholds`` are :data:`THRESHOLDS`, or these after a map that never decreases.
+
+    >>> confidence = np.linspace(0.5, 1, 1000)
+    >>> found = find_threshold(confidence, confidence > 0.6, target=0.05)
+    >>> found.threshold, found.accepted, found.wrong
+    (0.585, 830, 30)
+    """
+    _check(confidence, correct, target, level)
+    units = _dependent(confidence, correct, groups)
+    accepted = _at_least(thresholds, confidence)
+    wrong = _at_least(thresholds, confidence[~correct])
+
+    def p_value(index: int) -> float:
+        if units is None:
+            return binomial_tail(int(wrong[index]), int(accepted[index]), target)
+        return units.p_value(thresholds[index], target, 1 - level)
+
+    best = loosest(p_value, starts(target), len(thresholds), 1 - level)
+    n, errors = len(confidence), int((~correct).sum())
+    sizes = (n, 1) if units is None else (units.count, units.largest)
+    if best is None:
+        return AcceptedRisk(math.inf, n, 0, 0, errors, *sizes, 1.0)
+    counts = int(accepted[best]), int(wrong[best])
+    if units is None:
+        upper = upper_bound(lambda r: binomial_tail(counts[1], counts[0], r), 1 - level)
+    else:
+        last = thresholds[best]
+        upper = upper_bound(lambda r: units.p_value(last, r, 1 - level), 1 - level)
+    return AcceptedRisk(float(thresholds[best]), n, *counts, errors, *sizes, upper)
+
+
+def loosest(
+    p_value: Callable[[int], float], weights: Mapping[int, float], count: int, delta: float
+) -> int | None:
+    """Return the last of ``count`` hypotheses that the fallback procedure rejects.
+
+    ``weights`` has the share of ``delta`` that each start brings.
+
+    >>> loosest([0.01, 0.04, 0.09, 0.0].__getitem__, {0: 0.5, 2: 0.5}, 4, 0.1)
+    3
+    >>> loosest([0.06, 0.04, 0.09, 0.0].__getitem__, {0: 0.5, 2: 0.5}, 4, 0.1) is None
+    True
+    """
+    level, best = 0.0, None
+    for index in range(count):
+        level += delta * weights.get(index, 0.0)
+        if level:
+            if p_value(index) <= level:
+                best = index
+            else:
+                level = 0.0
+    return best
+
+
+def starts(target: float) -> dict[int, float]:
+    """Return the starts of testing with their shares: most at 1 − t = target, fewer around it."""
+    places = [(1.0, 0.2), (0.5, 0.15), (0.25, 0.1), (4 * target, 0.15), (2 * target, 0.15)]
+    places += [(target / 4.0**j, 0.5**j) for j in range(12)]
+    found: dict[int, float] = {}
+    for place, share in places:
+        # Thresholds fall, so 1 − t rises; targets near 1 have their looser starts at the end.
+        index = int(np.searchsorted(1 - THRESHOLDS, min(place, 1.0) - 1e-12))
+        found[index] = found.get(index, 0.0) + share
+    total = sum(found.values())
+    return {index: share / total for index, share in found.items()}
+
+
+def binomial_tail(wrong: int, n: int, risk: float) -> float:
+    """Return P[Binomial(n, risk) ≤ wrong].
+
+    >>> round(binomial_tail(1, 3, 0.5), 6)
+    0.5
+    """
+    if wrong >= n:
+        return 1.0
+    log_choose = math.lgamma(n + 1) - math.lgamma(wrong + 1) - math.lgamma(n - wrong + 1)
+    last = log_choose + wrong * math.log(risk) + (n - wrong) * math.log1p(-risk)
+    k = np.arange(wrong, 0, -1)  # P(k − 1) / P(k) = k (1 − risk) / ((n − k + 1) risk)
+    odds = math.log1p(-risk) - math.log(risk)
+    terms = np.append(0.0, np.cumsum(np.log(k / (n - k + 1)) + odds))
+    largest = terms.max()
+    return min(1.0, float(np.exp(last + largest) * np.exp(terms - largest).sum()))
+
+
+def upper_bound(p_value: Callable[[float], float], delta: float) -> float:
+    """Return the least risk that ``p_value`` rejects at ``delta``, by bisection to 1e-12."""
+    low, high = 0.0, 1.0
+    while high - low > 1e-12:
+        middle = (low + high) / 2
+        if p_value(middle) < delta:
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+def betting_p_value(
+    accepted: np.ndarray, wrong: np.ndarray, largest: int, risk: float, delta: float
+) -> float:
+    """Return a p-value of "the risk is above ``risk``" from counts of independent groups.
+
+    λ_g = sqrt(2 log(1/δ) / (G · V_g)), at most 0.9 / ((1 − risk) · largest), where V_g is the mean
+    of Z² of the groups before g and of one that has risk (1 − risk).
+
+    >>> ones, none = np.ones(100, int), np.zeros(100, int)
+    >>> round(betting_p_value(ones, none, 1, 0.05, 0.1), 4)  # The exact one is 0.95¹⁰⁰ = 0.0059.
+    0.0098
+    """
+    z = wrong - risk * accepted
+    past = np.concatenate([[0.0], np.cumsum(z * z)[:-1]])
+    variance = (risk * (1 - risk) + past) / np.arange(1, len(z) + 1)
+    wager = np.sqrt(2 * math.log(1 / delta) / (len(z) * variance))
+    wager = np.minimum(wager, _BOLDEST / ((1 - risk) * largest))
+    return float(min(1.0, np.exp(-np.log1p(-wager * z).sum())))
+
+
+def least_refused(error: float, target: float) -> float:
+    """Return the share that must be refused whatever the confidence: (μ − α) / (1 − α).
+
+    With base error μ, refusing wrong items alone leaves (μ − refused) / (1 − refused) ≤ α.
+
+    >>> round(least_refused(0.2, 0.05), 4), least_refused(0.01, 0.05)
+    (0.1579, 0.0)
+    """
+    return max(0.0, (error - target) / (1 - target))
+
+
+class _Groups:
+    """Counts of each group at a threshold, which only falls from one call to the next."""
+
+    def __init__(self, confidence: np.ndarray, correct: np.ndarray, groups: np.ndarray) -> None:
+        _, number, sizes = np.unique(groups, return_inverse=True, return_counts=True)
+        self.largest, self.count = int(sizes.max()), len(sizes)
+        order = np.argsort(-confidence, kind="stable")
+        self._falling = -confidence[order]
+        self._number, self._wrong_item = number[order], ~correct[order]
+        self._accepted, self._wrong = np.zeros((2, len(sizes)), np.int64)
+        self._done = 0
+        random, places = np.random.default_rng(0), np.arange(len(sizes))
+        self._orders = [
+            # The largest group sets the bound of the others, and is left out.
+            np.delete(p, np.argmax(sizes[p])) if self.largest > 1 else p
+            for p in (random.permutation(places) for _ in range(_ORDERS))
+        ]
+
+    def p_value(self, threshold: float, risk: float, delta: float) -> float:
+        """Return 1 / mean wealth."""
+        end = int(np.searchsorted(self._falling, -threshold, side="right"))
+        new, self._done = slice(self._done, max(end, self._done)), max(end, self._done)
+        np.add.at(self._accepted, self._number[new], 1)
+        np.add.at(self._wrong, self._number[new], self._wrong_item[new])
+        counts = ((self._accepted[order], self._wrong[order]) for order in self._orders)
+        p_values = [betting_p_value(*each, self.largest, risk, delta) for each in counts]
+        # The mean wealth is at least that of the best order over their number.
+        return min(1.0, len(p_values) / sum(1 / max(p, 1e-300) for p in p_values))
+
+
+def _dependent(
+    confidence: np.ndarray, correct: np.ndarray, groups: np.ndarray | None
+) -> _Groups | None:
+    """Return the groups if some of them has several items."""
+    if groups is None or len(np.unique(groups)) == len(groups):
+        return None
+    return _Groups(confidence, correct, groups)
+
+
+def _check(confidence: np.ndarray, correct: np.ndarray, target: float, level: float) -> None:
+    if not 0 < target < 1 or not 0 < level < 1:
+        raise InputError(f"A target risk and a level lie in (0, 1): got {target} and {level}.")
+    if confidence.shape != correct.shape or confidence.ndim != 1:
+        raise InputError(
+            f"Expected one confidence and one correctness for each item, got "
+            f"{confidence.shape} and {correct.shape}."
+        )
+    if not np.isfinite(confidence).all():
+        raise InputError("Confidences must be finite numbers, got NaN or infinity.")
+
+
+def _at_least(thresholds: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Count the values that reach each threshold."""
+    return len(values) - np.searchsorted(np.sort(values), thresholds, side="left")

@@ -1,0 +1,87 @@
+"""The promise of a policy in words: what holds, how surely, and for which data."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from calibrant.policies.policy import Policy
+
+__all__ = ["feasibility", "of_review", "of_risk", "of_sets"]
+
+
+def of_risk(policy: Policy) -> str:
+    """Return the promise of a target risk."""
+    each = "of each type, " if "*" not in policy.thresholds else ""
+    if all(math.isinf(t) for t in policy.thresholds.values()):
+        return (
+            f"No threshold keeps the risk at {_percent(policy.target)} with probability "
+            f"{_percent(policy.level)}, judged by {policy.n:,} validation {policy.items}: nothing "
+            "is accepted."
+        )
+    return (
+        f"With probability {_percent(policy.level)}, {each}at most {_percent(policy.target)} of "
+        f"the accepted {policy.items} are wrong, for {_drawn(policy)}."
+    )
+
+
+def of_review(policy: Policy) -> str:
+    """Return the promise of a share of missed entities."""
+    assert policy.review is not None
+    level, target = policy.review["level"], _percent(policy.review["target"])
+    surely = "On average" if level is None else f"With probability {_percent(level)}"
+    found = "accepted nor sent to review" if policy.thresholds else "sent to review"
+    neither = "neither " if policy.thresholds else "not "
+    unit = policy.unit or "entity"
+    return (
+        f"{surely}, at most {target} of the true entities of a {unit} are {neither}{found}, for "
+        f"{_plural(unit)} drawn like the validation ones."
+    )
+
+
+def of_sets(policy: Policy) -> str:
+    """Return the promise of prediction sets."""
+    each = "" if "*" in policy.thresholds else " of each class"
+    drawn = f"drawn from a new {policy.unit}" if policy.unit else "drawn like the validation rows"
+    text = (
+        f"The set of a row{each} contains its true class with probability at least "
+        f"{_percent(policy.target)}, for rows {drawn}."
+    )
+    whole = policy.details["whole"]
+    if whole == ["*"]:
+        text += f" {policy.units:,} validation examples are too few: every set has all classes."
+    elif whole:
+        shown = ", ".join(whole[:5]) + (", …" if len(whole) > 5 else "")
+        text += f" Too few validation examples, so every set has them: {shown}."
+    return text
+
+
+def feasibility(policy: Policy, name: str = "*") -> str:
+    """Return what any confidence could do at best: the share that must be refused."""
+    found = policy.details[name]
+    if not found["n"]:
+        return "no validation examples: nothing is accepted"
+    error = found["errors"] / found["n"]
+    if found["least_refused"] <= 0:
+        return f"{100 * error:.2f} % are wrong, so nothing needs to be refused for the target"
+    return (
+        f"{100 * error:.2f} % are wrong, so at least {100 * found['least_refused']:.2f} % must be "
+        "refused, whatever the confidence"
+    )
+
+
+def _drawn(policy: Policy) -> str:
+    largest = max((d["largest"] for d in policy.details.values()), default=1)
+    if policy.unit is None:
+        return f"{policy.items} drawn like the validation ones"
+    limit = f" with at most {largest:,} {policy.items}" if largest > 1 else ""
+    return f"{_plural(policy.unit)} drawn like the validation ones{limit}"
+
+
+def _plural(unit: str) -> str:
+    return "entities" if unit == "entity" else f"{unit}s"
+
+
+def _percent(share: float | None) -> str:
+    return f"{100 * (share or 0.0):g} %"
