@@ -50,7 +50,7 @@ if TYPE_CHECKING:
         token_f1,
     )
     from calibrant.metrics.accumulate import accumulate
-    from calibrant.policies import Policy, guarantee, load_policy
+    from calibrant.policies import guarantee, load_policy
     from calibrant.prediction import load_run
     from calibrant.predictions import Predictions
     from calibrant.report import write_report
@@ -77,7 +77,6 @@ __all__ = [
     "MissingExtraError",
     "NotFittedError",
     "Platt",
-    "Policy",
     "Predictions",
     "Temperature",
     "Trainer",
@@ -117,7 +116,7 @@ _HOMES = {
         "errors": "CalibrantError InputError MissingExtraError NotFittedError",
         "files": "read",
         "methods": "CrossEntropy Focal HeadNoise LabelSmoothing MarginSmoothing Method",
-        "policies": "Policy guarantee load_policy",
+        "policies": "guarantee load_policy",
         "prediction": "load_run",
         "predictions": "Predictions",
         "report": "write_report",
