@@ -28,7 +28,7 @@ ALLOWED = {
     "auditing": {"metrics"},
     "charts": {"metrics"},
     "plots": {"metrics", "charts"},
-    "report": {"metrics", "charts", "auditing"},
+    "report": {"metrics", "charts", "auditing", "watching"},
     "watching": {"files", "metrics", "charts", "calibrators", "comparison"},
     "losses": set(),
     "methods": {"losses"},

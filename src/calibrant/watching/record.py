@@ -30,7 +30,7 @@ class Alarm:
     evidence: float
 
     def __str__(self) -> str:
-        return f"Alarm in {self.chunk}, by row {count(self.row)}: {TESTS[self.test]}."
+        return f"Alarm in chunk {self.chunk}, by row {count(self.row)}: {TESTS[self.test]}."
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,217 @@
+"""``calibrant watch``: accuracy and F1 of a stream without labels, its drift, and alarms."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from calibrant.cli.document import document
+from calibrant.cli.options import add_file_options, columns_from, files_read
+from calibrant.errors import InputError, printable
+
+if TYPE_CHECKING:
+    from calibrant.calibrators import Calibrator
+    from calibrant.predictions import Predictions
+    from calibrant.watching import Watch, WatchedChunk
+
+__all__ = ["add_parser", "run"]
+
+_FIRST_SHOWN, _LAST_SHOWN = 10, 30  # Chunks of a long stream that the table shows.
+
+
+def add_parser(commands: Any) -> None:
+    """Add the command's options."""
+    parser = commands.add_parser(
+        "watch",
+        help="estimate accuracy and F1 of a stream without labels, and watch it for drift",
+        description="Estimate accuracy and F1 of a stream of predictions without labels, chunk by "
+        "chunk, and raise an alarm when it is no longer like the reference. Labels may be missing; "
+        "those that are there are used.",
+    )
+    add_file_options(parser, "STREAM")
+    source = parser.add_mutually_exclusive_group()
+    source.add_argument(
+        "--calibrator",
+        "--map",
+        metavar="FILE",
+        type=Path,
+        help="make the confidences honest with this calibrator, a file that 'calibrant fit' saved",
+    )
+    source.add_argument(
+        "--run",
+        metavar="RUN",
+        dest="run_folder",
+        type=Path,
+        help="take calibrator and reference from the folder of a 'calibrant train'",
+    )
+    parser.add_argument(
+        "--reference",
+        metavar="VALID",
+        action="append",
+        help="labelled predictions of the same model to compare with, such as those that the "
+        "calibrator was fitted on; without them no drift is measured",
+    )
+    cut = parser.add_mutually_exclusive_group()
+    cut.add_argument("--chunk", type=int, default=1000, metavar="ROWS", help="rows a chunk (1000)")
+    cut.add_argument(
+        "--per", metavar="COLUMN", help="a chunk for each value of this column; times: for each day"
+    )
+    parser.add_argument(
+        "--by",
+        default="auto",
+        metavar="GROUP",
+        help="column that groups dependent rows, which stay together; 'none': all rows are "
+        "independent (sentence or image, if the file has such a column)",
+    )
+    parser.add_argument(
+        "--estimator",
+        choices=("cbpe", "atc"),
+        default="cbpe",
+        help="of accuracy: mean calibrated confidence, or average thresholded confidence (cbpe)",
+    )
+    parser.add_argument("--level", type=float, default=0.95, help="coverage of intervals (0.95)")
+    parser.add_argument(
+        "--false-alarms",
+        type=float,
+        default=0.01,
+        metavar="RATE",
+        help="the largest probability of an alarm over the whole stream if nothing changes (0.01)",
+    )
+    parser.add_argument("--seed", type=int, default=0, help="seed that breaks ties (0)")
+    parser.add_argument("--report", metavar="HTML", type=Path, help="write a page to this file")
+    parser.add_argument("--overwrite", action="store_true", help="replace an existing page")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Watch the stream, write the page, and print."""
+    from calibrant.files import expand
+    from calibrant.outputs import check_writable
+    from calibrant.report.watch_page import write_watch
+    from calibrant.watching import watch
+
+    args.files = expand(args.files)
+    calibrator, reference = _honest(args)
+    if args.report is not None:  # Before the work, not after it.
+        check_writable(args.report, overwrite=args.overwrite, inputs=files_read(args))
+    found = watch(
+        _stream(args),
+        reference=reference,
+        calibrator=calibrator,
+        chunk=args.chunk,
+        per=args.per,
+        by=None if args.by == "none" else args.by,
+        estimator=args.estimator,
+        level=args.level,
+        false_alarms=args.false_alarms,
+        seed=args.seed,
+    )
+    if args.report is not None:  # Before anything is printed: the reader may leave early.
+        write_watch(found, args.report, overwrite=args.overwrite)
+    if args.json:
+        print(document("watch", found.to_dict()))
+        return 0
+    _print(found)
+    if args.report is not None:
+        print(f"\nReport: {printable(str(args.report))}")
+    return 0
+
+
+def _honest(args: argparse.Namespace) -> tuple[Calibrator | None, Predictions | None]:
+    """Return the calibrator and the reference that the options name."""
+    from calibrant.calibrators import load_calibrator
+
+    calibrator, files = args.calibrator, args.reference
+    if args.run_folder is not None:
+        calibrator, valid = run_files(args.run_folder)
+        files = files or [str(valid)]
+    fitted = None if calibrator is None else load_calibrator(calibrator)
+    return fitted, None if files is None else _labelled(files, args)
+
+
+def run_files(folder: Path) -> tuple[Path, Path]:
+    """Return the calibrator and the validation predictions of a finished run."""
+    from calibrant.tasks.run_files import find_file
+
+    if not (folder / "metrics.json").exists():
+        raise InputError(f"{folder} is not the folder of a finished 'calibrant train'.")
+    valid = find_file(folder, "valid.parquet", "valid.npz")
+    return find_file(folder, "calibrator.json", "temperature.json"), valid
+
+
+def _labelled(files: list[str], args: argparse.Namespace) -> Predictions:
+    """Read the reference; its columns are those of the stream, or the usual ones."""
+    from calibrant.files import read
+
+    if args.run_folder is not None and args.reference is None:
+        return read(files)
+    return read(files, replace(columns_from(args), groups=None), args.kind)
+
+
+def _stream(args: argparse.Namespace) -> Iterator[Predictions]:
+    from calibrant.files import stream_unlabelled
+    from calibrant.progress import Progress
+
+    with Progress(None, "rows") as progress:
+        for chunk in stream_unlabelled(args.files, columns_from(args), args.kind):
+            yield chunk
+            progress.advance(len(chunk) + chunk.ignored)
+
+
+def _print(found: Watch) -> None:
+    from calibrant.charts.numbers import counted
+    from calibrant.cli.table import render_table
+
+    print(f"{counted(found.total.rows, 'row')} in {counted(len(found.chunks), 'chunk')}\n")
+    warned = [f"Warning: {warning}" for warning in found.warnings]
+    print(*map(printable, [*found.verdict, *warned]), sep="\n", end="\n\n")
+    names, values = _columns(found)
+    rows = [[value(chunk) for value in values] for chunk in found.chunks]
+    if len(rows) > _FIRST_SHOWN + _LAST_SHOWN:
+        left = f"({len(rows) - _FIRST_SHOWN - _LAST_SHOWN:,} more: --json)"
+        rows = [*rows[:_FIRST_SHOWN], ["…", left, *[""] * (len(names) - 2)], *rows[-_LAST_SHOWN:]]
+    rows.append([value(found.total) for value in values])
+    print(render_table(names, rows, right=range(1, len(names))))
+
+
+def _columns(found: Watch) -> tuple[list[str], list[Any]]:
+    """Return the columns that have numbers: their heads, and the cell of a chunk."""
+    from calibrant.charts.numbers import count, percent
+
+    chunks = (*found.chunks, found.total)
+    table: list[tuple[str, Any, bool]] = [
+        ("chunk", lambda c: c.name, True),
+        ("rows", lambda c: count(c.rows), True),
+        ("expected accuracy", lambda c: _estimate(c.expected_accuracy), True),
+        ("macro F1", lambda c: _estimate(c.expected_macro_f1), True),
+        (
+            "entity F1",
+            lambda c: _estimate(c.expected_entity_f1),
+            any(not math.isnan(c.expected_entity_f1.value) for c in chunks),
+        ),
+        ("drift", lambda c: percent(c.confidence_drift), bool(found.reference)),
+        ("of classes", lambda c: percent(c.class_drift), bool(found.reference)),
+        ("labels", lambda c: count(c.labelled), bool(found.total.labelled)),
+        ("accuracy so far", lambda c: _estimate(c.accuracy), bool(found.total.labelled)),
+        ("alarm", _alarm, bool(found.alarms)),
+    ]
+    shown = [(name, cell) for name, cell, is_there in table if is_there]
+    return [name for name, _ in shown], [cell for _, cell in shown]
+
+
+def _alarm(chunk: WatchedChunk) -> str:
+    return ", ".join(chunk.alarms)
+
+
+def _estimate(found: tuple[float, float, float]) -> str:
+    from calibrant.charts.numbers import percent, show
+
+    value, low, high = found
+    if math.isnan(low):
+        return percent(value)
+    return f"{percent(value)} [{show(100 * low, 1)}, {show(100 * high, 1)}]"
