@@ -32,6 +32,7 @@ from calibrant.calibrators.checks import (
     check_some,
     needed_columns,
 )
+from calibrant.calibrators.correction import BIAS, CORRECTIONS, correct
 from calibrant.calibrators.faultless import is_faultless, most_confidence, unclaimed
 from calibrant.calibrators.likelihood import (
     as_kind,
@@ -181,6 +182,11 @@ class Calibrator(ABC):
         ``values`` are :meth:`learned` and the columns of ``needs_groups``. It is differentiable and
         traceable by torch: exports wrap it, with the learned values as buffers.
         """
+        out = self._uncorrected(scores, kind, values)
+        return correct(out, self.kind_of(kind), values) if CORRECTIONS & values.keys() else out
+
+    def _uncorrected(self, scores: Array, kind: Kind, values: Mapping[str, Any]) -> Array:
+        """Apply the map as it was fitted."""
         if not self.changes_scores:
             return scores
         if self.fell_back_:
@@ -245,7 +251,9 @@ class Calibrator(ABC):
         if not hasattr(self, "fitted_on_"):
             return call
         learned = [f"{k}={_shown(v)}" for k, v in self.learned().items() if k != "floor_"]
-        what = "fell back to identity" if self.fell_back_ else ", ".join(learned) or "nothing"
+        if self.fell_back_:
+            learned = ["fell back to identity", *(text for text in learned if "correction" in text)]
+        what = ", ".join(learned) or "nothing"
         return f"<{call}, fitted on {self.fitted_on_['n']:,} examples: {what}>"
 
     def _learn(self, predictions: Predictions) -> None:
@@ -299,10 +307,17 @@ class Calibrator(ABC):
         self, learned: Mapping[str, Any], classes: int, names: tuple[str, ...] | None
     ) -> None:
         """Take the state of a fitted map, from ``_fit`` or from a file."""
+        self.take_learned(learned)
+        self.n_classes_, self.label_names_, self.fell_back_ = classes, names, False
+
+    def take_learned(self, learned: Mapping[str, Any]) -> None:
+        """Take learned values in place of the present ones."""
         for name, value in learned.items():
             setattr(self, name, value)
         self._learned_names = tuple(learned)
-        self.n_classes_, self.label_names_, self.fell_back_ = classes, names, False
+        vars(self).pop("keeps_argmax", None)
+        if BIAS in learned:  # Of this one map, whatever its class does.
+            vars(self)["keeps_argmax"] = False
 
     def _claims_too_much(self, predictions: Predictions) -> bool:
         """Whether the map goes beyond what a sample without a mistake supports."""
@@ -323,7 +338,8 @@ class Calibrator(ABC):
         )
 
     def _in_chunks(self, rows: Array, kind: Kind, groups: Mapping[str, Any]) -> Array:
-        if self.fell_back_ and (kind == "logits" or not (rows < self.floor_).any()):
+        plain = self.fell_back_ and not CORRECTIONS.intersection(self._learned_names)
+        if plain and (kind == "logits" or not (rows < self.floor_).any()):
             return rows
         size = max(1, _CHUNK // self.n_classes_)
         result = _empty_like(rows)

@@ -12,6 +12,7 @@ import numpy as np
 
 from calibrant.calibrators.backend import FLOOR
 from calibrant.calibrators.base import Calibrator
+from calibrant.calibrators.correction import CORRECTIONS, check_correction
 from calibrant.calibrators.matrix import Vector, WeightMatrix
 from calibrant.calibrators.scalar import OneVsRest
 from calibrant.errors import InputError
@@ -21,7 +22,8 @@ from calibrant.outputs import check_writable, new_file
 
 __all__ = ["FORMAT", "check_suffix", "from_dict", "load_calibrator", "save", "to_dict"]
 
-FORMAT = 3  # Readers know every format up to this one.
+FORMAT = 4  # Readers know every format up to this one.
+_UNCORRECTED = 3  # What a map without a correction is written as, so that older versions read it.
 # The implicit setting of maps of format 1, which did not store it.
 _TOP_LABEL = ("spline", "histogram-top-label", "isotonic-top-label")
 _IN_FORMAT_1 = {name: {"keep_prediction": False} for name in _TOP_LABEL}
@@ -133,7 +135,7 @@ def _header(calibrator: Calibrator) -> dict[str, Any]:
 
     return {
         "signature": _SIGNATURE,
-        "format": FORMAT,
+        "format": FORMAT if CORRECTIONS & calibrator.learned().keys() else _UNCORRECTED,
         "version": __version__,
         "method": calibrator.name,
         "hyperparameters": calibrator.get_params(),
@@ -216,7 +218,9 @@ def _check_shapes(calibrator: Calibrator, learned: dict[str, np.ndarray], classe
     """Require one value per class: NumPy would broadcast a single one to all."""
     per_class = isinstance(calibrator, (OneVsRest, Vector, WeightMatrix))
     maps = 1 if isinstance(calibrator, OneVsRest) and classes == 2 else classes
-    for name, value in learned.items() if per_class else ():
+    check_correction(learned, classes)
+    fitted = {name: value for name, value in learned.items() if name not in CORRECTIONS}
+    for name, value in fitted.items() if per_class else ():
         axes = value.shape if isinstance(calibrator, WeightMatrix) else value.shape[:1]
         if value.ndim and set(axes) != {maps}:
             raise InputError(
