@@ -255,8 +255,8 @@ def test_json_document():
     )
     document = json.loads(json.dumps(found.to_dict(), allow_nan=False))
     assert document["recommended"] == found.recommended
-    assert document["maps"][1]["name"] == "temperature"
-    assert document["maps"][1]["ece"] == found["temperature"].ece
+    assert document["calibrators"][1]["name"] == "temperature"
+    assert document["calibrators"][1]["ece"] == found["temperature"].ece
     assert document["settings"]["folds"] == 5
     assert seen == ["identity", "temperature"]
 
@@ -274,7 +274,7 @@ def test_probabilities_and_zero_probabilities():
 def test_infinite_numbers_are_text_in_json():
     found = compare(sample(300), sample(300, seed=1), ["temperature"], bootstrap=100)
     infinite = replace(found, rows=(replace(found.rows[0], metrics={"nll": np.inf}, ece_low=None),))
-    assert infinite.to_dict()["maps"][0]["nll"] == "inf"
+    assert infinite.to_dict()["calibrators"][0]["nll"] == "inf"
 
 
 def test_same_seed_same_answer():
@@ -330,7 +330,7 @@ def test_the_row_of_identity_says_what_an_audit_says():
         assert found["identity"].nll == nll(given) == np.inf
     assert found["identity"].brier == pytest.approx(brier(given))
     assert np.isfinite([found["temperature"].nll, found["identity"].valid_nll]).all()
-    assert found.to_dict()["maps"][0]["nll"] == "inf"
+    assert found.to_dict()["calibrators"][0]["nll"] == "inf"
 
 
 def test_votes_of_0_count_alike_in_every_row_of_the_table():

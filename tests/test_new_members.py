@@ -104,7 +104,7 @@ class TestMetric:
 
     def test_compare(self, toy_metric, files, capsys):
         options = ("--calibrators", "temperature", "--bootstrap", "100")
-        rows = document(capsys, "compare", *files, *options)["maps"]
+        rows = document(capsys, "compare", *files, *options)["calibrators"]
         assert [row["toy_error"] for row in rows] == [toy_error(predictions(1))] * 2
         assert " toy " in printed(capsys, "compare", *files, *options).splitlines()[2]
 
@@ -157,7 +157,7 @@ class TestCalibrator:
         loaded = load_calibrator(path).transform(predictions(1))
         np.testing.assert_allclose(loaded.scores, expected)
         shown = document(capsys, "audit", files[1], "--calibrator", path, "--bootstrap", "0")
-        assert shown["map"] == "toy"
+        assert shown["calibrator"] == "toy"
 
     def test_compare_and_list(self, files, capsys):
         found = compare(predictions(0), predictions(1), bootstrap=100, folds=2)

@@ -11,6 +11,7 @@ __all__ = [
     "InputError",
     "MissingExtraError",
     "NotFittedError",
+    "nearest_name",
     "printable",
     "unknown_name",
 ]
@@ -39,9 +40,18 @@ def unknown_name(what: str, name: str, known: Iterable[str], hint: str = "") -> 
     Unknown method 'focall'. Did you mean 'focal'?
     """
     known = sorted(known)
-    near = difflib.get_close_matches(name, known, n=1)
-    advice = f"Did you mean '{near[0]}'?" if near else f"Known: {', '.join(known) or 'none'}."
+    advice = nearest_name(name, known) or f"Known: {', '.join(known) or 'none'}."
     return InputError(f"Unknown {what} '{name}'. {advice} {hint}".strip())
+
+
+def nearest_name(name: str, known: Iterable[str]) -> str:
+    """Return a question that names the known name nearest to ``name``; "" if none is near.
+
+    >>> nearest_name("tinny", ["minilm", "tiny"])
+    "Did you mean 'tiny'?"
+    """
+    near = difflib.get_close_matches(name, sorted(known), n=1)
+    return f"Did you mean '{near[0]}'?" if near else ""
 
 
 def printable(text: str) -> str:

@@ -64,10 +64,10 @@ def test_json_is_one_document(files, capsys):
     assert main(["compare", *files, *options, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["recommended"] == "temperature"
-    assert [row["name"] for row in document["maps"]] == ["identity", "temperature"]
+    assert [row["name"] for row in document["calibrators"]] == ["identity", "temperature"]
     assert document["settings"] | {"folds": 3, "seed": 7, "bootstrap": 200} == document["settings"]
     found = compare(read(files[0]), read(files[1]), ["temperature"], bootstrap=200, folds=3, seed=7)
-    assert document["maps"][1]["ece_low"] == found["temperature"].ece_low
+    assert document["calibrators"][1]["ece_low"] == found["temperature"].ece_low
 
 
 def test_the_same_file_twice_is_an_error_unless_forced(files, tmp_path, capsys):
@@ -114,7 +114,7 @@ def test_the_recommended_map_is_saved(files, capsys, tmp_path):
 def test_only_maps_that_keep_predictions_are_compared(files, capsys):
     command = ["compare", *files, "--keep-predictions", "--json", "--bootstrap", "200"]
     assert main(command) == 0
-    maps = json.loads(capsys.readouterr().out)["maps"]
+    maps = json.loads(capsys.readouterr().out)["calibrators"]
     assert len(maps) > 5
     assert all(CALIBRATORS[row["name"]].calibrator.keeps_argmax for row in maps)
     assert all(row["accuracy_change"] == 0 for row in maps)

@@ -21,10 +21,10 @@ def test_a_table_and_a_figure(trained, tmp_path, capsys):
     assert main([*command, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     row = next(line.split() for line in out.splitlines() if line.startswith("typos-2"))
-    results = {row["map"]: row for row in told["results"]}
+    results = {row["calibrator"]: row for row in told["results"]}
     numbers = results["identity"]["shift"]["typos-2"]
     assert row[1:4] == [f"{numbers[name]:.4f}" for name in ("entity_f1", "accuracy", "ece")]
-    learned = results[told["map"]]["entities"]["ece"]
+    learned = results[told["calibrator"]]["entities"]["ece"]
     assert f"words: ECE {learned:.4f}" in out
     saved = json.loads((folder / "metrics.json").read_text())["results"]["identity"]["test"]
     measured = results["identity"]["test"]

@@ -126,7 +126,7 @@ def test_infinity_is_written_in_one_way(files, tmp_path, capsys):
     assert strict(capsys.readouterr().out)["audit"]["measures"]["nll"]["value"] == "inf"
     command = ["compare", sure, sure, "--force", "--calibrators", "histogram", "--bootstrap", "100"]
     assert main([*command, "--json"]) == 0
-    assert strict(capsys.readouterr().out)["maps"][0]["nll"] == "inf"
+    assert strict(capsys.readouterr().out)["calibrators"][0]["nll"] == "inf"
 
 
 def test_a_record_keeps_infinity(trained, tmp_path):

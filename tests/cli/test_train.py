@@ -70,7 +70,7 @@ def test_several_seeds_are_runs_side_by_side_and_a_table_of_means(small_corpus, 
     assert f"whole entities: ECE {np.mean(learned):.4f} ± " in told.out
     assert main([*several, "--json"]) == 0
     content = json.loads(capsys.readouterr().out)
-    (scaled,) = (row for row in content["test"] if row["map"] == "temperature")
+    (scaled,) = (row for row in content["test"] if row["calibrator"] == "temperature")
     assert scaled["ece"]["mean"] == pytest.approx(np.mean(values))
     assert [run["finished_before"] for run in content["runs"]] == [True, True]
 
@@ -142,6 +142,14 @@ def test_a_tag_that_is_none_is_named_with_its_line(tmp_path, capsys):
     assert "line 4" in capsys.readouterr().err
 
 
+def test_a_mistyped_encoder_is_answered_with_the_nearest(
+    small_corpus, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setattr("calibrant.tasks.reading.hub.reachable", lambda _: False)
+    assert main(command(small_corpus, tmp_path / "run", "--model", "tinny")) == 2
+    assert "Did you mean 'tiny'?" in capsys.readouterr().err
+
+
 def test_an_encoder_of_a_hub_out_of_reach_is_one_line_at_once(
     small_corpus, tmp_path, capsys, monkeypatch
 ):
@@ -152,6 +160,7 @@ def test_an_encoder_of_a_hub_out_of_reach_is_one_line_at_once(
     err = capsys.readouterr().err
     assert "Cannot load the tokenizer of 'bert-base-cased'" in err
     assert "Without the hub there are minilm and tiny" in err
+    assert "Did you mean" not in err
     assert err.count("\n") == 1
     assert not (tmp_path / "run").exists()
 
@@ -236,7 +245,7 @@ def test_files_of_splits_are_given_one_by_one(small_corpus, tmp_path, capsys):
     capsys.readouterr()
     assert main(["evaluate", str(tmp_path / "run"), "--json", "--device", "cpu"]) == 0
     results = json.loads(capsys.readouterr().out)["results"]
-    found = next(entry for entry in results if entry["map"] == "identity")
+    found = next(entry for entry in results if entry["calibrator"] == "identity")
     assert found["test"]["entity_f1"] == pytest.approx(float(entity_f1(test)), abs=1e-6)
     for wrong, said in (
         ([], "--data NAME|FOLDER, or --train FILE --test FILE"),

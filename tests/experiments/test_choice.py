@@ -54,7 +54,7 @@ def test_one_sentence_gets_a_temperature():
     assert choose_calibrator("auto", one).name == "temperature"
 
 
-@pytest.mark.parametrize("setting", [{"calibrator": "tempature"}, {"maps": ["tempature"]}])
+@pytest.mark.parametrize("setting", [{"calibrator": "tempature"}, {"measure": ["tempature"]}])
 def test_an_unknown_map_is_named_before_training(setting):
     with pytest.raises(InputError, match=r"tempature.*temperature"):
         Recipe(**setting)
@@ -63,7 +63,7 @@ def test_an_unknown_map_is_named_before_training(setting):
 @pytest.mark.parametrize("name", ["type-temperature", "position-temperature"])
 @pytest.mark.parametrize("task", ["text", "image", "segmentation"])
 def test_a_map_that_a_task_has_no_data_for_is_named_before_training(task, name):
-    for setting in ({"calibrator": name}, {"maps": ["identity", "temperature", name]}):
+    for setting in ({"calibrator": name}, {"measure": ["identity", "temperature", name]}):
         Recipe(**setting)
         with pytest.raises(InputError, match=f"{name} is a calibrator of task 'ner', not '{task}'"):
             Recipe.from_dict({"task": task, **setting})
@@ -76,7 +76,7 @@ def test_of_each_map_a_record_has_what_the_records_of_other_choices_have(more):
     found = []
     for p in (bent, sample()):
         maps = ["identity", "temperature", *more]
-        recipe = Recipe.from_dict({"task": "text", "data": "synthetic", "maps": maps})
+        recipe = Recipe.from_dict({"task": "text", "data": "synthetic", "measure": maps})
         found.append(record_of(Outcome(recipe, p, p, {}, {"typos-1": p}), {}))
     assert [r.training["calibrator"] for r in found] == ["spline", "identity"]
     for record in found:

@@ -21,8 +21,8 @@ def test_a_key_is_that_of_the_first_version_until_a_new_setting_is_used():
     recipe = Recipe(data="gum", seed=3)
     new = (
         "task", "engine", "accumulate", "patience", "shift", "optimizer", "momentum", "decay",
-        "clip", "augment", "compile", "image_size", "maps", "calibrator", "train_file",
-            "dev_file", "test_file", "unseen_types",
+        "clip", "augment", "compile", "image_size", "measure", "calibrator", "train_file",
+        "dev_file", "test_file", "unseen_types",
     )  # fmt: skip
     first = {k: v for k, v in recipe.to_dict().items() if k not in new}
     digest = hashlib.sha256(json.dumps(first, sort_keys=True).encode()).hexdigest()[:8]
@@ -54,8 +54,8 @@ def test_a_key_is_that_of_the_first_version_until_a_new_setting_is_used():
         ({"task": "image", "compile": "yes"}, "compile is true or false"),
         ({"task": ["ner"]}, "Unknown task"),
         ({"max_length": 513}, "max_length is at most 512, got 513"),
-        ({"maps": ["identity", "spline"]}, "add 'temperature'"),
-        ({"maps": []}, "add 'identity'"),
+        ({"measure": ["identity", "spline"]}, "add 'temperature'"),
+        ({"measure": []}, "add 'identity'"),
     ],
 )
 def test_bad_settings(content, message):
@@ -110,14 +110,34 @@ def test_settings_over_those_of_a_file(tmp_path):
         read_recipes(path, {"epoch": 1})
 
 
-def test_maps_are_one_setting_of_a_grid():
+def test_the_old_key_of_the_calibrators_to_measure_is_read(tmp_path):
     names = ["identity", "temperature", "spline"]
-    assert [r.maps for r in expand_grid({}, [{"maps": names, "seed": [0, 1]}])] == [
+    recipe = Recipe.from_dict({"maps": names, "dtype": "float32"})
+    assert recipe.measure == tuple(names)
+    assert "maps" not in recipe.to_dict()
+    assert recipe.key.endswith("-482b3442")  # As the version before named its record.
+    path, old = tmp_path / "grid.toml", f"maps = {names}"
+    for table in (f"[defaults]\n{old}", f"[[grid]]\n{old}", f"[[grid]]\nvariant = [{{{old}}}]"):
+        path.write_text(table)
+        with pytest.warns(FutureWarning, match="recipe key 'maps' is now 'measure'"):
+            (read,) = read_recipes(path)
+        assert read.measure == tuple(names)
+
+
+def test_the_number_type_is_that_of_the_device():
+    assert Recipe().on("cpu") == Recipe(dtype="float32")
+    assert Recipe().on("cuda:1") == Recipe(dtype="bfloat16")
+    assert Recipe(dtype="tf32").on("cpu").dtype == "tf32"
+
+
+def test_calibrators_to_measure_are_one_setting_of_a_grid():
+    names = ["identity", "temperature", "spline"]
+    assert [r.measure for r in expand_grid({}, [{"measure": names, "seed": [0, 1]}])] == [
         tuple(names),
         tuple(names),
     ]
-    both = expand_grid({}, [{"maps": [names, names[:2]]}])
-    assert [r.maps for r in both] == [tuple(names), tuple(names[:2])]
+    both = expand_grid({}, [{"measure": [names, names[:2]]}])
+    assert [r.measure for r in both] == [tuple(names), tuple(names[:2])]
 
 
 @pytest.mark.parametrize(

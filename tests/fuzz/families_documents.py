@@ -69,8 +69,9 @@ _TOML = (
 )  # fmt: skip
 _KEYS = (
     "data", "model", "method", "method_options", "head_width", "head_depth", "seed", "epochs",
-    "batch", "learning_rate", "warm_up", "dtype", "task", "engine", "accumulate", "shift", "maps",
-    "calibrator", "optimizer", "momentum", "augment", "image_size", "variant", "sede", "patience",
+    "batch", "learning_rate", "warm_up", "dtype", "task", "engine", "accumulate", "shift",
+    "measure", "calibrator", "optimizer", "momentum", "augment", "image_size", "variant", "sede",
+    "patience",
 )  # fmt: skip
 
 

@@ -356,10 +356,12 @@ def test_other_tasks_have_accuracy(make_record):
 
 
 def test_maps_can_be_chosen(tiny):
-    table = table_of(build_study(tiny, maps=["temperature"]), "gum-results")
+    table = table_of(build_study(tiny, calibrators=["temperature"]), "gum-results")
     assert table.heads == ("seeds", "F1 (T)", "ECE (T)", "APCR (T)")
     with pytest.raises(InputError, match="Did you mean 'temperature'"):
-        build_study(tiny, maps=["temperatur"])
+        build_study(tiny, calibrators=["temperatur"])
+    with pytest.warns(FutureWarning, match="is now build_study"):
+        assert table_of(build_study(tiny, maps=["temperature"]), "gum-results") == table
 
 
 def test_a_map_that_few_records_have_is_a_dash_elsewhere(make_record):
@@ -373,7 +375,7 @@ def test_a_map_that_few_records_have_is_a_dash_elsewhere(make_record):
         if record.recipe.method != "mmce":
             found = record.results["temperature"]["test"]
             record.results["vector"] = {"test": {**found, "ece": found["ece"] / 3}}
-    study = build_study(records, maps=["all"])
+    study = build_study(records, calibrators=["all"])
     table = table_of(study, "gum-results")
     place = table.heads.index("ECE (vector)")
     assert math.isnan(values(table, "mmce", "128")[place])
@@ -463,11 +465,11 @@ def test_all_maps_stand_in_one_table_alone(tiny):
     row = table.rows[0]
     assert [entry.value for entry in row.entries[:4]] == pytest.approx([3, 0.11, 0.055, 0.11 / 3])
     assert [entry.bold for entry in row.entries[1:4]] == [False, False, True]
-    everywhere = build_study(tiny, maps=["all"])
+    everywhere = build_study(tiny, calibrators=["all"])
     assert "ECE (spline)" in table_of(everywhere, "gum-results").heads
     assert not [t for t in everywhere.tables if t.name == "gum-maps"]
     with pytest.raises(InputError, match="Unknown calibrator 'splin'"):
-        build_study(tiny, maps=["splin"])
+        build_study(tiny, calibrators=["splin"])
 
 
 def test_differences_at_a_glance(tiny):

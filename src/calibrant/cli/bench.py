@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from calibrant.cli.old_options import printed_renames
 from calibrant.cli.options import add_set, add_trust, parse_settings
 from calibrant.errors import InputError, printable
 
@@ -83,7 +84,9 @@ def run(args: argparse.Namespace) -> int:
     from calibrant.experiments.record import recorded, write_titles
 
     over = parse_settings(args.settings)
-    found = {recipe.key: recipe for path in args.recipes for recipe in read_recipes(path, over)}
+    with printed_renames("bench"):
+        read = [recipe for path in args.recipes for recipe in read_recipes(path, over)]
+    found = {recipe.key: recipe for recipe in _concrete(read, args.device)}
     done, recipes = recorded(args.output), list(found.values())
     waiting = [recipe for recipe in recipes if recipe.key not in done]
     done_before = (
@@ -103,6 +106,18 @@ def run(args: argparse.Namespace) -> int:
         rest = "1 recipe is" if left == 1 else f"{left:,} recipes are"
         print(f"Time is up, and {rest} left: the same command continues from here.")
     return 3 if left else 0
+
+
+def _concrete(recipes: Sequence[Recipe], device: str | None) -> list[Recipe]:
+    """Return the recipes as they are on the device, which torch is asked for only if need be."""
+    if device is None and any(recipe.dtype == "auto" for recipe in recipes):
+        from calibrant.extras import require
+
+        require("torch", "transformers", "A recipe without a dtype")
+        from calibrant.experiments.run import default_device
+
+        device = default_device()
+    return [recipe.on(device or "cpu") for recipe in recipes]
 
 
 def _run(waiting: Sequence[Recipe], args: argparse.Namespace) -> int:

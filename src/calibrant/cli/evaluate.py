@@ -134,8 +134,10 @@ def _print(results: Mapping[str, Any], args: argparse.Namespace) -> None:
     from calibrant.cli.table import render_table
 
     if args.json:
-        content = {"run": str(args.model), "data": args.data, "map": list(results)[-1]}
-        print(document("evaluate", {**content, "results": listed_results(results)}))
+        listed = listed_results(results)
+        names = {key: listed[-1][key] for key in ("calibrator", "map")}
+        content = {"run": str(args.model), "data": args.data, **names, "results": listed}
+        print(document("evaluate", content))
         return
     chosen = list(results)[-1]
     raw, mapped = results["identity"], results[chosen]

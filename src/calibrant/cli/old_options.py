@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 
-__all__ = ["OLD_OPTIONS", "calibrator_name", "method_name", "metric_name", "with_new_options"]
+__all__ = [
+    "OLD_OPTIONS",
+    "calibrator_name",
+    "method_name",
+    "metric_name",
+    "printed_renames",
+    "with_new_options",
+]
 
 # Command → old option → new option.
 OLD_OPTIONS: Mapping[str, Mapping[str, str]] = {
@@ -66,6 +75,16 @@ def metric_name(text: str) -> str:
     if new != text:
         _warn(f"calibrant: the metric '{text}' is now '{new}'; the old name")
     return new
+
+
+@contextlib.contextmanager
+def printed_renames(command: str) -> Iterator[None]:
+    """Print one line for each old name that the library warns about inside the block."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", FutureWarning)
+        yield
+    for message in dict.fromkeys(str(w.message) for w in caught if w.category is FutureWarning):
+        print(f"calibrant {command}: {message}", file=sys.stderr)
 
 
 def _warn(renaming: str) -> None:

@@ -82,7 +82,7 @@ def run(
         by=_names(args.by) or (),
         baseline=args.baseline and _LEADING_NAME.sub(_method, args.baseline, 1),
         metrics=args.metrics and [metric_name(name) for name in _names(args.metrics) or ()],
-        maps=_calibrators(args.calibrators),
+        calibrators=_calibrators(args.calibrators),
         extra_tables=extra_tables,
     )
     remarks = []

@@ -134,15 +134,19 @@ def content(record: Record, folder: Path, there: bool) -> dict[str, Any]:
     return {
         "run": str(folder),
         "finished_before": there,
-        "map": record.training.get("calibrator"),
+        **_named(record.training.get("calibrator")),
         "results": listed_results(record.by_map()),
         "training": record.training,
     }
 
 
 def listed_results(results: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the numbers of each map as a list, so that no key depends on a map's name."""
-    return [{"map": name, **_with_former_names(numbers)} for name, numbers in results.items()]
+    """Return the numbers of each calibrator as a list, so that no key depends on a name."""
+    return [{**_named(name), **_with_former_names(numbers)} for name, numbers in results.items()]
+
+
+def _named(calibrator: str | None) -> dict[str, str | None]:
+    return {"calibrator": calibrator, "map": calibrator}  # "map": until the format changes.
 
 
 def _with_former_names(numbers: Mapping[str, Any]) -> dict[str, Any]:
@@ -162,7 +166,7 @@ def content_over_seeds(
     runs = list(records.values())
     over = [
         {
-            "map": kind,
+            **_named(kind),
             **{
                 name: dict(zip(("mean", "half"), _over_seeds(runs, name, kind)[:2], strict=True))
                 for name in task_of(runs[0].recipe.task).shown

@@ -16,7 +16,7 @@ from calibrant.tasks.reading.catalogue import is_place
 
 __all__ = ["add_options", "recipe_from"]
 
-_NAMES = {"method": method_name, "calibrator": calibrator_name, "maps": calibrator_name}
+_NAMES = {"method": method_name, "calibrator": calibrator_name, "measure": calibrator_name}
 _PLACES = ("data", "model", "train_file", "dev_file", "test_file")
 
 
@@ -106,10 +106,8 @@ def recipe_from(args: argparse.Namespace, seed: int, device: str) -> Recipe:
             given[name] = _resolved(given[name])
     given.setdefault("data", given.get("train_file"))
     given["shift"] = [_resolved(name) for name in given.get("shift", ())]
-    given["dtype"] = args.dtype or ("float32" if device == "cpu" else "bfloat16")
-    return Recipe.from_dict(
-        {**given, "seed": seed, "method_options": parse_settings(args.settings)}
-    )
+    given |= {"seed": seed, "method_options": parse_settings(args.settings)}
+    return Recipe.from_dict(given).on(device)
 
 
 def _resolved(name: str) -> str:

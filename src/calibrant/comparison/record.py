@@ -85,10 +85,12 @@ class Comparison:
 
     def to_dict(self) -> dict[str, Any]:
         """Return all but the fitted maps, ready for JSON (:func:`calibrant.json_values`)."""
+        rows = [row.to_dict() for row in self.rows]
         content = {
             "recommended": self.recommended,
             "reason": self.reason,
-            "maps": [row.to_dict() for row in self.rows],
+            "calibrators": rows,
+            "maps": rows,  # Its old key, until the format changes.
             "skipped": [{"name": name, "reason": why} for name, why in self.skipped.items()],
             "settings": asdict(self.settings),
         }

@@ -66,11 +66,11 @@ def run_grid(
     end = monotonic() + seconds
     check_numbers(jobs=jobs, stack=stack, workers=workers)
     folder = make_folder(folder)
+    where = usable_device(device or default_device())
     done = recorded(folder)
-    waiting = [recipe for recipe in recipes if recipe.key not in done]
+    waiting = [recipe for recipe in (r.on(where) for r in recipes) if recipe.key not in done]
     check_grid(waiting, keep)
     check_found(waiting, directory)
-    where = usable_device(device or default_device())
     if keep:
         yield from train_side_by_side(
             waiting,

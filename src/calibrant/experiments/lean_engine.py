@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -24,7 +24,6 @@ from calibrant.training.loop import Loop
 __all__ = ["RunWatch", "Watch", "run_cell", "train_lean"]
 
 _AGREE = 16  # Steps between two questions to the first process.
-T = TypeVar("T")
 
 
 class Watch:
@@ -44,50 +43,67 @@ class Watch:
 
 
 def train_lean(
-    recipes: Sequence[Recipe],
-    job: Job,
-    model: nn.Module,
-    device: str,
-    done: Callable[[Recipe, dict[str, Any]], T],
-    watch: Watch | None = None,
-    notes: Sequence[str] = (),
-) -> Iterator[T | None]:
-    """Train recipes that differ only in the seed, one after the other, in the same loop.
+    recipe: Recipe, job: Job, model: nn.Module, device: str, watch: Watch
+) -> dict[str, Any]:
+    """Train one recipe to its end; return what a record says of the training."""
+    loop = _loop(recipe, job, model, device)
+    steps = _train(loop, recipe, watch, time.perf_counter())
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            loop.close()
+            training: dict[str, Any] = end.value
+            return training
 
-    ``model`` is that of the first recipe, and is trained again for each of the others. The engine
-    yields None after each queued step, so that several can share a device, and at the end of a run
-    what ``done(recipe, training)`` returns, which finds the model in evaluation mode.
+
+def run_cell(
+    recipes: Sequence[Recipe], directory: str | None, device: str, note: str | None = None
+) -> Iterator[Outcome | None]:
+    """Train recipes that differ only in the seed, one after the other, with one loop.
+
+    Yields None after each queued step, so that several cells can share a device, and the outcome
+    at the end of each run. ``note`` goes to the records.
     """
-    watch, first = watch or Watch(), recipes[0]
-    rows, held = job.data.windows(device)
-    method, schedule = build_method(first), schedule_of(first)
-    loop = Loop(model, method, rows, schedule, seed=first.seed, holdout=held)
+    recipes = [recipe.on(device) for recipe in recipes]
+    job = Job.of(recipes[0], directory)
+    model = job.build(recipes[0])
+    loop = _loop(recipes[0], job, model, device)
     for number, recipe in enumerate(recipes):
         began = time.perf_counter()
         if number:
             loop.restart(job.build(recipe).state_dict(), recipe.seed)
-        curve = LossCurve(len(loop))
-        for step in loop.steps() if watch.begin(loop, curve) else ():
-            curve.note(step, loop.loss_sums)
-            yield None
-            if not watch.after(step):
-                break
-        while not loop.finished():
-            yield None
-        seconds = round(time.perf_counter() - began, 2)
-        model.eval()
-        training = {
-            **_numbers(loop, curve, recipe, seconds),
-            **watch.end(),
-            "notes": [*notes, *filter(None, [loop.note])],
-        }
+        training = yield from _train(loop, recipe, Watch(), began)
+        training["notes"] = [*filter(None, [note]), *training["notes"]]
         with loop.on_stream():
-            found = done(recipe, training)
-        yield found
+            outcome = job.outcome(recipe, model, training)
+        yield outcome
     loop.close()
 
 
-def _numbers(loop: Loop, curve: LossCurve, recipe: Recipe, seconds: float) -> dict[str, Any]:
+def _loop(recipe: Recipe, job: Job, model: nn.Module, device: str) -> Loop:
+    rows, held = job.data.windows(device)
+    schedule = schedule_of(recipe)
+    return Loop(model, build_method(recipe), rows, schedule, seed=recipe.seed, holdout=held)
+
+
+def _train(
+    loop: Loop, recipe: Recipe, watch: Watch, began: float
+) -> Generator[None, None, dict[str, Any]]:
+    """Take all steps, pausing after each; leave the model in evaluation mode.
+
+    The returned value says what a record says of the training.
+    """
+    curve = LossCurve(len(loop))
+    for step in loop.steps() if watch.begin(loop, curve) else ():
+        curve.note(step, loop.loss_sums)
+        yield
+        if not watch.after(step):
+            break
+    while not loop.finished():
+        yield
+    seconds = round(time.perf_counter() - began, 2)
+    loop.model.eval()
     return {
         "steps": loop.number,
         "epochs": recipe.epochs,
@@ -95,23 +111,9 @@ def _numbers(loop: Loop, curve: LossCurve, recipe: Recipe, seconds: float) -> di
         "seconds": seconds,
         "mean_loss": float(processes.add_up(loop.loss)) / max(loop.number, 1),
         "loss_curve": curve.means(),
+        **watch.end(),
+        "notes": [*filter(None, [loop.note])],
     }
-
-
-def run_cell(
-    recipes: Sequence[Recipe], directory: str | None, device: str, note: str | None = None
-) -> Iterator[Outcome | None]:
-    """Train one cell of a grid: recipes that differ only in the seed; ``note`` goes to records."""
-    job = Job.of(recipes[0], directory)
-    model = job.build(recipes[0])
-    yield from train_lean(
-        recipes,
-        job,
-        model,
-        device,
-        lambda recipe, training: job.outcome(recipe, model, training),
-        notes=[] if note is None else [note],
-    )
 
 
 class RunWatch(Watch):

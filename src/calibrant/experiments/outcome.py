@@ -140,13 +140,13 @@ def measure_outcome(outcome: Outcome, circumstances: Mapping[str, Any]) -> Measu
     with noted_warnings() as warned:
         chosen = choose_calibrator(recipe.calibrator, outcome.valid)
         maps = {chosen.name: chosen}
-        for name in recipe.maps:
+        for name in recipe.measure:
             if name not in maps:
                 maps[name] = calibrator_class(name)().fit(outcome.valid)
         results = measure_run(
             outcome.valid,
             outcome.test,
-            recipe.maps,
+            recipe.measure,
             ood=outcome.ood,
             shift=outcome.shift,
             calibrator=chosen.name,

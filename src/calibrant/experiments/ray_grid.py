@@ -28,6 +28,7 @@ from calibrant.experiments.grid import (
 from calibrant.experiments.outcome import record_of
 from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.record import Record, circumstances, recorded
+from calibrant.experiments.run import default_device
 from calibrant.experiments.stacked import stacks
 from calibrant.extras import require
 from calibrant.outputs import make_folder
@@ -58,12 +59,14 @@ def run_on_ray(
     ``address`` is ``"auto"`` for the cluster that this machine belongs to, ``"host:port"`` of
     another, or ``"local"`` for one that lasts as long as the grid. All nodes need calibrant, and
     corpora and encoders at the same place. A node with GPUs trains on them, ``jobs`` sharing all.
+    A recipe whose ``dtype`` is auto takes that of this machine, or of ``device``.
     """
     ray = require("ray", "ray", "Running a grid on a cluster")
     check_numbers(jobs=jobs, stack=stack)
     folder = make_folder(folder)
     done = recorded(folder)
-    left = [recipe for recipe in recipes if recipe.key not in done]
+    here = device or default_device()  # Nodes may differ; a record has one type of numbers.
+    left = [recipe for recipe in (r.on(here) for r in recipes) if recipe.key not in done]
     check_grid(left)
     if address == "local":  # Elsewhere, data may be on the nodes alone.
         check_found(left, directory)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +14,17 @@ from calibrant.experiments.recipe_checks import AUTO, check_recipe, checked_name
 from calibrant.tasks import DEFAULT_TASK, TASKS, all_tasks, task_of
 from calibrant.tasks.ner.corpora.label_sets import UNSEEN
 
-__all__ = ["Recipe"]
+__all__ = ["Recipe", "with_new_keys"]
 
 # Settings that came after the first records: left out of a key where they have their default, so
 # that the records of an older version are still found.
 _LATER = (
     "task", "engine", "accumulate", "patience", "shift", "optimizer", "momentum", "decay", "clip",
-    "augment", "compile", "calibrator", "image_size", "maps", "train_file", "dev_file", "test_file",
-    "unseen_types",
+    "augment", "compile", "calibrator", "image_size", "measure", "train_file", "dev_file",
+    "test_file", "unseen_types",
 )  # fmt: skip
+# Key of today → key of older records and recipes, which the hash in a run's name keeps.
+_OLD_KEYS = {"measure": "maps"}
 
 
 _WHAT = "what is trained"  # The group of the option; others say how it is trained.
@@ -50,6 +52,16 @@ def known_by_task(attribute: str) -> str:
     for name, task in all_tasks().items():
         tasks.setdefault(getattr(task, attribute), []).append(name)
     return "; ".join(f"{', '.join(names)}: {known}" for known, names in tasks.items() if known)
+
+
+def with_new_keys(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a recipe with today's keys; older records have others.
+
+    >>> with_new_keys({"maps": ["identity", "temperature"]})
+    {'measure': ['identity', 'temperature']}
+    """
+    today = {old: new for new, old in _OLD_KEYS.items()}
+    return {today.get(key, key): value for key, value in content.items()}
 
 
 @dataclass(frozen=True)
@@ -157,10 +169,9 @@ class Recipe:
         "calibrators' shows all; auto chooses the simplest one that no other beats in "
         "cross-validated log-loss",
     )
-    maps: tuple[str, ...] = setting(
+    measure: tuple[str, ...] = setting(
         ("identity", "temperature"),
         "measure the predictions with these calibrators too; under shift, with the first two",
-        flag="--measure",
         metavar="NAME",
         example="['temperature']",
     )
@@ -171,10 +182,9 @@ class Recipe:
         least=0,
     )
     dtype: str = setting(
-        "bfloat16",
-        "float32, tf32, bfloat16 or float16 (bfloat16 on CUDA, else float32)",
-        choices=("float32", "tf32", "bfloat16", "float16"),
-        shows_default=False,
+        AUTO,
+        "float32, tf32, bfloat16 or float16; auto: bfloat16 on CUDA, else float32",
+        choices=(AUTO, "float32", "tf32", "bfloat16", "float16"),
     )
     max_length: int = setting(
         512,
@@ -184,7 +194,7 @@ class Recipe:
     )
 
     def __post_init__(self) -> None:
-        for name in ("shift", "maps"):  # A list, if it comes from a file.
+        for name in ("shift", "measure"):  # A list, if it comes from a file.
             object.__setattr__(self, name, checked_names(self, name))
         if isinstance(self.method, str):  # Records have underscores, whatever a recipe has.
             object.__setattr__(self, "method", self.method.replace("-", "_"))
@@ -200,6 +210,7 @@ class Recipe:
         calibrant.errors.InputError: Unknown recipe key 'sede'. Did you mean 'seed'?
         """
         known = {f.name for f in fields(cls)}
+        content = with_new_keys(content)
         for key in content:
             if key not in known:
                 raise unknown_name("recipe key", key, known)
@@ -209,8 +220,18 @@ class Recipe:
 
     def to_dict(self) -> dict[str, Any]:
         """Return every key with its value, defaults included."""
-        lists = {"shift": list(self.shift), "maps": list(self.maps)}
+        lists = {"shift": list(self.shift), "measure": list(self.measure)}
         return {**asdict(self), "method_options": dict(self.method_options), **lists}
+
+    def on(self, device: str) -> Recipe:
+        """Return the recipe with the number type that it has on a device.
+
+        >>> Recipe().on("cpu").dtype, Recipe().on("cuda:1").dtype
+        ('float32', 'bfloat16')
+        """
+        if self.dtype != AUTO:
+            return self
+        return replace(self, dtype="bfloat16" if device.startswith("cuda") else "float32")
 
     @property
     def files(self) -> dict[str, str]:
@@ -227,7 +248,7 @@ class Recipe:
         """
         later = {f.name: f.default for f in fields(self) if f.name in _LATER}
         old = {name for name, default in later.items() if getattr(self, name) == default}
-        settings = {k: v for k, v in self.to_dict().items() if k not in old}
+        settings = {_OLD_KEYS.get(k, k): v for k, v in self.to_dict().items() if k not in old}
         content = json.dumps(settings, sort_keys=True)
         digest = hashlib.sha256(content.encode()).hexdigest()[:8]
         head = f"{self.head_width}x{self.head_depth}"

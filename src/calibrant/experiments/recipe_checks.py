@@ -44,11 +44,11 @@ def check_recipe(recipe: Recipe) -> None:
         raise InputError(
             "Files of splits: name train_file and test_file, and dev_file if there is one."
         )
-    for name in {*recipe.maps, recipe.calibrator} - {AUTO}:
+    for name in {*recipe.measure, recipe.calibrator} - {AUTO}:
         calibrator_class(name)  # Says so where there is none of that name.
     for name in ("identity", "temperature"):  # Every run shows these.
-        if name not in recipe.maps:
-            raise InputError(f"maps names identity, temperature and any more: add '{name}'.")
+        if name not in recipe.measure:
+            raise InputError(f"measure names identity, temperature and any more: add '{name}'.")
     _check_optimizer(recipe)
 
 
@@ -115,7 +115,7 @@ def _check_task(recipe: Recipe) -> None:
             if getattr(recipe, name) != defaults[name]:
                 raise InputError(f"{name} is a setting of task '{other}', not '{recipe.task}'.")
         for name in set(its.own_maps) - set(task.own_maps):
-            if name in (*recipe.maps, recipe.calibrator):
+            if name in (*recipe.measure, recipe.calibrator):
                 raise InputError(f"{name} is a calibrator of task '{other}', not '{recipe.task}'.")
 
 

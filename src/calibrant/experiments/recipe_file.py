@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from calibrant.errors import InputError, unknown_name
-from calibrant.experiments.recipe import Recipe
+from calibrant.experiments.recipe import Recipe, with_new_keys
 from calibrant.extras import require
 from calibrant.inputs import check_file, check_nesting
+from calibrant.old_names import warn_renamed
 
 __all__ = ["expand_grid", "read_recipes", "read_title"]
 
@@ -66,14 +67,15 @@ def expand_grid(
     """Return every combination of the lists of each grid, over the defaults, each run once.
 
     A list of tables may stand where one key decides others: ``variant = [{method = "focal",
-    method_options = {gamma = 3}}, …]``. The names of ``shift`` and of ``maps`` are one setting, not
-    several.
+    method_options = {gamma = 3}}, …]``. The names of ``shift`` and of ``measure`` are one setting,
+    not several.
 
     >>> [r.key[:20] for r in expand_grid({"data": "gum"}, [{"seed": [0, 1], "epochs": 2}])]
     ['gum-cross_entropy-12', 'gum-cross_entropy-12']
     """
     recipes: dict[str, Recipe] = {}
-    for grid in grids:
+    defaults, over = _with_new_keys(defaults), _with_new_keys(over or {})
+    for grid in map(_with_new_keys, grids):
         axes = [
             [_setting(key, value) for value in _choices(key, values)]
             for key, values in grid.items()
@@ -87,7 +89,7 @@ def expand_grid(
             merged = dict(defaults)
             for setting in combination:
                 merged.update(setting)
-            recipe = Recipe.from_dict({**merged, **(over or {})})
+            recipe = Recipe.from_dict({**merged, **over})
             recipes.setdefault(recipe.key, recipe)
     return list(recipes.values())
 
@@ -95,7 +97,7 @@ def expand_grid(
 def _choices(key: str, values: Any) -> list[Any]:
     if not isinstance(values, list):
         return [values]
-    if key in ("shift", "maps") and not any(isinstance(value, list) for value in values):
+    if key in ("shift", "measure") and not any(isinstance(value, list) for value in values):
         return [values]
     if not values:
         raise InputError(f"{key} of a grid has no value: leave it out, or give it one.")
@@ -107,7 +109,16 @@ def _setting(key: str, value: Any) -> dict[str, Any]:
         return {key: value}
     if not isinstance(value, Mapping):
         raise InputError(f"variant of a grid is a list of tables of settings, got {value!r}.")
-    return dict(value)
+    return _with_new_keys(value)
+
+
+def _with_new_keys(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a table with today's keys, with a warning for each old one."""
+    for key in table:
+        (new,) = with_new_keys({key: None})
+        if new != key:
+            warn_renamed(f"The recipe key '{key}'", f"'{new}'")
+    return with_new_keys(table)
 
 
 def _toml(path: Path) -> dict[str, Any]:

@@ -78,10 +78,10 @@ def under_own_word(results: dict[str, Any], recipe: Recipe, calibrator: str) -> 
     The other maps are those of the recipe, with the same parts in all runs: the mean over the runs
     that chose a map is not the mean of that map.
     """
-    others = {name: dict(results[name]) for name in recipe.maps}
+    others = {name: dict(results[name]) for name in recipe.measure}
     for numbers in others.values():  # Only the chosen map has them.
         numbers.pop("entities", None)
-    if calibrator in recipe.maps[2:]:  # Under shift all runs have the first two.
+    if calibrator in recipe.measure[2:]:  # Under shift all runs have the first two.
         others[calibrator].pop("shift", None)
     return {**others, recipe.calibrator: results[calibrator]}
 
@@ -207,7 +207,7 @@ def _record(text: str, where: str) -> Record:
         results = checked_results(content["results"])
         training = checked_training(content["training"])
         chosen = str(training.get("calibrator"))
-        if recipe.calibrator not in results and {chosen, *recipe.maps} <= set(results):
+        if recipe.calibrator not in results and {chosen, *recipe.measure} <= set(results):
             # Runs of earlier versions had it under its name.
             results = under_own_word(results, recipe, chosen)
         return Record(recipe, results, training, dict(content["circumstances"]))

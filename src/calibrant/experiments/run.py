@@ -6,13 +6,12 @@ import contextlib
 import errno
 import os
 import shutil
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import nn
@@ -69,7 +68,8 @@ def train(
     An encoder that brings code of its own is refused unless ``trust_remote_code`` lets it run.
     The lean engine trains in float32 or bfloat16, the Trainer engine also in float16 on CUDA.
     """
-    run = RunFolder(Path(folder))
+    run, device = RunFolder(Path(folder)), device or default_device()
+    recipe = recipe.on(device)
     run.check(recipe, default_epochs)
     if run.finished:
         run.clear()
@@ -77,7 +77,7 @@ def train(
     _check_settings(save_every, bootstrap)
     if tensorboard:
         check_tensorboard()  # Before the work, not after it.
-    device = _ready(recipe, device or default_device())
+    device = _ready(recipe, device)
     with trusting(trust_remote_code):
         job = Job.of(recipe, directory)  # Now, and not after hours of training.
         requested = recipe
@@ -116,9 +116,7 @@ def _train(
     """Train with the recipe's engine; return what a record says of the training."""
     if recipe.engine == "lean":
         watch = RunWatch(recipe, job.data, run, save_every, reporter)
-        # The engine yields after each step; the last value describes the training.
-        steps = train_lean([recipe], job, model, device, lambda _, training: training, watch)
-        return cast("dict[str, Any]", deque(steps, maxlen=1).pop())
+        return train_lean(recipe, job, model, device, watch)
     from calibrant.experiments.trainer_engine import train_with_trainer
 
     return train_with_trainer(recipe, job.data, model, run, device, reporter)

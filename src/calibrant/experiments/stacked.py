@@ -63,6 +63,7 @@ def run_stack(
 
     Encoders that cannot be stacked train one cell after the other.
     """
+    cells = [[recipe.on(device) for recipe in cell] for cell in cells]
     first = cells[0][0]
     task = task_of(first.task)
     data = task.stacked(first, task.prepare(first, directory), directory)

@@ -65,7 +65,13 @@ class StudyMeasure:
 
     def to_dict(self) -> dict[str, str]:
         """Return the measure as data."""
-        return {"metric": self.metric, "map": self.map, "part": self.part}
+        # "map" is the old key, until the format changes.
+        return {
+            "metric": self.metric,
+            "calibrator": self.map,
+            "map": self.map,
+            "part": self.part,
+        }
 
 
 def maps_of(runs: Iterable[Run]) -> list[str]:

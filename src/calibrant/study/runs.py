@@ -141,7 +141,7 @@ def _trainings(records: Iterable[Record]) -> dict[str, Record]:
     }
 
     def place(record: Record) -> tuple[int, str]:
-        measured = len(record.recipe.shift) + len(record.recipe.maps)
+        measured = len(record.recipe.shift) + len(record.recipe.measure)
         return -measured, record.recipe.key
 
     found: dict[str, Record] = {}

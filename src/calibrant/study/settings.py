@@ -33,7 +33,7 @@ __all__ = [
 # Keys with a place in the tables; any other key that differs makes a separate setting.
 AXES = ("data", "method", "method_options", "head_width", "head_depth", "seed")
 # Keys of measuring and using a run; they do not change its training.
-BESIDES = ("shift", "maps", "calibrator")
+BESIDES = ("shift", "measure", "calibrator")
 
 Settings = dict[str, Any]
 

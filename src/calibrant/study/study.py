@@ -100,23 +100,27 @@ def build_study(
     by: Sequence[str] = (),
     baseline: str | None = None,
     metrics: Sequence[str] | None = None,
-    maps: Sequence[str] | None = None,
+    calibrators: Sequence[str] | None = None,
     extra_tables: Callable[[StudyInputs], Extra] | None = None,
     title: str = "",
+    maps: Sequence[str] | None = None,
 ) -> Study:
     """Compare the runs behind the records; their order does not matter.
 
     ``by`` names keys of the recipe, or options of methods, that get columns of their own.
     ``baseline`` is the method that all others are tested against, with its options as the tables
-    write them. ``metrics`` are the columns of the tables. ``maps`` are the post-hoc maps of most
-    tables (default: identity and temperature; ``["all"]`` for all); the table of maps always has
-    all. ``extra_tables`` returns further tables and sentences; they come first.
+    write them. ``metrics`` are the columns of the tables. ``calibrators`` are those of most
+    tables (default: identity and temperature; ``["all"]`` for all); the table of calibrators always
+    has all. ``maps`` is their old name. ``extra_tables`` returns further tables and sentences; they
+    come first.
 
     Only runs that were trained alike are compared: records of one corpus that differ in any other
     key are kept apart.
     """
+    if maps is not None:
+        warn_renamed("build_study(maps=…)", "build_study(calibrators=…)")
     complete = arrange(records, by)
-    runs = with_maps(complete, maps)
+    runs = with_maps(complete, maps if calibrators is None else calibrators)
     methods = {run.method for run in runs}
     if baseline is not None and baseline not in methods:
         raise unknown_name("baseline", baseline, methods)

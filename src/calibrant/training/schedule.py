@@ -11,10 +11,11 @@ from torch import Tensor, nn
 
 from calibrant.errors import InputError, unknown_name
 
-__all__ = ["DECAYS", "OPTIMIZERS", "Schedule"]
+__all__ = ["DECAYS", "DTYPES", "OPTIMIZERS", "Schedule"]
 
 OPTIMIZERS = ("adamw", "sgd")
 DECAYS = ("linear", "cosine", "step")
+DTYPES = ("float32", "tf32", "bfloat16", "float16")
 _DROPS = (0.5, 0.75)  # The shares of all steps at which "step" divides the learning rate by ten.
 
 
@@ -42,6 +43,8 @@ class Schedule:
             raise unknown_name("optimizer", self.optimizer_name, OPTIMIZERS)
         if self.decay not in DECAYS:
             raise unknown_name("decay", self.decay, DECAYS)
+        if self.dtype not in DTYPES:
+            raise unknown_name("dtype", self.dtype, DTYPES)
         if self.dtype == "float16":
             raise InputError(
                 "float16 needs its loss scaled, which the lean loop does not do: take bfloat16, "

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from calibrant.errors import InputError
+from calibrant.errors import InputError, nearest_name
 from calibrant.extras import require
 from calibrant.tasks.encoders.foreign_models import loading, trusted
 from calibrant.tasks.reading.catalogue import is_place
@@ -90,8 +90,11 @@ def _check_place(name: str, where: str) -> None:
 
 
 def _hint(where: str) -> str:
-    known = " and ".join(sorted([*ENCODERS, "tiny"]))
-    return "" if Path(where).is_dir() else f"Without the hub there are {known}, and folders."
+    if Path(where).is_dir():
+        return ""
+    known = sorted([*ENCODERS, "tiny"])
+    without = f"Without the hub there are {' and '.join(known)}, and folders."
+    return f"{nearest_name(where, known)} {without}".strip()
 
 
 def is_own_model(folder: str | Path) -> bool:
