@@ -62,7 +62,7 @@ def _is_importing(frame: FrameType | None) -> bool:
 
 
 def _unraisable(caught: Any) -> None:
-    """An interrupt in a place from which nothing can be raised is not lost."""
+    """Keep an interrupt that came where nothing can be raised."""
     if _stopped:
         _leave()
     sys.__unraisablehook__(caught)

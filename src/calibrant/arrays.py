@@ -37,7 +37,7 @@ def is_tensor(value: object) -> bool:
 
 
 def as_array(value: Any) -> Array:
-    """A NumPy array or torch tensor over the same memory where that can be done.
+    """Return a NumPy array or torch tensor, over the same memory if possible.
 
     Torch tensors are detached and stay on their device. Anything else that speaks DLPack (JAX,
     CuPy, MLX, …) becomes a NumPy array when it lies in host memory, a torch tensor otherwise.
@@ -81,7 +81,7 @@ def to_numpy(value: Any) -> np.ndarray:
 
 
 def describe_objects(array: np.ndarray) -> str:
-    """What makes an array one of Python objects, for errors.
+    """Describe what makes an array one of Python objects, for errors.
 
     >>> describe_objects(np.array([1, None], dtype=object))
     'a missing value (None) at place 1; drop such rows, or label them −100'
@@ -100,7 +100,7 @@ def describe_objects(array: np.ndarray) -> str:
 
 
 def _numbers(array: np.ndarray) -> np.ndarray:
-    """An array of Python objects that are all numbers as one of numbers, else as it is."""
+    """Turn an array of Python objects into numbers if all are numbers; else return it unchanged."""
     try:
         plain = np.array(array.tolist())
     except (OverflowError, TypeError, ValueError):  # Ragged, missing, too large.
@@ -122,7 +122,7 @@ def _check_unmasked(value: Any) -> None:
 
 
 def text_array(values: Sequence[str]) -> np.ndarray:
-    """Text of any length in bounded memory: NumPy text while it is short, Python strings else.
+    """Store text in bounded memory: as NumPy text if it is short, else as Python strings.
 
     >>> text_array(["B-PER", "O"])
     array(['B-PER', 'O'], dtype='<U5')
@@ -134,7 +134,7 @@ def text_array(values: Sequence[str]) -> np.ndarray:
 
 
 def join_arrays(arrays: Sequence[Array]) -> Array:
-    """One after the other along the first axis, in the library that they come from."""
+    """Join arrays along the first axis, in the library that they come from."""
     if is_tensor(arrays[0]):
         import torch
 
@@ -143,7 +143,7 @@ def join_arrays(arrays: Sequence[Array]) -> Array:
 
 
 def join_columns(columns: Sequence[np.ndarray]) -> np.ndarray:
-    """Columns of numbers or text, one after the other; where their kinds differ, all as text.
+    """Join columns of numbers or text; columns of different kinds become text.
 
     So a text file read in chunks gives what it gives when read whole, also where only some
     chunks of a column look like numbers.

@@ -33,7 +33,7 @@ _IGNORED = -100
 
 
 def leading_group(axes: int) -> str | None:
-    """What the first of so many axes stands for: tokens of sentences, pixels of images.
+    """Return what the first of this many axes means: tokens of sentences, pixels of images.
 
     >>> leading_group(3)
     'sentence'
@@ -42,7 +42,7 @@ def leading_group(axes: int) -> str | None:
 
 
 def floating(scores: Array, kind: str) -> Array:
-    """The scores as floats of the type that they have; whole numbers as float64."""
+    """Return the scores as floats of their own type; whole numbers become float64."""
     if is_tensor(scores):
         return scores if scores.is_floating_point() else scores.double()
     if scores.dtype.kind in "iub":
@@ -57,7 +57,7 @@ def floating(scores: Array, kind: str) -> Array:
 
 
 def two_columns(scores: Array, kind: str) -> Array:
-    """A binary classifier's single score as two columns: (1 − p, p), or (0, l)."""
+    """Return a binary classifier's single score as two columns: (1 − p, p), or (0, l)."""
     if is_tensor(scores):
         import torch
 
@@ -68,14 +68,14 @@ def two_columns(scores: Array, kind: str) -> Array:
 
 
 def one_column(scores: Array, kind: str) -> Array:
-    """The single score of class 1 of two: P(class 1), or its logit less that of class 0."""
+    """Return the single score of class 1 of two: P(class 1), or its logit minus that of class 0."""
     return scores[:, 1] if kind == "probabilities" else scores[:, 1] - scores[:, 0]
 
 
 def flattened(
     scores: Array, labels: Array, groups: Mapping[str, Any], signals: Mapping[str, Any]
 ) -> tuple[Array, Array, dict[str, Any], dict[str, Any]]:
-    """(b, t, K) scores with (b, t) labels as rows, and the leading axis as a group."""
+    """Flatten (b, t, K) scores with (b, t) labels to rows; the leading axis becomes a group."""
     if scores.ndim < 3 or tuple(labels.shape) != tuple(scores.shape[:-1]):
         return scores, labels, dict(groups), dict(signals)
     lead, rows = int(scores.shape[0]), int(np.prod(scores.shape[:-1]))
@@ -86,7 +86,7 @@ def flattened(
 
 
 def _flat(column: Any, lead: int, rows: int) -> np.ndarray:
-    """A column of the labels' shape, or of one value per sentence, as one value per row."""
+    """Flatten a column of the labels' shape, or of one value per sentence, to one value per row."""
     column = np.asarray(column if isinstance(column, list) else to_numpy(column))
     one_each = column.shape == (lead,) and rows != lead
     return np.repeat(column, _inner(lead, rows)) if one_each else column.reshape(-1)
@@ -97,7 +97,7 @@ def _inner(lead: int, rows: int) -> int:
 
 
 def group_column(name: str, column: Any) -> np.ndarray:
-    """A group as a NumPy array of one axis; text may be an array of Python strings."""
+    """Return a group as a NumPy array of one axis; text may be an array of Python strings."""
     array = to_numpy(column) if is_tensor(column) else np.asarray(as_array(column))
     if array.dtype == object:
         if not all(isinstance(value, str) for value in array.flat):
@@ -116,7 +116,7 @@ def group_column(name: str, column: Any) -> np.ndarray:
 
 
 def signal_column(name: str, column: Any) -> np.ndarray:
-    """A signal as a NumPy array of floats of one axis."""
+    """Return a signal as a NumPy array of floats of one axis."""
     if not isinstance(name, str) or not name.strip():
         raise InputError(f"A signal needs a name, got {name!r}.")
     array = to_numpy(column) if is_tensor(column) else np.asarray(as_array(column))

@@ -92,7 +92,7 @@ class Predictions:
         groups: Mapping[str, Any] | None = None,
         signals: Mapping[str, Any] | None = None,
     ) -> Predictions:
-        """Unnormalised scores of shape (…, K), or of shape (n,) for the logit of class 1 of two.
+        """Take unnormalised scores of shape (…, K), or (n,) for the logit of class 1 of two.
 
         Further axes are flattened: (sentences, words, K) with labels (sentences, words) gets a
         group ``sentence``, four axes a group ``image``; a group or signal may have the shape of the
@@ -113,7 +113,7 @@ class Predictions:
         groups: Mapping[str, Any] | None = None,
         signals: Mapping[str, Any] | None = None,
     ) -> Predictions:
-        """Rows that sum to 1, of shape (…, K), or of shape (n,) for P(class 1) of two classes."""
+        """Take rows that sum to 1, of shape (…, K), or (n,) for P(class 1) of two classes."""
         return cls._from("probabilities", probabilities, labels, label_names, groups, signals)
 
     @classmethod
@@ -163,7 +163,7 @@ class Predictions:
 
     @classmethod
     def concatenate(cls, parts: Iterable[Predictions]) -> Predictions:
-        """The rows of all parts, which must agree in kind, classes and names of labels and groups.
+        """Join all parts, which must agree in kind, classes and names of labels and groups.
 
         >>> p = Predictions.from_logits([[1.0, 0.0]], [0])
         >>> Predictions.concatenate([p, p])
@@ -196,13 +196,13 @@ class Predictions:
     def read(
         cls, paths: Paths, columns: Columns | None = None, kind: Kind | None = None
     ) -> Predictions:
-        """The predictions of a file, a folder of shards or a glob: :func:`calibrant.files.read`."""
+        """Read a file, a folder of shards or a glob: :func:`calibrant.files.read`."""
         from calibrant import files
 
         return files.read(paths, columns or files.Columns(), kind)
 
     def write(self, path: str | PathLike[str], *, overwrite: bool = False) -> None:
-        """To a file in the format of its suffix: :func:`calibrant.files.write`."""
+        """Write a file in the format of its suffix: :func:`calibrant.files.write`."""
         from calibrant import files
 
         files.write(self, path, overwrite=overwrite)
@@ -227,7 +227,7 @@ class Predictions:
         return self.label_names or tuple(str(k) for k in range(self.classes))
 
     def __getitem__(self, rows: Any) -> Predictions:
-        """The predictions of some rows: a slice, a mask or an array of indices.
+        """Return the predictions of some rows: a slice, a mask or an array of indices.
 
         ``ignored`` and ``rows`` are about what was dropped when the whole was made, so a part
         starts without.
@@ -244,17 +244,17 @@ class Predictions:
         return _checked(scores, labels, self.kind, names, groups, 0, None, signals)
 
     def chunks(self, rows: int) -> Iterator[Predictions]:
-        """Consecutive parts of at most ``rows`` rows, without a copy."""
+        """Yield consecutive parts of at most ``rows`` rows, without a copy."""
         if rows < 1:
             raise InputError(f"chunks expects at least 1 row per part, got {rows}.")
         return (self[start : start + rows] for start in range(0, len(self), rows))
 
     def probabilities(self) -> Array:
-        """The scores as probabilities, of shape (n, K): softmax of logits in at least float32."""
+        """Return the scores as probabilities (n, K): softmax of logits in at least float32."""
         return self.scores if self.kind == "probabilities" else softmax(self.scores)
 
     def logits(self) -> Array:
-        """The scores as logits: log-probabilities where probabilities were given (log 0 = −inf)."""
+        """Return the scores as logits; of probabilities, their logarithms (log 0 = −inf)."""
         if self.kind == "logits":
             return self.scores
         wide = _at_least_float32(self.scores)
@@ -264,7 +264,7 @@ class Predictions:
             return np.log(np.maximum(wide, 0))
 
     def with_scores(self, scores: Any, kind: Kind) -> Predictions:
-        """The same examples with other scores, as a calibrator makes them."""
+        """Return the same examples with other scores, as a calibrator makes them."""
         return replace(self, scores=floating(as_array(scores), kind), kind=kind)
 
     def with_checked_scores(self, scores: Array, kind: Kind) -> Predictions:
@@ -273,7 +273,7 @@ class Predictions:
         return _checked(scores, self.labels, kind, self.label_names, *about)
 
     def with_signals(self, signals: Mapping[str, Any]) -> Predictions:
-        """The same examples with more signals, or other values of those that there are.
+        """Return the same examples with these signals added or replaced.
 
         >>> p = Predictions.from_logits([[2.0, 0.0], [0.0, 1.0]], [0, 1])
         >>> p.with_signals({"pieces": [1, 3]}).signals
@@ -282,7 +282,7 @@ class Predictions:
         return replace(self, signals={**self.signals, **signals})
 
     def numpy(self) -> Predictions:
-        """The same on the host as NumPy arrays."""
+        """Return the same predictions on the host as NumPy arrays."""
         if not is_tensor(self.scores):
             return self
         return replace(self, scores=to_numpy(self.scores), labels=to_numpy(self.labels))
@@ -319,7 +319,7 @@ def _checked(
     signals: Mapping[str, np.ndarray],
     unlabelled: int = 0,
 ) -> Predictions:
-    """A part, or the sum, of what has been checked: it is not checked again."""
+    """Make predictions from checked ones without checking them again."""
     made = object.__new__(Predictions)
     values = (scores, labels, kind, label_names, groups, ignored, row_numbers, signals, unlabelled)
     for name, value in zip(Predictions.__dataclass_fields__, values, strict=True):
@@ -336,7 +336,7 @@ def _rows(array: Array, index: Any) -> Array:
 
 
 def _joined_rows(parts: Sequence[Predictions]) -> np.ndarray | None:
-    """The rows of the parts one after the other, where something was dropped from any."""
+    """Join the row numbers of the parts, if something was dropped from any of them."""
     if all(part.rows is None for part in parts):
         return None
     sizes = [len(part) + part.ignored for part in parts]

@@ -45,7 +45,7 @@ class RowError(InputError):
         self.message, self.row = message, row
 
     def at(self, where: str) -> RowError:
-        """The same error with ``where`` in place of the row number."""
+        """Return the same error with ``where`` in place of the row number."""
         return RowError(self.message, self.row, where)
 
 
@@ -57,7 +57,7 @@ def check_shapes(
     groups: Mapping[str, Any],
     signals: Mapping[str, Any],
 ) -> None:
-    """Scores (n, K) of a known kind, n labels, K names, groups and signals of n values."""
+    """Check scores (n, K) of a known kind, n labels, K names, groups and signals of n values."""
     shape, n = tuple(scores.shape), tuple(labels.shape)
     if kind not in ("logits", "probabilities"):
         raise InputError(f"kind must be 'logits' or 'probabilities', got {kind!r}.")
@@ -86,7 +86,7 @@ def check_shapes(
 
 
 def check_labels(labels: Array, classes: int) -> None:
-    """Every label is in 0..K−1 (−100 has been dropped before)."""
+    """Check that every label is in 0..K−1 (−100 has been dropped before)."""
     if not len(labels) or (int(labels.min()) >= 0 and int(labels.max()) < classes):
         return
     row = int(to_numpy((labels < 0) | (labels >= classes)).argmax())
@@ -98,7 +98,7 @@ def check_labels(labels: Array, classes: int) -> None:
 
 
 def check_logits(logits: Array) -> None:
-    """Every logit is finite, or −∞ (a masked option) in a row where another one is finite."""
+    """Check that every logit is finite, or −∞ (a masked option) beside a finite one in its row."""
     for start, chunk in _chunks(logits):
         if not _finite(chunk):
             _check_masks(to_numpy(chunk), start)
@@ -118,7 +118,7 @@ def _check_masks(chunk: np.ndarray, start: int) -> None:
 
 
 def check_probabilities(probabilities: Array) -> None:
-    """Every value lies in 0..1 and every row sums to 1."""
+    """Check that every value lies in 0..1 and every row sums to 1."""
     for start, chunk in _chunks(probabilities):
         if not _surely_in_range(chunk):
             if not _finite(chunk):
@@ -128,7 +128,7 @@ def check_probabilities(probabilities: Array) -> None:
 
 
 def check_signals(signals: Mapping[str, np.ndarray]) -> None:
-    """Every value of a signal is finite: a map would turn NaN into any confidence."""
+    """Check that every value of a signal is finite: a map would turn NaN into any confidence."""
     for name, column in signals.items():
         if not _finite(column):
             row = int(np.isfinite(column).argmin())

@@ -99,7 +99,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check_output(args: argparse.Namespace) -> None:
-    """Before the work, not after it."""
+    """Check the output before the work starts."""
     from calibrant.calibrators.saving import check_suffix
     from calibrant.files import expand
     from calibrant.outputs import check_writable

@@ -121,7 +121,7 @@ def _same_examples(valid: Predictions, test: Predictions) -> bool:
 
 
 def _row_marks(predictions: Predictions) -> np.ndarray:
-    """A whole number for each row, made of the bits of its scores and of its label."""
+    """Return a whole number for each row, made of the bits of its scores and of its label."""
     wide = np.ascontiguousarray(predictions.scores, np.float64) + 0.0  # −0 is 0.
     factors = np.random.default_rng(0).integers(1, 2**63, predictions.classes + 1, np.uint64) | 1
     labels = np.asarray(predictions.labels).astype(np.uint64)

@@ -69,7 +69,7 @@ def fit_candidate(name: str, valid: Predictions, folds: Folds, *, split: bool = 
 
 
 def calibration_part(predictions: Predictions, nll: np.ndarray, folds: Folds) -> float:
-    """By how much recalibration lowers the mean NLL: its calibration part; the rest is refinement.
+    """Return how much recalibration lowers the mean NLL: its calibration part, not its refinement.
 
     A proper score is the sum of both (Bröcker 2009). No map of the scores lowers the refinement,
     which is what they know about the labels; its estimate is the NLL after the better of two maps,
@@ -85,7 +85,7 @@ def calibration_part(predictions: Predictions, nll: np.ndarray, folds: Folds) ->
 def evaluate(
     candidate: Candidate, test: Predictions, *, bins: int, bootstrap: int, seed: int
 ) -> Row:
-    """The row of one map: what its scores on TEST are worth."""
+    """Return the row of one calibrator: what its scores on TEST are worth."""
     mapped = candidate.calibrator.transform(test)
     block = assign_blocks(test, blocks=_BLOCKS)
     blocks = accumulate(mapped, bins, classwise=False, block=block, blocks=_BLOCKS)

@@ -32,7 +32,7 @@ class Folds:
     block: np.ndarray
 
     def in_order(self) -> Folds:
-        """The same for examples that lie fold by fold, as :func:`out_of_fold` gives them."""
+        """Return the folds of examples in the order of :func:`out_of_fold`."""
         order = np.argsort(self.fold, kind="stable")
         return Folds(self.count, self.fold[order], self.block[order])
 
@@ -90,7 +90,7 @@ def _runs_of_classes(
 
 
 def out_of_fold(calibrator: Calibrator, predictions: Predictions, folds: Folds) -> Predictions:
-    """The same examples, fold by fold, each calibrated by the map fitted on the other folds."""
+    """Return the examples fold by fold, each calibrated by the map fitted on the other folds."""
     parts = []
     for number in range(folds.count):
         held_out = folds.fold == number
@@ -117,7 +117,7 @@ def example_nll(predictions: Predictions, floor: float = FLOOR) -> np.ndarray:
 
 
 def example_brier(predictions: Predictions) -> np.ndarray:
-    """Σ_k (p_k − 1[y = k])² of each example, in float64.
+    """Return Σ_k (p_k − 1[y = k])² of each example, in float64.
 
     >>> example_brier(Predictions.from_probabilities([[0.5, 0.5], [1.0, 0.0]], [0, 1]))
     array([0.5, 2. ])

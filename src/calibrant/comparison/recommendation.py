@@ -48,7 +48,7 @@ class Differences:
         self._replicates = (drawn @ sums) / (drawn @ count)[:, None]
 
     def gain(self, over: int, of: int) -> Interval:
-        """By how much map ``of`` lowers the mean NLL of map ``over``."""
+        """Return how much map ``of`` lowers the mean NLL of map ``over``."""
         gains = self._replicates[:, over] - self._replicates[:, of]
         low, high = np.quantile(gains, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
         return Interval(float(self.mean[over] - self.mean[of]), float(low), float(high))

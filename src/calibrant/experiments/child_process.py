@@ -31,7 +31,7 @@ class ChildPool:
 
 @contextmanager
 def child_pool(size: int) -> Iterator[ChildPool]:
-    """A pool of ``size`` processes; whoever leaves it by an interrupt does not wait for them."""
+    """Open a pool of ``size`` processes; an interrupt ends it without waiting for them."""
     # Spawned: a fork of a process that has run torch may hang in its threads.
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(size, mp_context=context, initializer=_follow_parent) as executor:
@@ -47,7 +47,7 @@ def child_pool(size: int) -> Iterator[ChildPool]:
 
 @contextmanager
 def _interrupts_blocked() -> Iterator[None]:
-    """Ctrl-C reaches every process of a terminal: a child that still imports would tell of it."""
+    """Block Ctrl-C, which reaches every process of a terminal: a starting child would print it."""
     if not hasattr(signal, "pthread_sigmask"):  # On Windows.
         yield
         return

@@ -34,7 +34,7 @@ def evaluate(
     progress: Callable[[int], None] | None = None,
     trust_remote_code: bool = False,
 ) -> dict[str, Any]:
-    """The numbers of a run on ``data``: ``{map: {"test": …, "shift": {"typos-1": …}}}``.
+    """Measure a run on ``data``: ``{calibrator: {"test": …, "shift": {"typos-1": …}}}``.
 
     ``data`` is a labelled file, or a folder of classes without splits, all of it; or a corpus by
     name or folder, of which the test split is taken; by default the split that the run was tested
@@ -87,7 +87,7 @@ def _is_own(data: str, recipe: Recipe) -> bool:
 
 
 def requested_corruptions(names: Sequence[str], kinds: Collection[str]) -> list[str]:
-    """Each kind at every strength, and each KIND-STRENGTH as it is, once.
+    """Return each kind at every strength, and each KIND-STRENGTH unchanged, once.
 
     >>> requested_corruptions(["ocr-2", "typos"], ["ocr", "typos"])
     ['ocr-2', 'typos-1', 'typos-2', 'typos-3', 'typos-4', 'typos-5']

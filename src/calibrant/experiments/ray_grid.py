@@ -85,7 +85,7 @@ def train_unit(
     settings: Mapping[str, str],
     trust_remote_code: bool = False,
 ) -> list[Record]:
-    """What a worker does: train, measure, and give the records back.
+    """Train and measure on a worker; return the records.
 
     It works in the folder ``place`` where there is one of that name, as relative names mean there.
     """
@@ -112,7 +112,7 @@ def _results(
     device: str | None,
     trust: bool,
 ) -> Iterator[list[Record]]:
-    """At most ``jobs`` tasks on each node, as long as there are units; results as they come."""
+    """Run at most ``jobs`` tasks on each node until no unit is left; yield results as they come."""
     waiting, running = deque(units), dict[Any, tuple[str, Unit]]()
     while waiting or running:
         while waiting and (node := _node_with_room(ray, running, jobs)) is not None:
@@ -167,7 +167,7 @@ def _result(ray: Any, task: Any, unit: Unit) -> list[Record]:
 def _node_with_room(
     ray: Any, running: Mapping[Any, tuple[str, Unit]], jobs: int
 ) -> Mapping[str, Any] | None:
-    """The node with the fewest tasks, if it has less than ``jobs``."""
+    """Return the node with the fewest tasks, if it has fewer than ``jobs``."""
     tasks = Counter(node for node, _ in running.values())
     room = [node for node in _nodes(ray) if tasks[node["NodeID"]] < jobs]
     return min(room, key=lambda node: tasks[node["NodeID"]], default=None)
@@ -183,7 +183,7 @@ def _resource(node: Mapping[str, Any], name: str) -> float:
 
 @contextlib.contextmanager
 def _connected(ray: Any, address: str, jobs: int) -> Iterator[None]:
-    """A connection to the cluster, or that which the process has already."""
+    """Connect to the cluster, or use the connection that the process has."""
     if ray.is_initialized():
         yield
         return
@@ -205,7 +205,7 @@ def _connected(ray: Any, address: str, jobs: int) -> Iterator[None]:
 
 
 def _check_answers(address: str) -> None:
-    """Ray itself would try for two minutes."""
+    """Check that the address answers: Ray itself would try for two minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if host and port.isdigit():
         try:

@@ -27,7 +27,7 @@ _MANY_STEPS = 2000  # With fewer, compiling would take longer than it saves.
 
 
 def stacks(cells: Sequence[Sequence[Recipe]], size: int) -> Iterator[list[list[Recipe]]]:
-    """Cells that can be trained together, at most ``size`` at once; the others by themselves.
+    """Yield cells that can be trained together, at most ``size`` at once; the others alone.
 
     Together go runs of the same data, encoder, schedule and seed, whatever their head and method.
     A stack is captured once for all its seeds, so seeds that the same cells have stay together.
@@ -44,7 +44,7 @@ def stacks(cells: Sequence[Sequence[Recipe]], size: int) -> Iterator[list[list[R
 
 
 def _of_same_seeds(cells: Sequence[Sequence[Recipe]]) -> Iterator[list[list[Recipe]]]:
-    """The cells cut by seeds, so that all parts that come together have the same ones."""
+    """Split the cells by seeds, so that all parts of one group have the same seeds."""
     having: dict[int, list[int]] = {}
     for number, cell in enumerate(cells):
         for recipe in cell:
@@ -150,7 +150,7 @@ def _can_stack(recipe: Recipe) -> bool:
 
 
 def _body(recipe: Recipe) -> str:
-    """What is the same in all runs of a stack, as one word; a held-out part changes the batches."""
+    """Name what all runs of a stack share; a held-out part changes the batches."""
     held = "held" if build_method(recipe).needs_holdout else "whole"
     head = {"head_width": 1, "head_depth": 0, "head_activation": "relu"}
     same = {"method": "cross_entropy", "method_options": {}, "seed": 0, **head}

@@ -168,7 +168,7 @@ class _RunCallback(TrainerCallback):
         control.should_save &= args.world_size > 1 or self.pace.is_due(ends=True)
 
     def on_log(self, args: Any, state: Any, control: Any, **more: Any) -> None:
-        """Once per epoch, when its mean loss is known, and before the checkpoint."""
+        """Measure the epoch: its mean loss is known, and its checkpoint comes next."""
         logs, model, data = more["logs"], more["model"], self.data
         if "loss" not in logs:
             return
@@ -201,7 +201,7 @@ class _RunCallback(TrainerCallback):
 
 
 def _last_complete(folder: Path, remove: bool) -> Path | None:
-    """The newest checkpoint that was written to its end; ``remove`` those that were not."""
+    """Return the newest complete checkpoint; ``remove`` the incomplete ones."""
     found = sorted(folder.glob("checkpoint-*"), key=lambda path: int(path.name.split("-")[1]))
     complete = [path for path in found if (path / _STATE).exists()]
     for path in found if remove else ():

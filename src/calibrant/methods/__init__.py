@@ -221,7 +221,7 @@ def _build(what: str, table: dict[str, MethodEntry], name: str, options: dict[st
 
 
 def _taken(factory: Any) -> str:
-    """The names of options that a factory takes; empty if it hands them on to another."""
+    """Return the names of the options that a factory takes; empty if it passes them on."""
     options = inspect.signature(factory).parameters.values()
     if any(option.kind is option.VAR_KEYWORD for option in options):
         return ""

@@ -123,12 +123,12 @@ def plain_function(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def percent(value: float, digits: int = 1) -> str:
-    """0.9125 as '91.3 %'."""
+    """Format 0.9125 as '91.3 %'."""
     return f"{100 * value:.{digits}f} %"
 
 
 def points(value: float) -> str:
-    """A difference of two shares: 0.052 as '5.2 points', finer below one point."""
+    """Format a difference of two shares: 0.052 as '5.2 points', finer below one point."""
     size = abs(100 * value)
     text = f"{size:.1f}" if size >= 0.95 else f"{size:.2f}"
     return f"{text} point" + ("" if text in ("1.0", "1.00") else "s")

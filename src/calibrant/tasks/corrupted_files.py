@@ -119,7 +119,7 @@ def _is_tagged(path: Path) -> bool:
 
 
 def _conll(work: _Work) -> Iterator[tuple[str, bool]]:
-    """Sentence by sentence; columns between the word and its tag, and blank lines, stay."""
+    """Corrupt sentence by sentence; keep blank lines and columns between the word and its tag."""
     if is_numbered(work.source):
         raise InputError(
             f"{work.source}: the words have numbers in front; leave those out: cut -f 2,3."

@@ -74,7 +74,7 @@ def corrupt_pictures(
 
 
 def _npz(source: Path, target: Path, change: Change, split: str | None) -> int:
-    """Array by array, each packed as it was; what is no image is copied."""
+    """Corrupt array by array, each packed as it was; copy arrays that are no images."""
     count = 0
     with zipfile.ZipFile(target, "w") as archive:
         for member, parts in groupby(_members(source, split), itemgetter(0)):

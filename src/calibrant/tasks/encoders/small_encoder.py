@@ -19,7 +19,7 @@ _SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 
 def vocabulary(words: Iterable[str], longest: int = 4, shared: int = 4) -> list[str]:
-    """Word pieces: all letters, frequent words, and parts that several words share.
+    """Return word pieces: all letters, frequent words, and parts that several words share.
 
     A word is kept that makes up one in 2,000, but at least 2 and at most 8 occurrences are asked
     for; a part of 2 to ``longest`` letters where ``shared`` different words have it: rare and

@@ -47,7 +47,7 @@ class ImageClassifier(nn.Module):
         self.encoder, self.classifier = encoder, classifier
 
     def forward(self, pixel_values: Tensor) -> Tensor:
-        """Logits of shape (images, classes)."""
+        """Return logits of shape (images, classes)."""
         logits: Tensor = self.classifier(self.encoder(pixel_values))
         return logits
 

@@ -49,7 +49,7 @@ class LeNet(nn.Module):
         )
 
     def forward(self, pixel_values: Tensor) -> Tensor:
-        """Features of shape (images, 84)."""
+        """Return features of shape (images, 84)."""
         features: Tensor = self.layers(pixel_values)
         return features
 
@@ -78,7 +78,7 @@ class SmallConvNet(nn.Module):
         self.classifier = nn.Linear(8 * width, classes)
 
     def forward(self, pixel_values: Tensor) -> Tensor:
-        """Logits of shape (images, classes)."""
+        """Return logits of shape (images, classes)."""
         logits: Tensor = self.classifier(self.features(pixel_values))
         return logits
 

@@ -48,7 +48,7 @@ def read_npz(path: Path, size: int | None = None) -> dict[str, list[Example]]:
 def array_examples(
     images: np.ndarray, labels: list[str], size: int | None, where: str
 ) -> list[Example]:
-    """Pairs of an image, brought to ``size``, and its label.
+    """Return pairs of an image, scaled to ``size``, and its label.
 
     >>> images = np.zeros((2, 8, 8), np.uint8)
     >>> [image.shape for image, _ in array_examples(images, ["a", "b"], size=4, where="zeros")]

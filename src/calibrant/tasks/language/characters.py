@@ -57,7 +57,7 @@ ABBREVIATIONS = BEFORE_NAMES | frozenset(_OTHERS.split())
 
 @cache
 def marks() -> str:
-    """Unicode's marks, without the two that join consonants, and a few characters like them."""
+    """Return Unicode's marks without the two that join consonants, and a few similar characters."""
     found = [
         code
         for block in (range(0x300, 0x20000), range(0xE0100, 0xE01F0))

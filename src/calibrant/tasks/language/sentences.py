@@ -62,7 +62,7 @@ def is_tag(tag: str) -> bool:
 
 
 def _known(tag: str) -> str:
-    """M(iddle) is I(nside), and W(hole) is S(ingle): BMEWO and BMES."""
+    """Read M(iddle) as I(nside) and W(hole) as S(ingle), for BMEWO and BMES."""
     return {"M-": "I-", "W-": "S-"}.get(tag[:2], tag[:2]) + tag[2:]
 
 

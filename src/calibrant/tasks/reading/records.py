@@ -17,7 +17,7 @@ TEXTS = ("text", "sentence", "content")  # What a text may be called.
 
 
 def read_records(path: Path, suffix: str | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Line number and record of each; blank lines are left out.
+    """Yield the line number and the record of each line; skip blank lines.
 
     ``suffix`` says what the file is where its name does not: .jsonl, .csv or .tsv.
     """

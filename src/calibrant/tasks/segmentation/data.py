@@ -235,7 +235,7 @@ def _stacked(data: SegmentationData) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _moments(scenes: Sequence[Example]) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and deviation of the bytes of each channel, over at most 200 images."""
+    """Return mean and deviation of the bytes of each channel, over at most 200 images."""
     chosen = np.unique(np.linspace(0, len(scenes) - 1, min(len(scenes), _MEASURED)).astype(int))
     count, total, squares = 0, 0.0, 0.0
     for number in chosen.tolist():

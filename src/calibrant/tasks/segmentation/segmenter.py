@@ -51,7 +51,7 @@ class SmallUNet(nn.Module):
         self.up = nn.ModuleList([_block(6 * width, 2 * width), _block(3 * width, width)])
 
     def forward(self, pixel_values: Tensor) -> Tensor:
-        """Features of shape (images, width, height, width of the image)."""
+        """Return features of shape (images, width, height, width of the image)."""
         levels = [self.down[0](pixel_values)]
         for block in list(self.down)[1:]:
             levels.append(block(functional.max_pool2d(levels[-1], 2, ceil_mode=True)))
@@ -90,7 +90,7 @@ class PixelHead(nn.Module):
         self.layers = layers
 
     def forward(self, features: Tensor, size: torch.Size) -> Tensor:
-        """Logits with the classes last."""
+        """Return logits with the classes last."""
         logits: Tensor = self.layers(features.movedim(-1, 1))
         if logits.shape[-2:] != size:
             logits = functional.interpolate(logits, size, mode="bilinear", align_corners=False)
@@ -110,7 +110,7 @@ class Segmenter(nn.Module):
         self.classifier = PixelHead(layers)
 
     def forward(self, pixel_values: Tensor) -> Tensor:
-        """Logits of shape (images, height, width, classes)."""
+        """Return logits of shape (images, height, width, classes)."""
         found: Any = self.features(pixel_values)
         found = found["out"] if isinstance(found, dict) else found  # As torchvision has it.
         logits: Tensor = self.classifier(found.movedim(1, -1), pixel_values.shape[-2:])
