@@ -236,7 +236,9 @@ def test_class_count_and_names_are_checked(fitted, name):
         label_names=("O", "B-LOC", "I-PER", "B-PER", "I-LOC"),
         groups=renamed.groups,
     )
-    with pytest.raises(InputError, match="class 1 is 'B-PER' in the map and 'B-LOC' in the data"):
+    with pytest.raises(
+        InputError, match="class 1 is 'B-PER' in the calibrator and 'B-LOC' in the data"
+    ):
         fitted[name].transform(other)
 
 

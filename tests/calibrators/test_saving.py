@@ -93,7 +93,7 @@ def test_content_is_plain(tmp_path):
 @pytest.mark.parametrize("name", ["map", "map.txt", "map.JSON", "map.onnx"])
 def test_a_suffix_that_says_no_format_is_refused(tmp_path, name):
     calibrator = quiet_fit(Temperature(), overconfident())
-    with pytest.raises(InputError, match=r"a map is saved as \.json or \.safetensors, got"):
+    with pytest.raises(InputError, match=r"a calibrator is saved as \.json or \.safetensors, got"):
         calibrator.save(tmp_path / name)
 
 

@@ -122,7 +122,7 @@ def test_a_setting_of_the_wrong_kind_is_one_line(valid, tmp_path, capsys):
 def test_an_unknown_suffix_is_refused_before_the_fit(valid, tmp_path, capsys):
     assert main(["fit", str(tmp_path / "valid.parquet"), "-o", str(tmp_path / "map.xyz")]) == 2
     error = capsys.readouterr().err
-    assert "a map is saved as .json or .safetensors or .onnx, got '.xyz'" in error
+    assert "a calibrator is saved as .json or .safetensors or .onnx, got '.xyz'" in error
     assert error.count("\n") == 1
     assert not (tmp_path / "map.xyz").exists()
 

@@ -275,7 +275,7 @@ class Calibrator(ABC):
         if not after <= before + fit.rounding * max(1.0, abs(before)):
             self._fall_back(
                 f"would raise the validation NLL from {before:.6g} to {after:.6g}",
-                "A simpler map or more data may help.",
+                "A simpler calibrator or more data may help.",
             )
         elif self.changes_scores and self._claims_too_much(predictions):
             n = len(predictions)

@@ -82,8 +82,8 @@ def check_names(who: str, mine: tuple[str, ...] | None, theirs: tuple[str, ...] 
     k = next(k for k, pair in enumerate(zip(mine, theirs, strict=True)) if pair[0] != pair[1])
     order = " (the same names in another order)" if set(mine) == set(theirs) else ""
     raise InputError(
-        f"{who} was fitted on other label names{order}: class {k} is {mine[k]!r} in the map and "
-        f"{theirs[k]!r} in the data."
+        f"{who} was fitted on other label names{order}: class {k} is {mine[k]!r} in the "
+        f"calibrator and {theirs[k]!r} in the data."
     )
 
 

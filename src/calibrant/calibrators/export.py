@@ -49,7 +49,7 @@ def to_torch(
     >>> to_torch(fitted)(torch.tensor([[2.0, 0.0]])).round(decimals=4)
     tensor([[0.7500, 0.2500]])
     """
-    torch = require("torch", "torch", "Exporting a map to torch")
+    torch = require("torch", "torch", "Exporting a calibrator to torch")
     from calibrant.calibrators.torch_module import CalibrationModule
 
     calibrator.learned()  # Raises an error if the map is not fitted.
@@ -75,7 +75,7 @@ def to_onnx(
     """
     path = check_writable(path, overwrite=overwrite)
     for needed in ("torch", "onnx", "onnxscript"):
-        require(needed, "onnx", "Exporting a map to ONNX")
+        require(needed, "onnx", "Exporting a calibrator to ONNX")
     module = to_torch(calibrator, takes=takes, gives=gives)
     program = _traced(module)
     program.model.metadata_props.update(_metadata(calibrator))

@@ -137,7 +137,7 @@ def _warn_unless_converged(best: Minimum) -> None:
     if not best.converged and slope > 1e-5:
         warnings.warn(
             f"The fit stopped after {best.evaluations} evaluations with a gradient of "
-            f"{slope:.1g}; the map is better than its start but not the best. A stronger "
+            f"{slope:.1g}; the calibrator is better than its start but not the best. A stronger "
             "regularisation helps.",
             CalibrationWarning,
             stacklevel=5,

@@ -107,8 +107,8 @@ def _check(pipeline: Any, calibrator: Calibrator) -> None:
     unknown = set(calibrator.needs_groups) - {"position"}
     if unknown or (calibrator.needs_groups and task != "token-classification"):
         raise InputError(
-            f"This {calibrator.name} map reads {', '.join(calibrator.needs_groups)}, which a "
-            f"{task} pipeline does not know."
+            f"This {calibrator.name} calibrator reads {', '.join(calibrator.needs_groups)}, which "
+            f"a {task} pipeline does not know."
         )
     names = [str(config.id2label[k]) for k in range(config.num_labels)]
     named = names != [f"LABEL_{k}" for k in range(config.num_labels)]  # Else they are generated.

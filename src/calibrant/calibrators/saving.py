@@ -50,8 +50,8 @@ def save(calibrator: Calibrator, path: str | Path, *, overwrite: bool = False) -
         content = _safetensors(header, learned)
     elif size > _LARGE:
         raise InputError(
-            f"This {calibrator.name} map holds {size / 1e6:.1f} MB of numbers, too much for JSON; "
-            f"save it as {path.with_suffix('.safetensors').name}."
+            f"This {calibrator.name} calibrator holds {size / 1e6:.1f} MB of numbers, too much for "
+            f"JSON; save it as {path.with_suffix('.safetensors').name}."
         )
     else:
         content = (json.dumps(to_dict(calibrator), indent=1) + "\n").encode()
@@ -77,7 +77,8 @@ def check_suffix(path: str | Path, known: Sequence[str] = (".json", ".safetensor
     """Return the path if its suffix names a format of saved maps."""
     path = Path(path)
     if path.suffix not in known:
-        raise InputError(f"{path}: a map is saved as {' or '.join(known)}, got '{path.suffix}'.")
+        expected = " or ".join(known)
+        raise InputError(f"{path}: a calibrator is saved as {expected}, got '{path.suffix}'.")
     return path
 
 
@@ -169,7 +170,9 @@ def _rebuilt(header: dict[str, Any], learned: dict[str, np.ndarray]) -> Calibrat
     position = {name: np.zeros(1, np.int64) for name in calibrator.needs_groups}
     mapped = calibrator.transform_scores(np.zeros((1, calibrator.n_classes_)), "logits", position)
     if not np.isfinite(mapped).all():
-        raise InputError(f"The file is damaged: its {calibrator.name} map gives no finite scores.")
+        raise InputError(
+            f"The file is damaged: its {calibrator.name} calibrator gives no finite scores."
+        )
     return calibrator
 
 
@@ -208,7 +211,7 @@ def _classes(header: dict[str, Any]) -> tuple[int, tuple[str, ...] | None]:
     """Return the number of classes, and their names if they have any."""
     classes, names = int(header["classes"]), header["label_names"]
     if not 2 <= classes <= _MOST_CLASSES:
-        raise InputError(f"The file is damaged: a map has no {classes} classes.")
+        raise InputError(f"The file is damaged: a calibrator has no {classes} classes.")
     if names is not None and (not isinstance(names, list) or len(names) != classes):
         raise InputError(f"The file is damaged: it has no list of {classes} label names.")
     return classes, None if names is None else tuple(map(str, names))
@@ -249,14 +252,14 @@ def _array(value: dict[str, Any]) -> np.ndarray:
 
 
 def _safetensors(header: dict[str, Any], learned: dict[str, np.ndarray]) -> bytes:
-    library = require("safetensors.numpy", "files", "A map saved as safetensors")
+    library = require("safetensors.numpy", "files", "A calibrator saved as safetensors")
     arrays = {name: np.asarray(value, order="C") for name, value in learned.items()}
     content: bytes = library.save(arrays, metadata={"calibrant": json.dumps(header)})
     return content
 
 
 def _read_safetensors(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    library = require("safetensors", "files", "A map saved as safetensors")
+    library = require("safetensors", "files", "A calibrator saved as safetensors")
     with door(path, "this is not a calibrator saved by calibrant"):
         with library.safe_open(path, framework="numpy") as file:
             metadata = file.metadata() or {}

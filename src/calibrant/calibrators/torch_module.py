@@ -67,12 +67,12 @@ class CalibrationModule(nn.Module):
     def _check(self, scores: Tensor, groups: tuple[Tensor, ...]) -> None:
         if scores.shape[-1] != self.calibrator.n_classes_:
             raise InputError(
-                f"This {self.calibrator.name} map was fitted on {self.calibrator.n_classes_} "
+                f"{self.calibrator.name} calibrator was fitted on {self.calibrator.n_classes_} "
                 f"classes, got scores of shape {tuple(scores.shape)}."
             )
         needed = self.calibrator.needs_groups
         if len(groups) != len(needed):
             raise InputError(
-                f"This {self.calibrator.name} map takes the scores and {len(needed)} group(s) "
+                f"{self.calibrator.name} calibrator takes the scores and {len(needed)} group(s) "
                 f"({', '.join(needed) or 'none'}), got {len(groups)}."
             )

@@ -55,7 +55,7 @@ def add_file_options(parser: argparse.ArgumentParser, files: str | None = "FILE"
     group.add_argument(
         "--signal-columns",
         metavar="NAME[,NAME…]",
-        help="columns of numbers that maps for shifted data read (default: every signal.NAME)",
+        help="columns of numbers for calibrators of shifted data (default: every signal.NAME)",
     )
     group.add_argument(
         "--labels",

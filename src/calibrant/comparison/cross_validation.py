@@ -55,7 +55,7 @@ def make_folds(predictions: Predictions, folds: int, seed: int) -> Folds:
         count, fold = _runs_of_groups(predictions.groups[group], folds, random)
     if count < 2:
         raise InputError(
-            f"Comparing maps takes at least 2 independent examples to fit on, got {count} "
+            f"Comparing calibrators takes at least 2 independent examples to fit on, got {count} "
             "(tokens of one sentence, pixels of one image count as one)."
         )
     return Folds(count, fold, assign_blocks(predictions, blocks=_BLOCKS))

@@ -132,7 +132,9 @@ def _rewritten_layout(
     found = find_layout(source, replace(columns, label=some, groups=()), kind)
     for name in groups:
         if name not in source.columns:
-            raise InputError(f"{source.path}: the map reads the column '{name}', which is missing.")
+            raise InputError(
+                f"{source.path}: the calibrator reads the column '{name}', which is missing."
+            )
     return replace(found, label=found.scores[0], groups=tuple(groups))
 
 

@@ -115,7 +115,7 @@ def shift_diagram(
     check_kind("shift_diagram", results, dict)
     for kind in ("identity", mapped):
         if kind not in results:
-            raise InputError(f"shift_diagram needs the results of the map '{kind}', got none.")
+            raise InputError(f"shift_diagram needs the results of calibrator '{kind}', got none.")
     raw, cooled = (_kinds(results[kind], "ece") for kind in ("identity", mapped))
     # One scale makes the two comparable.
     places = [place for curve in (*raw, *cooled) for place in curve.places]

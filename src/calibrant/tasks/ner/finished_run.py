@@ -103,7 +103,7 @@ def _judges(folder: Path, labels: tuple[str, ...]) -> dict[str, EntityConfidence
     if (folder / _RAW_MAP).exists():
         maps[_RAW] = load_calibrator(folder / _RAW_MAP)
     for calibrator in maps.values():
-        _check_classes(folder, labels, "its map", calibrator.n_classes_)
+        _check_classes(folder, labels, "its calibrator", calibrator.n_classes_)
     if (folder / _ENTITIES).exists():
         return read_entities(folder / _ENTITIES, maps, read_evidence(folder / EVIDENCE))
     valid = {name: Predictions.read(_split(folder, _VALID[name])) for name in maps}
