@@ -66,6 +66,11 @@ SAMPLES = {
         "without places": ([Curve("a", ())], "x", "y"),
         "one point": ([Curve("a", (Place(1.0, 0.0),))], "x", "y"),
     },
+    "stream_chart": {
+        "some": (["1", "2"], [(0.9, 0.8, 0.95), (0.85, 0.8, 0.9)]),
+        "one without interval": (["2024-05-01"], [(0.9, np.nan, np.nan)]),
+        "none": (["1"], [(np.nan, np.nan, np.nan)]),
+    },
     "rank_chart": {
         "four": ({"$a": 1.0, "b <b>": 2.5, "c": 2.5, "d" * 70: 4.0}, 1.2),
         "one": ({"a": 1.0}, 0.5),

@@ -87,6 +87,10 @@ def invocations(folder, trained):
         ],
         "predict": [["predict", str(run), "Rosa Lind moved .", "--target-risk", "0.5"]],
         "evaluate": [["evaluate", str(run), "--device", "cpu", "--corrupt", "typos-1"]],
+        "watch": [
+            ["watch", f"{folder}/test.npz"],
+            f"watch {folder}/test.npz --map {folder}/map.json --reference {folder}/valid.npz".split(),
+        ],
         "report": [["report", str(PILOT)]],
         "list": [["list", "methods"], ["list", "calibrators"]],
     }

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from calibrant.charts.axes import fit_axis
-from calibrant.charts.chart import Axis, Bars, Chart, Dots, Hover, Line, Mark, segments, short_name
+from calibrant.charts.chart import Axis, Chart, Dots, Hover, Line, Mark, segments, short_name
 from calibrant.charts.numbers import counted, percent
 
 __all__ = ["stream_chart"]
@@ -40,10 +40,10 @@ def stream_chart(
     y = fit_axis(what, ends)
     wide = known[~np.isnan(low[known])]
     marks: list[Mark] = [
-        Bars("between under", x[wide] - 0.5, x[wide] + 0.5, low[wide], high[wide]),
+        segments("interval", x[wide], x[wide], low[wide], high[wide]),
         Line("risk", x.astype(float), value),
     ]
-    keys = [("risk", what), ("between under", "Interval")]
+    keys = [("risk", what), ("interval", "Interval")]
     if not math.isnan(reference):
         marks.append(segments("ideal", -0.5, len(names) - 0.5, reference, reference))
         keys.append(("ideal", f"Reference {percent(reference)}"))
