@@ -61,7 +61,7 @@ def _diagrams(found: Watch) -> Markup:
     if found.reference:
         figures += [_figure(_drift(chunks), "Drift"), _figure(_evidence(found, chunks), "Evidence")]
     note = (
-        "Intervals: where the value of the chunk lies if the confidences are honest. Drift: the share "
+        "Intervals: where a chunk's value lies if the confidences are honest. Drift: the share "
         "of rows that would have to move; evidence is the capital of a bettor against “no change”, "
         "as a power of ten, with an alarm at its limit. Dots: what labels showed."
     )
