@@ -89,8 +89,9 @@ def invocations(folder, trained):
         "evaluate": [["evaluate", str(run), "--device", "cpu", "--corrupt", "typos-1"]],
         "watch": [
             ["watch", f"{folder}/test.npz"],
-            [*f"watch {folder}/test.npz --map {folder}/map.json".split()]
-            + ["--reference", f"{folder}/valid.npz"],
+            (
+                f"watch {folder}/test.npz --map {folder}/map.json --reference {folder}/valid.npz"
+            ).split(),
         ],
         "report": [["report", str(PILOT)]],
         "list": [["list", "methods"], ["list", "calibrators"]],
