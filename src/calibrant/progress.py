@@ -6,7 +6,6 @@ import shutil
 import sys
 import time
 from collections.abc import Callable
-from types import TracebackType
 from typing import TextIO
 
 __all__ = ["Progress"]
@@ -60,12 +59,7 @@ class Progress:
     def __enter__(self) -> Progress:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._drawn:
             self._stream.write("\r" + " " * self._drawn + "\r")
             self._stream.flush()

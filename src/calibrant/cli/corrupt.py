@@ -71,44 +71,24 @@ def run(args: argparse.Namespace) -> int:
         if getattr(args, name) is not None:
             has = "images" if images else "text"
             raise InputError(f"{args.input} holds {has}, which --{name} is not for.")
-    count = _images(args) if images else _texts(args)
+    count = _corrupt(args, images)
     what = "images" if images else "texts"
     written = printable(str(args.output))
     print(f"{args.kind} of strength {args.strength}: {count:,} {what}.\nWritten: {written}")
     return 0
 
 
-def _texts(args: argparse.Namespace) -> int:
+def _corrupt(args: argparse.Namespace, images: bool) -> int:
+    """Write the copy; return the number of texts or images."""
     from calibrant.progress import Progress
-    from calibrant.tasks.corrupted_files import corrupt_file
 
-    with Progress(None, "texts") as progress:
-        return corrupt_file(
-            args.input,
-            args.output,
-            args.kind,
-            args.strength,
-            seed=args.seed,
-            layout=args.layout,
-            column=args.column,
-            overwrite=args.overwrite,
-            progress=progress.advance,
-        )
+    what = (args.input, args.output, args.kind, args.strength)
+    with Progress(None, "images" if images else "texts") as progress:
+        how = {"seed": args.seed, "overwrite": args.overwrite, "progress": progress.advance}
+        if images:
+            from calibrant.tasks.corrupted_pictures import corrupt_pictures
 
+            return corrupt_pictures(*what, split=args.split, device=args.device or "cpu", **how)
+        from calibrant.tasks.corrupted_files import corrupt_file
 
-def _images(args: argparse.Namespace) -> int:
-    from calibrant.progress import Progress
-    from calibrant.tasks.corrupted_pictures import corrupt_pictures
-
-    with Progress(None, "images") as progress:
-        return corrupt_pictures(
-            args.input,
-            args.output,
-            args.kind,
-            args.strength,
-            seed=args.seed,
-            split=args.split,
-            device=args.device or "cpu",
-            overwrite=args.overwrite,
-            progress=progress.advance,
-        )
+        return corrupt_file(*what, layout=args.layout, column=args.column, **how)

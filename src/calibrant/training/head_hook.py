@@ -6,7 +6,6 @@ import contextlib
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any
 
 import torch
@@ -76,12 +75,7 @@ class HeadHook:
     def __enter__(self) -> HeadHook:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.remove()
 
     @contextlib.contextmanager
