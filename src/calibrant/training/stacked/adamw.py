@@ -24,7 +24,7 @@ from torch import Tensor
 from calibrant.losses.fused import has_triton
 from calibrant.training.stacked.weights import Group
 
-__all__ = ["StackedAdamW"]
+__all__ = ["StackedAdamW", "squared_norms"]
 
 BETAS = (0.9, 0.999)
 EPSILON = 1e-8
@@ -33,11 +33,21 @@ _PART = 32  # and the number of such blocks per program that sums squares.
 
 
 class StackedAdamW:
-    """AdamW over ``groups``; learning rate and step count are read from their tensors."""
+    """AdamW over ``groups``; learning rate and step count are read from their tensors.
+
+    ``kernels`` says whether Triton computes the steps; the default is on a GPU that has it.
+    """
 
     def __init__(
-        self, groups: Sequence[Group], weight_decay: float, learning_rate: Tensor, done: Tensor
+        self,
+        groups: Sequence[Group],
+        weight_decay: float,
+        learning_rate: Tensor,
+        done: Tensor,
+        *,
+        kernels: bool | None = None,
     ) -> None:
+        self.kernels = done.is_cuda and has_triton() if kernels is None else kernels
         self.runs, self.weight_decay = len(groups[0].master), weight_decay
         self.groups = [group for group in groups if group.leaf.requires_grad]
         self.learning_rate, self.done = learning_rate, done
@@ -49,7 +59,11 @@ class StackedAdamW:
 
     def squares(self) -> Tensor:
         """Return the squared norm of each run's gradient."""
-        found = [_squares(group.leaf.grad) for group in self.groups if group.leaf.grad is not None]
+        gradients = [group.leaf.grad for group in self.groups if group.leaf.grad is not None]
+        found = [
+            squared_norms(gradient) if self.kernels else gradient.float().square().sum(1)
+            for gradient in gradients
+        ]
         return torch.stack(found).sum(0) if found else self.done.new_zeros(self.runs)
 
     @torch.no_grad()
@@ -58,7 +72,7 @@ class StackedAdamW:
         corrections = 1 - self.betas ** self.done.double()
         for group, moments in zip(self.groups, self.moments, strict=True):
             if group.leaf.grad is not None:
-                update = self._in_one_kernel if _has_kernel(group.master) else self._in_torch
+                update = self._in_one_kernel if self.kernels else self._in_torch
                 update(group, *moments, scale, corrections)
 
     def _in_one_kernel(
@@ -93,19 +107,14 @@ class StackedAdamW:
                 moment.zero_()
 
 
-def _squares(gradient: Tensor) -> Tensor:
-    if not _has_kernel(gradient):
-        return gradient.float().square().sum(1)
+def squared_norms(gradient: Tensor, block: int = _BLOCK, part: int = _PART) -> Tensor:
+    """Return the squared norm of each row, by a kernel that sums ``part`` blocks per program."""
     gradient = gradient.contiguous()
     runs, size = gradient.shape
-    parts = math.ceil(size / (_BLOCK * _PART))
+    parts = math.ceil(size / (block * part))
     sums = gradient.new_empty(runs, parts, dtype=torch.float32)
-    _kernels().add_squares[parts, runs](gradient, sums, size, BLOCK=_BLOCK, PART=_PART)
+    _kernels().add_squares[parts, runs](gradient, sums, size, BLOCK=block, PART=part)
     return sums.sum(1)
-
-
-def _has_kernel(tensor: Tensor) -> bool:
-    return tensor.is_cuda and has_triton()
 
 
 @cache
