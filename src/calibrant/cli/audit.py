@@ -87,7 +87,7 @@ def run(args: argparse.Namespace) -> int:
     from calibrant.outputs import check_writable
     from calibrant.report import write_report
 
-    args.files = expand(args.files)  # Once: what is listed, counted and read are the same files.
+    args.files = expand(args.files)  # Once, so that the same files are listed, counted and read.
     if args.report is not None:  # Before the work, not after it.
         check_writable(args.report, overwrite=args.overwrite, inputs=files_read(args))
     audits = _audits(args)

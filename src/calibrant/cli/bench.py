@@ -98,7 +98,7 @@ def run(args: argparse.Namespace) -> int:
     titles = [read_title(path) for path in args.recipes]
     write_titles(args.output, titles)
     print(*filter(None, titles), sep="\n", end="\n" if any(titles) else "", file=sys.stderr)
-    print(done_before, file=sys.stderr)  # Standard output is for what is printed at the end.
+    print(done_before, file=sys.stderr)  # Standard output is for the results.
     left = _run(waiting, args)
     print(f"Records: {printable(str(args.output))}")
     print(f"Try: calibrant report {printable(str(args.output))} -o report")
@@ -109,7 +109,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _concrete(recipes: Sequence[Recipe], device: str | None) -> list[Recipe]:
-    """Return the recipes as they are on the device, which torch is asked for only if need be."""
+    """Return the recipes with the dtype of the device; torch is imported only if necessary."""
     if device is None and any(recipe.dtype == "auto" for recipe in recipes):
         from calibrant.extras import require
 
@@ -167,7 +167,7 @@ def _records(recipes: Sequence[Recipe], args: argparse.Namespace) -> Iterator[Pa
     if args.time_limit is not None:
         raise InputError("--time-limit is not for --ray: a cluster has limits of its own.")
     if args.workers is not None:
-        raise InputError("--workers is not for --ray, where whoever trains also measures.")
+        raise InputError("--workers is not for --ray: there the process that trains also measures.")
     from calibrant.experiments.ray_grid import run_on_ray
 
     return run_on_ray(recipes, args.output, args.ray, **common)

@@ -106,7 +106,7 @@ def _recipe_file() -> Any:
 
 
 def _train(recipes: Sequence[Recipe], runs: Path, jobs: int) -> int:
-    """Train what is not finished; return how many runs were."""
+    """Train the unfinished runs; return how many were finished."""
     from calibrant.experiments.grid import run_grid
     from calibrant.experiments.recipe_file import read_title
     from calibrant.experiments.record import recorded, write_titles

@@ -18,7 +18,7 @@ PREDICTED = ("format", "entities", "abstained", "guarantee")  # Fields that are 
 _WORDS = ("tokens", "words")
 _CHECK = Callable[[Any, str], None]
 _FILES = (".txt", ".jsonl")
-# Files that are no lines of text.
+# Files that are not lines of text.
 _OTHER_FILES = (".csv", ".tsv", ".json", ".parquet", ".conll", ".gz", ".zip", ".pdf", ".docx")
 
 

@@ -44,7 +44,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Train, or read what is finished, and print the numbers."""
+    """Train, or read finished runs, and print the numbers."""
     from calibrant.extras import require
 
     require("torch", "transformers", "Training")

@@ -96,12 +96,12 @@ def _add_where(group: Any) -> None:
 
 
 def recipe_from(args: argparse.Namespace, seed: int, device: str) -> Recipe:
-    """Make the recipe of the options; what is not given has the default of its task."""
+    """Make the recipe of the options; other settings have the default of the task."""
     if bool(args.data) == bool(args.train_file):
         raise InputError("Name the training data: --data NAME|FOLDER, or --train FILE --test FILE.")
     named = {field.name: getattr(args, field.name, None) for field in fields(Recipe)}
     given: dict[str, Any] = {name: value for name, value in named.items() if value is not None}
-    for name in _PLACES:  # A folder or file is the same from wherever the command is given.
+    for name in _PLACES:  # A folder or file is the same from every working directory.
         if name in given:
             given[name] = _resolved(given[name])
     given.setdefault("data", given.get("train_file"))

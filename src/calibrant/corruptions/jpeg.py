@@ -64,7 +64,7 @@ def _chroma(planes: Tensor, table: Tensor, subsample: bool) -> Tensor:
     height, width = planes.shape[-2:]
     # Like the library, extend the right edge at full size, the lower edge after halving.
     filled = functional.pad(planes, (0, -width % 16, 0, height % 2), mode="replicate")
-    # Halves are rounded down and up in turn, so that there is no drift.
+    # Halves are rounded down and up in turn, which avoids a drift.
     half = (functional.avg_pool2d(filled, 2) + _in_turn(filled, 0.25, 0.5)).floor()
     decoded = _lossy(half, table)[..., : (width + 1) // 2]
     if decoded.shape[-1] <= 2:  # Too narrow for the library to interpolate.

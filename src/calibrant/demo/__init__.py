@@ -20,7 +20,7 @@ def digit_predictions(seed: int = 0) -> tuple[Predictions, Predictions]:
     """Return validation and test predictions of an overconfident network, in seconds.
 
     The data are scikit-learn's 1,797 digits of 8×8 pixels with added noise. One hidden layer of 256
-    is trained on 600 of them without regularisation until it knows them by heart, which makes it
+    is trained on 600 of them without regularisation until it remembers them, which makes it
     overconfident.
     """
     if not 0 <= seed < 2**32:

@@ -39,7 +39,7 @@ _PIXELS = 50_000
 def finish(outcome: Outcome, job: Job, model: nn.Module, run: RunFolder, bootstrap: int) -> Record:
     """Write everything, the record last: a run that has it is finished.
 
-    Of the shifted data and of what belongs to no class only the numbers are kept.
+    Shifted data and examples of no class leave only their numbers.
     """
     recipe, data = outcome.recipe, job.data
     suffix = "parquet" if importlib.util.find_spec("pyarrow") else "npz"

@@ -61,7 +61,7 @@ def _interrupts_blocked() -> Iterator[None]:
 def _follow_parent() -> None:
     """End with the parent, however it ends, and by Ctrl-C without a traceback.
 
-    A worker whose parent was killed would wait for work for ever, with all its memory.
+    A worker whose parent was killed would keep its memory and wait for work forever.
     """
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     if hasattr(signal, "pthread_sigmask"):

@@ -78,8 +78,8 @@ def evaluate(
 def _is_own(data: str, recipe: Recipe) -> bool:
     """Whether a run was trained on ``data``, of which only its test split is new to it then.
 
-    What a run calls ``pets`` lay in some data directory: a folder of that name, or ``pets.npz``,
-    is taken for it, as it cannot be said to be new.
+    A run that was trained on ``pets`` found it in some data directory. A folder of that name, or
+    ``pets.npz``, may be the same data, so it does not count as new.
     """
     if Path(data).resolve() == Path(recipe.data).resolve():
         return True

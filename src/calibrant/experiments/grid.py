@@ -51,9 +51,9 @@ def run_grid(
     keep: bool = False,
     bootstrap: int = 1000,
 ) -> Iterator[Path]:
-    """Run what has no record in ``folder`` yet, ``jobs`` cells at a time; yields new records.
+    """Run the recipes without a record in ``folder``, ``jobs`` cells at a time; yield new records.
 
-    After ``seconds`` nothing is trained any more; what is trained by then is measured and kept.
+    After ``seconds`` training stops. Runs that are trained by then are measured and kept.
 
     With ``stack`` > 1 a job trains up to that many cells as one model (see
     :mod:`calibrant.training.stacked`): the default is 10 on CUDA, 1 elsewhere.
@@ -98,7 +98,7 @@ def _measured(
 ) -> Iterator[Path]:
     """Measure outcomes in processes as they come, until a time; yield the records' paths.
 
-    An error is raised at the end: what is trained is measured and kept.
+    An error is raised at the end, after all trained runs have been measured and kept.
     """
     about = circumstances()
     measuring: list[Future[Record]] = []
@@ -113,12 +113,12 @@ def _measured(
                     yield future.result().write(folder)
                 if monotonic() > end:
                     break
-        except Exception as error:  # Whatever ends one cell, what others have trained is kept.
+        except Exception as error:  # An error in one cell must not lose what others have trained.
             failure = error
         for future in measuring:
             try:
                 record = future.result()
-            except Exception as error:  # Nor does one that cannot be measured take others along.
+            except Exception as error:  # Nor must an outcome that cannot be measured.
                 failure = failure or error
             else:
                 yield record.write(folder)
@@ -141,7 +141,7 @@ def _described(failure: Exception, jobs: int, most: int, workers: int) -> Calibr
 
 
 def check_grid(recipes: Sequence[Recipe], keep: bool = False) -> None:
-    """Raise an error for what cannot be run, before anything is."""
+    """Raise an error for a recipe that cannot be run, before any other runs."""
     for recipe in () if keep else recipes:
         if recipe.engine != "lean" or recipe.patience:
             raise InputError(
@@ -153,7 +153,7 @@ def check_grid(recipes: Sequence[Recipe], keep: bool = False) -> None:
 
 
 def check_found(recipes: Sequence[Recipe], directory: str | None = None) -> None:
-    """Raise an error for data or an encoder that is nowhere, before others are trained."""
+    """Raise an error for missing data or a missing encoder, before any other recipe runs."""
     for recipe in {(r.task, r.data, r.model, r.shift, r.head_depth): r for r in recipes}.values():
         task_of(recipe.task).check(recipe, directory)
 
@@ -180,9 +180,9 @@ def take_turns(
     device: str,
     trust_remote_code: bool = False,
 ) -> Iterator[Outcome | None]:
-    """Train groups of cells, ``jobs`` of them side by side; yields outcomes as they come.
+    """Train groups of cells, ``jobs`` of them side by side; yield outcomes as they come.
 
-    And None after each step, so that whoever waits for something else can look after it.
+    It also yields None after each step, so that the caller can do other work in between.
     """
     waiting = iter(together)
     running: list[Iterator[Outcome | None]] = []

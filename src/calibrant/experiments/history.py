@@ -23,15 +23,14 @@ from calibrant.training import processes
 
 __all__ = ["Epoch", "History", "LossCurve", "SavePace"]
 
-_APART = 19  # Times as long as the last one took to write: a twentieth of the time is for writing.
+_APART = 19  # Times the duration of the last write: writing takes about a twentieth of the time.
 
 
 @dataclass(frozen=True)
 class Epoch:
     """The result of one epoch: its mean training loss, and the validation split after it.
 
-    ``score`` is what the task is judged by, F1 of entities or accuracy; NaN where there is nothing
-    to judge.
+    ``score`` is the score of the task, F1 of entities or accuracy; NaN without examples to judge.
     """
 
     epoch: int
@@ -161,9 +160,9 @@ class LossCurve:
 class SavePace:
     """Counts the time since the last checkpoint and how long that took.
 
-    One is due at the end of an epoch, once it is :data:`_APART` times as long ago as writing took,
-    so that a hundred short epochs do not write a hundred checkpoints; and anywhere after ``every``
-    seconds.
+    A checkpoint is due after ``every`` seconds, and at the end of an epoch if the last one is at
+    least :data:`_APART` times its own writing time ago: a hundred short epochs do not write a
+    hundred checkpoints.
     """
 
     def __init__(self, every: float, now: Callable[[], float] = time.monotonic) -> None:

@@ -34,7 +34,7 @@ class Watch:
         return True
 
     def after(self, number: int) -> bool:  # noqa: ARG002
-        """Look at the run after a step; return whether training goes on."""
+        """Look at the run after a step; return whether training continues."""
         return True
 
     def end(self) -> Mapping[str, Any]:
@@ -150,7 +150,7 @@ class RunWatch(Watch):
     def _resume(self, saved: Mapping[str, Any]) -> None:
         if saved["data"] != self.data.fingerprint:
             raise InputError(
-                f"{self.run.path} was begun with other data than '{self.data.name}' holds "
+                f"{self.run.path} was started with other data than '{self.data.name}' holds "
                 "now: restore it, or name a new folder."
             )
         self.loop.load(saved["loop"])

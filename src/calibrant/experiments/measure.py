@@ -31,7 +31,7 @@ _FOLDS = 5  # Of the cross-validation of a map.
 
 
 class LazyPredictions(Mapping[str, Predictions]):
-    """The predictions of each part by its name, made anew each time.
+    """The predictions of each part by its name, computed at each access.
 
     >>> made = LazyPredictions({"one": 1}, lambda part: f"predictions of {part}")
     >>> list(made.items())

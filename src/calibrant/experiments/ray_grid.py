@@ -1,8 +1,8 @@
 """A grid on a Ray cluster: tasks on all nodes, records written here as they come.
 
-One task trains one seed of the cells that are trained together (a single recipe where nothing is
-stacked) and gives back their records. The task of a killed worker is run again, elsewhere if need
-be; whatever happens to workers, each record is written once, by the process that wants them.
+One task trains one seed of the cells that are trained together (a single recipe without stacks)
+and returns their records. If a worker is killed, its task runs again, if necessary on another node.
+The process that started the grid writes each record once.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def train_unit(
 ) -> list[Record]:
     """Train and measure on a worker; return the records.
 
-    It works in the folder ``place`` where there is one of that name, as relative names mean there.
+    If the worker has a folder ``place``, it works there, so that relative names mean the same.
     """
     os.environ.update(settings)
     if Path(place).is_dir():
@@ -158,8 +158,8 @@ def _result(ray: Any, task: Any, unit: Unit) -> list[Record]:
     except ray.exceptions.RayError as error:
         raise CalibrantError(
             f"The worker of {unit[0][0].key} was lost {_RETRIES + 1} times "
-            f"({type(error).__name__}), perhaps for want of memory: the same command goes on from "
-            "here; --jobs 1 needs the least."
+            f"({type(error).__name__}), perhaps for lack of memory: the same command continues "
+            "from here; --jobs 1 needs the least."
         ) from None
     return records
 

@@ -1,4 +1,4 @@
-"""What the settings of a recipe may be: each by itself, and what goes together."""
+"""Check the settings of a recipe: each one, and which ones go together."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def check_recipe(recipe: Recipe) -> None:
             "Files of splits: name train_file and test_file, and dev_file if there is one."
         )
     for name in {*recipe.measure, recipe.calibrator} - {AUTO}:
-        calibrator_class(name)  # Says so where there is none of that name.
+        calibrator_class(name)  # Raises an error for an unknown name.
     for name in ("identity", "temperature"):  # Every run shows these.
         if name not in recipe.measure:
             raise InputError(f"measure names identity, temperature and any more: add '{name}'.")

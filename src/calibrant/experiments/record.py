@@ -39,10 +39,10 @@ _OF_RUN = "metrics.json"  # As a folder of a single run calls its record.
 class Record:
     """One finished run.
 
-    ``results`` are map → split → metric: the maps of the recipe, and the map that predictions are
-    made with under the recipe's own word for it, ``"auto"`` or a name. ``training`` has the steps,
-    epochs and seconds, the mean loss over all steps and in parts (``loss_curve``), notes, and the
-    name of that map (``calibrator``).
+    ``results`` are calibrator → split → metric: the calibrators of the recipe, and the one that
+    predictions use, under the recipe's own word for it, ``"auto"`` or a name. ``training`` has the
+    steps, epochs and seconds, the mean loss over all steps and in parts (``loss_curve``), notes,
+    and the name of that calibrator (``calibrator``).
     """
 
     recipe: Recipe
@@ -51,7 +51,7 @@ class Record:
     circumstances: dict[str, Any]
 
     def by_map(self) -> dict[str, Any]:
-        """Return the results by the names of maps: ``"auto"`` is replaced by what was chosen."""
+        """Return the results by calibrator: ``"auto"`` is replaced by the one that was chosen."""
         word, chosen = self.recipe.calibrator, self.training.get("calibrator")
         if chosen is None or word not in self.results:
             return self.results
@@ -73,13 +73,13 @@ class Record:
 
 
 def under_own_word(results: dict[str, Any], recipe: Recipe, calibrator: str) -> dict[str, Any]:
-    """Put the results of the chosen map under the recipe's own word for it, such as ``"auto"``.
+    """Put the results of the chosen calibrator under the recipe's own word, such as ``"auto"``.
 
-    The other maps are those of the recipe, with the same parts in all runs: the mean over the runs
-    that chose a map is not the mean of that map.
+    The other calibrators are those of the recipe, with the same parts in all runs: the mean over
+    the runs that chose a calibrator is not the mean of that calibrator.
     """
     others = {name: dict(results[name]) for name in recipe.measure}
-    for numbers in others.values():  # Only the chosen map has them.
+    for numbers in others.values():  # Only the chosen calibrator has them.
         numbers.pop("entities", None)
     if calibrator in recipe.measure[2:]:  # Under shift all runs have the first two.
         others[calibrator].pop("shift", None)
@@ -116,7 +116,7 @@ def located_records(path: str | Path) -> Iterator[tuple[str, Record]]:
     if not path.is_dir():
         yield from _in_file(path)
         return
-    if (path / _OF_RUN).exists():  # Beside it lie other files that are no records.
+    if (path / _OF_RUN).exists():  # The folder also holds files that are not records.
         yield from _in_file(path / _OF_RUN)
         return
     # Not the hidden ones: those are being written, or were when their writer was killed.
@@ -145,8 +145,8 @@ def _in_file(path: Path) -> Iterator[tuple[str, Record]]:
 def recorded(folder: str | Path) -> set[str]:
     """Return the keys of the recipes that have a record in a folder.
 
-    A record is a file, a line of a ``.jsonl`` file, or the ``metrics.json`` of a run's folder. A
-    file that was cut short, as a disk may leave it behind, is no record.
+    A record is a file, a line of a ``.jsonl`` file, or the ``metrics.json`` of a run's folder. An
+    incomplete file, as a full disk may leave it, does not count.
     """
     folder = Path(folder)
     files = [*folder.glob("[!.]*.jsonl"), *filter(_is_whole, folder.glob(f"[!.]*/{_OF_RUN}"))]

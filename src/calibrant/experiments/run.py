@@ -37,7 +37,7 @@ __all__ = ["default_device", "explain_resource_errors", "train", "train_side_by_
 
 _NO_MEMORY = ("out of memory", "not enough memory", "can't allocate memory")
 _NO_SPACE = ("No space left on device", "Disk quota exceeded")
-_FULL = 1 << 16  # Bytes that a disk still has when nothing of use fits any more.
+_FULL = 1 << 16  # With fewer free bytes a disk counts as full.
 
 
 def train(
@@ -56,14 +56,14 @@ def train(
     """Train ``recipe`` into ``folder`` and return its record; a finished run is only read.
 
     The result does not depend on how often the run was interrupted: a checkpoint holds weights,
-    optimizer, random streams and the place in the data, and is replaced as a whole, after each
+    optimizer, random streams and the position in the data. It is replaced atomically after each
     epoch and every ``save_every`` seconds (with the Trainer engine, after each epoch). On a CPU it
     is the same to the bit. ``directory`` is where corpora are found by name. With ``tensorboard``
     loss, F1, ECE and NLL of every epoch are written to ``folder/tensorboard`` too.
 
     Under torchrun both engines run in several processes, one device each, which share ``batch``.
-    ``default_epochs`` says that the user did not choose the number of epochs: a run that has begun
-    keeps its own, and little data gets more
+    ``default_epochs`` says that the user did not choose the number of epochs: a started run keeps
+    its number, and little data gets more
     (:func:`~calibrant.experiments.small_data.enough_epochs`).
     An encoder that brings code of its own is refused unless ``trust_remote_code`` lets it run.
     The lean engine trains in float32 or bfloat16, the Trainer engine also in float16 on CUDA.
@@ -164,7 +164,7 @@ def default_device() -> str:
 
 
 def _with_epochs(recipe: Recipe, data: Data, run: RunFolder, device: str) -> Recipe:
-    """Return the recipe with the epochs of the run that has begun, or with enough for the data."""
+    """Return the recipe with the epochs of the started run, or with enough for the data."""
     there = run.recipe()
     if there is not None and there == replace(recipe, epochs=there.epochs):
         return there
@@ -221,7 +221,7 @@ def explain_resource_errors(recipe: Recipe, folder: Path) -> Iterator[None]:
         if _is_space(error, folder):
             raise InputError(
                 f"{folder} cannot be written: the disk is full. Make room, and the same command "
-                "goes on from the last checkpoint."
+                "continues from the last checkpoint."
             ) from None
         raise
 

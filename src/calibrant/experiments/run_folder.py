@@ -1,4 +1,4 @@
-"""The folder of one training run: what lies where, who may write, and whether it is finished."""
+"""The folder of one training run: its files, its lock, and whether it is finished."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ _FILES = (
 class RunFolder:
     """``recipe.json`` is written first and ``metrics.json`` last; a run that has both is finished.
 
-    Every file takes its name when it is complete, so what has a name can be read.
+    Every file gets its name when it is complete, so every named file can be read.
     """
 
     path: Path
 
     @property
     def checkpoint(self) -> Path:
-        """Where an unfinished run stands (lean engine)."""
+        """The checkpoint of an unfinished run (lean engine)."""
         return self.path / "checkpoint.pt"
 
     @property
     def trainer(self) -> Path:
-        """Where an unfinished run stands (Trainer engine)."""
+        """The checkpoints of an unfinished run (Trainer engine)."""
         return self.path / "trainer"
 
     @property
@@ -65,7 +65,7 @@ class RunFolder:
 
     @property
     def calibrator(self) -> Path:
-        """The fitted map that predictions are made with."""
+        """The fitted calibrator that predictions use."""
         return self.path / "calibrator.json"
 
     @property
@@ -75,7 +75,7 @@ class RunFolder:
 
     @property
     def report(self) -> Path:
-        """The audit of the test split, before and after the map of the run."""
+        """The audit of the test split, before and after the calibrator of the run."""
         return self.path / "report.html"
 
     def predictions(self, split: str) -> Path:
@@ -98,7 +98,7 @@ class RunFolder:
         return self.metrics.exists()
 
     def recipe(self) -> Recipe | None:
-        """Return the recipe of the run, or None if nothing has begun."""
+        """Return the recipe of the run, or None if there is no run."""
         path = self.path / "recipe.json"
         if not path.exists():
             return None
@@ -127,7 +127,7 @@ class RunFolder:
 
     @contextlib.contextmanager
     def begun(self, recipe: Recipe) -> Iterator[None]:
-        """Make the folder, or take up the run in it, and keep other processes out meanwhile."""
+        """Make the folder, or continue the run in it, and lock it for other processes."""
         make_folder(self.path)
         with self._locked():
             sweep(self.path, again=True)
@@ -136,7 +136,7 @@ class RunFolder:
             yield
 
     def clear(self) -> None:
-        """Remove what a finished run does not need, where it was killed before it could."""
+        """Remove the checkpoints of a finished run that was killed before it could."""
         if self.checkpoint.exists() or self.trainer.exists():
             with contextlib.suppress(OSError, InputError), self._locked():  # Or its trainer does.
                 self.forget_checkpoints()
@@ -149,7 +149,7 @@ class RunFolder:
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
-        """Hold the lock, which is open again when a process that had it was killed."""
+        """Hold the lock; the system releases the lock of a killed process."""
         with _opened_lock(self.path / _LOCK) as file:
             try:
                 import fcntl

@@ -29,7 +29,7 @@ _MANY_STEPS = 2000  # With fewer, compiling would take longer than it saves.
 def stacks(cells: Sequence[Sequence[Recipe]], size: int) -> Iterator[list[list[Recipe]]]:
     """Yield cells that can be trained together, at most ``size`` at once; the others alone.
 
-    Together go runs of the same data, encoder, schedule and seed, whatever their head and method.
+    Runs of the same data, encoder, schedule and seed go together, whatever their head and method.
     A stack is captured once for all its seeds, so seeds that the same cells have stay together.
     """
     bodies: dict[tuple[str, int | None], list[Sequence[Recipe]]] = {}
@@ -59,7 +59,7 @@ def _of_same_seeds(cells: Sequence[Sequence[Recipe]]) -> Iterator[list[list[Reci
 def run_stack(
     cells: Sequence[Sequence[Recipe]], directory: str | None, device: str
 ) -> Iterator[Outcome | None]:
-    """Train one seed of all cells after the other; yields None after each step, then outcomes.
+    """Train all cells seed by seed; yield None after each step, then outcomes.
 
     Encoders that cannot be stacked train one cell after the other.
     """

@@ -154,7 +154,7 @@ class _RunCallback(TrainerCallback):
         assert saved is not None
         if saved["data"] != self.data.fingerprint:
             raise InputError(
-                f"{checkpoint.parent.parent} was begun with other data than "
+                f"{checkpoint.parent.parent} was started with other data than "
                 f"'{self.data.name}' holds now: restore it, or name a new folder."
             )
         self.history, self.best = History.from_dict(saved["history"]), saved["best"]

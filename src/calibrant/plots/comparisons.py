@@ -48,7 +48,7 @@ def series_diagram(
     title: str | None = None,
     logarithmic: bool = False,
 ) -> Axes:
-    """Draw the lines with their intervals; the labels stand beside the ends of the lines.
+    """Draw the lines with their intervals, each with its label at its end.
 
     >>> line = Series("focal", [1, 2], [0.02, 0.03], [0.01, 0.01])
     >>> series_diagram([line], x_label="Depth", y_label="ECE").get_xlabel()

@@ -182,7 +182,7 @@ def confidence_maps(
 
     The figure of Liu et al. 2022: deeper colours are higher confidence, in the last column of wrong
     pixels only. With ``state``, the calibration state of the whole data set, a reliability diagram
-    stands at the right. ``figure`` may be a subfigure of a larger one.
+    is added at the right. ``figure`` may be a subfigure of a larger one.
 
     >>> image, mask = np.zeros((2, 2), np.uint8), np.eye(2, dtype=int)
     >>> scene = Scene.from_logits(image, np.zeros((2, 2, 2)), mask)

@@ -52,7 +52,7 @@ class Run:
     corpus: str
     setting: str  # Other keys, where they differ from the corpus' main setting: "batch 3"
     method: str  # With all options
-    shown: str  # The method without the options that stand in a column of their own
+    shown: str  # The method without the options that have their own column
     by: tuple[Any, ...]  # The values of the requested keys
     extra: tuple[tuple[str, str], ...]  # Requested recipe keys, with their values in words
     width: int
@@ -135,7 +135,7 @@ def method_order(labels: Iterable[str]) -> list[str]:
 
 
 def _trainings(records: Iterable[Record]) -> dict[str, Record]:
-    """Keep each training once: of records that differ in what was measured, the most complete."""
+    """Keep each training once: the most complete of the records that differ in their measures."""
     plain: dict[str, Any] = {
         f.name: f.default for f in dataclasses.fields(Recipe) if f.name in BESIDES
     }

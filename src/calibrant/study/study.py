@@ -207,7 +207,7 @@ def read_all(paths: Iterable[str | Path]) -> list[Record]:
             earlier, other = found.setdefault(record.recipe.key, (where, record))
             if other is not record and _content(other) != _content(record):
                 raise InputError(
-                    f"{record.recipe.key} is there twice with different contents: {earlier} and "
+                    f"{record.recipe.key} occurs twice with different contents: {earlier} and "
                     f"{where}; keep one."
                 )
     if not found:

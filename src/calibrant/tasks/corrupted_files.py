@@ -24,7 +24,7 @@ from calibrant.tasks.reading.records import TEXTS, field, read_records
 
 __all__ = ["LAYOUTS", "corrupt_file"]
 
-# Layout → the names of files that have it, unless another is asked for.
+# Layout → the suffixes of files that have it by default.
 LAYOUTS = {
     "conll": (".conll", ".bio", ".iob"),
     "jsonl": (".jsonl",),

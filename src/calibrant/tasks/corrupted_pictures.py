@@ -45,7 +45,7 @@ def corrupt_pictures(
 
     An npz (see :func:`~calibrant.tasks.image.pictures.load_pictures`) keeps its labels; with
     ``split`` only the images of that split are changed. A folder keeps its folders; its images
-    become PNG, which loses nothing more; masks beside them and all that is no image are copied.
+    become PNG, which loses nothing more; masks and files that are not images are copied.
     Images are numbered in the order of an array, of the list of a split, or of their paths within a
     split.
     """

@@ -21,7 +21,7 @@ __all__ = ["Data", "Examples", "Pictured", "StackedData"]
 
 
 class Examples(Protocol):
-    """What a data loader takes: so many examples, each by its number."""
+    """What a data loader takes: examples by number."""
 
     def __len__(self) -> int: ...
 

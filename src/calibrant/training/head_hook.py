@@ -116,7 +116,7 @@ class HeadHook:
         """Return the features behind the logits, for models that pick a position after the head.
 
         Decoders that classify a text (Llama, Qwen2, GPT-2) run the head at every position and take
-        the logits of the last one that is no padding: those that are the model's, to the bit.
+        the logits of the last position before the padding. They equal the model's bit for bit.
         """
         output, self._output = self._output, None
         if output is None or not _has_positions(features, output, logits):

@@ -126,7 +126,7 @@ class Loop(Planned):
         if len(others) != processes.world():
             raise InputError(
                 f"The checkpoint is that of {len(others)} process(es), and here run "
-                f"{processes.world()}: go on with as many."
+                f"{processes.world()}: continue with as many."
             )
         state = {**state, **others[processes.rank()]}
         with self.on_stream():

@@ -6,7 +6,7 @@ rows, and threads exchange nothing. It stores one number for each row (the
 gradient of its part) and two for the whole program; ``finish`` sums these in a fixed order. There
 are no atomic additions, so every run gives the same bits.
 
-The kernels do not specialise on launch arguments, or every batch size would compile anew. The
+The kernels do not specialise on launch arguments, or every batch size would be compiled again. The
 bandwidth is a constant of the kernel because Triton would otherwise round it to float32.
 """
 

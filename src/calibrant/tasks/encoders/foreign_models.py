@@ -1,8 +1,8 @@
-"""Models that somebody else wrote: their code runs only if the user says so, errors are one line.
+"""Models of others: their code runs only if the user allows it, and errors are one line.
 
-transformers asks on standard input where it is not told whether to run the code that a model
-brings along, and whatever stands there would be the answer. The permission is the caller's, and no
-setting of a recipe: a folder would grant it to itself.
+Without an explicit setting, transformers asks on standard input whether to run a model's own code,
+and would read the data there as the answer. The caller gives the permission. It is not a setting of
+a recipe, because a folder would grant it to itself.
 """
 
 from __future__ import annotations

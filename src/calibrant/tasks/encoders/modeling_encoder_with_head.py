@@ -1,7 +1,7 @@
 # mypy: allow-untyped-calls, disable-error-code="arg-type"
 """A classifier of tokens or of texts: any encoder of transformers with an MLP as its head.
 
-This file stands beside the weights, so that a model with such a head loads where calibrant is not
+This file lies beside the weights, so that a model with such a head loads where calibrant is not
 installed: ``AutoModelForTokenClassification.from_pretrained(folder, trust_remote_code=True)``, or
 with ``Sequence`` for ``Token``.
 It needs torch and transformers alone.

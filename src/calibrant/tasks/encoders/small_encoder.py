@@ -21,10 +21,9 @@ _SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 def vocabulary(words: Iterable[str], longest: int = 4, shared: int = 4) -> list[str]:
     """Return word pieces: all letters, frequent words, and parts that several words share.
 
-    A word is kept that makes up one in 2,000, but at least 2 and at most 8 occurrences are asked
-    for; a part of 2 to ``longest`` letters where ``shared`` different words have it: rare and
-    unknown names then fall into parts that are known. The order is fixed by the counts, then by
-    the alphabet.
+    A word is kept if it makes up one in 2,000; at least 2 and at most 8 occurrences are required. A
+    part of 2 to ``longest`` letters is kept if ``shared`` different words have it: rare and unknown
+    names then consist of known parts. The order is by count, then by the alphabet.
 
     >>> vocabulary(["to", "to", "do"])[5:]
     ['##d', '##o', '##t', 'd', 'o', 't', 'to']

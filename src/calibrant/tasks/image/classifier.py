@@ -33,7 +33,7 @@ _SMALL = 64  # Images below this side would be all but gone after the stem that 
 
 
 class Shape(NamedTuple):
-    """Of the images that a classifier takes: they are square."""
+    """The size and channels of the square images that a classifier takes."""
 
     channels: int
     size: int

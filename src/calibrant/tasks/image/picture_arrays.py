@@ -1,4 +1,4 @@
-"""Images in arrays of an npz: what they are called, and what is wrong with some."""
+"""Read images from the arrays of an npz file, and explain what is wrong with some."""
 
 from __future__ import annotations
 

@@ -69,9 +69,9 @@ def in_bytes(picture: Any) -> Any:
         where = getattr(picture, "filename", "") or "An image"
         raise InputError(
             f"{where}: expected 8 bits a channel, or 16 of grey, got numbers of 32 bits (mode "
-            f"{picture.mode}), of which nobody knows what is white."
+            f"{picture.mode}), whose white value is unknown."
         )
-    if picture.mode == "P":  # By way of RGBA, as Pillow warns of what is transparent otherwise.
+    if picture.mode == "P":  # Through RGBA: else Pillow warns of transparent pixels.
         picture = picture.convert("RGBA")
     return picture.convert("L" if is_grey(picture) else "RGB")
 

@@ -86,7 +86,7 @@ def load_test_pictures(
 ) -> tuple[np.ndarray, list[str]]:
     """Load the images (n, height, width, channels) of the test split alone, and their labels.
 
-    Where there is no test split, it is the one that :func:`load_pictures` takes from training; with
+    Without a test split it is the one that :func:`load_pictures` takes from training. With
     ``whole``, a folder of class folders that has no splits is all to test on, and what has splits
     but no test split is an error.
     """

@@ -112,7 +112,7 @@ class Image(Task):
     def write_model(
         self, recipe: Recipe, data: ImageData, model: ImageClassifier, folder: Path
     ) -> None:
-        """Write weights, and what is needed to build the network again."""
+        """Write the weights, and the settings to build the network again."""
         from calibrant.tasks.image.networks import write_network
 
         about = {

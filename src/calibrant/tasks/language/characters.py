@@ -18,7 +18,7 @@ __all__ = [
     "marks",
 ]
 
-# Spaces that are no space to Python: zero-width ones, marks of direction and of the byte order.
+# Spaces that Python does not count as space: zero-width ones, direction and byte order marks.
 BLANK = r"\s\x00-\x1f\x7f-\x9f\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff"
 CAPITALS = "A-ZÀ-ÖØ-ÞŁŚŠŹŻŽČĆĐÇĞİŐŰΑ-ΩА-ЯЁЄІЇ"
 JAMO = r"[\u1100-\u115f\ua960-\ua97c]+[\u1160-\u11ff\ud7b0-\ud7fb]*"  # Letters of one syllable.

@@ -90,7 +90,7 @@ def _tagged(text: str, words: Sequence[Word], spans: Sequence[Span]) -> Sentence
 
 
 def recut(sentences: Sequence[Sentence], splitter: Splitter, *, whole: bool) -> Iterator[Sentence]:
-    """Cut sentences of raw text anew; sentences of words stay as they are."""
+    """Cut sentences of raw text again; sentences of words stay the same."""
     for sentence in sentences:
         if sentence.text is None:
             yield sentence

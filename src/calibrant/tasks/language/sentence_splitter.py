@@ -20,7 +20,7 @@ _CANDIDATE = re.compile(
 _BEFORE = re.compile(rf"[^\s{re.escape(_OPENERS.replace('-', ''))}]*\Z")
 _AFTER = re.compile(rf"[\s{re.escape(_OPENERS)}]*(\w*)")
 _NEAR = 24  # Characters that are looked at on either side of a full stop.
-_WRAPPED = 40  # A line of so many characters may go on in the next.
+_WRAPPED = 40  # A line of this many characters may continue in the next.
 # Words that begin sentences, where an abbreviation stands before them and might end one.
 _STARTING = """
 the he she it in but and a an this that these those they we i you his her its their our my on at for

@@ -53,7 +53,7 @@ def check_tag(tag: str, where: str) -> None:
 
 @lru_cache(maxsize=4096)
 def is_tag(tag: str) -> bool:
-    """Return whether it is O, or a letter of one of the schemes with a type.
+    """Return whether a tag is O, or a letter of one of the schemes with a type.
 
     >>> is_tag("B-PER"), is_tag("W-LOC"), is_tag("PER")
     (True, True, False)

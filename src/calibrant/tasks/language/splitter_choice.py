@@ -53,7 +53,7 @@ class Cutting:
 def choose_cutting(train: Sequence[Sentence], detokeniser: Detokeniser) -> Cutting:
     """Choose the splitter of :data:`.words.SPLITTERS` with the best F1 of words.
 
-    Where the corpus is raw text with marked entities there are no words to compare: then it is the
+    A corpus of raw text with marked entities has no words to compare: then it is the
     first one that the most entities fit.
     """
     step = max(1, -(-len(train) // _SAMPLE))

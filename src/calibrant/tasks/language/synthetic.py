@@ -1,9 +1,9 @@
 """The embedded corpus: seeded, annotated sentences of news, and of posts as another domain.
 
-Persons, organisations, places and products. Some names have several types (*Jordan*, *Ford*), told
-apart by the words around them, or not at all: there no model can be sure. Words are mistyped and
-sentences lower-cased now and then. The out-of-domain part has templates and names of its own, so
-that a model trained on the news is wrong there more often than it thinks.
+Its entities are persons, organisations, places and products. Some names have several types
+(*Jordan*, *Ford*). The words around them decide the type, or do not: then no model can be sure.
+Some words are mistyped and some sentences are in lower case. The out-of-domain part has its own
+templates and names, so a model trained on the news is wrong there more often than it thinks.
 """
 
 from __future__ import annotations

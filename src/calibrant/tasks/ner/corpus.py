@@ -37,7 +37,7 @@ SYNTHETIC = "synthetic"  # The embedded corpus.
 
 @dataclass(frozen=True, eq=False)
 class NerCorpus:
-    """The sentences of each split. ``notes`` says aloud what was done to the files.
+    """The sentences of each split. ``notes`` says what was done to the files.
 
     ``ood`` is an out-of-domain part to test on, where there is one. ``given`` is a label set that
     takes the place of the tags found in training. ``marked`` is how texts with marked entities were

@@ -14,7 +14,7 @@ from calibrant.tasks.language.words import FIRST, Word
 
 __all__ = ["FIRST_CUTTING", "CutText", "cut_words", "given_words"]
 
-# Of runs that say nothing of words: earlier versions had one splitter, and left texts whole.
+# For runs without a splitter: earlier versions had one splitter, and left texts whole.
 FIRST_CUTTING = Cutting(FIRST, sentences=False)
 
 

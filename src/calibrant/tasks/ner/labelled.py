@@ -1,4 +1,4 @@
-"""Sentences that the model of a finished run is evaluated on, as they are or corrupted."""
+"""Sentences to evaluate the model of a finished run on, unchanged or corrupted."""
 
 from __future__ import annotations
 

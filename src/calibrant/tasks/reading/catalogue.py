@@ -48,7 +48,7 @@ def _places(name: str, kind: str, directory: str | Path | None) -> list[Path]:
 def is_place(name: str) -> bool:
     """Return whether a name is that of a folder or file here, and not of a run's folder.
 
-    Else ``--data gum -o gum`` would, once begun, mean the run by the name of the corpus.
+    Else ``--data gum -o gum`` would mean the run instead of the corpus the second time.
     """
     path = Path(name)
     marks = ("recipe.json", ".lock", "seed-*/recipe.json", "seed-*/.lock")

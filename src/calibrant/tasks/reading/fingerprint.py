@@ -1,4 +1,4 @@
-"""Hashes of data: a run that goes on must find what it began with, and a cache what was read."""
+"""Hash data: a resumed run must find the same data, and a cache must match what was read."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ NAMES = {
     "test": ("test", "testing", "eval", "testb"),
     "ood": ("ood", "oos-test"),
 }
-CARVED = 0.1  # Share of the training split that stands in for a missing one, or is held out.
+CARVED = 0.1  # Share of the training split that replaces a missing split, or is held out.
 
 
 def split_of(name: str) -> str | None:
@@ -96,7 +96,7 @@ def split_folders(folder: Path) -> dict[str, Path]:
 
 
 def only_one(found: Mapping[str, Any], split: str, name: str, trouble: str) -> None:
-    """Raise an error if a split is there already: of 'val' and 'dev', neither is dropped unsaid."""
+    """Raise an error if a split exists already: neither 'val' nor 'dev' is dropped silently."""
     if split in found:
         first = getattr(found[split], "name", found[split])
         raise InputError(f"{trouble}: {first} and {name}.")
@@ -129,7 +129,7 @@ def complete(
 
 
 def carve(train: Sequence[Any], seed: int, where: str) -> tuple[list[Any], list[Any]]:
-    """Split the training split into what is kept and a tenth that is taken; both in order.
+    """Divide the training split into the part to keep and a tenth to take; both in order.
 
     >>> carve("abcdefghij", seed=0, where="letters")
     (['a', 'b', 'c', 'd', 'f', 'g', 'h', 'i', 'j'], ['e'])

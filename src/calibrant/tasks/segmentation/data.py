@@ -77,7 +77,7 @@ class SegmentationData:
         *,
         held: bool = False,
     ) -> None:
-        """Set what is read and built when it is needed.
+        """Load parts when they are needed.
 
         ``moments`` are mean and deviation, by default those of the training split. With ``held`` a
         part of that split is held out.
@@ -85,11 +85,11 @@ class SegmentationData:
         self.scenes, self.model, self.width, self.held = scenes, model, width, held
         self.name, self.labels = scenes.name, scenes.labels
         self.mean, self.deviation = moments or _moments(scenes.parts["train"])
-        self._sampled: dict[str, None] = {}  # What was said of samples, once each.
+        self._sampled: dict[str, None] = {}  # The notes about samples, once each.
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was done to the data, and of which splits only a sample of pixels was measured."""
+        """What was done to the data, and which splits were measured on a sample of pixels."""
         return (*self.scenes.notes, *self._sampled)
 
     @property
@@ -105,7 +105,7 @@ class SegmentationData:
 
     @functools.cached_property
     def fingerprint(self) -> str:
-        """A hash of all images and masks; what cannot be read or measured is an error here."""
+        """A hash of all images and masks; raises an error for files that cannot be read."""
         digest = hashlib.sha256("\0".join(self.labels).encode())
         for split in sorted(self.splits):
             pixels = np.zeros(len(self.labels), np.int64)  # Of each class.

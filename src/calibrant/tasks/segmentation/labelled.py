@@ -1,4 +1,4 @@
-"""Images with masks that the model of a finished run is evaluated on, corrupted or not."""
+"""Images with masks to evaluate the model of a finished run on, unchanged or corrupted."""
 
 from __future__ import annotations
 

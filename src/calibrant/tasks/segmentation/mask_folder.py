@@ -144,8 +144,8 @@ def listed_names(path: Path) -> list[str]:
 def _files(folder: Path, suffixes: Sequence[str]) -> dict[str, Path]:
     if not folder.is_dir():
         raise InputError(
-            f"There is no folder {folder}: masks to train on lie in masks/, their images under the "
-            "same names in images/, and both within train/, val/, … where there are splits."
+            f"There is no folder {folder}: put masks to train on into masks/, their images under "
+            "the same names into images/, and both into train/, val/, … if there are splits."
         )
     found: dict[str, Path] = {}
     for path in sorted(folder.iterdir()):

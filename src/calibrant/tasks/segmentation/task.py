@@ -111,7 +111,7 @@ class Segmentation(Task):
     def write_model(
         self, recipe: Recipe, data: SegmentationData, model: Segmenter, folder: Path
     ) -> None:
-        """Write weights, and what is needed to build the network again."""
+        """Write the weights, and the settings to build the network again."""
         from calibrant.tasks.image.networks import write_network
 
         about = {

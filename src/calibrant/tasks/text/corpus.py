@@ -37,12 +37,12 @@ CORPORA = ("20newsgroups", "clinc150")
 _LABEL = ("label", "labels", "category")
 Example = tuple[str, str]  # text and label
 INTENTS = "data_full.json"
-_OUTSIDE = "oos_test"  # Only to test on; a model is trained on what is in scope.
+_OUTSIDE = "oos_test"  # Only to test on; a model is trained on texts in scope.
 
 
 @dataclass(frozen=True, eq=False)
 class TextCorpus:
-    """Texts and their classes by split; ``notes`` says aloud what was done to them."""
+    """Texts and their classes by split; ``notes`` says what was done to them."""
 
     name: str
     texts: Mapping[str, Sequence[str]]
@@ -89,7 +89,7 @@ def load_test_texts(
 ) -> list[Example]:
     """Load the test split alone, with labels as they are written.
 
-    Where there is no test split, it is the one that :func:`load_texts` takes from training; with
+    Without a test split it is the one that :func:`load_texts` takes from training; with
     ``whole``, one file, or a folder of class folders without splits, is all to test on, and what
     has splits but no test split is an error.
     """
@@ -182,7 +182,7 @@ def _read(path: Path) -> str:
 
 
 def generated_texts(seed: int = 0, **sizes: int) -> TextCorpus:
-    """Return the generated corpus, of so many sentences of each split."""
+    """Return the generated corpus, with this many sentences in each split."""
     return _corpus(SYNTHETIC, _synthetic(seed, **sizes), SYNTHETIC, seed)
 
 

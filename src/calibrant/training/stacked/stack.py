@@ -37,7 +37,7 @@ from calibrant.training.windows import Rows
 __all__ = ["NotStackableError", "Stack"]
 
 _SIDES = 8  # Streams for heads, beside the main one,
-_LEFT = 8  # as long as so many are left for other loops.
+_LEFT = 8  # while this many are left for other loops.
 
 
 class NotStackableError(InputError):
@@ -115,7 +115,7 @@ class Stack(Planned):
 
     @property
     def modules(self) -> Sequence[nn.Module]:
-        """The encoder that stands for all, and each run's head."""
+        """The encoder of all runs, and the head of each."""
         return [self.body, *(run.head for run in self.runs)]
 
     def weights(self) -> dict[str, Tensor]:

@@ -60,7 +60,7 @@ def to_sentence(
 def read_table(path: str | Path) -> list[Sentence]:
     """Read the sentences of a csv file with a word on each line, as in Kaggle's NER corpus.
 
-    Columns ``Word`` and ``Tag``, and ``Sentence #``, which may be empty where a sentence goes on.
+    Columns ``Word`` and ``Tag``, and ``Sentence #``, which may be empty if a sentence continues.
     """
     path, number = Path(path), None
     sentences: list[tuple[list[str], list[str]]] = []

@@ -22,8 +22,8 @@ _PARTS = re.compile(r"\d+[-.]\d+")  # The number of several words at once, or of
 def read_conll(path: str | Path) -> list[Sentence]:
     """Read the sentences of a file: word first, tag last on each line, blank lines between.
 
-    Columns are parted by tabs, or by spaces where there is no tab; what stands between the first
-    and the last is passed over, and so are ``-DOCSTART-`` lines and comments (``# id 7``). A tab
+    Columns are separated by tabs, or by spaces if there is no tab. Columns between the first and
+    the last are skipped, and so are ``-DOCSTART-`` lines and comments (``# id 7``). A tab
     before the tag alone is an empty word. Where words have numbers in front (Universal NER,
     GermEval), the word is the second column and its tag the third. Tags come back as BIO, whichever
     of IOB1, BIO, BIOES and BMEWO the file uses.

@@ -1,4 +1,4 @@
-"""Files of tagged sentences, told apart by their names or by what is in them."""
+"""Read files of tagged sentences; their names or contents decide the format."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def read_sentences(path: Path) -> list[Sentence]:
             return read(path)
     if name.endswith(_OTHERS):
         expected = ", ".join(_READERS)
-        raise InputError(f"{path} is no file of sentences: expected {expected}.")
+        raise InputError(f"{path} is not a file of sentences: expected {expected}.")
     return read_jsonl(path) if _first_line(path).startswith("{") else read_conll(path)
 
 
