@@ -1,7 +1,7 @@
 """The process of the command line: ``calibrant`` and ``python -m calibrant``.
 
-It is ready to be stopped before anything heavy is imported. Ctrl-C ends it with exit code 130 and
-SIGTERM with 143, without a word, wherever it stands.
+It handles signals before anything heavy is imported. At any moment, Ctrl-C ends it with exit code
+130 and SIGTERM with 143, without a message.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 __all__ = ["main"]
 
 _IMPORTS = "<frozen importlib._bootstrap>"
-_stopped = 0  # The exit code of whoever stopped it.
+_stopped = 0  # The exit code of the signal that stopped it.
 
 
 def main() -> int:
-    """Run the command of ``sys.argv``; the exit code."""
+    """Run the command of ``sys.argv``; return the exit code."""
     _open_streams()
     for number in (signal.SIGINT, signal.SIGTERM):
         if signal.getsignal(number) != signal.SIG_IGN:  # As nohup leaves it.
@@ -41,10 +41,10 @@ def main() -> int:
 
 
 def _stop(number: int, frame: FrameType | None) -> None:
-    """Raise KeyboardInterrupt, where it can be trusted to arrive; else end here.
+    """Raise KeyboardInterrupt if it is sure to arrive; else end here.
 
-    Modules that are being imported take it for their own failure, and some go on without what they
-    wanted to import. Who asks twice does not want to wait for what is tidied up.
+    A module that is being imported may treat it as its own failure and continue without the import.
+    A second signal ends the process at once, without tidying up.
     """
     global _stopped
     again, _stopped = bool(_stopped), 128 + number

@@ -1,9 +1,8 @@
-"""Unfinished files and folders: under a name that nobody else has, held while their writer lives.
+"""Unfinished files and folders, under unique names that are locked while their writer lives.
 
-The name is drawn at random and made exclusively, so that neither another process (nor one of the
-same number in another container), nor a thread, nor a planted symbolic link can be behind it. The
-writer holds a lock; what lies there without one was left by a process that was killed, and the
-next one that writes to the same folder removes it.
+The name is random and created exclusively. No other process (not even one with the same number in
+another container), no thread and no planted symbolic link can have it. The writer holds a lock. A
+killed process leaves its file without a lock, and the next writer in the same folder removes it.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ class Unfinished:
         raise FileExistsError(f"{parent}: whatever is made there is removed at once")
 
     def is_own(self) -> bool:
-        """Return whether the name still stands for the file that was made here."""
+        """Return whether the name still belongs to the file that was made here."""
         if self._handle is None:
             return True
         try:
@@ -78,7 +77,7 @@ class Unfinished:
         handle, self._handle = self._handle, None
         if handle is not None:
             os.close(handle)
-        _live.discard(self)  # Last: whoever is interrupted here comes again.
+        _live.discard(self)  # Last: an interrupted removal is repeated.
 
 
 def remove_all() -> None:
@@ -145,7 +144,7 @@ def _locked(handle: int) -> bool:
 
 
 def _remove_if_left(path: Path) -> None:
-    """Remove a plain file or folder of ours that nobody holds."""
+    """Remove a plain file or folder of ours that is not locked."""
     flags = os.O_RDONLY | _NO_LINK | os.O_NONBLOCK
     with contextlib.suppress(OSError), _opened(path, flags) as handle:
         about = os.fstat(handle)

@@ -37,7 +37,7 @@ _RECALIBRATIONS = ("temperature", "isotonic-top-label")
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """A map fitted on all of VALID, and what maps fitted without them make of VALID's examples.
+    """A calibrator fitted on all of VALID, and VALID's examples calibrated out of fold.
 
     ``nll`` and ``brier`` have an entry per example, in the order of ``Folds.in_order``;
     ``calibration`` is the part of the mean NLL that recalibration would still take away.

@@ -33,7 +33,7 @@ class Row:
     notes: tuple[str, ...] = ()  # What the fit warned about.
 
     def __getattr__(self, name: str) -> float:
-        """Return a metric; called only for what is no field."""
+        """Return a metric; called only for names that are no fields."""
         if name.startswith("_") or name == "metrics" or name not in self.metrics:
             raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
         return self.metrics[name]

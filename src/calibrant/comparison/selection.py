@@ -129,6 +129,6 @@ def map_names(names: Sequence[str] | None, keep_predictions: bool = False) -> li
     ['identity', 'temperature']
     """
     for name in names or ():
-        calibrator_class(name)  # Says so where there is none of that name.
+        calibrator_class(name)  # Raises an error for an unknown name.
     wanted = [n for n in CALIBRATORS if names is None or n in names or n == _BASELINE]
     return [n for n in wanted if not keep_predictions or CALIBRATORS[n].calibrator.keeps_argmax]

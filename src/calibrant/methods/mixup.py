@@ -49,7 +49,7 @@ class _Mixup(Wrapper):
 
     def _draw(self, labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Draw λ, the partner of each row, and the partners' labels."""
-        # Everything stays on the labels' device: a CUDA graph then draws new numbers at each replay.
+        # All on the labels' device, so that a CUDA graph draws new numbers at each replay.
         device = labels.device
         generator = self.stream.generator(device)
         concentration = torch.full((2,), self.alpha, device=device)

@@ -1,4 +1,4 @@
-"""What chance alone makes of an ECE: of a calibrated model, and of one that is off by less."""
+"""The ECE that chance alone gives to a calibrated model, and to one that is off by less."""
 
 from __future__ import annotations
 
