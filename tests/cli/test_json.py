@@ -78,6 +78,16 @@ def invocations(folder, trained):
             ["fit", f"{folder}/valid.npz", "-o", f"{folder}/{name}.json", "--calibrator", name]
             for name in ("temperature", "histogram", "beta")
         ],
+        "guarantee": [
+            [
+                "guarantee",
+                f"{folder}/valid.npz",
+                *options,
+                "-o",
+                f"{folder}/{i}.policy.json",
+            ]
+            for i, options in enumerate((["--target-risk", "0.3"], ["--coverage", "0.9"]))
+        ],
         "train": [
             (
                 f"train --data {recipe['data']} --model tiny --method head-noise "

@@ -119,7 +119,7 @@ def wealth_by_loops(accepted, wrong, largest, risk, delta):
     for g in range(len(accepted)):
         z = wrong[g] - risk * accepted[g]
         wager = math.sqrt(2 * math.log(1 / delta) / (len(accepted) * squares / (g + 1)))
-        wealth *= 1 - min(wager, 0.9 / ((1 - risk) * largest)) * z
+        wealth *= 1 - min(wager, 0.99 / ((1 - risk) * largest)) * z
         squares += z * z
     return wealth
 

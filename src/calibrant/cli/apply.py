@@ -18,14 +18,24 @@ def add_parser(commands: Any) -> None:
     """Add the command's options."""
     parser = commands.add_parser(
         "apply",
-        help="write a copy of a file with calibrated probabilities",
+        help="write a copy of a file with calibrated probabilities, or decisions",
         description="Apply a fitted calibrator to a file of predictions, chunk by chunk. The copy "
-        "has the same format, rows and other columns. Labels are not needed.",
+        "has the same format, rows and other columns. Labels are not needed. With --policy, write "
+        "what the policy decides about each row or entity instead.",
     )
     parser.add_argument(
-        "calibrator", metavar="CALIBRATOR", type=Path, help="a file that 'calibrant fit' saved"
+        "calibrator",
+        metavar="CALIBRATOR",
+        type=Path,
+        help="a file that 'calibrant fit' saved; left out with a policy that was made without one",
     )
-    add_file_options(parser)
+    add_file_options(parser, "FILE", least="*")
+    parser.add_argument(
+        "--policy",
+        metavar="POLICY",
+        type=Path,
+        help="a file that 'calibrant guarantee' saved; OUT is then .jsonl or .csv",
+    )
     parser.add_argument(
         "-o",
         "--output",
@@ -39,7 +49,13 @@ def add_parser(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write a calibrated copy of each file."""
+    """Write a calibrated copy of each file, or what a policy decides."""
+    if args.policy is not None:
+        from calibrant.cli.apply_policy import decide
+
+        return decide(args)
+    if not args.files:
+        raise InputError("Name a calibrator and a file: calibrant apply CALIBRATOR FILE -o OUT.")
     from calibrant.calibrators import load_calibrator
     from calibrant.files import expand, rewrite
     from calibrant.progress import Progress

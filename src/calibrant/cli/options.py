@@ -21,12 +21,14 @@ __all__ = [
 ]
 
 
-def add_file_options(parser: argparse.ArgumentParser, files: str | None = "FILE") -> None:
+def add_file_options(
+    parser: argparse.ArgumentParser, files: str | None = "FILE", *, least: str = "+"
+) -> None:
     """Add ``files`` (shown under that name; None: the command has its own) and column options."""
     if files is not None:
         parser.add_argument(
             "files",
-            nargs="+",
+            nargs=least,
             metavar=files,
             help=f"a file ({', '.join(suffixes())}), a folder of shards or a glob; several are "
             "read as one",

@@ -1,16 +1,19 @@
 """Prediction sets that contain the true class with a promised probability: LAC, APS, RAPS.
 
-Each class k of a row gets a score s_k, small where the class is plausible. With p sorted in falling
-order, o_k the place of class k (1 for the most probable) and u uniform in [0, 1):
+Each class k of a row gets a score s_k, small where the class is plausible. With o_k the place of
+class k (1 for the most probable):
 
 - LAC (Sadinle, Lei & Wasserman 2019): s_k = 1 − p_k, the smallest sets.
-- APS (Romano, Sesia & Candès 2020): s_k = Σ_{j: o_j ≤ o_k} p_j, larger sets where a row is hard.
+- APS (Romano, Sesia & Candès 2020): s_k = Σ_{j: o_j < o_k} p_j, larger sets where a row is hard.
 - RAPS (Angelopoulos et al. 2021): s_k + penalty · max(0, o_k − free), few very large sets.
 
-Randomised, APS and RAPS subtract u · p_k, which makes coverage exact and sets smaller. The set of a
-row has the classes with s_k ≤ q. From validation scores s_1 … s_n of the true classes, q is the
-⌈(n + 1) · coverage⌉-th smallest, so that a new row's set contains its class with probability at
-least ``coverage``. Where that number is above n, q is infinite and the set is the whole one.
+APS and RAPS sets hold the most probable class, unless they are randomised: then s_k has
+(1 − u) · p_k more, with one u for each row, uniform in [0, 1), which makes coverage exact.
+
+The set of a row has the classes with s_k ≤ q. From validation scores s_1 … s_n of the true classes,
+q is the ⌈(n + 1) · coverage⌉-th smallest, so that a new row's set contains its class with
+probability at least ``coverage``. Where that number is above n, q is infinite and the set is the
+whole one.
 
 In groups, whose rows depend on each other, each of G groups weighs 1/(G + 1), spread evenly over
 its rows, and a new one as much at infinity (Lee, Barber & Willett 2023): the promise is then about
@@ -47,7 +50,7 @@ def conformity_scores(
 
     >>> p = Predictions.from_probabilities([[0.5, 0.2, 0.3]], [0])
     >>> conformity_scores(p, "aps").round(3), conformity_scores(p, "lac").round(3)
-    (array([[0.5, 1. , 0.8]]), array([[0.5, 0.8, 0.7]]))
+    (array([[0. , 0.8, 0.5]]), array([[0.5, 0.8, 0.7]]))
     """
     if score not in SCORES:
         raise unknown_name("score of prediction sets", str(score), SCORES)
@@ -56,12 +59,12 @@ def conformity_scores(
         return np.asarray(1 - probabilities)
     order = np.argsort(-probabilities, axis=1, kind="stable")
     falling = np.take_along_axis(probabilities, order, axis=1)
-    values = np.cumsum(falling, axis=1)
+    values = np.cumsum(falling, axis=1) - falling
     if score == "raps":
         places = np.arange(1, predictions.classes + 1)
         values = values + penalty * np.maximum(0, places - free)
     if randomised:
-        values = values - np.random.default_rng(seed).random((len(values), 1)) * falling
+        values = values + (1 - np.random.default_rng(seed).random((len(values), 1))) * falling
     in_place = np.empty_like(values)
     np.put_along_axis(in_place, order, values, axis=1)
     return in_place

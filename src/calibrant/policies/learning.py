@@ -18,12 +18,19 @@ from calibrant.metrics.spans import Tagging
 from calibrant.metrics.tags import is_bio
 from calibrant.policies import wording
 from calibrant.policies.conformal import conformal_quantile, conformity_scores
-from calibrant.policies.missed import entity_reach, review_threshold
-from calibrant.policies.policy import ALL, COVERAGE, MAX_MISSED, TARGET_RISK, Policy
+from calibrant.policies.missed import FLOOR, entity_reach, review_threshold
+from calibrant.policies.policy import (
+    ALL,
+    COVERAGE,
+    MAX_MISSED,
+    TARGET_RISK,
+    Policy,
+    entity_mass,
+)
 from calibrant.policies.risk import THRESHOLDS, AcceptedRisk, find_threshold, least_refused
 from calibrant.predictions import Predictions
 
-__all__ = ["Items", "guarantee", "guarantee_items"]
+__all__ = ["Items", "add_review", "guarantee", "guarantee_items", "with_floor"]
 
 _WIDEST = ("document", "doc")  # Units that hold sentences, used before these.
 
@@ -97,21 +104,25 @@ def guarantee(
     if coverage is not None:
         settings = {"score": score, "randomised": randomised, "penalty": penalty, "free": free}
         return _sets(predictions, coverage, per, unit, {**settings, "seed": seed}, about)
-    policy = None
-    if target_risk is not None:
-        found = _items(predictions, items, unit, reduction)
-        about["reduction"] = reduction if found.name == "entities" else None
-        policy = guarantee_items(found, target_risk, level, per=per, **about)
+    surely = None if on_average else level
+    if target_risk is None:
+        assert max_missed is not None
+        return add_review(predictions, max_missed, surely, unit, about)
+    found = _items(predictions, items, unit, reduction)
+    about["reduction"] = reduction if found.name == "entities" else None
     if max_missed is None:
-        assert policy is not None
-        return policy
-    return _reviewing(predictions, max_missed, None if on_average else level, unit, policy, about)
+        return guarantee_items(found, target_risk, level, per=per, **about)
+    policy = guarantee_items(with_floor(found), target_risk, level, per=per, **about)
+    return add_review(
+        predictions, max_missed, surely, unit, about, policy=policy, confidence=found.confidence
+    )
 
 
 def guarantee_items(
     items: Items, target: float, level: float = 0.9, *, per: str | None = None, **about: Any
 ) -> Policy:
     """Learn the thresholds of :func:`guarantee` for items whose confidence is known."""
+    _check_wanted({"target_risk": target}, per, level)
     units = len(items.confidence) if items.groups is None else len(np.unique(items.groups))
     _check_enough(units, target, level, items.unit or items.name.removesuffix("s"))
     kinds = range(len(items.types)) if per == "type" else (None,)
@@ -131,6 +142,11 @@ def guarantee_items(
         **about,
     )
     return replace(policy, promise=wording.of_risk(policy))
+
+
+def with_floor(items: Items) -> Items:
+    """Return the items without thresholds below :data:`~calibrant.policies.missed.FLOOR`."""
+    return replace(items, thresholds=items.thresholds[THRESHOLDS >= FLOOR])
 
 
 def _found(items: Items, kind: int | None, target: float, level: float) -> AcceptedRisk:
@@ -211,15 +227,22 @@ def _sets(
     return replace(policy, promise=wording.of_sets(policy))
 
 
-def _reviewing(
+def add_review(
     predictions: Predictions,
     target: float,
     level: float | None,
     unit: str | None,
-    policy: Policy | None,
     about: dict[str, Any],
+    *,
+    policy: Policy | None = None,
+    confidence: np.ndarray | None = None,
 ) -> Policy:
-    reach, row = entity_reach(predictions, accepting=policy is not None)
+    """Add to a policy, or make one of, which words to review so that few entities are missed.
+
+    ``confidence`` is that of the predicted entities which ``policy`` decides about, unmapped.
+    """
+    _check_wanted({"max_missed": target}, None, level or 0.5)
+    reach, row = entity_reach(predictions, confidence)
     if not len(reach):
         raise InputError("--max-missed needs validation data with true entities, got none.")
     groups = np.arange(len(reach)) if unit is None else predictions.groups[unit][row]
@@ -231,7 +254,8 @@ def _reviewing(
             items="entities", units=len(np.unique(groups)), **about,
         )  # fmt: skip
     policy = replace(policy, review=review)
-    reviewed = float(policy.to_review(predictions).mean())
+    # Without entities that are accepted: as many as there can be.
+    reviewed = float((entity_mass(predictions) >= threshold).mean())
     review |= {
         "entities": len(reach),
         "units": len(np.unique(groups)),

@@ -20,30 +20,33 @@ from calibrant.policies.policy import entity_mass
 from calibrant.policies.risk import THRESHOLDS, betting_p_value, loosest
 from calibrant.predictions import Predictions
 
-__all__ = ["REVIEW_THRESHOLDS", "entity_reach", "review_threshold"]
+__all__ = ["FLOOR", "REVIEW_THRESHOLDS", "entity_reach", "review_threshold"]
 
 # From 0, where every word is reviewed, to 1; close to each other at both ends.
 REVIEW_THRESHOLDS = np.unique(np.concatenate([THRESHOLDS, 1 - THRESHOLDS]))
+FLOOR = 0.5  # With review, nothing of a smaller (unmapped) confidence is accepted.
 _ROUNDING = 1e-12
 
 
-def entity_reach(predictions: Predictions, *, accepting: bool) -> tuple[np.ndarray, np.ndarray]:
+def entity_reach(
+    predictions: Predictions, confidence: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """Return the review threshold up to which each true entity is found, and its first row.
 
-    It is the largest P(not O) among its words. With ``accepting``, words of a predicted entity that
-    is wrong do not count, because an accepted one hides them, whatever its threshold.
+    It is the largest P(not O) among its words. ``confidence`` is that of predicted entities which
+    may be accepted: a wrong one from :data:`FLOOR` on hides its words from review, whatever the
+    threshold of acceptance will be.
 
     >>> p = Predictions.from_probabilities([0.9, 0.2, 0.4], [1, 0, 1], label_names=["O", "B-X"])
-    >>> entity_reach(p, accepting=False)[0].round(3)
+    >>> entity_reach(p)[0].round(3)
     array([0.9, 0.4])
     """
     tagging = Tagging(predictions)
     mass = entity_mass(predictions)
-    if accepting:
-        hidden = tagging.predicted
-        for start, end in zip(
-            hidden.start[~tagging.right], hidden.end[~tagging.right], strict=True
-        ):
+    if confidence is not None:
+        hides = ~tagging.right & (confidence >= FLOOR)
+        spans = tagging.predicted
+        for start, end in zip(spans.start[hides], spans.end[hides], strict=True):
             mass[start:end] = -np.inf
     lost = lost_entities(predictions, tagging.gold)
     start = np.append(tagging.gold.start, lost).astype(np.int64)

@@ -94,7 +94,10 @@ class Policy:
         return np.asarray(confidence >= self._least(len(confidence), labels))
 
     def sets(self, predictions: Predictions, *, seed: int | None = None) -> np.ndarray:
-        """Return the prediction set of each row, as truth values of shape (n, classes)."""
+        """Return the prediction set of each row, as truth values of shape (n, classes).
+
+        ``seed`` is that of randomised sets, by default one more than validation used.
+        """
         if self.kind != COVERAGE:
             raise InputError(
                 f"This policy was made with --{self.kind}: prediction sets need one that "
@@ -102,14 +105,15 @@ class Policy:
             )
         self.check_predictions(predictions)
         settings = dict(self.settings)
-        settings["seed"] = settings.get("seed", 0) if seed is None else seed
+        settings["seed"] = settings.get("seed", 0) + 1 if seed is None else seed
         per_class = [self.thresholds.get(n, self.thresholds.get(ALL)) for n in predictions.names]
         return prediction_sets(predictions, np.array(per_class, np.float64), **settings)
 
-    def to_review(self, predictions: Predictions) -> np.ndarray:
+    def to_review(self, predictions: Predictions, accepted: np.ndarray | None = None) -> np.ndarray:
         """Return which words to send to review, (n,): P(not O) reaches the threshold of review.
 
-        Words of an accepted entity are not reviewed.
+        Words of an accepted entity are not reviewed. ``accepted`` says which of the predicted
+        entities are, in reading order, for a policy that needs the confidences of a run.
         """
         if self.review is None:
             raise InputError(
@@ -119,7 +123,8 @@ class Policy:
         self.check_predictions(predictions)
         flagged = entity_mass(predictions) >= float(self.review["threshold"])
         if self.kind == TARGET_RISK:
-            spans, accepted = Tagging(predictions).predicted, self.decide(predictions)
+            spans = Tagging(predictions).predicted
+            accepted = self.decide(predictions) if accepted is None else accepted
             for start, end in zip(spans.start[accepted], spans.end[accepted], strict=True):
                 flagged[start:end] = False
         return flagged

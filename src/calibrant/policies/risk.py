@@ -44,7 +44,7 @@ _TIGHTEST = -7  # 1 − 1e-7: float32 has no number between this and 1 but one.
 _LOG = 10.0 ** (np.arange(_TIGHTEST * _PER_DECADE, 1) / _PER_DECADE)
 # Close to each other on both scales: in 1 − t below 0.1, in t above.
 THRESHOLDS = 1 - np.unique(np.concatenate([_LOG[_LOG < 0.1], np.arange(20, 201) / 200]))
-_BOLDEST = 0.9  # The share of the wealth that the worst group may cost.
+_BOLDEST = 0.99  # The share of the wealth that the worst group may cost.
 _ORDERS = 4  # Wealth is averaged over so many orders of the groups.
 
 
@@ -102,12 +102,24 @@ def find_threshold(
     if best is None:
         return AcceptedRisk(math.inf, n, 0, 0, errors, *sizes, 1.0)
     counts = int(accepted[best]), int(wrong[best])
-    if units is None:
-        upper = upper_bound(lambda r: binomial_tail(counts[1], counts[0], r), 1 - level)
-    else:
-        last = thresholds[best]
-        upper = upper_bound(lambda r: units.p_value(last, r, 1 - level), 1 - level)
+    upper = upper_bound(_test_at(thresholds[best], confidence, correct, groups, level), 1 - level)
     return AcceptedRisk(float(thresholds[best]), n, *counts, errors, *sizes, upper)
+
+
+def _test_at(
+    threshold: float,
+    confidence: np.ndarray,
+    correct: np.ndarray,
+    groups: np.ndarray | None,
+    level: float,
+) -> Callable[[float], float]:
+    """Return the p-value of each risk at one threshold."""
+    units = _dependent(confidence, correct, groups)
+    if units is not None:
+        return lambda risk: units.p_value(threshold, risk, 1 - level)
+    kept = confidence >= threshold
+    counts = int((kept & ~correct).sum()), int(kept.sum())
+    return lambda risk: binomial_tail(*counts, risk)
 
 
 def loosest(
@@ -180,12 +192,12 @@ def betting_p_value(
 ) -> float:
     """Return a p-value of "the risk is above ``risk``" from counts of independent groups.
 
-    λ_g = sqrt(2 log(1/δ) / (G · V_g)), at most 0.9 / ((1 − risk) · largest), where V_g is the mean
+    λ_g = sqrt(2 log(1/δ) / (G · V_g)), at most 0.99 / ((1 − risk) · largest), where V_g is the mean
     of Z² of the groups before g and of one that has risk (1 − risk).
 
     >>> ones, none = np.ones(100, int), np.zeros(100, int)
     >>> round(betting_p_value(ones, none, 1, 0.05, 0.1), 4)  # The exact one is 0.95¹⁰⁰ = 0.0059.
-    0.0098
+    0.0062
     """
     z = wrong - risk * accepted
     past = np.concatenate([[0.0], np.cumsum(z * z)[:-1]])

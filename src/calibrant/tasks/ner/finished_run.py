@@ -30,7 +30,7 @@ from calibrant.tasks.ner.predictor import Predictor
 from calibrant.tasks.run_files import check_labels, find_file, read_labels, read_max_length
 from calibrant.tasks.task import TrainedRun
 
-__all__ = ["finish_raw_text", "load_predictor", "read_cutting"]
+__all__ = ["entity_judge", "finish_raw_text", "load_predictor", "read_cutting"]
 
 _RAW_MAP = "raw_calibrator.json"  # Fitted on words of raw text, where these are not the corpus'.
 _WORDS, _ENTITIES = "words.json", "entities.json"
@@ -94,6 +94,13 @@ def load_predictor(folder: Path, recipe: Mapping[str, Any], device: str) -> Pred
         cutting=read_cutting(folder),
         given=judges[_CORPUS],
     )
+
+
+def entity_judge(folder: Path, *, raw: bool) -> tuple[EntityConfidence, Predictions, str]:
+    """Return what judges entities of raw text or of the corpus' words, its split and its words."""
+    judges = _judges(folder, read_labels(folder))
+    words = _RAW if raw and _RAW in judges else _CORPUS
+    return judges[words], Predictions.read(_split(folder, _VALID[words])), words
 
 
 def _judges(folder: Path, labels: tuple[str, ...]) -> dict[str, EntityConfidence]:

@@ -1,0 +1,137 @@
+"""``calibrant apply --policy``: write what a policy decides about predictions."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from calibrant.cli.options import columns_from, files_read
+from calibrant.errors import InputError, printable
+
+if TYPE_CHECKING:
+    from calibrant.calibrators import Calibrator
+    from calibrant.policies import Policy
+    from calibrant.predictions import Predictions
+
+__all__ = ["decide"]
+
+
+def decide(args: argparse.Namespace) -> int:
+    """Write one line for each decision, and print how many are accepted."""
+    from calibrant.outputs import check_writable, new_file
+    from calibrant.policies import load_policy
+    from calibrant.policies.decisions import decision_records
+
+    policy = load_policy(args.policy)
+    write = _writer(args.output)
+    calibrator = _calibrator(policy, args)
+    inputs = [*files_read(args), args.policy]
+    check_writable(args.output, overwrite=args.overwrite, inputs=inputs)
+    counts: dict[str, int] = {}
+
+    def records() -> Iterator[dict[str, Any]]:
+        for part, numbers in _parts(policy, calibrator, args):
+            for record in decision_records(policy, part, numbers):
+                _count(record, counts)
+                yield record
+
+    with new_file(args.output, overwrite=args.overwrite) as unfinished:
+        write(records(), unfinished)
+    print(f"{_summary(counts)}\nPromise: {printable(policy.promise)}")
+    print(f"Written: {printable(str(args.output))}")
+    return 0
+
+
+def _calibrator(policy: Policy, args: argparse.Namespace) -> Calibrator | None:
+    """Return the calibrator that the policy was made with; without one the first is a file too."""
+    from calibrant.calibrators import load_calibrator
+    from calibrant.policies import calibrator_fingerprint
+
+    if policy.calibrator is None:
+        if args.calibrator.suffix == ".json":
+            raise InputError(
+                f"{args.policy} was made without a calibrator: leave {args.calibrator} out, or run "
+                f"'calibrant guarantee VALID --calibrator {args.calibrator}'."
+            )
+        args.files, args.calibrator = [str(args.calibrator), *args.files], None
+        return None
+    if not args.files:
+        raise InputError(
+            f"{args.policy} was made with a calibrator: calibrant apply CALIBRATOR FILE --policy "
+            f"{args.policy}."
+        )
+    calibrator = load_calibrator(args.calibrator)
+    policy.check(calibrator=calibrator_fingerprint(calibrator))
+    return calibrator
+
+
+def _parts(
+    policy: Policy, calibrator: Calibrator | None, args: argparse.Namespace
+) -> Iterator[tuple[Predictions, np.ndarray]]:
+    """Yield calibrated predictions with the numbers of their rows; tags come as a whole."""
+    from calibrant.files import expand, stream_unlabelled
+    from calibrant.predictions import Predictions
+    from calibrant.progress import Progress
+
+    first, parts, numbers = 0, [], []
+    with Progress(None, "rows") as progress:
+        for part in stream_unlabelled(expand(args.files), columns_from(args), args.kind):
+            rows = first + (np.arange(len(part)) if part.rows is None else part.rows)
+            first += len(part) + part.ignored
+            progress.advance(len(part) + part.ignored)
+            mapped = part if calibrator is None else calibrator.transform(part)
+            if policy.items == "rows" and policy.review is None:
+                yield mapped, rows
+            else:  # A sentence may lie in two chunks.
+                parts.append(mapped)
+                numbers.append(rows)
+    if parts:
+        yield Predictions.concatenate(parts), np.concatenate(numbers)
+
+
+def _writer(output: Path) -> Callable[[Iterable[dict[str, Any]], Path], None]:
+    if output.suffix not in (".jsonl", ".csv"):
+        raise InputError(f"{output}: decisions are written as .jsonl or .csv.")
+    return _write_csv if output.suffix == ".csv" else _write_jsonl
+
+
+def _write_jsonl(records: Iterable[dict[str, Any]], path: Path) -> None:
+    with path.open("w", encoding="utf-8") as file:
+        for record in records:
+            file.write(json.dumps(record, ensure_ascii=False) + "\n")
+
+
+def _write_csv(records: Iterable[dict[str, Any]], path: Path) -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = None
+        for record in records:
+            if writer is None:
+                writer = csv.DictWriter(file, list(record), lineterminator="\n")
+                writer.writeheader()
+            if "set" in record:
+                record = {**record, "set": ";".join(record["set"])}
+            writer.writerow(record)
+
+
+def _count(record: dict[str, Any], counts: dict[str, int]) -> None:
+    counts["all"] = counts.get("all", 0) + 1
+    for key in ("accepted", "review", "size"):
+        if key in record:
+            counts[key] = counts.get(key, 0) + int(record[key])
+
+
+def _summary(counts: dict[str, int]) -> str:
+    n = counts.get("all", 0)
+    words = [f"{n:,} decisions"]
+    for key, name in (("accepted", "accepted"), ("review", "to review")):
+        if key in counts:
+            words.append(f"{counts[key]:,} {name} ({100 * counts[key] / n:.1f} %)")
+    if "size" in counts:
+        words.append(f"{counts['size'] / n:.3f} classes in a set on average")
+    return f"{', '.join(words)}."

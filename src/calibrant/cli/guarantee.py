@@ -1,0 +1,258 @@
+"""``calibrant guarantee``: learn a policy with a promise from validation predictions."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from calibrant.cli.document import document
+from calibrant.cli.options import add_file_options, files_read
+from calibrant.errors import InputError, printable
+
+if TYPE_CHECKING:
+    from calibrant.policies import Policy
+
+__all__ = ["add_parser", "run"]
+
+
+def add_parser(commands: Any) -> None:
+    """Add the command's options."""
+    parser = commands.add_parser(
+        "guarantee",
+        help="learn what to accept, with a promise that holds",
+        description="Learn a policy from validation predictions: from which confidence on to "
+        "accept, which words to review, or prediction sets, each with a promise about new data. "
+        "VALID is a file of predictions, or the folder of a training run. 'apply --policy' and "
+        "'predict --policy' use the policy.",
+    )
+    add_file_options(parser, "VALID")
+    _add_promises(parser)
+    parser.add_argument(
+        "--calibrator",
+        metavar="FILE",
+        type=Path,
+        help="apply this calibrator first; the policy is then about calibrated confidences",
+    )
+    _add_units(parser)
+    _add_sets(parser)
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", type=Path, required=True, help="save the policy (.json)"
+    )
+    parser.add_argument("--overwrite", action="store_true", help="replace an existing file")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    parser.set_defaults(run=run)
+
+
+def _add_promises(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("promises (one, or the first two together)")
+    group.add_argument(
+        "--target-risk", type=float, metavar="SHARE", help="at most this share of what is "
+        "accepted is wrong",
+    )  # fmt: skip
+    group.add_argument(
+        "--max-missed", type=float, metavar="SHARE", help="at most this share of the true "
+        "entities is neither accepted nor sent to review",
+    )  # fmt: skip
+    group.add_argument(
+        "--coverage", type=float, metavar="SHARE", help="prediction sets contain the true class "
+        "with this probability",
+    )  # fmt: skip
+    group.add_argument(
+        "--level", type=float, default=0.9, metavar="SHARE", help="probability that a target risk "
+        "or a share of missed entities holds (0.9)",
+    )  # fmt: skip
+    group.add_argument(
+        "--on-average", action="store_true", help="with --max-missed: bound the expected share, "
+        "without a level",
+    )  # fmt: skip
+
+
+def _add_units(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--per", choices=("type",), help="one threshold for each predicted class or entity type; "
+        "of sets, for each true class",
+    )  # fmt: skip
+    parser.add_argument(
+        "--by", default="auto", metavar="GROUP", help="column whose values are drawn "
+        "independently, while rows of one value may depend on each other; 'none': every row "
+        "(document, sentence or image, if the file has such a column)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--items", choices=("auto", "rows", "entities"), default="auto", help="what a target risk "
+        "is about (entities, if the labels are BIO tags)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--reduction", choices=("auto", "product", "min", "mean"), default="auto", help="how the "
+        "confidences of its words make the confidence of an entity (product; a run's own choice)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--tokens", action="store_true", help="with a run: the policy is for words that are "
+        "given, as with 'predict --tokens'",
+    )  # fmt: skip
+
+
+def _add_sets(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("prediction sets")
+    group.add_argument(
+        "--score", choices=("lac", "aps", "raps"), default="lac", help="lac: the smallest sets; "
+        "aps: larger sets for harder rows; raps: aps without very large sets (lac)",
+    )  # fmt: skip
+    group.add_argument(
+        "--randomised", action="store_true", help="aps and raps: randomised sets, which are "
+        "smaller",
+    )  # fmt: skip
+    group.add_argument("--seed", type=int, default=0, help="seed of randomised sets (0)")
+    group.add_argument(
+        "--penalty", type=float, default=0.01, help="raps: cost of each further class (0.01)"
+    )
+    group.add_argument(
+        "--free", type=int, default=1, help="raps: this many classes cost nothing (1)"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Learn the policy, save it, and print what it promises."""
+    from calibrant.outputs import check_writable
+
+    folder = _run_folder(args)
+    inputs = [] if folder is not None else files_read(args)
+    check_writable(args.output, overwrite=args.overwrite, inputs=inputs)
+    if args.output.suffix != ".json":
+        raise InputError(f"{args.output}: a policy is saved as .json.")
+    policy = _of_files(args) if folder is None else _of_run(folder, args)
+    policy.save(args.output, overwrite=args.overwrite)
+    if args.json:
+        print(document("guarantee", {"output": str(args.output), "policy": policy.to_dict()}))
+        return 0
+    print(*_lines(policy), sep="\n")
+    print(f"Saved: {printable(str(args.output))}")
+    return 0
+
+
+def _run_folder(args: argparse.Namespace) -> Path | None:
+    first = Path(args.files[0])
+    if len(args.files) > 1 or not (first / "recipe.json").exists():
+        return None
+    if args.calibrator is not None:
+        raise InputError("A run has its own calibrator: leave --calibrator out.")
+    return first
+
+
+def _options(args: argparse.Namespace) -> dict[str, Any]:
+    return {
+        "target_risk": args.target_risk,
+        "max_missed": args.max_missed,
+        "coverage": args.coverage,
+        "level": args.level,
+        "on_average": args.on_average,
+        "per": args.per,
+        "group": None if args.by == "none" else args.by,
+        "items": args.items,
+        "score": args.score,
+        "randomised": args.randomised,
+        "penalty": args.penalty,
+        "free": args.free,
+        "seed": args.seed,
+    }
+
+
+def _of_files(args: argparse.Namespace) -> Policy:
+    from calibrant.cli.fit import read_with_progress
+    from calibrant.policies import calibrator_fingerprint, guarantee
+
+    options = _options(args)
+    if args.tokens:
+        raise InputError("--tokens is about the folder of a training run, got files.")
+    options["reduction"] = "product" if args.reduction == "auto" else args.reduction
+    calibrator = None
+    if args.calibrator is not None:
+        from calibrant.calibrators import load_calibrator
+
+        calibrator = load_calibrator(args.calibrator)
+        options["calibrator"] = calibrator_fingerprint(calibrator)
+    valid = read_with_progress(args.files, args)
+    return guarantee(calibrator.transform(valid) if calibrator else valid, **options)
+
+
+def _of_run(folder: Path, args: argparse.Namespace) -> Policy:
+    from calibrant.tasks.run_policies import run_policy
+
+    return run_policy(folder, tokens=args.tokens, reduction=args.reduction, **_options(args))
+
+
+def _lines(policy: Policy) -> list[str]:
+    """Return what is feasible, then the threshold and what it keeps, then the promise."""
+    lines = [_validation(policy)]
+    if policy.kind == "coverage":
+        lines += _of_sets(policy)
+    elif policy.kind == "target-risk":
+        lines += _of_risk(policy)
+    if policy.review is not None:
+        found = policy.review
+        lines.append(
+            f"Review: words with P(not O) of at least {found['threshold']:.4g}, "
+            f"{100 * found['reviewed_words']:.2f} % of the words; {found['missed']:,} of "
+            f"{found['entities']:,} true entities are missed."
+        )
+    return [*lines, f"Promise: {printable(policy.promise)}"]
+
+
+def _validation(policy: Policy) -> str:
+    units = f"in {policy.units:,} {policy.unit} groups" if policy.unit else "drawn independently"
+    items = policy.items if policy.kind != "max-missed" else "true entities"
+    return printable(f"Validation: {policy.n:,} {items}, {units}.")
+
+
+def _of_risk(policy: Policy) -> list[str]:
+    from calibrant.cli.table import render_table
+    from calibrant.policies.wording import feasibility
+
+    if "*" in policy.thresholds:
+        found = policy.details["*"]
+        threshold = policy.thresholds["*"]
+        lines = [f"Feasible? {feasibility(policy)}."]
+        if math.isinf(threshold):
+            return lines
+        return [
+            *lines,
+            f"Threshold: accept from confidence {threshold:.6g} on. It keeps "
+            f"{100 * found['kept']:.2f} % ({found['accepted']:,} of {found['n']:,}), "
+            f"{found['wrong']:,} of them wrong; upper bound of the risk "
+            f"{100 * found['upper']:.2f} %.",
+        ]
+    headers = ["type", "n", "wrong", "to refuse", "threshold", "kept", "of them wrong"]
+    rows = [_row(name, policy) for name in policy.thresholds]
+    return [render_table(headers, rows, right=range(1, 7))]
+
+
+def _row(name: str, policy: Policy) -> list[str]:
+    found, threshold = policy.details[name], policy.thresholds[name]
+    n = found["n"]
+    if not n:
+        return [name, "0", "–", "–", "none", "–", "–"]
+    shown = "none" if math.isinf(threshold) else f"{threshold:.4g}"
+    shares = [found["errors"] / n, found["least_refused"], found["kept"]]
+    error, refused, kept = (f"{100 * share:.1f} %" for share in shares)
+    return [name, f"{n:,}", error, f"≥ {refused}", shown, kept, f"{found['wrong']:,}"]
+
+
+def _of_sets(policy: Policy) -> list[str]:
+    found = policy.details
+    if found["whole"]:
+        print(f"calibrant guarantee: {_few(policy)}", file=sys.stderr)
+    return [
+        f"Sets: {found['mean_size']:.3f} classes on average, {100 * found['single']:.1f} % have "
+        f"one class and {100 * found['empty']:.1f} % have none (of the validation rows)."
+    ]
+
+
+def _few(policy: Policy) -> str:
+    need = math.ceil(policy.target / (1 - policy.target) - 1e-9)
+    return (
+        f"a coverage of {policy.target:g} needs at least {need} validation examples"
+        f"{'' if '*' in policy.thresholds else ' of each class'}; without them sets have all "
+        "classes concerned."
+    )

@@ -1,0 +1,82 @@
+"""What a policy decides about predictions, as records for a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from calibrant.metrics.confidences import top_label
+from calibrant.metrics.entities import span_confidence
+from calibrant.metrics.spans import Tagging
+from calibrant.policies.policy import COVERAGE, TARGET_RISK, Policy, entity_mass
+from calibrant.predictions import Predictions
+
+__all__ = ["decision_records"]
+
+
+def decision_records(
+    policy: Policy, predictions: Predictions, numbers: np.ndarray | None = None
+) -> Iterator[dict[str, Any]]:
+    """Yield one record per row, or per predicted entity; ``numbers`` are those of the rows.
+
+    >>> p = Predictions.from_probabilities([0.9, 0.4], [0, 0], label_names=["no", "yes"])
+    >>> policy = Policy("target-risk", 0.05, {"*": 0.8}, classes=2, n=100, kept=0.9)
+    >>> for record in decision_records(policy, p):
+    ...     print(record)
+    {'row': 0, 'prediction': 'yes', 'confidence': 0.9, 'accepted': True}
+    {'row': 1, 'prediction': 'no', 'confidence': 0.6, 'accepted': False}
+    """
+    rows = (np.arange(len(predictions)) if numbers is None else numbers).tolist()
+    if policy.kind == COVERAGE:
+        return _sets(policy, predictions, rows)
+    if policy.review is not None:
+        return _words(policy, predictions, rows)
+    if policy.items == "entities":
+        return _entities(policy, predictions, rows)
+    return _rows(policy, predictions, rows)
+
+
+def _rows(policy: Policy, predictions: Predictions, rows: list[int]) -> Iterator[Any]:
+    accepted = policy.decide(predictions)
+    confidence, predicted, _ = top_label(predictions)
+    columns = (rows, predicted.tolist(), confidence.tolist(), accepted.tolist())
+    for row, k, c, a in zip(*columns, strict=True):
+        yield {"row": row, "prediction": predictions.names[k], "confidence": c, "accepted": a}
+
+
+def _sets(policy: Policy, predictions: Predictions, rows: list[int]) -> Iterator[Any]:
+    # Another chunk has other random numbers.
+    seed = int(policy.settings.get("seed", 0)) + 1 + (rows[0] if rows else 0)
+    sets = policy.sets(predictions, seed=seed)
+    confidence, predicted, _ = top_label(predictions)
+    for row, k, c, found in zip(rows, predicted, confidence, sets, strict=True):
+        inside = [predictions.names[i] for i in np.flatnonzero(found)]
+        shown = {"prediction": predictions.names[k], "confidence": float(c)}
+        yield {"row": row, **shown, "size": len(inside), "set": inside}
+
+
+def _entities(policy: Policy, predictions: Predictions, rows: list[int]) -> Iterator[Any]:
+    accepted = policy.decide(predictions)
+    tagging = Tagging(predictions)
+    spans = tagging.predicted
+    values = span_confidence(spans, tagging.top[0], policy.reduction)  # type: ignore[arg-type]
+    columns = (spans.start, spans.end, spans.type, values, accepted)
+    for start, end, kind, c, a in zip(*(column.tolist() for column in columns), strict=True):
+        place = {"row": rows[start], "end": rows[end - 1] + 1, "type": tagging.tags.types[kind]}
+        yield {**place, "confidence": c, "accepted": a}
+
+
+def _words(policy: Policy, predictions: Predictions, rows: list[int]) -> Iterator[Any]:
+    inside = np.zeros(len(predictions), bool)
+    tagging = Tagging(predictions)
+    if policy.kind == TARGET_RISK:
+        spans, accepted = tagging.predicted, policy.decide(predictions)
+        for start, end in zip(spans.start[accepted], spans.end[accepted], strict=True):
+            inside[start:end] = True
+    columns = (tagging.top[1], entity_mass(predictions), inside, policy.to_review(predictions))
+    each = zip(rows, *(column.tolist() for column in columns), strict=True)
+    for row, k, mass, accepted_word, reviewed in each:
+        shown = {"row": row, "prediction": predictions.names[k], "entity": mass}
+        yield {**shown, "accepted": accepted_word, "review": reviewed}

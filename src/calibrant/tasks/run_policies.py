@@ -1,0 +1,85 @@
+"""The policy of a finished run: learned on its validation split, for the confidences it predicts.
+
+The calibrator of the run was fitted on the same split. Maps of entities never decrease, so they
+accept the same entities whatever they learned; calibrators of words and rows have few parameters,
+and what they learned is not covered by the promise.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from calibrant.calibrators import load_calibrator
+from calibrant.comparison.entity_map import new_entity_words
+from calibrant.errors import InputError
+from calibrant.metrics.entities import span_confidence
+from calibrant.metrics.spans import Tagging
+from calibrant.metrics.tags import is_bio
+from calibrant.policies import (
+    Items,
+    Policy,
+    calibrator_fingerprint,
+    guarantee,
+    guarantee_items,
+    model_fingerprint,
+)
+from calibrant.policies.learning import add_review, with_floor
+from calibrant.policies.risk import THRESHOLDS
+from calibrant.predictions import Predictions
+from calibrant.tasks.run_files import find_file, read_labels
+
+__all__ = ["run_policy"]
+
+
+def run_policy(
+    folder: Path, *, tokens: bool = False, reduction: str = "auto", **options: Any
+) -> Policy:
+    """Learn the policy of a run; ``options`` are those of :func:`calibrant.guarantee`."""
+    about: dict[str, Any] = {"model": model_fingerprint(folder / "model")}
+    labels = read_labels(folder) if (folder / "labels.json").exists() else None
+    entities = options["items"] != "rows" and options["coverage"] is None
+    if is_bio(labels) and entities:
+        return _of_entities(folder, tokens, reduction, options, about)
+    calibrator = load_calibrator(find_file(folder, "calibrator.json", "temperature.json"))
+    valid = Predictions.read(find_file(folder, "valid.parquet", "valid.npz"))
+    about["calibrator"] = calibrator_fingerprint(calibrator)
+    return guarantee(calibrator.transform(valid), **options, **about)
+
+
+def _of_entities(
+    folder: Path, tokens: bool, reduction: str, options: dict[str, Any], about: dict[str, Any]
+) -> Policy:
+    from calibrant.tasks.ner.finished_run import entity_judge
+
+    judge, valid, kind = entity_judge(folder, raw=not tokens)
+    about |= {"calibrator": calibrator_fingerprint(judge.calibrator), "classes": valid.classes}
+    about["label_names"] = valid.label_names
+    target, missed = options["target_risk"], options["max_missed"]
+    level = None if options["on_average"] else options["level"]
+    words = new_entity_words(judge.calibrator, valid)
+    # A map that changes tags is judged as on new sentences; another one changes no entity.
+    calibrated = judge.calibrator.transform(valid) if words is valid else words
+    if target is None:
+        if missed is None:
+            raise InputError("guarantee takes --target-risk, --max-missed or --coverage; got none.")
+        return add_review(calibrated, missed, level, "sentence", about)
+    together = judge.entity_map(reduction)
+    tagging = Tagging(words)
+    spans = tagging.predicted
+    values = span_confidence(spans, tagging.top[0], together.reduction_)
+    sentence = np.asarray(valid.groups["sentence"])[spans.start]
+    items = Items(
+        together.apply(values), tagging.right, spans.type, tagging.tags.types, sentence,
+        "sentence", "entities", together.apply(THRESHOLDS),
+    )  # fmt: skip
+    settings = {"words": kind, "reduction": together.reduction_}
+    made = {"per": options["per"], "settings": settings, **about}
+    if missed is None:
+        return guarantee_items(items, target, options["level"], **made)
+    policy = guarantee_items(with_floor(items), target, options["level"], **made)
+    return add_review(
+        calibrated, missed, level, "sentence", about, policy=policy, confidence=values
+    )

@@ -1,0 +1,178 @@
+"""``calibrant guarantee`` and ``apply --policy``, from files and from a run."""
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from calibrant import Predictions, guarantee, load_policy
+from calibrant.calibrators import Temperature
+from calibrant.cli import main
+
+NAMES = ("cat", "dog", "owl")
+
+
+def made(n, seed):
+    random = np.random.default_rng(seed)
+    labels = random.integers(0, 3, n)
+    logits = 3 * (0.6 * random.normal(size=(n, 3)) + np.eye(3)[labels])
+    return Predictions.from_logits(logits, labels, label_names=NAMES)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    made(1500, 0).write("valid.npz")
+    made(700, 1).write("test.npz")
+    random = np.random.default_rng(2)
+    labels = random.integers(0, 3, 300)
+    p = Predictions.from_logits(random.normal(size=(300, 3)) * 2 + np.eye(3)[labels], labels)
+    Temperature().fit(made(900, 3)).save("map.json")
+    Temperature().fit(p).save("other.json")
+    return tmp_path
+
+
+def ok(capsys, *arguments):
+    assert main(list(arguments)) == 0
+    return capsys.readouterr().out
+
+
+def refused(capsys, *arguments):
+    assert main(list(arguments)) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.count("\n") == 1
+    return captured.err
+
+
+def test_feasibility_comes_first_then_the_threshold(folder, capsys):
+    out = ok(capsys, "guarantee", "valid.npz", "--target-risk", "0.05", "-o", "policy.json")
+    lines = out.splitlines()
+    assert lines[0] == "Validation: 1,500 rows, drawn independently."
+    assert "must be refused, whatever the confidence" in lines[1]
+    assert lines[2].startswith("Threshold: accept from confidence 0.9")
+    assert lines[3].startswith("Promise: With probability 90 %, at most 5 %")
+    policy = load_policy("policy.json")
+    assert policy.thresholds == guarantee(made(1500, 0), target_risk=0.05).thresholds
+    out = ok(capsys, "guarantee", "valid.npz", "--target-risk", "0.05", "--per", "type",
+             "-o", "types.json")  # fmt: skip
+    assert out.splitlines()[1].split() == ["type", "n", "wrong", "to", "refuse", "threshold",
+                                           "kept", "of", "them", "wrong"]  # fmt: skip
+
+
+def test_decisions_of_rows(folder, capsys):
+    ok(capsys, "guarantee", "valid.npz", "--target-risk", "0.05", "-o", "policy.json")
+    out = ok(capsys, "apply", "test.npz", "--policy", "policy.json", "-o", "decisions.csv")
+    rows = list(csv.DictReader(Path("decisions.csv").read_text().splitlines()))
+    expected = load_policy("policy.json").decide(made(700, 1))
+    assert [row["accepted"] == "True" for row in rows] == expected.tolist()
+    assert f"{expected.sum():,} accepted" in out
+    assert [int(row["row"]) for row in rows] == list(range(700))
+
+
+def test_decisions_through_a_calibrator(folder, capsys):
+    command = ["guarantee", "valid.npz", "--calibrator", "map.json", "--coverage", "0.9"]
+    ok(capsys, *command, "-o", "policy.json")
+    ok(capsys, "apply", "map.json", "test.npz", "--policy", "policy.json", "-o", "sets.jsonl")
+    records = [json.loads(line) for line in Path("sets.jsonl").read_text().splitlines()]
+    sets = load_policy("policy.json").sets(Temperature().fit(made(900, 3)).transform(made(700, 1)))
+    assert [record["set"] for record in records] == [
+        [NAMES[k] for k in np.flatnonzero(row)] for row in sets
+    ]
+    apply = ["--policy", "policy.json", "-o", "again.jsonl"]
+    assert "another calibrator" in refused(capsys, "apply", "other.json", "test.npz", *apply)
+    assert "made with a calibrator" in refused(capsys, "apply", "test.npz", *apply)
+
+
+def test_rows_without_labels_and_ignored_rows(folder, capsys):
+    ok(capsys, "guarantee", "valid.npz", "--target-risk", "0.1", "-o", "policy.json")
+    lines = [
+        {"probabilities": [0.98, 0.01, 0.01], "label": None},
+        {"probabilities": [0.98, 0.01, 0.01], "label": -100},
+        {"probabilities": [0.4, 0.3, 0.3], "label": None},
+    ]
+    text = "".join(json.dumps(line) + "\n" for line in lines)
+    (folder / "new.jsonl").write_text(text)
+    ok(capsys, "apply", "new.jsonl", "--policy", "policy.json", "-o", "decisions.jsonl")
+    records = [json.loads(line) for line in Path("decisions.jsonl").read_text().splitlines()]
+    assert [(r["row"], r["accepted"]) for r in records] == [(0, True), (2, False)]
+
+
+def test_one_line_for_bad_input(folder, capsys):
+    start = ["guarantee", "valid.npz", "-o", "policy.json"]
+    for options, expected in (
+        ((), "got none"),
+        (("--target-risk", "1.5"), "in (0, 1)"),
+        (("--target-risk", "nan"), "in (0, 1)"),
+        (("--target-risk", "0.05", "--coverage", "0.9"), "coverage alone"),
+        (("--target-risk", "1e-6"), "needs at least 2,302,584 validation examples"),
+        (("--max-missed", "0.02"), "BIO"),
+        (("--target-risk", "0.05", "--by", "sentence"), "Unknown group 'sentence'"),
+        (("--target-risk", "0.05", "--tokens"), "folder of a training run"),
+        (("--target-risk", "0.05", "--calibrator", "none.json"), "no calibrator at none.json"),
+    ):
+        assert expected in refused(capsys, *start, *options)
+    assert ".json" in refused(
+        capsys, "guarantee", "valid.npz", "--target-risk", "0.1", "-o", "p.txt"
+    )
+    ok(capsys, *start, "--target-risk", "0.1")
+    assert "exists" in refused(capsys, *start, "--target-risk", "0.1")
+    apply = ["--policy", "policy.json", "-o", "out.jsonl"]
+    assert "without a calibrator" in refused(capsys, "apply", "map.json", "test.npz", *apply)
+    two = Predictions.from_probabilities([0.5, 0.6], [0, 1])
+    two.write("two.npz")
+    assert "3 classes, got 2" in refused(capsys, "apply", "two.npz", *apply)
+    assert "not a policy" in refused(
+        capsys, "apply", "test.npz", "--policy", "map.json", "-o", "out.jsonl"
+    )
+    assert ".jsonl or .csv" in refused(
+        capsys, "apply", "test.npz", "--policy", "policy.json", "-o", "out.npz"
+    )
+    assert "CALIBRATOR FILE" in refused(capsys, "apply", "map.json", "-o", "out.npz")
+
+
+def test_few_examples_of_a_class(folder, capsys):
+    made(12, 5).write("few.npz")
+    assert main(["guarantee", "few.npz", "--coverage", "0.9", "--per", "type",
+                 "-o", "policy.json"]) == 0  # fmt: skip
+    assert "at least 9 validation examples of each class" in capsys.readouterr().err
+
+
+class TestRun:
+    def test_entities(self, trained, tmp_path, capsys):
+        run, output = str(trained[0]), str(tmp_path / "policy.json")
+        out = ok(capsys, "guarantee", run, "--target-risk", "0.3", "-o", output)
+        policy = load_policy(output)
+        assert (policy.items, policy.unit, policy.reduction) == ("entities", "sentence", None)
+        assert policy.calibrator is not None
+        assert policy.model is not None
+        assert "sentence groups" in out
+        import calibrant
+
+        predictor = calibrant.load_run(run, device="cpu")
+        found = predictor.threshold(0.3)
+        assert policy.thresholds["*"] == pytest.approx(found.threshold)
+
+    def test_review_rows_and_sets(self, trained, tmp_path, capsys):
+        run = str(trained[0])
+        for name, options in (
+            ("a", ("--max-missed", "0.3")),
+            ("b", ("--coverage", "0.9")),
+            ("c", ("--items", "rows", "--target-risk", "0.3")),
+            ("d", ("--max-missed", "0.9", "--target-risk", "0.3", "--per", "type", "--tokens")),
+        ):
+            output = str(tmp_path / f"{name}.json")
+            ok(capsys, "guarantee", run, *options, "-o", output)
+            assert load_policy(output).label_names is not None
+
+    def test_bad_input(self, trained, tmp_path, capsys):
+        run, output = str(trained[0]), str(tmp_path / "policy.json")
+        command = ["guarantee", run, "--target-risk", "0.3", "-o", output]
+        error = refused(capsys, *command, "--calibrator", "x.json")
+        assert "A run has its own calibrator" in error
+        assert "none" in refused(capsys, "guarantee", run, "-o", output)
+        assert "needs at least" in refused(
+            capsys, "guarantee", run, "--target-risk", "0.001", "-o", output
+        )

@@ -1,0 +1,144 @@
+"""Prediction sets: hand-computed, by plain loops, few examples, ties, groups, and coverage."""
+
+import math
+
+import numpy as np
+import pytest
+
+from calibrant import Predictions, guarantee
+from calibrant.errors import InputError
+from calibrant.policies.conformal import conformal_quantile, conformity_scores, prediction_sets
+
+
+def made(n=400, classes=4, seed=0, groups=None, sharp=2.0):
+    random = np.random.default_rng(seed)
+    labels = random.integers(0, classes, n)
+    logits = sharp * (random.normal(size=(n, classes)) + np.eye(classes)[labels])
+    return Predictions.from_logits(logits, labels, groups=groups)
+
+
+def test_scores_by_hand():
+    p = Predictions.from_probabilities([[0.1, 0.6, 0.3]], [0])
+    np.testing.assert_allclose(conformity_scores(p, "lac"), [[0.9, 0.4, 0.7]])
+    np.testing.assert_allclose(conformity_scores(p, "aps"), [[0.9, 0.0, 0.6]])
+    raps = conformity_scores(p, "raps", penalty=0.1, free=1)
+    np.testing.assert_allclose(raps, [[0.9 + 0.2, 0.0, 0.6 + 0.1]])
+    u = np.random.default_rng(5).random()
+    expected = [[0.9 + (1 - u) * 0.1, (1 - u) * 0.6, 0.6 + (1 - u) * 0.3]]
+    np.testing.assert_allclose(conformity_scores(p, "aps", randomised=True, seed=5), expected)
+
+
+def test_quantile_by_hand():
+    scores = np.array([0.5, 0.1, 0.9, 0.3])
+    assert conformal_quantile(scores, 0.4) == 0.3  # ⌈5 · 0.4⌉ = 2
+    assert conformal_quantile(scores, 0.41) == 0.5
+    assert conformal_quantile(scores, 0.8) == 0.9
+    assert conformal_quantile(scores, 0.81) == math.inf
+    assert conformal_quantile(np.arange(99.0), 0.9) == 89  # The 90th, although 100 · 0.9 > 90.
+    assert conformal_quantile(np.empty(0), 0.9) == math.inf
+    with pytest.raises(InputError, match="in \\(0, 1\\)"):
+        conformal_quantile(scores, 1.0)
+
+
+def test_groups_of_one_are_rows():
+    scores = np.random.default_rng(0).random(57)
+    for coverage in (0.3, 0.5, 0.9, 0.98, 0.99):
+        grouped = conformal_quantile(scores, coverage, np.arange(57))
+        assert grouped == conformal_quantile(scores, coverage)
+
+
+def test_groups_by_hand():
+    """Two groups weigh 1/3 each: a has 0.1 and 0.9 at 1/6, b has 0.5 at 1/3."""
+    scores, groups = np.array([0.1, 0.9, 0.5]), np.array(["a", "a", "b"])
+    assert conformal_quantile(scores, 1 / 6, groups) == 0.1
+    assert conformal_quantile(scores, 0.5, groups) == 0.5
+    assert conformal_quantile(scores, 0.6, groups) == 0.9
+    assert conformal_quantile(scores, 0.7, groups) == math.inf
+
+
+@pytest.mark.parametrize("score", ["lac", "aps", "raps"])
+def test_sets_by_loops(score):
+    p = made(60)
+    policy = guarantee(p, coverage=0.8, score=score)
+    threshold = policy.thresholds["*"]
+    for row, found in zip(p.probabilities(), policy.sets(p), strict=True):
+        order, expected, before = np.argsort(-row, kind="stable"), set(), 0.0
+        for place, k in enumerate(order):
+            value = 1 - row[k] if score == "lac" else before
+            value += 0.01 * place if score == "raps" else 0
+            expected |= {int(k)} if value <= threshold + 1e-9 else set()
+            before += row[k]
+        assert set(np.flatnonzero(found)) == expected
+
+
+@pytest.mark.parametrize("score", ["lac", "aps", "raps"])
+@pytest.mark.parametrize("randomised", [False, True])
+@pytest.mark.parametrize("per", [None, "type"])
+def test_coverage(score, randomised, per):
+    """The mean over splits is at least 0.8, to three standard errors."""
+    hit = []
+    for seed in range(40):
+        p = made(400, seed=seed)
+        options = {"score": score, "randomised": randomised, "per": per, "seed": seed}
+        policy = guarantee(p[:100], coverage=0.8, **options)
+        test = p[100:]
+        hit.append(policy.sets(test, seed=seed + 1)[np.arange(300), test.labels].mean())
+    assert np.mean(hit) >= 0.8 - 3 * np.std(hit) / math.sqrt(40)
+    if score != "lac" and not randomised:
+        assert policy.sets(test).any(axis=1).all()  # Never empty.
+
+
+def test_lower_coverage_makes_smaller_sets_and_the_order_does_not_matter():
+    p = made()
+    sizes = [guarantee(p, coverage=c).sets(p).sum() for c in (0.5, 0.8, 0.95, 0.99)]
+    assert sizes == sorted(sizes)
+    order = np.random.default_rng(1).permutation(len(p))
+    assert guarantee(p[order], coverage=0.8).thresholds == guarantee(p, coverage=0.8).thresholds
+
+
+def test_few_examples_and_classes_without_any():
+    few = guarantee(made(8), coverage=0.9)
+    assert few.thresholds == {"*": math.inf}
+    assert few.sets(made(3)).all()
+    assert "too few" in few.promise
+    p = made(400)
+    p = p[p.labels != 2]
+    per = guarantee(p, coverage=0.9, per="type")
+    assert per.thresholds["2"] == math.inf
+    assert per.sets(p)[:, 2].all()
+    assert "Too few validation examples, so every set has them: 2." in per.promise
+    assert per.details["examples"]["2"] == 0
+
+
+def test_ties():
+    """All scores are one number: every row is inside the quantile."""
+    p = Predictions.from_probabilities(np.full((30, 2), 0.5), [0, 1] * 15)
+    assert guarantee(p, coverage=0.9).sets(p).all()
+
+
+def test_seeds():
+    p = made()
+    policy = guarantee(p, coverage=0.9, score="aps", randomised=True, seed=3)
+    assert (policy.sets(p) == policy.sets(p, seed=4)).all()
+    assert (policy.sets(p) != policy.sets(p, seed=3)).any()
+
+
+def test_groups_of_dependent_rows():
+    """Rows of a group are copies: a plain quantile of copies would promise as if they were rows."""
+    p = made(20)
+    copies = Predictions.from_logits(
+        np.repeat(p.scores, 50, axis=0), np.repeat(p.labels, 50),
+        groups={"sentence": np.repeat(np.arange(20), 50)},
+    )  # fmt: skip
+    assert guarantee(copies, coverage=0.9).thresholds == guarantee(p, coverage=0.9).thresholds
+    assert "drawn from a new sentence" in guarantee(copies, coverage=0.9).promise
+
+
+def test_unknown_score():
+    with pytest.raises(InputError, match="Did you mean 'raps'"):
+        guarantee(made(), coverage=0.9, score="rapss")
+
+
+def test_thresholds_of_classes():
+    p = Predictions.from_probabilities([[0.5, 0.2, 0.3]], [0])
+    assert prediction_sets(p, np.array([0.4, 0.9, 0.7])).tolist() == [[False, True, True]]

@@ -1,0 +1,199 @@
+"""``guarantee``: rows, entities, types, units, missed entities, and bad input."""
+
+import math
+
+import numpy as np
+import pytest
+
+from calibrant import Predictions, guarantee, load_policy
+from calibrant.errors import InputError
+from calibrant.metrics import entity_confidences
+from calibrant.policies.missed import REVIEW_THRESHOLDS, entity_reach, review_threshold
+from calibrant.policies.risk import find_threshold
+
+TAGS = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]
+WORDS = {0: [0], 1: [1], 2: [3, 4], 3: [1, 2]}
+
+
+def tagged(sentences=300, seed=0, noise=1.2):
+    random = np.random.default_rng(seed)
+    labels, sentence = [], []
+    for s in range(sentences):
+        for _ in range(random.integers(3, 9)):
+            words = WORDS[int(random.choice(4, p=[0.6, 0.2, 0.1, 0.1]))]
+            labels += words
+            sentence += [s] * len(words)
+    shift = random.normal(5, 1.5, (len(labels), 1))
+    logits = noise * random.normal(size=(len(labels), 5)) + np.eye(5)[labels] * shift
+    return Predictions.from_logits(
+        logits, labels, label_names=TAGS, groups={"sentence": np.array(sentence)}
+    )
+
+
+def rows(n=2000, seed=0):
+    random = np.random.default_rng(seed)
+    labels = random.integers(0, 3, n)
+    logits = 3 * (0.6 * random.normal(size=(n, 3)) + np.eye(3)[labels])
+    return Predictions.from_logits(logits, labels, label_names=["cat", "dog", "owl"])
+
+
+class TestRisk:
+    def test_rows(self, tmp_path):
+        p = rows()
+        policy = guarantee(p, target_risk=0.05)
+        confidence = p.probabilities().max(axis=1)
+        correct = p.scores.argmax(axis=1) == p.labels
+        found = find_threshold(confidence, correct, 0.05)
+        assert policy.thresholds == {"*": found.threshold}
+        assert policy.kept == found.kept == policy.decide(p).mean()
+        error = 1 - correct.mean()
+        assert policy.details["*"]["least_refused"] == pytest.approx((error - 0.05) / 0.95)
+        policy.save(tmp_path / "policy.json")
+        loaded = load_policy(tmp_path / "policy.json")
+        assert (loaded.decide(p) == policy.decide(p)).all()
+
+    def test_each_type_by_itself(self):
+        p = rows()
+        policy = guarantee(p, target_risk=0.1, per="type")
+        predicted = p.scores.argmax(axis=1)
+        for k, name in enumerate(p.names):
+            alone = guarantee(p[predicted == k], target_risk=0.1)
+            assert policy.thresholds[name] == alone.thresholds["*"]
+            assert (policy.decide(p)[predicted == k] == alone.decide(p[predicted == k])).all()
+
+    def test_entities_by_sentence(self):
+        p = tagged()
+        policy = guarantee(p, target_risk=0.1, reduction="min")
+        found = entity_confidences(p, reduction="min", block=p.groups["sentence"])
+        expected = find_threshold(found.confidence, found.correct, 0.1, groups=found.block)
+        assert policy.thresholds == {"*": expected.threshold}
+        assert (policy.items, policy.unit, policy.units) == ("entities", "sentence", expected.units)
+        assert policy.decide(p).sum() == expected.accepted
+        words = guarantee(p, target_risk=0.1, items="rows")
+        assert words.items == "rows"
+        assert words.n == len(p)
+
+    def test_documents_come_before_sentences(self):
+        p = tagged()
+        document = Predictions.from_logits(
+            p.scores, p.labels, label_names=TAGS,
+            groups={**p.groups, "document": p.groups["sentence"] // 2},
+        )  # fmt: skip
+        assert guarantee(document, target_risk=0.1).unit == "document"
+        assert guarantee(document, target_risk=0.1, group="sentence").unit == "sentence"
+        assert guarantee(document, target_risk=0.1, group=None).unit is None
+
+    def test_nothing_passes(self):
+        policy = guarantee(rows(), target_risk=0.002)
+        assert policy.thresholds == {"*": math.inf}
+        assert "nothing is accepted" in policy.promise
+        assert not policy.decide(rows()).any()
+
+
+class TestMissed:
+    def test_reach_by_hand(self):
+        scores = [[0.2, 0.8, 0], [0.6, 0.4, 0], [0.9, 0.05, 0.05], [0.3, 0.7, 0]]
+        p = Predictions.from_probabilities(scores, [1, 1, 0, 1], label_names=["O", "B-X", "I-X"])
+        reach, row = entity_reach(p)
+        np.testing.assert_allclose(reach, [0.8, 0.4, 0.7])
+        assert row.tolist() == [0, 1, 3]
+
+    def test_accepted_wrong_ones_hide_words(self):
+        """Predicted B-X I-X over a true B-X: it hides its words if it may be accepted."""
+        scores = [[0.1, 0.9, 0], [0.1, 0.1, 0.8], [0.2, 0.8, 0]]
+        p = Predictions.from_probabilities(scores, [1, 0, 1], label_names=["O", "B-X", "I-X"])
+        np.testing.assert_allclose(entity_reach(p)[0], [0.9, 0.8])
+        hidden = entity_reach(p, np.array([0.72, 0.8]))[0]
+        np.testing.assert_allclose(hidden, [-np.inf, 0.8])
+        low = entity_reach(p, np.array([0.49, 0.8]))[0]  # Below the floor nothing is accepted.
+        np.testing.assert_allclose(low, [0.9, 0.8])
+
+    def test_on_average_by_loops(self):
+        random = np.random.default_rng(0)
+        reach, groups = np.round(random.random(300), 2), random.integers(0, 90, 300)
+        n = len(np.unique(groups))
+        for target in (0.02, 0.1, 0.4):
+            passing = []
+            for t in np.unique(reach):
+                losses = [(reach[groups == g] < t).mean() for g in np.unique(groups)]
+                if (sum(losses) + 1) / (n + 1) <= target:
+                    passing.append(t)
+            assert review_threshold(reach, groups, target) == max(passing)
+
+    def test_with_a_level_it_is_stricter_and_on_the_grid(self):
+        p = tagged()
+        average = guarantee(p, max_missed=0.05, on_average=True).review["threshold"]
+        surely = guarantee(p, max_missed=0.05).review["threshold"]
+        assert surely < average
+        assert surely in REVIEW_THRESHOLDS
+        found = [guarantee(p, max_missed=m).review["threshold"] for m in (0.03, 0.1, 0.3)]
+        assert found == sorted(found)
+
+    def test_the_expectation_is_kept(self):
+        """The mean share of missed entities of new sentences, over splits, is at most 5 %."""
+        random, losses = np.random.default_rng(0), []
+        for _ in range(200):
+            reach, new = random.beta(2, 1, 100), random.beta(2, 1, 500)
+            losses.append((new < review_threshold(reach, np.arange(100), 0.05)).mean())
+        assert np.mean(losses) <= 0.05 + 3 * np.std(losses) / math.sqrt(200)
+        assert np.mean(losses) > 0.03
+
+    def test_words_and_counts(self):
+        p = tagged()
+        policy = guarantee(p, max_missed=0.05)
+        mass = 1 - p.probabilities()[:, 0]
+        expected = mass >= policy.review["threshold"]
+        assert (policy.to_review(p) == expected).all()
+        assert policy.review["reviewed_words"] == pytest.approx(expected.mean())
+
+    def test_both(self):
+        p = tagged()
+        policy = guarantee(p, target_risk=0.1, max_missed=0.1)
+        accepted = policy.decide(p)
+        flagged = policy.to_review(p)
+        assert accepted.any()
+        assert flagged.any()
+        assert policy.thresholds["*"] >= 0.5
+        from calibrant.metrics.spans import Tagging
+
+        tagging = Tagging(p)
+        for start, end in zip(
+            tagging.predicted.start[accepted], tagging.predicted.end[accepted], strict=True
+        ):
+            assert not flagged[start:end].any()
+        assert "neither accepted nor sent to review" in policy.promise
+        assert (policy.to_review(p, accepted) == flagged).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, "got none"),
+        ({"target_risk": 0.1, "coverage": 0.9}, "got target_risk, coverage"),
+        ({"target_risk": 1.0}, r"target_risk in \(0, 1\), got 1.0"),
+        ({"target_risk": math.nan}, "got nan"),
+        ({"coverage": True}, "got True"),
+        ({"target_risk": 0.1, "level": 0}, "level"),
+        ({"target_risk": 0.1, "group": "sentense"}, "Unknown group 'sentense'"),
+        ({"target_risk": 0.1, "per": "class"}, "Unknown per"),
+        ({"target_risk": 0.1, "items": "words"}, "Unknown items"),
+        ({"target_risk": 0.1, "items": "entities"}, "BIO"),
+        ({"max_missed": 0.1}, "BIO"),
+        ({"target_risk": 1e-5}, "needs at least 230,258 validation examples"),
+    ],
+)
+def test_bad_arguments(options, expected):
+    with pytest.raises(InputError, match=expected):
+        guarantee(rows(), **options)
+
+
+def test_too_little_data():
+    with pytest.raises(InputError, match="needs at least 45 validation examples"):
+        guarantee(rows(44), target_risk=0.05)
+    guarantee(rows(45), target_risk=0.05)
+    with pytest.raises(InputError, match="too few for at most 2 % missed"):
+        guarantee(tagged(20), max_missed=0.02)
+    with pytest.raises(InputError, match="too few for at most 2 % missed"):
+        guarantee(tagged(20), max_missed=0.02, on_average=True)
+    with pytest.raises(InputError, match="takes Predictions"):
+        guarantee(np.ones(3), target_risk=0.05)
