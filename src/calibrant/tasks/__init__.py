@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
 __all__ = ["DEFAULT_TASK", "TASKS", "all_tasks", "open_task", "task_of"]
 
-# Name → where its class is. A module is imported when its task is first needed, and needs no more
-# than NumPy until the task reads data or builds a model.
+# Name → where its class is. A module is imported when its task is first needed, and needs NumPy
+# alone until the task reads data or builds a model.
 TASKS: dict[str, str] = {
     "ner": "calibrant.tasks.ner.task:Ner",
     "text": "calibrant.tasks.text.task:Text",
     "image": "calibrant.tasks.image.task:Image",
     "segmentation": "calibrant.tasks.segmentation.task:Segmentation",
 }
-DEFAULT_TASK = "ner"  # Of a recipe that names none.
+DEFAULT_TASK = "ner"  # For a recipe without a task.
 add_old_modules(__name__)
 
 

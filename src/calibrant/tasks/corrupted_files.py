@@ -1,4 +1,4 @@
-"""Text files again with corrupted text: CoNLL, jsonl, csv and tsv, or one text on each line."""
+"""Copy text files with corrupted text: CoNLL, jsonl, csv and tsv, or one text on each line."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LAYOUTS = {
 }
 
 
-_LOOKED_AT = 50  # Lines that tell whether a .txt is CoNLL.
+_LOOKED_AT = 50  # Lines that decide whether a .txt file is CoNLL.
 
 
 class _Work(NamedTuple):
@@ -62,12 +62,12 @@ def corrupt_file(
     overwrite: bool = False,
     progress: Callable[[int], None] | None = None,
 ) -> int:
-    """Write ``source`` again, text by text, corrupted; returns how many texts it has.
+    """Write a corrupted copy of ``source``, text by text; return the number of texts.
 
     ``layout`` is one of :data:`LAYOUTS`, by default that of the file's suffix (before ``.gz``);
-    ``column`` is what holds the text in jsonl, csv and tsv. All else stays as it is. The text of
-    number n is corrupted as :func:`~calibrant.corruptions.corrupt_words` does with that number, so
-    that a file gives what a run is tested on under ``shift``.
+    ``column`` is what holds the text in jsonl, csv and tsv. Everything else stays. Text n
+    is corrupted as :func:`~calibrant.corruptions.corrupt_words` does with that number, so the copy
+    is what a run is tested on under ``shift``.
     """
     source = Path(source)
     if kind not in TEXT:

@@ -1,4 +1,4 @@
-"""Images again, corrupted: an npz, or a folder with all that is in it."""
+"""Copy images with corruptions: an npz file, or a folder with everything in it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def corrupt_pictures(
     overwrite: bool = False,
     progress: Callable[[int], None] | None = None,
 ) -> int:
-    """Write the images of ``source`` again, corrupted; returns how many there are.
+    """Write a copy of ``source`` with corrupted images; return the number of images.
 
     An npz (see :func:`~calibrant.tasks.image.pictures.load_pictures`) keeps its labels; with
     ``split`` only the images of that split are changed. A folder keeps its folders; its images
@@ -153,7 +153,7 @@ def _numbers(folder: Path, images: list[Path]) -> Iterator[int]:
     """Return the number of each image within its split, in the order of the task."""
     lists = split_files(folder, (".txt",)) if (folder / "images").is_dir() else {}
     listed: dict[str, int] = {}
-    for split in ("train", "dev", "ood", "test"):  # What is on two lists is tested on the last.
+    for split in ("train", "dev", "ood", "test"):  # An image on two lists belongs to the last.
         if split in lists:
             listed.update({name: n for n, name in enumerate(listed_names(lists[split]))})
     seen: Counter[str] = Counter()

@@ -1,4 +1,4 @@
-"""What the data of a task offers, once it is ready for a model."""
+"""The data of a task, ready for a model."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Data(Protocol):
 
     @property
     def name(self) -> str:
-        """As the recipe names it."""
+        """The name in the recipe."""
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -46,15 +46,15 @@ class Data(Protocol):
 
     @property
     def fingerprint(self) -> str:
-        """A hash, the same for the same data and for no other."""
+        """A hash of the data."""
 
     @property
     def splits(self) -> Collection[str]:
-        """The names that :meth:`load` takes: train, dev, test, and held or ood if there is such."""
+        """The names that :meth:`load` takes: train, dev, test, and held or ood if they exist."""
 
     @property
     def parts(self) -> Mapping[str, Any]:
-        """What is predicted: ``valid``, ``test`` and, where some of it has classes, ``ood``."""
+        """The parts to predict: ``valid``, ``test`` and, if some of it has classes, ``ood``."""
 
     def load(self, split: str) -> Examples:
         """Return the examples of a split, encoded, each with its ``labels``."""
@@ -66,7 +66,7 @@ class Data(Protocol):
         """Build a new model with a head for the label set."""
 
     def windows(self, device: str) -> tuple[Rows, Rows | None]:
-        """Put the training part on a device, and the held-out one where a method needs it."""
+        """Put the training part on a device, and the held-out one if a method needs it."""
 
     def predict(self, model: nn.Module, part: Any) -> Predictions:
         """Predict one of the parts, or a shifted one, with a model in evaluation mode."""
@@ -77,7 +77,7 @@ class Data(Protocol):
 
 @runtime_checkable
 class Pictured(Protocol):
-    """Data of which the report shows pictures."""
+    """Data with pictures for the report."""
 
     def example_scenes(self, model: nn.Module, temperature: float = 1.0) -> Sequence[Scene]:
         """Return some test images with a model's maps, its logits divided by a temperature."""

@@ -1,4 +1,4 @@
-"""The small files of a run's folder, each with a line that says what is wrong with it."""
+"""Read the small files of a run's folder; errors say in one line what is wrong."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class EvaluationTarget(NamedTuple):
     data: str
     directory: str | None  # Where data sets are found by name.
     device: str
-    own: bool  # The run was trained on a part of the data: only its test split is new.
+    own: bool  # The run was trained on this data, so only its test split is new.
 
 
 class LabelledExamples(ABC):
@@ -51,7 +51,7 @@ class LabelledExamples(ABC):
         """Predict the examples, corrupted or as they are."""
 
     def validation(self, training: Mapping[str, Any]) -> tuple[str, str]:
-        """Name the validation predictions of the run, and the map that the run chose on them.
+        """Name the validation predictions of the run, and the calibrator chosen on them.
 
         ``training`` is that of the run's record.
         """

@@ -28,7 +28,7 @@ from calibrant.training.windows import LENGTHS, Windows
 __all__ = ["EncodedData", "check_encoder", "pad", "tokenizer_of"]
 
 P = TypeVar("P")
-# RoBERTa and its kin count positions from the id of the padding on.
+# RoBERTa and its relatives count positions from the id of the padding.
 _COUNTS_FROM_PADDING = (
     "camembert", "data2vec-text", "ibert", "longformer", "mpnet", "roberta",
     "roberta-prelayernorm", "xlm-roberta", "xlm-roberta-xl", "xmod",
@@ -39,7 +39,7 @@ _COUNTS_FROM_PADDING = (
 class EncodedData(Generic[P]):
     """A corpus and its splits in word pieces.
 
-    ``held`` is taken from the training split where a method needs it; ``ood`` is the out-of-domain
+    ``held`` is taken from the training split if a method needs it; ``ood`` is the out-of-domain
     part of a corpus that has one. ``model`` names the encoder.
     """
 
@@ -113,7 +113,7 @@ def _windows(data: EncodedData[Any], device: str) -> tuple[Windows, Windows | No
 
 @functools.lru_cache(maxsize=4)
 def _pretrained(name: str, labels: tuple[str, ...], unit: str) -> nn.Module:
-    # Some encoders have layers between their features and the head that no weights came with.
+    # Some encoders have layers before the head whose weights are not pretrained.
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         return load_encoder(find_encoder(name), labels, unit=unit)

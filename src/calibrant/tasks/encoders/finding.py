@@ -35,7 +35,7 @@ def find_encoder(name: str) -> str:
     """Return a folder or hub name for ``from_pretrained``.
 
     In this order: a folder of that name; one under the directory named by the environment variable
-    CALIBRANT_ENCODERS; the package that ships the encoder; else it is taken for a hub name.
+    CALIBRANT_ENCODERS; the package that ships the encoder; else the name is a hub name.
     """
     if Path(name).is_dir() and is_place(name):
         return name
@@ -65,7 +65,7 @@ def load_tokenizer(name: str) -> Any:
         )
         tokenizer = load_own_tokenizer(where) if is_own_model(where) else load()
         if getattr(tokenizer, "add_prefix_space", None) is False and not is_own_model(where):
-            # Else those of RoBERTa and its kin read every word as the end of another.
+            # Else RoBERTa and its relatives read every word as the end of another.
             tokenizer = load(add_prefix_space=True)
     if not tokenizer.is_fast:
         raise InputError(f"'{name}' has no fast tokenizer, which is needed to find its words.")

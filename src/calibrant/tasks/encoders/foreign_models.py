@@ -26,7 +26,7 @@ _UNTRUSTED = (
 
 @contextlib.contextmanager
 def trusting(remote_code: bool = True) -> Iterator[None]:
-    """Let the models that are loaded inside run code of their own, or forbid it.
+    """Allow models that are loaded inside the block to run their own code, or forbid it.
 
     >>> with trusting():
     ...     trusted()
@@ -48,9 +48,9 @@ def trusted() -> bool:
 
 @contextlib.contextmanager
 def loading(failure: str, hint: str = "") -> Iterator[None]:
-    """Raise :class:`InputError` for whatever goes wrong inside: the failure, its reason, a hint.
+    """Turn every error inside the block into an :class:`InputError` with its reason and a hint.
 
-    Files that are damaged, or of another make, end in errors of every kind.
+    Damaged and foreign files end in errors of every kind.
 
     >>> with loading("Cannot load 'x'"):
     ...     raise KeyError("model_type")
@@ -89,4 +89,4 @@ def _reason(error: BaseException) -> str:
         return _UNTRUSTED
     if isinstance(error, (OSError, ValueError, RuntimeError, ImportError)):
         return first_line(error)
-    return f"{type(error).__name__} {first_line(error)}"  # Whose words alone say little.
+    return f"{type(error).__name__} {first_line(error)}"  # Its message alone says little.

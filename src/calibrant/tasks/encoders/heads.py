@@ -72,7 +72,7 @@ def load_encoder(encoder: str | Path, labels: Sequence[str], unit: str = "token"
 
 
 def _check_weights(model: Any, found: dict[str, Any]) -> None:
-    """Refuse an encoder of which a part would be drawn at random."""
+    """Refuse an encoder with a part that would be drawn at random."""
     inside = f"{model.base_model_prefix}."
     lacking = {*found["missing_keys"], *(key for key, *_ in found["mismatched_keys"])}
     random = sorted(key for key in lacking if key.startswith(inside) and "pooler" not in key)
@@ -94,8 +94,8 @@ def with_sequence_head(
 ) -> nn.Module:
     """Replace the linear classifier of ``model`` by ``build_head``, drawn from ``seed`` alone.
 
-    An encoder whose class brings a head of several layers (RoBERTa's and its kin) keeps that, drawn
-    anew, and takes no other: its depth is 0.
+    An encoder whose class has a head of several layers (RoBERTa and its relatives) keeps that head,
+    drawn again, and accepts no other: its depth is 0.
     """
     name = head_name(model)
     own: Any = getattr(model, name)

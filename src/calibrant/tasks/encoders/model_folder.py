@@ -1,8 +1,8 @@
 """A trained classifier of tokens or texts as a folder that plain transformers loads.
 
-With a linear head it is the encoder's own class, as any other model. With an MLP head it brings
-its code along (:mod:`~calibrant.tasks.encoders.modeling_encoder_with_head`), which transformers
-runs if it may trust it; calibrant has the same code itself and runs none from a folder.
+With a linear head the model has the encoder's own class. With an MLP head the folder contains its
+code (:mod:`~calibrant.tasks.encoders.modeling_encoder_with_head`), which transformers runs if it is
+trusted. calibrant has the same code itself and runs none from a folder.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def _with_code(model: Any, head: dict[str, Any], unit: str) -> Any:
     kind = KINDS[unit]
 
     config = EncoderWithHeadConfig(
-        # Less what saving notes in it: a run that was resumed may never have been saved.
+        # Without what saving adds: a resumed run may never have been saved.
         encoder={**model.config.to_dict(), "architectures": None, "dtype": None},
         head=head,
         id2label=model.config.id2label,

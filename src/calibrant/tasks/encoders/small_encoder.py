@@ -69,7 +69,7 @@ def build_small_encoder(
     """Build a ModernBERT of two layers and width 64, its weights drawn from ``seed`` alone.
 
     ``unit`` is what gets a label: "token" or "sequence". Rotary positions let it learn from a few
-    hundred sentences what stands next to what, for which learned positions need many more.
+    hundred sentences which words are neighbours; learned positions need many more.
     """
     torch = require("torch", "torch", "A small encoder")
     transformers = require("transformers", "transformers", "A small encoder")

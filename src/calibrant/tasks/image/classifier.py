@@ -29,7 +29,7 @@ __all__ = [
 
 _VALUES = 1 << 22  # Values of pixels per forward pass.
 _MOST_PATCHES = 32  # Along a side.
-_SMALL = 64  # Images below this side would be all but gone after the stem that ImageNet needs.
+_SMALL = 64  # Smaller images would almost vanish in the stem that ImageNet needs.
 
 
 class Shape(NamedTuple):
@@ -122,7 +122,7 @@ def _mixer(width: int, blocks: int) -> Callable[[Shape], tuple[nn.Module, int]]:
 def _library(module: str, purpose: str) -> Any:
     try:
         return require(module, "image", purpose)
-    except RuntimeError as error:  # Its compiled part looks for operators of another torch.
+    except RuntimeError as error:  # It was compiled for another torch.
         raise InputError(
             f"{purpose} needs a torchvision made for torch {torch.__version__}, and the one that "
             f"is installed is not: {str(error).splitlines()[0]}."
@@ -148,7 +148,7 @@ IMAGE_MODELS: dict[str, Callable[[Shape], tuple[nn.Module, int]]] = {
     "tiny": _tiny,
     "resnet18": _resnet("resnet18"),
     "resnet34": _resnet("resnet34"),
-    # Every block begins as the identity (Goyal et al. 2017): else it learns slowly at high rates.
+    # Every block starts as the identity (Goyal et al. 2017); else high learning rates learn slowly.
     "resnet50": _resnet("resnet50", zero_init_residual=True),
     "wide_resnet50_2": _resnet("wide_resnet50_2", zero_init_residual=True),
     "vit_tiny": _vit(width=192, heads=3),

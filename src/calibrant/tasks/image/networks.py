@@ -21,8 +21,8 @@ N = TypeVar("N", bound=nn.Module)
 class LeNet(nn.Module):
     """Two convolutions of 5×5 with pooling and two hidden layers, as features of width 84.
 
-    With rectified units and max-pooling in place of the tanh and mean of the paper, and padded, so
-    that images of 8×8 have something left. Reference: LeCun et al., Gradient-Based Learning Applied
+    Rectified units and max-pooling replace the tanh and mean of the paper; padding keeps something
+    of images of 8×8. Reference: LeCun et al., Gradient-Based Learning Applied
     to Document Recognition, 1998.
 
     >>> import torch
@@ -103,7 +103,7 @@ def load_network(
         model.load_state_dict(safetensors.load_file(str(folder / "model.safetensors")))
     except InputError:
         raise
-    except Exception as error:  # Of a damaged folder nothing is as the code expects it.
+    except Exception as error:  # A damaged folder may raise anything.
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise InputError(f"{folder} is no {what} that can be loaded: {reason}") from None
     return model.eval(), about

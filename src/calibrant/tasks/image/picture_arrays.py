@@ -21,8 +21,8 @@ Example = tuple[np.ndarray, str]  # (height, width, channels) of bytes, and labe
 def read_npz(path: Path, size: int | None = None) -> dict[str, list[Example]]:
     """Read the examples of each split: ``train_images``, ``train_labels`` and so on.
 
-    Labels are whole numbers or texts. With ``label_names`` they are the numbers of those. Negative
-    ones have no class, which only out-of-domain images may lack.
+    Labels are whole numbers or texts. With ``label_names`` they are numbers of these names. A
+    negative label means no class, which only out-of-domain images may have.
     """
     arrays = _arrays(path)
     names = _names(arrays.pop("label_names", None), path)
@@ -35,7 +35,7 @@ def read_npz(path: Path, size: int | None = None) -> dict[str, list[Example]]:
             keys[split] = key
             where = f"{path}, {key}"
             labels = arrays.get(key.replace("_images", "_labels"), np.empty(0))
-            if labels.ndim == 2 and labels.shape[1] == 1:  # One column, as some sets have it.
+            if labels.ndim == 2 and labels.shape[1] == 1:  # Some sets have one column.
                 labels = labels[:, 0]
             _check_arrays(images, labels, where)
             texts = _labels(labels, names, where, outside=split == "ood")

@@ -1,4 +1,4 @@
-"""Image files as bytes, grey or coloured, whatever their own format is."""
+"""Read image files as bytes, grey or coloured, from any format."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ def resized(picture: Any, size: int | None) -> np.ndarray:
 def in_bytes(picture: Any) -> Any:
     """Return the picture in grey or in red, green and blue, with 8 bits each.
 
-    Grey of 16 bits is scaled; Pillow by itself would make white of nearly all of it. What is
-    transparent is shown as if it were not.
+    Grey of 16 bits is scaled; Pillow alone would turn most of it white. Transparent pixels become
+    opaque.
     """
     # Versions of Pillow differ in what they call the 16 bits of a PNG.
     if picture.mode.startswith("I;16") or (picture.mode == "I" and picture.format == "PNG"):

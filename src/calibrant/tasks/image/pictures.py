@@ -63,9 +63,9 @@ def load_pictures(
     """Load images by name: ``digits``, an npz file, a folder, a name of torchvision or the hub.
 
     A name is looked for in the data directory first, as a folder or as ``NAME.npz``. An npz holds
-    ``train_images``, ``train_labels``, the same of other splits, and if you like ``label_names``. A
-    folder holds a folder for each class, if you like within one for each split. Images of several
-    sizes need ``size``, to which all are then brought. Missing splits are carved from the training
+    ``train_images``, ``train_labels``, the same of other splits, and optionally ``label_names``. A
+    folder holds a folder for each class, optionally within one for each split. Images of several
+    sizes need ``size``, to which all are scaled. Missing splits are carved from the training
     split, seeded, and noted.
     """
     parts, where = _parts(name, directory, size)

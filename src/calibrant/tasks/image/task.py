@@ -23,7 +23,7 @@ __all__ = ["Image"]
 
 
 class Image(Task):
-    """A network by name, from scratch, on images that lie on the device."""
+    """A network by name, trained from scratch on images in device memory."""
 
     name = "image"
     summary = "image classification: one class for each image"
@@ -105,7 +105,7 @@ class Image(Task):
         )
         model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         if recipe.compile:
-            # Without the head: a method looks at what goes into it, and runs it again.
+            # Without the head: a method reads its input, and runs it again.
             model.encoder.compile()
         return model
 

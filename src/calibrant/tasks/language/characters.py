@@ -35,8 +35,8 @@ UNSPACED = (
     "\u108e\ua9e0-\ua9e4\ua9e7-\ua9ef\ua9fa-\ua9fe\uaa60-\uaa76\uaa7a\uaa7e\uaa7f"
     "\u1780-\u17b3\u17d7\u17dc\u1950-\u197f\u1980-\u19ab\u19b0-\u19c9\u1a20-\u1a54\uaa80-\uaadf"
 )
-# What belongs to the character before it besides Unicode's marks: non-joiners, soft hyphens, the
-# tones of skin and the tags of flags, and the vowel AM of Thai and Lao.
+# Besides Unicode's marks, these belong to the character before them: non-joiners, soft hyphens,
+# skin tones, the tags of flags, and the vowel AM of Thai and Lao.
 _MORE_MARKS = "\xad\u200c\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f\u0e33\u0eb3"
 
 # Abbreviations that end in a full stop, in lower case and without it; English and a few others.

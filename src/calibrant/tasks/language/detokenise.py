@@ -1,8 +1,8 @@
-"""Words of a corpus back to a text as people write it, with the place of each word.
+"""Turn the words of a corpus back into a text as people write it, with the place of each word.
 
-What a tokenizer took away cannot be known for sure: ``GSK - 3beta`` was ``GSK-3beta`` in a corpus
-that cuts at hyphens, and a dash in one that does not. So what a lone sign was is learned from the
-corpus: where words hold it inside, it stands by itself only where it is a dash.
+The spaces that a tokenizer removed are not known for sure: ``GSK - 3beta`` was ``GSK-3beta`` in a
+corpus that cuts at hyphens, and a dash in one that does not. So the meaning of a lone sign is
+learned from the corpus: if words contain the sign, a lone one is a dash.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from calibrant.tasks.language.sentences import Span
 
 __all__ = ["Detokeniser", "Restored"]
 
-_JOINING = "-‐‑–/+&=_~@^*<>"  # Between words they may have been inside of one.
+_JOINING = "-‐‑–/+&=_~@^*<>"  # Between words, they may have been part of one word.
 _BETWEEN_DIGITS = ".,:"
 _RARE = 0.1  # As many words hold a sign inside, for each that is a word, where a corpus cuts there.
 _DENSE = 0.8  # As many words are one character where a corpus cuts every character.
@@ -45,7 +45,7 @@ _OWN = re.compile(f"[{UNSPACED}\u3001\u3002\uff01-\uff5e]")
 
 @dataclass(frozen=True)
 class Restored:
-    """A text, the place of each word in it, and how many of the gaps might be otherwise."""
+    """A text, the place of each word in it, and how many of the gaps are unsure."""
 
     text: str
     places: tuple[tuple[int, int], ...]
@@ -177,7 +177,7 @@ class _Quotes:
             return True, False, True
         closes = word in words[i + 1 :]
         if word == '"' and not closes and (i + 1 == len(words) or before[-1:] in _ENDS):
-            return True, False, True  # It was opened in a sentence before.
+            return True, False, True  # It was opened in an earlier sentence.
         if word != '"' and before[-1:] in ("s", "S") and not closes:
             return True, False, False  # farmers' union
         self.open.add(word)

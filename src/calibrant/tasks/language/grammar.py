@@ -17,8 +17,8 @@ class Domain:
     """What one kind of text is made of.
 
     ``patterns`` gives the forms of a name of each type, ``parts`` the words or word parts that
-    they name in braces; ``ambiguous`` the types that a name may have; ``decided`` templates tell
-    the type by their words, ``open_`` ones do not.
+    they name in braces; ``ambiguous`` the types that a name may have; the words of ``decided``
+    templates show the type, those of ``open_`` ones do not.
     """
 
     patterns: Mapping[str, Sequence[str]]
@@ -99,7 +99,7 @@ NEWS = Domain(
         "thing": _words("phone book pad cast view max drive pulse"),
         "number": _words("2 3 4 5 7 X S 100 300"),
         "edition": _words("Pro Mini Plus Ultra"),
-        # Names whose form does not tell their type: only the context does.
+        # Names whose form does not show their type: only the context does.
         "opaque": tuple(
             onset + middle + end
             for onset in _words("B Br Ch D F G K L M P R S T V Z")

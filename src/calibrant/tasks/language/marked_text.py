@@ -1,4 +1,4 @@
-"""Texts with marked entities to sentences of tagged words, cut as ``calibrant predict`` cuts."""
+"""Turn texts with marked entities into tagged words, cut as ``calibrant predict`` cuts."""
 
 from __future__ import annotations
 
@@ -22,9 +22,8 @@ def from_spans(
 ) -> Sentence:
     """Tag the words of ``text`` from (start, end, type) in characters, end exclusive.
 
-    Words are cut by the splitter alone, as they are where nothing is marked. An entity that begins
-    or ends inside a word is widened to whole words, and counted in ``unfit``: nothing that is
-    predicted there can be right.
+    The splitter alone decides the words, whatever is marked. An entity that begins or ends inside a
+    word is widened to whole words and counted in ``unfit``: no prediction can be right there.
 
     >>> from_spans("Anna likes Paris.", [(0, 4, "PER"), (11, 16, "LOC")])
     Sentence(words=('Anna', 'likes', 'Paris', '.'), tags=('B-PER', 'O', 'B-LOC', 'O'))

@@ -10,7 +10,7 @@ __all__ = ["split_sentences"]
 
 _CLOSERS = "\"'”’»›)\\]}」』】）》〉"
 _OPENERS = "\"'“‘„«‹([{「『【（《〈*#–—-"
-# These end a sentence wherever they stand: they are used for nothing else.
+# These always end a sentence: they are used for nothing else.
 _ALWAYS = "。！？｡।॥။៕។།።։؟۔"
 _CANDIDATE = re.compile(
     rf"(?P<always>[{_ALWAYS}]+[{_CLOSERS}]*)"
@@ -21,7 +21,7 @@ _BEFORE = re.compile(rf"[^\s{re.escape(_OPENERS.replace('-', ''))}]*\Z")
 _AFTER = re.compile(rf"[\s{re.escape(_OPENERS)}]*(\w*)")
 _NEAR = 24  # Characters that are looked at on either side of a full stop.
 _WRAPPED = 40  # A line of this many characters may continue in the next.
-# Words that begin sentences, where an abbreviation stands before them and might end one.
+# Words that begin a sentence, even after an abbreviation.
 _STARTING = """
 the he she it in but and a an this that these those they we i you his her its their our my on at for
 as if when while after before however there so then although since with by from no one what who how
@@ -31,7 +31,7 @@ _STARTERS = frozenset(_STARTING.split())
 
 
 def split_sentences(text: str) -> list[tuple[int, int]]:
-    """Start and end of each sentence, without the blanks around it, in linear time.
+    """Yield start and end of each sentence, without the blanks around it, in linear time.
 
     A sentence ends at a mark that is used for nothing else (。 ।), at a blank line, at the end of a
     line that is too short to have been wrapped, and at a full stop, ! or ? before a space, unless

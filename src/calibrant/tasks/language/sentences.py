@@ -22,9 +22,9 @@ Span: TypeAlias = tuple[int, int, str]  # Start and end in characters, and the t
 class Sentence:
     """Words and one tag for each.
 
-    Where the raw text is known, ``text`` and the entities in it, ``spans``. ``unfit`` counts for
-    each word the entities that begin there and whose edges are inside of words; it is empty where
-    all entities are made of whole words.
+    ``text`` and the entities in it, ``spans``, are set if the raw text is known. ``unfit`` counts
+    for each word the entities that begin there and have an edge inside a word; it is empty if all
+    entities consist of whole words.
     """
 
     words: tuple[str, ...]
@@ -69,9 +69,9 @@ def _known(tag: str) -> str:
 def to_bio(sentences: Sequence[Sentence]) -> list[Sentence]:
     """Convert tags to BIO from IOB1, BIO, BIOES, BILOU, BMEWO or BMES.
 
-    IOB1 writes B- only between touching entities of one type; so where entities start with I- and
-    no B- stands anywhere else, it is IOB1. In BIO, an I- that starts an entity is left as it is:
-    scoring counts it as a start.
+    IOB1 writes B- only between touching entities of one type; so if entities start with I- and no
+    B- occurs anywhere else, it is IOB1. In BIO, an I- that starts an entity stays: scoring counts
+    it as a start.
 
     >>> bioes = Sentence(("U.N.", "in", "New", "York"), ("S-ORG", "O", "B-LOC", "E-LOC"))
     >>> to_bio([bioes])[0].tags

@@ -1,4 +1,4 @@
-"""Which splitter cuts raw text as a corpus is cut: learned from the training split."""
+"""Learn from the training split which splitter cuts raw text as the corpus is cut."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from calibrant.tasks.language.words import SPLITTERS, Splitter
 __all__ = ["Cutting", "choose_cutting", "restored"]
 
 _SAMPLE = 1000  # Sentences that splitters are compared on.
-_SEVERAL = 1.5  # As many sentences in an example of the corpus: it is made of longer texts.
+_SEVERAL = 1.5  # With this many sentences per example, a corpus consists of longer texts.
 
 
 @dataclass(frozen=True)
@@ -24,9 +24,9 @@ class Cutting:
     """How raw text becomes the words of a model, and how near they are to those of its corpus.
 
     ``sentences``: whether a text is cut into sentences first. ``words`` is the F1 of the places of
-    words against the corpus', ``entities`` the share of the corpus' entities that are made of whole
-    words; both on training text. ``unsure`` is the share of gaps between words of the corpus of
-    which it is not known for sure whether there was a space.
+    words against the corpus', ``entities`` the share of the corpus' entities that consist of whole
+    words; both on training text. ``unsure`` is the share of gaps between words of the corpus that
+    may or may not have been a space.
     """
 
     splitter: Splitter

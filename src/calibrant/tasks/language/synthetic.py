@@ -22,13 +22,13 @@ __all__ = ["TYPES", "generate", "generate_splits"]
 TYPES = ("LOC", "ORG", "PER", "PROD")
 SIZES = {"train": 1500, "dev": 400, "test": 600, "ood": 600}
 _DOMAINS = {"train": NEWS, "dev": NEWS, "test": NEWS, "ood": POSTS}
-_OPEN = 0.12  # share of sentences that do not tell the type of their name
-_AMBIGUOUS = 0.15  # share of names with several types, where the sentence tells which
+_OPEN = 0.12  # share of sentences that do not show the type of their name
+_AMBIGUOUS = 0.15  # share of names with several types, if the sentence shows which
 _SLOT = re.compile(r"\{(\w+)\}")
 
 
 def generate_splits(seed: int = 0, **sizes: int) -> dict[str, list[Sentence]]:
-    """Train, dev, test and ood (out-of-domain) sentences; the same on every machine.
+    """Generate train, dev, test and ood (out-of-domain) sentences, the same on every machine.
 
     Each split draws from a stream of its own, so the size of one does not change another.
 

@@ -29,7 +29,7 @@ _ELIDED = re.compile(r"(?!aujourd['’]|prud['’])[^\W\d_]+['’](?=[^\W\d_]{2}
 
 
 class Word(NamedTuple):
-    """A word and where it stands: ``text[start:end]``."""
+    """A word and its place: ``text[start:end]``."""
 
     text: str
     start: int
@@ -97,7 +97,7 @@ class Splitter:
 
 
 _USUAL = "-‐‑" + _APOSTROPHES
-# What earlier versions cut: scripts without spaces are one word, and marks are parted.
+# The rules of earlier versions: scripts without spaces are one word, and marks are separated.
 FIRST = Splitter("first")
 PLAIN = Splitter("plain", inside=_USUAL, numbers=".,", initials=True)
 _PENN = Splitter(

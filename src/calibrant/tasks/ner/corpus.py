@@ -60,7 +60,7 @@ class NerCorpus:
 
     @cached_property
     def detokeniser(self) -> Detokeniser:
-        """What makes texts of the corpus' words, learned from the training split."""
+        """The detokeniser of the corpus, learned from the training split."""
         return Detokeniser.learn(sentence.words for sentence in self.train)
 
     @cached_property
@@ -100,7 +100,7 @@ def load_corpus(
             notes.append(f"{len(sentences) - len(kept):,} empty sentences of {split} left out.")
         parts[split] = kept
     parts, marked = _cut(parts, notes)
-    if labels is None:  # Before carving: what is carved holds no tag that training has not.
+    if labels is None:  # Before carving: the carved part has no tag that training lacks.
         labels = all_labels(parts, unseen, notes)
     full, carved = complete(parts, where, seed, hint="; name the files: --train FILE --test FILE")
     corpus = NerCorpus(

@@ -44,7 +44,7 @@ __all__ = [
     "trim_embeddings",
 ]
 
-_SEED = 0  # Of the held-out part: the same in every run.
+_SEED = 0  # For the held-out part: the same in every run.
 _SPECIAL = 8  # Ids below it belong to special pieces.
 _PIECES = 1 << 18  # Word pieces of all runs together in one forward pass.
 

@@ -23,7 +23,7 @@ __all__ = ["TaggedSentences"]
 
 
 class TaggedSentences(LabelledExamples):
-    """Sentences; where their tags are not all known, on the entity types that are shared."""
+    """Sentences; if some tags are unknown, judged on the entity types that are shared."""
 
     def __init__(self, target: EvaluationTarget) -> None:
         self.model, self.tokenizer = load_model(target.run.model)
@@ -36,7 +36,7 @@ class TaggedSentences(LabelledExamples):
             load_test(named or target.data, target.directory, cutting), target.data
         )
         raw = any(sentence.text is not None for sentence in found)
-        # Of raw text, if the run has such a map.
+        # Whether the run has a calibrator for raw text.
         self.raw = raw and target.run.predictions("raw_valid").exists()
         known = set(self.labels)
         if all(tag in known for sentence in found for tag in sentence.tags):
@@ -45,7 +45,7 @@ class TaggedSentences(LabelledExamples):
             self.sentences, self.judged = in_types_of(self.labels, found, target.data)
 
     def validation(self, training: Mapping[str, Any]) -> tuple[str, str]:
-        """Name those of raw text for raw text."""
+        """Name the predictions and the calibrator of raw text, if this is raw text."""
         if self.raw:
             return "raw_valid", training["raw_text"]["calibrator"]
         return super().validation(training)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["check_shift", "ignoring", "shifted_tests"]
 
-_SEED = 0  # Of the corruptions: every run is tested on the same ones.
+_SEED = 0  # For corruptions: every run is tested on the same ones.
 
 
 def shifted_tests(recipe: Recipe, data: NerData, directory: str | None = None) -> dict[str, Pieces]:
@@ -35,7 +35,7 @@ def shifted_tests(recipe: Recipe, data: NerData, directory: str | None = None) -
     ``typos-3`` is the test split with typos of strength 3, the same in every run. Any other name is
     a corpus, a folder or a file, whose test split is judged on the entity types that it shares with
     the training corpus (:mod:`~calibrant.tasks.ner.corpora.shared_types`). Words of other types are
-    ignored; a prediction of a type that it does not have (MISC) counts as an entity too many.
+    ignored; a prediction of a type that it does not have (MISC) counts as a false entity.
     """
     return {name: _shifted(name, data, directory, _state(name, directory)) for name in recipe.shift}
 

@@ -1,4 +1,4 @@
-"""Words to word pieces: labels at the first piece, long sentences in windows, nothing cut off."""
+"""Turn words into word pieces: labels at the first piece, long sentences in windows."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def _tokenized(
         [list(s.words) for s in sentences],
         is_split_into_words=True,
         add_special_tokens=False,
-        verbose=False,  # That a sentence is longer than the model takes is what windows are for.
+        verbose=False,  # Windows are for sentences that are longer than the model's limit.
     )
     for index, sentence in enumerate(sentences):
         ids, owners = encoded["input_ids"][index], encoded.word_ids(index)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Ner"]
 
-# A model that always says O has an F1 of 0; one that guesses finds a few entities.
+# A model that always predicts O has an F1 of 0; one that guesses finds a few entities.
 _ZERO_F1, _LOW_F1 = 0.05, 0.2
 
 

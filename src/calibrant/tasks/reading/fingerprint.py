@@ -29,7 +29,7 @@ def fingerprint(labels: Sequence[str], parts: Iterable[Any]) -> str:
 def disk_state(*places: str | Path | None) -> str:
     """Hash what files, and all files of folders, hold now; None adds nothing.
 
-    What is cached by the name of data is cached by this too: a file may have changed since. Large
+    A cache uses this hash besides the name of the data, because a file may have changed. Large
     files count by their size and times.
     """
     digest = hashlib.sha256()
@@ -46,7 +46,7 @@ def _content(path: Path) -> bytes:
             return hashlib.sha256(path.read_bytes()).digest()
         about = path.stat()
         return repr((about.st_size, about.st_mtime_ns, about.st_ctime_ns, about.st_ino)).encode()
-    except OSError:  # Who reads it as data will say so.
+    except OSError:  # Reading it as data will raise the error.
         return b""
 
 

@@ -91,7 +91,7 @@ def load_saved(folder: Path) -> dict[str, Any]:
             found = datasets.load_from_disk(str(folder))
         else:
             found = datasets.load_dataset(str(folder))
-    except Exception as error:  # Whatever pyarrow, json or datasets finds wrong with a file.
+    except Exception as error:  # pyarrow, json and datasets raise many kinds of errors.
         raise InputError(f"Cannot read the data set in {folder}: {first_line(error)}") from None
     return _by_split(found, str(folder))
 
@@ -138,7 +138,7 @@ def first_line(error: BaseException) -> str:
 
 @contextlib.contextmanager
 def asking_the_hub(name: str) -> Iterator[None]:
-    """Let ``name`` come from the hub, or from its cache if the hub is out of reach, or a folder."""
+    """Allow the hub to be used for ``name``, or only its cache if the hub is out of reach."""
     hub = require("huggingface_hub", "transformers", "Asking the hub")
     if Path(name).is_dir() or reachable(hub.constants.ENDPOINT):
         yield

@@ -19,7 +19,7 @@ TEXTS = ("text", "sentence", "content")  # What a text may be called.
 def read_records(path: Path, suffix: str | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield the line number and the record of each line; skip blank lines.
 
-    ``suffix`` says what the file is where its name does not: .jsonl, .csv or .tsv.
+    ``suffix`` gives the format if the name does not: .jsonl, .csv or .tsv.
     """
     name = (suffix or path.name).lower()
     check_file(path)

@@ -25,7 +25,7 @@ __all__ = [
 
 T = TypeVar("T")
 
-# Split → the names under which people keep it. Out-of-domain data is read where there is some.
+# Split → its common names. Out-of-domain data is optional.
 NAMES = {
     "train": ("train", "training"),
     "dev": ("dev", "validation", "valid", "val", "devel", "testa"),
@@ -107,8 +107,8 @@ def complete(
 ) -> tuple[dict[str, Sequence[T]], tuple[str, ...]]:
     """Complete the splits: a missing validation split is carved from training, with a note.
 
-    With ``test``, a missing test split is carved as well; else it is an error, as an empty one is;
-    ``hint`` says what to do then.
+    With ``test``, a missing test split is carved as well; else it is an error, like an empty one,
+    and ``hint`` says what to do.
     Out-of-domain data that is empty is none.
     """
     parts, notes = {s: part for s, part in parts.items() if part or s != "ood"}, []

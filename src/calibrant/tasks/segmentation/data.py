@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Pixels", "SegmentationData", "prepare"]
 
-_SEED = 0  # Of the data and the held-out part: the same in every run.
+_SEED = 0  # For the data and the held-out part: the same in every run.
 _MEASURED = 200  # Training images that mean and deviation are taken from, at most.
 _SHOWN = 4  # Test images in the report.
 
@@ -160,7 +160,7 @@ class SegmentationData:
     def predict(self, model: nn.Module, part: Pixels) -> Predictions:
         """Predict one row per pixel that has a class, with its image and whether near a border.
 
-        Of more than 50 million scores, those of a seeded sample of pixels; ``notes`` then says so.
+        Above 50 million scores a seeded sample of pixels is predicted, and ``notes`` says so.
         """
         sample = sampled_pixels(model, part, self)
         if not sample.whole:
@@ -192,7 +192,7 @@ def prepare(recipe: Recipe, directory: str | None = None) -> SegmentationData:
     held = create(recipe.method, **recipe.method_options).needs_holdout
     state = data_state(recipe.data, "segmentation", directory)
     data = _prepare(recipe.data, directory, recipe.model, recipe.head_width, held, state)
-    _ = data.fingerprint  # Every mask is read once before hours go into training.
+    _ = data.fingerprint  # Read every mask once before hours of training.
     return data
 
 

@@ -46,9 +46,9 @@ class LabelledScenes(LabelledExamples):
         self.data = SegmentationData(scenes, moments=moments)
 
     def predict(self, corruption: tuple[str, int] | None, seed: int) -> Predictions:
-        """Predict one row per pixel that has a class; of very many, a seeded sample, and a warning.
+        """Predict one row per pixel that has a class; of very many, a sample, with a warning.
 
-        A warning too if all are of one class, as of masks of 0 and 255, whose objects are void.
+        It also warns if all pixels have one class, as in masks of 0 and 255 (void).
         """
         part = self.data.load("test")
         if corruption is not None:

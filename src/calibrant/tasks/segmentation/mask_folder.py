@@ -27,8 +27,8 @@ from calibrant.tasks.reading.splits import complete, split_files, split_folders
 __all__ = ["VOID", "MaskedPictures", "listed_names", "read_mask_folder", "read_test_masks"]
 
 VOID = 255  # In a mask: belongs to no class, as in PASCAL VOC, Cityscapes and ADE20K.
-_EXACT = (".png", ".bmp", ".tif", ".tiff", ".gif")  # JPEG would smear the class numbers.
-_MOST = 1000  # Classes that are taken from numbers alone; more are likely no classes.
+_EXACT = (".png", ".bmp", ".tif", ".tiff", ".gif")  # JPEG would blur the class numbers.
+_MOST = 1000  # More numbers than this are probably not classes.
 _NAMES = ("labels.json", "labels.txt", "classes.json", "classes.txt")
 Pair = tuple[Path, Path]
 

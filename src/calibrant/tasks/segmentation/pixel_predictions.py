@@ -24,7 +24,7 @@ __all__ = ["describe_sample", "pixel_logits", "sampled_pixels"]
 
 _SEED = 0
 _PIXELS = 1 << 18  # Of images that run together.
-MOST_SCORES = 50_000_000  # Kept of a split: 200 MB. Of more, a sample of pixels is measured.
+MOST_SCORES = 50_000_000  # Per split: 200 MB. Above it a sample of pixels is measured.
 
 
 def sampled_pixels(model: nn.Module, part: Pixels, data: SegmentationData) -> Sample[Predictions]:
@@ -47,7 +47,7 @@ def sampled_pixels(model: nn.Module, part: Pixels, data: SegmentationData) -> Sa
 
 
 def describe_sample(sample: Sample[Predictions]) -> str:
-    """Say that numbers come from a sample."""
+    """Describe the sample that the numbers come from."""
     shares = f"{sample.held:,} of {sample.seen:,} labelled pixels"
     return f"Measured on a seeded sample: {shares} of a split."
 

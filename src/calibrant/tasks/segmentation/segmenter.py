@@ -1,9 +1,9 @@
 """Networks that classify pixels, and the one place where the axis of the classes moves.
 
 Convolutions have their channels second, (images, channels, height, width); losses, methods and
-Predictions have their classes last, (…, K), whatever is before. :class:`PixelHead` stands between
-the two: it takes features and gives logits with the last axis last, so that a method that looks at
-the head's input, or feeds the head with something else, finds there what it finds in any model.
+Predictions have their classes last, (…, K), whatever is before. :class:`PixelHead` converts
+between the two: its features and logits have the last axis last. A method that reads the head's
+input, or runs the head on other features, finds the same layout as in any other model.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _block(before: int, after: int) -> nn.Sequential:
 class PixelHead(nn.Module):
     """Convolutional layers on features (images, height, width, d) to logits (…, K) of each pixel.
 
-    Where the features are coarser than the image, logits are interpolated to its ``size``.
+    If the features are coarser than the image, logits are interpolated to its ``size``.
 
     >>> head = PixelHead(nn.Conv2d(8, 5, 1))
     >>> head(torch.zeros(2, 4, 4, 8), size=torch.Size([16, 16])).shape

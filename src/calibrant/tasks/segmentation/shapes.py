@@ -1,8 +1,8 @@
 """The embedded segmentation set: seeded scenes of simple shapes whose borders and kinds can fool.
 
-Circles, rectangles, triangles and rings lie on a textured background, under noise. What makes a
-model unsure, or should: borders are blurred; some shapes are half circle, half rectangle, and a
-coin decided which they are called; some have nearly the colour of what is behind them. A band along
+Circles, rectangles, triangles and rings lie on a textured background, under noise. Several
+things should make a model unsure: borders are blurred; some shapes are half circle, half rectangle,
+with a class drawn at random; some have nearly the colour of their background. A band along
 each border is labelled −100 (void), as in PASCAL VOC. The out-of-domain part has other colours,
 textures and sizes and more noise, so that a model is wrong there more often than it thinks.
 """
@@ -63,7 +63,7 @@ _STYLES = {"train": _FAMILIAR, "dev": _FAMILIAR, "test": _FAMILIAR, "ood": _FORE
 def generate_shapes(
     seed: int = 0, side: int = SIDE, void: float = 0.75, **sizes: int
 ) -> dict[str, list[Example]]:
-    """Train, dev, test and ood scenes of ``side`` × ``side`` pixels.
+    """Generate train, dev, test and ood scenes of ``side`` × ``side`` pixels.
 
     Each split draws from a stream of its own, so the size of one does not change another. ``void``
     is half the width, in pixels, of the band along borders that is labelled −100.

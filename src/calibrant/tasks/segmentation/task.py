@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Segmentation"]
 
-_SEED = 0  # Of corruptions: the same in every run.
+_SEED = 0  # For corruptions: the same in every run.
 
 
 class Segmentation(Task):
-    """A network by name, from scratch, on images that lie on the device."""
+    """A network by name, trained from scratch on images in device memory."""
 
     name = "segmentation"
     summary = "semantic segmentation: one class for each pixel of an image"

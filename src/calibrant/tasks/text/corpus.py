@@ -201,7 +201,7 @@ def read_intents(path: Path) -> dict[str, list[tuple[str, str]]]:
     check_file(path)
     try:
         content = parse_json(path.read_text(encoding="utf-8"))
-    except ValueError:  # Not UTF-8, or no JSON.
+    except ValueError:  # Not UTF-8, or not JSON.
         raise InputError(f"{path}: not a JSON file that can be read.") from None
     if not isinstance(content, dict) or "train" not in content:
         raise InputError(f'{path}: expected {{"train": [[text, intent], …], "val": …}}.')

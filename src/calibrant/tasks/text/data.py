@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LabelledTexts", "TextData", "encode_corpus", "prepare", "shifted_tests"]
 
-_SEED = 0  # Of corruptions and of the held-out part: the same in every run.
+_SEED = 0  # For corruptions and the held-out part: the same in every run.
 
 
 class TextData(EncodedData[EncodedTexts]):

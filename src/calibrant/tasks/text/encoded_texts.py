@@ -57,7 +57,7 @@ class EncodedTexts:
 def encode_texts(
     texts: Sequence[str], classes: Sequence[int], tokenizer: Any, max_length: int = 512
 ) -> EncodedTexts:
-    """Encode whole texts; of one that is too long the beginning and the last piece stay."""
+    """Encode whole texts; a text that is too long keeps its beginning and its last piece."""
     encoded = tokenizer(list(texts), verbose=False)["input_ids"] if texts else []
     # The last piece closes a text, so it stays.
     short = [i if len(i) <= max_length else [*i[: max_length - 1], i[-1]] for i in encoded]

@@ -1,4 +1,4 @@
-"""Records to tagged sentences: ``tokens`` with ``tags``, or ``text`` with character spans."""
+"""Turn records into tagged sentences: ``tokens`` with ``tags``, or ``text`` with spans."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def read_jsonl(path: str | Path) -> list[Sentence]:
 
     ``{"tokens": ["Anna", "sings"], "tags": ["B-PER", "O"]}``, or
     ``{"text": "Anna sings", "entities": [{"start": 0, "end": 4, "label": "PER"}]}``. Tags may be
-    numbers where a file of their names lies beside: labels.txt or labels.json. Of the records of
-    Prodigy those that were accepted are read.
+    numbers if a file of their names lies beside: labels.txt or labels.json. Only accepted records
+    of Prodigy are read.
     """
     path = Path(path)
     names = functools.cache(lambda: _tag_names(path))

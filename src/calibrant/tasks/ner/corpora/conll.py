@@ -15,7 +15,7 @@ from calibrant.tasks.language.sentences import Sentence, check_tag, is_tag, to_b
 __all__ = ["DOCUMENT", "is_comment", "is_numbered", "read_conll", "split_columns"]
 
 DOCUMENT = "-DOCSTART-"  # The first column of a line that begins a document and holds no word.
-_LOOKED_AT = 500  # Lines that tell whether words have numbers in front.
+_LOOKED_AT = 500  # Lines that decide whether words have numbers in front.
 _PARTS = re.compile(r"\d+[-.]\d+")  # The number of several words at once, or of one left out.
 
 
@@ -24,9 +24,9 @@ def read_conll(path: str | Path) -> list[Sentence]:
 
     Columns are separated by tabs, or by spaces if there is no tab. Columns between the first and
     the last are skipped, and so are ``-DOCSTART-`` lines and comments (``# id 7``). A tab
-    before the tag alone is an empty word. Where words have numbers in front (Universal NER,
-    GermEval), the word is the second column and its tag the third. Tags come back as BIO, whichever
-    of IOB1, BIO, BIOES and BMEWO the file uses.
+    before the tag alone is an empty word. If words have numbers in front (Universal NER, GermEval),
+    the word is the second column and its tag the third. Tags become BIO, whichever of IOB1, BIO,
+    BIOES and BMEWO the file uses.
     """
     path = Path(path)
     check_file(path)
@@ -81,7 +81,7 @@ def is_numbered(path: Path) -> bool:
 def split_columns(line: str, where: str, *, numbered: bool = False) -> list[str]:
     """Split a line into columns, the first a word, the last its tag; none for a blank line.
 
-    Of a line that begins with the number of its word there are no others.
+    A line that begins with the number of its word has these two columns alone.
 
     >>> split_columns("Paris NNP B-LOC", "news.conll, line 1")
     ['Paris', 'NNP', 'B-LOC']

@@ -1,4 +1,4 @@
-"""Tagged sentences, corrupted: every word keeps its tag, and a word that goes takes it along."""
+"""Corrupt tagged sentences: every word keeps its tag, and a dropped word loses its tag too."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ def corrupt_sentences(
 ) -> Iterator[Sentence]:
     """Corrupt the words of sentences; see :mod:`calibrant.corruptions.text`.
 
-    ``dropped-words`` leaves words out together with their tags, so that there are fewer words to
-    tag and fewer entities to find; an entity whose first word goes begins with the next of it. A
-    sentence keeps one word at least.
+    ``dropped-words`` drops words together with their tags, so there are fewer words to tag and
+    fewer entities to find. An entity whose first word is dropped begins with its next word. A
+    sentence keeps at least one word.
 
     >>> tags = ("B-PER", "I-PER", "O", "O", "B-LOC")
     >>> anna = Sentence(("Anna", "Lind", "lives", "in", "Rome"), tags)
@@ -49,8 +49,8 @@ def _without(sentence: Sentence, kept: list[bool]) -> Sentence:
     words: list[str] = []
     tags: list[str] = []
     unfit: list[int] = []
-    opens = False  # Whether the first word of the entity that goes on here is yet to come.
-    waiting = 0  # Entities that are not made of whole words, and whose first one went.
+    opens = False  # Whether the first word of this entity was dropped.
+    waiting = 0  # Entities with an edge inside a word whose first word was dropped.
     counts = sentence.unfit or (0,) * len(sentence)
     for word, tag, stays, count in zip(sentence.words, sentence.tags, kept, counts, strict=True):
         if tag[0] not in "OBI":

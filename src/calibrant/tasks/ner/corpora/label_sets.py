@@ -10,7 +10,7 @@ from calibrant.tasks.language.sentences import Sentence
 
 __all__ = ["UNSEEN", "all_labels", "check_tags", "label_set"]
 
-UNSEEN = ("keep", "drop", "error")  # What becomes of types that training does not have.
+UNSEEN = ("keep", "drop", "error")  # What happens to types that training does not have.
 
 
 def label_set(

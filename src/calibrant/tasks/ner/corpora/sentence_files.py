@@ -23,7 +23,7 @@ _READERS: dict[str, Callable[[Path], list[Sentence]]] = {
     **dict.fromkeys((".csv", ".csv.gz"), read_table),
     ".json": lambda path: _read_json(path),
 }
-# What would be read as text, and is none, or not line by line.
+# Files that are not text, or not line by line.
 _OTHERS = (
     ".parquet",
     ".npz",

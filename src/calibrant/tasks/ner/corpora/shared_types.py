@@ -10,7 +10,7 @@ from calibrant.tasks.language.sentences import Sentence
 
 __all__ = ["ALIASES", "in_types_of", "shared_types"]
 
-# What corpora call one thing, in small letters. A type that is not here is compared as it is.
+# Names of corpora for the same type, in lower case. Other types are compared by their own name.
 ALIASES = {
     "person": "per",
     "location": "loc",
@@ -26,8 +26,8 @@ ALIASES = {
 def shared_types(types: Sequence[str], others: Sequence[str]) -> dict[str, str]:
     """Find the counterpart among ``types`` of each of the ``others`` that has one.
 
-    The same name, whatever its case; else the one that means the same by :data:`ALIASES`. Where
-    several of ``types`` do, none is chosen: ORG may be a corporation, or a group.
+    It has the same name, ignoring case, or means the same by :data:`ALIASES`. If several of
+    ``types`` do, none is chosen: ORG may be a corporation, or a group.
 
     >>> shared_types(["LOC", "MISC", "ORG", "PER"], ["person", "corporation", "group", "product"])
     {'person': 'PER', 'corporation': 'ORG', 'group': 'ORG'}
