@@ -1,4 +1,4 @@
-"""Charts as plain data: what is drawn, before it is decided how.
+"""Charts as plain data, independent of how they are drawn.
 
 Every chart is one function of a state, a curve or estimates, and returns a
 :class:`~calibrant.charts.chart.Chart`. ``calibrant.plots`` draws charts with matplotlib,

@@ -25,7 +25,7 @@ COMMANDS = (
 )  # fmt: skip
 
 BAD_INPUT = 2
-DEFECT = 70  # As sysexits.h has it for errors of the program itself.
+DEFECT = 70  # EX_SOFTWARE of sysexits.h.
 INTERRUPTED = 130
 
 _LONGEST = 1200  # Characters of a message, which may quote a long input.
@@ -100,7 +100,7 @@ class _Parser(argparse.ArgumentParser):
     Options cannot be abbreviated: ``--data`` of one command would be ``--data-dir`` of another.
     """
 
-    # Adds the options that are slow to find out, when they are needed.
+    # Adds the options that are slow to compute, when they are needed.
     later: Callable[[argparse.ArgumentParser], None] | None = None
 
     def __init__(self, **settings: Any) -> None:

@@ -174,7 +174,7 @@ def _records(recipes: Sequence[Recipe], args: argparse.Namespace) -> Iterator[Pa
 
 
 def _check_kept(args: argparse.Namespace) -> None:
-    """Refuse what a grid of kept runs has no use for."""
+    """Refuse options that a grid of kept runs does not use."""
     for option in ("ray", "stack", "workers", "time_limit"):
         if getattr(args, option) is not None:
             raise InputError(

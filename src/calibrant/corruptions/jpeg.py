@@ -1,8 +1,8 @@
 """JPEG's loss in torch operations: 8×8 cosine transforms, rounded to the standard's tables.
 
-ITU-T T.81 (1992), Annex K, with the scaling of its tables by a quality from 1 to 100 as the
-Independent JPEG Group's library has it, whose ways to round are followed too: most values of an
-image come out the same. The entropy coding that follows loses nothing.
+ITU-T T.81 (1992), Annex K, with tables scaled by a quality from 1 to 100 and the rounding of the
+Independent JPEG Group's library: most values of an image are the same. The entropy
+coding that follows loses nothing.
 """
 
 from __future__ import annotations

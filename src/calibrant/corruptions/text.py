@@ -1,4 +1,4 @@
-"""Corrupt text at five strengths, as a tagger or classifier meets it outside its corpus."""
+"""Corrupt text at five strengths, as taggers and classifiers see it outside a corpus."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a finished run leaves: predictions, maps, model, report and, last, its record."""
+"""Write the files of a finished run: predictions, calibrators, model, report, last its record."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from calibrant.tasks.task import TrainedRun
 
 __all__ = ["finish"]
 
-# Pixels that sorted metrics of the report look at: their bootstrap over all would take minutes.
+# Pixels for the rank metrics of the report: their bootstrap over all would take minutes.
 _PIXELS = 50_000
 
 

@@ -1,4 +1,4 @@
-"""Child processes that never outlive their parent, and end without a word."""
+"""Child processes that never outlive their parent, and end without a message."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class ChildPool:
         self._executor = executor
 
     def submit(self, work: Callable[P, T], *given: P.args, **named: P.kwargs) -> Future[T]:
-        """Have a process do the work; one is started where all are busy."""
+        """Submit work to a process; a new one is started if all are busy."""
         with _interrupts_blocked():
             return self._executor.submit(work, *given, **named)
 

@@ -1,4 +1,4 @@
-"""A finished run on labelled data, as it is and corrupted at growing strength."""
+"""Evaluate a finished run on labelled data, unchanged and corrupted at growing strength."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def evaluate(
 ) -> dict[str, Any]:
     """Measure a run on ``data``: ``{calibrator: {"test": …, "shift": {"typos-1": …}}}``.
 
-    ``data`` is a labelled file, or a folder of classes without splits, all of it; or a corpus by
-    name or folder, of which the test split is taken; by default the split that the run was tested
-    on, as also where its own data is named again. ``corrupt`` names kinds, at all five strengths,
-    or one strength each (``jpeg-3``). The maps, no map, temperature and that of the run, are fitted
-    on its validation split, as always; the last one is that of the run. With seed 0 the corruptions
-    are those of a recipe's ``shift``. A model with code of its own needs ``trust_remote_code``.
+    ``data`` is a labelled file, a folder of classes without splits, or a corpus by name or folder,
+    which is evaluated on its test split. The default, and the data that the run was trained on,
+    mean the test split of the run. ``corrupt`` names kinds, at all five strengths, or one strength
+    each (``jpeg-3``). The calibrators are identity, temperature and, last, that of the run, fitted
+    on its validation split. With seed 0 the corruptions are those of a recipe's ``shift``. A model
+    with code of its own needs ``trust_remote_code``.
     """
     folder = RunFolder(Path(run))
     recipe = folder.recipe()
@@ -76,7 +76,7 @@ def evaluate(
 
 
 def _is_own(data: str, recipe: Recipe) -> bool:
-    """Whether a run was trained on ``data``, of which only its test split is new to it then.
+    """Whether a run was trained on ``data``; then only the test split is new to it.
 
     A run that was trained on ``pets`` found it in some data directory. A folder of that name, or
     ``pets.npz``, may be the same data, so it does not count as new.

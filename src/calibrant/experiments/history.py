@@ -80,7 +80,7 @@ class History:
     best: int = 0  # epoch of the best validation score, the first of several; 0: none yet
 
     def add(self, epoch: Epoch) -> bool:
-        """Note an epoch; true if it is the best so far."""
+        """Add an epoch; return whether it is the best so far."""
         self.epochs.append(epoch)
         better = not self.best or _rank(epoch) > _rank(self.epochs[self.best - 1])
         if better:
@@ -89,7 +89,7 @@ class History:
 
     @property
     def stops(self) -> bool:
-        """Whether ``patience`` epochs have brought nothing better."""
+        """Whether the last ``patience`` epochs were no better."""
         return 0 < self.patience <= len(self.epochs) - self.best
 
     def training(self) -> dict[str, Any]:
@@ -175,6 +175,6 @@ class SavePace:
         return since >= (min(self.every, _APART * self.took) if ends else self.every)
 
     def wrote(self, began: float) -> None:
-        """Note that a checkpoint is complete whose writing began at that time."""
+        """Note that a checkpoint is complete; ``began`` is when writing it began."""
         self.saved = self.now()
         self.took = self.saved - began

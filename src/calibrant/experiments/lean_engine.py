@@ -23,7 +23,7 @@ from calibrant.training.loop import Loop
 
 __all__ = ["RunWatch", "Watch", "run_cell", "train_lean"]
 
-_AGREE = 16  # Steps between two questions to the first process.
+_AGREE = 16  # Processes agree on saving every this many steps.
 
 
 class Watch:
@@ -38,7 +38,7 @@ class Watch:
         return True
 
     def end(self) -> Mapping[str, Any]:
-        """Leave the model that counts, and return what a record says of the epochs."""
+        """Load the weights that count; return what a record says of the epochs."""
         return {}
 
 
@@ -92,7 +92,7 @@ def _train(
 ) -> Generator[None, None, dict[str, Any]]:
     """Take all steps, pausing after each; leave the model in evaluation mode.
 
-    The returned value says what a record says of the training.
+    The generator returns what a record says of the training.
     """
     curve = LossCurve(len(loop))
     for step in loop.steps() if watch.begin(loop, curve) else ():
@@ -120,8 +120,8 @@ class RunWatch(Watch):
     """A run with a folder: its history, its checkpoints and, with patience, the best weights.
 
     A checkpoint is written after each epoch, unless epochs are so short that writing would slow
-    them down, and inside of one every ``save_every`` seconds; the device is waited for then, and at
-    no other time. Of several processes the first measures and writes, and tells the others when.
+    them down, and every ``save_every`` seconds inside an epoch. Only then does the run wait for the
+    device. The first of several processes measures and writes, and the others follow it.
     """
 
     loop: Loop
@@ -208,7 +208,7 @@ class RunWatch(Watch):
         assert epoch is not None
         self.loss_before, self.began = total, time.monotonic()
         if self.history.add(epoch) and self.history.patience:
-            with loop.on_stream():  # Before the steps to come change the weights.
+            with loop.on_stream():  # Before the next steps change the weights.
                 self.best = {name: v.clone() for name, v in loop.model.state_dict().items()}
         if processes.rank() == 0:
             self.history.write(self.run.log)

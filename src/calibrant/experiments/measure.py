@@ -1,4 +1,4 @@
-"""The numbers of one run: its validation and test predictions, raw and after each post-hoc map."""
+"""The numbers of one run: validation and test predictions, raw and after each calibrator."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from calibrant.predictions import Predictions
 
 __all__ = ["LazyPredictions", "measure_run"]
 
-_FOLDS = 5  # Of the cross-validation of a map.
+_FOLDS = 5  # For the cross-validation of a calibrator.
 
 
 class LazyPredictions(Mapping[str, Predictions]):
@@ -64,18 +64,18 @@ def measure_run(
     outside: np.ndarray | None = None,
     fitted: Mapping[str, Calibrator] | None = None,
 ) -> dict[str, Any]:
-    """Return ``{map: {"valid": …, "test": …}}``, with each map fitted on validation.
+    """Return ``{calibrator: {"valid": …, "test": …}}``, with each calibrator fitted on validation.
 
     - ``ood`` adds the same numbers for an out-of-domain part.
-    - ``shift`` adds ``"shift": {name: …}`` for the first two maps and for ``calibrator``, the map
-      that predictions of the run use. Each part is predicted once, in turn.
-    - ``"cross_validated"`` measures validation with maps that were fitted on other sentences. It
-      serves to choose a map, and is absent if there is one sentence.
+    - ``shift`` adds ``"shift": {name: …}`` for the first two of ``maps`` and for ``calibrator``,
+      which predictions of the run use. Each part is predicted once, in turn.
+    - ``"cross_validated"`` measures validation with calibrators fitted on other sentences. It
+      serves to choose a calibrator, and is absent if there is one sentence.
     - ``outside`` are logits of examples that belong to no class. ``"outside"`` says how well the
       confidence separates them from the test split.
     - For tags, ``calibrator`` also has ``"entities"``: how honest the learned confidences of whole
       entities are.
-    - ``fitted`` holds maps, by name, that are already fitted on ``valid``.
+    - ``fitted`` holds calibrators, by name, that are already fitted on ``valid``.
     """
     known, results = fitted or {}, dict[str, Any]()
     under_shift: dict[str, Calibrator] = {}
@@ -131,7 +131,7 @@ def _folds(valid: Predictions) -> Folds | None:
 
 def _calibrated(fitted: Calibrator, logits: np.ndarray) -> np.ndarray:
     """Return the confidences that a map gives to examples of no class."""
-    unlabelled = np.zeros(len(logits), np.int64)  # Any class: a map does not look at it.
+    unlabelled = np.zeros(len(logits), np.int64)  # Any class: a calibrator ignores it.
     return top_label(fitted.transform(Predictions.from_logits(logits, unlabelled)))[0]
 
 

@@ -1,4 +1,4 @@
-"""What comes of a recipe: trained predictions, the map that is chosen for them, and the record.
+"""The outcome of a recipe: predictions, the calibrator that is chosen for them, and the record.
 
 Every engine ends in an :class:`Outcome`; :func:`measure_outcome` makes the record of any outcome.
 """
@@ -43,7 +43,7 @@ __all__ = [
     "record_of",
 ]
 
-# All keep every prediction, so that nothing but the confidence changes, and need the scores alone.
+# They keep every prediction, so only the confidence changes, and need the scores alone.
 CANDIDATES = tuple(
     name
     for name, row in CALIBRATORS.items()
@@ -61,7 +61,7 @@ class Outcome:
     training: dict[str, Any]
     shift: Mapping[str, Predictions] = field(default_factory=dict)
     ood: Predictions | None = None
-    outside: np.ndarray | None = None  # logits of what belongs to no class
+    outside: np.ndarray | None = None  # logits of examples of no class
 
     @property
     def predictions(self) -> dict[str, Predictions]:
@@ -80,7 +80,7 @@ class Job:
 
     @classmethod
     def of(cls, recipe: Recipe, directory: str | None) -> Job:
-        """Prepare everything that can fail before the training does."""
+        """Prepare everything that can fail before training starts."""
         task = task_of(recipe.task)
         data = task.prepare(recipe, directory)
         return cls(task, data, task.shifted(recipe, data, directory))
@@ -114,7 +114,7 @@ class Job:
 
 
 class Measured(NamedTuple):
-    """A record, and the fitted maps behind it: those of the recipe, and the chosen one."""
+    """A record, and its fitted calibrators: those of the recipe, and the chosen one."""
 
     record: Record
     maps: Mapping[str, Calibrator]
@@ -123,7 +123,7 @@ class Measured(NamedTuple):
 
 @contextlib.contextmanager
 def noted_warnings() -> Iterator[list[str]]:
-    """Turn warnings about maps into notes: the list is filled at the end."""
+    """Turn warnings about calibrators into notes; the list is filled at the end."""
     notes: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", CalibrationWarning)
@@ -132,9 +132,9 @@ def noted_warnings() -> Iterator[list[str]]:
 
 
 def measure_outcome(outcome: Outcome, circumstances: Mapping[str, Any]) -> Measured:
-    """Choose the map, fit the others, and measure the predictions with each.
+    """Choose the calibrator, fit the others, and measure the predictions with each.
 
-    Warnings about maps become notes of the record.
+    Warnings about calibrators become notes of the record.
     """
     recipe, training = outcome.recipe, outcome.training
     with noted_warnings() as warned:
@@ -172,7 +172,7 @@ def record_of(outcome: Outcome, circumstances: Mapping[str, Any]) -> Record:
 
 
 def choose_calibrator(name: str, valid: Predictions) -> Calibrator:
-    """Return the map called ``name``, fitted on ``valid``; ``"auto"``: one of :data:`CANDIDATES`.
+    """Fit the calibrator ``name`` on ``valid``; ``"auto"`` chooses one of :data:`CANDIDATES`.
 
     The rule is that of :func:`calibrant.comparison.select_calibrator`. A single sentence gets a
     temperature.

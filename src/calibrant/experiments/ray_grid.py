@@ -36,9 +36,9 @@ from calibrant.tasks.reading.hub import first_line
 
 __all__ = ["run_on_ray", "train_unit"]
 
-Unit = list[list[Recipe]]  # Cells of one recipe each, which differ in all but the seed.
-_RETRIES = 3  # Of a task whose worker is killed.
-_PATIENCE = 5.0  # Seconds to wait for an answer, and until new nodes are looked for.
+Unit = list[list[Recipe]]  # Cells of one recipe each; they share the seed alone.
+_RETRIES = 3  # Restarts of a task whose worker is killed.
+_PATIENCE = 5.0  # Seconds to wait for an answer, and between searches for new nodes.
 _STORE = 100 * 2**20  # Bytes of shared memory of a cluster of our own: records are small.
 _HANDED_ON = ("CALIBRANT_DATA", "CALIBRANT_ENCODERS")
 
@@ -54,7 +54,7 @@ def run_on_ray(
     stack: int | None = None,
     trust_remote_code: bool = False,
 ) -> Iterator[Path]:
-    """As :func:`~calibrant.experiments.grid.run_grid`, with ``jobs`` tasks on each node.
+    """Run a grid like :func:`~calibrant.experiments.grid.run_grid`, ``jobs`` tasks on each node.
 
     ``address`` is ``"auto"`` for the cluster that this machine belongs to, ``"host:port"`` of
     another, or ``"local"`` for one that lasts as long as the grid. All nodes need calibrant, and
@@ -141,7 +141,7 @@ def _submit(
         "max_retries": _RETRIES,
         "num_cpus": max(1, int(_resource(node, "CPU") // jobs)),
         "num_gpus": min(1.0, gpus / jobs),
-        # Soft: a node that is lost gives its tasks to the others.
+        # Soft: the tasks of a lost node move to the others.
         "scheduling_strategy": NodeAffinitySchedulingStrategy(node["NodeID"], soft=True),
     }
     where = device or ("cuda" if gpus else "cpu")

@@ -16,8 +16,8 @@ from calibrant.tasks.ner.corpora.label_sets import UNSEEN
 
 __all__ = ["Recipe", "with_new_keys"]
 
-# Settings that came after the first records: left out of a key where they have their default, so
-# that the records of an older version are still found.
+# Settings that are newer than the first records. A default value is not part of the key, so that
+# the records of older versions are still found.
 _LATER = (
     "task", "engine", "accumulate", "patience", "shift", "optimizer", "momentum", "decay", "clip",
     "augment", "compile", "calibrator", "image_size", "measure", "train_file", "dev_file",
@@ -31,7 +31,7 @@ _WHAT = "what is trained"  # The group of the option; others say how it is train
 
 
 def setting(default: Any, help: str, group: str = "how it is trained", **more: Any) -> Any:  # noqa: A002
-    """Make a field of a recipe with the help of its option, and what else the metadata has.
+    """Make a field of a recipe with the help text of its option and further metadata.
 
     ``choices``, ``least`` and ``most`` limit its values; ``flag``, ``metavar``, ``nargs`` and
     ``shows_default`` are about the option.
@@ -43,7 +43,7 @@ def setting(default: Any, help: str, group: str = "how it is trained", **more: A
 
 
 def known_by_task(attribute: str) -> str:
-    """Join what each task says; tasks that say the same stand together.
+    """Join what each task says; tasks that say the same are grouped.
 
     >>> known_by_task("known_models")[:38]
     'ner, text: minilm, tiny (small, from s'

@@ -83,8 +83,8 @@ def uncertainty_sums(
 def threshold_from(sums: Float[Tensor, " 4"]) -> Float[Tensor, ""]:
     """Return the paper's threshold, (mean u of right + mean u of wrong) / 2, from a warm-up.
 
-    ``sums`` are those of :func:`uncertainty_sums`, added up. If all were right or all wrong, the
-    one mean that there is; 0 if nothing was kept.
+    ``sums`` are those of :func:`uncertainty_sums`, added up. If all were right or all wrong, it
+    is the one mean; 0 if nothing was kept.
 
     >>> threshold_from(torch.tensor([1.0, 6.0, 10.0, 10.0]))
     tensor(0.3500)

@@ -79,9 +79,8 @@ def trade_off(
 ) -> Axes:
     """Draw F1 against ECE, both in per cent, with their intervals as crosses.
 
-    The labels stand in a column beside the axes, in the order of F1, so that they cover neither
-    each other nor the points. APCR = F1² / ECE rises to the upper left. ``score`` is the axis name
-    if the number is not F1.
+    The labels are in a column beside the axes, in the order of F1, so that they cover nothing.
+    APCR = F1² / ECE rises to the upper left. ``score`` is the axis name if the number is not F1.
 
     >>> trade_off([Point("focal", 0.02, 0.8), Point("mixup", 0.03, 0.81)]).get_xlabel()
     'ECE (%), less is better'
@@ -101,10 +100,10 @@ def shift_diagram(
     score_name: str = "Accuracy",
     mapped: str = "temperature",
 ) -> Figure:
-    """Draw three panels: the score, and the ECE as trained and with a map; one line per kind.
+    """Draw three panels: the score, and the ECE as trained and calibrated; one line per kind.
 
     ``results`` are those of :func:`calibrant.experiments.evaluation.evaluate` or of a record:
-    ``{map: {"test": …, "shift": {"typos-1": …}}}``. Strength 0 is the clean test.
+    ``{calibrator: {"test": …, "shift": {"typos-1": …}}}``. Strength 0 is the clean test.
 
     >>> numbers = {"accuracy": 0.9, "ece": 0.05}
     >>> part = {"test": numbers, "shift": {"typos-5": {"accuracy": 0.6, "ece": 0.2}}}

@@ -1,6 +1,6 @@
 """Tables of each method against the baseline: differences at a glance, and every test of them.
 
-Where a requested key has several values (networks side by side), each value is compared by itself.
+If a requested key has several values (networks side by side), each value is compared separately.
 """
 
 from __future__ import annotations

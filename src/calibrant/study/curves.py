@@ -47,7 +47,7 @@ def labels_of(
 ) -> Callable[[Run], str]:
     """Return a function that labels curves by what differs: methods and requested keys.
 
-    A word ("lenet") speaks for itself; a number needs its key ("batch 3"). The keys ``without`` are
+    A word ("lenet") needs no key; a number does ("batch 3"). The keys ``without`` are
     shown elsewhere.
     """
     methods = {run.shown for run in runs}

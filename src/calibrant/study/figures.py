@@ -30,7 +30,7 @@ from calibrant.study.study import Study
 __all__ = ["StudyFigure", "figures_of"]
 
 _WIDE = 4  # Times the least ECE: then the axis is logarithmic, or one method hides all others.
-# What only the order of confidences decides: a map hardly changes it, and its picture not at all.
+# Only the order of confidences decides these: a calibrator hardly changes them.
 _ORDER_ALONE = ("aurc", "auroc")
 _POINTS = (
     "Whiskers are 95 % t-intervals over seeds, cut where they leave the axes; each seed is "

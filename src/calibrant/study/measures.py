@@ -1,4 +1,4 @@
-"""The numbers that a study shows: metrics as trained and after the post-hoc maps."""
+"""The numbers that a study shows: metrics as trained and after the calibrators."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ __all__ = [
 
 SHIFT_METRICS = ("accuracy", "ece", "aurc", "auroc")
 _MOST_COLUMNS = 8  # Columns of a mean with its interval that fit on a screen.
-# The maps that every table shows unless others are requested.
+# The calibrators that every table shows unless others are requested.
 _USUAL_MAPS = ("identity", "temperature")
 
 
 @dataclass(frozen=True)
 class StudyMeasure:
-    """A column: a metric after a map, on a part ("test", "shift/typos-1")."""
+    """A column: a metric after a calibrator, on a part ("test", "shift/typos-1")."""
 
     metric: str
     map: str = "identity"
@@ -75,16 +75,16 @@ class StudyMeasure:
 
 
 def maps_of(runs: Iterable[Run]) -> list[str]:
-    """Return the post-hoc maps in the records: identity, temperature, then by name."""
+    """Return the calibrators in the records: identity, temperature, then by name."""
     found = {name for run in runs for name in run.record.results}
     first = [name for name in _USUAL_MAPS if name in found]
     return [*first, *sorted(found.difference(first))]
 
 
 def with_maps(runs: Sequence[Run], maps: Sequence[str] | None = None) -> list[Run]:
-    """Return the runs with the numbers of the requested maps only.
+    """Return the runs with the numbers of the requested calibrators only.
 
-    The default is identity and temperature, or all maps if no record has either. ``["all"]``
+    The default is identity and temperature, or all if no record has either. ``["all"]``
     requests all.
     """
     known = maps_of(runs)
@@ -106,7 +106,7 @@ def _with(run: Run, maps: Collection[str]) -> Run:
 def measures_of(
     runs: Sequence[Run], metrics: Sequence[str] | None = None, part: str = "test"
 ) -> list[StudyMeasure]:
-    """Return the columns of the runs; a metric that a map never changes comes once."""
+    """Return the columns of the runs; a metric that no calibrator changes comes once."""
     known = {name for run in runs for map_ in maps_of([run]) for name in run.part(map_, part)}
     found = []
     for map_ in maps_of(runs):
@@ -126,7 +126,7 @@ def measures_of(
 def in_parts(measures: Sequence[StudyMeasure]) -> dict[str, list[StudyMeasure]]:
     """Split measures into tables that fit a screen: words for the title → measures.
 
-    The first part has no words. All measures of a map stay together.
+    The first part has no words. All measures of a calibrator stay together.
 
     >>> maps = ("identity", "spline")
     >>> wide = [StudyMeasure(m, map_) for map_ in maps for m in ("ece", "nll") * 3]

@@ -1,4 +1,4 @@
-"""Tables with a row per method: any measures, post-hoc maps, out of scope, whole entities."""
+"""Tables with a row per method: any measures, calibrators, out of scope, whole entities."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def out_of_scope_table(runs: Sequence[Run], by: Sequence[str]) -> Table | None:
 
 @dataclass(frozen=True)
 class _Learned(StudyMeasure):
-    """A number of the learned entity confidences, stored with the map that a run is used with."""
+    """A number of the learned entity confidences, stored with the calibrator of a run."""
 
     part: str = _ENTITIES
 

@@ -1,8 +1,8 @@
 """The settings of runs, and recipes in words.
 
-Only runs that were trained alike are compared. Runs of one corpus stand apart if they differ in a
-key without a place in the tables. A key that only differs from corpus to corpus does not set runs
-apart, nor does one that follows from the model where models are shown side by side.
+Only runs that were trained alike are compared. Runs of one corpus are separated if they differ
+in a key without a place in the tables. A key that only differs from corpus to corpus does not
+separate runs, and neither does a key that follows from the model if models are shown side by side.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def file_names(titles: Iterable[str]) -> list[str]:
     found = []
     for title in titles:
         name = "-".join("".join(c if c.isalnum() else " " for c in title).split())
-        taken[name.casefold()] += 1  # Some disks do not tell A from a.
+        taken[name.casefold()] += 1  # Some disks do not distinguish A from a.
         count = taken[name.casefold()]
         found.append(name if count == 1 else f"{name}-{count}")
     return found

@@ -205,7 +205,7 @@ def _as_on_test(runs: Sequence[Run], part: str) -> bool:
 
 
 def _worst_measures(runs: Sequence[Run], parts: Iterable[str], part: str) -> list[StudyMeasure]:
-    """Return the same columns for every part: what differs between maps on any of them."""
+    """Return the same columns for every part: those that differ between calibrators on any part."""
     found = {
         replace(measure, part=part): None
         for place in ("test", *parts)

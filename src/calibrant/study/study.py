@@ -39,7 +39,7 @@ __all__ = ["Extra", "Study", "StudyInputs", "build_study", "read_all", "read_tit
 class Study:
     """The runs, their tables, what is missing, and where the numbers come from.
 
-    The runs hold the maps that the figures and most tables show, not all maps of the records.
+    The runs hold the calibrators that the figures and most tables show, not all of the records.
     """
 
     runs: tuple[Run, ...]
@@ -50,7 +50,7 @@ class Study:
     summary: tuple[str, ...]
     missing: tuple[str, ...]
     origins: dict[str, Any]
-    title: str = ""  # Of the recipes; empty where they have none
+    title: str = ""  # Of the recipes; may be empty
 
     @property
     def units(self) -> dict[str, list[Run]]:
@@ -80,8 +80,8 @@ class Study:
 class StudyInputs:
     """What the tables of a study are made from."""
 
-    runs: Sequence[Run]  # With the maps that most tables show.
-    complete: Sequence[Run]  # The same runs with all maps.
+    runs: Sequence[Run]  # With the calibrators that most tables show.
+    complete: Sequence[Run]  # The same runs with all calibrators.
     by: tuple[str, ...]
     baseline: str
     metrics: tuple[str, ...] | None

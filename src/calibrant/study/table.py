@@ -54,7 +54,7 @@ class Table:
     note: str = ""
     unit: str = ""
     measures: tuple[dict[str, str], ...] = field(default=())
-    groups: tuple[tuple[str, int], ...] = ()  # Titles over so many columns each
+    groups: tuple[tuple[str, int], ...] = ()  # Titles, each with its number of columns
     closed: bool = False  # A detail: folded on the page, only named in Markdown
     most: int = 0  # Rows that are shown at first; 0: all
 

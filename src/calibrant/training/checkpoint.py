@@ -1,6 +1,6 @@
 """Checkpoints: everything that determines the rest of a training run, in one atomic file.
 
-States are restored in place where they can be: a captured CUDA graph reads and writes the memory
+States are restored in place if possible: a captured CUDA graph reads and writes the memory
 that it was captured with.
 """
 
@@ -59,8 +59,8 @@ def is_static(method: Method) -> bool:
     """Whether all changing state of ``method`` lies in persistent tensors and random streams.
 
     Counters and averages in Python attributes, and work on the host, would be frozen by a CUDA
-    graph. State of another kind, an optimizer's, stays where the method can rewind it in place;
-    beside random streams it does not, for loading it would replace their generators.
+    graph. State of another kind, such as an optimizer's, is allowed if the method can rewind
+    it in place, but not beside random streams: loading it would replace their generators.
     """
     parts = [part for part in method.modules() if not isinstance(part, Stream)]
     more = [part for part in parts if _has_more(part)]

@@ -49,9 +49,9 @@ class Images:
     """Images (n, height, width, channels) of bytes and their classes, on a device.
 
     A batch is gathered, augmented and normalised there, in a few operations for all of its images:
-    ``crop`` moves each image by up to an eighth of its side, black comes in from outside (4 pixels
-    of 32, the usual one for CIFAR); ``flip`` mirrors about every second one; ``cutout`` blanks a
-    square of half the side around a random place. Random numbers come from torch's default
+    ``crop`` moves each image by up to an eighth of its side and fills with black (4 pixels of 32,
+    as usual for CIFAR); ``flip`` mirrors about every second one; ``cutout`` blanks a square of half
+    the side around a random place. Random numbers come from torch's default
     generator, which a loop replaces by its own. ``mean`` and ``deviation`` are those of bytes, for
     each channel.
 

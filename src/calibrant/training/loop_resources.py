@@ -1,4 +1,4 @@
-"""What a loop has to itself: its random generator, its CUDA stream, modules as written."""
+"""The resources of one loop: its random generator, its CUDA stream, uncompiled modules."""
 
 from __future__ import annotations
 
@@ -40,9 +40,8 @@ def drawing_from(generator: torch.Generator) -> Iterator[None]:
 def own_stream(owner: object, device: torch.device, leave: int = 0) -> Any:
     """Return a stream that is reserved while ``owner`` lives.
 
-    PyTorch hands out 32 streams in turn and begins again. Two graphs captured on the same stream
-    hold the same work space of the matrix library; replayed side by side they would write over
-    each other.
+    PyTorch has 32 streams, which it gives out in turn. Two graphs captured on the same stream share
+    the work space of the matrix library; replayed side by side they would overwrite each other.
     Return None without a GPU, or if fewer than ``leave`` streams would be left for others.
     """
     if device.type != "cuda":

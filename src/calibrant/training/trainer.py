@@ -38,12 +38,12 @@ _NO_HOLDOUT = "Trainer: holdout_dataset is empty, and the method learns from it:
 class Trainer(_Trainer):
     """A ``transformers.Trainer`` that trains with ``method``; all other arguments are unchanged.
 
-    ``method`` is a method or its name. ``head`` names the model's head where it is not found, and
+    ``method`` is a method or its name. ``head`` names the model's head if it is not found, and
     ``holdout_dataset`` is the held-out part of the training split for methods that learn from it.
     A column "examples", the index of each example (in the shape of its labels), is not given to the
     model but to the method: ``ErrorRegularization(error="history")`` needs it.
 
-    The method's loss takes the place of the model's, by the Trainer's own ``compute_loss_func``: it
+    The method's loss replaces the model's through the Trainer's own ``compute_loss_func``: it
     is averaged over all kept labels of the accumulated batch and of all processes, and the logged
     loss is that of the task. Evaluation reports plain cross-entropy. The method's state, noise
     stream included, is saved in each checkpoint, one file for each process, and restored on resume.

@@ -2,8 +2,8 @@
 
 A model mapped by :func:`torch.func.vmap` launches a kernel for every bias, residual and mask of
 every layer, and most of a step is spent moving the same numbers repeatedly. The layer is
-written out here with the runs as first axis, so that ``torch.compile`` can fuse all that is no
-matrix product; it is compiled once, for any number of runs, sentences and pieces.
+written out here with the runs as first axis, so that ``torch.compile`` can fuse everything
+except the matrix products; it is compiled once, for any number of runs, sentences and pieces.
 """
 
 from __future__ import annotations

@@ -53,8 +53,8 @@ class Stack(Planned):
 
     ``compiled`` fuses what a BERT does between its matrix products, after some time of compiling;
     it does nothing on a GPU where Triton cannot compile.
-    Methods must be static (:func:`~calibrant.training.checkpoint.is_static`), and content with the
-    head: no run has a whole model of its own.
+    Methods must be static (:func:`~calibrant.training.checkpoint.is_static`), and need the head
+    alone: no run has a whole model of its own.
     """
 
     def __init__(
