@@ -56,14 +56,14 @@ class Estimator:
         for names in dict.fromkeys(row.source for row in rows):
             together = [row for row in rows if row.source == names]
             functions = [row.with_bins(bins) for row in together]
-            measured = self._measured(functions, tuple(sources[name] for name in names))
+            measured = self.measured(functions, tuple(sources[name] for name in names))
             found |= {
                 row.name: _measure(row, *numbers)
                 for row, numbers in zip(together, measured, strict=True)
             }
         return tuple(found[row.name] for row in rows)
 
-    def _measured(
+    def measured(
         self, functions: Sequence[Callable[..., Any]], sources: tuple[Any, ...]
     ) -> list[tuple[float, Any]]:
         """Return the value and the interval of each function of the same sources."""

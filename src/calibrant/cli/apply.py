@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from calibrant.cli.entities import add_entity_options, apply_entities
 from calibrant.cli.options import add_file_options, columns_from, files_read
 from calibrant.errors import InputError, printable
 
@@ -36,6 +37,7 @@ def add_parser(commands: Any) -> None:
         type=Path,
         help="a file that 'calibrant guarantee' saved; OUT is then .jsonl or .csv",
     )
+    add_entity_options(parser, gold=False)
     parser.add_argument(
         "-o",
         "--output",
@@ -57,9 +59,12 @@ def run(args: argparse.Namespace) -> int:
     if not args.files:
         raise InputError("Name a calibrator and a file: calibrant apply CALIBRATOR FILE -o OUT.")
     from calibrant.calibrators import load_calibrator
+    from calibrant.entities.calibrator import is_entity_calibrator
     from calibrant.files import expand, rewrite
     from calibrant.progress import Progress
 
+    if is_entity_calibrator(args.calibrator):
+        return apply_entities(args)
     calibrator = load_calibrator(args.calibrator)
     sources = expand(args.files)
     columns = columns_from(args)

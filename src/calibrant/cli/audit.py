@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calibrant.cli.document import document
+from calibrant.cli.entities import add_entity_options, audit_entity_files
 from calibrant.cli.options import add_file_options, columns_from, files_read
 from calibrant.errors import printable
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from calibrant.calibrators import Calibrator
     from calibrant.predictions import Predictions
 
-__all__ = ["add_parser", "print_audits", "run"]
+__all__ = ["add_parser", "print_audits", "print_measures", "run"]
 
 _AFTER = "after "
 
@@ -30,6 +31,7 @@ def add_parser(commands: Any) -> None:
         "each metric with its interval and what it means. With --report, write an HTML report too.",
     )
     add_file_options(parser)
+    add_entity_options(parser)
     parser.add_argument(
         "--report", metavar="HTML", type=Path, help="write an HTML report to this file"
     )
@@ -83,6 +85,8 @@ def add_parser(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Audit the files, print, and write the report."""
+    if args.entities:
+        return audit_entity_files(args)
     from calibrant.files import expand
     from calibrant.outputs import check_writable
     from calibrant.report import write_report
@@ -157,14 +161,20 @@ def _stream(
 
 def print_audits(audits: dict[str, Audit]) -> None:
     """Print the verdict and a table of measures, one column of values per audit."""
-    from calibrant.cli.table import render_table
-
     first = next(iter(audits.values()))
     n, ignored = first.provenance["n"], first.provenance["ignored"]
     examples = "1 example" if n == 1 else f"{n:,} examples"
     missing = first.provenance["unlabelled"]
     dropped = f"{ignored:,} ignored" + (f" ({missing:,} without a label)" if missing else "")
     print(f"{examples}, {len(first.label_names)} classes, {dropped}\n")
+    print_measures(audits)
+
+
+def print_measures(audits: dict[str, Audit]) -> None:
+    """Print the same without the number of examples."""
+    from calibrant.cli.table import render_table
+
+    first = next(iter(audits.values()))
     for name, audit in audits.items():
         if len(audits) > 1:
             print(printable(f"{name[0].upper()}{name[1:]}:"))

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calibrant.cli.document import document
+from calibrant.cli.entities import add_entity_options, fit_entities
 from calibrant.cli.old_options import calibrator_name
 from calibrant.cli.options import (
     add_file_options,
@@ -42,6 +43,7 @@ def add_parser(commands: Any) -> None:
         ".safetensors (if it is large), or as .onnx (to run it elsewhere).",
     )
     add_file_options(parser, "VALID")
+    add_entity_options(parser)
     parser.add_argument(
         "--calibrator",
         type=calibrator_name,
@@ -66,6 +68,8 @@ def add_parser(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Fit the calibrator, save it, and print what it gained."""
+    if args.entities:
+        return fit_entities(args)
     from calibrant.calibrators import CalibrationWarning
     from calibrant.calibrators.saving import check_suffix
     from calibrant.files import expand

@@ -25,6 +25,7 @@ __all__ = [
     "Fingerprint",
     "Paths",
     "expand",
+    "fingerprint",
     "fingerprints",
     "format_of",
     "open_source",
@@ -140,10 +141,11 @@ class Fingerprint:
 
 def fingerprints(paths: Paths) -> tuple[Fingerprint, ...]:
     """Return the fingerprint of each file that ``paths`` names, in bounded memory."""
-    return tuple(_fingerprint(path) for path in expand(paths))
+    return tuple(fingerprint(path) for path in expand(paths))
 
 
-def _fingerprint(path: Path) -> Fingerprint:
+def fingerprint(path: Path) -> Fingerprint:
+    """Return the fingerprint of one file."""
     digest = hashlib.sha256()
     with door(check_file(path), "not a whole file"), path.open("rb") as file:
         while piece := file.read(_READ):

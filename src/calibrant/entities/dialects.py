@@ -1,0 +1,209 @@
+"""The entities in the output of any tool, as it is, and their scores written back into it.
+
+An entity is an object (``start``, ``end``, ``type``, ``score`` or the names that tools use instead)
+or a list ``[start, end, type]`` of people's markings. Its document is an object with a list of
+entities, or this list alone. Known are the outputs of Hugging Face pipelines (all aggregation
+strategies), spaCy (``doc.to_json()``), GLiNER, flair (``sentence.to_dict()``), Presidio and Amazon
+Comprehend, and the files of Prodigy and doccano.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any, TypeAlias
+
+from calibrant.entities.document import Document, Entity
+from calibrant.errors import InputError
+from calibrant.inputs import shortened
+
+__all__ = ["Parsed", "parse_document"]
+
+Place: TypeAlias = tuple[Any, Any]  # A dict or list, and the key or index of a score in it
+
+_START = (
+    "start",
+    "start_char",
+    "start_pos",
+    "start_position",
+    "start_offset",
+    "begin",
+    "BeginOffset",
+)
+_END = ("end", "end_char", "end_pos", "end_position", "stop", "EndOffset")
+_TYPE = ("type", "label", "entity_group", "entity_type", "entity", "tag", "category", "Type")
+_SCORE = ("score", "confidence", "probability", "Score")
+_ENTITIES = ("entities", "ents", "predictions", "labels", "label", "ner", "results", "Entities")
+_SPANS = "spans"
+_ID = ("id", "doc_id", "document_id", "custom_id")
+_TOKEN = ("entity", "index")  # What a Hugging Face pipeline without aggregation gives for a token
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """A document, and where in the tool's own output the scores of each entity are."""
+
+    document: Document
+    places: tuple[tuple[Place, ...], ...]
+
+    def write(self, scores: Sequence[float]) -> None:
+        """Put a score in the place of each entity's own; its tokens share it."""
+        for places, score in zip(self.places, scores, strict=True):
+            for container, key in places:
+                container[key] = float(score)
+
+
+def parse_document(value: Any, where: str, spans: str | None = None) -> Parsed:
+    """Return the document that a tool's output describes; ``where`` names it in errors.
+
+    ``spans`` names the group of spaCy's spans to read where there are several.
+
+    >>> parse_document([{"entity_group": "PER", "score": 0.9, "start": 0, "end": 4}], "1").document
+    Document(entities=(Entity(start=0, end=4, type='PER', score=0.9),), id=None, text=None)
+    """
+    if isinstance(value, (list, tuple)):
+        found, name, text = list(value), None, None
+    elif isinstance(value, dict):
+        found, text = _entity_list(value, where, spans), value.get("text")
+        name = next((value[key] for key in _ID if value.get(key) is not None), None)
+    else:
+        raise InputError(f"{where}: expected an object or a list of entities, got {_short(value)}.")
+    if text is not None and not isinstance(text, str):
+        raise InputError(f"{where}: expected text in 'text', got {_short(text)}.")
+    if found and all(_is_token(each) for each in found):
+        entities = _of_tokens(found, where)
+    else:
+        entities = [_entity(each, f"{where}, entity {i}") for i, each in enumerate(found, start=1)]
+    document = Document(
+        tuple(entity for entity, _ in entities), None if name is None else str(name), text
+    )
+    return Parsed(document, tuple(places for _, places in entities))
+
+
+def _entity_list(record: dict[str, Any], where: str, spans: str | None) -> list[Any]:
+    """Return the list of entities of a document, which each tool names in its own way."""
+    groups = record.get(_SPANS)
+    keys = [key for key in _ENTITIES if isinstance(record.get(key), list)]
+    if spans is None and isinstance(groups, list):
+        return groups
+    if isinstance(groups, dict) and (spans is not None or groups):
+        full = [key for key in keys if record[key]]
+        if spans is None and (full or len(groups) > 1):
+            named = ", ".join([*(f"'{key}'" for key in full), *(f"'{key}'" for key in groups)])
+            raise InputError(f"{where}: entities are in {named}; --spans KEY chooses spans.")
+        if (chosen := next(iter(groups)) if spans is None else spans) not in groups:
+            raise InputError(
+                f"{where}: there are no spans '{shortened(str(chosen))}'; there are "
+                f"{', '.join(map(repr, groups)) or 'none'}."
+            )
+        return _checked_list(groups[chosen], where)
+    if spans is not None:
+        raise InputError(f"{where}: there are no spans '{shortened(spans)}'.")
+    if not keys:
+        raise InputError(
+            f"{where}: expected a list of entities in one of {', '.join(_ENTITIES[:3])}, spans; "
+            f"got {shortened(', '.join(record) or 'nothing')}."
+        )
+    return _checked_list(record[keys[0]], where)
+
+
+def _checked_list(value: Any, where: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise InputError(f"{where}: expected a list of entities, got {_short(value)}.")
+    return value
+
+
+def _entity(value: Any, where: str) -> tuple[Entity, tuple[Place, ...]]:
+    if isinstance(value, list):
+        return _of_list(value, where)
+    if not isinstance(value, dict):
+        raise InputError(f"{where}: expected an object, got {_short(value)}.")
+    labels = value.get("labels")  # flair gives each span a list of labels.
+    if isinstance(labels, list) and labels and isinstance(labels[0], dict):
+        label = labels[0]
+        kind, holder, score = label.get("value"), label, "confidence"
+    else:
+        kind, holder = _first(value, _TYPE), value
+        score = next((key for key in _SCORE if value.get(key) is not None), _SCORE[0])
+    start, end = _whole(value, _START, where), _whole(value, _END, where)
+    if not isinstance(kind, str):
+        raise InputError(f"{where}: it has no type ({', '.join(_TYPE[:4])}).")
+    entity = Entity(start, end, kind, _number(holder.get(score), where))
+    return entity, ((holder, score),)
+
+
+def _of_list(value: list[Any], where: str) -> tuple[Entity, tuple[Place, ...]]:
+    """Read [start, end, type], as people's markings are often kept."""
+    if len(value) not in (3, 4) or not isinstance(value[2], str):
+        raise InputError(f"{where}: expected [start, end, type], got {_short(value)}.")
+    named = dict(zip(("start", "end"), value, strict=False))
+    start, end = _whole(named, ("start",), where), _whole(named, ("end",), where)
+    score = _number(value[3], where) if len(value) == 4 else None
+    return Entity(start, end, value[2], score), (((value, 3),) if len(value) == 4 else ())
+
+
+def _is_token(value: Any) -> bool:
+    return isinstance(value, dict) and all(key in value for key in _TOKEN)
+
+
+def _of_tokens(
+    tokens: Sequence[Mapping[str, Any]], where: str
+) -> list[tuple[Entity, tuple[Place, ...]]]:
+    """Join tokens as Hugging Face's strategy "simple" does: the score is the mean of theirs."""
+    groups: list[list[tuple[Entity, Place, int]]] = []
+    for number, token in enumerate(tokens, start=1):
+        entity, ((holder, key),) = _entity(token, f"{where}, token {number}")
+        begins, kind = _tag(entity.type)
+        index = _whole(token, ("index",), where)
+        piece = (Entity(entity.start, entity.end, kind, entity.score), (holder, key), index)
+        last = groups[-1][-1] if groups else None
+        if last is not None and last[0].type == kind and not begins and index == last[2] + 1:
+            groups[-1].append(piece)
+        else:
+            groups.append([piece])
+    return [_joined(group) for group in groups]
+
+
+def _joined(group: Sequence[tuple[Entity, Place, int]]) -> tuple[Entity, tuple[Place, ...]]:
+    first, last = group[0][0], group[-1][0]
+    scores = [entity.score for entity, _, _ in group if entity.score is not None]
+    score = sum(scores) / len(scores) if len(scores) == len(group) else None
+    return Entity(first.start, last.end, first.type, score), tuple(place for _, place, _ in group)
+
+
+def _tag(name: str) -> tuple[bool, str]:
+    """Return whether a tag begins an entity, and the entity's type.
+
+    >>> _tag("B-PER"), _tag("I-PER"), _tag("PER")
+    ((True, 'PER'), (False, 'PER'), (False, 'PER'))
+    """
+    return (name.startswith("B-"), name[2:]) if name[:2] in ("B-", "I-") else (False, name)
+
+
+def _first(record: Mapping[str, Any], keys: Sequence[str]) -> Any:
+    return next((record[key] for key in keys if record.get(key) is not None), None)
+
+
+def _whole(record: Mapping[str, Any], keys: Sequence[str], where: str) -> int:
+    value = _first(record, keys)
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        got = "nothing" if value is None else _short(value)
+        raise InputError(f"{where}: expected a whole number in '{keys[0]}', got {got}.")
+    return int(value)
+
+
+def _number(value: Any, where: str) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise InputError(f"{where}: expected a number as the score, got {_short(value)}.")
+    try:
+        return float(value)
+    except OverflowError:  # A whole number of hundreds of digits.
+        return math.inf
+
+
+def _short(value: Any) -> str:
+    return shortened(repr(value), 60)
