@@ -59,7 +59,8 @@ ALLOWED = {
     },
     "study": {"metrics", "charts", "plots", "report", "experiments"},
     "demo": set(),
-    "integrations": {"metrics"},
+    "entities": {"metrics", "calibrators", "auditing", "files"},
+    "integrations": {"metrics", "entities"},
 }
 SEES_ALL = {"__init__", "__main__", "cli"}
 

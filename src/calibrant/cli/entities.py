@@ -65,7 +65,7 @@ def audit_entity_files(args: argparse.Namespace) -> int:
     audits = _audits(args)
     if args.report is not None:
         plain = {name: found.audit for name, found in audits.items()}
-        opening = _types_markup(next(reversed(audits.values())))
+        opening = _types_markup(list(audits.values())[-1])
         write_report(plain, args.report, overwrite=args.overwrite, opening=opening)
     if args.json:
         content = {name: found.to_dict() for name, found in audits.items()}
@@ -106,7 +106,10 @@ def apply_entities(args: argparse.Namespace) -> int:
         raise InputError(f"An entity calibrator is applied to one file, got {len(args.files)}.")
     inputs = [Path(args.files[0]), args.calibrator]
     check_writable(args.output, overwrite=args.overwrite, inputs=inputs)
-    fitted, source = load_entity_calibrator(args.calibrator), read_entities(args.files[0], args.spans)
+    fitted, source = (
+        load_entity_calibrator(args.calibrator),
+        read_entities(args.files[0], args.spans),
+    )
     types = {**fitted.renamed_, **_types(args.types)}
     unknown = [name for name in fitted.unknown_types(source.documents) if name not in types]
     if unknown:
@@ -145,9 +148,7 @@ def _new_scores(fitted: EntityCalibrator, source: EntityFile) -> list[list[float
 def _refuse(args: argparse.Namespace, *defaults: tuple[str, Any]) -> None:
     """Refuse options that mean nothing for entities, and all but two files."""
     if len(args.files) != 2:
-        raise InputError(
-            f"--entities takes two files, PREDICTED and GOLD, got {len(args.files)}."
-        )
+        raise InputError(f"--entities takes two files, PREDICTED and GOLD, got {len(args.files)}.")
     columns = [name for name in vars(args) if name.endswith(("_column", "_columns"))]
     for name, default in (*defaults, *((column, None) for column in columns), ("labels", None)):
         if getattr(args, name, default) != default:
@@ -232,7 +233,7 @@ def _print_audits(audits: Mapping[str, EntityAudit]) -> None:
     from calibrant.cli.audit import print_measures
     from calibrant.cli.table import render_table
 
-    last = next(reversed(audits.values()))
+    last = list(audits.values())[-1]
     found = last.audit.provenance
     print(
         f"{found['n']:,} predicted and {found['gold entities']:,} gold entities of "

@@ -119,7 +119,8 @@ def audit_entities(
     state = table.state()
     confidences = Confidences(table.score, table.right, table.block)
     sources = {"state": state, "confidences": confidences}
-    measures = (*_found_measures(table, estimate), *estimate("classes", sources, bins))
+    each = tuple(map(_of_entities, estimate("classes", sources, bins)))
+    measures = (*_found_measures(table, estimate), *each)
     total = state.total()
     chance = chance_ece(state, quantile=1 - _ALARM / 4)
     p_value = whole_p_value(state, grouped=True)
@@ -139,6 +140,14 @@ def audit_entities(
         warnings=_warnings(matched, bootstrap),
     )
     return EntityAudit(match, audit, _type_rows(table, estimate))
+
+
+def _of_entities(measure: Measure) -> Measure:
+    """Return a measure of all examples in the words of entities."""
+    if measure.name != "accuracy":
+        return measure
+    words = f"{percent(measure.value)} of the predicted entities are right."
+    return replace(measure, title="Entity precision", meaning=words)
 
 
 class _Table:
@@ -193,7 +202,7 @@ def _found_measures(table: _Table, estimate: Estimator) -> tuple[Measure, ...]:
     if not n:
         nothing = replace(recall, name="missed_entities", title="Missed entities")
         return f1, recall, nothing
-    words = f"{missed:,} of {n:,} gold entities have no right prediction; no threshold brings them back."
+    words = f"{missed:,} of {n:,} gold entities have no right prediction, at any threshold."
     ends = (None if recall.high is None else 1 - recall.high,
             None if recall.low is None else 1 - recall.low)  # fmt: skip
     return f1, recall, Measure("missed_entities", "Missed entities", missed / n, *ends, words)

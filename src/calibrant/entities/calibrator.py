@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibrant.calibrators.logistic import logistic_regression
+from calibrant.entities.dialects import parse_document
 from calibrant.entities.document import Document
 from calibrant.entities.matching import (
     EntityColumns,
@@ -109,6 +111,19 @@ class EntityCalibrator:
         score = self.confidence(matched.predicted)
         return replace(matched, predicted=replace(matched.predicted, score=score))
 
+    def rescore(self, output: Any) -> Any:
+        """Return a copy of a tool's output, as it is, with the learned confidences as scores.
+
+        ``output`` is that of one text or a list with that of each text. A type that was not seen
+        in ``fit`` gets the confidence of all types together.
+        """
+        new = copy.deepcopy(output)
+        several = isinstance(new, list) and bool(new) and isinstance(new[0], list)
+        for number, each in enumerate(new if several else [new], start=1):
+            parsed = parse_document(each, f"output {number}")
+            parsed.write(self.confidence(parsed.document.entities).tolist())
+        return new
+
     def unknown_types(self, documents: Sequence[Document]) -> list[str]:
         """Return the types of the documents that were not seen in ``fit``."""
         found = {entity.type for document in documents for entity in document.entities}
@@ -155,7 +170,7 @@ class EntityCalibrator:
     def _features(self, columns: EntityColumns) -> tuple[np.ndarray, np.ndarray]:
         """Return the shared features, (n, 5), and the number of each entity's type."""
         mean, deviation, least, most = self.length_
-        length = (np.clip(np.log(columns.length), least, most) - mean) / deviation
+        length = (np.clip(np.log(np.maximum(columns.length, 1)), least, most) - mean) / deviation
         score = np.clip(columns.score if self.scored_ else 0.5, _FLOOR, 1 - _FLOOR)
         shared = [np.log(score), -np.log1p(-score), 1.0, length, np.square(length)]
         place = {name: i for i, name in enumerate(self.types_)}

@@ -201,9 +201,7 @@ def _check_renamed(
             raise unknown_name("type", shortened(kind), sorted(there))
 
 
-def _check_types(
-    predicted: Sequence[Document], gold: Sequence[Document], known: set[str]
-) -> None:
+def _check_types(predicted: Sequence[Document], gold: Sequence[Document], known: set[str]) -> None:
     ours, theirs = _types(predicted), _types(gold)
     if not ours:
         raise InputError("PREDICTED has no entities: there is nothing to measure.")

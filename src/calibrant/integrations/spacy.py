@@ -24,18 +24,10 @@ from calibrant.entities import Entity, EntityCalibrator, load_entity_calibrator
 from calibrant.errors import InputError
 from calibrant.extras import require
 
-_spacy = require("spacy", "spacy", "calibrant.integrations.spacy")
+Language: Any = require("spacy.language", "spacy", "calibrant.integrations.spacy").Language
+Span: Any = require("spacy.tokens", "spacy", "calibrant.integrations.spacy").Span
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from spacy.language import Language
-    from spacy.tokens import Doc, Span
-else:
-    from spacy.language import Language
-    from spacy.tokens import Span
-
-__all__ = ["ConfidenceSetter", "document_record"]
+__all__ = ["ConfidenceSetter", "document_record", "make_confidence_setter"]
 
 _FILE = "calibrator.json"
 

@@ -1,0 +1,161 @@
+"""``audit``, ``fit`` and ``apply`` of the entities of any tool."""
+
+import json
+
+import pytest
+from tests.entities.conftest import made_documents
+
+from calibrant.cli import main
+from calibrant.entities import load_entity_calibrator, read_entities
+
+
+def write(path, documents, form="entities"):
+    lines = []
+    for each in documents:
+        entities = [
+            {"start": e.start, "end": e.end, "label": e.type}
+            | ({} if e.score is None else {"score": e.score})
+            for e in each.entities
+        ]
+        lines.append(json.dumps({"id": each.id, "text": each.text, form: entities}))
+    path.write_text("\n".join(lines) + "\n")
+    return str(path)
+
+
+@pytest.fixture
+def files(tmp_path):
+    predicted, gold = made_documents(count=200)
+    return write(tmp_path / "found.jsonl", predicted), write(tmp_path / "gold.jsonl", gold, "ents")
+
+
+def test_from_outputs_to_honest_confidences(files, tmp_path, capsys):
+    calibrator, honest = str(tmp_path / "entities.json"), str(tmp_path / "honest.jsonl")
+    report = tmp_path / "audit.html"
+    assert main(["audit", "--entities", *files, "--report", str(report), "--bootstrap", "100"]) == 0
+    printed = capsys.readouterr().out
+    assert "types in 200 documents" in printed
+    assert "Strict:\nOverconfident by" in printed
+    assert "By type (strict):" in printed
+    assert "Entity types" in report.read_text()
+
+    assert main(["fit", "--entities", *files, "-o", calibrator]) == 0
+    assert "from score, type and length" in capsys.readouterr().out
+    assert main(["apply", calibrator, files[0], "-o", honest]) == 0
+    assert "in 200 documents" in capsys.readouterr().out
+
+    fitted = load_entity_calibrator(calibrator)
+    before, after = read_entities(files[0]), read_entities(honest)
+    for old, new in zip(before.documents, after.documents, strict=True):
+        assert [e.span for e in old.entities] == [e.span for e in new.entities]
+        assert [e.score for e in new.entities] == fitted.confidence(old.entities).tolist()
+
+    numbers = {}
+    for name, arguments in {"before": files, "after": (honest, files[1])}.items():
+        assert main(["audit", "--entities", *arguments, "--json", "--bootstrap", "0"]) == 0
+        numbers[name] = json.loads(capsys.readouterr().out)["entities"]["strict"]["measures"]
+    assert numbers["after"]["ece"]["value"] < numbers["before"]["ece"]["value"] / 2
+
+    both = ["audit", "--entities", *files, "--calibrator", calibrator, "--json", "--bootstrap", "0"]
+    assert main(both) == 0
+    found = json.loads(capsys.readouterr().out)["entities"]
+    assert found["before"]["measures"]["ece"] == numbers["before"]["ece"]
+    assert found["after"]["measures"]["ece"] == numbers["after"]["ece"]
+
+
+def test_fit_document(files, tmp_path, capsys):
+    output = str(tmp_path / "entities.json")
+    assert (
+        main(["fit", "--entities", *files, "-o", output, "--json", "--match", "overlapping"]) == 0
+    )
+    found = json.loads(capsys.readouterr().out)
+    assert found["calibrator"] == "entities"
+    assert found["learned"]["match"] == "overlapping"
+    assert found["documents"] == 200
+
+
+def test_a_tool_without_scores(tmp_path, capsys):
+    predicted, gold = made_documents(count=100)
+    found = write(tmp_path / "found.jsonl", predicted)
+    records = [json.loads(line) for line in (tmp_path / "found.jsonl").read_text().splitlines()]
+    for record in records:
+        for entity in record["entities"]:
+            del entity["score"]
+    (tmp_path / "found.jsonl").write_text("\n".join(map(json.dumps, records)))
+    files = [found, write(tmp_path / "gold.jsonl", gold)]
+    output = str(tmp_path / "entities.json")
+    assert main(["fit", "--entities", *files, "-o", output]) == 2
+    assert "--without-scores" in capsys.readouterr().err
+    assert main(["fit", "--entities", *files, "-o", output, "--without-scores"]) == 0
+    assert main(["apply", output, found, "-o", str(tmp_path / "honest.jsonl")]) == 0
+    audit = ["audit", "--entities", *files, "--without-scores", "--calibrator", output]
+    assert main([*audit, "--bootstrap", "0"]) == 0
+    assert "By type (after)" in capsys.readouterr().out
+
+
+def test_other_names_of_types(tmp_path, capsys):
+    predicted, gold = made_documents(count=100)
+    found = write(tmp_path / "found.jsonl", predicted)
+    text = (tmp_path / "found.jsonl").read_text().replace("PER", "PERSON")
+    (tmp_path / "found.jsonl").write_text(text)
+    files, output = [found, write(tmp_path / "gold.jsonl", gold)], str(tmp_path / "entities.json")
+    assert main(["fit", "--entities", *files, "-o", output]) == 2
+    assert "--type PERSON=NAME renames it" in capsys.readouterr().err
+    assert main(["fit", "--entities", *files, "-o", output, "--type", "PERSON=PER"]) == 0
+    # The calibrator knows the name of the tool from then on.
+    assert main(["apply", output, found, "-o", str(tmp_path / "honest.jsonl")]) == 0
+    (tmp_path / "found.jsonl").write_text(text.replace("LOC", "GPE"))
+    again = ["apply", output, found, "-o", str(tmp_path / "more.jsonl")]
+    assert main(again) == 2
+    assert "'GPE' was not in the data" in capsys.readouterr().err
+    assert main([*again, "--type", "GPE=LOC"]) == 0
+    left_out = [*again, "--overwrite", "--type", "GPE="]
+    assert main(left_out) == 0
+    for old, new in zip(
+        read_entities(found).documents,
+        read_entities(tmp_path / "more.jsonl").documents,
+        strict=True,
+    ):
+        for a, b in zip(old.entities, new.entities, strict=True):
+            assert (a.score == b.score) == (a.type == "GPE")
+
+
+BAD = [
+    (["audit", "--entities", "FOUND"], "takes two files, PREDICTED and GOLD, got 1"),
+    (["audit", "--entities", "FOUND", "GOLD", "GOLD"], "takes two files"),
+    (["audit", "--entities", "FOUND", "FOUND"], "are the same file"),
+    (["audit", "--entities", "GOLD", "FOUND"], "are the two files swapped"),
+    (["audit", "--entities", "GOLD", "COPY"], "is it a second gold file"),
+    (["audit", "--entities", "FOUND", "no.jsonl"], "There is no file"),
+    (["audit", "--entities", "FOUND", "GOLD", "--kind", "logits"], "--kind does not go with"),
+    (["audit", "--entities", "FOUND", "GOLD", "--by", "x"], "--by does not go with"),
+    (["audit", "--entities", "FOUND", "GOLD", "--type", "PER"], "--type takes NAME=GOLD"),
+    (["audit", "--entities", "FOUND", "GOLD", "--type", "Q=PER"], "Unknown type 'Q'"),
+    (["audit", "--entities", "FOUND", "GOLD", "--calibrator", "GOLD"], "not an entity calibrator"),
+    (["audit", "--entities", "SHORT", "GOLD"], "199 of 200 documents of GOLD are not in PREDICTED"),
+    (["fit", "--entities", "FOUND", "GOLD", "-o", "map.onnx"], "saved as .json"),
+    (["fit", "--entities", "FOUND", "GOLD", "-o", "FOUND"], "saved as .json"),
+    (
+        ["fit", "--entities", "FOUND", "GOLD", "-o", "o.json", "--calibrator", "beta"],
+        "--calibrator",
+    ),
+    (["fit", "--entities", "FOUND", "GOLD", "-o", "o.json", "--set", "a=1"], "--set does not go"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "expected"), BAD)
+def test_bad_input_is_one_line_and_writes_nothing(
+    files, tmp_path, capsys, monkeypatch, arguments, expected
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "copy.jsonl").write_text((tmp_path / "gold.jsonl").read_text())
+    first = (tmp_path / "found.jsonl").read_text().splitlines()[0]
+    (tmp_path / "short.jsonl").write_text(first)
+    names = {"FOUND": files[0], "GOLD": files[1], "COPY": "copy.jsonl", "SHORT": "short.jsonl"}
+    before = sorted(tmp_path.iterdir())
+    report = ["--report", "audit.html"] if arguments[0] == "audit" else []
+    assert main([*(names.get(a, a) for a in arguments), *report]) == 2
+    printed = capsys.readouterr()
+    assert expected in printed.err
+    assert printed.err.count("\n") == 1
+    assert not printed.out
+    assert sorted(tmp_path.iterdir()) == before

@@ -1,0 +1,127 @@
+"""The outputs of tools as they are: read, and written back with other scores."""
+
+import copy
+import json
+from pathlib import Path
+
+import pytest
+
+from calibrant.entities import Entity, read_entities
+from calibrant.entities.dialects import parse_document
+from calibrant.errors import InputError
+
+RECORDED = json.loads((Path(__file__).parent / "recorded_outputs.json").read_text("utf-8"))
+
+
+@pytest.mark.parametrize("name", sorted(RECORDED))
+def test_recorded_outputs_of_real_tools(name):
+    """``output`` came from the library itself, ``entities`` was read off by eye."""
+    record = RECORDED[name]
+    parsed = parse_document(copy.deepcopy(record["output"]), name)
+    found = [[e.start, e.end, e.type, e.score] for e in parsed.document.entities]
+    assert [each[:3] for each in found] == [each[:3] for each in record["entities"]]
+    for ours, theirs in zip(found, record["entities"], strict=True):
+        assert ours[3] == (theirs[3] if theirs[3] is None else pytest.approx(theirs[3], abs=1e-4))
+
+
+@pytest.mark.parametrize("name", sorted(RECORDED))
+def test_only_scores_change_when_written_back(name):
+    output = copy.deepcopy(RECORDED[name]["output"])
+    parsed = parse_document(output, name)
+    parsed.write([0.125] * len(parsed.places))
+    again = parse_document(output, name).document
+    assert {e.score for e in again.entities} == {0.125}
+    assert [e.span for e in again.entities] == [e.span for e in parsed.document.entities]
+    assert _without_scores(output) == _without_scores(RECORDED[name]["output"])
+
+
+def _without_scores(value):
+    if isinstance(value, dict):
+        kept = {k: v for k, v in value.items() if k not in ("score", "confidence", "Score")}
+        return {k: _without_scores(v) for k, v in kept.items()}
+    return [_without_scores(v) for v in value] if isinstance(value, list) else value
+
+
+def test_tokens_of_a_pipeline_are_joined():
+    def token(tag, index, score, start):
+        return {"entity": tag, "index": index, "score": score, "start": start, "end": start + 2}
+
+    tokens = [
+        token("B-PER", 1, 0.9, 0),
+        token("I-PER", 2, 0.7, 3),
+        token("I-PER", 4, 0.5, 9),  # a gap
+        token("B-PER", 5, 0.5, 12),  # begins anew
+        token("I-LOC", 6, 0.5, 15),  # another type
+    ]
+    found = parse_document(tokens, "").document.entities
+    assert found[0] == Entity(0, 5, "PER", 0.8)
+    assert [e.span for e in found[1:]] == [(9, 11, "PER"), (12, 14, "PER"), (15, 17, "LOC")]
+
+
+def test_markings_of_people():
+    for record in (
+        {"text": "Rosa", "entities": [[0, 4, "PER"]]},
+        {"text": "Rosa", "label": [[0, 4, "PER"]]},
+        {"text": "Rosa", "spans": [{"start": 0, "end": 4, "label": "PER", "token_start": 0}]},
+        {"text": "Rosa", "ents": [{"start": 0, "end": 4, "label": "PER"}], "spans": {}},
+    ):
+        assert parse_document(record, "").document.entities == (Entity(0, 4, "PER"),)
+
+
+BAD = [
+    ("7", "expected an object or a list of entities, got 7"),
+    ('{"text": "a"}', "expected a list of entities in one of entities, ents"),
+    ('{"text": 3, "entities": []}', "expected text in 'text', got 3"),
+    ('[{"start": 0, "label": "A"}]', "expected a whole number in 'end', got nothing"),
+    ('[{"start": 0.5, "end": 2, "label": "A"}]', "expected a whole number in 'start', got 0.5"),
+    ('[{"start": true, "end": 2, "label": "A"}]', "got True"),
+    ('[{"start": 0, "end": 2}]', "it has no type"),
+    ('[{"start": 0, "end": 2, "label": 3}]', "it has no type"),
+    ('[{"start": 0, "end": 2, "label": ""}]', "has an empty type"),
+    ('[{"start": 0, "end": 2, "label": "A", "score": "high"}]', "expected a number as the score"),
+    ('[{"start": 0, "end": 2, "label": "A", "score": 1.5}]', "has the score 1.5"),
+    ('[{"start": 0, "end": 2, "label": "A", "score": -0.5}]', "has the score -0.5"),
+    ('[{"start": 0, "end": 2, "label": "A", "score": NaN}]', "has the score nan"),
+    ('[{"start": 0, "end": 2, "label": "A", "score": 1' + "0" * 400 + "}]", "has the score inf"),
+    ('[{"start": 2, "end": 2, "label": "A"}]', "ends at 2, not after its start at 2"),
+    ('[{"start": -1, "end": 2, "label": "A"}]', "starts at -1"),
+    ('{"text": "abc", "entities": [[0, 4, "A"]]}', "outside of its text of 3 characters"),
+    ('[[0, 2, "A"], [0, 2, "A"]]', "is a duplicate"),
+    ("[[0, 2]]", "expected [start, end, type]"),
+    ('["A"]', "expected an object"),
+    ('{"spans": {"a": [], "b": []}}', "--spans KEY chooses"),
+    ("{", "no JSON"),
+    ('{"text": "\\ud800", "entities": []}', "half of a character"),
+]
+
+
+@pytest.mark.parametrize(("line", "expected"), BAD)
+def test_bad_documents_are_one_line(line, expected, tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text(f'{{"entities": []}}\n\n{line}\n')
+    with pytest.raises(InputError) as error:
+        read_entities(path)
+    assert expected in str(error.value)
+    assert "line 3" in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_groups_of_spans(tmp_path):
+    record = {"ents": [], "spans": {"a": [[0, 1, "A"]], "b": [[0, 2, "B"]]}}
+    assert parse_document(record, "", "b").document.entities == (Entity(0, 2, "B"),)
+    with pytest.raises(InputError, match="no spans 'c'; there are 'a', 'b'"):
+        parse_document(record, "", "c")
+
+
+def test_json_files_hold_one_or_many_documents(tmp_path):
+    entity = {"entity_group": "PER", "score": 0.5, "start": 0, "end": 4}
+    path = tmp_path / "a.json"
+    for content, documents in (([entity], 1), ([[entity], []], 2), ([{"entities": []}] * 3, 3)):
+        path.write_text(json.dumps(content))
+        assert len(read_entities(path).documents) == documents
+    for content, why in (("{}", "a list of documents"), ("[]", "no documents"), ("[1]", "got 1")):
+        path.write_text(content)
+        with pytest.raises(InputError, match=why):
+            read_entities(path)
+    with pytest.raises(InputError, match="entities are read from"):
+        read_entities(tmp_path / "a.csv")
