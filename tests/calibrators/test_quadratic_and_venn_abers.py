@@ -10,6 +10,7 @@ from sklearn.isotonic import IsotonicRegression
 
 from calibrant import InputError, Predictions, nll
 from calibrant.calibrators import (
+    Beta,
     CentredIsotonic,
     Isotonic,
     Quadratic,
@@ -36,7 +37,7 @@ def logistic_loss(coefficients, p):
 
 def test_quadratic_is_the_optimum():
     p = binary()
-    fitted = Quadratic().fit(p).coefficients_[0]
+    fitted = Quadratic(ridge=1e-6).fit(p).coefficients_[0]
     found = minimize(logistic_loss, [0, 1, 0], (p,), method="BFGS", options={"gtol": 1e-9})
     assert logistic_loss(fitted, p) == pytest.approx(found.fun, abs=1e-10)
     np.testing.assert_allclose(fitted, found.x, atol=1e-4)
@@ -49,7 +50,7 @@ def test_quadratic_is_no_worse_than_probmetrics():
     p = binary(size=0.5)  # Its steps are too long for larger scores.
     other = theirs(print_init_info=False, tol=1e-6, max_iter=2000)
     other.fit(p.probabilities().astype(np.float32), p.labels)
-    fitted = Quadratic().fit(p)
+    fitted = Quadratic(ridge=1e-6).fit(p)
     assert logistic_loss(fitted.coefficients_[0], p) <= logistic_loss(other.w_, p) + 1e-9
     expected = other.predict_proba(p.probabilities().astype(np.float32))
     np.testing.assert_allclose(fitted.transform(p).scores, expected, atol=0.02)
@@ -62,11 +63,74 @@ def test_penalties_of_quadratic(a, c):
     def value(theta):
         return logistic_loss(theta, p) + a * theta[0] ** 2 + c * theta[2] ** 2
 
-    fitted = Quadratic(intercept=a, curvature=c).fit(p).coefficients_[0]
+    fitted = Quadratic(intercept=a, curvature=c, ridge=1e-6).fit(p).coefficients_[0]
     found = minimize(value, [0, 1, 0], method="BFGS", options={"gtol": 1e-9})
     assert value(fitted) == pytest.approx(found.fun, abs=1e-9)
-    with pytest.raises(InputError, match="intercept ≥ 0 and curvature ≥ 0"):
+    with pytest.raises(InputError, match="intercept ≥ 0, curvature ≥ 0 and ridge > 0"):
         Quadratic(intercept=-1).fit(p)
+    with pytest.raises(InputError, match="ridge > 0"):
+        Quadratic(ridge=0).fit(p)
+
+
+def separable(n=45, gap=0.5):
+    """Two classes whose log-odds do not overlap: the likelihood alone has no optimum."""
+    s = np.random.default_rng(n).uniform(gap, 3, n)
+    labels = (np.arange(n) % 3 > 0).astype(int)
+    return Predictions.from_logits(np.where(labels == 1, s, -s) - 0.2, labels)
+
+
+def penalised(theta, x, labels, centre, ridge):
+    z = x @ theta
+    nll = (np.logaddexp(0, z) - labels * z).mean()
+    return nll + ridge / len(labels) / 2 * ((theta - centre) ** 2).sum()
+
+
+@pytest.mark.parametrize("ridge", [0.1, 2.0])
+def test_separable_classes_against_brute_force(ridge, monkeypatch):
+    """The optimum of the NLL and the prior, sought by scipy in three numbers."""
+    monkeypatch.setattr(Quadratic, "_claims_too_much", lambda *_: False)
+    monkeypatch.setattr(Beta, "_claims_too_much", lambda *_: False)
+    p = separable()
+    s = p.scores[:, 1] - p.scores[:, 0]
+    scale = np.sqrt((s**2).mean())
+    z = s / scale
+    x, centre = np.stack([np.ones_like(z), z, z**2], axis=1), np.array([0.0, scale, 0.0])
+    arguments = (x, p.labels, centre, ridge)
+    found = minimize(penalised, centre, arguments, method="BFGS", options={"gtol": 1e-10})
+    fitted = Quadratic(ridge=ridge).fit(p).coefficients_[0]
+    np.testing.assert_allclose(fitted, found.x / [1, scale, scale**2], atol=2e-5)
+
+    x = np.stack([-np.logaddexp(0, -s), np.logaddexp(0, s), np.ones_like(s)], axis=1)
+    arguments = (x, p.labels, np.array([1.0, 1.0, 0.0]), ridge)
+    bounds = [(0, None), (0, None), (None, None)]
+    options = {"ftol": 1e-15, "gtol": 1e-10}
+    found = minimize(penalised, [1, 1, 0], arguments, bounds=bounds, options=options)
+    beta = Beta(ridge=ridge).fit(p)
+    fitted = np.array([beta.a_[0, 0], beta.b_[0, 0], beta.c_[0, 0]])
+    np.testing.assert_allclose(fitted, found.x, atol=2e-4)
+
+
+@pytest.mark.parametrize("calibrator", [Quadratic, TopLabelQuadratic, Beta])
+def test_separable_classes_of_45_rows_do_not_become_certainty(calibrator):
+    """Class 1 of three is separable, the others are not: no fallback, and no blow-up."""
+    rng = np.random.default_rng(0)
+    labels = np.arange(45) % 3
+    logits = rng.normal(size=(45, 3))
+    logits[:, 1] = np.where(labels == 1, 3, -3) + 0.1 * rng.normal(size=45)
+    p = Predictions.from_logits(logits, labels)
+    fitted = quiet_fit(calibrator(), p)
+    assert not fitted.fell_back_
+    assert fitted.transform(p).probabilities().max() < 0.9995
+
+
+def test_the_prior_fades_as_examples_grow():
+    """Its share of the optimum falls as 1 / n."""
+    moved = []
+    for n in (400, 4000):
+        p = binary(n)
+        weak, strong = (Quadratic(ridge=r).fit(p).coefficients_ for r in (1e-6, 0.1))
+        moved.append(np.abs(weak - strong).max())
+    assert moved[1] < moved[0] / 3
 
 
 def test_top_label_quadratic_is_of_the_confidence():

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from calibrant import InputError, Predictions
 from calibrant.calibrators import (
     BBQ,
+    CALIBRATORS,
     Beta,
     HistogramBinning,
     Isotonic,
@@ -143,11 +144,73 @@ def test_equal_mass_edges_split_evenly_and_keep_ties_together():
 
 def test_floor_keeps_the_nll_of_new_data_finite():
     p = overconfident(n=300, classes=3)
-    for calibrator in (HistogramBinning(), Isotonic(), TopLabelIsotonic(), Spline()):
-        fitted = quiet_fit(calibrator, p)
-        values = fitted.values_
-        assert values.min() >= 1e-6
-        assert values.max() <= 1 - 1e-6
+    for calibrator in (HistogramBinning, Isotonic, TopLabelIsotonic, Spline):
+        for floor, least in ((None, 1 / (2 * 302)), (1e-6, 1e-6)):
+            values = quiet_fit(calibrator(floor=floor), p).values_
+            assert values.min() >= least
+            assert values.max() <= 1 - least
+
+
+def agreeing_ends(n=8):
+    """Two classes: 40 even examples in the middle, n at each end without a mistake."""
+    scores = np.repeat([0.2, 0.5, 0.8], [n, 40, n])
+    return Predictions.from_probabilities(scores, [0] * n + [0, 1] * 20 + [1] * n)
+
+
+COUNTING = ("isotonic", "centred-isotonic", "histogram", "venn-abers")
+
+
+@pytest.mark.parametrize("name", COUNTING)
+@pytest.mark.parametrize("n", [8, 98])
+def test_a_bin_without_a_mistake_follows_the_rule_of_succession(name, n):
+    """Eight right answers support 9/10, not 999,999 of a million."""
+    calibrator = CALIBRATORS[name].calibrator()
+    if name == "histogram":
+        calibrator.set_params(equal="width", bins=3)
+    q = quiet_fit(calibrator, p := agreeing_ends(n)).transform(p).probabilities()[:, 1]
+    np.testing.assert_allclose(q[-1], (n + 1) / (n + 2), rtol=1e-12)
+    np.testing.assert_allclose(q[0], 1 / (n + 2), rtol=1e-12)
+    np.testing.assert_allclose(q[n : n + 40], 0.5, rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", [*CALIBRATORS])
+def test_no_map_is_certain_of_an_end_of_eight_examples(name):
+    p = agreeing_ends()
+    groups = {"position": np.zeros(len(p), int)}
+    names = ("O", "B-A")
+    p = Predictions.from_probabilities(p.scores, p.labels, groups=groups, label_names=names)
+    fitted = quiet_fit(CALIBRATORS[name].calibrator(), p)
+    claimed = fitted.transform(p).probabilities().max()
+    assert claimed <= 0.999 or fitted.fell_back_
+
+
+def test_an_outer_block_never_passes_its_neighbour():
+    """One right answer above a block that is right 95 times of 100."""
+    scores = np.repeat([0.2, 0.7, 0.9], [1, 100, 1])
+    labels = [0] + [1] * 5 + [0] * 95 + [1]
+    p = Predictions.from_probabilities(scores, labels)
+    low = quiet_fit(Isotonic(), p)
+    assert low.values_[0, 0] == pytest.approx(0.05)
+    mirrored = Predictions.from_probabilities(1 - scores, 1 - np.array(labels))
+    high = quiet_fit(Isotonic(), mirrored)
+    assert high.values_[0, -1] == pytest.approx(0.95)
+    assert (np.diff(high.values_[0]) >= 0).all()
+
+
+def test_other_classes_share_what_one_more_example_could_be():
+    """With many classes 1 / (n + 2) each would add up to most of a row."""
+    classes, each = 50, 20
+    labels = np.repeat(np.arange(classes), each)
+    logits = 12 * np.eye(classes)[labels]
+    logits[::10] = 0  # Every tenth example is a guess.
+    q = quiet_fit(Isotonic(), p := Predictions.from_logits(logits, labels)).transform(p)
+    assert q.probabilities()[1, 0] > 0.9
+
+
+def test_a_bin_without_examples_keeps_its_middle():
+    p = Predictions.from_probabilities([0.1] * 9 + [0.9] * 9, [0] * 8 + [1] * 9 + [0])
+    fitted = quiet_fit(HistogramBinning(bins=5, equal="width"), p)
+    np.testing.assert_allclose(fitted.values_[0, 1:4], [0.3, 0.5, 0.7])
 
 
 @pytest.mark.parametrize("x", [1e-8, 1e-3, 0.5, 1, 2.5, 7.999, 8, 50, 1e6])
@@ -173,7 +236,8 @@ def loop_bbq(x, hit, bin_counts, at):
             evidence += math.lgamma(2 / b) - math.lgamma(n + 2 / b)
             evidence += math.lgamma(m + alpha) - math.lgamma(alpha)
             evidence += math.lgamma(n - m + beta) - math.lgamma(beta)
-            table.append((m + alpha) / (n + 2 / b))
+            least = 1 / (n + 2)  # Not in the paper: a bin that agrees is not certain.
+            table.append(min(max((m + alpha) / (n + 2 / b), least), 1 - least))
         scores.append(evidence)
         tables.append((edges, table))
     weights = np.exp(np.array(scores) - max(scores))

@@ -225,3 +225,15 @@ def test_temperature_is_capped_where_all_predictions_are_wrong(scale):
     assert fitted.temperature_ <= max(1.0, 1001 * np.ptp(logits, axis=1).max())
     assert fitted.fitted_on_["nll_after"] <= fitted.fitted_on_["nll_before"]
     assert (fitted.transform(p).scores.argmax(axis=1) == logits.argmax(axis=1)).all()
+
+
+def test_ties_do_not_hide_a_faultless_sample():
+    """Twenty ties and sixteen right answers: no temperature helps a tie, so 16 decide."""
+    logits = np.array([[0.0, 0.0]] * 20 + [[0.0, 1.0]] * 16)
+    p = Predictions.from_logits(logits, [0, 1] * 10 + [1] * 16)
+    with pytest.warns(CalibrationWarning, match=r"16 right predictions support .* 0\.9444"):
+        fitted = Temperature().fit(p)
+    assert fitted.transform(p).probabilities()[-1, 1] == pytest.approx(17 / 18, abs=1e-5)
+    only_ties = Predictions.from_logits([[0.0, 0.0, -1.0]] * 8, [0, 1] * 4)
+    with pytest.warns(CalibrationWarning):
+        assert Temperature().fit(only_ties).temperature_ == 1

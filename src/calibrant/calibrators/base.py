@@ -33,7 +33,7 @@ from calibrant.calibrators.checks import (
     needed_columns,
 )
 from calibrant.calibrators.correction import BIAS, CORRECTIONS, correct
-from calibrant.calibrators.faultless import is_faultless, most_confidence, unclaimed
+from calibrant.calibrators.faultless import is_faultless, most_confidence, unclaimed, untied
 from calibrant.calibrators.likelihood import (
     as_kind,
     fitted_floor,
@@ -323,10 +323,11 @@ class Calibrator(ABC):
         """Whether the map goes beyond what a sample without a mistake supports."""
         if not is_faultless(predictions):
             return False
-        before, after = (
-            unclaimed(p.scores, p.kind) for p in (predictions, self.transform(predictions))
-        )
-        least = min(before, 1 - most_confidence(len(predictions)))
+        decided = predictions[untied(predictions.scores)]
+        if not len(decided):
+            return False
+        before, after = (unclaimed(p.scores, p.kind) for p in (decided, self.transform(decided)))
+        least = min(before, 1 - most_confidence(len(decided)))
         return after < least * (1 - 1e-4)  # Temperatures stop at it, to six digits.
 
     def _fall_back(self, reason: str, advice: str) -> None:

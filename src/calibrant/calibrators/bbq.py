@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from calibrant.calibrators.faultless import supported
 from calibrant.calibrators.histogram import StepMap, equal_mass_edges, steps
 from calibrant.calibrators.scalar import OneVsRest, ScalarMap
 from calibrant.errors import InputError
@@ -24,7 +25,9 @@ class BBQ(OneVsRest):
         P(data | M) = Π_b Γ(2/B) / Γ(n_b + 2/B) · Γ(m_b + α_b) / Γ(α_b)
                           · Γ(n_b − m_b + β_b) / Γ(β_b)
 
-    and the frequency is its posterior mean, (m_b + α_b) / (n_b + 2/B), never 0 or 1. The paper
+    and the frequency is its posterior mean, (m_b + α_b) / (n_b + 2/B). At the ends that prior is
+    nearly certain, so a bin whose n_b examples agree stays 1 / (n_b + 2) away from 0 and 1
+    (:mod:`calibrant.calibrators.faultless`), which the paper does not do. The paper
     takes every B from ∛n / 10 to 10 ∛n; here at most ``models`` of them, evenly spaced in log B.
 
     Smoother than one histogram and without a number of bins to choose; slower to fit.
@@ -32,7 +35,7 @@ class BBQ(OneVsRest):
     >>> from calibrant import Predictions
     >>> p = Predictions.from_probabilities([0.2] * 50 + [0.9] * 50, [0] * 35 + [1] * 15 + [1] * 50)
     >>> BBQ().fit(p).transform(p).scores[[0, 99], 1].round(3)
-    array([0.3  , 0.996])
+    array([0.3  , 0.981])
     """
 
     name = "bbq"
@@ -59,7 +62,7 @@ class _AveragedHistograms(StepMap):
             equal_mass_edges(ordered, b, ascending=True) for b in self._bin_counts(len(scores))
         ]
         models = list({edges.tobytes(): edges for edges in every}.values())  # Ties leave fewer.
-        evidence, values = _posteriors(ordered, events, models)
+        evidence, values = _posteriors(ordered, events, models, self.others)
         weights = np.exp(evidence - evidence.max())
         weights = np.where(weights < _NEGLIGIBLE * weights.sum(), 0, weights)
         return _average(models, values, weights / weights.sum())
@@ -71,7 +74,7 @@ class _AveragedHistograms(StepMap):
 
 
 def _posteriors(
-    ordered: np.ndarray, events: np.ndarray, models: list[np.ndarray]
+    ordered: np.ndarray, events: np.ndarray, models: list[np.ndarray], others: int
 ) -> tuple[np.ndarray, list[np.ndarray]]:
     """Return log P(data | M) and the posterior mean of each bin, for all models at once.
 
@@ -98,8 +101,8 @@ def _posteriors(
         + log_gamma(count - hits + beta)
         - log_gamma(beta)
     )
-    values = np.split((hits + alpha) / (count + prior), first[1:])
-    return np.add.reduceat(evidence, first), values
+    values = supported((hits + alpha) / (count + prior), count, others=others)
+    return np.add.reduceat(evidence, first), np.split(values, first[1:])
 
 
 def _steps_of(values: np.ndarray, first: np.ndarray) -> np.ndarray:

@@ -4,7 +4,12 @@ Where all n predictions are right, the NLL falls as long as confidence rises, an
 sample says where to stop. n right answers in a row support a confidence of (n + 1) / (n + 2)
 (Laplace 1774). So no map raises the mean confidence of such a sample beyond that: temperatures stop
 there, and other maps that would go further fall back to identity. Confidences that are higher
-already stay as they are, because nothing speaks against them either.
+already stay as they are, because nothing speaks against them either. Rows in which classes tie for
+the highest score say nothing about this and are left out, of n as well.
+
+The same holds for the bins of a map that counts: a bin whose n examples are all right becomes
+(n + 1) / (n + 2), and one without an event 1 / (n + 2), which the other classes share where there
+are more than two. Venn–Abers gives these numbers by its definition.
 """
 
 from __future__ import annotations
@@ -18,7 +23,7 @@ from calibrant.calibrators.moments import Sweep
 from calibrant.calibrators.newton import Optimum
 from calibrant.predictions import Kind, Predictions
 
-__all__ = ["is_faultless", "most_confidence", "stopped", "unclaimed"]
+__all__ = ["is_faultless", "most_confidence", "stopped", "supported", "unclaimed", "untied"]
 
 _CHUNK = 1 << 14  # Scores at once: most samples have a mistake in the first few.
 _MOST_PASSES = 60
@@ -31,6 +36,23 @@ def most_confidence(n: int) -> float:
     0.99
     """
     return (n + 1) / (n + 2)
+
+
+def supported(
+    rates: np.ndarray, count: np.ndarray, floor: float | None = None, others: int = 1
+) -> np.ndarray:
+    """Return the rates, drawn in from 0 and 1 to what ``count`` examples support.
+
+    ``others`` classes share what one more example of another class would give. A bin without
+    examples stays as it is. With a number as ``floor``, rates stay so far from 0 and 1 instead.
+
+    >>> supported(np.array([0.0, 0.5, 1.0]), np.array([8, 8, 98]))
+    array([0.1 , 0.5 , 0.99])
+    """
+    if floor is not None:
+        return np.asarray(np.clip(rates, floor, 1 - floor))
+    least = 1 / (count + 2)
+    return np.where(count > 0, np.clip(rates, least / others, 1 - least), rates)
 
 
 def is_faultless(predictions: Predictions) -> bool:
@@ -60,21 +82,29 @@ def unclaimed(scores: np.ndarray, kind: Kind, beta: float = 1.0) -> float:
     return total / len(scores)
 
 
+def untied(scores: np.ndarray) -> np.ndarray:
+    """Return a boolean for each row: whether one class alone has the highest score."""
+    size = max(1, _CHUNK // scores.shape[1])
+    parts = (scores[start : start + size] for start in range(0, len(scores), size))
+    found = [(part == part.max(axis=1, keepdims=True)).sum(axis=1) == 1 for part in parts]
+    return np.concatenate(found)
+
+
 def stopped(best: Optimum, logits: np.ndarray, labels: np.ndarray) -> Optimum:
     """Return the optimum; of faultless examples the β ≥ 1 whose mean confidence is supported."""
     if best.at.wrong or best.at.spread == 0:
         return best
-    least = 1 - most_confidence(len(labels))
+    alone = untied(logits)
+    decided = logits if alone.all() else logits[alone]
+    least = 1 - most_confidence(len(decided))
     low, high = 1.0, max(1.0, best.beta)
-    if unclaimed(logits, "logits", low) <= least:
+    if not len(decided) or unclaimed(decided, "logits", low) <= least:
         high = low
-    elif unclaimed(logits, "logits", high) >= least:
-        low = high  # Ties, which no temperature can decide.
     for _ in range(_MOST_PASSES):
         if high <= low * (1 + 1e-6):
             break
         middle = math.sqrt(low * high)
-        above = unclaimed(logits, "logits", middle) > least
+        above = unclaimed(decided, "logits", middle) > least
         low, high = (middle, high) if above else (low, middle)
     sweep = Sweep(logits, labels)
     return replace(best, beta=low, nll=sweep(low).nll)

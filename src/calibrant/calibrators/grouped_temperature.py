@@ -61,7 +61,7 @@ def group_temperatures(
     NLL of each group is at most that of the common temperature.
     """
     best = stopped(best_inverse_temperature(logits, labels), logits, labels)
-    warn_if_unbounded(best, len(labels))
+    warn_if_unbounded(best, logits)
     common = 1.0 if best.at.spread == 0 else best.beta
     betas = np.full(groups, common)
     # Groups of a faultless sample have nothing to differ by.

@@ -10,6 +10,7 @@ import numpy as np
 
 from calibrant.arrays import Array
 from calibrant.calibrators.backend import bin_numbers, step
+from calibrant.calibrators.faultless import supported
 from calibrant.calibrators.scalar import OneVsRest, ScalarMap, TopLabel
 from calibrant.errors import InputError
 
@@ -69,8 +70,9 @@ class HistogramBinning(OneVsRest):
     Zadrozny, Elkan, "Obtaining calibrated probability estimates from decision trees and naive
     Bayesian classifiers", ICML 2001. ``equal="mass"``: bins with the same number of examples
     (tied scores stay together); ``"width"``: bins of width 1 / ``bins``. Bins are (lo, hi]. A bin
-    without examples has its middle. Values are kept within ``floor`` of 0 and 1, so that the NLL
-    of new data stays finite; ``floor=0`` is the published map.
+    without examples has its middle. The value of a bin of n examples stays 1 / (n + 2) away from
+    0 and 1 (:mod:`calibrant.calibrators.faultless`); a number as ``floor`` replaces this distance,
+    and ``floor=0`` is the published map.
 
     It needs many examples per bin. It makes ties and so changes the accuracy.
 
@@ -86,7 +88,10 @@ class HistogramBinning(OneVsRest):
     values_: np.ndarray
 
     def __init__(
-        self, bins: int = 15, equal: Literal["mass", "width"] = "mass", floor: float = 1e-6
+        self,
+        bins: int = 15,
+        equal: Literal["mass", "width"] = "mass",
+        floor: float | None = None,
     ) -> None:
         self.bins = bins
         self.equal = equal
@@ -117,7 +122,7 @@ class TopLabelHistogramBinning(TopLabel):
         self,
         bins: int = 15,
         equal: Literal["mass", "width"] = "mass",
-        floor: float = 1e-6,
+        floor: float | None = None,
         keep_prediction: bool = True,
     ) -> None:
         self.bins = bins
@@ -130,8 +135,8 @@ class TopLabelHistogramBinning(TopLabel):
 
 
 class _Histogram(StepMap):
-    def __init__(self, bins: int, equal: str, floor: float) -> None:
-        if bins < 1 or equal not in ("mass", "width") or not 0 <= floor < 0.5:
+    def __init__(self, bins: int, equal: str, floor: float | None) -> None:
+        if bins < 1 or equal not in ("mass", "width") or not 0 <= (floor or 0) < 0.5:
             raise InputError(
                 "Histogram binning expects bins ≥ 1, equal 'mass' or 'width' and floor in "
                 f"[0, 0.5), got bins={bins}, equal={equal!r}, floor={floor}."
@@ -147,4 +152,4 @@ class _Histogram(StepMap):
         count, hits = (np.bincount(i, minlength=bins) for i in (index, index[happened]))
         middle = (np.append(0, edges) + np.append(edges, 1)) / 2
         values = np.where(count, hits / np.maximum(count, 1), middle)
-        return steps(edges, np.clip(values, self.floor, 1 - self.floor))
+        return steps(edges, supported(values, count, self.floor, self.others))

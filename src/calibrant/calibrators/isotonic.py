@@ -9,6 +9,7 @@ import numpy as np
 
 from calibrant.arrays import Array
 from calibrant.calibrators.backend import interpolate
+from calibrant.calibrators.faultless import supported
 from calibrant.calibrators.scalar import OneVsRest, ScalarMap, TopLabel
 from calibrant.errors import InputError
 
@@ -27,8 +28,9 @@ class Isotonic(OneVsRest):
 
     Zadrozny, Elkan, "Transforming classifier scores into accurate multiclass probability
     estimates", KDD 2002. Between the blocks of the fit it interpolates linearly, as scikit-learn
-    does. Values are kept within ``floor`` of 0 and 1, so that the NLL of new data stays finite;
-    ``floor=0`` is the published map.
+    does. The outer blocks, of n examples each, stay 1 / (n + 2) away from 0 and 1, unless their
+    neighbour is nearer (:mod:`calibrant.calibrators.faultless`); a number as ``floor`` replaces
+    this distance, and ``floor=0`` is the published map.
 
     It assumes no shape, so it needs data: below about 1000 examples per class prefer a parametric
     map. Scores within a block become ties.
@@ -45,7 +47,7 @@ class Isotonic(OneVsRest):
     nodes_: np.ndarray
     values_: np.ndarray
 
-    def __init__(self, floor: float = 1e-6) -> None:
+    def __init__(self, floor: float | None = None) -> None:
         self.floor = floor
 
     def _scalar(self) -> ScalarMap:
@@ -69,7 +71,7 @@ class TopLabelIsotonic(TopLabel):
     nodes_: np.ndarray
     values_: np.ndarray
 
-    def __init__(self, floor: float = 1e-6, keep_prediction: bool = True) -> None:
+    def __init__(self, floor: float | None = None, keep_prediction: bool = True) -> None:
         self.floor = floor
         self.keep_prediction = keep_prediction
 
@@ -108,17 +110,17 @@ class TopLabelCentredIsotonic(TopLabelIsotonic):
 
 
 class _IsotonicMap(ScalarMap):
-    def __init__(self, floor: float, centred: bool = False) -> None:
-        if not 0 <= floor < 0.5:
+    def __init__(self, floor: float | None, centred: bool = False) -> None:
+        if floor is not None and not 0 <= floor < 0.5:
             raise InputError(f"Isotonic regression expects floor in [0, 0.5), got {floor}.")
         self.floor, self.centred = floor, centred
 
     def fit(self, scores: np.ndarray, happened: np.ndarray) -> dict[str, np.ndarray]:
         distinct, count, hits = by_score(scores, happened)
         means, starts = pool_adjacent_violators(hits / count, count)
-        values = np.clip(means, self.floor, 1 - self.floor)
+        weights = np.add.reduceat(count, starts)
+        values = self._drawn_in(means, weights)
         if self.centred and len(means) > 1:
-            weights = np.add.reduceat(count, starts)
             return {
                 "nodes_": np.add.reduceat(distinct * count, starts) / weights,
                 "values_": values,
@@ -127,6 +129,13 @@ class _IsotonicMap(ScalarMap):
         # A block is flat from its first to its last score; a line connects two blocks.
         nodes = np.stack([distinct[starts], distinct[ends]], axis=1).ravel()
         return {"nodes_": nodes, "values_": np.repeat(values, 2)}
+
+    def _drawn_in(self, means: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Return supported values that still rise: an outer block never passes its neighbour."""
+        values = supported(means, weights, self.floor, self.others)
+        if len(values) > 1:
+            values[0], values[-1] = min(values[:2]), max(values[-2:])
+        return values
 
     def apply(self, scores: Array, values: Mapping[str, Any]) -> Array:
         return interpolate(values["nodes_"], values["values_"], scores)

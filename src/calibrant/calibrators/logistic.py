@@ -10,6 +10,7 @@ import numpy as np
 from calibrant.arrays import Array
 from calibrant.calibrators.backend import namespace, sigmoid
 from calibrant.calibrators.scalar import OneVsRest, ScalarMap
+from calibrant.errors import InputError
 from calibrant.predictions import Kind
 
 __all__ = ["Beta", "Platt", "logistic_regression"]
@@ -122,14 +123,15 @@ class Beta(OneVsRest):
     """q_k = sigmoid(a log p_k − b log(1 − p_k) + c) with a, b ≥ 0; one against the rest.
 
     Kull, Silva Filho, Flach, "Beta calibration", AISTATS 2017: if the best a or b is negative
-    it is set to 0 and the others are fitted again, so the map never decreases. ``ridge`` pulls
-    (a, b, c) towards identity (1, 1, 0), weakly: it bounds them where a class is separable or
-    missing; the paper has none. ``smooth_targets`` fits the targets of :class:`Platt`, so that few
-    examples without a mistake do not become certainty.
+    it is set to 0 and the others are fitted again, so the map never decreases. To the mean loss
+    ½ ``ridge`` / n ‖(a, b, c) − (1, 1, 0)‖² is added, a Gaussian prior around identity: it bounds a
+    class that is separable or missing and fades as examples grow; the paper has none.
+    ``smooth_targets`` fits the targets of :class:`Platt`, so that few examples without a mistake do
+    not become certainty.
 
     >>> from calibrant import Predictions
-    >>> p = Predictions.from_probabilities([[0.2, 0.8]] * 3 + [[0.7, 0.3]] * 3, [1, 1, 0, 1, 0, 0])
-    >>> Beta().fit(p).transform(p).scores[[0, 3], 1].round(2)
+    >>> p = Predictions.from_probabilities([0.8] * 27 + [0.3] * 27, [1, 1, 0] * 9 + [1, 0, 0] * 9)
+    >>> Beta().fit(p).transform(p).scores[[0, -1], 1].round(2)
     array([0.67, 0.33])
     """
 
@@ -140,7 +142,7 @@ class Beta(OneVsRest):
     b_: np.ndarray
     c_: np.ndarray
 
-    def __init__(self, ridge: float = 1e-6, smooth_targets: bool = False) -> None:
+    def __init__(self, ridge: float = 0.1, smooth_targets: bool = False) -> None:
         self.ridge = ridge
         self.smooth_targets = smooth_targets
 
@@ -150,20 +152,21 @@ class Beta(OneVsRest):
 
 class _BetaMap(ScalarMap):
     def __init__(self, ridge: float, smooth_targets: bool) -> None:
+        if not ridge > 0:
+            raise InputError(f"Beta expects ridge > 0, got {ridge}.")
         self.ridge, self.smooth_targets = ridge, smooth_targets
 
     def fit(self, scores: np.ndarray, happened: np.ndarray) -> dict[str, np.ndarray]:
         features = np.stack([*_logarithms(scores), np.ones_like(scores)], axis=1)
+        ridge = self.ridge / len(scores)
         targets = _targets(happened, self.smooth_targets)
         identity = np.array([1.0, 1.0, 0.0])
         kept = np.ones(3, bool)
-        theta = logistic_regression(features, targets, identity, self.ridge)
+        theta = logistic_regression(features, targets, identity, ridge)
         while (theta[:2] < 0).any():
             kept[theta[:2].argmin()] = False
             theta = np.zeros(3)
-            theta[kept] = logistic_regression(
-                features[:, kept], targets, identity[kept], self.ridge
-            )
+            theta[kept] = logistic_regression(features[:, kept], targets, identity[kept], ridge)
         return {name: theta[[i]] for i, name in enumerate(("a_", "b_", "c_"))}
 
     def apply(self, scores: Array, values: Mapping[str, Any]) -> Array:

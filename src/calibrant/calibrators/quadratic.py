@@ -16,9 +16,6 @@ from calibrant.predictions import Kind
 
 __all__ = ["Quadratic", "TopLabelQuadratic"]
 
-# The ridge on the mean loss, in units of the scores' spread: keeps separable classes finite.
-_RIDGE = 1e-7
-
 
 class Quadratic(OneVsRest):
     """q_k = sigmoid(a_k + b_k s + c_k s²) with s = log p_k / (1 − p_k); one against the rest.
@@ -26,8 +23,9 @@ class Quadratic(OneVsRest):
     For two classes the map of Berta, Bach, Jordan, "Classifier calibration with ROC-regularized
     isotonic regression", 2024, and probmetrics: Platt scaling with a bend, for scores that are
     overconfident on one side only. λ_a a² + λ_c c² may be added to the mean loss, with λ_a =
-    ``intercept`` and λ_c = ``curvature``. A parabola turns somewhere: far outside the fitted scores
-    it is no guide.
+    ``intercept`` and λ_c = ``curvature``. A Gaussian prior around identity, of weight ``ridge`` / n
+    and in units of the scores' spread, bounds separable classes and fades as examples grow. A
+    parabola turns somewhere: far outside the fitted scores it is no guide.
 
     >>> from calibrant import Predictions
     >>> p = Predictions.from_logits([-3.0] * 9 + [0.0] * 4 + [3.0] * 9, [0] * 11 + [1] * 11)
@@ -40,12 +38,13 @@ class Quadratic(OneVsRest):
 
     coefficients_: np.ndarray
 
-    def __init__(self, intercept: float = 0.0, curvature: float = 0.0) -> None:
+    def __init__(self, intercept: float = 0.0, curvature: float = 0.0, ridge: float = 0.1) -> None:
         self.intercept = intercept
         self.curvature = curvature
+        self.ridge = ridge
 
     def _scalar(self) -> ScalarMap:
-        return _Parabola(self.intercept, self.curvature)
+        return _Parabola(self.intercept, self.curvature, self.ridge)
 
 
 class TopLabelQuadratic(TopLabel):
@@ -54,7 +53,7 @@ class TopLabelQuadratic(TopLabel):
     Arguments as :class:`Quadratic`.
 
     >>> from calibrant import Predictions
-    >>> p = Predictions.from_probabilities([0.9, 0.9, 0.9, 0.9], [0, 1, 1, 1])
+    >>> p = Predictions.from_probabilities([0.9] * 400, [0, 1, 1, 1] * 100)
     >>> TopLabelQuadratic().fit(p).transform(p).scores[0].round(3)
     array([0.25, 0.75])
     """
@@ -65,31 +64,37 @@ class TopLabelQuadratic(TopLabel):
     coefficients_: np.ndarray
 
     def __init__(
-        self, intercept: float = 0.0, curvature: float = 0.0, keep_prediction: bool = True
+        self,
+        intercept: float = 0.0,
+        curvature: float = 0.0,
+        keep_prediction: bool = True,
+        ridge: float = 0.1,
     ) -> None:
         self.intercept = intercept
         self.curvature = curvature
+        self.ridge = ridge
         self.keep_prediction = keep_prediction
 
     def _scalar(self) -> ScalarMap:
-        return _Parabola(self.intercept, self.curvature)
+        return _Parabola(self.intercept, self.curvature, self.ridge)
 
 
 class _Parabola(ScalarMap):
-    def __init__(self, intercept: float, curvature: float) -> None:
-        if not (intercept >= 0 and curvature >= 0):
+    def __init__(self, intercept: float, curvature: float, ridge: float) -> None:
+        if not (intercept >= 0 and curvature >= 0 and ridge > 0):
             raise InputError(
-                "Quadratic scaling expects intercept ≥ 0 and curvature ≥ 0, got "
-                f"{intercept} and {curvature}."
+                "Quadratic scaling expects intercept ≥ 0, curvature ≥ 0 and ridge > 0, got "
+                f"{intercept}, {curvature} and {ridge}."
             )
-        self.intercept, self.curvature = intercept, curvature
+        self.intercept, self.curvature, self.ridge = intercept, curvature, ridge
 
     def fit(self, scores: np.ndarray, happened: np.ndarray) -> dict[str, np.ndarray]:
         # Scores have any scale, so the coefficients are fitted in units of their spread.
         scale = float(np.sqrt((scores**2).mean())) or 1.0
         z = scores / scale
         features = np.stack([np.ones_like(z), z, z**2], axis=1)
-        ridge = 2 * np.array([self.intercept, 0.0, self.curvature * scale**-4.0]) + _RIDGE
+        penalty = 2 * np.array([self.intercept, 0.0, self.curvature * scale**-4.0])
+        ridge = penalty + self.ridge / len(z)
         identity = np.array([0.0, scale, 0.0])
         theta = logistic_regression(features, happened.astype(np.float64), identity, ridge)
         return {"coefficients_": theta / np.array([1.0, scale, scale**2])}

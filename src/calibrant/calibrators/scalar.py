@@ -36,7 +36,12 @@ _AHEAD = 1e-4
 
 
 class ScalarMap(ABC):
-    """A map from a score to the probability of an event, learned from (score, happened?) pairs."""
+    """A map from a score to the probability of an event, learned from (score, happened?) pairs.
+
+    ``others`` is the number of classes that one event competes with: K − 1 against the rest.
+    """
+
+    others: int = 1
 
     @abstractmethod
     def fit(self, scores: np.ndarray, happened: np.ndarray) -> dict[str, np.ndarray]:
@@ -64,7 +69,7 @@ class OneVsRest(Calibrator):
     def _fit(self, predictions: Predictions) -> Fit:
         scalar, labels = self._scalar(), predictions.labels
         scores = self._columns(predictions.scores.astype(np.float64))
-        first = predictions.classes - scores.shape[1]
+        first, scalar.others = predictions.classes - scores.shape[1], predictions.classes - 1
 
         def fit_column(c: int) -> dict[str, np.ndarray]:
             return scalar.fit(np.ascontiguousarray(scores[:, c]), labels == first + c)

@@ -9,6 +9,7 @@ import numpy as np
 
 from calibrant.arrays import Array
 from calibrant.calibrators.backend import interpolate
+from calibrant.calibrators.faultless import supported
 from calibrant.calibrators.scalar import ScalarMap, TopLabel
 from calibrant.errors import InputError
 
@@ -24,7 +25,9 @@ class Spline(TopLabel):
     Splines", ICLR 2021. With confidences in ascending order, h(i/n) = (1/n) Σ_{j≤i} right_j; a
     natural cubic spline with ``knots`` knots is fitted to it by least squares, and its derivative
     at t estimates the accuracy there. Tied confidences are one point. The map is kept at up to
-    1000 quantiles and interpolated linearly between them, and within ``floor`` of 0 and 1.
+    1000 quantiles and interpolated linearly between them. Values stay 1 / (m + 2) away from 0 and 1
+    with m examples between two knots (:mod:`calibrant.calibrators.faultless`); a number as
+    ``floor`` replaces this distance.
 
     The authors' code fits the spline to h less the cumulative confidence and adds c to its slope:
     ``less_confidence=True``.
@@ -49,7 +52,7 @@ class Spline(TopLabel):
         self,
         knots: int = 6,
         less_confidence: bool = False,
-        floor: float = 1e-6,
+        floor: float | None = None,
         keep_prediction: bool = True,
     ) -> None:
         self.knots = knots
@@ -62,8 +65,8 @@ class Spline(TopLabel):
 
 
 class _SplineMap(ScalarMap):
-    def __init__(self, knots: int, less_confidence: bool, floor: float) -> None:
-        if knots < 2 or not 0 <= floor < 0.5:
+    def __init__(self, knots: int, less_confidence: bool, floor: float | None) -> None:
+        if knots < 2 or not 0 <= (floor or 0) < 0.5:
             raise InputError(
                 f"Spline expects knots ≥ 2 and floor in [0, 0.5), got {knots} and {floor}."
             )
@@ -84,7 +87,8 @@ class _SplineMap(ScalarMap):
         # The slope at the middle of a tied group represents all of it.
         middle = (np.append(0, t)[:-1] + t)[kept] / 2
         slope = natural_splines(middle, knots)[1] @ coefficients + reference[last][kept]
-        nodes, values = ordered[last][kept], np.clip(slope, self.floor, 1 - self.floor)
+        between = np.full(len(slope), len(scores) / (self.knots - 1))
+        nodes, values = ordered[last][kept], supported(slope, between, self.floor)
         if len(nodes) == 1:
             nodes, values = np.repeat(nodes, 2), np.repeat(values, 2)
         return {"nodes_": nodes, "values_": values}

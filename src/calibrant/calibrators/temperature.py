@@ -11,7 +11,7 @@ import numpy as np
 from calibrant.arrays import Array
 from calibrant.calibrators.backend import softmax
 from calibrant.calibrators.base import CalibrationWarning, Calibrator, Fit
-from calibrant.calibrators.faultless import most_confidence, stopped
+from calibrant.calibrators.faultless import most_confidence, stopped, untied
 from calibrant.calibrators.newton import Optimum, best_inverse_temperature
 from calibrant.predictions import Predictions
 
@@ -49,7 +49,7 @@ class Temperature(Calibrator):
     def _fit(self, predictions: Predictions) -> Fit:
         logits, labels = predictions.scores, predictions.labels
         best = stopped(best_inverse_temperature(logits, labels), logits, labels)
-        warn_if_unbounded(best, len(labels))
+        warn_if_unbounded(best, logits)
         beta = 1.0 if best.at.spread == 0 else best.beta
         return Fit({"temperature_": 1 / beta}, best.nll_at_one, best.nll, {"passes": best.passes})
 
@@ -57,11 +57,12 @@ class Temperature(Calibrator):
         return scores / values["temperature_"]
 
 
-def warn_if_unbounded(best: Optimum, n: int) -> None:
-    """Warn if no finite temperature is best on the ``n`` examples."""
+def warn_if_unbounded(best: Optimum, logits: np.ndarray) -> None:
+    """Warn if no finite temperature is best on these examples."""
     if best.at.spread == 0:
         reason = "all logits of an example are equal, so every temperature is as good; T = 1"
     elif best.at.wrong == 0:
+        n = int(untied(logits).sum())
         reason = (
             f"every prediction is right, so the NLL falls as T goes to 0; T = {1 / best.beta:.3g}, "
             f"as {n} right predictions support a mean confidence of {most_confidence(n):.4g}. "
@@ -100,7 +101,7 @@ class EnsembleTemperature(Calibrator):
     def _fit(self, predictions: Predictions) -> Fit:
         logits, labels = predictions.scores, predictions.labels
         best = stopped(best_inverse_temperature(logits, labels), logits, labels)
-        warn_if_unbounded(best, len(labels))
+        warn_if_unbounded(best, logits)
         beta = 1.0 if best.at.spread == 0 else best.beta
         chosen = _label_probabilities(logits, labels, beta)
         weights = _distinct(_mixture_weights(chosen))
