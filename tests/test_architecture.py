@@ -129,6 +129,13 @@ def test_the_table_of_tasks_loads_numpy_alone():
     assert loaded == {"calibrant", "numpy"}, done.stderr
 
 
+def test_the_page_has_every_part():
+    page = (Path(__file__).parents[1] / "docs" / "architecture.md").read_text("utf-8")
+    modules = {path.name for path in SOURCE.glob("*.py")} - {"__init__.py"}
+    folders = {f"{path.parent.name}/" for path in SOURCE.glob("*/__init__.py")}
+    assert sorted(name for name in modules | folders if f"`{name}`" not in page) == []
+
+
 def test_every_module_says_what_it_is_for():
     silent = [path for path in MODULES if not ast.get_docstring(ast.parse(path.read_text()))]
     assert not silent
