@@ -186,7 +186,7 @@ def test_files_by_split(tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text("[{}]")
     with pytest.raises(InputError, match=r"x\.json: expected one record on each line"):
         load_corpus("mine", files={"train": str(tmp_path / "x.json")})
-    with pytest.raises(InputError, match=r"x\.parquet is no file of sentences"):
+    with pytest.raises(InputError, match=r"x\.parquet is not a file of sentences"):
         load_corpus("mine", files={"train": str(tmp_path / "x.parquet")})
 
 

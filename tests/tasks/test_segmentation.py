@@ -211,7 +211,7 @@ def broken(folder: Path, what: str) -> None:
     [
         ("no mask", r"masks has no file for '03', as \.png, \.bmp, \.tif, \.tiff, \.gif\."),
         ("no image", r"03\.png has no image of the same name"),
-        ("no folder", r"There is no folder .*masks: masks to train on lie in masks/"),
+        ("no folder", r"There is no folder .*masks: put masks to train on into masks/"),
         ("other size", r"03\.png has 9 × 10 pixels, but its mask 9 × 5"),
         ("damaged image", r"03\.png is not an image that can be read"),
         ("coloured mask", r"03\.png: expected a mask in grey or palette colours"),

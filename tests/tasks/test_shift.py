@@ -100,7 +100,7 @@ def test_a_test_split_alone(tmp_path):
     with pytest.raises(InputError, match="has no test split; found: train"):
         load_test(str(tmp_path))
     (tmp_path / "train.conll").rename(tmp_path / "test.pdf")
-    with pytest.raises(InputError, match="is no file of sentences"):
+    with pytest.raises(InputError, match="is not a file of sentences"):
         load_test(str(tmp_path / "test.pdf"))
 
 
