@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         VennAbers,
         load_calibrator,
     )
+    from calibrant.claims import Claims
     from calibrant.comparison import Comparison, compare, select_calibrator
     from calibrant.errors import CalibrantError, InputError, MissingExtraError, NotFittedError
     from calibrant.files import read
@@ -62,6 +63,7 @@ __all__ = [
     "CalibrantError",
     "CalibrationState",
     "Calibrator",
+    "Claims",
     "Comparison",
     "Confidences",
     "CrossEntropy",
@@ -112,6 +114,7 @@ _HOMES = {
         "auditing": "Audit audit",
         "calibrators": "Beta Calibrator Dirichlet HistogramBinning Isotonic Platt Temperature "
         "VennAbers load_calibrator",
+        "claims": "Claims",
         "comparison": "Comparison compare select_calibrator",
         "errors": "CalibrantError InputError MissingExtraError NotFittedError",
         "files": "read",

@@ -69,6 +69,8 @@ def _described(value: Any) -> str:
 
 def _hint(value: Any, names: list[str]) -> str:
     """Return what to call in place of it."""
+    if type(value).__name__ == "Claims":
+        return "it needs the scores of all classes, and claims have one confidence each"
     if type(value).__name__ == "Predictions" or "Predictions" not in names:
         return next((_HINTS[name] for name in names if name in _HINTS), "")
     if isinstance(value, (str, os.PathLike)):

@@ -7,25 +7,29 @@ All become class numbers. A missing label (None, NaN, an empty cell) becomes NaN
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from calibrant.arrays import as_array, describe_objects, is_tensor
+from calibrant.arrays import as_array, describe_objects, is_tensor, to_numpy
 from calibrant.errors import InputError
 from calibrant.inputs import shortened
 from calibrant.validation import RowError
 
 __all__ = [
+    "Encoded",
     "as_labels",
     "describe_ignored",
+    "encode",
     "is_missing",
     "is_whole_number",
+    "joined_names",
     "label_numbers",
     "truth_values",
 ]
 
 _IGNORED = -100
+_FEW_VALUES = 1 << 20  # Whole numbers in a smaller range are found by counting, not by sorting.
 _MOST_DIGITS = 18  # Of a number of 64 bits.
 _MISSING_TEXTS = ("", "nan", "null", "none", "na", "<na>", "n/a")
 _TRUTH = {"true": 1, "false": 0}
@@ -225,3 +229,78 @@ def describe_ignored(ignored: int, unlabelled: int) -> str:
         return f"all {ignored} rows are without a label"
     also = f" or without a label ({unlabelled})" if unlabelled else ", which marks rows to ignore"
     return f"all {ignored} rows are labelled −100{also}"
+
+
+class Encoded(NamedTuple):
+    """A column of labels: the place of each in a list of names, −1 where it is missing."""
+
+    codes: np.ndarray
+    names: tuple[str, ...]
+
+
+def encode(column: Any) -> Encoded:
+    """Return labels of any kind as places in the list of their names; whole numbers lose a ".0".
+
+    >>> encode(["b", "a", None, "b"])
+    Encoded(codes=array([ 0,  1, -1,  0]), names=('b', 'a'))
+    >>> encode(np.array([2.0, 0.0, np.nan])).names
+    ('0', '2')
+    """
+    if isinstance(column, Encoded):
+        return column
+    if hasattr(getattr(column, "cat", column), "categories"):
+        column = np.asarray(column, object)
+    array = to_numpy(column) if is_tensor(column) else np.asarray(as_array(column))
+    array = array.reshape(-1)
+    if array.dtype.kind in "iub":
+        return _encode_whole(array.astype(np.int64))
+    if array.dtype.kind == "f":
+        values, codes = np.unique(array, return_inverse=True)
+        kept = ~np.isnan(values)
+        codes = np.where(kept, np.cumsum(kept) - 1, -1)[codes.reshape(-1)]
+        return Encoded(codes, tuple(_plain_number(value) for value in values[kept].tolist()))
+    return _encode_texts(array)
+
+
+def _encode_whole(values: np.ndarray) -> Encoded:
+    if not len(values):
+        return Encoded(values, ())
+    low, high = int(values.min()), int(values.max())
+    if high - low > _FEW_VALUES:
+        distinct, codes = np.unique(values, return_inverse=True)
+        return Encoded(codes.reshape(-1), tuple(map(str, distinct.tolist())))
+    seen = np.bincount(values - low, minlength=high - low + 1) > 0
+    return Encoded(
+        (np.cumsum(seen) - 1)[values - low], tuple(str(low + k) for k in np.flatnonzero(seen))
+    )
+
+
+def _encode_texts(array: np.ndarray) -> Encoded:
+    places: dict[Any, int] = {}
+    codes = [places.setdefault(value, len(places)) for value in array.tolist()]
+    named: dict[str, int] = {}
+    table = np.empty(len(places) + 1, np.int64)
+    for value, place in places.items():
+        text = _plain_number(value) if isinstance(value, float) else _decoded(value)
+        text = text.removesuffix(".0") if is_whole_number(text) else text
+        missing = is_missing(value) or text.strip().lower() in _MISSING_TEXTS
+        table[place] = -1 if missing else named.setdefault(text, len(named))
+    return Encoded(table[np.array(codes, np.int64)], tuple(named))
+
+
+def _plain_number(value: float) -> str:
+    return str(int(value)) if float(value).is_integer() else str(value)
+
+
+def joined_names(columns: Sequence[Encoded]) -> tuple[tuple[str, ...], list[np.ndarray]]:
+    """Return the names of all columns without repetition, and the places of each column in them.
+
+    >>> joined_names([Encoded(np.array([0, -1]), ("a",)), Encoded(np.array([1, 0]), ("a", "b"))])
+    (('a', 'b'), [array([ 0, -1]), array([1, 0])])
+    """
+    places: dict[str, int] = {}
+    joined = []
+    for column in columns:
+        table = [places.setdefault(name, len(places)) for name in column.names]
+        joined.append(np.array([*table, -1], np.int64)[column.codes])
+    return tuple(places), joined

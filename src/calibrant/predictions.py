@@ -37,9 +37,10 @@ from calibrant.validation import (
 )
 
 if TYPE_CHECKING:
+    from calibrant.claims import Claims
     from calibrant.files import Columns, Paths
 
-__all__ = ["IGNORED", "Kind", "Predictions", "softmax"]
+__all__ = ["IGNORED", "Kind", "Predictions", "joined_rows", "selected_rows", "softmax"]
 
 Kind: TypeAlias = Literal["logits", "probabilities"]
 
@@ -116,6 +117,15 @@ class Predictions:
         """Take rows that sum to 1, of shape (…, K), or (n,) for P(class 1) of two classes."""
         return cls._from("probabilities", probabilities, labels, label_names, groups, signals)
 
+    @staticmethod
+    def from_top_label(
+        predicted: Any, confidence: Any, labels: Any = None, **options: Any
+    ) -> Claims:
+        """Labels and confidences alone: :meth:`calibrant.Claims.from_top_label`."""
+        from calibrant.claims import Claims
+
+        return Claims.from_top_label(predicted, confidence, labels, **options)
+
     @classmethod
     def _from(
         cls,
@@ -187,7 +197,7 @@ class Predictions:
         labels = join_arrays([part.labels for part in parts])
         ignored = sum(part.ignored for part in parts)
         unlabelled = sum(part.unlabelled for part in parts)
-        rows = _joined_rows(parts)
+        rows = joined_rows(parts)
         names = first.label_names
         about = (groups, ignored, rows, signals, unlabelled)
         return _checked(scores, labels, first.kind, names, *about)
@@ -199,7 +209,10 @@ class Predictions:
         """Read a file, a folder of shards or a glob: :func:`calibrant.files.read`."""
         from calibrant import files
 
-        return files.read(paths, columns or files.Columns(), kind)
+        found = files.read(paths, columns or files.Columns(), kind)
+        if not isinstance(found, Predictions):
+            raise InputError("The file holds top labels, not scores; calibrant.read reads them.")
+        return found
 
     def write(self, path: str | PathLike[str], *, overwrite: bool = False) -> None:
         """Write a file in the format of its suffix: :func:`calibrant.files.write`."""
@@ -232,11 +245,7 @@ class Predictions:
         ``ignored`` and ``rows`` are about what was dropped when the whole was made, so a part
         starts without.
         """
-        if isinstance(rows, (int, np.integer)):
-            if not -len(self) <= rows < len(self):  # Also what ends a loop over the rows.
-                raise IndexError(f"Row {rows} of predictions with {len(self)} rows.")
-            rows = slice(rows, rows + 1 or None)  # The last row is −1, and −1 + 1 is no end.
-        index = rows if isinstance(rows, slice) else np.asarray(to_numpy(rows))
+        index = selected_rows(rows, len(self))
         groups = {name: column[index] for name, column in self.groups.items()}
         signals = {name: column[index] for name, column in self.signals.items()}
         scores, labels = _rows(self.scores, index), _rows(self.labels, index)
@@ -327,6 +336,15 @@ def _checked(
     return made
 
 
+def selected_rows(rows: Any, n: int) -> Any:
+    """Return a slice, or an array of indices or truth values, for what brackets may hold."""
+    if isinstance(rows, (int, np.integer)):
+        if not -n <= rows < n:  # Also what ends a loop over the rows.
+            raise IndexError(f"Row {rows} of predictions with {n} rows.")
+        return slice(rows, rows + 1 or None)  # The last row is −1, and −1 + 1 is no end.
+    return rows if isinstance(rows, slice) else np.asarray(to_numpy(rows))
+
+
 def _rows(array: Array, index: Any) -> Array:
     if is_tensor(array) and not isinstance(index, slice):
         import torch
@@ -335,7 +353,7 @@ def _rows(array: Array, index: Any) -> Array:
     return array[index]
 
 
-def _joined_rows(parts: Sequence[Predictions]) -> np.ndarray | None:
+def joined_rows(parts: Sequence[Any]) -> np.ndarray | None:
     """Join the row numbers of the parts, if something was dropped from any of them."""
     if all(part.rows is None for part in parts):
         return None

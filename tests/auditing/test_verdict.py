@@ -7,7 +7,7 @@ import pytest
 
 from calibrant import Predictions, classwise_ece
 from calibrant.auditing import audit
-from calibrant.auditing.evidence import Claims, p_values
+from calibrant.auditing.evidence import ClaimSums, p_values
 from calibrant.cli import main
 from calibrant.metrics import accumulate, assign_blocks, chance_ece, ece
 
@@ -102,7 +102,7 @@ def test_p_values_bound_those_of_the_binomial():
     stats = pytest.importorskip("scipy.stats")
     for n, share in ((5, 0.5), (40, 0.9), (300, 0.02), (1000, 0.7)):
         right = np.arange(n + 1)
-        claims = Claims(np.full(n + 1, n), np.full(n + 1, n * share), right)
+        claims = ClaimSums(np.full(n + 1, n), np.full(n + 1, n * share), right)
         tail = np.minimum(stats.binom.cdf(right, n, share), stats.binom.sf(right - 1, n, share))
         exact = np.minimum(1, 2 * tail)
         mine = p_values(claims)
@@ -112,15 +112,17 @@ def test_p_values_bound_those_of_the_binomial():
 
 
 def test_p_values_at_the_edges():
-    claims = Claims(np.array([0, 10, 10, 1]), np.array([0.0, 10, 0, 0.5]), np.array([0, 10, 0, 1]))
+    claims = ClaimSums(
+        np.array([0, 10, 10, 1]), np.array([0.0, 10, 0, 0.5]), np.array([0, 10, 0, 1])
+    )
     assert p_values(claims).tolist() == [1.0, 1.0, 1.0, 1.0]
-    certain = Claims(np.array([10]), np.array([10.0]), np.array([5]))
+    certain = ClaimSums(np.array([10]), np.array([10.0]), np.array([5]))
     assert p_values(certain)[0] < 1e-6
 
 
 def test_one_group_alone_proves_nothing():
     n, zero = np.array([[50.0], [0.0]]), np.array([[0.0], [0.0]])
-    assert p_values(Claims.blocked(n, 0.8 * n, zero)).tolist() == [1.0]
+    assert p_values(ClaimSums.blocked(n, 0.8 * n, zero)).tolist() == [1.0]
 
 
 def test_chance_takes_predictions_states_and_blocks():

@@ -15,13 +15,15 @@ PAGE = (Path(__file__).parents[2] / "docs" / "files.md").read_text(encoding="utf
 def test_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     texts = re.findall(r"<!-- example: (\S+) -->\n```\w+\n(.*?)```", PAGE, re.DOTALL)
-    assert [name for name, _ in texts] == ["pets.csv", "pets.jsonl"]
+    assert [name for name, _ in texts] == ["pets.csv", "answers.csv", "pets.jsonl"]
     for name, text in texts:
         Path(name).write_text(text, encoding="utf-8")
     programs = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     assert len(programs) == 4
     for program in programs:
         exec(program, {})
+    answers = read("answers.csv")
+    assert (answers.kind, len(answers), answers.unlabelled) == ("top-label", 2, 1)
     pets = sorted(Path().glob("pets.*"))
     assert [path.suffix for path in pets] == [".csv", ".jsonl", ".npz", ".parquet", ".safetensors"]
     for path in pets:

@@ -128,14 +128,14 @@ def test_bins_of_the_wrong_kind(bins):
 def test_arrays_are_told_what_to_call():
     scores, labels = kinds()["array"], np.array([0, 0])
     assert outcome(ece, scores, labels) == (
-        "This metric takes Predictions, CalibrationState, TopBins or Confidences, got an array of "
-        "shape (2, 2); Predictions.from_probabilities(scores, labels), or from_logits, makes them "
-        "of arrays."
+        "This metric takes Predictions, Claims, CalibrationState, TopBins or Confidences, got an "
+        "array of shape (2, 2); Predictions.from_probabilities(scores, labels), or from_logits, "
+        "makes them of arrays."
     )
     assert "calibrant.read(path) reads a file" in outcome(ece, "test.npz")
-    assert "audit takes Predictions, got an array" in outcome(audit, scores)
-    assert "audit takes Predictions, got the text" in outcome(audit, "test.npz")
-    assert "audit takes Predictions, got an array" in outcome(audit, [scores])
+    assert "audit takes Predictions or Claims, got an array" in outcome(audit, scores)
+    assert "audit takes Predictions or Claims, got the text" in outcome(audit, "test.npz")
+    assert "audit takes Predictions or Claims, got an array" in outcome(audit, [scores])
 
 
 def test_confidences_have_an_ece():

@@ -11,8 +11,10 @@ from calibrant.arguments import check_kind
 from calibrant.arrays import to_numpy
 from calibrant.auditing.entities import Columns, EntitySums, Sentences, entity_sums
 from calibrant.auditing.groups import GroupSums
+from calibrant.auditing.label_sums import LabelSums
 from calibrant.auditing.pixels import PixelSums
 from calibrant.auditing.record import Mistake
+from calibrant.claims import Claims
 from calibrant.errors import InputError
 from calibrant.metrics import (
     Bins,
@@ -65,11 +67,12 @@ class Collector:
     entities: EntitySums | None = None
     pixels: PixelSums | None = None
     groups: GroupSums | None = None
+    label_sums: LabelSums | None = None  # of claims about labels that are not known in advance
     _sentences: Sentences | None = None
 
-    def add(self, chunk: Predictions) -> None:
+    def add(self, chunk: Predictions | Claims) -> None:
         """Add one chunk."""
-        check_kind("audit", chunk, Predictions)
+        check_kind("audit", chunk, Predictions, Claims)
         if self.state is None:
             self._start(chunk)
         block = assign_blocks(chunk, self.by, self.blocks, start=self.rows)
@@ -77,19 +80,32 @@ class Collector:
         confidence, predicted, correct = top_label(chunk)
         self.sample.add(Confidences(confidence, correct, block.astype(np.int16)))
         self._note_mistakes(chunk, confidence, predicted, correct)
-        self._keep(chunk)
-        if self._sentences is not None:
-            columns = (confidence, predicted, correct, block)
-            self._add_sentences(self._sentences.whole(chunk, *columns))
-        if self.pixels is not None:
-            self.pixels.add(chunk, block)
+        if isinstance(chunk, Claims):
+            self._add_labels(chunk, block)
+        else:
+            self._add_scores(chunk, (confidence, predicted, correct, block))
         if self.groups is not None:
             self.groups.add(chunk, block, confidence, correct)
         self.rows, self.ignored = self.rows + len(chunk), self.ignored + chunk.ignored
         self.unlabelled += chunk.unlabelled
 
+    def _add_scores(self, chunk: Predictions, columns: Columns) -> None:
+        """Add what only the scores of all classes show."""
+        self._keep(chunk)
+        if self._sentences is not None:
+            self._add_sentences(self._sentences.whole(chunk, *columns))
+        if self.pixels is not None:
+            self.pixels.add(chunk, columns[3])
+
+    def _add_labels(self, claims: Claims, block: np.ndarray) -> None:
+        if self.label_sums is not None:
+            self.label_sums.add(claims, block)
+            self.label_names = tuple(self.label_sums.names)
+
     def finish(self) -> None:
-        """Add the last sentence, which waited for its end."""
+        """Add the last sentence, which waited for its end, and the sums of labels."""
+        if self.label_sums is not None and self.state is not None:
+            self.state = self.label_sums.into(self.state)
         if self._sentences is not None:
             self._add_sentences(self._sentences.rest())
 
@@ -97,6 +113,16 @@ class Collector:
     def classwise(self) -> CalibrationState | ClassSums | None:
         """Return the source of the classwise ECE and its interval."""
         return self.class_sums or self.state
+
+    @property
+    def of_claims(self) -> bool:
+        """Whether the examples are claims."""
+        return self.kind not in ("logits", "probabilities")
+
+    @property
+    def classwise_known(self) -> bool:
+        """Whether there are sums of the probability of every class."""
+        return self.class_sums is not None or (self.state is not None and self.state.classwise)
 
     def total(self) -> CalibrationState:
         """Return the state of all examples, without blocks."""
@@ -113,21 +139,28 @@ class Collector:
         """Return and release the confidences with their blocks, of a long stream a sample."""
         return Confidences.concatenate(self.sample.take())
 
-    def _start(self, chunk: Predictions) -> None:
-        self.kind, self.dtype = chunk.kind, str(chunk.scores.dtype).removeprefix("torch.")
+    def _start(self, chunk: Predictions | Claims) -> None:
+        column = chunk.confidence if isinstance(chunk, Claims) else chunk.scores
+        self.kind, self.dtype = chunk.kind, str(column.dtype).removeprefix("torch.")
         self.label_names = chunk.names
         self.by = dependent_group(chunk, self.by)
-        self._check_cells(chunk.classes)
-        sums = 3 * chunk.classes * self.bins.count
+        classes = max(len(chunk.names), 2)
+        self._check_cells(classes)
+        sums = 3 * classes * self.bins.count
         if sums <= _FEW_SUMS:
             self.blocks = min(_MOST_BLOCKS, _SUMS // sums)
         else:
-            most = min(_MOST_BLOCKS, _SUMS // (5 * chunk.classes), MOST_ENTRIES * 3 // sums)
+            most = min(_MOST_BLOCKS, _SUMS // (5 * classes), MOST_ENTRIES * 3 // sums)
             self.blocks = max(_FEWEST_BLOCKS, most)
+        self.groups = GroupSums(self.blocks, self.bins, self.by)
+        if isinstance(chunk, Claims):
+            self.parts = None  # There are no scores.
+            self.label_sums = None if chunk.kind == "multi-label" else LabelSums(self.blocks)
+            return
+        if sums > _FEW_SUMS:
             self.class_sums = ClassSums(chunk.classes, self.bins, self.blocks)
         if chunk.label_names is not None and is_bio(chunk.label_names):
             self._sentences = Sentences()
-        self.groups = GroupSums(self.blocks, self.bins, self.by)
         if "image" in chunk.groups:
             self.pixels = PixelSums(self.blocks, self.bins)
 
@@ -138,9 +171,9 @@ class Collector:
                 f"got {self.bins.count:,}."
             )
 
-    def _add_state(self, chunk: Predictions, block: np.ndarray) -> None:
+    def _add_state(self, chunk: Predictions | Claims, block: np.ndarray) -> None:
         classwise = self.class_sums is None
-        if self.class_sums is not None:
+        if self.class_sums is not None and isinstance(chunk, Predictions):
             self.class_sums.add(chunk, block)
         if self.state is None or not len(chunk) or (block != block[0]).any():
             self.state = accumulate(
@@ -175,20 +208,19 @@ class Collector:
 
     def _note_mistakes(
         self,
-        chunk: Predictions,
+        chunk: Predictions | Claims,
         confidence: np.ndarray,
         predicted: np.ndarray,
         correct: np.ndarray,
     ) -> None:
         wrong = np.flatnonzero(~correct)
         worst = wrong[np.argsort(-confidence[wrong], kind="stable")[: self.mistakes_shown]]
-        labels, before = to_numpy(chunk.labels), self.rows + self.ignored
+        before = self.rows + self.ignored
         self.mistakes += [
             Mistake(
                 before + int(row if chunk.rows is None else chunk.rows[row]),
                 float(confidence[row]),
-                self.label_names[predicted[row]],
-                self.label_names[labels[row]],
+                *_predicted_and_true(chunk, int(predicted[row]), int(row)),
                 {name: column[[row]].tolist()[0] for name, column in chunk.groups.items()},
             )
             for row in worst
@@ -197,7 +229,17 @@ class Collector:
         del self.mistakes[self.mistakes_shown :]
 
 
-def collect(chunks: Iterable[Predictions], collector: Collector) -> Collector:
+def _predicted_and_true(chunk: Predictions | Claims, predicted: int, row: int) -> tuple[str, str]:
+    """Return the names of the predicted and the true label of a row that is wrong."""
+    if isinstance(chunk, Predictions):
+        return chunk.names[predicted], chunk.names[int(to_numpy(chunk.labels[[row]])[0])]
+    name = "" if chunk.about is None else chunk.names[predicted]
+    if chunk.truth is None:
+        return name, f"not {name}" if name else "wrong"
+    return name, chunk.names[chunk.truth[row]]
+
+
+def collect(chunks: Iterable[Predictions | Claims], collector: Collector) -> Collector:
     """Add all chunks and return the collector."""
     for chunk in chunks:
         collector.add(chunk)

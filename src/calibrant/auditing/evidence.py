@@ -26,14 +26,14 @@ from calibrant.auditing.record import Finding
 from calibrant.distributions import holm, student_p
 from calibrant.metrics import CalibrationState
 
-__all__ = ["Claims", "Question", "class_findings", "findings_of", "p_values", "whole_p_value"]
+__all__ = ["ClaimSums", "Question", "class_findings", "findings_of", "p_values", "whole_p_value"]
 
 # A gap between what is claimed and what is right below this is too small to be reported.
 MATERIAL = 0.005
 _SURE = 0.05  # No larger p-value is ever reported, so it need not be exact.
 
 
-class Claims(NamedTuple):
+class ClaimSums(NamedTuple):
     """Sums over the examples of each claim, and how far these depend on each other."""
 
     n: np.ndarray
@@ -42,15 +42,15 @@ class Claims(NamedTuple):
     design: np.ndarray | None = None  # variance over groups in units of the binomial one
     groups: np.ndarray | None = None  # their number; None: every example stands for itself
 
-    def map(self, change: Callable[[np.ndarray], np.ndarray]) -> Claims:
+    def map(self, change: Callable[[np.ndarray], np.ndarray]) -> ClaimSums:
         """Return the claims with every array changed in the same way."""
         n, claimed, right = (change(sums) for sums in self[:3])
         if self.design is None or self.groups is None:
-            return Claims(n, claimed, right)
-        return Claims(n, claimed, right, change(self.design), change(self.groups))
+            return ClaimSums(n, claimed, right)
+        return ClaimSums(n, claimed, right, change(self.design), change(self.groups))
 
     @classmethod
-    def blocked(cls, n: np.ndarray, claimed: np.ndarray, right: np.ndarray) -> Claims:
+    def blocked(cls, n: np.ndarray, claimed: np.ndarray, right: np.ndarray) -> ClaimSums:
         """Make claims from sums with a leading axis of blocks that hold whole groups."""
         total, used = n.sum(axis=0), (n > 0).sum(axis=0)
         # About 0, as if all were honest: about their mean, three groups that agree have no spread.
@@ -61,16 +61,16 @@ class Claims(NamedTuple):
         return cls(total, claimed.sum(axis=0), right.sum(axis=0), design, used)
 
     @classmethod
-    def together(cls, parts: Sequence[Claims]) -> Claims:
+    def together(cls, parts: Sequence[ClaimSums]) -> ClaimSums:
         """Join claims of several kinds, one after the other."""
         columns = ([a for a in c if a is not None] for c in zip(*parts, strict=True))
         return cls(*(np.concatenate(column, axis=-1) for column in columns if column))
 
 
-def p_values(claims: Claims) -> np.ndarray:
+def p_values(claims: ClaimSums) -> np.ndarray:
     """Return the two-sided p-value of each claim; 1 where there is nothing to judge by.
 
-    >>> p_values(Claims(np.array([100]), np.array([75.0]), np.array([65])))
+    >>> p_values(ClaimSums(np.array([100]), np.array([75.0]), np.array([65])))
     array([0.044...])
     """
     n, claimed, right = (np.asarray(a, np.float64) for a in claims[:3])
@@ -115,7 +115,7 @@ class Question:
     """All claims about one class or group; the most doubtful claim decides about it."""
 
     name: str
-    claims: Claims
+    claims: ClaimSums
     where: Callable[[int], str]  # What a claim is about, by its place
 
 
@@ -152,7 +152,7 @@ def whole_p_value(state: CalibrationState, *, grouped: bool) -> float:
     """
     confidence, correct = state.top_confidence.sum(axis=-1), state.top_correct.sum(axis=-1)
     sums = [np.asarray(s, np.float64)[..., None] for s in (state.n, confidence, correct)]
-    claims = Claims.blocked(*sums) if grouped else Claims(*sums)
+    claims = ClaimSums.blocked(*sums) if grouped else ClaimSums(*sums)
     gap = (claims.claimed - claims.right) / claims.n
     return float(p_values(claims)[0]) if abs(gap[0]) >= MATERIAL else 1.0
 
@@ -175,7 +175,7 @@ def class_findings(
     kinds = [_claims(state, "predicted", grouped)]
     if state.classwise:
         kinds += [_claims(state, "class", grouped, whole) for whole in (True, False)]
-    claims, edges = Claims.together(kinds), state.bins.edges()
+    claims, edges = ClaimSums.together(kinds), state.bins.edges()
     questions = []
     for k, name in enumerate(names):
         bins = slice(1) if state.classes == 2 and k == 0 else slice(None)
@@ -184,7 +184,7 @@ def class_findings(
     return findings_of("class", questions, level)
 
 
-def _claims(state: CalibrationState, table: str, grouped: bool, whole: bool = True) -> Claims:
+def _claims(state: CalibrationState, table: str, grouped: bool, whole: bool = True) -> ClaimSums:
     """Return (classes, 1) or (classes, bins) claims from a table of a state."""
     sums = [getattr(state, f"{table}_{part}") for part in ("count", "confidence", "correct")]
     if table == "predicted":
@@ -192,8 +192,8 @@ def _claims(state: CalibrationState, table: str, grouped: bool, whole: bool = Tr
     elif whole:
         sums = [table.sum(axis=-1, keepdims=True) for table in sums]
     if grouped:
-        return Claims.blocked(*sums)
-    return Claims(*sums)
+        return ClaimSums.blocked(*sums)
+    return ClaimSums(*sums)
 
 
 def _place(place: int, edges: np.ndarray) -> str:

@@ -7,8 +7,9 @@ from functools import partial
 
 import numpy as np
 
-from calibrant.auditing.evidence import Claims, Question, findings_of
+from calibrant.auditing.evidence import ClaimSums, Question, findings_of
 from calibrant.auditing.record import Finding
+from calibrant.claims import Claims
 from calibrant.metrics import Bins
 from calibrant.predictions import Predictions
 
@@ -28,7 +29,11 @@ class GroupSums:
         self._columns: dict[str, dict[str, tuple[np.ndarray, np.ndarray]] | None] = {}
 
     def add(
-        self, chunk: Predictions, block: np.ndarray, confidence: np.ndarray, correct: np.ndarray
+        self,
+        chunk: Predictions | Claims,
+        block: np.ndarray,
+        confidence: np.ndarray,
+        correct: np.ndarray,
     ) -> None:
         """Add a chunk with the block, confidence and correctness of each example."""
         for name, column in chunk.groups.items():
@@ -86,9 +91,9 @@ class GroupSums:
                 continue
             for value, (binned, blocked) in sums.items():
                 cells = np.concatenate([binned.sum(axis=1, keepdims=True), binned], axis=1)
-                claims = Claims(*cells)
+                claims = ClaimSums(*cells)
                 if grouped:  # The bins of a group have no blocks: they take those of the whole.
-                    whole = Claims.blocked(*blocked[:, :, None])
+                    whole = ClaimSums.blocked(*blocked[:, :, None])
                     like = whole.map(partial(np.broadcast_to, shape=cells[0].shape))
                     claims = like._replace(n=cells[0], claimed=cells[1], right=cells[2])
                 yield Question(f"{name} = {value}", claims, where)

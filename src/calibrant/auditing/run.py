@@ -19,6 +19,7 @@ from calibrant.auditing.evidence import class_findings, whole_p_value
 from calibrant.auditing.pixels import pixel_view
 from calibrant.auditing.record import Audit, ClassRow, Finding, Measure
 from calibrant.auditing.verdict import verdict
+from calibrant.claims import Claims
 from calibrant.errors import InputError
 from calibrant.labels import describe_ignored
 from calibrant.metrics import METRICS, Bins, CalibrationState, Confidences, chance_ece
@@ -32,12 +33,13 @@ __all__ = ["audit"]
 
 ALARM = 0.05  # The risk that the verdict doubts confidences that are honest.
 FEW_BLOCKS = 20  # Fewer groups say little about how much they differ.
+_OF_CLAIMS = " Of “right or wrong”, as the scores of all classes are not known."
 # More would hold single examples, and cost gigabytes: each bin has sums per class and block.
 MOST_BINS = 10_000
 
 
 def audit(
-    source: Predictions | Iterable[Predictions],
+    source: Predictions | Claims | Iterable[Predictions] | Iterable[Claims],
     *,
     bins: int = 15,
     closed: Closed = "right",
@@ -59,6 +61,7 @@ def audit(
     Labels in BIO, IOB1 or BIOES tags add a view of entities, whose confidence is the ``reduction``
     of the confidences of their words. Predictions with a group ``image`` are pixels: they add a
     view of images with example ``scenes`` and, if there is a group ``border``, one of borders.
+    Claims (top labels with a confidence) get every metric that does not need all classes.
 
     Metrics that sort (adaptive ECE, AURC, …) need every confidence. Above ``sample`` examples they
     use a seeded sample of that size, and their explanations say so.
@@ -72,8 +75,8 @@ def audit(
         raise InputError(f"audit expects at most {MOST_BINS:,} bins, got {bins:,}.")
     kept: Sample[Confidences] = Sample(sample, seed)
     if not isinstance(source, Iterable) or isinstance(source, (str, np.ndarray)):
-        check_kind("audit", source, Predictions)
-    chunks = [source] if isinstance(source, Predictions) else source
+        check_kind("audit", source, Predictions, Claims)
+    chunks: Any = [source] if isinstance(source, (Predictions, Claims)) else source
     found = collect(chunks, Collector(Bins(bins, closed), by, reduction, mistakes, kept))
     if found.state is None or not found.rows:
         raise _nothing(found)
@@ -93,7 +96,10 @@ def audit(
         state=state,
         confidences=confidences,
         measures=_measures(found, confidences, estimate),
-        verdict=verdict(state, chance, findings, p_value, found.unlabelled),
+        verdict=(
+            *verdict(state, chance, findings, p_value, found.unlabelled),
+            *_left_out(found),
+        ),
         classes=classes,
         mistakes=tuple(found.mistakes),
         entities=entities,
@@ -125,6 +131,16 @@ def _evidence(
     return chance, p_value if p_value <= level / 2 else None, findings
 
 
+def _left_out(found: Collector) -> tuple[str, ...]:
+    """Return a sentence about the metrics that claims are not enough for."""
+    if not found.of_claims:
+        return ()
+    known = {"state", "confidences"} | ({"classwise"} if found.classwise_known else set())
+    rows = [row for row in METRICS.values() if row.kind == "classes" and row.audited]
+    titles = [row.title for row in rows if not known >= set(row.source)]
+    return (f"Left out, as they need the scores of all classes: {', '.join(titles)}.",)
+
+
 def _warnings(found: Collector, bootstrap: int) -> tuple[str, ...]:
     assert found.state is not None
     blocks = int((found.state.n > 0).sum())
@@ -153,9 +169,16 @@ def _measures(
         "classwise": found.classwise,
         "confidences": confidences,
     }
+    if not found.classwise_known:
+        del sources["classwise"]
     if found.parts:  # A long stream does not keep all of its scores.
         sources["scores"] = Predictions.concatenate(found.parts)
     measures = estimate("classes", sources, found.bins.count)
+    if found.of_claims:
+        measures = tuple(
+            replace(m, meaning=m.meaning + _OF_CLAIMS) if m.name in ("nll", "brier") else m
+            for m in measures
+        )
     if found.sample.whole:
         return measures
     of_sample = [name for name, row in METRICS.items() if row.source == ("confidences",)]

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, overload
 
 import numpy as np
 
@@ -28,9 +28,11 @@ from calibrant.calibrators.checks import (
     check_kind,
     check_names,
     check_predictions,
+    check_same_kind,
     check_scores,
     check_some,
     needed_columns,
+    needs_all_classes,
 )
 from calibrant.calibrators.correction import BIAS, CORRECTIONS, correct
 from calibrant.calibrators.faultless import is_faultless, most_confidence, unclaimed, untied
@@ -42,6 +44,7 @@ from calibrant.calibrators.likelihood import (
     without_masks,
     zero_label_count,
 )
+from calibrant.claims import Claims
 from calibrant.conversion import floating, one_column, two_columns
 from calibrant.errors import NotFittedError, unknown_name
 from calibrant.old_names import warn_renamed
@@ -98,6 +101,7 @@ class Calibrator(ABC):
     gives: ClassVar[Kind] = "logits"
     keeps_argmax: ClassVar[bool] = False  # Whether predicted class and accuracy never change.
     changes_scores: ClassVar[bool] = True  # If not, a probability of 0 stays 0, unfloored.
+    takes_claims: ClassVar[bool] = False  # Whether one confidence per example is enough.
     needs_groups: ClassVar[tuple[str, ...]] = ()  # The columns of Predictions.groups that it reads.
 
     n_classes_: int
@@ -105,6 +109,7 @@ class Calibrator(ABC):
     fitted_on_: dict[str, Any]
     fell_back_: bool
     floor_: float
+    claims_: float = 0.0  # 1 for a map of claims: class 1 is "came true", and always predicted.
     _learned_names: tuple[str, ...]
 
     @abstractmethod
@@ -119,31 +124,49 @@ class Calibrator(ABC):
         ``needs_groups`` by name.
         """
 
-    def fit(self, predictions: Predictions) -> Self:
-        """Learn the map on validation predictions and return self.
+    def fit(self, predictions: Predictions | Claims) -> Self:
+        """Learn the map on validation predictions, or on claims, and return self.
 
         Fitting runs on the host: tensors on a device are copied there once.
         """
         who = type(self).__name__
         check_predictions(f"{who}.fit", predictions)
+        kind, self.claims_ = predictions.kind, 0.0
+        if isinstance(predictions, Claims):
+            if not self.takes_claims:
+                raise needs_all_classes(self.name, predictions)
+            predictions, self.claims_ = predictions.binary(), 1.0
         check_some(who, predictions)
         needed_columns(who, self.needs_groups, predictions.groups, len(predictions))
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", CalibrationWarning)
             self._learn(without_masks(predictions.numpy()))
         own = [w for w in caught if issubclass(w.category, CalibrationWarning)]
+        self.fitted_on_ |= {"kind": kind}
         self.fitted_on_["warnings"] = [str(w.message) for w in own]
         for w in caught:
             warnings.warn(w.message, w.category, stacklevel=2)
         return self
 
-    def transform(self, predictions: Predictions) -> Predictions:
+    @overload
+    def transform(self, predictions: Predictions) -> Predictions: ...
+
+    @overload
+    def transform(self, predictions: Claims) -> Claims: ...
+
+    def transform(self, predictions: Predictions | Claims) -> Predictions | Claims:
         """Return the same examples with calibrated scores; labels, groups and names are kept.
 
-        Maps that give logits keep the kind of the input; the others give probabilities.
+        Maps that give logits keep the kind of the input; the others give probabilities. A map that
+        was fitted on claims maps claims.
         """
         check_predictions(f"{type(self).__name__}.transform", predictions)
         self._check_fitted()
+        fitted_on = self.fitted_on_["kind"] if self.claims_ else None
+        check_same_kind(type(self).__name__, fitted_on, predictions)
+        if isinstance(predictions, Claims):
+            scores = self._mapped(predictions.scores, "probabilities", predictions.groups)
+            return predictions.with_confidence(scores[:, 1])
         check_names(type(self).__name__, self.label_names_, predictions.label_names)
         scores = self._mapped(predictions.scores, predictions.kind, predictions.groups)
         return predictions.with_scores(scores, self.kind_of(predictions.kind))
@@ -250,7 +273,8 @@ class Calibrator(ABC):
         call = f"{type(self).__name__}({arguments})"
         if not hasattr(self, "fitted_on_"):
             return call
-        learned = [f"{k}={_shown(v)}" for k, v in self.learned().items() if k != "floor_"]
+        hidden = ("floor_", "claims_")
+        learned = [f"{k}={_shown(v)}" for k, v in self.learned().items() if k not in hidden]
         if self.fell_back_:
             learned = ["fell back to identity", *(text for text in learned if "correction" in text)]
         what = ", ".join(learned) or "nothing"
@@ -265,6 +289,7 @@ class Calibrator(ABC):
         _warn_of_zeros(predictions, floor)
         fit = self._fit(as_kind(self.takes, predictions, floor))
         learned = {**fit.learned, "floor_": floor} if self.changes_scores else fit.learned
+        learned = {**learned, "claims_": 1.0} if self.claims_ else learned
         self._restore(learned, predictions.classes, predictions.label_names)
         before, after = fit.nll_before, fit.nll_after
         if before is None:
@@ -321,6 +346,8 @@ class Calibrator(ABC):
 
     def _claims_too_much(self, predictions: Predictions) -> bool:
         """Whether the map goes beyond what a sample without a mistake supports."""
+        if self.claims_:
+            return self._claims_beyond(predictions)
         if not is_faultless(predictions):
             return False
         decided = predictions[untied(predictions.scores)]
@@ -329,6 +356,15 @@ class Calibrator(ABC):
         before, after = (unclaimed(p.scores, p.kind) for p in (decided, self.transform(decided)))
         least = min(before, 1 - most_confidence(len(decided)))
         return after < least * (1 - 1e-4)  # Temperatures stop at it, to six digits.
+
+    def _claims_beyond(self, binary: Predictions) -> bool:
+        """Whether claims that all came true, or none, become surer than so many support."""
+        same, n = int(binary.labels[0]), len(binary)
+        if (binary.labels != same).any():
+            return False
+        after = self._mapped(binary.scores, "probabilities", binary.groups)
+        doubt = 1 - float(binary.scores[:, same].mean()), 1 - float(after[:, same].mean())
+        return doubt[1] < min(doubt[0], 1 - most_confidence(n)) * (1 - 1e-4)
 
     def _fall_back(self, reason: str, advice: str) -> None:
         self.fell_back_ = True

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from calibrant.arrays import Array, to_numpy
+from calibrant.claims import Claims
 from calibrant.errors import InputError
 from calibrant.predictions import Kind, Predictions
 from calibrant.validation import check_logits, check_probabilities
@@ -18,20 +19,40 @@ __all__ = [
     "check_most_classes",
     "check_names",
     "check_predictions",
+    "check_same_kind",
     "check_scores",
     "check_some",
     "needed_columns",
+    "needs_all_classes",
 ]
 
 
 def check_predictions(who: str, value: object) -> None:
     """Require Predictions, which know whether their scores are logits or probabilities."""
-    if not isinstance(value, Predictions):
+    if not isinstance(value, (Predictions, Claims)):
         raise InputError(
             f"{who} expects Predictions, got {type(value).__name__}: make them with "
-            "Predictions.from_logits(logits, labels) or Predictions.from_probabilities(p, labels); "
+            "Predictions.from_logits(logits, labels) or Predictions.from_probabilities(p, labels), "
+            "or from_top_label(predicted, confidence, labels); "
             "transform_scores(scores, kind) maps an array without labels."
         )
+
+
+def needs_all_classes(name: str, claims: Claims) -> InputError:
+    """Return the error of a map that claims have too little for."""
+    return InputError(
+        f"{name} needs the scores of all classes; {claims.kind} predictions have one confidence "
+        "each. Use temperature, platt, beta, quadratic-top-label, spline, isotonic-top-label, "
+        "venn-abers-top-label or another map of one number."
+    )
+
+
+def check_same_kind(who: str, fitted: str | None, given: Predictions | Claims) -> None:
+    """Require claims of the kind that the map was fitted on, or scores of all classes."""
+    kind = given.kind if isinstance(given, Claims) else None
+    if kind != fitted:
+        names = [f"{k} predictions" if k else "scores of all classes" for k in (fitted, kind)]
+        raise InputError(f"{who} was fitted on {names[0]}, got {names[1]}; fit it on these.")
 
 
 def check_scores(rows: Array, kind: Kind) -> None:

@@ -23,6 +23,7 @@ class Identity(Calibrator):
     name = "identity"
     keeps_argmax = True
     changes_scores = False
+    takes_claims = True
 
     def _fit(self, predictions: Predictions) -> Fit:  # noqa: ARG002 - nothing to learn
         return Fit({})

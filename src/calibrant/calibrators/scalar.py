@@ -61,6 +61,7 @@ class OneVsRest(Calibrator):
 
     takes: ClassVar[Kind] = "probabilities"
     gives: ClassVar[Kind] = "probabilities"
+    takes_claims: ClassVar[bool] = True
 
     @abstractmethod
     def _scalar(self) -> ScalarMap:
@@ -99,12 +100,14 @@ class TopLabel(Calibrator):
     more probable than the predicted one, whose probability c' is. With ``keep_prediction`` that
     class stays predicted: the others share the rest more evenly, as little as is needed, and c' is
     at least 1/K. Without it predicted class and accuracy may change. A map that ``takes`` logits
-    gets the log-odds of c in place of c.
+    gets the log-odds of c in place of c. Of claims, c is the probability of "came true", and c' may
+    be anything.
     """
 
     takes: ClassVar[Kind] = "probabilities"
     gives: ClassVar[Kind] = "probabilities"
     keeps_argmax: ClassVar[bool] = True
+    takes_claims: ClassVar[bool] = True
 
     keep_prediction: bool
 
@@ -115,11 +118,16 @@ class TopLabel(Calibrator):
     def _fit(self, predictions: Predictions) -> Fit:
         scores = predictions.scores.astype(np.float64)
         predicted = scores.argmax(axis=1)
+        if self.claims_:
+            predicted[:] = 1
         given = pick(_as_given(scores, self.takes), predicted)[:, 0]
         return Fit(_stacked([self._scalar().fit(given, predicted == predictions.labels)]))
 
     def _apply(self, scores: Array, values: Mapping[str, Any]) -> Array:
         xp = namespace(scores)
+        if self.claims_:
+            mapped = self._scalar().apply(_as_given(scores, self.takes)[..., 1:], values)
+            return xp.concatenate((1 - mapped, mapped), axis=-1)
         predicted = xp.argmax(scores, axis=-1)
         given = pick(_as_given(scores, self.takes), predicted)
         confidence = self._scalar().apply(given, values)

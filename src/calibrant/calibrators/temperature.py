@@ -43,6 +43,7 @@ class Temperature(Calibrator):
 
     name = "temperature"
     keeps_argmax = True
+    takes_claims = True
 
     temperature_: float
 

@@ -13,6 +13,7 @@ from calibrant.calibrators.checks import check_predictions
 from calibrant.calibrators.isotonic import by_score, pool_adjacent_violators
 from calibrant.calibrators.likelihood import as_kind
 from calibrant.calibrators.scalar import OneVsRest, ScalarMap, TopLabel
+from calibrant.claims import Claims
 from calibrant.predictions import Predictions
 
 __all__ = ["TopLabelVennAbers", "VennAbers"]
@@ -50,9 +51,11 @@ class VennAbers(OneVsRest):
     def _scalar(self) -> ScalarMap:
         return _VennAbersMap()
 
-    def interval(self, predictions: Predictions) -> tuple[np.ndarray, np.ndarray]:
-        """Return p₀ and p₁ of each example and class, each of shape (n, K)."""
+    def interval(self, predictions: Predictions | Claims) -> tuple[np.ndarray, np.ndarray]:
+        """Return p₀ and p₁ of each example and class, each of shape (n, K); of claims (n, 2)."""
         check_predictions("VennAbers.interval", predictions)
+        if isinstance(predictions, Claims):
+            predictions = predictions.binary()
         scores = as_kind("probabilities", predictions.numpy(), FLOOR).scores.astype(np.float64)
         low, high = bounds(self._columns(scores), self.learned())
         if predictions.classes == 2:
@@ -84,11 +87,15 @@ class TopLabelVennAbers(TopLabel):
     def _scalar(self) -> ScalarMap:
         return _VennAbersMap()
 
-    def interval(self, predictions: Predictions) -> tuple[np.ndarray, np.ndarray]:
-        """Return p₀ and p₁ of each example's predicted class, each of shape (n,)."""
+    def interval(self, predictions: Predictions | Claims) -> tuple[np.ndarray, np.ndarray]:
+        """Return p₀ and p₁ of each example's predicted class, or claim, each of shape (n,)."""
         check_predictions("TopLabelVennAbers.interval", predictions)
-        scores = as_kind("probabilities", predictions.numpy(), FLOOR).scores.astype(np.float64)
-        low, high = bounds(scores.max(axis=1, keepdims=True), self.learned())
+        if isinstance(predictions, Claims):
+            top = predictions.scores[:, 1:]
+        else:
+            scores = as_kind("probabilities", predictions.numpy(), FLOOR).scores
+            top = scores.astype(np.float64).max(axis=1, keepdims=True)
+        low, high = bounds(top, self.learned())
         return low[:, 0], high[:, 0]
 
 

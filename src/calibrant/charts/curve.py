@@ -9,6 +9,7 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 
 from calibrant.arguments import check_kind
+from calibrant.claims import Claims
 from calibrant.errors import InputError
 from calibrant.metrics import CalibrationState, Confidences, accumulate, bin_confidences
 from calibrant.metrics.selective import RiskCoverage, risk_coverage_curve
@@ -150,9 +151,9 @@ def diagram_state(who: str, source: Any) -> CalibrationState:
     """Return the state that a diagram draws, computed if predictions or confidences are given."""
     if isinstance(source, Confidences):
         return bin_confidences(source)
-    if isinstance(source, Predictions):
+    if isinstance(source, (Predictions, Claims)):
         return accumulate(source)
-    check_kind(who, source, Predictions, CalibrationState, Confidences)
+    check_kind(who, source, Predictions, Claims, CalibrationState, Confidences)
     _single(source)
     return cast(CalibrationState, source)
 

@@ -166,7 +166,8 @@ def print_audits(audits: dict[str, Audit]) -> None:
     examples = "1 example" if n == 1 else f"{n:,} examples"
     missing = first.provenance["unlabelled"]
     dropped = f"{ignored:,} ignored" + (f" ({missing:,} without a label)" if missing else "")
-    print(f"{examples}, {len(first.label_names)} classes, {dropped}\n")
+    classes = f"{len(first.label_names)} classes, " if first.label_names else ""
+    print(f"{examples}, {classes}{dropped}\n")
     print_measures(audits)
 
 

@@ -130,8 +130,10 @@ def _print(found: Comparison) -> None:
         names = [row.name for row in found.rows if note in row.notes]
         whose = names[0] if len(names) == 1 else f"{len(names)} calibrators"
         print(f"- {whose}: {printable(note)}")
-    for name, why in found.skipped.items():
-        print(f"- {name} was skipped: {printable(why)}")
+    for why in dict.fromkeys(found.skipped.values()):
+        names = [name for name, reason in found.skipped.items() if reason == why]
+        were = "was" if len(names) == 1 else "were"
+        print(f"- {', '.join(names)} {were} skipped: {printable(why)}")
 
 
 def _still_to_gain(found: Comparison) -> str:

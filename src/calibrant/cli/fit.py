@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from calibrant.calibrators import Calibrator
+    from calibrant.claims import Claims
     from calibrant.files import Paths
     from calibrant.predictions import Predictions
 
@@ -114,10 +115,10 @@ def _is_auto(args: argparse.Namespace) -> bool:
     return auto
 
 
-def read_with_progress(files: Paths, args: argparse.Namespace) -> Predictions:
+def read_with_progress(files: Paths, args: argparse.Namespace) -> Predictions | Claims:
     """Read all predictions of the files, with a progress bar if it takes long."""
     from calibrant.files import count_rows, expand, stream
-    from calibrant.predictions import Predictions
+    from calibrant.files.format import joined
     from calibrant.progress import Progress
 
     columns, found = columns_from(args), expand(files)
@@ -126,7 +127,7 @@ def read_with_progress(files: Paths, args: argparse.Namespace) -> Predictions:
         for part in stream(found, columns, args.kind):
             parts.append(part)
             progress.advance(len(part) + part.ignored)
-    return Predictions.concatenate(parts)
+    return joined(parts)
 
 
 def _calibrator(chosen: str, settings: Mapping[str, Any]) -> Calibrator:

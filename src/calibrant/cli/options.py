@@ -36,8 +36,9 @@ def add_file_options(
     group = parser.add_argument_group("columns")
     group.add_argument(
         "--kind",
-        choices=("logits", "probabilities"),
-        help="which scores to use if the file has both (never guessed from the values)",
+        choices=("logits", "probabilities", "top-label"),
+        help="what the scores are, if the names of the columns do not say it (never guessed from "
+        "the values)",
     )
     for kind in ("logits", "probabilities"):
         group.add_argument(
@@ -47,8 +48,16 @@ def add_file_options(
             f"or a prefix such as 'p_*' (default: {kind}, {kind}:NAME or {kind}_0, …)",
         )
     group.add_argument(
-        "--label-column", metavar="NAME", help="where the labels are (default: label or labels)"
+        "--label-column",
+        metavar="NAME",
+        help="where the labels are (default: label, labels, y_true, target, …)",
     )
+    for name, words in (
+        ("predicted", "predicted labels are, if the scores of all classes are not known"),
+        ("confidence", "confidences of the predicted labels are"),
+        ("correct", "file says which predictions are right"),
+    ):
+        group.add_argument(f"--{name}-column", metavar="NAME", help=f"where the {words}")
     group.add_argument(
         "--group-columns",
         metavar="NAME[,NAME…]",
@@ -119,6 +128,9 @@ def columns_from(args: argparse.Namespace) -> Columns:
         label=args.label_column,
         groups=_listed(args.group_columns),
         label_names=None if args.labels is None else read_label_names(args.labels),
+        predicted=args.predicted_column,
+        confidence=args.confidence_column,
+        correct=args.correct_column,
         signals=_listed(args.signal_columns),
     )
 

@@ -147,10 +147,12 @@ def run_files(folder: Path) -> tuple[Path, Path]:
 def _labelled(files: list[str], args: argparse.Namespace) -> Predictions:
     """Read the reference; its columns are those of the stream, or the usual ones."""
     from calibrant.files import read
+    from calibrant.files.reading import with_all_classes
 
     if args.run_folder is not None and args.reference is None:
-        return read(files)
-    return read(files, replace(columns_from(args), groups=None), args.kind)
+        return with_all_classes(read(files), "calibrant watch")
+    found = read(files, replace(columns_from(args), groups=None), args.kind)
+    return with_all_classes(found, "calibrant watch")
 
 
 def _stream(args: argparse.Namespace) -> Iterator[Predictions]:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from calibrant.arguments import check_kind
+from calibrant.claims import Claims
 from calibrant.comparison.candidates import evaluate
 from calibrant.comparison.entity_map import EntityMap
 from calibrant.comparison.record import Comparison, Row, Settings
@@ -27,8 +29,8 @@ __all__ = [
 
 
 def compare(
-    valid: Predictions,
-    test: Predictions,
+    valid: Predictions | Claims,
+    test: Predictions | Claims,
     calibrators: Sequence[str] | None = None,
     *,
     folds: int = 5,
@@ -47,7 +49,8 @@ def compare(
     evaluated on it once. A calibrator that cannot run is skipped, with the reason.
     ``keep_predictions`` leaves out calibrators that can change the predicted class. VALID and TEST
     with the same examples are refused unless ``same_data`` is set. ``progress`` is called with the
-    name of each finished calibrator. ``methods`` is the old name of ``calibrators``.
+    name of each finished calibrator. Claims (top labels with a confidence) are compared by the
+    calibrators that need no more. ``methods`` is the old name of ``calibrators``.
 
     >>> rng = np.random.default_rng(0)
     >>> labels = rng.integers(0, 3, 3000)
@@ -81,16 +84,23 @@ def compare(
     options = {"bins": bins, "bootstrap": bootstrap, "seed": seed}
     rows = [evaluate(candidate, test, **options) for candidate in found.candidates.values()]
     fitted = {name: candidate.calibrator for name, candidate in found.candidates.items()}
-    sizes = (len(valid), len(test), valid.classes)
+    sizes = (len(valid), len(test), len(valid.names) or valid.classes)
     settings = Settings(*sizes, found.folds, bootstrap, seed, bins)
     recommended = found.calibrator.name
     return Comparison(tuple(rows), found.skipped, recommended, found.reason, settings, fitted)
 
 
-def _check(valid: Predictions, test: Predictions, bootstrap: int) -> None:
+def _check(valid: Predictions | Claims, test: Predictions | Claims, bootstrap: int) -> None:
+    for predictions in (valid, test):
+        check_kind("compare", predictions, Predictions, Claims)
     if not len(valid) or not len(test):
         which = "VALID" if not len(valid) else "TEST"
         raise InputError(f"{which} has no labelled examples to compare calibrators on.")
+    if isinstance(valid, Claims) or isinstance(test, Claims):
+        if valid.kind != test.kind:
+            raise InputError(f"VALID holds {valid.kind}, but TEST {test.kind}.")
+        _check_bootstrap(bootstrap)
+        return
     if valid.classes != test.classes:
         raise InputError(f"VALID has {valid.classes} classes, but TEST has {test.classes}.")
     if None not in (valid.label_names, test.label_names) and valid.label_names != test.label_names:
@@ -100,11 +110,15 @@ def _check(valid: Predictions, test: Predictions, bootstrap: int) -> None:
             f"VALID and TEST have different label names: class {k} is '{valid.names[k]}' in VALID "
             f"and '{test.names[k]}' in TEST."
         )
+    _check_bootstrap(bootstrap)
+
+
+def _check_bootstrap(bootstrap: int) -> None:
     if isinstance(bootstrap, bool) or int(bootstrap) != bootstrap or bootstrap < 100:
         raise InputError(f"compare needs at least 100 bootstrap replicates, got {bootstrap}.")
 
 
-def _same_examples(valid: Predictions, test: Predictions) -> bool:
+def _same_examples(valid: Predictions | Claims, test: Predictions | Claims) -> bool:
     """Whether both hold the same scores and labels, in whatever order."""
     mine, theirs = np.asarray(valid.scores), np.asarray(test.scores)
     if mine.shape != theirs.shape or valid.kind != test.kind:
@@ -120,7 +134,7 @@ def _same_examples(valid: Predictions, test: Predictions) -> bool:
     return distinct and np.array_equal(np.sort(first), np.sort(second))
 
 
-def _row_marks(predictions: Predictions) -> np.ndarray:
+def _row_marks(predictions: Predictions | Claims) -> np.ndarray:
     """Return a whole number for each row, made of the bits of its scores and of its label."""
     wide = np.ascontiguousarray(predictions.scores, np.float64) + 0.0  # −0 is 0.
     factors = np.random.default_rng(0).integers(1, 2**63, predictions.classes + 1, np.uint64) | 1

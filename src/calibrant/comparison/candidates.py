@@ -10,6 +10,7 @@ import numpy as np
 
 from calibrant.calibrators import CalibrationWarning, Calibrator, calibrator_class
 from calibrant.calibrators.likelihood import probability_floor
+from calibrant.claims import Claims
 from calibrant.comparison.cross_validation import (
     Folds,
     example_brier,
@@ -51,14 +52,17 @@ class Candidate:
     fit_seconds: float
 
 
-def fit_candidate(name: str, valid: Predictions, folds: Folds, *, split: bool = True) -> Candidate:
+def fit_candidate(
+    name: str, valid: Predictions | Claims, folds: Folds, *, split: bool = True
+) -> Candidate:
     """Cross-validate the map called ``name``, then fit it on all of VALID.
 
     ``split`` also splits its NLL (:func:`calibration_part`), which takes ten more fits.
     """
     calibrator = calibrator_class(name)()
     held_out = out_of_fold(calibrator, valid, folds)
-    nll, brier = example_nll(held_out, probability_floor(valid)), example_brier(held_out)
+    floor = probability_floor(valid.binary() if isinstance(valid, Claims) else valid)
+    nll, brier = example_nll(held_out, floor), example_brier(held_out)
     calibration = calibration_part(held_out, nll, folds.in_order()) if split else None
     with warnings.catch_warnings():  # Kept with the map, and shown as notes.
         warnings.simplefilter("ignore", CalibrationWarning)
@@ -68,7 +72,7 @@ def fit_candidate(name: str, valid: Predictions, folds: Folds, *, split: bool = 
     return Candidate(calibrator, nll, brier, float(ece(held_out)), calibration, seconds)
 
 
-def calibration_part(predictions: Predictions, nll: np.ndarray, folds: Folds) -> float:
+def calibration_part(predictions: Predictions | Claims, nll: np.ndarray, folds: Folds) -> float:
     """Return how much recalibration lowers the mean NLL: its calibration part, not its refinement.
 
     A proper score is the sum of both (Bröcker 2009). No map of the scores lowers the refinement,
@@ -83,7 +87,7 @@ def calibration_part(predictions: Predictions, nll: np.ndarray, folds: Folds) ->
 
 
 def evaluate(
-    candidate: Candidate, test: Predictions, *, bins: int, bootstrap: int, seed: int
+    candidate: Candidate, test: Predictions | Claims, *, bins: int, bootstrap: int, seed: int
 ) -> Row:
     """Return the row of one calibrator: what its scores on TEST are worth."""
     mapped = candidate.calibrator.transform(test)

@@ -6,11 +6,13 @@ import copy
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, overload
 
 import numpy as np
 
 from calibrant.calibrators import CalibrationWarning, Calibrator
 from calibrant.calibrators.backend import FLOOR, log_softmax, unmasked
+from calibrant.claims import Claims
 from calibrant.errors import InputError
 from calibrant.metrics import assign_blocks
 from calibrant.metrics.blocks import dependent_group
@@ -37,7 +39,7 @@ class Folds:
         return Folds(self.count, self.fold[order], self.block[order])
 
 
-def make_folds(predictions: Predictions, folds: int, seed: int) -> Folds:
+def make_folds(predictions: Predictions | Claims, folds: int, seed: int) -> Folds:
     """Deal runs of neighbours to the folds: examples that are alike are held out together.
 
     Tokens of one sentence resemble each other, and so do sentences of one document, or questions
@@ -89,9 +91,15 @@ def _runs_of_classes(
     return count, fold
 
 
-def out_of_fold(calibrator: Calibrator, predictions: Predictions, folds: Folds) -> Predictions:
+@overload
+def out_of_fold(calibrator: Calibrator, predictions: Predictions, folds: Folds) -> Predictions: ...
+@overload
+def out_of_fold(calibrator: Calibrator, predictions: Claims, folds: Folds) -> Claims: ...
+def out_of_fold(
+    calibrator: Calibrator, predictions: Predictions | Claims, folds: Folds
+) -> Predictions | Claims:
     """Return the examples fold by fold, each calibrated by the map fitted on the other folds."""
-    parts = []
+    parts: list[Any] = []
     for number in range(folds.count):
         held_out = folds.fold == number
         fitted = copy.deepcopy(calibrator)
@@ -99,12 +107,14 @@ def out_of_fold(calibrator: Calibrator, predictions: Predictions, folds: Folds) 
             warnings.simplefilter("ignore", CalibrationWarning)
             fitted.fit(predictions[~held_out])
         parts.append(fitted.transform(predictions[held_out]))
+    if isinstance(predictions, Claims):
+        return Claims.concatenate(parts)
     if len({part.kind for part in parts}) > 1:  # A map that fell back leaves logits as they are.
         parts = [part.with_scores(part.probabilities(), "probabilities") for part in parts]
     return Predictions.concatenate(parts)
 
 
-def example_nll(predictions: Predictions, floor: float = FLOOR) -> np.ndarray:
+def example_nll(predictions: Predictions | Claims, floor: float = FLOOR) -> np.ndarray:
     """Return −log p_y of each example, in float64; a probability of 0 counts as ``floor``.
 
     It does so in fitting as well. The row is then divided by its sum.
@@ -116,7 +126,7 @@ def example_nll(predictions: Predictions, floor: float = FLOOR) -> np.ndarray:
     return _each(lambda part: _nll(part, floor), predictions)
 
 
-def example_brier(predictions: Predictions) -> np.ndarray:
+def example_brier(predictions: Predictions | Claims) -> np.ndarray:
     """Return Σ_k (p_k − 1[y = k])² of each example, in float64.
 
     >>> example_brier(Predictions.from_probabilities([[0.5, 0.5], [1.0, 0.0]], [0, 1]))
@@ -125,7 +135,10 @@ def example_brier(predictions: Predictions) -> np.ndarray:
     return _each(_brier, predictions)
 
 
-def _each(score: Callable[[Predictions], np.ndarray], predictions: Predictions) -> np.ndarray:
+def _each(
+    score: Callable[[Predictions], np.ndarray], predictions: Predictions | Claims
+) -> np.ndarray:
+    predictions = predictions.binary() if isinstance(predictions, Claims) else predictions
     rows = max(1, _CHUNK // predictions.classes)
     parts = [score(part.numpy()) for part in predictions.chunks(rows)]
     return np.concatenate(parts) if parts else np.empty(0)

@@ -7,13 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from calibrant.arguments import check_kind
 from calibrant.calibrators import CALIBRATORS, Calibrator, calibrator_class
 from calibrant.calibrators.matrix import Vector, WeightMatrix
 from calibrant.calibrators.scalar import OneVsRest
+from calibrant.claims import Claims
 from calibrant.comparison.candidates import Candidate, fit_candidate
 from calibrant.comparison.cross_validation import make_folds
 from calibrant.comparison.recommendation import Differences, choose, with_one_mistake
-from calibrant.errors import CalibrantError
+from calibrant.errors import CalibrantError, InputError
 from calibrant.metrics import top_label
 from calibrant.predictions import Predictions
 
@@ -46,7 +48,7 @@ class Selection:
 
 
 def select_calibrator(
-    valid: Predictions,
+    valid: Predictions | Claims,
     names: Sequence[str] | None = None,
     *,
     keep_predictions: bool = False,
@@ -75,11 +77,14 @@ def select_calibrator(
     >>> select_calibrator(valid, ["temperature", "vector"]).calibrator.name
     'temperature'
     """
+    check_kind("select_calibrator", valid, Predictions, Claims)
     valid, wanted = valid.numpy(), map_names(names, keep_predictions)
     dealt = make_folds(valid, folds, seed)
     candidates, skipped = {}, {}
     for name in wanted:
         try:
+            if isinstance(valid, Claims):
+                _check_suits_claims(name, asked=names is not None)
             candidates[name] = fit_candidate(name, valid, dealt, split=split)
         except CalibrantError as error:
             skipped[name] = str(error)
@@ -100,7 +105,15 @@ def select_calibrator(
     return Selection(candidates[chosen].calibrator, reason, candidates, skipped, dealt.count)
 
 
-def _has_enough_examples(name: str, valid: Predictions) -> bool:
+def _check_suits_claims(name: str, *, asked: bool) -> None:
+    """Skip maps of all classes, and those of each class whose top-label form learns the same."""
+    if not CALIBRATORS[name].calibrator.takes_claims:
+        raise InputError("these need the scores of all classes, not one confidence per example.")
+    if f"{name}-top-label" in CALIBRATORS and not asked:
+        raise InputError("from one confidence each, those that end in -top-label learn the same.")
+
+
+def _has_enough_examples(name: str, valid: Predictions | Claims) -> bool:
     """Whether there are as many examples as free numbers.
 
     With fewer, such a map learns single examples, and in cross-validation it profits from others

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from calibrant.errors import InputError
-from calibrant.files.format import SIGNAL, Layout, Source
+from calibrant.files.format import SIGNAL, FileKind, Layout, Source
 from calibrant.inputs import shortened
 from calibrant.predictions import Kind
 
@@ -26,6 +26,25 @@ _OTHER_SCORES: Mapping[Kind, tuple[str, ...]] = {
     "logits": ("y_logits", "raw_logits"),
     "probabilities": ("y_prob", "y_probs", "y_proba", "proba", "predict_proba", "softmax"),
 }
+_CONFIDENCE: tuple[str, ...] = (
+    "confidence",
+    "confidences",
+    "conf",
+    "score",
+    "top_probability",
+    "max_probability",
+)
+_CONFIDENCE += ("max_prob", "top_prob", "top_score")
+_PREDICTED: tuple[str, ...] = (
+    "predicted",
+    "prediction",
+    "pred_label",
+    "predicted_label",
+    "pred",
+    "y_pred",
+)
+_PREDICTED += ("predicted_class", "pred_class", "predicted_labels", "pred_labels", "predictions")
+_CORRECT = ("correct", "is_correct", "right", "hit")
 _LISTS = ("predictions", "y_pred_proba")
 _OTHER_LABEL = (
     *("y_true", "ground_truth", "true_label", "true_labels", "target", "targets"),
@@ -42,7 +61,8 @@ class Columns:
     default the columns are ``logits`` or ``probabilities`` (a list, ``logits:NAME``, or
     ``logits_0``, ``logits_1``, …). ``groups`` names the other columns to keep, by default every
     scalar one. ``label_names`` gives the names where the file has none. ``signals`` names the
-    columns of signals, by default every ``signal.NAME``.
+    columns of signals, by default every ``signal.NAME``. ``confidence``, ``predicted`` and
+    ``correct`` are the columns of top labels, where the scores of all classes are not known.
 
     >>> Columns(probabilities="p_*", label="gold", groups=("sentence",)).label
     'gold'
@@ -54,23 +74,102 @@ class Columns:
     groups: Sequence[str] | None = None
     label_names: Sequence[str] | None = None
     signals: Sequence[str] | None = None
+    predicted: str | None = None
+    confidence: str | None = None
+    correct: str | None = None
 
 
 DEFAULT_COLUMNS = Columns()
 
 
-def find_layout(source: Source, columns: Columns, kind: Kind | None) -> Layout:
-    """Return the columns of ``source`` that ``columns`` or the default names give."""
+def find_layout(
+    source: Source, columns: Columns, kind: FileKind | None, *, labelled: bool = True
+) -> Layout:
+    """Return the columns of ``source`` that ``columns`` or the default names give.
+
+    Without ``labelled``, top labels need neither a true label nor ``correct``.
+    """
     if not source.columns:
         raise InputError(f"{source.path}: no rows; the file is empty.")
-    kind, scores = _find_scores(source, columns, kind)
+    if (confidence := _find_confidence(source, columns, kind)) is not None:
+        return _top_label_layout(source, columns, confidence, labelled)
+    found, scores = _find_scores(source, columns, None if kind == "top-label" else kind)
     label = _find_label(source, columns)
     signals = _find_signals(source, columns)
     groups = _find_groups(source, columns, label, {*scores.columns, label, *signals})
     names = scores.names or source.label_names(scores.columns[0])
     if columns.label_names is not None:
         names = tuple(str(name) for name in columns.label_names)
-    return Layout(kind, scores.columns, label, groups, names, scores.per_class, signals)
+    return Layout(found, scores.columns, label, groups, names, scores.per_class, signals)
+
+
+def _find_confidence(source: Source, columns: Columns, kind: FileKind | None) -> str | None:
+    """Return the column of the predicted label's confidence, if the file is one of top labels.
+
+    It is one if it is said (``kind``, a named column), or if there is no column of scores.
+    """
+    if columns.confidence is not None:
+        _require(source, columns.confidence)
+        return columns.confidence
+    named = columns.logits is not None or columns.probabilities is not None
+    said = kind == "top-label" or columns.predicted is not None or columns.correct is not None
+    if not said and (kind is not None or named):
+        return None
+    usual = _CONFIDENCE + (_SCORES["probabilities"] if said else ())
+    confidence = next((name for name in usual if source.columns.get(name) == ()), None)
+    if said and confidence is None:
+        raise InputError(
+            f"{source.path}: no column 'confidence' or 'score'; {_seen(source)}. Name it "
+            "(--confidence-column)."
+        )
+    if said:
+        return confidence
+    kinds = list(_SCORES)
+    scores = _present(source, kinds, _SCORES) or _present(source, kinds, _OTHER_SCORES)
+    predicted = _first(source, _PREDICTED)
+    for found in scores.values():
+        if predicted and not found.per_class and source.columns[found.columns[0]] == ():
+            raise InputError(
+                f"{source.path}: '{found.columns[0]}' may belong to class 1, or to the label in "
+                f"'{predicted}'; say which (--kind probabilities, or --kind top-label)."
+            )
+    return None if scores else confidence
+
+
+def _top_label_layout(source: Source, columns: Columns, confidence: str, labelled: bool) -> Layout:
+    for name in (columns.label, columns.predicted, columns.correct):
+        if name is not None:
+            _require(source, name)
+    if not labelled:
+        predicted = columns.predicted or _first(source, (*_PREDICTED, *_LABEL))
+        read = () if predicted is None else (predicted,)
+        return Layout("top-label", (confidence,), confidence, read, None, False, (), predicted)
+    truth = columns.label or _first(source, _OTHER_LABEL)
+    predicted = columns.predicted or _first(source, _PREDICTED)
+    if predicted is None and truth is not None:  # A pipeline calls its prediction "label".
+        predicted = _first(source, _LABEL, but=truth)
+    truth = truth or _first(source, _LABEL, but=predicted)
+    correct = columns.correct or _first(source, _CORRECT)
+    if correct is None and (truth is None or predicted is None):
+        missing = "predicted" if predicted is None else "true"
+        raise InputError(
+            f"{source.path}: no column of {missing} labels beside '{confidence}'; {_seen(source)}. "
+            f"Name it (--{'predicted' if predicted is None else 'label'}-column), or a column that "
+            "says which predictions are right (--correct-column)."
+        )
+    label = truth if truth is not None and predicted is not None else correct or confidence
+    own = tuple(name for name in (predicted, correct) if name is not None)
+    signals = _find_signals(source, columns)
+    groups = _find_groups(source, columns, label, {confidence, label, *own, *signals})
+    groups += tuple(name for name in own if name != label)
+    return Layout(
+        "top-label", (confidence,), label, groups, None, False, signals, predicted, correct
+    )
+
+
+def _first(source: Source, names: Sequence[str], but: str | None = None) -> str | None:
+    """Return the first of the names that is a column of single values."""
+    return next((n for n in names if n != but and source.columns.get(n) == ()), None)
 
 
 class _Scores(NamedTuple):

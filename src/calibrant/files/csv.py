@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from calibrant.arrays import text_array
+from calibrant.claims import Claims
 from calibrant.errors import InputError
 from calibrant.files.arrow_text import arrow_csv_blocks
 from calibrant.files.format import Block, Format, Layout, NewScores, other_columns
@@ -80,12 +81,18 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _write(parts: Iterator[Predictions], path: Path) -> None:
+def _write(parts: Iterator[Predictions | Claims], path: Path) -> None:
     """Write columns ``logits:NAME`` and labels by name, or ``logits_0`` without label names."""
     with text_file(path) as file:
         # All text in quotes: the writer would leave a carriage return in a name bare.
         writer = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
         for number, part in enumerate(parts):
+            if isinstance(part, Claims):
+                columns = other_columns(part)
+                if number == 0:
+                    writer.writerow(columns)
+                writer.writerows(zip(*(c.tolist() for c in columns.values()), strict=True))
+                continue
             part = part.numpy()
             if number == 0:
                 mark = "_" if part.label_names is None else ":"
@@ -94,8 +101,8 @@ def _write(parts: Iterator[Predictions], path: Path) -> None:
             labels = part.labels.tolist()
             if part.label_names is not None:
                 labels = [part.label_names[label] for label in labels]
-            columns = (column.tolist() for column in other_columns(part).values())
-            others = zip(labels, *columns, strict=True)
+            beside = (column.tolist() for column in other_columns(part).values())
+            others = zip(labels, *beside, strict=True)
             writer.writerows(
                 [*row, *other] for row, other in zip(part.scores.tolist(), others, strict=True)
             )

@@ -10,26 +10,31 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Literal, Protocol, TypeAlias, TypeVar
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
+from calibrant.claims import Claims
 from calibrant.errors import InputError
 from calibrant.predictions import Kind, Predictions
 
 __all__ = [
     "SIGNAL",
     "Block",
+    "FileKind",
     "Format",
     "Layout",
     "NewScores",
     "Shape",
     "Source",
+    "joined",
     "other_columns",
 ]
 
 SIGNAL = "signal."  # Columns signal.NAME hold the signal NAME.
 
+# What the scores of a file are.
+FileKind: TypeAlias = Kind | Literal["top-label"]
 # Shape of one row's value: () a scalar, (K,) a list of K numbers, (None,) a list of unknown
 # length; None is something else (a struct, a list of text) that cannot be a score or a group.
 Shape: TypeAlias = tuple[int | None, ...] | None
@@ -40,13 +45,15 @@ _Beside = TypeVar("_Beside")
 class Layout:
     """What the columns of one file are: scores (one list column, or one per class) and the rest."""
 
-    kind: Kind
+    kind: FileKind
     scores: tuple[str, ...]
     label: str
     groups: tuple[str, ...]
     label_names: tuple[str, ...] | None
     per_class: bool
     signals: tuple[str, ...] = ()
+    predicted: str | None = None  # Of top labels; it is among ``groups`` too, as is ``correct``.
+    correct: str | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -59,9 +66,28 @@ class Layout:
         return (*self.scores, *self.signals)
 
 
-def other_columns(part: Predictions) -> dict[str, np.ndarray]:
-    """Return the columns beside scores and labels, under the names that files give them."""
-    return {**part.groups, **{f"{SIGNAL}{name}": part.signals[name] for name in part.signals}}
+def other_columns(part: Predictions | Claims) -> dict[str, np.ndarray]:
+    """Return the columns beside scores and labels, under the names that files give them.
+
+    Claims have no others, so these are all of their columns.
+    """
+    signals = {f"{SIGNAL}{name}": part.signals[name] for name in part.signals}
+    own = claim_columns(part) if isinstance(part, Claims) else {}
+    return {**own, **part.groups, **signals}
+
+
+def joined(parts: Iterable[Predictions | Claims]) -> Predictions | Claims:
+    """Return all parts of a stream as one."""
+    whole: list[Any] = [part.numpy() for part in parts]
+    return type(whole[0]).concatenate(whole) if whole else Predictions.concatenate(whole)
+
+
+def claim_columns(claims: Claims) -> dict[str, np.ndarray]:
+    """Return the columns of top labels: label, predicted label and confidence, or correctness."""
+    texts = {"true_label": claims.text("truth"), "pred_label": claims.text("about")}
+    columns = {name: column for name, column in texts.items() if column is not None}
+    columns["confidence"] = claims.confidence
+    return columns if len(columns) == 3 else {**columns, "correct": claims.correct}
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,6 +189,6 @@ class Format:
 
     suffixes: tuple[str, ...]
     open: Callable[[Path], Source]
-    write: Callable[[Iterator[Predictions], Path], None]
+    write: Callable[[Iterator[Any], Path], None]
     shards: bool = False
     by_name: bool = False

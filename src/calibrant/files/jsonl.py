@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from calibrant.claims import Claims
 from calibrant.errors import InputError
 from calibrant.files.arrow_text import arrow_jsonl_blocks
 from calibrant.files.format import Block, Format, Layout, NewScores, Shape, other_columns
@@ -135,13 +136,18 @@ def _fits(value: Any) -> bool:
     return True
 
 
-def _write(parts: Iterator[Predictions], path: Path) -> None:
+def _write(parts: Iterator[Predictions | Claims], path: Path) -> None:
     """Write scores as an object and labels by name, or lists and numbers without label names."""
     with text_file(path) as file:
         for part in parts:
+            others = {name: column.tolist() for name, column in other_columns(part).items()}
+            if isinstance(part, Claims):
+                for row in zip(*others.values(), strict=True):
+                    record = dict(zip(others, row, strict=True))
+                    file.write(json.dumps(record, ensure_ascii=False) + "\n")
+                continue
             part = part.numpy()
             names = part.label_names
-            others = {name: column.tolist() for name, column in other_columns(part).items()}
             for i, (scores, label) in enumerate(
                 zip(part.scores.tolist(), part.labels.tolist(), strict=True)
             ):

@@ -13,9 +13,10 @@ from typing import IO, Any
 
 import numpy as np
 
+from calibrant.claims import Claims
 from calibrant.errors import InputError
 from calibrant.files.arrays import ArraySource, Reader, read_pieces
-from calibrant.files.format import Format, NewScores, other_columns
+from calibrant.files.format import Format, NewScores, joined, other_columns
 from calibrant.inputs import check_unpacked, door, first_repeated
 from calibrant.predictions import Predictions
 
@@ -181,11 +182,13 @@ def array_names(archive: zipfile.ZipFile) -> list[str]:
     return [name[: -len(".npy")] for name in archive.namelist() if name.endswith(".npy")]
 
 
-def _write(parts: Iterator[Predictions], path: Path) -> None:
+def _write(parts: Iterator[Predictions | Claims], path: Path) -> None:
     """Write ``logits`` or ``probabilities``, ``labels``, ``label_names``, each group and signal."""
-    whole = Predictions.concatenate(part.numpy() for part in parts)
-    arrays: dict[str, Any] = {whole.kind: whole.scores, "labels": whole.labels}
-    if whole.label_names is not None:
+    whole = joined(parts)
+    arrays: dict[str, Any] = {}
+    if isinstance(whole, Predictions):
+        arrays = {whole.kind: whole.scores, "labels": whole.labels}
+    if isinstance(whole, Predictions) and whole.label_names is not None:
         arrays[_NAMES] = np.array(whole.label_names, dtype=str)
     for name, column in other_columns(whole).items():
         arrays[name] = column.astype(str) if column.dtype == object else column

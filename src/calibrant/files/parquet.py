@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from calibrant.arrays import text_array
+from calibrant.claims import Claims
 from calibrant.errors import InputError
 from calibrant.extras import require
 from calibrant.files.format import Block, Format, Layout, NewScores, Shape, other_columns
@@ -205,7 +206,7 @@ def _texts(value: Any) -> tuple[str, ...]:
     return tuple(str(name) for name in value)
 
 
-def _write(parts: Iterator[Predictions], path: Path) -> None:
+def _write(parts: Iterator[Predictions | Claims], path: Path) -> None:
     """Write one row group per part: the scores as a column of lists, ``label``, groups, signals."""
     arrow = require("pyarrow", "files", "Writing parquet")
     _write_tables((_table(arrow, part.numpy()) for part in parts), path, plain=_SCORES)
@@ -230,7 +231,9 @@ def _write_tables(tables: Iterator[Any], path: Path, plain: Collection[str] = ()
             writer.close()
 
 
-def _table(arrow: Any, part: Predictions) -> Any:
+def _table(arrow: Any, part: Predictions | Claims) -> Any:
+    if isinstance(part, Claims):
+        return arrow.table({name: arrow.array(c) for name, c in other_columns(part).items()})
     columns = {
         part.kind: _lists(arrow, part.scores),
         "label": arrow.array(part.labels),

@@ -5,28 +5,33 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from math import prod
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from calibrant.claims import Claims
 from calibrant.conversion import leading_group
 from calibrant.errors import InputError
 from calibrant.files.columns import DEFAULT_COLUMNS, Columns, find_layout, signal_name
-from calibrant.files.format import Block, Layout, Shape, Source
+from calibrant.files.format import Block, FileKind, Layout, Shape, Source, joined
 from calibrant.files.formats import Paths, expand, open_source
 from calibrant.labels import describe_ignored, label_numbers
-from calibrant.predictions import Kind, Predictions
+from calibrant.predictions import Predictions
 from calibrant.validation import RowError
 
-__all__ = ["agree", "assemble", "count_rows", "read", "row_width", "stream"]
+__all__ = ["agree", "assemble", "count_rows", "read", "row_width", "stream", "with_all_classes"]
 
 _CHUNK = 1 << 21  # Scores per chunk: 8 megabytes in float32.
 
 
-def read(paths: Paths, columns: Columns = DEFAULT_COLUMNS, kind: Kind | None = None) -> Predictions:
+def read(
+    paths: Paths, columns: Columns = DEFAULT_COLUMNS, kind: FileKind | None = None
+) -> Predictions | Claims:
     """Return all predictions of ``paths``: a file, a folder of shards, a glob, or several.
 
     The name of their column, ``columns`` or ``kind`` says whether the scores are logits or
-    probabilities; it is never guessed from the values.
+    probabilities; it is never guessed from the values. A file of predicted labels with one
+    confidence each gives :class:`~calibrant.Claims`.
 
     >>> from tempfile import TemporaryDirectory
     >>> p = Predictions.from_logits([[2.0, 0.0], [0.0, 1.0]], [0, 1], label_names=["cat", "dog"])
@@ -35,16 +40,16 @@ def read(paths: Paths, columns: Columns = DEFAULT_COLUMNS, kind: Kind | None = N
     ...     read(f"{folder}/dev.npz").names
     ('cat', 'dog')
     """
-    return Predictions.concatenate(stream(paths, columns, kind))
+    return joined(stream(paths, columns, kind))
 
 
 def stream(
     paths: Paths,
     columns: Columns = DEFAULT_COLUMNS,
-    kind: Kind | None = None,
+    kind: FileKind | None = None,
     *,
     rows: int | None = None,
-) -> Iterator[Predictions]:
+) -> Iterator[Any]:
     """Yield the predictions of ``paths`` in chunks of ``rows`` rows (about 2 million scores).
 
     Shards are checked against each other before the first chunk: kind, label names and classes
@@ -56,8 +61,18 @@ def stream(
     return _chunks(sources, layouts, agree(sources, layouts), rows)
 
 
+def with_all_classes(found: Predictions | Claims, who: str) -> Predictions:
+    """Return what was read if it has the scores of all classes, which ``who`` needs."""
+    if isinstance(found, Predictions):
+        return found
+    raise InputError(
+        f"{who} needs the scores of all classes, got {found.kind} predictions with one confidence "
+        "each."
+    )
+
+
 def count_rows(
-    paths: Paths, columns: Columns = DEFAULT_COLUMNS, kind: Kind | None = None
+    paths: Paths, columns: Columns = DEFAULT_COLUMNS, kind: FileKind | None = None
 ) -> int | None:
     """Return the number of examples with ignored ones, or None where only reading shows it."""
     sources, layouts = _open(paths, columns, kind)
@@ -70,7 +85,9 @@ def count_rows(
     return total
 
 
-def _open(paths: Paths, columns: Columns, kind: Kind | None) -> tuple[list[Source], list[Layout]]:
+def _open(
+    paths: Paths, columns: Columns, kind: FileKind | None
+) -> tuple[list[Source], list[Layout]]:
     sources = [open_source(path) for path in expand(paths)]
     return sources, [find_layout(source, columns, kind) for source in sources]
 
@@ -112,7 +129,7 @@ def _difference(these: tuple[str, ...], those: tuple[str, ...]) -> str:
 
 def _chunks(
     sources: list[Source], layouts: list[Layout], names: tuple[str, ...] | None, rows: int | None
-) -> Iterator[Predictions]:
+) -> Iterator[Predictions | Claims]:
     kept = ignored = unlabelled = classes = first = 0
     for source, layout in zip(sources, layouts, strict=True):
         size = rows or max(1, _CHUNK // row_width(source, layout))
@@ -136,7 +153,7 @@ def _chunks(
 
 def assemble(
     path: Path, block: Block, layout: Layout, names: Sequence[str] | None, first: int
-) -> Predictions:
+) -> Predictions | Claims:
     """Return the predictions of one block; an error names the file and its row or line.
 
     ``first`` counts the rows before this block, also of other files: where a row holds a whole
@@ -145,6 +162,8 @@ def assemble(
     """
     make = Predictions.from_logits if layout.kind == "logits" else Predictions.from_probabilities
     try:
+        if layout.kind == "top-label":
+            return _top_labels(block, layout)
         scores = _classes_last(_scores(block, layout), block.columns[layout.label].shape)
         labels = label_numbers(block.columns[layout.label], names, layout.label)
         groups = {name: block.columns[name] for name in layout.groups}
@@ -159,6 +178,18 @@ def assemble(
         raise InputError(f"{path}: {error.at(where)}") from None
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
+
+
+def _top_labels(block: Block, layout: Layout) -> Claims:
+    columns, own = block.columns, (layout.predicted, layout.correct)
+    return Claims.from_top_label(
+        None if layout.predicted is None else columns[layout.predicted],
+        columns[layout.scores[0]],
+        None if layout.label in (*own, *layout.scores) else columns[layout.label],
+        correct=None if layout.correct is None else columns[layout.correct],
+        groups={name: columns[name] for name in layout.groups if name not in own},
+        signals={signal_name(name): columns[name] for name in layout.signals},
+    )
 
 
 def _scores(block: Block, layout: Layout) -> np.ndarray:

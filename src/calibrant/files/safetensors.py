@@ -18,9 +18,10 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 
 from calibrant.arrays import text_array
+from calibrant.claims import Claims
 from calibrant.errors import InputError
 from calibrant.files.arrays import ArraySource, Reader, read_pieces
-from calibrant.files.format import Format, NewScores, other_columns
+from calibrant.files.format import Format, NewScores, joined, other_columns
 from calibrant.inputs import door, parse_json
 from calibrant.predictions import Predictions
 
@@ -146,10 +147,13 @@ def _texts(value: Any) -> list[str] | None:
     return value
 
 
-def _write(parts: Iterator[Predictions], path: Path) -> None:
+def _write(parts: Iterator[Predictions | Claims], path: Path) -> None:
     """Write ``logits`` or ``probabilities``, ``labels`` and the rest; texts as numbers."""
-    whole = Predictions.concatenate(part.numpy() for part in parts)
-    arrays, texts = {whole.kind: whole.scores, "labels": whole.labels}, {}
+    whole = joined(parts)
+    arrays: dict[str, np.ndarray] = {}
+    texts = {}
+    if isinstance(whole, Predictions):
+        arrays = {whole.kind: whole.scores, "labels": whole.labels}
     for name, column in other_columns(whole).items():
         if column.dtype.kind in "OU":
             known, arrays[name] = np.unique(column, return_inverse=True)
@@ -157,7 +161,7 @@ def _write(parts: Iterator[Predictions], path: Path) -> None:
         else:
             arrays[name] = column
     metadata = {_TEXTS: json.dumps(texts)} if texts else {}
-    if whole.label_names is not None:
+    if isinstance(whole, Predictions) and whole.label_names is not None:
         metadata[_NAMES] = json.dumps(whole.label_names)
     contents = {name: _of_array(path, name, array) for name, array in arrays.items()}
     _write_tensors(path, contents, metadata)

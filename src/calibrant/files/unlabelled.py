@@ -11,7 +11,7 @@ from calibrant.errors import InputError
 from calibrant.files.columns import DEFAULT_COLUMNS, Columns, find_label, find_layout
 from calibrant.files.format import Block, Layout, Source
 from calibrant.files.formats import Paths, expand, open_source
-from calibrant.files.reading import agree, assemble, row_width
+from calibrant.files.reading import agree, assemble, row_width, with_all_classes
 from calibrant.labels import label_numbers
 from calibrant.predictions import Kind, Predictions
 from calibrant.validation import RowError
@@ -70,7 +70,9 @@ def _chunks(
         label = _NO_LABEL if layout.label in layout.scores else layout.label
         read = replace(layout, label=label, groups=(*groups, LABELLED))
         for block in source.blocks(size, layout):
-            yield assemble(source.path, _marked(block, layout, label, names), read, names, first)
+            marked = _marked(block, layout, label, names)
+            found = assemble(source.path, marked, read, names, first)
+            yield with_all_classes(found, "This command")
             first += len(block.numbers)
 
 

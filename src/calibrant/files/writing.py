@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from calibrant.claims import Claims
 from calibrant.errors import InputError
 from calibrant.files.columns import DEFAULT_COLUMNS, Columns, find_layout
-from calibrant.files.format import Block, Format, Layout, NewScores, Source
+from calibrant.files.format import Block, FileKind, Format, Layout, NewScores, Source
 from calibrant.files.formats import FORMATS, format_of, open_source
 from calibrant.files.parquet import PARQUET
 from calibrant.files.reading import assemble, row_width
 from calibrant.inputs import first_repeated
 from calibrant.outputs import new_file, new_folder
-from calibrant.predictions import Kind, Predictions
+from calibrant.predictions import Predictions
 
 __all__ = ["rewrite", "write"]
 
@@ -32,7 +34,7 @@ _TAKEN = re.compile(r"labels?|label_names|(logits?|prob(abilit(y|ies)|s)?)([:_].
 
 
 def write(
-    predictions: Predictions | Iterable[Predictions],
+    predictions: Predictions | Claims | Iterable[Predictions] | Iterable[Claims],
     path: str | os.PathLike[str],
     *,
     overwrite: bool = False,
@@ -46,8 +48,8 @@ def write(
     """
     target = Path(path)
     known = format_of(target) if target.suffix else None
-    whole = predictions.chunks(_ROWS) if isinstance(predictions, Predictions) else predictions
-    parts = iter(whole)
+    given = isinstance(predictions, (Predictions, Claims))
+    parts: Iterator[Any] = iter(predictions.chunks(_ROWS) if given else predictions)  # type: ignore[union-attr]
     first = next(parts, None)
     if first is None:
         raise InputError(f"{target}: no predictions to write.")
@@ -60,10 +62,12 @@ def write(
         known.write(parts, unfinished)
 
 
-def _check_names(target: Path, known: Format, part: Predictions) -> None:
+def _check_names(target: Path, known: Format, part: Predictions | Claims) -> None:
     for name in part.groups:
         if _TAKEN.fullmatch(name):
             raise InputError(f"{target}: a group may not be called '{name}'; rename it.")
+    if isinstance(part, Claims):
+        return
     twice = first_repeated(part.label_names or ())
     if known.by_name and twice is not None:
         by_name = " and ".join(name for name, other in FORMATS.items() if other.by_name)
@@ -73,7 +77,7 @@ def _check_names(target: Path, known: Format, part: Predictions) -> None:
         )
 
 
-def _write_shards(parts: Iterable[Predictions], folder: Path) -> None:
+def _write_shards(parts: Iterable[Any], folder: Path) -> None:
     if os.path.lexists(folder):
         raise InputError(f"{folder} exists; shards need a folder of their own.")
     with new_folder(folder) as unfinished:
@@ -84,9 +88,9 @@ def _write_shards(parts: Iterable[Predictions], folder: Path) -> None:
 def rewrite(
     path: str | os.PathLike[str],
     target: str | os.PathLike[str],
-    transform: Callable[[Predictions], Predictions],
+    transform: Callable[[Any], Any],
     columns: Columns = DEFAULT_COLUMNS,
-    kind: Kind | None = None,
+    kind: FileKind | None = None,
     *,
     groups: Sequence[str] = (),
     overwrite: bool = False,
@@ -125,21 +129,22 @@ def rewrite(
 
 
 def _rewritten_layout(
-    source: Source, columns: Columns, kind: Kind | None, groups: Sequence[str]
+    source: Source, columns: Columns, kind: FileKind | None, groups: Sequence[str]
 ) -> Layout:
     """Return the layout of scores and wanted groups, without a label, which may be missing."""
     some = next(iter(source.columns), None)  # A label column that is surely there.
-    found = find_layout(source, replace(columns, label=some, groups=()), kind)
+    found = find_layout(source, replace(columns, label=some, groups=()), kind, labelled=False)
     for name in groups:
         if name not in source.columns:
             raise InputError(
                 f"{source.path}: the calibrator reads the column '{name}', which is missing."
             )
+    groups = [*groups, *found.groups]
     return replace(found, label=found.scores[0], groups=tuple(groups))
 
 
 def _new_names(layout: Layout) -> tuple[str, ...]:
-    if layout.kind == "probabilities":
+    if layout.kind in ("probabilities", "top-label"):
         return layout.scores
     if not layout.per_class:
         return ("probabilities",)
@@ -155,7 +160,7 @@ def _mapped(
     path: Path,
     block: Block,
     layout: Layout,
-    transform: Callable[[Predictions], Predictions],
+    transform: Callable[[Any], Any],
     first: int,
 ) -> np.ndarray:
     """Return the new scores of a block, in the shape of the old ones."""
@@ -163,7 +168,10 @@ def _mapped(
     shape = (len(scores), len(layout.scores)) if layout.per_class else scores.shape
     labels = np.zeros(shape[:-1] if len(shape) > 1 else shape, np.int64)
     labelled = Block({**block.columns, _NO_LABEL: labels}, block.numbers, block.unit)
-    layout = replace(layout, label=_NO_LABEL)
+    top = layout.kind == "top-label"
+    layout = replace(layout, label=_NO_LABEL, correct=_NO_LABEL if top else None)
     old = assemble(path, labelled, layout, layout.label_names, first)
+    if isinstance(old, Claims):
+        return np.asarray(transform(old).confidence)
     new = np.asarray(transform(old).numpy().probabilities())
     return new[:, 1] if len(shape) == 1 else new.reshape(shape)  # (n,): P(class 1) of two.

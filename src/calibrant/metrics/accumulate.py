@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 
 from calibrant.arguments import check_kind
 from calibrant.arrays import Array, to_numpy
+from calibrant.claims import Claims
 from calibrant.errors import InputError
 from calibrant.metrics.bins import Bins, Closed
+from calibrant.metrics.claim_state import claim_state
 from calibrant.metrics.kernel_dispatch import (
     in_host_memory,
     kernels_for,
@@ -28,7 +31,7 @@ _SPARSE = 4  # From this many cells per value on, values are added one by one.
 
 
 def accumulate(
-    predictions: Predictions,
+    predictions: Predictions | Claims,
     bins: int | Bins = 15,
     *,
     closed: Closed = "right",
@@ -37,7 +40,7 @@ def accumulate(
     blocks: int = 0,
     into: CalibrationState | None = None,
 ) -> CalibrationState:
-    """Return the state of ``predictions``.
+    """Return the state of ``predictions``, or of claims (:mod:`calibrant.metrics.claim_state`).
 
     With ``block``, an array that puts each example into one of ``blocks`` blocks, the sums have a
     leading axis of that length: one state per block, for :mod:`calibrant.metrics.bootstrap`.
@@ -52,8 +55,14 @@ def accumulate(
     >>> accumulate(p, bins=5).top_count
     array([0, 0, 0, 1, 1])
     """
-    check_kind("accumulate", predictions, Predictions)
+    check_kind("accumulate", predictions, Predictions, Claims)
     bins = bins if isinstance(bins, Bins) else Bins(bins, closed)
+    if block is not None:
+        count = blocks if into is None else len(into.n)
+        block = _checked(block, len(predictions), count)
+    if isinstance(predictions, Claims):
+        where: dict[str, Any] = {"block": block, "blocks": blocks, "into": into}
+        return claim_state(predictions, bins, classwise=classwise, **where)
     module = kernels_for(predictions)
     if into is not None:
         return _added_in_place(module, predictions, into, block)
@@ -82,8 +91,6 @@ def _added_in_place(
     block: np.ndarray | None,
 ) -> CalibrationState:
     """Add the predictions in place to ``state``, whose leading axis is that of blocks."""
-    if block is not None:
-        block = _checked(block, len(predictions), len(state.n))
     if not in_host_memory(predictions.scores):
         from calibrant.metrics.tensors import add_tensors
 

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from calibrant.arguments import check_kind
+from calibrant.claims import Claims
 from calibrant.errors import InputError
 from calibrant.metrics.accumulate import accumulate
 from calibrant.metrics.bins import Bins, Closed
@@ -36,7 +37,7 @@ __all__ = [
     "top_bins_of",
 ]
 
-Source: TypeAlias = CalibrationState | Predictions
+Source: TypeAlias = CalibrationState | Predictions | Claims
 TopSource: TypeAlias = Source | TopBins | Confidences
 
 
@@ -96,9 +97,13 @@ def classwise_ece(source: Source, bins: int | Bins = 15, *, closed: Closed = "ri
     """
     state = state_of(source, bins, closed, classwise=True)
     if not state.classwise:
-        raise InputError("classwise_ece needs a state accumulated with classwise=True.")
+        raise InputError(
+            "classwise_ece needs the probability of every class: predictions of all classes or "
+            "multi-label claims, or their state accumulated with classwise=True."
+        )
     gaps = np.abs(state.class_correct - state.class_confidence).sum(axis=(-2, -1))
-    return mean(gaps, state.n * state.classes)
+    # Of K classes each has every example; of K labels, each claim is about one.
+    return mean(gaps, state.class_count.sum(axis=(-2, -1)))
 
 
 @metric_function
@@ -128,7 +133,7 @@ def state_of(
     if isinstance(source, CalibrationState):
         _check_bins(source.bins, bins, closed)
         return source
-    if not isinstance(source, Predictions):
+    if not isinstance(source, (Predictions, Claims)):
         raise InputError(
             "This metric needs the probabilities of all classes: a CalibrationState or "
             f"Predictions, got {type(source).__name__}."
@@ -145,7 +150,7 @@ def top_bins_of(
         return source
     if isinstance(source, Confidences):
         return bin_confidences(source, bins, closed=closed)
-    check_kind("This metric", source, Predictions, CalibrationState, TopBins, Confidences)
+    check_kind("This metric", source, Predictions, Claims, CalibrationState, TopBins, Confidences)
     return top_bins(source, bins, closed=closed)
 
 

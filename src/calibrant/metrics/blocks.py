@@ -6,6 +6,7 @@ import numpy as np
 
 from calibrant.arguments import check_kind, check_whole
 from calibrant.arrays import to_numpy
+from calibrant.claims import Claims
 from calibrant.errors import unknown_name
 from calibrant.predictions import Predictions
 
@@ -19,7 +20,7 @@ _CHARACTERS = 1 << 22  # Long texts hashed at once.
 
 
 def assign_blocks(
-    predictions: Predictions,
+    predictions: Predictions | Claims,
     by: str | None = "auto",
     blocks: int = 1000,
     *,
@@ -42,7 +43,7 @@ def assign_blocks(
     array([0, 1, 2])
     """
     check_whole("assign_blocks", "a whole number of blocks ≥ 1", blocks)
-    check_kind("assign_blocks", predictions, Predictions)
+    check_kind("assign_blocks", predictions, Predictions, Claims)
     by = dependent_group(predictions, by)
     if by is None:
         # Cycling through blocks would put the copies of a periodic file into the same blocks.
@@ -57,7 +58,7 @@ def _block(values: np.ndarray, blocks: int) -> np.ndarray:
     return (hash_values(values) % np.uint64(blocks)).astype(np.int64)
 
 
-def dependent_group(predictions: Predictions, by: str | None = "auto") -> str | None:
+def dependent_group(predictions: Predictions | Claims, by: str | None = "auto") -> str | None:
     """Return the group that ``by`` means: ``"auto"`` is sentence or image if there is one."""
     if by != "auto" or "auto" in predictions.groups:
         return by

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias, TypeGuard
 import numpy as np
 
 from calibrant.arguments import check_kind
+from calibrant.claims import Claims
 from calibrant.errors import InputError
 from calibrant.metrics.accumulate import accumulate
 from calibrant.metrics.binned import classwise_ece, ece
@@ -53,7 +54,7 @@ _OF_TAGS: dict[str, Callable[..., Additive]] = {
 
 def bootstrap_interval(
     metric: Callable[..., Any],
-    source: Blocked | Predictions,
+    source: Blocked | Predictions | Claims,
     *,
     replicates: int = 1000,
     level: float = 0.95,
@@ -98,7 +99,7 @@ def bootstrap_interval(
     True
     """
     check_bootstrap(replicates, level, seed)
-    if isinstance(source, Predictions):
+    if isinstance(source, (Predictions, Claims)):
         independent = independent or dependent_group(source) is None
     source = _with_blocks(metric, source)
     if method not in ("auto", "percentile", "basic"):
@@ -164,7 +165,7 @@ def _check_seed(seed: int) -> None:
 
 def replicate(
     metric: Callable[..., Any],
-    source: Blocked | Predictions,
+    source: Blocked | Predictions | Claims,
     *,
     replicates: int = 1000,
     seed: int = 0,
@@ -183,7 +184,7 @@ def replicate(
     return _checked(np.concatenate(parts)) if parts else None
 
 
-def _with_blocks(metric: Callable[..., Any], source: Blocked | Predictions) -> Blocked:
+def _with_blocks(metric: Callable[..., Any], source: Blocked | Predictions | Claims) -> Blocked:
     """Return ``source`` with blocks: predictions become the input of the metric."""
     if not callable(metric):
         raise InputError(
@@ -191,21 +192,23 @@ def _with_blocks(metric: Callable[..., Any], source: Blocked | Predictions) -> B
             "bootstrap_interval(ece, predictions), got a "
             f"{type(metric).__name__} first."
         )
-    if isinstance(source, Predictions):
+    if isinstance(source, (Predictions, Claims)):
         return _blocked(metric, source)
     for state in source if isinstance(source, tuple) else (source,):
-        kinds = (Predictions, CalibrationState, MatchCounts, ClassSums, Confidences)
+        kinds = (Predictions, Claims, CalibrationState, MatchCounts, ClassSums, Confidences)
         check_kind("bootstrap_interval", state, *kinds)
     return source
 
 
-def _blocked(metric: Callable[..., Any], predictions: Predictions) -> Blocked:
+def _blocked(metric: Callable[..., Any], predictions: Predictions | Claims) -> Blocked:
     row = metric_of(metric)
     source = "state" if row is None else row.source[0]
     if source == "confidences":
         return confidences(predictions, assign_blocks(predictions))
     blocks = max(50, min(1000, _NUMBERS // (3 * predictions.classes * 15)))
     where: dict[str, Any] = {"block": assign_blocks(predictions, "auto", blocks), "blocks": blocks}
+    if source in _OF_TAGS:
+        check_kind(getattr(metric, "__name__", "This metric"), predictions, Predictions)
     make = _OF_TAGS.get(source, functools.partial(accumulate, classwise=source == "classwise"))
     # What is set already (bins, the reduction of an entity's words) is a matter of the state.
     known, options = signature(make).parameters, getattr(metric, "keywords", {})

@@ -11,6 +11,7 @@ import numpy as np
 
 from calibrant.arguments import check_kind
 from calibrant.arrays import is_tensor, to_numpy
+from calibrant.claims import Claims
 from calibrant.errors import InputError
 from calibrant.metrics.bins import Bins, Closed
 from calibrant.metrics.kernel_dispatch import kernels_for, plain, spread
@@ -95,22 +96,30 @@ class Confidences:
         return cls(**{name: np.asarray(column) for name, column in json.loads(text).items()})
 
 
-def confidences(source: Predictions | Confidences, block: np.ndarray | None = None) -> Confidences:
+def confidences(
+    source: Predictions | Claims | Confidences, block: np.ndarray | None = None
+) -> Confidences:
     """Return the state of ``source``, with any given bootstrap blocks; a state stays unchanged."""
     if isinstance(source, Confidences):
         return source
-    check_kind("This metric", source, Predictions, Confidences)
+    check_kind("This metric", source, Predictions, Claims, Confidences)
     confidence, _, correct = top_label(source)
     return Confidences(confidence, correct, block)
 
 
-def top_label(predictions: Predictions) -> TopLabel:
+def top_label(predictions: Predictions | Claims) -> TopLabel:
     """Return confidence, predicted class and correctness; the first of equal maxima wins.
+
+    Of claims, the class is the label that each is about, or 0.
 
     >>> top_label(Predictions.from_probabilities([[0.9, 0.1], [0.5, 0.5]], [1, 0]))
     (array([0.9, 0.5]), array([0, 0]), array([False,  True]))
     """
-    check_kind("top_label", predictions, Predictions)
+    check_kind("top_label", predictions, Predictions, Claims)
+    if isinstance(predictions, Claims):
+        p, about = predictions, predictions.about
+        about = np.zeros(len(p), np.int64) if about is None else about
+        return p.confidence.astype(np.float64, copy=False), about, p.correct
     if (module := kernels_for(predictions)) is not None:
         return _compiled_top_label(predictions, module)
     parts = [_top_label(part) for part in predictions.chunks(_rows(predictions))]

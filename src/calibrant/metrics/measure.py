@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from calibrant.arguments import check_kind
+from calibrant.claims import Claims
 from calibrant.metrics.accumulate import accumulate
 from calibrant.metrics.binned import ece
 from calibrant.metrics.bins import Bins
@@ -24,7 +25,9 @@ from calibrant.predictions import Predictions
 __all__ = ["measure", "measure_sources", "tag_sources"]
 
 
-def measure(predictions: Predictions, kinds: Sequence[Kind] | None = None) -> dict[str, float]:
+def measure(
+    predictions: Predictions | Claims, kinds: Sequence[Kind] | None = None
+) -> dict[str, float]:
     """Return every metric of these ``kinds`` by name, except those that need all scores.
 
     The default is all kinds that apply: classes, tags if the label names are BIO tags, and pixels
@@ -34,7 +37,9 @@ def measure(predictions: Predictions, kinds: Sequence[Kind] | None = None) -> di
     >>> measure(p)["error_rate"]
     0.5
     """
-    check_kind("measure", predictions, Predictions)
+    check_kind("measure", predictions, Predictions, Claims)
+    if isinstance(predictions, Claims):
+        return measure_sources(_claim_sources(predictions), ["classes"] if kinds is None else kinds)
     wanted = _kinds(predictions) if kinds is None else kinds
     top = top_label(predictions)
     sources = _class_sources(predictions, top)
@@ -66,6 +71,12 @@ def _class_sources(predictions: Predictions, top: TopLabel) -> dict[str, Any]:
     state, (confidence, _, correct) = accumulate(predictions), top
     steps = confidence_steps(Confidences(confidence, correct))
     return {"state": state, "classwise": state, "confidences": steps}
+
+
+def _claim_sources(claims: Claims) -> dict[str, Any]:
+    state = accumulate(claims)
+    sources: dict[str, Any] = {"state": state, "confidences": confidence_steps(claims)}
+    return {**sources, "classwise": state} if state.classwise else sources
 
 
 def tag_sources(

@@ -84,6 +84,8 @@ def class_iou(source: Source) -> np.ndarray:
     array([0.5, 0.5])
     """
     state = state_of(source)
+    if not state.label_count.shape[-1]:
+        raise InputError("class_iou needs the sums of each class: predictions of all classes.")
     both = state.predicted_correct
     either = state.label_count + state.predicted_count - both
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from calibrant.claims import Claims
 from calibrant.errors import InputError
 from calibrant.metrics.confidences import Confidences, confidences
 from calibrant.metrics.sketch import ROUNDING, ConfidenceSketch
@@ -36,7 +37,7 @@ class ConfidenceSteps:
 
 _CHUNK = 1 << 18  # Values compared at a time.
 
-StepSource: TypeAlias = Predictions | Confidences | ConfidenceSketch | ConfidenceSteps
+StepSource: TypeAlias = Predictions | Claims | Confidences | ConfidenceSketch | ConfidenceSteps
 
 
 def confidence_steps(source: StepSource) -> ConfidenceSteps:

@@ -10,15 +10,18 @@ from typing import Any
 import numpy as np
 
 from calibrant.arrays import Array, as_array, to_numpy
+from calibrant.claims import Claims
 from calibrant.errors import InputError
 from calibrant.metrics.accumulate import accumulate_by, check_counted, edge_type, kernel_edges
 from calibrant.metrics.bins import Bins, Closed
+from calibrant.metrics.claim_state import claim_state
 from calibrant.metrics.kernel_dispatch import in_host_memory, kernels, kernels_for, plain, spread
 from calibrant.predictions import Kind, Predictions
 from calibrant.validation import RANGE_TOLERANCE, SUM_TOLERANCE
 
 __all__ = ["TopBins", "top_bins"]
 
+_TABLES = ("top_count", "top_confidence", "top_correct")
 _CHUNK = 1 << 17  # Scores that NumPy takes at a time: a megabyte in float64.
 _LEAST = 1 << 20  # Scores that a thread takes at a time, in about half a millisecond.
 
@@ -95,7 +98,7 @@ class TopBins:
 
 
 def top_bins(
-    predictions: Predictions, bins: int | Bins = 15, *, closed: Closed = "right"
+    predictions: Predictions | Claims, bins: int | Bins = 15, *, closed: Closed = "right"
 ) -> TopBins:
     """Compute these fields as :func:`~calibrant.metrics.accumulate` does, in less time.
 
@@ -107,6 +110,9 @@ def top_bins(
     array([0, 0, 0, 0, 1])
     """
     bins = _as_bins(bins, closed)
+    if isinstance(predictions, Claims):
+        state = claim_state(predictions, bins)
+        return TopBins(bins, state.ignored, *(getattr(state, name) for name in _TABLES))
     if (module := kernels_for(predictions)) is None:
         return _by_numpy(predictions, bins)
     p = predictions

@@ -84,11 +84,15 @@ def _summary(audit: Audit) -> str:
     state = audit.state
     parts = [
         counted(int(state.n), "example"),
-        counted(state.classes, "class"),
+        *([counted(state.classes, "class")] if state.classes else []),
         counted(state.bins.count, "bin"),
     ]
     if state.ignored:
-        parts.append(f"{count(state.ignored)} ignored (label −100)")
+        missing = int(audit.provenance.get("unlabelled", 0))
+        if state.ignored - missing:
+            parts.append(f"{count(state.ignored - missing)} ignored (label −100)")
+        if missing:
+            parts.append(f"{count(missing)} without a label")
     return " · ".join(parts)
 
 

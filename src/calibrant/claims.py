@@ -1,0 +1,356 @@
+"""Claims: predictions with one probability each, where the scores of all classes are not known.
+
+A claim is a statement with a probability, which came true or did not: "the predicted label is
+right", "this is positive", "label k applies". See docs/decisions/0017-kinds-of-predictions.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from os import PathLike
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from calibrant.arrays import Array, as_array, is_tensor, join_columns, to_numpy
+from calibrant.conversion import group_column, signal_column
+from calibrant.errors import InputError
+from calibrant.labels import Encoded, encode, joined_names, truth_values
+from calibrant.predictions import Predictions, joined_rows, selected_rows
+from calibrant.validation import RANGE_TOLERANCE, RowError, check_signals
+
+__all__ = ["ClaimKind", "Claims"]
+
+ClaimKind: TypeAlias = Literal["top-label", "positive", "multi-label"]
+
+_IGNORED = "-100"
+
+
+@dataclass(frozen=True, eq=False)
+class Claims:
+    """n statements, each with its probability, and whether it came true.
+
+    Made by :meth:`from_top_label` (the predicted label is right), :meth:`of_positive` (the example
+    is positive) or :meth:`from_multi_label` (label k applies). Metrics, calibrators, audits and
+    comparisons take claims like :class:`~calibrant.Predictions`, unless they need the scores of all
+    classes.
+
+    ``confidence`` and ``correct`` have shape (n,). ``about`` gives the label that each claim is
+    about, ``truth`` the true label, both as places in ``label_names``; either may be None.
+    ``groups``, ``signals``, ``ignored``, ``unlabelled`` and ``rows`` are those of predictions.
+
+    >>> claims = Claims.from_top_label(["cat", "dog", "cat"], [0.9, 0.8, 0.6], ["cat", "cat", None])
+    >>> claims
+    Claims(n=2, kind='top-label', ignored=1)
+    >>> claims.correct
+    array([ True, False])
+    """
+
+    confidence: np.ndarray
+    correct: np.ndarray
+    kind: ClaimKind = "top-label"
+    about: np.ndarray | None = None
+    truth: np.ndarray | None = None
+    label_names: tuple[str, ...] | None = None
+    groups: Mapping[str, np.ndarray] = field(default_factory=dict)
+    ignored: int = 0
+    rows: np.ndarray | None = None
+    signals: Mapping[str, np.ndarray] = field(default_factory=dict)
+    unlabelled: int = 0
+
+    classes = 2  # A claim comes true or not.
+
+    @classmethod
+    def from_top_label(
+        cls,
+        predicted: Any,
+        confidence: Any,
+        labels: Any = None,
+        *,
+        correct: Any = None,
+        groups: Mapping[str, Any] | None = None,
+        signals: Mapping[str, Any] | None = None,
+    ) -> Claims:
+        """Make claims of predicted labels, their confidences, and true labels or ``correct``.
+
+        Labels are text or numbers; they are compared as text, and 1.0 is 1. ``predicted`` may be
+        None if ``correct`` is given. Rows with a label of −100, or without a label (None, NaN), are
+        dropped and counted.
+        """
+        confidence = _numbers(confidence)
+        n = len(confidence)
+        about, truth, names = _two_columns(predicted, labels, n)
+        right, ignored, missing = _outcomes(about, truth, names, correct, n)
+        _check_predicted(about, ignored | missing)
+        return cls._kept(
+            (confidence, right, about, truth, names), ignored, missing, groups, signals, "top-label"
+        )
+
+    @classmethod
+    def of_positive(cls, predictions: Predictions) -> Claims:
+        """Make the claims "this is class 1" of binary predictions.
+
+        >>> Claims.of_positive(Predictions.from_probabilities([0.9, 0.2], [1, 1])).confidence
+        array([0.9, 0.2])
+        """
+        if predictions.classes != 2:
+            raise InputError(
+                f"Claims.of_positive expects 2 classes, got {predictions.classes}; "
+                "classwise metrics look at each class against the rest."
+            )
+        p = predictions.numpy()
+        return cls(
+            np.asarray(p.probabilities()[:, 1], np.float64),
+            np.asarray(p.labels == 1),
+            "positive",
+            groups=p.groups,
+            ignored=p.ignored,
+            rows=p.rows,
+            signals=p.signals,
+            unlabelled=p.unlabelled,
+        )
+
+    @classmethod
+    def _kept(
+        cls,
+        columns: tuple[Any, ...],
+        ignored: np.ndarray,
+        missing: np.ndarray,
+        groups: Mapping[str, Any] | None,
+        signals: Mapping[str, Any] | None,
+        kind: ClaimKind,
+    ) -> Claims:
+        """Drop rows that are ignored or without a label, and check the others."""
+        confidence, correct, about, truth, names = columns
+        kept = ~(ignored | missing)
+        dropped = len(kept) - int(kept.sum())
+        tables = {k: group_column(k, v) for k, v in (groups or {}).items()}
+        measured = {k: signal_column(k, v) for k, v in (signals or {}).items()}
+        for name, column in {**tables, **measured}.items():
+            if len(column) != len(kept):
+                raise InputError(f"Column '{name}' has {len(column)} values for {len(kept)} rows.")
+        rows = None
+        if dropped:
+            rows = kept.nonzero()[0]
+            confidence, correct = confidence[kept], correct[kept]
+            about, truth = (None if c is None else c[kept] for c in (about, truth))
+            tables = {k: v[kept] for k, v in tables.items()}
+            measured = {k: v[kept] for k, v in measured.items()}
+        about_what: dict[str, Any] = {"about": about, "truth": truth, "label_names": names}
+        counts: dict[str, Any] = {
+            "ignored": dropped,
+            "unlabelled": int(missing.sum()),
+            "rows": rows,
+        }
+        return cls(
+            confidence, correct, kind, groups=tables, signals=measured, **about_what, **counts
+        )
+
+    def __post_init__(self) -> None:
+        try:
+            _check_confidence(self.confidence)
+            check_signals(self.signals)
+        except RowError as error:  # Its rows are numbered after the drop, the user's before.
+            row = error.row if self.rows is None else int(self.rows[error.row])
+            raise RowError(error.message, row) from None
+
+    def __len__(self) -> int:
+        return len(self.confidence)
+
+    def __repr__(self) -> str:
+        return f"Claims(n={len(self)}, kind={self.kind!r}, ignored={self.ignored})"
+
+    def __getitem__(self, rows: Any) -> Claims:
+        """Return some rows: a slice, a mask or an array of indices."""
+        index = selected_rows(rows, len(self))
+        columns = {n: getattr(self, n) for n in ("confidence", "correct", "about", "truth")}
+        parts: dict[str, Any] = {n: None if c is None else c[index] for n, c in columns.items()}
+        parts |= {
+            name: {k: v[index] for k, v in getattr(self, name).items()}
+            for name in ("groups", "signals")
+        }
+        return replace(self, **parts, ignored=0, unlabelled=0, rows=None)
+
+    def chunks(self, rows: int) -> Iterator[Claims]:
+        """Return consecutive parts of at most ``rows`` rows, without a copy."""
+        return (self[start : start + rows] for start in range(0, len(self), rows))
+
+    @classmethod
+    def concatenate(cls, parts: Iterable[Claims]) -> Claims:
+        """Return the rows of all parts, which must agree in kind and columns."""
+        parts = list(parts)
+        if not parts:
+            raise InputError("Claims.concatenate expects at least one part, got none.")
+        first = parts[0]
+        if len(parts) == 1:
+            return first
+        for part in parts:
+            _check_same(first, part)
+        names, about, truth = _joined_labels(parts)
+        return cls(
+            np.concatenate([part.confidence for part in parts]),
+            np.concatenate([part.correct for part in parts]),
+            first.kind,
+            about,
+            truth,
+            names,
+            {k: join_columns([part.groups[k] for part in parts]) for k in first.groups},
+            sum(part.ignored for part in parts),
+            joined_rows(parts),
+            {k: np.concatenate([part.signals[k] for part in parts]) for k in first.signals},
+            sum(part.unlabelled for part in parts),
+        )
+
+    @property
+    def labels(self) -> np.ndarray:
+        """1 where the claim came true, else 0: the labels of :meth:`binary`."""
+        return self.correct.astype(np.int64)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The label names that occur, or none."""
+        return self.label_names or ()
+
+    @property
+    def scores(self) -> np.ndarray:
+        """(1 − c, c) in float64, of shape (n, 2): the scores of :meth:`binary`."""
+        confidence = np.clip(self.confidence.astype(np.float64), 0, 1)
+        return np.stack([1 - confidence, confidence], axis=1)
+
+    def binary(self) -> Predictions:
+        """Return binary predictions: class 1 is "came true"."""
+        return Predictions(
+            self.scores,
+            self.labels,
+            "probabilities",
+            groups=self.groups,
+            ignored=self.ignored,
+            signals=self.signals,
+            unlabelled=self.unlabelled,
+        )
+
+    def with_confidence(self, confidence: Any) -> Claims:
+        """Return the same claims with other probabilities, as a calibrator makes them."""
+        return replace(self, confidence=_numbers(confidence))
+
+    def numpy(self) -> Claims:
+        """Return the claims: they lie in host memory."""
+        return self
+
+    def text(self, column: Literal["about", "truth"]) -> np.ndarray | None:
+        """Return the names of the labels in a column, or None without it."""
+        codes = getattr(self, column)
+        return None if codes is None else np.array(self.names, object)[codes]
+
+    def write(self, path: str | PathLike[str], *, overwrite: bool = False) -> None:
+        """Write to a file in the format of its suffix: :func:`calibrant.files.write`."""
+        from calibrant import files
+
+        files.write(self, path, overwrite=overwrite)
+
+
+def _numbers(confidence: Any) -> np.ndarray:
+    array = to_numpy(confidence) if is_tensor(confidence) else np.asarray(as_array(confidence))
+    if array.dtype.kind not in "fiub" or array.ndim != 1:
+        raise InputError(
+            f"Confidences must be numbers of shape (n,), got {array.dtype} of shape {array.shape}."
+        )
+    return array if array.dtype.kind == "f" else array.astype(np.float64)
+
+
+def _check_confidence(confidence: Array) -> None:
+    wrong = ~((confidence >= -RANGE_TOLERANCE) & (confidence <= 1 + RANGE_TOLERANCE))
+    if not wrong.any():
+        return
+    row = int(wrong.argmax())
+    value = float(confidence[row])
+    advice = "; divide percentages by 100" if 1 < value <= 100 else ""
+    raise RowError(f"A confidence must lie in 0..1, got {value:.6g} at {{where}}{advice}.", row)
+
+
+def _two_columns(
+    predicted: Any, labels: Any, n: int
+) -> tuple[np.ndarray | None, np.ndarray | None, tuple[str, ...] | None]:
+    """Return predicted and true labels as places in one list of names; −1 is a missing label."""
+    columns = [None if given is None else encode(given) for given in (predicted, labels)]
+    for name, column in zip(("predicted labels", "labels"), columns, strict=True):
+        if column is not None and len(column.codes) != n:
+            raise InputError(
+                f"Claims.from_top_label expects one of each per row, got {n} confidences and "
+                f"{len(column.codes)} {name}."
+            )
+    given = [column for column in columns if column is not None]
+    if not given:
+        return None, None, None
+    names, codes = joined_names(given)
+    found = iter(codes)
+    about, truth = (None if column is None else next(found) for column in columns)
+    return about, truth, names
+
+
+def _outcomes(
+    about: np.ndarray | None,
+    truth: np.ndarray | None,
+    names: tuple[str, ...] | None,
+    correct: Any,
+    n: int,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return which claims came true, which rows are ignored, and which have no label."""
+    if correct is not None:
+        values = truth_values(correct, "correct")
+        if len(values) != n:
+            raise InputError(f"'correct' has {len(values)} values for {n} confidences.")
+        return values == 1, values == int(_IGNORED), np.isnan(values)
+    if about is None or truth is None:
+        raise InputError(
+            "Claims.from_top_label needs predicted and true labels, or correct=…, which says which "
+            "predictions are right."
+        )
+    marked = names.index(_IGNORED) if names and _IGNORED in names else -2
+    return about == truth, truth == marked, truth == -1
+
+
+def _check_predicted(about: np.ndarray | None, dropped: np.ndarray) -> None:
+    if about is None:
+        return
+    missing = (about == -1) & ~dropped
+    if missing.any():
+        raise RowError("No predicted label at {where}.", int(missing.argmax()))
+
+
+def _joined_labels(
+    parts: Sequence[Claims],
+) -> tuple[tuple[str, ...] | None, np.ndarray | None, np.ndarray | None]:
+    if parts[0].label_names is None:
+        return None, None, None
+    about, truth = ([getattr(part, column) for part in parts] for column in ("about", "truth"))
+    if all(part.label_names == parts[0].label_names for part in parts):
+        joined = (
+            None if column[0] is None else np.concatenate(column) for column in (about, truth)
+        )
+        return (parts[0].label_names, *joined)  # type: ignore[return-value]
+    columns = [
+        [Encoded(codes, part.names) for codes, part in zip(column, parts, strict=True)]
+        for column in (about, truth)
+        if column[0] is not None
+    ]
+    names, codes = joined_names([part for column in columns for part in column])
+    found = [
+        np.concatenate(codes[i * len(parts) : (i + 1) * len(parts)]) for i in range(len(columns))
+    ]
+    about_codes = None if about[0] is None else found.pop(0)
+    return names, about_codes, found[0] if found else None
+
+
+def _check_same(first: Claims, part: Claims) -> None:
+    for what in ("kind", "groups", "signals"):
+        mine, theirs = getattr(first, what), getattr(part, what)
+        if (mine != theirs) if what == "kind" else (set(mine) != set(theirs)):
+            raise InputError(
+                f"Claims.concatenate expects parts of the same {what}, got {sorted(mine)} and "
+                f"{sorted(theirs)}."
+            )
+    for what in ("about", "truth"):
+        if (getattr(first, what) is None) != (getattr(part, what) is None):
+            raise InputError(f"Claims.concatenate expects '{what}' in all parts, or in none.")

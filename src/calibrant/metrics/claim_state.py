@@ -1,0 +1,86 @@
+"""The additive state of claims: the sums of ``accumulate``, from one confidence each."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from calibrant.claims import Claims
+from calibrant.metrics.bins import Bins
+from calibrant.metrics.state import CalibrationState
+
+__all__ = ["claim_state"]
+
+_CHUNK = 1 << 16  # Claims at a time: the intermediates stay in cache.
+
+
+def claim_state(
+    claims: Claims,
+    bins: Bins,
+    *,
+    classwise: bool = False,
+    block: np.ndarray | None = None,
+    blocks: int = 0,
+    into: CalibrationState | None = None,
+) -> CalibrationState:
+    """Return the state of claims, or add them to ``into``, as ``accumulate`` does.
+
+    The confidence of claim i is c_i, and a_i = 1 if it came true, else 0. The NLL is that of "true
+    or not", −log(c_i) or −log(1 − c_i), the Brier score 2 (c_i − a_i)²: for the top label or the
+    positive class of two classes, both are those of the full predictions. Tables per class exist
+    for claims about K known labels (multi-label), with the claims about label k in row k.
+
+    >>> state = claim_state(Claims.from_top_label(None, [0.9, 0.7], correct=[1, 0]), Bins(5))
+    >>> state.top_count.tolist(), round(float(state.brier), 2)
+    ([0, 0, 0, 1, 1], 1.0)
+    """
+    known = claims.kind == "multi-label"
+    classes = len(claims.names) if known else 0
+    lead = 1 if block is None else blocks
+    state = into
+    if state is None:
+        made = known and classwise
+        state = CalibrationState.empty(classes, bins, classwise=made, blocks=(lead,))
+    for start in range(0, len(claims), _CHUNK):
+        rows = slice(start, start + _CHUNK)
+        where = None if block is None else block[rows]
+        about = None if claims.about is None or not known else claims.about[rows]
+        _add(state, claims.confidence[rows], claims.correct[rows], where, about)
+    n, correct = state.top_count.sum(axis=-1), state.top_correct.sum(axis=-1)
+    state = replace(state, ignored=state.ignored + claims.ignored, n=n, correct=correct)
+    return state.total() if block is None and into is None else state
+
+
+def _add(
+    state: CalibrationState,
+    given: np.ndarray,
+    right: np.ndarray,
+    block: np.ndarray | None,
+    about: np.ndarray | None,
+) -> None:
+    """Add some claims to the sums of their blocks, in place."""
+    bin_ = state.bins.index(given)
+    confidence = np.clip(given.astype(np.float64), 0, 1)
+    with np.errstate(divide="ignore"):  # Certain and wrong: the log-likelihood is −∞.
+        nll = -np.log(np.where(right, confidence, 1 - confidence))
+    place: np.ndarray | int = 0 if block is None else block
+    whole = np.zeros(len(given), np.int64) if block is None else block
+    _sum(state.nll, whole, nll)
+    _sum(state.brier, whole, 2 * (confidence - right) ** 2)
+    cell = place * state.bins.count + bin_
+    for name, weights in (("count", None), ("confidence", confidence), ("correct", right)):
+        _sum(getattr(state, f"top_{name}"), cell, weights)
+        if about is not None:
+            label = place * state.classes + about
+            _sum(getattr(state, f"predicted_{name}"), label, weights)
+            if state.classwise:
+                _sum(getattr(state, f"class_{name}"), label * state.bins.count + bin_, weights)
+    if about is not None:
+        _sum(state.label_count, (place * state.classes + about)[right], None)
+
+
+def _sum(total: np.ndarray, cell: np.ndarray, weights: np.ndarray | None) -> None:
+    """total.ravel()[cell] += weights, in place, with repeated cells added up."""
+    added = np.bincount(cell, weights, minlength=total.size)
+    total += added.reshape(total.shape).astype(total.dtype, copy=False)

@@ -1,0 +1,188 @@
+"""Files of predicted labels with one confidence each."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from calibrant import Claims, InputError, Predictions, read
+from calibrant.cli import main
+from calibrant.files import Columns, count_rows, rewrite, stream, suffixes
+from calibrant.files.columns import find_layout
+from calibrant.files.format import Layout
+from calibrant.files.formats import open_source
+
+TRUE = ["cat", "dog", "", "cow", "dog", "cat"]
+PREDICTED = ["cat", "cat", "dog", "cow", "dog", "dog"]
+CONFIDENCE = [0.9, 0.8, 0.7, 0.6, 0.35, 1.0]
+
+
+def save(path: Path, columns: dict[str, Any]) -> Path:
+    """A file as somebody else would write it."""
+    if path.suffix == ".npz":
+        np.savez(path, **{name: np.array(column) for name, column in columns.items()})
+    elif path.suffix == ".parquet":
+        missing = {n: [None if v == "" else v for v in c] for n, c in columns.items()}
+        pq.write_table(pa.table(missing), path)
+    elif path.suffix == ".jsonl":
+        rows = zip(*columns.values(), strict=True)
+        records = [dict(zip(columns, row, strict=True)) for row in rows]
+        path.write_text("".join(json.dumps(r).replace('""', "null") + "\n" for r in records))
+    else:
+        rows = [map(str, row) for row in zip(*columns.values(), strict=True)]
+        path.write_text("\n".join([",".join(columns), *map(",".join, rows)]) + "\n")
+    return path
+
+
+@pytest.mark.parametrize("rows", [1, 4, None])
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".npz", ".parquet"])
+def test_predicted_and_true_labels(tmp_path: Path, suffix: str, rows: int | None) -> None:
+    table = {"id": list(range(6)), "true_label": TRUE, "pred_label": PREDICTED}
+    path = save(tmp_path / f"p{suffix}", {**table, "confidence": CONFIDENCE})
+    claims = Claims.concatenate(stream(path, rows=rows))
+    assert claims.correct.tolist() == [True, False, True, True, False]
+    assert claims.confidence.tolist() == [0.9, 0.8, 0.6, 0.35, 1.0]
+    assert (claims.ignored, claims.unlabelled, list(claims.groups)) == (1, 1, ["id"])
+    about = claims.text("about")
+    assert about is not None
+    assert about.tolist() == ["cat", "cat", "cow", "dog", "dog"]
+    assert count_rows(path) in (None, 6)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".npz", ".parquet"])
+@pytest.mark.parametrize("values", [[1, 0, 1], [True, False, True]])
+def test_predicted_labels_and_correct(tmp_path: Path, suffix: str, values: list[Any]) -> None:
+    table = {"prediction": [3, 4, 3], "score": [0.9, 0.5, 0.4], "correct": values}
+    path = save(tmp_path / f"p{suffix}", table)
+    claims = read(path)
+    assert isinstance(claims, Claims)
+    assert claims.correct.tolist() == [True, False, True]
+    assert claims.names == ("3", "4")
+    del table["prediction"]
+    claims = read(save(tmp_path / f"q{suffix}", table))
+    assert isinstance(claims, Claims)
+    assert (len(claims), claims.about) == (3, None)
+
+
+@pytest.mark.parametrize("suffix", [s for s in suffixes() if s != ".pt"])
+def test_round_trip(tmp_path: Path, suffix: str) -> None:
+    claims = Claims.from_top_label(
+        PREDICTED, CONFIDENCE, TRUE, groups={"site": list("ABABAB")}, signals={"length": range(6)}
+    )
+    claims.write(tmp_path / f"p{suffix}")
+    again = read(tmp_path / f"p{suffix}")
+    assert isinstance(again, Claims)
+    assert again.confidence.tolist() == claims.confidence.tolist()
+    assert again.correct.tolist() == claims.correct.tolist()
+    assert again.groups["site"].tolist() == claims.groups["site"].tolist()
+    assert again.signals["length"].tolist() == claims.signals["length"].tolist()
+    Claims.from_top_label(None, [0.5, 0.75], correct=[1, 0]).write(tmp_path / f"q{suffix}")
+    judged = read(tmp_path / f"q{suffix}")
+    assert isinstance(judged, Claims)
+    assert judged.correct.tolist() == [True, False]
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".npz", ".parquet"])
+def test_the_predicted_label_of_a_pipeline_is_called_label(tmp_path: Path, suffix: str) -> None:
+    table = {"label": ["A", "B"], "score": [0.9, 0.8], "y_true": ["A", "A"]}
+    claims = read(save(tmp_path / f"p{suffix}", table))
+    assert isinstance(claims, Claims)
+    assert claims.correct.tolist() == [True, False]
+
+
+def test_named_columns(tmp_path: Path) -> None:
+    table = {"guess": ["A", "B"], "sure": [0.9, 0.8], "answer": ["A", "A"], "ok": [0, 0]}
+    path = save(tmp_path / "p.csv", table)
+    columns = Columns(predicted="guess", confidence="sure", label="answer")
+    claims = read(path, columns)
+    assert isinstance(claims, Claims)
+    assert (claims.correct.tolist(), list(claims.groups)) == ([True, False], ["ok"])
+    judged = read(path, Columns(confidence="sure", correct="ok"))
+    assert isinstance(judged, Claims)
+    assert judged.correct.tolist() == [False, False]
+
+
+def test_scores_of_all_classes_come_first(tmp_path: Path) -> None:
+    table = {"logits_0": [1.0, 0.0], "logits_1": [0.0, 2.0], "label": [0, 1]}
+    path = save(tmp_path / "p.csv", {**table, "prediction": [0, 1], "confidence": [0.7, 0.9]})
+    p = read(path)
+    assert isinstance(p, Predictions)
+    assert list(p.groups) == ["prediction", "confidence"]
+    assert isinstance(read(path, kind="top-label"), Claims)
+
+
+def test_bad_files(tmp_path: Path) -> None:
+    good: dict[str, Any] = {"true_label": ["A", "B"], "pred_label": ["A", "A"]}
+    for column, expected in [
+        ({"confidence": [0.9, 1.7]}, "confidence must lie in 0..1, got 1.7 at line 3"),
+        ({"confidence": [0.9, "x"]}, "expected a number in column 'confidence' at line 3"),
+        ({"probability": [0.9, 0.8]}, "may belong to class 1, or to the label in 'pred_label'"),
+        ({"weird": [0.9, 0.8]}, "no column of logits or probabilities; it has true_label"),
+    ]:
+        path = save(tmp_path / "p.csv", {**good, **column})
+        with pytest.raises(InputError, match=expected) as caught:
+            read(path)
+        assert "\n" not in str(caught.value)
+    path = save(tmp_path / "p.csv", {"pred_label": ["A"], "confidence": [0.5]})
+    with pytest.raises(InputError, match="no column of true labels beside 'confidence'"):
+        read(path)
+    path = save(tmp_path / "p.csv", {**good, "confidence": [0.9, 0.8]})
+    with pytest.raises(InputError, match="no column 'sure'"):
+        read(path, Columns(confidence="sure"))
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".npz", ".parquet", ".safetensors"])
+def test_rewrite_keeps_all_rows_and_columns(tmp_path: Path, suffix: str) -> None:
+    table: dict[str, Any] = {"pred_label": [1, 2, 1], "confidence": [0.5, 0.75, 1.0]}
+    if suffix == ".safetensors":
+        from safetensors.numpy import save_file
+
+        save_file({k: np.array(v) for k, v in table.items()}, tmp_path / f"p{suffix}")
+    else:
+        save(tmp_path / f"p{suffix}", {**table, "note": ["x", "", "z"]})
+    path, target = tmp_path / f"p{suffix}", tmp_path / f"q{suffix}"
+    rewrite(path, target, lambda claims: claims.with_confidence(claims.confidence / 2))
+    block = next(open_source(target).blocks(9, _layout(target)))
+    assert block.columns["confidence"].tolist() == [0.25, 0.375, 0.5]
+    assert [int(value) for value in block.columns["pred_label"]] == [1, 2, 1]
+    assert list(open_source(target).columns) == list(open_source(path).columns)
+
+
+def _layout(path: Path) -> Layout:
+    return find_layout(open_source(path), Columns(), None, labelled=False)
+
+
+def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    random = np.random.default_rng(0)
+    paths = []
+    for name in ("valid", "test"):
+        c = random.uniform(0.4, 1, 600)
+        right = random.random(600) < c**2
+        table = {"true_label": np.where(right, "A", "B").tolist(), "pred_label": ["A"] * 600}
+        paths.append(save(tmp_path / f"{name}.csv", {**table, "confidence": c.tolist()}))
+    valid, test = map(str, paths)
+    fitted, out = str(tmp_path / "map.json"), str(tmp_path / "out.csv")
+    assert main(["audit", test, "--report", str(tmp_path / "r.html"), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["audit"]["provenance"]["kind"] == "top-label"
+    assert (tmp_path / "r.html").exists()
+    assert main(["compare", valid, test, "--calibrators", "platt,matrix"]) == 0
+    assert "matrix was skipped: these need the scores of all" in capsys.readouterr().out
+    assert main(["fit", valid, "--calibrator", "platt", "-o", fitted]) == 0
+    assert main(["apply", fitted, test, "-o", out]) == 0
+    before, after = read(test), read(out)
+    assert isinstance(before, Claims)
+    assert isinstance(after, Claims)
+    assert after.confidence.mean() < before.confidence.mean()
+    capsys.readouterr()
+    assert main(["audit", test, "--calibrator", fitted]) == 0
+    assert "after platt" in capsys.readouterr().out
+    assert main(["fit", valid, "--calibrator", "vector", "-o", str(tmp_path / "v.json")]) == 2
+    assert "vector needs the scores of all classes" in capsys.readouterr().err
+    assert not (tmp_path / "v.json").exists()
