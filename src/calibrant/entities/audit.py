@@ -12,7 +12,7 @@ import numpy as np
 
 from calibrant import __version__
 from calibrant.auditing.estimate import Estimator
-from calibrant.auditing.evidence import Claims, Question, findings_of, whole_p_value
+from calibrant.auditing.evidence import ClaimSums, Question, findings_of, whole_p_value
 from calibrant.auditing.record import Audit, ClassRow, Finding, Measure, Mistake
 from calibrant.auditing.verdict import verdict
 from calibrant.entities.matching import Match, MatchedEntities
@@ -257,7 +257,7 @@ def _type_findings(table: _Table) -> tuple[Finding, ...]:
     for name in table.matched.types:
         state = table.state(table.matched.predicted.type == name)
         sums = (state.n, state.top_confidence.sum(axis=-1), state.top_correct.sum(axis=-1))
-        claims = Claims.blocked(*(np.asarray(s, np.float64)[:, None] for s in sums))
+        claims = ClaimSums.blocked(*(np.asarray(s, np.float64)[:, None] for s in sums))
         questions.append(Question(name, claims, lambda _: "predicted"))
     return findings_of("class", questions, _ALARM / 2)
 
