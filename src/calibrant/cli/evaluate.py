@@ -62,23 +62,38 @@ def add_parser(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Evaluate, print the table, and draw."""
-    from calibrant.calibrators import CalibrationWarning
-    from calibrant.errors import InputError
+    """Evaluate, draw, and print the table."""
     from calibrant.extras import require
-    from calibrant.outputs import check_writable, new_file
-    from calibrant.progress import Progress
 
     for module in ("torch", "transformers"):
         require(module, "transformers", "Evaluating a trained model")
     if args.figure is not None:
-        if not args.corrupt:
-            raise InputError("A figure shows corruptions: name some with --corrupt.")
-        if args.figure.suffix.lower() not in (".png", ".svg", ".pdf"):
-            raise InputError(f"A figure is .png, .svg or .pdf, got '{args.figure}'.")
-        check_writable(args.figure, overwrite=args.overwrite, inputs=_files_read(args))
-        require("matplotlib", "plots", "Drawing a figure")
+        _check_figure(args)  # Before the work, not after it.
+    results = _evaluate(args)
+    if args.figure is not None:
+        _draw(results, args)
+    _print(results, args)
+    return 0
+
+
+def _check_figure(args: argparse.Namespace) -> None:
+    from calibrant.errors import InputError
+    from calibrant.extras import require
+    from calibrant.outputs import check_writable
+
+    if not args.corrupt:
+        raise InputError("A figure shows corruptions: name some with --corrupt.")
+    if args.figure.suffix.lower() not in (".png", ".svg", ".pdf"):
+        raise InputError(f"A figure is .png, .svg or .pdf, got '{args.figure}'.")
+    check_writable(args.figure, overwrite=args.overwrite, inputs=_files_read(args))
+    require("matplotlib", "plots", "Drawing a figure")
+
+
+def _evaluate(args: argparse.Namespace) -> dict[str, Any]:
+    """Evaluate with a progress bar; print warnings about calibrators, each once."""
+    from calibrant.calibrators import CalibrationWarning
     from calibrant.experiments.evaluation import evaluate
+    from calibrant.progress import Progress
 
     with Progress(None, "test sets") as progress, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", CalibrationWarning)
@@ -94,18 +109,19 @@ def run(args: argparse.Namespace) -> int:
         )
     for note in sorted({str(w.message) for w in caught if w.category is CalibrationWarning}):
         print(printable(note), file=sys.stderr)
-    if args.figure is not None:
-        from calibrant.metrics import METRICS
-        from calibrant.plots import shift_diagram
-        from calibrant.plots.drawing import save_figure
+    return results
 
-        chosen = list(results)[-1]
-        mapped, score = "temperature" if chosen == "identity" else chosen, _scores(results)[0]
-        with new_file(args.figure, overwrite=args.overwrite) as unfinished:
-            figure = shift_diagram(results, score, METRICS[score].short, mapped)
-            save_figure(figure, unfinished)
-    _print(results, args)
-    return 0
+
+def _draw(results: Mapping[str, Any], args: argparse.Namespace) -> None:
+    from calibrant.metrics import METRICS
+    from calibrant.outputs import new_file
+    from calibrant.plots import shift_diagram
+    from calibrant.plots.drawing import save_figure
+
+    chosen, score = list(results)[-1], _scores(results)[0]
+    shown = "temperature" if chosen == "identity" else chosen
+    with new_file(args.figure, overwrite=args.overwrite) as unfinished:
+        save_figure(shift_diagram(results, score, METRICS[score].short, shown), unfinished)
 
 
 def _files_read(args: argparse.Namespace) -> list[Path]:

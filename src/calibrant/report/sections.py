@@ -28,6 +28,14 @@ Audits = Mapping[str, Audit]
 
 # The largest number of bars in the classwise grid; it bounds the file size for any bins.
 _MOST_BARS = 180
+_DIAGRAMS = {
+    "Reliability": "How often the model is right, against how sure it is. The bands are Wilson "
+    "intervals that take the examples as independent.",
+    "Where the confidences lie": "The distance between the two lines is the average over- or "
+    "underconfidence.",
+    "Answering only when sure": "How many of the answers are wrong if only the most confident ones "
+    "are given.",
+}
 
 
 def sections(audits: Audits) -> Markup:
@@ -106,27 +114,10 @@ def _diagrams(audits: Audits) -> Markup:
         chart = risk_chart(curves[name], n=len(audit.confidences), most=risk)
         return _figure(chart, f"Risk–coverage curve, {name}")
 
-    diagrams = [
-        (
-            "Reliability",
-            "How often the model is right, against how sure it is. The bands are Wilson intervals "
-            "that take the examples as independent.",
-            reliability,
-        ),
-        (
-            "Where the confidences lie",
-            "The distance between the two lines is the average over- or underconfidence.",
-            histogram,
-        ),
-        (
-            "Answering only when sure",
-            "How many of the answers are wrong if only the most confident ones are given.",
-            risk_coverage,
-        ),
-    ]
+    drawn = zip(_DIAGRAMS.items(), (reliability, histogram, risk_coverage), strict=True)
     blocks = [
         tag("div", tag("h3", head), _note(note), _each(audits, draw, "pair", "h4"))
-        for head, note, draw in diagrams
+        for (head, note), draw in drawn
     ]
     layout = "overview" if len(audits) == 1 else "rows"
     return _section("Diagrams", tag("div", *blocks, class_=layout))
