@@ -12,7 +12,7 @@ from calibrant.files import LABELLED
 from calibrant.predictions import Predictions
 from calibrant.watching.reference import unit_starts
 
-__all__ = ["Pieces", "labelled_rows", "unlabelled"]
+__all__ = ["Pieces", "labelled_rows", "unit_column", "unlabelled"]
 
 _MOST_ROWS = 1 << 16  # Of a piece.
 _UNITS = ("sentence", "image")
@@ -85,7 +85,7 @@ class Pieces:
             self.ignored += part.ignored
             if first is None:
                 first = part
-                self.by = _unit(part, self.wanted)
+                self.by = unit_column(part, self.wanted)
                 self._check_per(part)
             _check_same(first, part)
             part = part.numpy()
@@ -154,7 +154,8 @@ def _is_time(text: str) -> bool:
     return len(text) > 10 and text[4:5] == "-" and text[7:8] == "-"
 
 
-def _unit(part: Predictions, wanted: str | None) -> str | None:
+def unit_column(part: Predictions, wanted: str | None) -> str | None:
+    """Return the column of dependent rows; "auto" is sentence or image, if there is one."""
     if wanted != "auto":
         if wanted is not None and wanted not in part.groups:
             known = ", ".join(part.groups) or "none"

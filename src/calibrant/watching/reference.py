@@ -19,8 +19,8 @@ from calibrant.predictions import Predictions
 from calibrant.watching.drift_test import log_odds_place
 
 __all__ = [
-    "PLACES", "EntityReference", "Reference", "atc_threshold", "drawn_rows", "opening_mass",
-    "unit_means", "unit_starts",
+    "PLACES", "EntityReference", "Reference", "atc_threshold", "drawn_rows", "gap_spread",
+    "opening_mass", "unit_means", "unit_starts",
 ]  # fmt: skip
 
 PLACES = int(log_odds_place(np.array([1.0]))[0]) + 1
@@ -75,7 +75,7 @@ class Reference:
         confidence, _, correct = top_label(honest)
         given, predicted, _ = top_label(raw)
         starts = unit_starts(raw, by)
-        variance, inflation = _spread(confidence, correct, starts)
+        variance, inflation = gap_spread(confidence, correct, starts)
         place = log_odds_place(given)
         drawn = drawn_rows(starts, len(raw), np.random.default_rng(seed))
         return cls(
@@ -134,7 +134,9 @@ def drawn_rows(starts: np.ndarray, n: int, random: np.random.Generator) -> np.nd
     return np.asarray(starts + (random.random(len(starts)) * sizes).astype(np.int64))
 
 
-def _spread(confidence: np.ndarray, correct: np.ndarray, starts: np.ndarray) -> tuple[float, float]:
+def gap_spread(
+    confidence: np.ndarray, correct: np.ndarray, starts: np.ndarray
+) -> tuple[float, float]:
     """Return the variance of the mean of (confidence − correct), and the inflation by units."""
     off = np.add.reduceat(confidence - correct, starts)
     squares = float((off**2).sum())

@@ -1,0 +1,211 @@
+"""The correction for other class frequencies: estimate, checks, intervals, and the new map."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+
+from calibrant.adapting.label_shift import ShiftEstimate, bbse, effective_size, em
+from calibrant.adapting.record import Adaptation, ClassShare
+from calibrant.arrays import to_numpy
+from calibrant.calibrators import Calibrator
+from calibrant.calibrators.correction import corrected
+from calibrant.charts.numbers import percent
+from calibrant.errors import InputError
+from calibrant.metrics.confidences import top_label
+from calibrant.predictions import Predictions
+from calibrant.watching.reference import gap_spread, unit_starts
+from calibrant.watching.sums import Estimate
+
+__all__ = ["adapt_class_shares"]
+
+_LEAST_EFFECTIVE = 50  # Validation rows that stand for the new data.
+_BINS = 10
+_DRAWS = 2000
+_MARGIN = 1.3  # Times what chance explains: the bins are those of the validation data.
+_TOLERATED = 0.05  # Share of rows whose confidences label shift need not explain.
+
+
+def adapt_class_shares(
+    calibrator: Calibrator,
+    valid: Predictions,
+    unlabelled: Predictions,
+    method: str,
+    by: str | None,
+    settings: dict[str, Any],
+) -> Adaptation:
+    """Find the class frequencies of the new data, and give the map a bias for them."""
+    old, new = (_honest(calibrator, p) for p in (valid, unlabelled))
+    units_old, units_new = (_units(p, by) for p in (valid, unlabelled))
+    labels, random = to_numpy(valid.labels), np.random.default_rng(settings["seed"])
+    replicates = settings["bootstrap"]
+    if method == "em":
+        prior = np.maximum(old.mean(axis=0), 1e-12)
+        found = em(new, prior, units_new, old, units_old, replicates, random)
+    else:
+        _check_all_classes(labels, valid)
+        prior = np.bincount(labels, minlength=valid.classes) / len(labels)
+        tops = new.argmax(axis=1), units_new, old.argmax(axis=1), labels, units_old
+        found = bbse(*tops, valid.classes, replicates, random)
+    checks = _checks(found, old, new, labels, units_old, units_new, random)
+    classes = _shares(found, prior, valid.names, len(unlabelled), settings["level"])
+    changed = any(share.changed for share in classes)
+    about = {
+        "method": method,
+        "rows": len(unlabelled),
+        "shares_before": [share.before for share in classes],
+        "shares_after": [share.after for share in classes],
+    }
+    bias = np.log(np.maximum(found.weights, 1e-9))
+    result = corrected(calibrator, bias=bias, about=about) if changed else calibrator
+    confidence, _, correct = top_label(calibrator.transform(valid))
+    variance = gap_spread(confidence, correct, unit_starts(valid, by))[0]
+    return Adaptation(
+        result,
+        method,
+        len(unlabelled),
+        changed,
+        float(correct.mean()),
+        float(confidence.mean()),
+        float(new.max(axis=1).mean()),
+        _expected(found, new, changed, variance, settings["level"]),
+        classes,
+        checks=checks,
+        settings={**settings, "by": by},
+    )
+
+
+def _honest(calibrator: Calibrator, predictions: Predictions) -> np.ndarray:
+    return np.asarray(to_numpy(calibrator.transform(predictions).probabilities()), np.float64)
+
+
+def _units(predictions: Predictions, by: str | None) -> np.ndarray:
+    starts = np.zeros(len(predictions), np.int64)
+    starts[unit_starts(predictions, by)] = 1
+    return np.cumsum(starts) - 1
+
+
+def _check_all_classes(labels: np.ndarray, valid: Predictions) -> None:
+    counts = np.bincount(labels, minlength=valid.classes)
+    if not counts.all():
+        missing = valid.names[int(counts.argmin())]
+        raise InputError(
+            f"The validation data have no example of class '{missing}', whose share in the new "
+            "data cannot be found with bbse; use --method em, or data with every class."
+        )
+
+
+def _checks(
+    found: ShiftEstimate,
+    old: np.ndarray,
+    new: np.ndarray,
+    labels: np.ndarray,
+    units_old: np.ndarray,
+    units_new: np.ndarray,
+    random: np.random.Generator,
+) -> dict[str, float]:
+    """Refuse estimates that the validation data do not support; return the numbers checked."""
+    effective = effective_size(found.weights, labels)
+    if effective < _LEAST_EFFECTIVE:
+        raise InputError(
+            f"Only about {effective:.0f} of {len(labels):,} validation rows stand for the new "
+            f"data, whose classes are so different; at least {_LEAST_EFFECTIVE} are needed. Take "
+            "validation data with more examples of the classes that have become frequent."
+        )
+    weights = found.weights[labels]
+    before, after, noise = _unexplained(old, new, weights, units_old, units_new, random)
+    if after > max(_MARGIN * noise, _TOLERATED, before / 2):
+        raise InputError(
+            "Other class frequencies do not explain the confidences of the new data: "
+            f"{percent(after)} of its rows would have to move ({percent(before)} without a "
+            f"correction; chance explains {percent(noise)}). Something else has changed: use "
+            "--method set-level with copies."
+        )
+    return {
+        "apart": found.apart,
+        "effective_rows": effective,
+        "distance_before": before,
+        "distance_after": after,
+        "distance_by_chance": noise,
+    }
+
+
+def _unexplained(
+    old: np.ndarray,
+    new: np.ndarray,
+    weights: np.ndarray,
+    units_old: np.ndarray,
+    units_new: np.ndarray,
+    random: np.random.Generator,
+) -> tuple[float, float, float]:
+    """Return distances of confidences between old and new data: plain, weighted, and by chance.
+
+    Confidences fall into ten bins that the old ones fill equally. Chance is what 99.9 % of samples
+    from one distribution show, of as many units.
+    """
+    edges = np.quantile(old.max(axis=1), np.arange(1, _BINS) / _BINS)
+    place_old, place_new = (np.searchsorted(edges, p.max(axis=1)) for p in (old, new))
+    shares_new = np.bincount(place_new, minlength=_BINS) / len(place_new)
+
+    def distance(weight: np.ndarray | None) -> float:
+        counts = np.bincount(place_old, weight, minlength=_BINS)
+        return float(np.abs(counts / counts.sum() - shares_new).sum() / 2)
+
+    effective = weights.sum() ** 2 / (weights**2).sum() / len(weights)
+    sizes = max(1, int(effective * (units_old[-1] + 1))), int(units_new[-1]) + 1
+    drawn = [random.multinomial(size, shares_new, _DRAWS) / size for size in sizes]
+    noise = np.abs(drawn[0] - drawn[1]).sum(axis=1) / 2
+    return distance(None), distance(weights), float(np.quantile(noise, 0.999))
+
+
+def _shares(
+    found: ShiftEstimate, prior: np.ndarray, names: Sequence[str], rows: int, level: float
+) -> tuple[ClassShare, ...]:
+    """Return the shares of the classes, with intervals that hold for all at once."""
+    after = found.weights * prior
+    changes = found.changes * prior + found.weights * found.prior_changes
+    half = _joint_half(changes, level)
+    half_of_change = _joint_half(changes - found.prior_changes, level)
+    # A class that was not found at all: the rule of three.
+    half = np.where(after > 0, half, np.maximum(half, 3 / rows))
+    return tuple(
+        ClassShare(
+            name,
+            float(prior[k]),
+            float(after[k]),
+            max(0.0, float(after[k] - half[k])),
+            min(1.0, float(after[k] + half[k])),
+            bool(abs(after[k] - prior[k]) > half_of_change[k]),
+        )
+        for k, name in enumerate(names)
+    )
+
+
+def _joint_half(changes: np.ndarray, level: float) -> np.ndarray:
+    """Return half of each interval: so many standard errors that all hold at once."""
+    errors = changes.std(axis=0)
+    scaled = np.abs(changes) / np.where(errors > 0, errors, 1.0)
+    return np.asarray(errors * np.quantile(scaled.max(axis=1), level))
+
+
+def _expected(
+    found: ShiftEstimate, new: np.ndarray, changed: bool, variance: float, level: float
+) -> Estimate:
+    """Return the mean confidence after the correction, and where the accuracy lies."""
+    rows = new[:: -(-len(new) // 20_000)]
+
+    def confidences(weights: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
+        moved = probabilities * np.maximum(weights, 1e-9)
+        return np.asarray(moved.max(axis=1) / moved.sum(axis=1))
+
+    weights = found.weights if changed else np.ones(new.shape[1])
+    each = confidences(weights, new)
+    of_weights = [confidences(weights + change, rows).mean() for change in found.changes[:100]]
+    variance += float(np.var(of_weights)) + float((each * (1 - each)).sum()) / len(each) ** 2
+    half = NormalDist().inv_cdf((1 + level) / 2) * math.sqrt(variance)
+    value = float(each.mean())
+    return Estimate(value, max(0.0, value - half), min(1.0, value + half))

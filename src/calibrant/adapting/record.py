@@ -1,0 +1,100 @@
+"""What adapting a map found, as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from calibrant.adapting.set_level import SetPoint
+from calibrant.calibrators import Calibrator
+from calibrant.charts.numbers import counted, percent
+from calibrant.watching.sums import Estimate
+
+__all__ = ["Adaptation", "ClassShare"]
+
+_MOST_NAMED = 5
+
+
+@dataclass(frozen=True)
+class ClassShare:
+    """The share of a class in the validation data and in the new data.
+
+    The intervals of all classes hold at once. ``changed``: the change is more than chance.
+    """
+
+    name: str
+    before: float
+    after: float
+    low: float
+    high: float
+    changed: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Adaptation:
+    """A map for a new data set, and what is believed to have changed.
+
+    ``changed`` is false where the new data differ from the validation data by no more than chance;
+    then ``calibrator`` is the given map. ``classes`` are there for label shift, ``sets`` for the
+    set-level correction. ``checks`` has the numbers on which the refusals rest.
+    """
+
+    calibrator: Calibrator
+    method: str
+    rows: int
+    changed: bool
+    valid_accuracy: float
+    valid_confidence: float
+    confidence_before: float  # Of the new data, by the given map.
+    expected_accuracy: Estimate  # And mean confidence, by the new map.
+    classes: tuple[ClassShare, ...] = ()
+    sets: tuple[SetPoint, ...] = ()
+    checks: Mapping[str, float] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return (
+            f"<Adaptation by {self.method} to {counted(self.rows, 'row')}: expected accuracy "
+            f"{percent(self.expected_accuracy.value)}, "
+            f"{'changed' if self.changed else 'nothing changed beyond chance'}>"
+        )
+
+    @property
+    def verdict(self) -> tuple[str, ...]:
+        """The result in sentences."""
+        value, low, high = self.expected_accuracy
+        known = f"{percent(value)} ({percent(low)} to {percent(high)})"
+        accuracy = (
+            f"Expected accuracy on the new data: {known}; on the validation data it was "
+            f"{percent(self.valid_accuracy)}. The given map says {percent(self.confidence_before)}."
+        )
+        return (*self._change(), accuracy)
+
+    def _change(self) -> tuple[str, ...]:
+        if not self.changed:
+            return ("Nothing has changed by more than chance: the map stays as it is.",)
+        if self.sets:
+            return ()
+        moved = sorted(
+            (c for c in self.classes if c.changed), key=lambda c: -abs(c.after - c.before)
+        )
+        told = [f"{c.name} {percent(c.before)} → {percent(c.after)}" for c in moved[:_MOST_NAMED]]
+        more = f", and {len(moved) - len(told)} more" if len(moved) > len(told) else ""
+        return (f"Class frequencies have changed: {', '.join(told)}{more}.",)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all numbers as data for JSON."""
+        return {
+            "method": self.method,
+            "rows": self.rows,
+            "changed": self.changed,
+            "verdict": list(self.verdict),
+            "valid": {"accuracy": self.valid_accuracy, "mean_confidence": self.valid_confidence},
+            "mean_confidence": self.confidence_before,
+            "expected_accuracy": self.expected_accuracy._asdict(),
+            "classes": [vars(share) for share in self.classes],
+            "sets": [point._asdict() for point in self.sets],
+            "checks": dict(self.checks),
+            "settings": dict(self.settings),
+        }

@@ -1,0 +1,169 @@
+"""Correct a fitted map for a new data set without labels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from calibrant.adapting.class_shares import adapt_class_shares
+from calibrant.adapting.record import Adaptation
+from calibrant.adapting.set_level import SetPoint, fit_line
+from calibrant.arguments import check_kind, check_whole
+from calibrant.calibrators import Calibrator
+from calibrant.calibrators.correction import corrected
+from calibrant.charts.numbers import percent
+from calibrant.errors import InputError, unknown_name
+from calibrant.metrics.confidences import top_label
+from calibrant.predictions import Predictions
+from calibrant.watching.pieces import labelled_rows, unit_column
+from calibrant.watching.sums import Estimate
+
+__all__ = ["METHODS", "adapt"]
+
+METHODS = ("auto", "em", "bbse", "set-level")
+_FARTHEST = 30.0  # Log-odds of a shift.
+
+
+def adapt(
+    calibrator: Calibrator,
+    valid: Predictions,
+    unlabelled: Predictions,
+    *,
+    method: str = "auto",
+    copies: Mapping[str, Predictions] | Sequence[Predictions] = (),
+    by: str | None = "auto",
+    level: float = 0.95,
+    bootstrap: int = 400,
+    seed: int = 0,
+) -> Adaptation:
+    """Correct a fitted map for a new data set, whose labels are not looked at.
+
+    ``valid`` is labelled predictions of the same model before the map, like those that the map was
+    fitted on. Methods: "em" and "bbse" assume that only class frequencies have changed and give the
+    map a bias of the log-probabilities; "set-level" assumes that examples have become harder, as
+    in the labelled ``copies`` of the validation data (damaged ones, or other data sets), and shifts
+    the log-odds of the predicted class so that their mean confidence is the accuracy that the
+    copies lead to expect. "auto" is set-level if there are copies, else em.
+
+    It raises an :class:`~calibrant.InputError` instead of guessing: where the new data are outside
+    of the range of the copies, where classes cannot be told apart, where too few validation
+    examples stand for the new data, or where class frequencies do not explain its confidences.
+
+    >>> import numpy as np
+    >>> random = np.random.default_rng(0)
+    >>> def sample(n, share):
+    ...     labels = (random.random(n) < share).astype(int)
+    ...     logits = 4.0 * labels - 2 + 2 * random.normal(size=n)
+    ...     return Predictions.from_logits(logits, labels)
+    >>> from calibrant import Temperature
+    >>> valid = sample(4000, 0.5)
+    >>> found = adapt(Temperature().fit(valid), valid, sample(4000, 0.2))
+    >>> [(share.before > 0.45, 0.17 < share.after < 0.23) for share in found.classes[1:]]
+    [(True, True)]
+    """
+    _check(calibrator, valid, unlabelled, method, level, bootstrap)
+    named = _named(copies)
+    if method == "auto":
+        method = "set-level" if named else "em"
+    valid, unlabelled = valid.numpy(), unlabelled.numpy()
+    valid = valid[labelled_rows(valid)]
+    if not len(valid) or not len(unlabelled):
+        what = "validation" if not len(valid) else "new"
+        raise InputError(f"adapt needs at least one row of {what} data, got none.")
+    plain = corrected(calibrator)  # An earlier correction was for other data.
+    settings = {"level": level, "bootstrap": bootstrap, "seed": seed}
+    if method == "set-level":
+        return _set_level(plain, valid, unlabelled, named, settings)
+    by = unit_column(valid, by)
+    if by is not None and by not in unlabelled.groups:
+        raise InputError(
+            f"The validation data have a column '{by}' of rows that depend on each other, the new "
+            "data have none; add it, or take rows as independent (--by none)."
+        )
+    return adapt_class_shares(plain, valid, unlabelled, method, by, settings)
+
+
+def _check(
+    calibrator: Any, valid: Any, unlabelled: Any, method: str, level: float, bootstrap: int
+) -> None:
+    check_kind("adapt", calibrator, Calibrator)
+    for data in (valid, unlabelled):
+        check_kind("adapt", data, Predictions)
+    if method not in METHODS:
+        raise unknown_name("method of adapt", str(method), METHODS)
+    check_whole("adapt", "at least 50 bootstrap replicates", bootstrap, 50)
+    if not 0 < level < 1:
+        raise InputError(f"adapt expects level between 0 and 1, got {level}.")
+
+
+def _named(copies: Mapping[str, Predictions] | Sequence[Predictions]) -> dict[str, Predictions]:
+    if isinstance(copies, Predictions):
+        copies = [copies]
+    if not isinstance(copies, Mapping):
+        copies = {f"copy {number}": copy for number, copy in enumerate(copies, 1)}
+    for copy in copies.values():
+        check_kind("adapt(copies=…)", copy, Predictions)
+    return dict(copies)
+
+
+def _set_level(
+    calibrator: Calibrator,
+    valid: Predictions,
+    unlabelled: Predictions,
+    copies: Mapping[str, Predictions],
+    settings: dict[str, Any],
+) -> Adaptation:
+    points = [_point(name, calibrator, p) for name, p in {"validation": valid, **copies}.items()]
+    line = fit_line(points)
+    before = float(top_label(calibrator.transform(unlabelled))[0].mean())
+    value, low, high = line.accuracy(before, settings["level"])
+    shift = _shift_to(calibrator, unlabelled, value)
+    about = {"method": "set-level", "rows": len(unlabelled), "accuracy": value}
+    return Adaptation(
+        corrected(calibrator, shift=shift, about=about),
+        "set-level",
+        len(unlabelled),
+        True,
+        points[0].accuracy,
+        points[0].confidence,
+        before,
+        Estimate(value, low, high),
+        sets=tuple(points),
+        checks={
+            "slope": line.slope,
+            "spread": line.spread,
+            "least_confidence": line.low,
+            "largest_confidence": line.high,
+            "shift": shift,
+        },
+        settings=settings,
+    )
+
+
+def _point(name: str, calibrator: Calibrator, predictions: Predictions) -> SetPoint:
+    predictions = predictions.numpy()
+    predictions = predictions[labelled_rows(predictions)]
+    if not len(predictions):
+        raise InputError(f"The copy '{name}' has no labelled rows.")
+    confidence, _, correct = top_label(calibrator.transform(predictions))
+    return SetPoint(name, len(predictions), float(confidence.mean()), float(correct.mean()))
+
+
+def _shift_to(calibrator: Calibrator, predictions: Predictions, accuracy: float) -> float:
+    """Return the shift after which the mean confidence is ``accuracy``, by bisection."""
+
+    def mean(shift: float) -> float:
+        moved = corrected(calibrator, shift=shift).transform(predictions)
+        return float(top_label(moved)[0].mean())
+
+    low, high = -_FARTHEST, _FARTHEST
+    least = mean(low)
+    if least > accuracy:
+        raise InputError(
+            f"No shift makes the mean confidence {percent(accuracy)} while predictions stay: with "
+            f"ties in all rows it is {percent(least)}."
+        )
+    while high - low > 1e-6:
+        middle = (low + high) / 2
+        low, high = (middle, high) if mean(middle) < accuracy else (low, middle)
+    return (low + high) / 2
