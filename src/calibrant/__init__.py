@@ -11,6 +11,7 @@ TYPE_CHECKING = False  # Without importing typing: until the command line runs, 
 if TYPE_CHECKING:
     from typing import Any
 
+    from calibrant.adapting import Adaptation, adapt
     from calibrant.auditing import Audit, audit
     from calibrant.calibrators import (
         Beta,
@@ -56,8 +57,10 @@ if TYPE_CHECKING:
     from calibrant.predictions import Predictions
     from calibrant.report import write_report
     from calibrant.training.trainer import Trainer
+    from calibrant.watching import Watch, watch
 
 __all__ = [
+    "Adaptation",
     "Audit",
     "Beta",
     "CalibrantError",
@@ -83,9 +86,11 @@ __all__ = [
     "Temperature",
     "Trainer",
     "VennAbers",
+    "Watch",
     "__version__",
     "accumulate",
     "accuracy",
+    "adapt",
     "adaptive_ece",
     "apcr",
     "audit",
@@ -104,6 +109,7 @@ __all__ = [
     "select_calibrator",
     "smooth_ece",
     "token_f1",
+    "watch",
     "write_report",
 ]
 
@@ -111,6 +117,7 @@ __all__ = [
 _HOMES = {
     name: module
     for module, names in {
+        "adapting": "Adaptation adapt",
         "auditing": "Audit audit",
         "calibrators": "Beta Calibrator Dirichlet HistogramBinning Isotonic Platt Temperature "
         "VennAbers load_calibrator",
@@ -124,6 +131,7 @@ _HOMES = {
         "predictions": "Predictions",
         "report": "write_report",
         "training.trainer": "Trainer",
+        "watching": "Watch watch",
     }.items()
     for name in names.split()
 }

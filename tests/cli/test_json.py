@@ -97,6 +97,13 @@ def invocations(folder, trained):
         ],
         "predict": [["predict", str(run), "Rosa Lind moved .", "--target-risk", "0.5"]],
         "evaluate": [["evaluate", str(run), "--device", "cpu", "--corrupt", "typos-1"]],
+        "adapt": [
+            (
+                f"adapt {folder}/map.json --valid {folder}/valid.npz --unlabelled "
+                f"{folder}/test.npz -o {folder}/adapted.json --overwrite --method {method}"
+            ).split()
+            for method in ("em", "bbse")
+        ],
         "watch": [
             ["watch", f"{folder}/test.npz"],
             (

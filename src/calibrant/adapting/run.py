@@ -68,8 +68,8 @@ def adapt(
     valid, unlabelled = valid.numpy(), unlabelled.numpy()
     valid = valid[labelled_rows(valid)]
     if not len(valid) or not len(unlabelled):
-        what = "validation" if not len(valid) else "new"
-        raise InputError(f"adapt needs at least one row of {what} data, got none.")
+        what = "labelled row of validation" if not len(valid) else "row of new"
+        raise InputError(f"adapt needs at least one {what} data, got none.")
     plain = corrected(calibrator)  # An earlier correction was for other data.
     settings = {"level": level, "bootstrap": bootstrap, "seed": seed}
     if method == "set-level":

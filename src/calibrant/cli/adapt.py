@@ -1,0 +1,166 @@
+"""``calibrant adapt``: correct a calibrator, or a run, for a new data set without labels."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from calibrant.cli.document import document
+from calibrant.cli.options import add_file_options, columns_from
+from calibrant.errors import InputError, printable
+
+if TYPE_CHECKING:
+    from calibrant.adapting import Adaptation
+    from calibrant.predictions import Predictions
+
+__all__ = ["add_parser", "run"]
+
+_MOST_CLASSES = 40  # Of the table; --json has all.
+
+
+def add_parser(commands: Any) -> None:
+    """Add the command's options."""
+    parser = commands.add_parser(
+        "adapt",
+        help="correct a calibrator for a new data set without labels",
+        description="Correct a calibrator for a new data set without labels: for other class "
+        "frequencies, or for examples that have become harder. It reports what it believes has "
+        "changed, and refuses what it cannot know.",
+    )
+    parser.add_argument(
+        "calibrator", metavar="CALIBRATOR", type=Path, help="a file that 'calibrant fit' saved"
+    )
+    add_file_options(parser, None)
+    parser.add_argument(
+        "--valid",
+        metavar="FILE",
+        nargs="+",
+        required=True,
+        help="labelled predictions, such as those that the calibrator was fitted on",
+    )
+    parser.add_argument(
+        "--unlabelled",
+        metavar="FILE",
+        nargs="+",
+        required=True,
+        help="predictions for the new data; labels are not looked at",
+    )
+    parser.add_argument(
+        "--copies",
+        metavar="FILE",
+        nargs="+",
+        default=[],
+        help="labelled predictions for damaged copies of the validation data, or for other data "
+        "sets: one file each",
+    )
+    parser.add_argument(
+        "--method",
+        choices=("auto", "em", "bbse", "set-level"),
+        default="auto",
+        help="em, bbse: other class frequencies; set-level: harder examples, as in the copies "
+        "(auto: set-level with copies, else em)",
+    )
+    parser.add_argument(
+        "--by",
+        default="auto",
+        metavar="GROUP",
+        help="column that groups dependent rows; 'none': all rows are independent (sentence or "
+        "image, if the files have such a column)",
+    )
+    parser.add_argument("--level", type=float, default=0.95, help="coverage of intervals (0.95)")
+    parser.add_argument(
+        "--bootstrap", type=int, default=400, help="bootstrap replicates for intervals (400)"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="seed of the bootstrap (0)")
+    parser.add_argument(
+        "-o", "--output", metavar="OUT", type=Path, required=True, help="save the new calibrator"
+    )
+    parser.add_argument("--overwrite", action="store_true", help="replace an existing file")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Adapt the calibrator, save it, and print what has changed."""
+    from calibrant.adapting import adapt
+    from calibrant.calibrators import load_calibrator
+    from calibrant.calibrators.saving import check_suffix
+    from calibrant.files import expand
+    from calibrant.outputs import check_writable
+
+    inputs = [args.calibrator, *expand([*args.valid, *args.unlabelled, *args.copies])]
+    check_writable(args.output, overwrite=args.overwrite, inputs=inputs)
+    check_suffix(args.output, (".json", ".safetensors", ".onnx"))
+    calibrator = load_calibrator(args.calibrator)
+    found = adapt(
+        calibrator,
+        _read(args.valid, args),
+        _read(args.unlabelled, args),
+        method=args.method,
+        copies={str(name): _read([name], args) for name in args.copies},
+        by=None if args.by == "none" else args.by,
+        level=args.level,
+        bootstrap=args.bootstrap,
+        seed=args.seed,
+    )
+    if args.output.suffix == ".onnx":
+        from calibrant.calibrators.export import to_onnx
+
+        to_onnx(found.calibrator, args.output, overwrite=args.overwrite)
+    else:
+        found.calibrator.save(args.output, overwrite=args.overwrite)
+    print_adaptation(found, args)
+    return 0
+
+
+def _read(files: Sequence[str], args: argparse.Namespace) -> Predictions:
+    """Read predictions of which labels may be missing."""
+    from calibrant.files import expand, stream_unlabelled
+    from calibrant.predictions import Predictions
+    from calibrant.progress import Progress
+
+    parts, found = [], expand(files)
+    with Progress(None, "rows") as progress:
+        for part in stream_unlabelled(found, columns_from(args), args.kind):
+            parts.append(part)
+            progress.advance(len(part))
+    if not parts:
+        raise InputError(f"{found[0]}: no rows.")
+    return Predictions.concatenate(parts)
+
+
+def print_adaptation(found: Adaptation, args: argparse.Namespace) -> None:
+    """Print what has changed: sentences and a table, or one document."""
+    from calibrant.charts.numbers import counted, percent, show
+    from calibrant.cli.table import render_table
+
+    if args.json:
+        print(document("adapt", {**found.to_dict(), "output": str(args.output)}))
+        return
+    print(f"{counted(found.rows, 'row')} of new data, by {found.method}\n")
+    print(*map(printable, found.verdict), sep="\n", end="\n\n")
+    if found.classes:
+        heads = ["class", "before", "after", "interval", "changed"]
+        rows = [
+            [
+                share.name,
+                percent(share.before),
+                percent(share.after),
+                f"[{show(100 * share.low, 1)}, {show(100 * share.high, 1)}]",
+                "yes" if share.changed else "",
+            ]
+            for share in found.classes[:_MOST_CLASSES]
+        ]
+        print(render_table(heads, rows, right=[1, 2, 3]))
+        if len(found.classes) > len(rows):
+            print(f"({len(found.classes) - len(rows):,} more classes: --json)")
+    else:
+        heads = ["labelled set", "rows", "mean confidence", "accuracy"]
+        rows = [
+            [point.name, f"{point.rows:,}", percent(point.confidence), percent(point.accuracy)]
+            for point in found.sets
+        ]
+        print(render_table(heads, rows, right=[1, 2, 3]))
+    print(f"\nSaved: {printable(str(args.output))}")

@@ -1,0 +1,178 @@
+"""Bettors: hand-computed cases, the stated rates by simulation, and what they find."""
+
+import math
+
+import numpy as np
+import pytest
+
+from calibrant.watching.betting import AccuracyBounds, HonestyTest
+from calibrant.watching.drift_test import DriftTest, log_odds_place
+
+
+def plain_ranks(reference, values, uniform):
+    """Ranks by plain loops: each value among all before it and itself."""
+    seen, ranks = list(reference), []
+    for value, u in zip(values, uniform, strict=True):
+        seen.append(value)
+        less = sum(other < value for other in seen)
+        equal = sum(other == value for other in seen)
+        ranks.append((less + u * equal) / len(seen))
+    return ranks
+
+
+def test_ranks_equal_plain_loops_for_every_cut():
+    random = np.random.default_rng(0)
+    reference, values = random.integers(0, 20, 50), random.integers(0, 20, 700)
+    test = DriftTest(20, seed=3)
+    test.learn(reference)
+    found = []
+    for part in np.split(values, [1, 5, 300, 301, 600]):
+        for start in range(0, len(part), 256):
+            found.append(test._ranks(part[start : start + 256]))
+    wanted = plain_ranks(reference, values, np.random.default_rng(3).random(700))
+    np.testing.assert_allclose(np.concatenate(found), wanted)
+
+
+def test_capital_does_not_depend_on_how_the_stream_is_cut():
+    random = np.random.default_rng(0)
+    values = random.integers(0, 100, 3000)
+    whole, parts = DriftTest(100), DriftTest(100)
+    for test in (whole, parts):
+        test.learn(random.integers(0, 100, 10) * 0 + np.arange(10))
+    whole.add(values)
+    for part in np.split(values, [1, 255, 256, 257, 999, 2900]):
+        parts.add(part)
+    assert whole.log_value == pytest.approx(parts.log_value)
+    assert whole.units == parts.units == 3000
+    assert parts.largest >= whole.largest - 1e-9
+
+
+def test_bets_are_fair():
+    """Each density has a mean of 1, and the first shares add up to 1."""
+    test = DriftTest(5)
+    np.testing.assert_allclose(np.exp(test._log_bets).mean(axis=1), 1)
+    assert test.value == pytest.approx(1)
+
+
+def test_false_alarms_of_drift_are_rare():
+    """At most 10 % of 200 streams reach 10; the bound of 16 % has a chance of under 1 in 200."""
+    alarms = 0
+    for seed in range(200):
+        random = np.random.default_rng(seed)
+        test = DriftTest(1040, seed)
+        test.learn(log_odds_place(random.beta(8, 1, 300)))
+        test.add(log_odds_place(random.beta(8, 1, 2000)))
+        alarms += test.largest >= math.log(10)
+    assert alarms / 200 <= 0.16
+
+
+@pytest.mark.parametrize("later", [0, 20_000])
+def test_drift_is_found_also_late(later):
+    random = np.random.default_rng(1)
+    test = DriftTest(1040)
+    test.learn(log_odds_place(random.beta(8, 1, 2000)))
+    test.add(log_odds_place(random.beta(8, 1, later)))
+    assert test.value < 20
+    test.add(log_odds_place(random.beta(6, 1, 3000)))
+    assert test.value > 1000
+
+
+def test_one_class_alone_gives_nothing_to_bet_on():
+    test = DriftTest(1)
+    test.learn(np.zeros(10, int))
+    test.add(np.zeros(1000, int))
+    assert test.value < 20
+
+
+def test_places_of_the_ends():
+    places = log_odds_place(np.array([0.0, 1e-30, 0.5, 1 - 1e-16, 1.0]))
+    assert (np.diff(places) >= 0).all()
+    assert places[0] == 0
+    assert places[-1] == 1039
+
+
+def test_bounds_equal_plain_loops():
+    """The hedged capital of Waudby-Smith & Ramdas, by its definition."""
+    random = np.random.default_rng(0)
+    values, level = random.random(60) < 0.8, 0.9
+    bounds = AccuracyBounds(level)
+    for part in np.split(values, [1, 7, 30]):
+        bounds.add(part)
+    alpha, out = 1 - level, []
+    for m in np.sin(np.linspace(0, math.pi / 2, 2001)) ** 2:
+        up = down = 1.0
+        mean, variance, best = 0.5, 0.25, 0.0
+        total, squares = 0.0, 0.0
+        for t, x in enumerate(values.astype(float), start=1):
+            size = math.sqrt(2 * math.log(2 / alpha) / (variance * t * math.log(1 + t)))
+            up *= 1 + min(size, 0.75 / m if m else math.inf) * (x - m)
+            down *= 1 - min(size, 0.75 / (1 - m) if m < 1 else math.inf) * (x - m)
+            best = max(best, up / 2, down / 2)
+            total += x
+            mean = (0.5 + total) / (t + 1)
+            squares += (x - mean) ** 2
+            variance = (0.25 + squares) / (t + 1)
+        if best < 1 / alpha:
+            out.append(m)
+    assert bounds.low == pytest.approx(out[0], abs=2e-3)
+    assert bounds.high == pytest.approx(out[-1], abs=2e-3)
+    assert bounds.low <= out[0]
+    assert bounds.high >= out[-1]
+    assert bounds.mean == pytest.approx(values.mean())
+
+
+def test_bounds_cover_at_all_times():
+    """At 80 %, at most 20 % of sequences ever exclude the truth; 30 % of 100 is very unlikely."""
+    missed = 0
+    for seed in range(100):
+        values = np.random.default_rng(seed).random(600) < 0.9
+        bounds, inside = AccuracyBounds(0.8), True
+        for part in np.split(values, range(20, 600, 20)):
+            bounds.add(part)
+            inside &= bounds.low <= 0.9 <= bounds.high
+        missed += not inside
+    assert missed <= 30
+
+
+@pytest.mark.parametrize("values", [np.ones(500), np.zeros(500)])
+def test_bounds_of_certain_answers(values):
+    bounds = AccuracyBounds(0.95)
+    bounds.add(values)
+    assert bounds.low <= values[0] <= bounds.high
+    assert bounds.high - bounds.low < 0.02
+
+
+def test_honesty_by_hand():
+    """One right answer at 0.8: the mean over eight bets of σ(logit 0.8 + δ) / 0.8."""
+    test = HonestyTest()
+    test.add(np.array([0.8]), np.array([True]), np.array([0]))
+    odds = math.log(4)
+    shifts = [s * d for d in (0.25, 0.5, 1, 2) for s in (1, -1)]
+    factors = [1 / (1 + math.exp(-odds - d)) / 0.8 for d in shifts]
+    assert test.value == pytest.approx(sum(factors) / 8)
+
+
+def test_words_of_a_sentence_count_as_one():
+    alone, together = HonestyTest(), HonestyTest()
+    alone.add(np.full(1, 0.9), np.zeros(1, bool), np.zeros(1, int))
+    together.add(np.full(50, 0.9), np.zeros(50, bool), np.zeros(50, int))
+    assert together.value == pytest.approx(alone.value)
+
+
+def test_honest_certainty_is_no_evidence_and_a_mistake_is():
+    test = HonestyTest()
+    test.add(np.ones(100_000), np.ones(100_000, bool), np.arange(100_000))
+    assert test.value <= 1.0 + 1e-9
+    test.add(np.ones(30), np.zeros(30, bool), np.arange(30))
+    assert test.value > 1e6
+
+
+def test_false_alarms_of_honesty_are_rare():
+    alarms = 0
+    for seed in range(300):
+        random = np.random.default_rng(seed)
+        c = random.beta(8, 1, 1000)
+        test = HonestyTest()
+        test.add(c, random.random(1000) < c, np.arange(1000))
+        alarms += test.largest >= math.log(10)
+    assert alarms / 300 <= 0.15
