@@ -29,12 +29,18 @@ _BINS = 10  # Of confidences, equally full on the reference.
 
 @dataclass(frozen=True, eq=False)
 class EntityReference:
-    """How entities are judged: their tags, their confidence, and true ones per opening mass."""
+    """How entities are judged: their tags, their confidence, and true ones per opening mass.
+
+    ``variance`` is that of the mean of confidence − correct over the predicted ones; ``true`` is
+    the number of true ones.
+    """
 
     tags: TagSet
     confidence: EntityMap
     per_mass: float
     f1: float
+    variance: float
+    true: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,4 +187,8 @@ def _entities(
     mass = float(opening_mass(np.asarray(honest.probabilities(), np.float64), tags).sum())
     gold, both = float(counts.gold.sum()), float(counts.gold.sum() + counts.predicted.sum())
     f1 = 2 * float(counts.correct.sum()) / both if both else math.nan
-    return EntityReference(tags, confidence, gold / mass if mass else 1.0, f1)
+    judged = confidence.transform(words)
+    off = float(((judged.confidence - judged.correct) ** 2).sum())
+    variance = off / max(len(judged), 1) ** 2
+    per_mass = gold / mass if mass else 1.0
+    return EntityReference(tags, confidence, per_mass, f1, variance, int(gold))

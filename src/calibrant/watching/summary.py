@@ -77,8 +77,9 @@ class Summary:
     def _entity_f1(self, sums: ChunkSums) -> Estimate:
         if self.reference is None or self.reference.entities is None:
             return Estimate(math.nan)
-        per_mass = self.reference.entities.per_mass
-        return expected_entity_f1(sums, self.level, self._inflation, per_mass)
+        judge = self.reference.entities
+        learned = judge.variance, judge.true
+        return expected_entity_f1(sums, self.level, self._inflation, judge.per_mass, learned)
 
     def _class_f1(self, sums: ChunkSums) -> dict[str, float]:
         if len(self.names) > _MOST_CLASS_NAMES:

@@ -161,12 +161,17 @@ def expected_macro_f1(sums: ChunkSums, level: float, inflation: float = 1.0) -> 
 
 
 def expected_entity_f1(
-    sums: ChunkSums, level: float, inflation: float, per_mass: float
+    sums: ChunkSums,
+    level: float,
+    inflation: float = 1.0,
+    per_mass: float = 1.0,
+    reference: tuple[float, int] = (0.0, 0),
 ) -> Estimate:
     """Return 2 TP / (predicted + true) of entities, micro over types, from expected counts.
 
     TP is the sum of the entities' confidences. The expected number of true ones is the mass of tags
-    that open an entity, times ``per_mass``, the true ones per mass on the reference.
+    that open an entity, times ``per_mass``, the true ones per mass on the reference. ``reference``
+    has the variance of the mean confidence there, and the number of true ones.
     """
     true = per_mass * sums.entities_mass
     both = sums.entities + true
@@ -177,4 +182,6 @@ def expected_entity_f1(
     # A right one is a true one, too: their covariance is the variance of the right ones.
     variance = (share**2 - 2 * share * loss) * sums.entities_variance
     variance += loss**2 * max(per_mass * sums.entities_mass_variance, sums.entities_variance)
-    return _interval(value, math.sqrt(max(variance, 0.0) * inflation), level)
+    learned = (share * sums.entities) ** 2 * reference[0]
+    learned += (loss * true) ** 2 / reference[1] if reference[1] else 0.0
+    return _interval(value, math.sqrt(max(variance, 0.0) * inflation + learned), level)
