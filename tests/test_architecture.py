@@ -14,7 +14,7 @@ SOURCE = Path(calibrant.__file__).parent
 FOUNDATION = {
     "arguments", "arrays", "claims", "conversion", "distributions", "errors", "extras", "inputs",
     "json_values", "labels", "old_names", "output_checks", "outputs", "predictions", "progress",
-    "unfinished", "validation", "",
+    "resumable", "unfinished", "validation", "",
 }  # fmt: skip
 # Part → the further parts that it may import.
 ALLOWED = {
@@ -45,7 +45,7 @@ ALLOWED = {
         "policies",
         "training",
     },
-    "prediction": {"comparison", "policies", "tasks"},
+    "prediction": {"calibrators", "comparison", "policies", "tasks"},
     "experiments": {
         "metrics",
         "corruptions",

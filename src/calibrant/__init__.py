@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     )
     from calibrant.metrics.accumulate import accumulate
     from calibrant.policies import guarantee, load_policy
-    from calibrant.prediction import load_run
+    from calibrant.prediction import load, load_run
     from calibrant.predictions import Predictions
     from calibrant.report import write_report
     from calibrant.training.trainer import Trainer
@@ -100,6 +100,7 @@ __all__ = [
     "ece",
     "entity_f1",
     "guarantee",
+    "load",
     "load_calibrator",
     "load_policy",
     "load_run",
@@ -127,7 +128,7 @@ _HOMES = {
         "files": "read",
         "methods": "CrossEntropy Focal HeadNoise LabelSmoothing MarginSmoothing Method",
         "policies": "guarantee load_policy",
-        "prediction": "load_run",
+        "prediction": "load load_run",
         "predictions": "Predictions",
         "report": "write_report",
         "training.trainer": "Trainer",

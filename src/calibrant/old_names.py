@@ -16,7 +16,6 @@ __all__ = ["OLD_NAMES", "add_old_modules", "renamed", "warn_renamed"]
 OLD_NAMES: Mapping[str, Mapping[str, str]] = {
     "calibrant": {
         "interval": "calibrant.metrics:bootstrap_interval",
-        "load": "calibrant:load_run",
     },
     "calibrant.metrics": {
         "Steps": "calibrant.metrics:ConfidenceSteps",

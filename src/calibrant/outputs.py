@@ -24,7 +24,7 @@ from calibrant.output_checks import (
 )
 from calibrant.unfinished import Unfinished, sync_folder, sync_tree
 
-__all__ = ["check_writable", "make_folder", "new_file", "new_files", "new_folder"]
+__all__ = ["check_writable", "make_folder", "new_file", "new_files", "new_folder", "take_place"]
 
 # What a lone surrogate is, which Python's text may hold and no encoding of it.
 _HALF_A_CHARACTER = "a name or text holds half of a character (a lone surrogate); correct it"
@@ -56,7 +56,7 @@ def new_file(
             unfinished.sync()
             if not unfinished.is_own():
                 raise InputError(f"{target}: another process removed it before it was finished.")
-            _take_place(unfinished.path, target, overwrite)
+            take_place(unfinished.path, target, overwrite)
             sync_folder(target.parent)
 
 
@@ -172,7 +172,7 @@ def _unwritable(target: Path, error: OSError) -> InputError:
     return InputError(f"{target} cannot be written: {error.strerror or error}.")
 
 
-def _take_place(unfinished: Path, target: Path, overwrite: bool) -> None:
+def take_place(unfinished: Path, target: Path, overwrite: bool) -> None:
     """Rename in one step; without ``overwrite`` the system refuses an existing target."""
     if overwrite:
         unfinished.replace(target)
@@ -197,7 +197,7 @@ def _take_places(left: Path, folder: Path, names: Sequence[str], overwrite: bool
             target = folder / name
             target.parent.mkdir(exist_ok=True)
             about = (left / name).stat()
-            _take_place(left / name, target, overwrite)
+            take_place(left / name, target, overwrite)
             come[target] = about
     except BaseException:
         if not overwrite:

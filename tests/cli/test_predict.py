@@ -16,7 +16,7 @@ from calibrant.predictions import Predictions
 from calibrant.tasks.language.sentences import Sentence
 from calibrant.tasks.language.words import FIRST, SPLITTERS, split_words
 from calibrant.tasks.ner.subword_windows import encode
-from calibrant.tasks.ner.word_predictions import predict_words
+from calibrant.tasks.ner.word_predictions import score_words
 
 pytest.importorskip("transformers")
 
@@ -57,7 +57,7 @@ def test_entities_stand_where_they_say(predictor):
 
 def test_the_predictor_shows_what_it_is(predictor):
     text = repr(predictor)
-    assert text.startswith("<Predictor of ")
+    assert text.startswith("<EntityPredictor of ")
     assert text.endswith(f", calibrated by {predictor.calibrator.name}>")
 
 
@@ -65,7 +65,7 @@ def test_confidences_are_those_of_the_calibrated_model(predictor):
     text = "Police in Lindton arrested two men ."
     words = tuple(text.split())
     pieces = encode([Sentence(words, ("O",) * 7)], predictor.labels, predictor.tokenizer)
-    raw = predict_words(predictor.model, pieces, predictor.labels, padding=0)
+    raw = score_words(predictor.scorer, pieces, predictor.labels, padding=0)
     expected = predictor.calibrator.transform(raw).probabilities().max(axis=1)
     for entity in predictor.predict(text)[0].entities:
         for token in entity.tokens:
@@ -180,11 +180,20 @@ def test_bad_input_is_one_line(trained, tmp_path, capsys):
     run = str(trained[0])
     (tmp_path / "latin.txt").write_bytes(b"ok\n\xe9t\xe9\n")
     (tmp_path / "no.jsonl").write_text('{"text": "a"}\n{"txt": 1}\n')
-    (tmp_path / "table.csv").write_text("text\na\n")
+    (tmp_path / "table.json").write_text("[]")
+    (tmp_path / "words.csv").write_text("word\na\n")
+    (tmp_path / "short.csv").write_text("id,text\n1,a\n2\n")
     cases = [
         ([run, "none.txt"], "There is no file none.txt"),
         ([run, "none.csv"], "There is no file none.csv"),
-        ([run, str(tmp_path / "table.csv")], "expected a .txt file with a text on each line"),
+        ([run, str(tmp_path / "table.json")], "expected a .txt file with a text on each line"),
+        ([run, str(tmp_path / "words.csv")], "line 2: expected an object with a 'text'"),
+        ([run, str(tmp_path / "short.csv")], "line 3 has another number of columns"),
+        ([run, "a", "--top-k", "0"], "top_k is a whole number from 1 on"),
+        ([run, "a", "--target-risk", ".1", "--policy", "x"], "a policy or a target risk"),
+        ([run, "a", "--policy", "none.json"], "There is no policy at none.json"),
+        ([run, "a", "--masks", "there"], "--masks is for models of masks"),
+        ([run, "a", "-o", "there.txt"], "predictions are written as .jsonl or .csv"),
         (
             [run, str(tmp_path / "latin.txt"), "-o", str(tmp_path / "latin.txt"), "--overwrite"],
             "not written over itself",

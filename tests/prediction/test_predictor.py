@@ -10,7 +10,7 @@ from calibrant import Predictions
 from calibrant.calibrators import CalibrationWarning, Identity, TopLabelIsotonic, Vector
 from calibrant.comparison.risk_control import guaranteed_threshold
 from calibrant.tasks.ner.entity_confidence import EntityConfidence
-from calibrant.tasks.ner.predictor import Predictor
+from calibrant.tasks.ner.predictor import EntityPredictor
 
 LABELS = ["O", "B-PER"]
 
@@ -30,7 +30,7 @@ def predictor(valid):
 
 
 def with_map(calibrator, valid):
-    return Predictor(None, None, LABELS, EntityConfidence.fit(calibrator.fit(valid), valid))
+    return EntityPredictor(None, None, LABELS, EntityConfidence.fit(calibrator.fit(valid), valid))
 
 
 def test_thresholds_stand_before_validation_is_seen():

@@ -1,83 +1,74 @@
-"""``calibrant predict``: find entities in raw text, with calibrated confidences."""
+"""``calibrant predict``: predict texts, images and masks, with calibrated confidences."""
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
 from functools import partial
-from itertools import tee
+from itertools import islice, tee
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calibrant.cli.options import add_trust
-from calibrant.cli.predict_input import Row, file_of, read_rows, words_of
-from calibrant.errors import printable
-from calibrant.json_values import FORMAT, json_values
+from calibrant.errors import InputError
 
 if TYPE_CHECKING:
-    from calibrant.comparison.risk_control import Guarantee
-    from calibrant.tasks.ner.predictor import Entity, Prediction, Predictor
+    from calibrant.cli.predict_input import Input, Row
+    from calibrant.tasks.predictor import Acceptance, Predictor
 
 __all__ = ["add_parser", "run"]
 
-_COLORS = (36, 33, 35, 32, 34, 31)  # One per entity type, in turn.
+# Options of entities, and what they are without being given.
+_OF_ENTITIES = {"reduction": "auto", "sentences": None, "tokens": False}
 
 
 def add_parser(commands: Any) -> None:
     """Add the command's options."""
     parser = commands.add_parser(
         "predict",
-        help="find entities in texts, with honest confidences",
-        description="Find entities in texts with the model of a training run. Print the type, "
-        "place and calibrated confidence of each entity and of its words. Texts are split into "
-        "sentences and words in the same way as the training data.",
+        help="predict texts, images and masks, with honest confidences",
+        description="Predict with the model of a training run or an export: entities in texts, "
+        "classes of texts or images, masks of images, each with calibrated confidence. Texts are "
+        "split into sentences and words in the same way as the training data.",
     )
     parser.add_argument(
-        "model", metavar="RUN", type=Path, help="folder of a finished 'calibrant train'"
+        "model",
+        metavar="RUN",
+        type=Path,
+        help="folder of a finished 'calibrant train' or of 'calibrant export'",
     )
     parser.add_argument(
         "input",
-        metavar="TEXT|FILE",
+        metavar="INPUT",
         nargs="?",
-        help="a text, a .txt file with one text per line, or a .jsonl file with a 'text' in each "
-        "line, whose other fields are kept (standard input, one text per line)",
+        help="a text, a .txt file with one text per line, a .jsonl or .csv file with a 'text' in "
+        "each line, whose other fields are kept (standard input, one text per line); for images a "
+        "file, a folder, or a .npy or .npz file of bytes",
     )
-    _add_cutting(parser)
-    parser.add_argument(
-        "--reduction",
-        choices=("auto", "product", "min", "mean"),
-        default="auto",
-        help="how to combine the confidences of an entity's words into the number from which the "
-        "confidence of the entity is learned on the validation split; auto chooses the best (auto)",
-    )
-    parser.add_argument(
-        "--min-confidence",
-        type=float,
-        default=0.0,
-        help="leave out entities below this confidence (0)",
-    )
-    parser.add_argument(
-        "--target-risk",
-        type=float,
-        metavar="SHARE",
-        help="leave out entities so that at most this share of the others is wrong; the threshold "
-        "is chosen on the validation split, and the guarantee is printed",
-    )
-    parser.add_argument(
-        "--level", type=float, default=0.9, help="probability that the guarantee holds (0.9)"
-    )
-    parser.add_argument("--json", action="store_true", help="print one JSON line per text")
+    _add_accepting(parser)
+    _add_entities(parser)
+    parser.add_argument("--json", action="store_true", help="print one JSON line per input")
     parser.add_argument(
         "--field",
         metavar="NAME",
         help="write the predictions into this field of each line, beside the fields of the input",
     )
     parser.add_argument(
-        "-o", "--output", metavar="JSONL", type=Path, help="write one JSON line per text here"
+        "-o",
+        "--output",
+        metavar="FILE",
+        type=Path,
+        help="write .jsonl, one line per input, or .csv; a command that was killed goes on where "
+        "it stopped when it is given again",
+    )
+    parser.add_argument(
+        "--masks",
+        metavar="FOLDER",
+        type=Path,
+        help="masks only: write NAME.png with the number of each pixel's class (255: not accepted) "
+        "and NAME.confidence.png (255: certain)",
     )
     parser.add_argument("--overwrite", action="store_true", help="replace an existing file")
     parser.add_argument("--device", help="cpu or cuda (cuda if there is one)")
@@ -86,13 +77,52 @@ def add_parser(commands: Any) -> None:
     parser.parse_known_args = partial(_text_last, parser.parse_known_args)
 
 
-def _add_cutting(parser: Any) -> None:
+def _add_accepting(parser: Any) -> None:
     parser.add_argument(
+        "--top-k",
+        type=int,
+        default=1,
+        metavar="K",
+        help="show the K most probable classes, or types of an entity (1)",
+    )
+    parser.add_argument(
+        "--min-confidence",
+        type=float,
+        default=0.0,
+        help="do not accept predictions below this confidence (0)",
+    )
+    parser.add_argument(
+        "--target-risk",
+        type=float,
+        metavar="SHARE",
+        help="accept predictions so that at most this share of them is wrong; the threshold is "
+        "chosen on the validation split, and the guarantee is printed",
+    )
+    parser.add_argument(
+        "--level", type=float, default=0.9, help="probability that the guarantee holds (0.9)"
+    )
+    parser.add_argument(
+        "--policy",
+        metavar="FILE|NAME",
+        help="accept by a policy that 'calibrant guarantee' made, or one that the export holds",
+    )
+
+
+def _add_entities(parser: Any) -> None:
+    group = parser.add_argument_group("entities")
+    group.add_argument(
+        "--reduction",
+        choices=("auto", "product", "min", "mean"),
+        default="auto",
+        help="how to combine the confidences of an entity's words into the number from which the "
+        "confidence of the entity is learned on the validation split; auto chooses the best (auto)",
+    )
+    group.add_argument(
         "--sentences",
         action=argparse.BooleanOptionalAction,
         help="split texts into sentences, or keep them whole (default: as in the training data)",
     )
-    parser.add_argument(
+    group.add_argument(
         "--tokens",
         action="store_true",
         help="texts are already split into words: by spaces, or in .jsonl as a list 'tokens'; "
@@ -110,114 +140,94 @@ def _text_last(parse: Any, *given: Any, **named: Any) -> tuple[argparse.Namespac
 
 def run(args: argparse.Namespace) -> int:
     """Predict, and print or write the predictions."""
-    from calibrant.extras import require
-    from calibrant.outputs import check_writable, new_file
-
-    for module in ("torch", "transformers"):
-        require(module, "transformers", "Predicting with a trained model")
-    from calibrant.experiments.run_folder import RunFolder
+    from calibrant.cli.predict_input import file_of
+    from calibrant.cli.predict_output import check_output, written
     from calibrant.prediction import load_run
 
-    if args.output is not None:
-        inputs = [path for path in [file_of(args.input)] if path is not None]
-        inputs += RunFolder(args.model).files()
-        check_writable(args.output, overwrite=args.overwrite, inputs=inputs)
-    written = args.json or args.output is not None
-    rows, total = read_rows(args.input, args.tokens, written, args.field)
+    check_output(args, file_of(args.input))
     predictor = load_run(args.model, args.device, trust_remote_code=args.trust_remote_code)
-    line = partial(_line, field=args.field)
-    if args.target_risk is not None:
-        guarantee = predictor.threshold(
-            args.target_risk, args.level, args.reduction, tokens=args.tokens
-        )
-        print(guarantee, file=sys.stderr)
-        line = partial(line, guarantee=guarantee)
-    found = _predicted(predictor, rows, total, args)
-    if args.output is None:
-        _print(found, line if args.json else None, predictor)
-        return 0
-    with (
-        new_file(args.output, overwrite=args.overwrite) as unfinished,
-        unfinished.open("w", encoding="utf-8") as file,
-    ):
-        count = sum(file.write(line(row, prediction)) > 0 for row, prediction in found)
-    print(f"{count:,} texts.\nWritten: {printable(str(args.output))}")
+    options = _options(args, predictor)
+    accept = predictor.acceptance(**{k: v for k, v in options.items() if k not in _NOT_ACCEPTING})
+    if (promise := accept.describe()) is not None:
+        print(promise, file=sys.stderr)
+    given = _read(args, predictor)
+    predict = partial(_predicted, predictor, args=args, options=options)
+    if args.output is not None:
+        return written(args, predictor, accept, given, predict)
+    _print(args, predictor, accept, predict(given.rows, given.total))
     return 0
 
 
+_NOT_ACCEPTING = ("top_k", "sentences")
+
+
+def _options(args: argparse.Namespace, predictor: Predictor) -> dict[str, Any]:
+    """Return the options that the predictor takes; one that it lacks must not be given."""
+    names = ("top_k", "min_confidence", "target_risk", "level", "policy")
+    options = {name: getattr(args, name) for name in names}
+    for name, default in _OF_ENTITIES.items():
+        if predictor.finds_entities:
+            options[name] = getattr(args, name)
+        elif getattr(args, name) != default:
+            raise InputError(f"--{name} is for models of entities, which {args.model} is not.")
+    if args.masks is not None and not predictor.makes_masks:
+        raise InputError(f"--masks is for models of masks, which {args.model} is not.")
+    return options
+
+
+def _read(args: argparse.Namespace, predictor: Predictor) -> Input:
+    from calibrant.cli.predict_input import PREDICTED, read_images, read_rows
+
+    if predictor.unit == "images":
+        return read_images(args.input)
+    taken: tuple[str, ...] = ()
+    if args.json or args.output is not None:
+        taken = PREDICTED if args.field is None else (args.field,)
+    return read_rows(args.input, args.tokens, taken)
+
+
 def _predicted(
-    predictor: Predictor, rows: Iterator[Row], total: int | None, args: argparse.Namespace
-) -> Iterator[tuple[Row, Prediction]]:
+    predictor: Predictor,
+    rows: Iterator[Row],
+    total: int | None,
+    *,
+    args: argparse.Namespace,
+    options: dict[str, Any],
+    done: int = 0,
+) -> Iterator[tuple[Row, Any]]:
+    from calibrant.cli.predict_input import IMAGE, words_of
+    from calibrant.cli.predict_output import MaskFiles
     from calibrant.progress import Progress
 
-    rows, again = tee(rows)
-    texts = (words_of(row) if args.tokens else row["text"] for row in again)
-    found = predictor.stream(
-        texts,
-        min_confidence=args.min_confidence,
-        target_risk=args.target_risk,
-        level=args.level,
-        reduction=args.reduction,
-        sentences=args.sentences,
-        tokens=args.tokens,
-    )
-    with Progress(total, "texts") as progress:
-        for row, prediction in zip(rows, found, strict=True):
+    rows, again = tee(islice(rows, done, None))
+    if predictor.unit == "images":
+        inputs = (row[IMAGE] if IMAGE in row else row["file"] for row in again)
+    else:
+        inputs = (words_of(row) if args.tokens else row["text"] for row in again)
+    masks = None if args.masks is None else MaskFiles(args.masks, args.overwrite)
+    with Progress(total, predictor.unit) as progress:
+        progress.advance(done)
+        for row, prediction in zip(rows, predictor.stream(inputs, **options), strict=True):
+            if masks is not None:
+                masks.write(row, prediction)
+            row.pop(IMAGE, None)
             yield row, prediction
             progress.advance()
 
 
 def _print(
-    found: Iterator[tuple[Row, Prediction]],
-    line: Callable[[Row, Prediction], str] | None,
+    args: argparse.Namespace,
     predictor: Predictor,
+    accept: Acceptance,
+    found: Iterator[tuple[Row, Any]],
 ) -> None:
+    from calibrant.cli.predict_output import json_line, printed_lines
     from calibrant.metrics.tags import TagSet
 
-    colored = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-    types = TagSet.of(predictor.labels).types
-    colors = {kind: _COLORS[i % len(_COLORS)] for i, kind in enumerate(types)} if colored else {}
+    show: Callable[[Row, Any], str] = partial(json_line, field=args.field, accept=accept)
+    if not args.json:
+        types = TagSet.of(predictor.labels).types if predictor.finds_entities else ()
+        colored = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+        show = partial(printed_lines, types=types if colored else ())
     for row, prediction in found:
-        if line is not None:
-            sys.stdout.write(line(row, prediction))
-        else:
-            print(*_lines(prediction, colors), sep="\n")
-
-
-def _line(
-    row: Row, prediction: Prediction, *, field: str | None, guarantee: Guarantee | None = None
-) -> str:
-    """Return a line of JSON: the fields of the input and the predictions."""
-    found: Row = {"format": FORMAT, **prediction.to_dict()}
-    if guarantee is not None:
-        found["guarantee"] = {**asdict(guarantee), "meaning": str(guarantee)}
-    if field is not None:
-        found = {field: {k: v for k, v in found.items() if k != "text" or k not in row}}
-    return json.dumps(json_values({**row, **found}), ensure_ascii=False) + "\n"
-
-
-def _lines(prediction: Prediction, colors: dict[str, int]) -> Iterator[str]:
-    """Yield the text with its accepted entities marked, then a line for each entity."""
-    text, place, pieces = prediction.text, 0, list[str]()
-    for entity in prediction.entities:
-        pieces.append(printable(text[place : entity.start]))
-        pieces.append(_colored(text[entity.start : entity.end], colors.get(entity.type)))
-        place = entity.end
-    yield "".join([*pieces, printable(text[place:])])
-    for entity in prediction.entities:
-        yield f"  {_described(entity, colors.get(entity.type))}"
-    for entity in prediction.abstained:
-        yield f"  {_described(entity, None)}   (not sure enough)"
-
-
-def _described(entity: Entity, color: int | None) -> str:
-    words = ", ".join(f"{token.text} {token.confidence:.3f}" for token in entity.tokens)
-    name = _colored(f"{entity.type:<6}", color)
-    place = f"{entity.start}–{entity.end}"
-    text = printable(f"{entity.text}   [{words}]")
-    return f"{name} {entity.confidence:.3f}   {place:<9} {text}"
-
-
-def _colored(text: str, color: int | None) -> str:
-    text = printable(text)
-    return text if color is None else f"\x1b[1;{color}m{text}\x1b[0m"
+        sys.stdout.write(show(row, prediction))

@@ -1,25 +1,44 @@
-"""Read the input of ``calibrant predict``: a text, or lines of text or JSON."""
+"""Read the input of ``calibrant predict``: a text, lines of text, JSON or CSV, or images."""
 
 from __future__ import annotations
 
+import csv
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from calibrant.errors import InputError
-from calibrant.inputs import has_half_a_character, parse_json
+from calibrant.files.npz import array_names, opened_npz, read_array
+from calibrant.inputs import check_file, door, has_half_a_character, parse_json
+from calibrant.tasks.image.picture_files import SUFFIXES
 
-__all__ = ["PREDICTED", "Row", "file_of", "read_rows", "words_of"]
+__all__ = ["IMAGE", "PREDICTED", "Input", "Row", "file_of", "read_images", "read_rows", "words_of"]
 
 Row = dict[str, Any]
-PREDICTED = ("format", "entities", "abstained", "guarantee")  # Fields that are added to a line.
+IMAGE = ""  # The key of an image that comes from an array; it is not written.
+# Fields that are added to a line.
+PREDICTED = (
+    "format", "entities", "abstained", "review", "label", "confidence", "accepted", "alternatives",
+    "labels", "height", "width", "classes", "guarantee",
+)  # fmt: skip
 _WORDS = ("tokens", "words")
 _CHECK = Callable[[Any, str], None]
-_FILES = (".txt", ".jsonl")
+_TABLES = {".csv": ",", ".tsv": "\t"}
+_FILES = (".txt", ".jsonl", *_TABLES)
 # Files that are not lines of text.
-_OTHER_FILES = (".csv", ".tsv", ".json", ".parquet", ".conll", ".gz", ".zip", ".pdf", ".docx")
+_OTHER_FILES = (".json", ".parquet", ".conll", ".gz", ".zip", ".pdf", ".docx")
+
+
+class Input(NamedTuple):
+    """The rows to predict, their number if it is known, and the files that they come from."""
+
+    rows: Iterator[Row]
+    total: int | None
+    files: Sequence[Path]
 
 
 def words_of(row: Row) -> Any:
@@ -27,24 +46,67 @@ def words_of(row: Row) -> Any:
     return next((row[name] for name in _WORDS if name in row), row.get("text"))
 
 
-def read_rows(
-    given: str | None, tokens: bool, written: bool, field: str | None
-) -> tuple[Iterator[Row], int | None]:
-    """Return the texts with the other fields of their lines, and their number if it is known."""
-    check = partial(_check_row, tokens=tokens, taken=_taken(written, field))
+def read_rows(given: str | None, tokens: bool, taken: Sequence[str]) -> Input:
+    """Return texts with the other fields of their lines; ``taken`` may be none of these."""
+    check = partial(_check_row, tokens=tokens, taken=taken)
     if given is None or given == "-":
-        return _parsed_rows(sys.stdin.buffer, "standard input", None), None
+        return Input(_parsed_rows(sys.stdin.buffer, "standard input", None), None, ())
     path = file_of(given)
     if path is None:
         if Path(given).suffix.lower() in (*_FILES, *_OTHER_FILES) and " " not in given:
             raise InputError(f"There is no file {given}.")
         _check_text(given, "The text that was given")
-        return iter([{"text": given}]), 1
+        return Input(iter([{"text": given}]), 1, ())
     if path.suffix.lower() in _OTHER_FILES:
-        raise InputError(f"{path}: expected a .txt file with a text on each line, or .jsonl.")
+        raise InputError(
+            f"{path}: expected a .txt file with a text on each line, .jsonl, or .csv with a column "
+            "'text'."
+        )
     with path.open("rb") as file:
         total = sum(1 for _ in file)
-    return _file_rows(path, check), total
+    delimiter = _TABLES.get(path.suffix.lower())
+    if delimiter is not None:
+        return Input(_table_rows(path, delimiter, check), total - 1, (path,))
+    return Input(_file_rows(path, check), total, (path,))
+
+
+def read_images(given: str | None) -> Input:
+    """Return images: a file, those of a folder and of the folders in it, or an array of bytes."""
+    if given is None:
+        raise InputError("Name an image, a folder of images, or a .npy or .npz file.")
+    path = Path(given)
+    if path.is_dir():
+        files = [f for f in sorted(path.rglob("*")) if f.suffix.lower() in SUFFIXES]
+        files = [file for file in files if file.name[0] != "."]
+        if not files:
+            raise InputError(f"{path} holds no images ({', '.join(SUFFIXES)}).")
+        return Input(({"file": str(file)} for file in files), len(files), files)
+    check_file(path)
+    if path.suffix.lower() in (".npy", ".npz"):
+        images = _image_array(path)
+        rows = ({"number": number, IMAGE: image} for number, image in enumerate(images))
+        return Input(rows, len(images), (path,))
+    return Input(iter([{"file": str(path)}]), 1, (path,))
+
+
+def _image_array(path: Path) -> np.ndarray:
+    """Return the array of a .npy file, or ``images`` (or the only array) of an .npz."""
+    if path.suffix.lower() == ".npy":
+        with door(path, "not an array of NumPy"):
+            images: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False)
+    else:
+        with opened_npz(path) as archive:
+            names = array_names(archive)
+            if "images" not in names and len(names) != 1:
+                found = ", ".join(names) or "none"
+                raise InputError(f"{path}: expected an array 'images', or one alone; got {found}.")
+            images = read_array(archive, "images" if "images" in names else names[0])
+    if images.ndim not in (3, 4) or images.dtype != np.uint8 or not images.size:
+        raise InputError(
+            f"{path}: expected bytes (n, height, width[, channels]), got {images.dtype} "
+            f"{images.shape}."
+        )
+    return images
 
 
 def file_of(given: str | None) -> Path | None:
@@ -57,6 +119,17 @@ def _file_rows(path: Path, check: _CHECK) -> Iterator[Row]:
     with path.open("rb") as file:
         lines = path.suffix.lower() == ".jsonl"
         yield from _parsed_rows(file, str(path), check if lines else None)
+
+
+def _table_rows(path: Path, delimiter: str, check: _CHECK) -> Iterator[Row]:
+    with path.open(encoding="utf-8-sig", newline="") as file, door(path, "not a table of UTF-8"):
+        reader = csv.DictReader(file, delimiter=delimiter, strict=True, restkey="")
+        for row in reader:
+            where = f"{path}, line {reader.line_num}"
+            if None in row.values() or "" in row:
+                raise InputError(f"{where} has another number of columns than the first.")
+            check(row, where)
+            yield row
 
 
 def _parsed_rows(file: Iterable[bytes], name: str, check: _CHECK | None) -> Iterator[Row]:
@@ -100,13 +173,6 @@ def _check_row(row: Any, where: str, *, tokens: bool, taken: Sequence[str]) -> N
             f"{where} already has a field '{there}': name another for the predictions with "
             "--field NAME."
         )
-
-
-def _taken(written: bool, field: str | None) -> Sequence[str]:
-    """Return the fields of a line that hold the predictions."""
-    if not written:
-        return ()
-    return PREDICTED if field is None else (field,)
 
 
 def _check_text(text: str, where: str) -> None:

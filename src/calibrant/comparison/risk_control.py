@@ -30,7 +30,8 @@ class Guarantee:
 
     ``accepted`` and ``wrong`` of ``entities`` are counts on the validation split; ``upper`` is the
     upper bound of the risk at this one threshold. ``threshold`` is above 1, and nothing is
-    accepted, where no threshold passed.
+    accepted, where no threshold passed. ``items`` is what is counted: entities, or texts, images,
+    pixels.
     """
 
     threshold: float
@@ -40,17 +41,18 @@ class Guarantee:
     accepted: int
     wrong: int
     upper: float
+    items: str = "entities"
 
     def __str__(self) -> str:
         target, level = f"{100 * self.target:g}%", f"{100 * self.level:g}%"
         if self.threshold > 1:
             return (
                 f"No threshold keeps the risk at {target} with confidence {level}, judged by "
-                f"{self.entities:,} validation entities: nothing is accepted."
+                f"{self.entities:,} validation {self.items}: nothing is accepted."
             )
         return (
             f"Accepted from confidence {self.threshold:.4f} on: with probability {level} "
-            f"at most {target} of such entities are wrong, if texts are like the validation "
+            f"at most {target} of such {self.items} are wrong, if data is like the validation "
             f"split's. There it accepts {self.accepted:,} of {self.entities:,}, of which "
             f"{self.wrong:,} are wrong."
         )

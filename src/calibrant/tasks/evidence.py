@@ -10,16 +10,67 @@ from pathlib import Path
 
 import numpy as np
 
+from calibrant.calibrators import Calibrator, load_calibrator
+from calibrant.comparison.cross_validation import make_folds, out_of_fold
 from calibrant.errors import InputError
 from calibrant.files.npz import array_names, opened_npz, read_array
 from calibrant.inputs import check_file
-from calibrant.metrics import Confidences
+from calibrant.metrics import Confidences, confidences
+from calibrant.metrics.blocks import dependent_group
 from calibrant.outputs import new_file
+from calibrant.predictions import Predictions
+from calibrant.tasks.run_files import check_classes, find_file
 
-__all__ = ["EVIDENCE", "read_evidence", "write_evidence"]
+__all__ = ["EVIDENCE", "ROWS", "read_evidence", "read_map", "row_evidence", "write_evidence"]
 
 EVIDENCE = "evidence.npz"  # In the folder of a run.
 _COLUMNS = ("confidence", "correct", "block")
+ROWS = "rows"  # The evidence of texts, images and pixels.
+_FOLDS = 5
+# Of more examples (pixels) a seeded sample is kept, and a map that was fitted on all of them is
+# not fitted again: it can hardly be flattered by a single one.
+_MOST = 100_000
+
+
+def row_evidence(calibrator: Calibrator, valid: Predictions) -> Confidences:
+    """Return the calibrated confidence of each validation row, and whether its class is right.
+
+    Each row is calibrated by a map that was fitted without it, because a flexible map makes the
+    data that it was fitted on look better than new data.
+    """
+    if len(valid) > _MOST:
+        chosen = np.sort(np.random.default_rng(0).choice(len(valid), _MOST, replace=False))
+        mapped = calibrator.transform(valid[chosen])
+        return _with_groups(mapped)
+    try:
+        folds = make_folds(valid, _FOLDS, seed=0)
+    except InputError:  # One example alone.
+        return _with_groups(calibrator.transform(valid))
+    return _with_groups(out_of_fold(calibrator, valid, folds))
+
+
+def _with_groups(predictions: Predictions) -> Confidences:
+    """Return confidences whose blocks are images or the like, if rows depend on each other."""
+    group = dependent_group(predictions)
+    return confidences(predictions, None if group is None else predictions.groups[group])
+
+
+def read_map(folder: Path, labels: tuple[str, ...]) -> tuple[Calibrator, Confidences]:
+    """Read the calibrator of a run and the evidence of its rows.
+
+    A run of an earlier version takes the evidence from its validation predictions.
+    """
+    # The first version had one map.
+    calibrator = load_calibrator(find_file(folder, "calibrator.json", "temperature.json"))
+    check_classes(folder, labels, "its calibrator", calibrator.n_classes_)
+    if not (folder / EVIDENCE).exists():
+        valid = Predictions.read(find_file(folder, "valid.parquet", "valid.npz"))
+        check_classes(folder, labels, "its validation predictions", valid.classes)
+        return calibrator, row_evidence(calibrator, valid)
+    found = read_evidence(folder / EVIDENCE)
+    if ROWS not in found:
+        raise InputError(f"{folder / EVIDENCE}: no confidences of rows.")
+    return calibrator, found[ROWS]
 
 
 def write_evidence(path: Path, evidence: Mapping[str, Confidences]) -> None:

@@ -9,7 +9,13 @@ from typing import Any
 from calibrant.errors import InputError
 from calibrant.inputs import read_json
 
-__all__ = ["check_labels", "find_file", "read_labels", "read_max_length"]
+__all__ = [
+    "check_classes",
+    "check_labels",
+    "find_file",
+    "read_labels",
+    "read_max_length",
+]
 
 _LENGTHS = range(8, 513)  # Word pieces.
 
@@ -30,6 +36,12 @@ def check_labels(folder: Path, labels: tuple[str, ...], model: Any) -> None:
     own = tuple(str(name) for _, name in sorted(model.config.id2label.items()))
     if own != labels:
         raise InputError(f"{folder} is damaged: its model and labels.json differ in their classes.")
+
+
+def check_classes(folder: Path, labels: tuple[str, ...], what: str, count: int) -> None:
+    """Check that a part of a run has its label set: a replaced one gives other labels."""
+    if count != len(labels):
+        raise InputError(f"{folder} is damaged: {what} and labels.json differ in their classes.")
 
 
 def read_max_length(folder: Path, recipe: Mapping[str, Any]) -> int:

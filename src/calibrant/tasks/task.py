@@ -15,6 +15,7 @@ from calibrant.metrics import METRICS, accumulate, accuracy, measure
 from calibrant.metrics.metric import Kind
 from calibrant.old_names import renamed
 from calibrant.predictions import Predictions
+from calibrant.tasks.evidence import EVIDENCE, ROWS, row_evidence, write_evidence
 
 if TYPE_CHECKING:
     from torch import nn
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from calibrant.experiments.recipe import Recipe
     from calibrant.experiments.run_folder import RunFolder
     from calibrant.tasks.data import Data, StackedData
+    from calibrant.tasks.predictor import Predictor
 
 __all__ = [
     "EvaluationTarget",
@@ -159,19 +161,21 @@ class Task(ABC):
             f"right in {most:.1%}"
         )
 
-    def finish(self, trained: TrainedRun) -> dict[str, Any]:  # noqa: ARG002
-        """Write what only this task adds to a run, and return what its record says of it."""
+    def finish(self, trained: TrainedRun) -> dict[str, Any]:
+        """Write what predicting needs beside model and map; return what the record says of it."""
+        evidence = row_evidence(trained.calibrator, trained.predictions["valid"])
+        write_evidence(trained.run.path / EVIDENCE, {ROWS: evidence})
         return {}
 
     def stacked(self, recipe: Recipe, data: Any, directory: str | None) -> StackedData:
         """Return the data of runs that are trained as one stack; only if ``stacks``."""
         raise NotImplementedError
 
-    def predictor(self, folder: Path, recipe: Mapping[str, Any], device: str) -> Any:  # noqa: ARG002
+    def predictor(self, folder: Path, recipe: Mapping[str, Any], device: str) -> Predictor:  # noqa: ARG002
         """Return the predictor of the finished run in a folder, whose ``recipe.json`` is given."""
         raise InputError(
-            f"{folder} is a run of task '{self.name}', and only entities can be predicted from raw "
-            f"text; 'calibrant evaluate {folder} DATA' measures it on labelled data."
+            f"{folder} is a run of task '{self.name}', which has no predictor; 'calibrant evaluate "
+            f"{folder} DATA' measures it on labelled data."
         )
 
 

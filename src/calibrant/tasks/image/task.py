@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from calibrant.experiments.recipe import Recipe
     from calibrant.tasks.image.classifier import ImageClassifier
     from calibrant.tasks.image.data import ImageData, LabelledImages, Part
+    from calibrant.tasks.image.predictor import ImagePredictor
 
 __all__ = ["Image"]
 
@@ -143,3 +144,14 @@ class Image(Task):
         from calibrant.tasks.image.data import LabelledImages
 
         return LabelledImages(target)
+
+    def predictor(
+        self,
+        folder: Path,
+        recipe: Mapping[str, Any],  # noqa: ARG002
+        device: str,
+    ) -> ImagePredictor:
+        """Return the predictor of classes of images."""
+        from calibrant.tasks.image.predictor import load_predictor
+
+        return load_predictor(folder, device)

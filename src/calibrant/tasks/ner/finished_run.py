@@ -17,7 +17,7 @@ from calibrant.errors import InputError
 from calibrant.inputs import read_json
 from calibrant.metrics import entity_f1
 from calibrant.predictions import Predictions
-from calibrant.tasks.encoders.model_folder import load_model
+from calibrant.tasks.encoders.pieces import PieceTokenizer
 from calibrant.tasks.evidence import EVIDENCE, read_evidence, write_evidence
 from calibrant.tasks.language.splitter_choice import Cutting
 from calibrant.tasks.ner.cut_text import FIRST_CUTTING
@@ -26,8 +26,15 @@ from calibrant.tasks.ner.entity_confidence import (
     entities_content,
     read_entities,
 )
-from calibrant.tasks.ner.predictor import Predictor
-from calibrant.tasks.run_files import check_labels, find_file, read_labels, read_max_length
+from calibrant.tasks.ner.predictor import EntityPredictor
+from calibrant.tasks.run_files import (
+    check_classes,
+    check_labels,
+    find_file,
+    read_labels,
+    read_max_length,
+)
+from calibrant.tasks.scoring import TorchScorer
 from calibrant.tasks.task import TrainedRun
 
 __all__ = ["entity_judge", "finish_raw_text", "load_predictor", "read_cutting"]
@@ -79,15 +86,17 @@ def _numbers(judged: EntityConfidence, test: Predictions) -> dict[str, float]:
     }
 
 
-def load_predictor(folder: Path, recipe: Mapping[str, Any], device: str) -> Predictor:
+def load_predictor(folder: Path, recipe: Mapping[str, Any], device: str) -> EntityPredictor:
     """Load the model and the maps of the finished run in ``folder``."""
+    from calibrant.tasks.encoders.model_folder import load_model
+
     labels, length = read_labels(folder), read_max_length(folder, recipe)
     model, tokenizer = load_model(folder / "model")
     check_labels(folder, labels, model)
     judges = _judges(folder, labels)
-    return Predictor(
-        model.to(device),
-        tokenizer,
+    return EntityPredictor(
+        TorchScorer(model.to(device), device),
+        PieceTokenizer.of(tokenizer),
         labels,
         judges.get(_RAW, judges[_CORPUS]),
         length,
@@ -110,19 +119,13 @@ def _judges(folder: Path, labels: tuple[str, ...]) -> dict[str, EntityConfidence
     if (folder / _RAW_MAP).exists():
         maps[_RAW] = load_calibrator(folder / _RAW_MAP)
     for calibrator in maps.values():
-        _check_classes(folder, labels, "its calibrator", calibrator.n_classes_)
+        check_classes(folder, labels, "its calibrator", calibrator.n_classes_)
     if (folder / _ENTITIES).exists():
         return read_entities(folder / _ENTITIES, maps, read_evidence(folder / EVIDENCE))
     valid = {name: Predictions.read(_split(folder, _VALID[name])) for name in maps}
     for predictions in valid.values():
-        _check_classes(folder, labels, "its validation predictions", predictions.classes)
+        check_classes(folder, labels, "its validation predictions", predictions.classes)
     return {name: EntityConfidence.fit(maps[name], valid[name]) for name in maps}
-
-
-def _check_classes(folder: Path, labels: tuple[str, ...], what: str, count: int) -> None:
-    """Check that the parts of a run have one label set: a replaced one gives other labels."""
-    if count != len(labels):
-        raise InputError(f"{folder} is damaged: {what} and labels.json differ in their classes.")
 
 
 def _split(folder: Path, name: str) -> Path:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from calibrant.calibrators import Calibrator
 from calibrant.comparison.entity_map import AUTO, EntityMap, entity_words
 from calibrant.comparison.risk_control import Guarantee
 from calibrant.errors import InputError
@@ -16,18 +18,23 @@ from calibrant.metrics.confidences import top_label
 from calibrant.metrics.entities import span_confidence
 from calibrant.metrics.spans import Spans, find_spans, sentence_starts
 from calibrant.metrics.tags import TagSet
+from calibrant.policies import Policy
 from calibrant.predictions import Predictions
+from calibrant.tasks.encoders.pieces import PieceTokenizer
 from calibrant.tasks.language.sentences import Sentence
 from calibrant.tasks.language.splitter_choice import Cutting
 from calibrant.tasks.language.words import Word
 from calibrant.tasks.ner.cut_text import FIRST_CUTTING, CutText, cut_words, given_words
 from calibrant.tasks.ner.entity_confidence import EntityConfidence
 from calibrant.tasks.ner.subword_windows import encode
-from calibrant.tasks.ner.word_predictions import predict_words
+from calibrant.tasks.ner.word_predictions import score_words
+from calibrant.tasks.predictor import Acceptance, Predictor, Ranked, check_top_k
+from calibrant.tasks.scoring import Scorer
 
-__all__ = ["Entity", "Prediction", "Predictor", "Token"]
+__all__ = ["Entity", "EntityPredictor", "Prediction", "Token"]
 
-_TEXTS = 256  # texts that are run together
+_TEXTS = 512  # Texts that are run together.
+_COLUMNS = ("type", "start", "end", "confidence", "entity", "accepted")  # Of a table.
 
 
 @dataclass(frozen=True)
@@ -47,7 +54,9 @@ class Entity:
 
     It is learned for whole entities (:class:`~calibrant.comparison.EntityMap`); the confidence of a
     token is that of its tag alone. ``words`` are the numbers of the first word and of the word
-    after the last; None unless the caller gave words.
+    after the last; None unless the caller gave words. ``alternatives`` are other types of the same
+    words, and "O" for no entity: they share 1 − ``confidence`` in proportion to the products of
+    their words' calibrated probabilities.
     """
 
     type: str
@@ -57,37 +66,61 @@ class Entity:
     confidence: float
     tokens: tuple[Token, ...]
     words: tuple[int, int] | None = None
+    alternatives: tuple[Ranked, ...] = ()
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """A text, its accepted entities, and those too unsure to be accepted."""
+    """A text, its accepted entities, and those too unsure to be accepted.
+
+    ``review`` has the words that a policy with ``--max-missed`` sends to review.
+    """
 
     text: str
     entities: tuple[Entity, ...]
     abstained: tuple[Entity, ...] = ()
+    review: tuple[Token, ...] | None = None
+
+    def cells(self) -> list[dict[str, Any]]:
+        """Return a row of a table for each entity, by :meth:`EntityPredictor.columns`."""
+        rows = []
+        for entity, accepted in (
+            *((entity, True) for entity in self.entities),
+            *((entity, False) for entity in self.abstained),
+        ):
+            row = {name: getattr(entity, name) for name in _COLUMNS[:-2]}
+            row |= {"entity": entity.text, "accepted": accepted}
+            for place, other in enumerate(entity.alternatives, start=2):
+                row |= {f"type_{place}": other.label, f"confidence_{place}": other.confidence}
+            rows.append(row)
+        return sorted(rows, key=lambda row: int(row["start"]))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the prediction as data for JSON."""
         content = asdict(self)
         for entity in (*content["entities"], *content["abstained"]):
-            if entity["words"] is None:
-                del entity["words"]
+            for name in ("words", "alternatives"):
+                if not entity[name]:
+                    del entity[name]
+        if self.review is None:
+            del content["review"]
         return content
 
 
-class Predictor:
-    """A trained token classifier with its calibrator: ``calibrant.load_run(RUN)``.
+class EntityPredictor(Predictor):
+    """Finds entities with a token classifier: ``calibrant.load(RUN)`` of a run on tags.
 
-    ``tokenizer`` and ``model`` come from transformers, and ``labels`` are BIO tags. ``confidence``
-    has the calibrator and what was learned about entities, for the words that ``cutting`` makes of
-    a text. ``given`` has the same for the words of the corpus.
+    ``labels`` are BIO tags. ``confidence`` has the calibrator and what was learned about entities,
+    for the words that ``cutting`` makes of a text. ``given`` has the same for the words of the
+    corpus.
     """
+
+    finds_entities = True
 
     def __init__(
         self,
-        model: Any,
-        tokenizer: Any,
+        scorer: Scorer,
+        tokenizer: PieceTokenizer,
         labels: Sequence[str],
         confidence: EntityConfidence,
         max_length: int = 512,
@@ -95,22 +128,25 @@ class Predictor:
         cutting: Cutting = FIRST_CUTTING,
         given: EntityConfidence | None = None,
     ) -> None:
-        self.model, self.tokenizer, self.labels = model, tokenizer, tuple(labels)
+        self.scorer, self.tokenizer, self.labels = scorer, tokenizer, tuple(labels)
         self.calibrator, self.max_length, self.cutting = confidence.calibrator, max_length, cutting
         self._of_texts, self._of_words = confidence, given or confidence
+        self.policies = {}
 
     def __repr__(self) -> str:
         types = ", ".join(TagSet.of(self.labels).types)
-        model = type(self.model).__name__
-        return f"<Predictor of {types}: {model}, calibrated by {self.calibrator.name}>"
+        name = self.calibrator.name
+        return f"<EntityPredictor of {types}: {self.scorer!r}, calibrated by {name}>"
 
     def predict(
         self,
         texts: str | Iterable[str | Sequence[str]],
         *,
+        top_k: int = 1,
         min_confidence: float = 0.0,
         target_risk: float | None = None,
         level: float = 0.9,
+        policy: Policy | str | Path | None = None,
         reduction: str = AUTO,
         sentences: bool | None = None,
         tokens: bool = False,
@@ -124,15 +160,18 @@ class Predictor:
 
         ``reduction`` ("auto", "product", "min" or "mean") turns the confidences of an entity's
         words into one number, from which :meth:`entity_map` learns the confidence of the entity.
-        With ``target_risk``, entities below :meth:`threshold` at that ``level`` are not accepted.
+        With ``target_risk``, entities below :meth:`threshold` at that ``level`` are not accepted;
+        with a ``policy``, those that it refuses. ``top_k`` is the number of types of each entity
+        that are returned, with the predicted one.
         """
-        texts = [texts] if isinstance(texts, str) else texts
         return list(
             self.stream(
-                texts,
+                [texts] if isinstance(texts, str) else texts,
+                top_k=top_k,
                 min_confidence=min_confidence,
                 target_risk=target_risk,
                 level=level,
+                policy=policy,
                 reduction=reduction,
                 sentences=sentences,
                 tokens=tokens,
@@ -141,32 +180,33 @@ class Predictor:
 
     def stream(
         self,
-        texts: Iterable[str | Sequence[str]],
+        inputs: Iterable[str | Sequence[str]],
         *,
-        min_confidence: float = 0.0,
-        target_risk: float | None = None,
-        level: float = 0.9,
+        top_k: int = 1,
         reduction: str = AUTO,
         sentences: bool | None = None,
         tokens: bool = False,
+        **options: Any,
     ) -> Iterator[Prediction]:
         """Predict as :meth:`predict`, a few hundred texts at a time."""
-        if not 0 <= min_confidence <= 1:
-            raise InputError(f"A confidence lies in [0, 1], got {min_confidence}.")
+        check_top_k(top_k)
         if tokens and sentences:
             raise InputError("Words that are given are one sentence for each text: leave one out.")
-        least = min_confidence
-        if target_risk is not None:
-            found = self.threshold(target_risk, level, reduction, tokens=tokens)
-            least = max(least, found.threshold)
+        accept = self.acceptance(**options, reduction=reduction, tokens=tokens)
         splits = self.cutting.sentences if sentences is None else sentences
-        waiting = iter(texts)
+        settings = _Settings(top_k, reduction, tokens, accept)
+        waiting = iter(inputs)
         while batch := list(islice(waiting, _TEXTS)):
             cut = [given_words(t) if tokens else cut_words(t, self.cutting, splits) for t in batch]
-            yield from self._batch(cut, least, reduction, tokens)
+            yield from self._batch(cut, settings)
 
     def threshold(
-        self, target_risk: float, level: float = 0.9, reduction: str = AUTO, *, tokens: bool = False
+        self,
+        target_risk: float,
+        level: float = 0.9,
+        reduction: str = AUTO,
+        *,
+        tokens: bool = False,
     ) -> Guarantee:
         """Find the lowest confidence above which at most ``target_risk`` of the entities are wrong.
 
@@ -178,63 +218,166 @@ class Predictor:
         """Return the map from words' confidences to their entity's, learned on validation."""
         return self._judge(tokens).entity_map(reduction)
 
+    def columns(self, top_k: int, accept: Acceptance) -> list[str]:  # noqa: ARG002
+        """Return the columns of a table of entities: type, start, end and so on."""
+        places = range(2, min(top_k, len(TagSet.of(self.labels).types) + 1) + 1)
+        return [*_COLUMNS, *(f"{n}_{place}" for place in places for n in ("type", "confidence"))]
+
     def _judge(self, tokens: bool) -> EntityConfidence:
         return self._of_words if tokens else self._of_texts
 
-    def _batch(
-        self, cut: list[CutText], least: float, reduction: str, tokens: bool
-    ) -> Iterator[Prediction]:
+    def _calibrator_of(self, *, tokens: bool = False, **options: Any) -> Calibrator:  # noqa: ARG002
+        return self._judge(tokens).calibrator
+
+    def _checked(self, policy: Policy | str | Path, **options: Any) -> Policy:
+        found = super()._checked(policy, **options)
+        if found.items != "entities":
+            raise InputError(
+                f"This policy is about {found.items}, and this model finds entities: make one with "
+                "'calibrant guarantee --target-risk' or '--max-missed' on its validation split."
+            )
+        return found
+
+    def _batch(self, cut: list[CutText], settings: _Settings) -> Iterator[Prediction]:
         found: list[list[Entity]] = [[] for _ in cut]
+        refused: list[list[Entity]] = [[] for _ in cut]
+        review: list[list[Token]] = [[] for _ in cut]
         rows = [(i, part) for i, text in enumerate(cut) for part in text.sentences if part]
+        policy = settings.accept.policy
         if rows:
-            raw = self._words([part for _, part in rows])
-            for row, entity in self._entities(raw, cut, rows, reduction, tokens):
-                found[row].append(entity)
-        for text, entities in zip(cut, found, strict=True):
-            accepted = tuple(e for e in entities if e.confidence >= least)
-            unsure = tuple(e for e in entities if e.confidence < least)
-            yield Prediction(text.text, accepted, unsure)
+            words = self._tagged(self._words([part for _, part in rows]), rows, settings.tokens)
+            entities = self._entities(words, cut, settings)
+            for number, entity, accepted in entities:
+                (found if accepted else refused)[number].append(entity)
+            if policy is not None and policy.review is not None:
+                for row in np.flatnonzero(policy.to_review(words.calibrated)).tolist():
+                    review[words.text(row)].append(words.token(row))
+        reviewed = policy is not None and policy.review is not None
+        for number, text in enumerate(cut):
+            seen = tuple(review[number]) if reviewed else None
+            yield Prediction(text.text, tuple(found[number]), tuple(refused[number]), seen)
 
     def _words(self, words: list[list[Word]]) -> Predictions:
         """Predict raw scores, one row per word; the true tags are unknown and set to O."""
         sentences = [Sentence(tuple(w.text for w in found), ("O",) * len(found)) for found in words]
         pieces = encode(sentences, self.labels, self.tokenizer, self.max_length)
-        padding = int(self.tokenizer.pad_token_id)
-        return predict_words(self.model, pieces, self.labels, padding=padding)
+        padding = self.tokenizer.pad_token_id
+        return score_words(self.scorer, pieces, self.labels, padding=padding)
+
+    def _tagged(self, raw: Predictions, rows: _Rows, tokens: bool) -> _TaggedWords:
+        calibrator = self._judge(tokens).calibrator
+        source = entity_words(calibrator, raw)
+        calibrated = calibrator.transform(raw) if source is raw else source
+        return _TaggedWords(raw, source, calibrated, self.labels, rows)
 
     def _entities(
+        self, words: _TaggedWords, cut: list[CutText], settings: _Settings
+    ) -> Iterator[tuple[int, Entity, bool]]:
+        """Yield the number of the text, the entity, and whether it is accepted."""
+        tags = TagSet.of(self.labels)
+        spans = find_spans(words.predicted, tags, sentence_starts(words.calibrated))
+        together = self._judge(settings.tokens).entity_map(settings.reduction)
+        values = together.apply(
+            span_confidence(spans, top_label(words.source)[0], together.reduction_)
+        )
+        types = [tags.types[kind] for kind in spans.type.tolist()]
+        accepted = self._accepted(words, spans, values, types, settings.accept).tolist()
+        others = _Alternatives(words.calibrated, tags, settings.top_k)
+        columns = (spans.start.tolist(), spans.end.tolist(), types, values.tolist(), accepted)
+        for start, end, kind, value, accept in zip(*columns, strict=True):
+            found = tuple(words.token(row) for row in range(start, end))
+            number, (first, last) = words.text(start), (found[0].start, found[-1].end)
+            place = words.place(start, end) if settings.tokens else None
+            alternatives = others.of(start, end, kind, value)
+            text = cut[number].text[first:last]
+            yield number, Entity(kind, first, last, text, value, found, place, alternatives), accept
+
+    def _accepted(
+        self,
+        words: _TaggedWords,
+        spans: Spans,
+        values: np.ndarray,
+        types: list[str],
+        accept: Acceptance,
+    ) -> np.ndarray:
+        policy = accept.policy
+        if policy is None or policy.reduction is None or policy.kind != "target-risk":
+            return accept.decide(values, types)
+        # Its thresholds are those of a reduction of the words' confidences, not of the learned one.
+        known = words.raw if policy.calibrator is None else words.calibrated
+        reduced: Any = policy.reduction
+        own = span_confidence(spans, top_label(known)[0], reduced)
+        return np.asarray((values >= accept.least) & policy.decide(own, types))
+
+
+_Rows = list[tuple[int, list[Word]]]  # The number of the text of each sentence, and its words.
+
+
+class _Settings(NamedTuple):
+    """What the caller wants of each entity."""
+
+    top_k: int
+    reduction: str
+    tokens: bool
+    accept: Acceptance
+
+
+class _TaggedWords:
+    """The words of a batch with their tags; rows are those of the predictions."""
+
+    def __init__(
         self,
         raw: Predictions,
-        cut: list[CutText],
-        rows: list[tuple[int, list[Word]]],
-        reduction: str,
-        tokens: bool,
-    ) -> Iterator[tuple[int, Entity]]:
-        judge = self._judge(tokens)
-        source = entity_words(judge.calibrator, raw)
-        predictions = judge.calibrator.transform(raw) if source is raw else source
-        confidence, predicted, _ = top_label(predictions)
-        tags = TagSet.of(self.labels)
-        spans = find_spans(predicted, tags, sentence_starts(predictions))
-        together = judge.entity_map(reduction)
-        values = together.apply(span_confidence(spans, top_label(source)[0], together.reduction_))
-        sentence, position = (predictions.groups[name] for name in ("sentence", "position"))
-        for start, end, kind, value in _rows(spans, values):
-            number, words = rows[int(sentence[start])]
-            found = tuple(
-                Token(
-                    *words[int(position[row])],
-                    self.labels[predicted[row]],
-                    float(confidence[row]),
-                )
-                for row in range(start, end)
-            )
-            first, last = found[0].start, found[-1].end
-            text = cut[number].text[first:last]
-            place = (int(position[start]), int(position[end - 1]) + 1) if tokens else None
-            yield number, Entity(tags.types[kind], first, last, text, value, found, place)
+        source: Predictions,
+        calibrated: Predictions,
+        labels: Sequence[str],
+        rows: _Rows,
+    ) -> None:
+        self.raw, self.source, self.calibrated = raw, source, calibrated
+        self.labels, self.rows = labels, rows
+        confidence, self.predicted, _ = top_label(calibrated)
+        self._confidence, self._tag = confidence.tolist(), self.predicted.tolist()
+        self._sentence, self._position = (
+            calibrated.groups[name].tolist() for name in ("sentence", "position")
+        )
+
+    def text(self, row: int) -> int:
+        """Return the number of the text that a word belongs to."""
+        return int(self.rows[self._sentence[row]][0])
+
+    def token(self, row: int) -> Token:
+        """Return a word with its tag."""
+        word = self.rows[self._sentence[row]][1][self._position[row]]
+        return Token(
+            word.text, word.start, word.end, self.labels[self._tag[row]], self._confidence[row]
+        )
+
+    def place(self, start: int, end: int) -> tuple[int, int]:
+        """Return the numbers of the first word of an entity and of the word after its last."""
+        return self._position[start], self._position[end - 1] + 1
 
 
-def _rows(spans: Spans, values: np.ndarray) -> Iterator[tuple[int, int, int, float]]:
-    columns = (spans.start, spans.end, spans.type, values)
-    yield from zip(*(column.tolist() for column in columns), strict=True)
+class _Alternatives:
+    """Other types of the words of an entity, and no entity."""
+
+    def __init__(self, words: Predictions, tags: TagSet, top_k: int) -> None:
+        self.top_k, self.names = top_k, (*tags.types, "O")
+        if top_k > 1:
+            scores = np.asarray(words.probabilities(), np.float64)
+            kind = np.where(tags.type < 0, len(tags.types), tags.type)
+            sums = scores @ np.eye(len(self.names))[kind]  # P(type) of each word, over its tags.
+            self.logs = np.log(np.maximum(sums, np.finfo(np.float64).tiny))
+
+    def of(self, start: int, end: int, kind: str, confidence: float) -> tuple[Ranked, ...]:
+        """Return the most probable other types of the words from ``start`` to ``end``."""
+        if self.top_k == 1:
+            return ()
+        weight = self.logs[start:end].sum(axis=0)
+        weight = np.exp(weight - weight.max())
+        weight[self.names.index(kind)] = 0.0
+        total = float(weight.sum())
+        shares = (1 - confidence) * weight / total if total else weight
+        order = np.argsort(-shares, kind="stable")
+        own = self.names.index(kind)
+        chosen = [int(k) for k in order if k != own][: self.top_k - 1]
+        return tuple(Ranked(self.names[k], float(shares[k])) for k in chosen)

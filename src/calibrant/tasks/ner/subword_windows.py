@@ -10,6 +10,7 @@ import numpy as np
 
 from calibrant.errors import InputError
 from calibrant.predictions import IGNORED
+from calibrant.tasks.encoders.pieces import PieceTokenizer
 from calibrant.tasks.language.sentences import Sentence
 
 __all__ = ["Pieces", "encode"]
@@ -63,11 +64,12 @@ class Pieces:
 def encode(
     sentences: Sequence[Sentence], labels: Sequence[str], tokenizer: Any, max_length: int = 512
 ) -> Pieces:
-    """Encode ``sentences`` with a fast tokenizer of transformers.
+    """Encode ``sentences`` with a fast tokenizer, of transformers or without it.
 
     A sentence of more than ``max_length`` pieces becomes several overlapping windows in which each
     word carries its label once, where it has context on both sides.
     """
+    tokenizer = PieceTokenizer.of(tokenizer)
     # What a window begins and ends with; the tokenizers of decoders have no such tokens.
     ends = (tokenizer.cls_token_id, tokenizer.sep_token_id)
     before, after = ([] if token is None else [token] for token in ends)
@@ -125,18 +127,12 @@ def _joined(windows: list[_Window], before: int, after: int) -> Pieces:
 
 
 def _tokenized(
-    sentences: Sequence[Sentence], tokenizer: Any
+    sentences: Sequence[Sentence], tokenizer: PieceTokenizer
 ) -> Iterator[tuple[Sentence, list[int], np.ndarray]]:
     if not sentences:
         return
-    encoded = tokenizer(
-        [list(s.words) for s in sentences],
-        is_split_into_words=True,
-        add_special_tokens=False,
-        verbose=False,  # Windows are for sentences that are longer than the model's limit.
-    )
-    for index, sentence in enumerate(sentences):
-        ids, owners = encoded["input_ids"][index], encoded.word_ids(index)
+    encoded = tokenizer.encode_words([sentence.words for sentence in sentences])
+    for sentence, (ids, owners) in zip(sentences, encoded, strict=True):
         yield sentence, *_pieces(ids, owners, sentence, tokenizer)
 
 
@@ -150,14 +146,15 @@ def _number(numbers: dict[str, int], tag: str) -> int:
 
 
 def _pieces(
-    ids: list[int], owners: list[int | None], sentence: Sentence, tokenizer: Any
+    ids: list[int], owners: list[int | None], sentence: Sentence, tokenizer: PieceTokenizer
 ) -> tuple[list[int], np.ndarray]:
     """Return the pieces and the word of each; a word without pieces becomes [UNK]."""
     missing = sorted(set(range(len(sentence))) - {o for o in owners if o is not None})
     owner = np.asarray(owners, np.int64)
     if missing:
         places = np.searchsorted(owner, missing)
-        ids = np.insert(np.asarray(ids, np.int64), places, tokenizer.unk_token_id).tolist()
+        unknown: Any = tokenizer.unk_token_id
+        ids = np.insert(np.asarray(ids, np.int64), places, unknown).tolist()
         owner = np.insert(owner, places, missing)
     return ids, owner
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from calibrant.experiments.recipe import Recipe
     from calibrant.tasks.ner.data import NerData, TrimmedData
     from calibrant.tasks.ner.labelled import TaggedSentences
-    from calibrant.tasks.ner.predictor import Predictor
+    from calibrant.tasks.ner.predictor import EntityPredictor
     from calibrant.tasks.ner.subword_windows import Pieces
 
 __all__ = ["Ner"]
@@ -143,7 +143,7 @@ class Ner(Task):
 
         return TrimmedData(self, recipe, data, directory)
 
-    def predictor(self, folder: Path, recipe: Mapping[str, Any], device: str) -> Predictor:
+    def predictor(self, folder: Path, recipe: Mapping[str, Any], device: str) -> EntityPredictor:
         """Return the predictor of entities in raw text."""
         from calibrant.tasks.ner.finished_run import load_predictor
 

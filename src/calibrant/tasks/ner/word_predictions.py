@@ -3,37 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from torch import Tensor, nn
 
 from calibrant.predictions import IGNORED, Predictions
-from calibrant.training.windows import bucket_of
+from calibrant.tasks.scoring import Scorer, TorchScorer, length_batches
 
-__all__ = ["predict_runs", "predict_words"]
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor, nn
+
+__all__ = ["predict_runs", "predict_words", "score_words"]
 
 _PIECES = 1 << 16  # Word pieces per forward pass.
+# Ids and mask of some windows, and which of their pieces count: the logits of each model there.
+_Forward = Callable[[np.ndarray, np.ndarray, np.ndarray], Sequence[np.ndarray]]
 
 
 def predict_words(
     model: nn.Module, data: Any, label_names: Sequence[str], *, padding: int = 0
+) -> Predictions:
+    """Return :func:`score_words` of a torch model in evaluation mode, where it is."""
+    scorer = TorchScorer(model, str(next(model.parameters()).device))
+    return score_words(scorer, data, label_names, padding=padding)
+
+
+def score_words(
+    scorer: Scorer, data: Any, label_names: Sequence[str], *, padding: int = 0
 ) -> Predictions:
     """Return the logits at the first piece of every word (``calibrant.tasks.ner.subword_windows``).
 
     Windows of similar length are run together; the logits come back in float32. Groups:
     ``sentence`` and ``position``, the number of the word in it; ``unfit`` where ``data`` has it.
     """
-    device = next(model.parameters()).device
 
-    def forward(**inputs: Tensor) -> list[Tensor]:
-        return [model(**inputs).logits]
+    def forward(ids: np.ndarray, mask: np.ndarray, kept: np.ndarray) -> list[np.ndarray]:
+        return [scorer(input_ids=ids, attention_mask=mask)[kept]]
 
-    return predict_runs(forward, device, data, label_names, padding=padding)[0]
+    return _run(forward, data, label_names, padding, scorer.pieces)[0]
 
 
-@torch.no_grad()
 def predict_runs(
     forward: Callable[..., Sequence[Tensor]],
     device: torch.device,
@@ -44,22 +54,32 @@ def predict_runs(
     pieces: int = _PIECES,
 ) -> list[Predictions]:
     """Predict with several models that run together: ``forward`` returns the logits of each."""
-    buckets = bucket_of(data.lengths)
-    logits: list[list[np.ndarray]] = []
+    import torch
+
+    def run(ids: np.ndarray, mask: np.ndarray, kept: np.ndarray) -> list[np.ndarray]:
+        outputs = forward(
+            input_ids=torch.as_tensor(ids, device=device),
+            attention_mask=torch.as_tensor(mask, device=device),
+        )
+        chosen = torch.as_tensor(kept, device=device)
+        return [output[chosen].float().cpu().numpy() for output in outputs]
+
+    with torch.no_grad():
+        return _run(run, data, label_names, padding, pieces)
+
+
+def _run(
+    forward: _Forward, data: Any, label_names: Sequence[str], padding: int, pieces: int
+) -> list[Predictions]:
+    logits: list[Sequence[np.ndarray]] = []
     rows: list[np.ndarray] = []
-    for length in np.unique(buckets):
-        members = np.flatnonzero(buckets == length)
-        for part in np.array_split(members, -(-len(members) * int(length) // pieces)):
-            ids, labels = data.padded(part, int(length), padding)
-            mask = np.arange(length) < data.lengths[part][:, None]
-            kept = labels != IGNORED
-            outputs = forward(
-                input_ids=torch.as_tensor(ids, device=device),
-                attention_mask=torch.as_tensor(mask.astype(np.int64), device=device),
-            )
-            chosen = torch.as_tensor(kept, device=device)
-            logits.append([output[chosen].float().cpu().numpy() for output in outputs])
-            rows.append((data.starts[part][:, None] + np.arange(length))[kept])
+    for part in length_batches(data.lengths, pieces):
+        lengths = data.lengths[part]
+        ids, labels = data.padded(part, int(lengths.max()), padding)
+        place = np.arange(ids.shape[1])
+        kept = labels != IGNORED
+        logits.append(forward(ids, (place < lengths[:, None]).astype(np.int64), kept))
+        rows.append((data.starts[part][:, None] + place)[kept])
     place = np.concatenate(rows)
     owner = np.repeat(data.sentences, data.lengths)[place]
     position = data.words[place]

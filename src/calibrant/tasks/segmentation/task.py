@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from calibrant.experiments.recipe import Recipe
     from calibrant.tasks.segmentation.data import Pixels, SegmentationData
     from calibrant.tasks.segmentation.labelled import LabelledScenes
+    from calibrant.tasks.segmentation.predictor import MaskPredictor
     from calibrant.tasks.segmentation.segmenter import Segmenter
 
 __all__ = ["Segmentation"]
@@ -153,3 +154,14 @@ class Segmentation(Task):
     def score(self, predictions: Predictions) -> float:
         """Compute the mean IoU."""
         return float(mean_iou(predictions))
+
+    def predictor(
+        self,
+        folder: Path,
+        recipe: Mapping[str, Any],  # noqa: ARG002
+        device: str,
+    ) -> MaskPredictor:
+        """Return the predictor of masks of images."""
+        from calibrant.tasks.segmentation.predictor import load_predictor
+
+        return load_predictor(folder, device)

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from torch import nn
 
-from calibrant.training.head_hook import logits_of
-from calibrant.training.windows import bucket_of
+from calibrant.tasks.encoders.pieces import PieceTokenizer
+from calibrant.tasks.scoring import Scorer, TorchScorer, length_batches, pad_rows
 
-__all__ = ["EncodedTexts", "encode_texts", "text_logits"]
+if TYPE_CHECKING:
+    from torch import nn
 
-_PIECES = 1 << 16  # Word pieces per forward pass.
+__all__ = ["EncodedTexts", "encode_texts", "score_texts", "text_logits"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +57,7 @@ def encode_texts(
     texts: Sequence[str], classes: Sequence[int], tokenizer: Any, max_length: int = 512
 ) -> EncodedTexts:
     """Encode whole texts; a text that is too long keeps its beginning and its last piece."""
-    encoded = tokenizer(list(texts), verbose=False)["input_ids"] if texts else []
+    encoded = PieceTokenizer.of(tokenizer).encode_texts(texts) if texts else []
     # The last piece closes a text, so it stays.
     short = [i if len(i) <= max_length else [*i[: max_length - 1], i[-1]] for i in encoded]
     flat = [np.empty(0, np.int32), *(np.asarray(ids, np.int32) for ids in short)]
@@ -70,24 +69,19 @@ def encode_texts(
     )
 
 
-@torch.no_grad()
 def text_logits(model: nn.Module, data: EncodedTexts, padding: int = 0) -> np.ndarray:
+    """Return :func:`score_texts` of a torch model in evaluation mode, where it is."""
+    return score_texts(TorchScorer(model, str(next(model.parameters()).device)), data, padding)
+
+
+def score_texts(scorer: Scorer, data: EncodedTexts, padding: int = 0) -> np.ndarray:
     """Return float32 logits (texts, classes).
 
     Texts of similar length are run together.
     """
-    device = next(model.parameters()).device
-    buckets = bucket_of(data.lengths)
     places, found = [], []
-    for length in np.unique(buckets):
-        members = np.flatnonzero(buckets == length)
-        for rows in np.array_split(members, -(-len(members) * int(length) // _PIECES)):
-            ids, _ = data.padded(rows, int(length), padding)
-            mask = np.arange(length) < data.lengths[rows][:, None]
-            output = model(
-                input_ids=torch.as_tensor(ids, device=device),
-                attention_mask=torch.as_tensor(mask.astype(np.int64), device=device),
-            )
-            found.append(logits_of(output).float().cpu().numpy())
-            places.append(rows)
+    for rows in length_batches(data.lengths, scorer.pieces):
+        ids, mask = pad_rows(data.ids, data.starts, rows, padding)
+        found.append(scorer(input_ids=ids, attention_mask=mask))
+        places.append(rows)
     return np.concatenate(found)[np.argsort(np.concatenate(places))]

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from calibrant.experiments.recipe import Recipe
     from calibrant.tasks.text.data import LabelledTexts, TextData
     from calibrant.tasks.text.encoded_texts import EncodedTexts
+    from calibrant.tasks.text.predictor import TextPredictor
 
 __all__ = ["Text"]
 
@@ -103,3 +104,9 @@ class Text(Task):
         from calibrant.tasks.text.data import LabelledTexts
 
         return LabelledTexts(target)
+
+    def predictor(self, folder: Path, recipe: Mapping[str, Any], device: str) -> TextPredictor:
+        """Return the predictor of classes of texts."""
+        from calibrant.tasks.text.predictor import load_predictor
+
+        return load_predictor(folder, recipe, device)

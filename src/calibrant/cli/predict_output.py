@@ -1,0 +1,221 @@
+"""Show predictions: on a terminal, as lines of JSON, as a table, and masks as pictures."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import json
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from calibrant.errors import InputError, printable
+from calibrant.extras import require
+from calibrant.json_values import FORMAT, json_values
+from calibrant.outputs import check_writable, make_folder, new_file
+from calibrant.resumable import ResumableFile
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from calibrant.cli.predict_input import Input, Row
+    from calibrant.tasks.ner.predictor import Entity, Prediction
+    from calibrant.tasks.predictor import Acceptance, Classification, Predictor
+    from calibrant.tasks.segmentation.predictor import Mask
+
+__all__ = ["MaskFiles", "check_output", "json_line", "printed_lines", "written"]
+
+_COLORS = (36, 33, 35, 32, 34, 31)  # One per entity type, in turn.
+_REFUSED = 255  # In a mask: not accepted.
+
+
+def check_output(args: argparse.Namespace, source: Path | None) -> None:
+    """Check that the output can be written, before anything is loaded."""
+    from calibrant.experiments.run_folder import RunFolder
+
+    if args.output is None:
+        return
+    if args.output.suffix.lower() == ".csv" and args.field is not None:
+        raise InputError("--field names a field of JSON lines; a .csv file has columns.")
+    inputs = [*([] if source is None else [source]), *RunFolder(args.model).files()]
+    check_writable(args.output, overwrite=args.overwrite, inputs=inputs)
+    if args.output.suffix.lower() not in (".jsonl", ".json", ".csv"):
+        raise InputError(f"{args.output}: predictions are written as .jsonl or .csv.")
+
+
+def written(
+    args: argparse.Namespace,
+    predictor: Predictor,
+    accept: Acceptance,
+    given: Input,
+    predict: Callable[..., Iterator[tuple[Row, Any]]],
+) -> int:
+    """Write all predictions to a file, and go on with one that a killed process left."""
+    about = _about(args, predictor, given)
+    line: Callable[[Row, Any], str] = partial(json_line, field=args.field, accept=accept)
+    with ResumableFile(args.output, about, overwrite=args.overwrite) as file:
+        if args.output.suffix.lower() == ".csv":
+            line = _Table(predictor.columns(args.top_k, accept), file.beginning()).lines
+        if file.done:
+            print(f"Going on after {file.done:,} {predictor.unit}.")
+        for row, prediction in predict(given.rows, given.total, done=file.done):
+            file.write(line(row, prediction), inputs=1)
+    print(f"{file.done:,} {predictor.unit}.\nWritten: {printable(str(args.output))}")
+    return 0
+
+
+def _about(args: argparse.Namespace, predictor: Predictor, given: Input) -> dict[str, Any]:
+    """Describe model, options and input: an unfinished output goes on if all are the same."""
+    from calibrant import __version__
+    from calibrant.policies import calibrator_fingerprint
+
+    left_out = ("run", "command", "model", "overwrite", "device", "output", "masks")
+    options = {k: str(v) for k, v in vars(args).items() if k not in left_out}
+    files = [(str(f), f.stat().st_size, f.stat().st_mtime_ns) for f in given.files]
+    if not files:  # Nobody knows whether standard input is the same: it starts anew.
+        files = [("standard input", id(given), 0)]
+    model = [predictor.model, calibrator_fingerprint(predictor.calibrator)]
+    return {"version": __version__, "options": options, "files": files, "model": model}
+
+
+def json_line(row: Row, prediction: Any, *, field: str | None, accept: Acceptance) -> str:
+    """Return a line of JSON: the fields of the input and the predictions."""
+    found: Row = {"format": FORMAT, **prediction.to_dict()}
+    if (promise := accept.meaning()) is not None:
+        found["guarantee"] = promise
+    if field is not None:
+        found = {field: {k: v for k, v in found.items() if k != "text" or k not in row}}
+    return json.dumps(json_values({**row, **found}), ensure_ascii=False) + "\n"
+
+
+class _Table:
+    """Rows of CSV: the fields of the input, then the predictions."""
+
+    def __init__(self, columns: Sequence[str], beginning: str = "") -> None:
+        """Set the columns of predictions; ``beginning`` is that of a table that goes on."""
+        self.columns = columns
+        header = next(csv.reader(io.StringIO(beginning, newline="")), None)
+        self.fields = None if header is None else header[: -len(columns)]
+
+    def lines(self, row: Row, prediction: Any) -> str:
+        """Return the rows of one input, the first with the header before it."""
+        text = io.StringIO(newline="")
+        out = csv.writer(text, lineterminator="\n")
+        if self.fields is None:
+            self.fields = self._checked(list(row))
+            out.writerow([*self.fields, *self.columns])
+        for name in row:
+            if name not in self.fields:
+                raise InputError(
+                    f"A line has a field '{name}' that the first one lacks, and a table has the "
+                    "same columns everywhere: write .jsonl."
+                )
+        for cells in prediction.cells():
+            own = [row.get(name, "") for name in self.fields]
+            out.writerow([*own, *(cells.get(name, "") for name in self.columns)])
+        return text.getvalue()
+
+    def _checked(self, fields: list[str]) -> list[str]:
+        there = next((name for name in fields if name in self.columns), None)
+        if there is not None:
+            raise InputError(
+                f"The input has a field '{there}', which is a column of the predictions: rename "
+                "it, or write .jsonl with --field NAME."
+            )
+        return fields
+
+
+class MaskFiles:
+    """Writes masks as pictures: the number of each pixel's class, and its confidence."""
+
+    def __init__(self, folder: Path, overwrite: bool) -> None:
+        self.pillow = require("PIL.Image", "data", "Writing masks")
+        self.folder, self.overwrite = make_folder(folder), overwrite
+
+    def write(self, row: Row, mask: Mask) -> None:
+        """Write ``NAME.png`` and ``NAME.confidence.png``, and add their places to the row."""
+        import numpy as np
+
+        if len(mask.labels) > _REFUSED:
+            raise InputError(f"A picture has room for {_REFUSED} classes, not {len(mask.labels)}.")
+        name = Path(row["file"]).stem if "file" in row else f"{row['number']:06}"
+        classes = np.where(mask.accepted, mask.classes, _REFUSED).astype(np.uint8)
+        row["mask"] = self._save(classes, f"{name}.png")
+        shares = np.round(255 * mask.confidence).astype(np.uint8)
+        row["confidence_map"] = self._save(shares, f"{name}.confidence.png")
+
+    def _save(self, values: np.ndarray, name: str) -> str:
+        path = self.folder / name
+        with new_file(path, overwrite=self.overwrite) as unfinished:
+            self.pillow.fromarray(values).save(unfinished)
+        return str(path)
+
+
+def printed_lines(row: Row, prediction: Any, *, types: Sequence[str] = ()) -> str:
+    """Return the lines that a terminal shows; types of entities in ``types`` have colours."""
+    colors = {kind: _COLORS[i % len(_COLORS)] for i, kind in enumerate(types)}
+    if hasattr(prediction, "entities"):
+        lines = list(_entity_lines(prediction, colors))
+    elif hasattr(prediction, "label"):
+        lines = list(_class_lines(row, prediction))
+    else:
+        lines = list(_mask_lines(row, prediction))
+    return "\n".join(lines) + "\n"
+
+
+def _entity_lines(prediction: Prediction, colors: dict[str, int]) -> Iterator[str]:
+    """Yield the text with its accepted entities marked, then a line for each entity."""
+    text, place, pieces = prediction.text, 0, list[str]()
+    for entity in prediction.entities:
+        pieces.append(printable(text[place : entity.start]))
+        pieces.append(_colored(text[entity.start : entity.end], colors.get(entity.type)))
+        place = entity.end
+    yield "".join([*pieces, printable(text[place:])])
+    for entity in prediction.entities:
+        yield f"  {_described(entity, colors.get(entity.type))}"
+    for entity in prediction.abstained:
+        yield f"  {_described(entity, None)}   (not sure enough)"
+    if prediction.review:
+        words = ", ".join(f"{token.text} ({token.start})" for token in prediction.review)
+        yield printable(f"  to review: {words}")
+
+
+def _described(entity: Entity, color: int | None) -> str:
+    words = ", ".join(f"{token.text} {token.confidence:.3f}" for token in entity.tokens)
+    name = _colored(f"{entity.type:<6}", color)
+    place = f"{entity.start}–{entity.end}"
+    text = printable(f"{entity.text}   [{words}]{_others(entity)}")
+    return f"{name} {entity.confidence:.3f}   {place:<9} {text}"
+
+
+def _class_lines(row: Row, prediction: Classification) -> Iterator[str]:
+    sure = "" if prediction.accepted else "   (not sure enough)"
+    line = f"{prediction.confidence:.3f}   {prediction.label}{_others(prediction)}{sure}"
+    if prediction.labels is not None:
+        line += f"   {{{', '.join(prediction.labels)}}}"
+    yield f"{printable(line)}   {_name(row)}"
+
+
+def _mask_lines(row: Row, mask: Mask) -> Iterator[str]:
+    found = mask.to_dict()
+    yield f"{_name(row)}   {found['confidence']:.3f}   {found['accepted']:.1%} accepted"
+    pixels = found["height"] * found["width"]
+    for name, numbers in found["classes"].items():
+        share = numbers["pixels"] / pixels
+        yield printable(f"  {share:6.1%}   {numbers['confidence']:.3f}   {name}")
+
+
+def _others(prediction: Any) -> str:
+    found = ", ".join(f"{other.label} {other.confidence:.3f}" for other in prediction.alternatives)
+    return f"   (or {found})" if found else ""
+
+
+def _name(row: Row) -> str:
+    return printable(str(next((row[k] for k in ("text", "file", "number") if k in row), "")))
+
+
+def _colored(text: str, color: int | None) -> str:
+    text = printable(text)
+    return text if color is None else f"\x1b[1;{color}m{text}\x1b[0m"

@@ -1,0 +1,161 @@
+"""A file that is written over a long time and goes on where a killed process stopped.
+
+``OUT.partial`` beside the file holds what is written, a journal of how much of it is whole, and
+what it is made from. The file takes its name when it is complete.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any
+
+from calibrant.errors import CalibrantError, InputError
+from calibrant.outputs import check_writable, take_place
+from calibrant.unfinished import sync_folder
+
+__all__ = ["ResumableFile"]
+
+_EVERY = 512  # Inputs between two entries of the journal.
+
+
+class ResumableFile:
+    """Writes what is made of many inputs; a process that is killed loses a few hundred of them.
+
+    ``about`` describes model, options and input as JSON. The same file with the same description
+    goes on: :attr:`done` says how many inputs need not be read again.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     with ResumableFile(f"{folder}/a.txt", {"input": "b"}) as file:
+    ...         file.write("one input", inputs=1)
+    ...     Path(f"{folder}/a.txt").read_text()
+    'one input'
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str], about: Mapping[str, Any], *, overwrite: bool = False
+    ) -> None:
+        self.path, self.overwrite = check_writable(path, overwrite=overwrite), overwrite
+        self.folder = self.path.with_name(f"{self.path.name}.partial")
+        self.about = json.loads(json.dumps(about))
+        self.done = 0
+        self._saved, self._bytes = 0, 0
+
+    def __enter__(self) -> ResumableFile:
+        try:
+            self._take_up()
+        except OSError as error:
+            raise InputError(f"{self.folder} cannot be written: {error.strerror}.") from None
+        return self
+
+    def beginning(self, size: int = 1 << 20) -> str:
+        """Return the first characters of what an earlier process wrote; nothing in a new file."""
+        self._file.seek(0)
+        text = self._file.read(min(size, self._bytes)).decode("utf-8", errors="ignore")
+        self._file.seek(self._bytes)
+        return text
+
+    def write(self, text: str, inputs: int = 0) -> None:
+        """Append a text that is made of so many inputs."""
+        content = text.encode("utf-8")
+        self._file.write(content)
+        self._bytes += len(content)
+        self.done += inputs
+        if self.done - self._saved >= _EVERY:
+            self._save()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if kind is not None:
+            with contextlib.suppress(OSError):
+                self._save()
+        else:
+            self._save()
+            os.fsync(self._file.fileno())
+        self._file.close()
+        self._journal.close()
+        if kind is None:
+            take_place(self.folder / "rows", self.path, self.overwrite)
+            sync_folder(self.path.absolute().parent)
+        if kind is None or issubclass(
+            kind, CalibrantError
+        ):  # Bad input is read anew when corrected.
+            shutil.rmtree(self.folder, ignore_errors=True)
+        os.close(self._lock)
+
+    def _take_up(self) -> None:
+        """Open the folder of an earlier process that wrote the same, or a new one."""
+        self.folder.mkdir(exist_ok=True)
+        self._lock = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            self._hold()
+            self._continue()
+        except BaseException:
+            os.close(self._lock)
+            raise
+
+    def _continue(self) -> None:
+        there = _read(self.folder / "about.json")
+        if there is not None and there != self.about and not self.overwrite:
+            raise InputError(
+                f"{self.folder} holds an unfinished output of another command: remove it, or pass "
+                "overwrite=True (--overwrite)."
+            )
+        self.done, self._bytes = self._journaled() if there == self.about else (0, 0)
+        (self.folder / "about.json").write_text(json.dumps(self.about), encoding="utf-8")
+        self._file = _opened(self.folder / "rows", self._bytes)
+        self._journal = _opened(self.folder / "journal", 0)
+        self._saved = -1
+        self._save()
+
+    def _hold(self) -> None:
+        try:
+            import fcntl
+
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InputError(f"{self.path} is being written by another process.") from None
+        except (ImportError, OSError):  # Windows, and file systems without locks.
+            pass
+
+    def _journaled(self) -> tuple[int, int]:
+        """Return the last entry of the journal whose bytes are all there: inputs and bytes."""
+        found = (0, 0)
+        with contextlib.suppress(OSError, ValueError):
+            size = (self.folder / "rows").stat().st_size
+            for line in (self.folder / "journal").read_text().split("\n")[:-1]:
+                inputs, written = map(int, line.split())
+                found = (inputs, written) if written <= size else found
+        return found
+
+    def _save(self) -> None:
+        if self.done != self._saved:
+            self._file.flush()
+            self._journal.write(f"{self.done} {self._bytes}\n".encode())
+            self._journal.flush()
+            self._saved = self.done
+
+
+def _read(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+
+
+def _opened(path: Path, size: int) -> IO[bytes]:
+    """Open a file to write on after its first bytes."""
+    file = path.open("r+b" if path.exists() else "w+b")
+    file.truncate(size)
+    file.seek(size)
+    return file

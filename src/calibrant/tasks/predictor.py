@@ -1,0 +1,295 @@
+"""What every predictor offers: inputs go in, predictions with honest confidence come out."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from calibrant.calibrators import Calibrator
+from calibrant.comparison.risk_control import Guarantee, guaranteed_threshold
+from calibrant.errors import InputError
+from calibrant.metrics import Confidences
+from calibrant.policies import Policy, calibrator_fingerprint, load_policy
+from calibrant.predictions import Predictions
+from calibrant.tasks.scoring import Scorer
+
+__all__ = ["Acceptance", "ClassPredictor", "Classification", "Predictor", "Ranked"]
+
+_BATCH = 1024  # Inputs that are read, sorted by length and run together.
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """A class and its calibrated probability."""
+
+    label: str
+    confidence: float
+
+
+@dataclass(frozen=True)
+class Classification:
+    """The predicted class of one input with its calibrated confidence.
+
+    ``accepted`` is false where the confidence does not reach what was asked for. ``alternatives``
+    are the next classes, the most probable first. ``labels`` is the prediction set of a policy with
+    a coverage.
+    """
+
+    label: str
+    confidence: float
+    accepted: bool = True
+    alternatives: tuple[Ranked, ...] = ()
+    labels: tuple[str, ...] | None = None
+
+    def cells(self) -> list[dict[str, Any]]:
+        """Return the rows of a table, by the columns of :meth:`ClassPredictor.columns`."""
+        found: dict[str, Any] = {
+            "label": self.label,
+            "confidence": self.confidence,
+            "accepted": self.accepted,
+        }
+        for place, other in enumerate(self.alternatives, start=2):
+            found |= {f"label_{place}": other.label, f"confidence_{place}": other.confidence}
+        if self.labels is not None:
+            found["labels"] = "|".join(self.labels)
+        return [found]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the prediction as data for JSON."""
+        found: dict[str, Any] = {
+            "label": self.label,
+            "confidence": self.confidence,
+            "accepted": self.accepted,
+        }
+        if self.alternatives:
+            found["alternatives"] = [vars(other).copy() for other in self.alternatives]
+        if self.labels is not None:
+            found["labels"] = list(self.labels)
+        return found
+
+
+@dataclass(frozen=True)
+class Acceptance:
+    """Which predictions are accepted: from a confidence on, and by a policy where there is one.
+
+    ``guarantee`` is what is known of the threshold that a target risk asked for.
+    """
+
+    least: float = 0.0
+    guarantee: Guarantee | None = None
+    policy: Policy | None = None
+
+    def decide(self, confidence: np.ndarray, labels: Sequence[str] | None = None) -> np.ndarray:
+        """Return which items are accepted; ``labels`` are the names of what was predicted."""
+        accepted = np.asarray(confidence) >= self.least
+        if self.policy is not None and self.policy.kind == "target-risk":
+            accepted &= self.policy.decide(np.asarray(confidence), labels)
+        return accepted
+
+    def meaning(self) -> dict[str, Any] | None:
+        """Return the promise behind it as data for JSON, if there is one."""
+        if self.guarantee is not None:
+            return {**vars(self.guarantee), "meaning": str(self.guarantee)}
+        if self.policy is not None:
+            return {**self.policy.to_dict(), "meaning": str(self.policy)}
+        return None
+
+    def describe(self) -> str | None:
+        """Return the promise behind it in words."""
+        found = self.policy if self.guarantee is None else self.guarantee
+        return None if found is None else str(found)
+
+
+class Predictor(ABC):
+    """A trained model with everything that predicting needs; ``calibrant.load(PATH)`` returns one.
+
+    ``scorer`` makes logits by torch or onnxruntime, ``calibrator`` makes probabilities of them, and
+    ``model`` is the fingerprint of the weights, which policies are compared with.
+    """
+
+    unit: ClassVar[str] = "texts"  # What it takes, "texts" or "images".
+    finds_entities: ClassVar[bool] = False
+    makes_masks: ClassVar[bool] = False
+    labels: tuple[str, ...]
+    calibrator: Calibrator
+    scorer: Scorer
+    model: str | None = None
+    policies: Mapping[str, Policy]
+
+    @abstractmethod
+    def stream(self, inputs: Iterable[Any], **options: Any) -> Iterator[Any]:
+        """Predict inputs as they come, some hundreds at a time, in their order."""
+
+    @abstractmethod
+    def threshold(self, target_risk: float, level: float = 0.9) -> Guarantee:
+        """Find the lowest confidence from which at most ``target_risk`` of predictions are wrong.
+
+        It holds with probability ``level``, for inputs like those of the validation split: see
+        :mod:`calibrant.comparison.risk_control`.
+        """
+
+    @abstractmethod
+    def columns(self, top_k: int, accept: Acceptance) -> list[str]:
+        """Return the columns of a table of predictions."""
+
+    def acceptance(
+        self,
+        *,
+        min_confidence: float = 0.0,
+        target_risk: float | None = None,
+        level: float = 0.9,
+        policy: Policy | str | Path | None = None,
+        **options: Any,
+    ) -> Acceptance:
+        """Return which predictions are accepted; ``options`` are those of :meth:`threshold`."""
+        if not 0 <= min_confidence <= 1:
+            raise InputError(f"A confidence lies in [0, 1], got {min_confidence}.")
+        if policy is not None and target_risk is not None:
+            raise InputError("Give a policy or a target risk, not both: each sets the threshold.")
+        found = Acceptance(min_confidence)
+        if target_risk is not None:
+            guarantee = self.threshold(target_risk, level, **options)
+            least = max(min_confidence, guarantee.threshold)
+            return replace(found, least=least, guarantee=guarantee)
+        if policy is not None:
+            return replace(found, policy=self._checked(policy, **options))
+        return found
+
+    def _checked(self, policy: Policy | str | Path, **options: Any) -> Policy:
+        """Return the policy, if it was made for this model, label set and calibrator."""
+        if not isinstance(policy, Policy):
+            named = self.policies.get(str(policy))
+            policy = load_policy(policy) if named is None else named
+        made_for = calibrator_fingerprint(self._calibrator_of(**options))
+        policy.check(label_names=self.labels, calibrator=made_for, model=self.model)
+        return policy
+
+    def _calibrator_of(self, **options: Any) -> Calibrator:  # noqa: ARG002
+        return self.calibrator
+
+
+class ClassPredictor(Predictor):
+    """Predicts one class for each input: texts and images. A subclass makes the logits."""
+
+    def __init__(
+        self,
+        scorer: Scorer,
+        labels: Sequence[str],
+        calibrator: Calibrator,
+        evidence: Confidences,
+    ) -> None:
+        self.scorer, self.labels, self.calibrator = scorer, tuple(labels), calibrator
+        self.evidence, self.policies = evidence, {}
+
+    def __repr__(self) -> str:
+        count, name = len(self.labels), self.calibrator.name
+        return f"<{type(self).__name__} of {count} classes: {self.scorer!r}, calibrated by {name}>"
+
+    @abstractmethod
+    def logits(self, inputs: Sequence[Any]) -> np.ndarray:
+        """Return the raw logits of some inputs, (n, classes)."""
+
+    def predict(
+        self,
+        inputs: Any,
+        *,
+        top_k: int = 1,
+        min_confidence: float = 0.0,
+        target_risk: float | None = None,
+        level: float = 0.9,
+        policy: Policy | str | Path | None = None,
+    ) -> list[Classification]:
+        """Predict the class of each input.
+
+        ``top_k`` is the number of classes that are returned, the predicted one included. Inputs
+        below ``min_confidence``, below the :meth:`threshold` of a ``target_risk``, or refused by a
+        ``policy`` are not ``accepted``.
+        """
+        return list(
+            self.stream(
+                self.as_inputs(inputs),
+                top_k=top_k,
+                min_confidence=min_confidence,
+                target_risk=target_risk,
+                level=level,
+                policy=policy,
+            )
+        )
+
+    def as_inputs(self, inputs: Any) -> Iterable[Any]:
+        """Return the inputs one by one; a single one counts as a list of one."""
+        return [inputs] if isinstance(inputs, str) else inputs
+
+    def stream(
+        self, inputs: Iterable[Any], *, top_k: int = 1, **options: Any
+    ) -> Iterator[Classification]:
+        """Predict as :meth:`predict`, a thousand inputs at a time."""
+        check_top_k(top_k)
+        accept = self.acceptance(**options)
+        waiting = iter(inputs)
+        while batch := list(islice(waiting, _BATCH)):
+            yield from self._classified(self.logits(batch), top_k, accept)
+
+    def threshold(self, target_risk: float, level: float = 0.9) -> Guarantee:
+        """Find the lowest confidence from which at most ``target_risk`` of the inputs are wrong."""
+        evidence = self.evidence
+        found = guaranteed_threshold(
+            evidence.confidence, evidence.correct, target_risk, level, groups=evidence.block
+        )
+        return replace(found, items=self.unit)
+
+    def columns(self, top_k: int, accept: Acceptance) -> list[str]:
+        """Return the columns of a table of predictions: label, confidence, accepted and so on."""
+        places = range(2, min(top_k, len(self.labels)) + 1)
+        more = [f"{name}_{place}" for place in places for name in ("label", "confidence")]
+        sets = ["labels"] * (accept.policy is not None and accept.policy.kind == "coverage")
+        return ["label", "confidence", "accepted", *more, *sets]
+
+    def _classified(
+        self, logits: np.ndarray, top_k: int, accept: Acceptance
+    ) -> Iterator[Classification]:
+        calibrated = self.calibrator.transform(unlabelled(logits, self.labels))
+        probabilities = np.asarray(calibrated.probabilities(), np.float64)
+        order = ranked(probabilities, top_k)
+        top = np.take_along_axis(probabilities, order, axis=1)
+        names = [self.labels[k] for k in order[:, 0]]
+        accepted = accept.decide(top[:, 0], names).tolist()
+        sets = None
+        if accept.policy is not None and accept.policy.kind == "coverage":
+            sets = accept.policy.sets(calibrated)
+        for row, (numbers, values) in enumerate(zip(order.tolist(), top.tolist(), strict=True)):
+            others = [Ranked(self.labels[k], p) for k, p in zip(numbers, values, strict=True)]
+            kept = None if sets is None else tuple(np.array(self.labels)[sets[row]].tolist())
+            yield Classification(names[row], values[0], accepted[row], tuple(others[1:]), kept)
+
+
+def check_top_k(top_k: int) -> None:
+    """Raise an error for a number of classes that cannot be returned."""
+    if isinstance(top_k, bool) or not isinstance(top_k, int) or top_k < 1:
+        raise InputError(f"top_k is a whole number from 1 on, got {top_k!r}.")
+
+
+def ranked(probabilities: np.ndarray, top_k: int) -> np.ndarray:
+    """Return the numbers of the ``top_k`` most probable classes, the first of equal ones first.
+
+    >>> ranked(np.array([[0.2, 0.4, 0.4]]), 2)
+    array([[1, 2]])
+    """
+    if top_k == 1:
+        return np.asarray(probabilities.argmax(axis=1)[:, None])
+    return np.asarray(np.argsort(-probabilities, axis=1, kind="stable")[:, :top_k])
+
+
+def unlabelled(
+    logits: np.ndarray, labels: Sequence[str], groups: Mapping[str, np.ndarray] | None = None
+) -> Predictions:
+    """Return predictions whose true labels are unknown; they are set to the first."""
+    return Predictions.from_logits(
+        logits, np.zeros(len(logits), np.int64), label_names=labels, groups=groups
+    )

@@ -1,0 +1,160 @@
+"""From images to masks: the class of each pixel with calibrated confidence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from calibrant.calibrators import Calibrator
+from calibrant.comparison.risk_control import Guarantee, guaranteed_threshold
+from calibrant.errors import InputError
+from calibrant.metrics import Confidences
+from calibrant.policies import Policy
+from calibrant.tasks.evidence import read_map
+from calibrant.tasks.image.predictor import normalised, read_image
+from calibrant.tasks.predictor import Acceptance, Predictor, check_top_k, ranked, unlabelled
+from calibrant.tasks.run_files import check_classes, read_labels
+from calibrant.tasks.scoring import Scorer, TorchScorer
+
+__all__ = ["Mask", "MaskPredictor", "load_predictor"]
+
+
+@dataclass(frozen=True, eq=False)
+class Mask:
+    """The class of each pixel, (height, width), with its calibrated confidence.
+
+    ``accepted`` is false where the confidence does not reach what was asked for. ``alternatives``
+    has the numbers of the next classes, (height, width, top_k − 1), and ``alternative_confidence``
+    their probabilities. ``labels`` names the classes.
+    """
+
+    labels: tuple[str, ...]
+    classes: np.ndarray
+    confidence: np.ndarray
+    accepted: np.ndarray
+    alternatives: np.ndarray | None = None
+    alternative_confidence: np.ndarray | None = None
+
+    def cells(self) -> list[dict[str, Any]]:
+        """Return the row of a table, by :meth:`MaskPredictor.columns`."""
+        found = self.to_dict()
+        classes = found.pop("classes")
+        shares = {f"pixels:{name}": numbers["pixels"] for name, numbers in classes.items()}
+        return [{**found, **dict.fromkeys((f"pixels:{n}" for n in self.labels), 0), **shares}]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a summary as data for JSON: the share and mean confidence of each class."""
+        pixels = np.bincount(self.classes.ravel(), minlength=len(self.labels))
+        sums = np.bincount(self.classes.ravel(), self.confidence.ravel(), len(self.labels))
+        return {
+            "height": self.classes.shape[0],
+            "width": self.classes.shape[1],
+            "confidence": float(self.confidence.mean()),
+            "accepted": float(self.accepted.mean()),
+            "classes": {
+                name: {"pixels": int(n), "confidence": float(total / n)}
+                for name, n, total in zip(self.labels, pixels, sums, strict=True)
+                if n
+            },
+        }
+
+
+class MaskPredictor(Predictor):
+    """Predicts the class of each pixel of images: files, pictures of Pillow, arrays of bytes.
+
+    Images keep their size. ``about`` has the ``mean`` and ``deviation`` of the training images.
+    """
+
+    unit = "images"
+    makes_masks = True
+
+    def __init__(
+        self,
+        scorer: Scorer,
+        labels: Sequence[str],
+        calibrator: Calibrator,
+        evidence: Confidences,
+        about: Mapping[str, Any],
+    ) -> None:
+        self.scorer, self.labels, self.calibrator = scorer, tuple(labels), calibrator
+        self.evidence, self.about, self.policies = evidence, about, {}
+
+    def __repr__(self) -> str:
+        count, name = len(self.labels), self.calibrator.name
+        return f"<MaskPredictor of {count} classes: {self.scorer!r}, calibrated by {name}>"
+
+    def predict(
+        self,
+        inputs: Any,
+        *,
+        top_k: int = 1,
+        min_confidence: float = 0.0,
+        target_risk: float | None = None,
+        level: float = 0.9,
+        policy: Policy | str | Path | None = None,
+    ) -> list[Mask]:
+        """Predict the mask of each image; the options decide which pixels are ``accepted``."""
+        single = isinstance(inputs, (str, Path)) or hasattr(inputs, "convert")
+        single = single or (isinstance(inputs, np.ndarray) and inputs.ndim == 2)
+        return list(
+            self.stream(
+                [inputs] if single else inputs,
+                top_k=top_k,
+                min_confidence=min_confidence,
+                target_risk=target_risk,
+                level=level,
+                policy=policy,
+            )
+        )
+
+    def stream(self, inputs: Iterable[Any], *, top_k: int = 1, **options: Any) -> Iterator[Mask]:
+        """Predict as :meth:`predict`, one image at a time: each may have its own size."""
+        check_top_k(top_k)
+        accept = self.acceptance(**options)
+        if accept.policy is not None and accept.policy.kind == "coverage":
+            raise InputError("A policy with a coverage gives sets of classes, which no mask shows.")
+        for given in inputs:
+            image = read_image(given, len(self.about["mean"]))
+            logits = self.scorer(pixel_values=normalised(image[None], self.about))[0]
+            yield self._mask(logits, top_k, accept)
+
+    def threshold(self, target_risk: float, level: float = 0.9) -> Guarantee:
+        """Find the lowest confidence from which at most ``target_risk`` of the pixels are wrong."""
+        evidence = self.evidence
+        found = guaranteed_threshold(
+            evidence.confidence, evidence.correct, target_risk, level, groups=evidence.block
+        )
+        return replace(found, items="pixels")
+
+    def columns(self, top_k: int, accept: Acceptance) -> list[str]:  # noqa: ARG002
+        """Return the columns of a table of masks: size, confidence, pixels of each class."""
+        shares = [f"pixels:{name}" for name in self.labels]
+        return ["height", "width", "confidence", "accepted", *shares]
+
+    def _mask(self, logits: np.ndarray, top_k: int, accept: Acceptance) -> Mask:
+        rows = unlabelled(logits.reshape(-1, len(self.labels)), self.labels)
+        probabilities = np.asarray(self.calibrator.transform(rows).probabilities(), np.float32)
+        order = ranked(probabilities, top_k)
+        values = np.take_along_axis(probabilities, order, axis=1)
+        size = logits.shape[:2]
+        names: Any = np.array(self.labels)[order[:, 0]]
+        accepted = accept.decide(values[:, 0], names)
+        numbers = order.astype(np.int16).reshape(*size, -1)
+        shares = values.reshape(*size, -1)
+        rest = (numbers[..., 1:], shares[..., 1:]) if top_k > 1 else (None, None)
+        return Mask(self.labels, numbers[..., 0], shares[..., 0], accepted.reshape(size), *rest)
+
+
+def load_predictor(folder: Path, device: str) -> MaskPredictor:
+    """Load the network and the map of the finished run in ``folder``."""
+    from calibrant.tasks.segmentation.segmenter import load_segmenter
+
+    labels = read_labels(folder)
+    model, about = load_segmenter(folder / "model")
+    check_classes(folder, labels, "its model", len(about["labels"]))
+    scorer = TorchScorer(model.to(device), device)
+    return MaskPredictor(scorer, labels, *read_map(folder, labels), about)

@@ -1,0 +1,59 @@
+"""From texts to classes with calibrated confidence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from calibrant.calibrators import Calibrator
+from calibrant.errors import InputError
+from calibrant.inputs import shortened
+from calibrant.metrics import Confidences
+from calibrant.tasks.encoders.pieces import PieceTokenizer
+from calibrant.tasks.evidence import read_map
+from calibrant.tasks.predictor import ClassPredictor
+from calibrant.tasks.run_files import check_labels, read_labels, read_max_length
+from calibrant.tasks.scoring import Scorer, TorchScorer
+from calibrant.tasks.text.encoded_texts import encode_texts, score_texts
+
+__all__ = ["TextPredictor", "load_predictor"]
+
+
+class TextPredictor(ClassPredictor):
+    """Predicts the class of each text with a sequence classifier."""
+
+    def __init__(
+        self,
+        scorer: Scorer,
+        tokenizer: PieceTokenizer,
+        labels: Sequence[str],
+        calibrator: Calibrator,
+        evidence: Confidences,
+        max_length: int = 256,
+    ) -> None:
+        super().__init__(scorer, labels, calibrator, evidence)
+        self.tokenizer, self.max_length = tokenizer, max_length
+
+    def logits(self, inputs: Sequence[Any]) -> np.ndarray:
+        """Return the raw logits of some texts, (n, classes)."""
+        for text in inputs:
+            if not isinstance(text, str):
+                raise InputError(f"A text is expected, got {shortened(repr(text))}.")
+        encoded = encode_texts(inputs, [0] * len(inputs), self.tokenizer, self.max_length)
+        return score_texts(self.scorer, encoded, self.tokenizer.pad_token_id)
+
+
+def load_predictor(folder: Path, recipe: Mapping[str, Any], device: str) -> TextPredictor:
+    """Load the model and the map of the finished run in ``folder``."""
+    from calibrant.tasks.encoders.model_folder import load_model
+
+    labels, length = read_labels(folder), read_max_length(folder, recipe)
+    model, tokenizer = load_model(folder / "model", unit="sequence")
+    check_labels(folder, labels, model)
+    scorer = TorchScorer(model.to(device), device)
+    return TextPredictor(
+        scorer, PieceTokenizer.of(tokenizer), labels, *read_map(folder, labels), length
+    )
