@@ -18,7 +18,6 @@ from calibrant.study import build_study
 
 # Old, new.
 PYTHON = [
-    ("calibrant.load", "calibrant.load_run"),
     ("calibrant.interval", "calibrant.metrics.bootstrap_interval"),
     ("calibrant.metrics.Steps", "calibrant.metrics.ConfidenceSteps"),
     ("calibrant.metrics.debiased_ece", "calibrant.metrics.debiased_rms_ece"),

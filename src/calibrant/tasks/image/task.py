@@ -31,7 +31,7 @@ class Image(Task):
     embedded = "digits"
     known_data = "digits, cifar10"
     known_models = "lenet, tiny, resnet18, resnet50, vit_tiny, mlp_mixer, …"
-    hint = "Try: calibrant evaluate {run} --corrupt gaussian-noise"
+    hint = "Try: calibrant predict {run} images/ -o out.jsonl"
     corruptions = IMAGE
     defaults: ClassVar[Mapping[str, Any]] = {
         "data": "digits",

@@ -33,7 +33,7 @@ class Segmentation(Task):
     summary = "semantic segmentation: one class for each pixel of an image"
     embedded = known_data = "shapes"
     known_models = "unet, fcn_resnet50, deeplabv3_resnet50"
-    hint = "Try: calibrant evaluate {run} --corrupt gaussian-noise"
+    hint = "Try: calibrant predict {run} images/ --masks masks/"
     corruptions = IMAGE
     kinds = ("classes", "pixels")
     score_metric = "mean_iou"

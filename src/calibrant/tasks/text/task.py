@@ -29,7 +29,7 @@ class Text(Task):
     embedded = "synthetic"
     known_data = f"20newsgroups, clinc150, {embedded}"
     known_models = ENCODER_NAMES
-    hint = "Try: calibrant evaluate {run} --corrupt typos"
+    hint = "Try: calibrant predict {run} texts.txt -o out.jsonl"
     corruptions = TEXT
     defaults: ClassVar[Mapping[str, Any]] = {
         "data": "synthetic",
