@@ -1,9 +1,9 @@
 """How often the verdict of an audit doubts honest confidences, and how often it sees bad ones.
 
 Draws files whose labels follow their probabilities exactly, of independent examples and of
-sentences whose words are alike, and counts the verdicts that do not say "No reason to doubt" or
-"Too few examples". Then the same for files that are off in a class or a group alone. The figures
-in docs/decisions/0011-verdict-of-classes-and-groups.md come from
+sentences whose words are alike, and counts the verdicts that do not say "No reason to doubt",
+"Little reason to doubt" or "Too few examples". Then the same for files that are off in a class or a
+group alone. The figures in docs/decisions/0011-verdict-of-classes-and-groups.md come from
 
     python benchmarks/verdict_alarms.py --json benchmarks/results/verdict-alarms-cpu.json
 """
@@ -21,7 +21,7 @@ from calibrant import Predictions
 from calibrant.auditing import audit
 from calibrant.metrics import ece
 
-SATISFIED = ("No reason to doubt", "Too few examples")
+SATISFIED = ("No reason to doubt", "Little reason to doubt", "Too few examples")
 
 
 def honest(rng, n, classes, sentences=0, alike=0.0, groups=0):

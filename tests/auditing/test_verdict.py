@@ -11,7 +11,7 @@ from calibrant.auditing.evidence import ClaimSums, p_values
 from calibrant.cli import main
 from calibrant.metrics import accumulate, assign_blocks, chance_ece, ece
 
-SATISFIED = ("No reason to doubt", "Too few examples")
+SATISFIED = ("No reason to doubt", "Little reason to doubt", "Too few examples")
 
 
 def honest(rng, n, classes=3):
@@ -171,3 +171,21 @@ def test_what_is_off_in_one_direction_needs_no_sum_of_bins():
     )  # No ECE is smaller than the gap of the means.
     gap, variance = (confidence - labels).sum(), (confidence * (1 - confidence)).sum()
     assert abs(gap) > 2.9 * np.sqrt(variance)  # Were they honest: one sample in 270.
+
+
+def test_the_interval_of_the_ece_never_contradicts_the_verdict():
+    """Where it begins above 0, the verdict does not say that there is no reason to doubt."""
+    leads = []
+    for seed in (0, 1, 4, 32):
+        rng = np.random.default_rng(seed)
+        confidence = rng.uniform(0.5, 1, 400)
+        right = rng.random(400) < confidence - 0.035
+        p = Predictions.from_probabilities(confidence, right.astype(int))
+        told = audit(p, bootstrap=100)
+        leads.append(told.verdict[0].split(" ")[0])
+        if told.verdict[0].startswith("No reason"):
+            assert told["ece"].low == 0
+        if told.verdict[0].startswith("Little reason"):
+            assert told["ece"].low > 0
+            assert "borderline" in told.verdict[0]
+    assert leads == ["No", "Overconfident", "Right", "Little"]

@@ -1,5 +1,9 @@
 """Sketches: merged = whole, and as near to the exact metrics as they promise."""
 
+import json
+import struct
+import zlib
+
 import numpy as np
 import pytest
 
@@ -21,7 +25,7 @@ from calibrant.metrics import (
     nll,
     sketch,
 )
-from calibrant.metrics.state_bytes import pack_state
+from calibrant.metrics.state_bytes import pack_state, unpack_state
 
 RANDOM = np.random.default_rng(0)
 
@@ -36,6 +40,8 @@ def saturated(n):
     off = np.exp(-RANDOM.uniform(0.7, 38, n))
     return Confidences(1 - off, RANDOM.random(n) < 1 - 0.3 * off**0.05)
 
+
+PREDICTIONS = Predictions.from_logits(RANDOM.normal(size=(9, 3)), np.arange(9) % 3)
 
 CASES = {
     "many": skilled(50_000),
@@ -191,6 +197,47 @@ def test_another_kind_and_a_later_version_are_named():
         CalibrationState.from_bytes(data)
     with pytest.raises(InputError, match="a later version of calibrant"):
         ConfidenceSketch.from_bytes(data[:4] + b"\x09\x00" + data[6:])
+    with pytest.raises(InputError, match=r"reads format 1 .* got format 0"):
+        ConfidenceSketch.from_bytes(data[:4] + b"\x00\x00" + data[6:])
+
+
+@pytest.mark.parametrize("kind", [CalibrationState, ConfidenceSketch])
+def test_bytes_that_lack_something_have_a_right_checksum(kind):
+    """Whatever is missing, unknown or of another shape is named in one line."""
+    made = accumulate(PREDICTIONS) if kind is CalibrationState else kind.of(CASES["few"])
+    settings, arrays = unpack_state(kind.__name__, made.to_bytes())
+    for name in settings:
+        rest = {key: value for key, value in settings.items() if key != name}
+        with pytest.raises(InputError, match=f"from_bytes.*{name}"):
+            kind.from_bytes(pack_state(kind.__name__, rest, arrays))
+    for name, array in arrays.items():
+        rest = {key: value for key, value in arrays.items() if key != name}
+        with pytest.raises(InputError, match=f"from_bytes: .* lacks {name}"):
+            kind.from_bytes(pack_state(kind.__name__, settings, rest))
+        longer = {**arrays, name: np.concatenate([np.atleast_1d(array)] * 2)}
+        with pytest.raises(InputError, match="from_bytes"):
+            kind.from_bytes(pack_state(kind.__name__, settings, longer))
+    with pytest.raises(InputError, match="unknown more"):
+        kind.from_bytes(pack_state(kind.__name__, settings, {**arrays, "more": np.zeros(2)}))
+
+
+@pytest.mark.parametrize("text", [b"[]", b"{}", b"nonsense", b'{"kind": "ConfidenceSketch"}'])
+def test_bytes_with_other_json(text):
+    body = struct.pack("<I", len(text)) + text
+    data = b"CLBR" + struct.pack("<HI", 1, zlib.crc32(body)) + body
+    with pytest.raises(InputError, match="from_bytes"):
+        ConfidenceSketch.from_bytes(data)
+    long = struct.pack("<I", 1000) + text
+    with pytest.raises(InputError, match="from_bytes"):
+        ConfidenceSketch.from_bytes(b"CLBR" + struct.pack("<HI", 1, zlib.crc32(long)) + long)
+
+
+def test_json_of_a_state_that_lacks_something():
+    content = json.loads(accumulate(PREDICTIONS).to_json())
+    for name in content:
+        rest = {key: value for key, value in content.items() if key != name}
+        with pytest.raises(InputError, match=f"from_json: .* lacks {name}"):
+            CalibrationState.from_json(json.dumps(rest))
 
 
 def test_a_sketch_of_other_bins_is_refused():

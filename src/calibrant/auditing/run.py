@@ -91,13 +91,15 @@ def audit(
     confidences = found.take_confidences()
     chance, p_value, findings = _evidence(found, state)
     settings = {"bootstrap": bootstrap, "level": level, "by": found.by, "seed": seed}
+    measures = _measures(found, confidences, estimate)
+    least = next((m.low or 0.0 for m in measures if m.name == "ece"), 0.0)
     return Audit(
         label_names=found.label_names,
         state=state,
         confidences=confidences,
-        measures=_measures(found, confidences, estimate),
+        measures=measures,
         verdict=(
-            *verdict(state, chance, findings, p_value, found.unlabelled),
+            *verdict(state, chance, findings, p_value, found.unlabelled, least),
             *_left_out(found),
         ),
         classes=classes,

@@ -34,17 +34,19 @@ def verdict(
     findings: Sequence[Finding],
     p_value: float | None = None,
     unlabelled: int = 0,
+    least: float = 0.0,
 ) -> tuple[str, ...]:
     """Return plain sentences, the most important first.
 
     ``chance`` is what :func:`~calibrant.metrics.chance_ece` says of the state, ``findings`` are the
     classes and groups that are off by more than chance, and ``p_value`` is that of the mean
     confidence where it is off by more than chance. ``unlabelled`` of the ignored examples have no
-    label.
+    label. ``least`` is the lower end of the ECE's interval: it inverts one test at its own level,
+    and the verdict asks more of each of its questions, so it can be above 0 within chance.
     """
     doubtful = ece(state) > chance[1] or p_value is not None
     sentences = (
-        _off(state, chance, p_value) if doubtful else _within_chance(state, chance, findings)
+        _off(state, chance, p_value) if doubtful else _within_chance(state, chance, findings, least)
     )
     shown = findings if doubtful else findings[1:]
     if shown:
@@ -95,19 +97,28 @@ def _means(state: CalibrationState) -> str:
 
 
 def _within_chance(
-    state: CalibrationState, chance: tuple[float, float], findings: Sequence[Finding]
+    state: CalibrationState,
+    chance: tuple[float, float],
+    findings: Sequence[Finding],
+    least: float,
 ) -> list[str]:
     expected, upper = chance
     explained = (
         f"an ECE of {points(ece(state))} is within what chance alone gives a calibrated model at "
         f"n = {int(state.n):,} (about {points(expected)}, up to {points(upper)})."
     )
+    if borderline := least > 0:
+        explained += (
+            f" It is a borderline case: the interval of the ECE, which asks this question alone, "
+            f"begins at {points(least)}; the verdict asks several and is more careful with each."
+        )
     if findings:
         which = "class" if findings[0].kind == "class" else "group"
         lead = f"Right on the whole, but not for every {which}: {_describe_finding(findings[0])}"
         return [f"{lead}.", f"Taken together, {_means(state)}; {explained}"]
     few = upper > _INFORMATIVE
-    lead = "Too few examples to tell" if few else "No reason to doubt the confidences"
+    doubt = "Little" if borderline else "No"
+    lead = "Too few examples to tell" if few else f"{doubt} reason to doubt the confidences"
     return [f"{lead}: {explained}", f"Taken together, {_means(state)}."]
 
 

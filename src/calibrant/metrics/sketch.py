@@ -11,7 +11,7 @@ import numpy as np
 from calibrant.errors import InputError
 from calibrant.metrics.all_reduce import sum_over_processes
 from calibrant.metrics.confidences import Confidences, confidences
-from calibrant.metrics.state_bytes import pack_state, unpack_state
+from calibrant.metrics.state_bytes import check_complete, pack_state, unpack_state
 from calibrant.predictions import Predictions
 
 __all__ = ["ConfidenceSketch"]
@@ -116,10 +116,13 @@ class ConfidenceSketch:
     def from_bytes(cls, data: bytes) -> ConfidenceSketch:
         """Read the output of :meth:`to_bytes`."""
         settings, arrays = unpack_state(_KIND, data)
+        check_complete(_KIND, ("bin", "count", "correct", "confidence"), arrays)
         if settings.get("bins") != _BINS:
             raise InputError(
                 f"from_bytes expects a {_KIND} of {_BINS} bins, got {settings.get('bins')}."
             )
+        if len({array.shape for array in arrays.values()}) > 1:
+            raise InputError(f"from_bytes: the arrays of the {_KIND} differ in length.")
         made = cls.empty()
         for name in ("count", "correct", "confidence"):
             getattr(made, name)[arrays["bin"]] = arrays[name]

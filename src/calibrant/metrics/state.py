@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar
 
@@ -11,9 +12,12 @@ import numpy as np
 from calibrant.errors import InputError
 from calibrant.metrics.all_reduce import sum_over_processes
 from calibrant.metrics.bins import Bins
-from calibrant.metrics.state_bytes import pack_state, unpack_state
+from calibrant.metrics.state_bytes import check_complete, pack_state, unpack_state
 
 __all__ = ["CalibrationState"]
+
+_SETTINGS = ("bins", "closed", "classes", "ignored")
+_PER_CLASS = ("class_", "label_", "predicted_")
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,12 +165,14 @@ class CalibrationState:
     def from_json(cls, text: str) -> CalibrationState:
         """Read the output of :meth:`to_json`."""
         content = json.loads(text)
+        check_complete(cls.__name__, (*_SETTINGS, *cls.SUMS), content, "from_json")
         bins = Bins(content["bins"], content["closed"])
         empty = cls.empty(content["classes"], bins)
         sums = {s: np.asarray(content[s], dtype=getattr(empty, s).dtype) for s in cls.SUMS}
         if not sums["class_count"].size:
             shape = (*sums["n"].shape, 0, bins.count)
             sums |= {s: sums[s].reshape(shape) for s in cls.SUMS if s.startswith("class_")}
+        cls._check_shapes(bins, content["classes"], sums, "from_json")
         return cls(bins, content["classes"], content["ignored"], **sums)
 
     def all_reduce(self, group: Any = None) -> CalibrationState:
@@ -190,8 +196,25 @@ class CalibrationState:
     def from_bytes(cls, data: bytes) -> CalibrationState:
         """Read the output of :meth:`to_bytes`: the same state, to the last bit."""
         header, sums = unpack_state(cls.__name__, data)
+        check_complete(cls.__name__, (*_SETTINGS, *cls.SUMS), (*header, *sums))
         bins = Bins(header["bins"], header["closed"])
+        cls._check_shapes(bins, header["classes"], sums, "from_bytes")
         return cls(bins, header["classes"], header["ignored"], **sums)
+
+    @classmethod
+    def _check_shapes(
+        cls, bins: Bins, classes: int, sums: Mapping[str, np.ndarray], where: str
+    ) -> None:
+        """Require the shapes of a state, with or without sums per class, after those of n."""
+        empty, blocks = cls.empty(classes, bins), sums["n"].shape
+        for name, array in sums.items():
+            whole = getattr(empty, name).shape
+            allowed = (whole, (0, *whole[1:]) if name.startswith(_PER_CLASS) else whole)
+            if array.shape not in [blocks + shape for shape in allowed]:
+                raise InputError(
+                    f"{where}: {name} of the {cls.__name__} has shape {array.shape}, expected "
+                    f"{blocks + whole}."
+                )
 
 
 def _weighted(weights: np.ndarray, table: np.ndarray) -> np.ndarray:

@@ -11,14 +11,14 @@ from __future__ import annotations
 import json
 import struct
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
 from calibrant.errors import InputError
 
-__all__ = ["pack_state", "unpack_state"]
+__all__ = ["check_complete", "pack_state", "unpack_state"]
 
 _MAGIC = b"CLBR"
 _VERSION = 1
@@ -44,12 +44,33 @@ def pack_state(kind: str, settings: Mapping[str, Any], arrays: Mapping[str, np.n
 def unpack_state(kind: str, data: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Return the settings and arrays of a state of this kind.
 
-    Raises an :class:`~calibrant.errors.InputError` if the bytes are damaged, from a later version
-    or of another kind of state.
+    Raises an :class:`~calibrant.errors.InputError` if the bytes are damaged, from another version
+    or of another kind of state. :func:`check_complete` finds what is missing.
     """
     body = _checked(kind, bytes(data))
+    try:
+        return _content(kind, body)
+    except InputError:
+        raise
+    except (ValueError, TypeError, struct.error) as error:
+        raise InputError(f"from_bytes: the {kind} is not as to_bytes writes it: {error}.") from None
+
+
+def check_complete(
+    kind: str, needed: Iterable[str], found: Iterable[str], where: str = "from_bytes"
+) -> None:
+    """Raise an InputError unless everything that a state needs was found, and nothing else."""
+    needed, found = set(needed), set(found)
+    if missing := sorted(needed - found):
+        raise InputError(f"{where}: the {kind} lacks {', '.join(missing)}.")
+    if unknown := sorted(found - needed):
+        raise InputError(f"{where}: the {kind} has an unknown {', '.join(unknown)}.")
+
+
+def _content(kind: str, body: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     (length,) = _LENGTH.unpack_from(body)
     content = json.loads(body[_LENGTH.size : _LENGTH.size + length])
+    check_complete(kind, ("kind", "settings", "arrays"), content)
     if content["kind"] != kind:
         raise InputError(f"from_bytes expects a {kind}, got a {content['kind']}.")
     arrays, start = {}, _LENGTH.size + length
@@ -60,7 +81,7 @@ def unpack_state(kind: str, data: bytes) -> tuple[dict[str, Any], dict[str, np.n
         found = np.frombuffer(body, dtype, count, start)
         arrays[name] = found.reshape(shape).astype(found.dtype.newbyteorder("="))
         start += found.nbytes
-    return content["settings"], arrays
+    return dict(content["settings"]), arrays
 
 
 def _checked(kind: str, data: bytes) -> bytes:
@@ -68,13 +89,13 @@ def _checked(kind: str, data: bytes) -> bytes:
     if len(data) < _HEAD.size + _LENGTH.size or data[:4] != _MAGIC:
         raise InputError(f"from_bytes expects a {kind} as to_bytes wrote it, got other bytes.")
     _, version, expected = _HEAD.unpack_from(data)
-    if version > _VERSION:
+    if version != _VERSION:
+        wrote = "a later version of calibrant wrote it" if version > _VERSION else "there is none"
         raise InputError(
-            f"from_bytes reads format {_VERSION} of a {kind}, got format {version}: a later "
-            "version of calibrant wrote it."
+            f"from_bytes reads format {_VERSION} of a {kind}, got format {version}: {wrote}."
         )
     body = data[_HEAD.size :]
-    if not version or zlib.crc32(body) != expected:
+    if zlib.crc32(body) != expected:
         raise InputError(f"from_bytes: the bytes of the {kind} are damaged (wrong checksum).")
     return body
 
