@@ -138,7 +138,8 @@ def _estimate(found: tuple[float, float, float]) -> Markup:
 
 
 def _settings(found: Watch) -> Markup:
-    return _section("Settings", entries({**found.settings, "reference": found.reference or "none"}))
+    reference = {name: value for name, value in found.reference.items() if value == value}
+    return _section("Settings", entries({**found.settings, "reference": reference or "none"}))
 
 
 def _section(title: str, *content: Markup | None) -> Markup:

@@ -1,0 +1,261 @@
+"""Adapting: frequencies against plain loops and simulation, the line of sets, refusals."""
+
+import numpy as np
+import pytest
+
+from calibrant import InputError, Predictions, Temperature, accuracy, adapt
+from calibrant.adapting.label_shift import bbse, em
+from calibrant.adapting.set_level import SetPoint, fit_line
+from calibrant.calibrators import CALIBRATORS, Identity
+from calibrant.calibrators.correction import BIAS, SHIFT, corrected
+from calibrant.metrics import ece
+from calibrant.metrics.confidences import top_label
+from calibrant.watching import unlabelled
+
+
+def sample(n, shares=None, signal=2.0, classes=4, seed=0, groups=None):
+    """Labels with these shares, and honest logits of equal shares."""
+    random = np.random.default_rng(seed)
+    labels = random.choice(classes, n, p=shares)
+    z = random.normal(size=(n, classes)) + signal * np.eye(classes)[labels]
+    return Predictions.from_logits(2 * z, labels, groups=groups)
+
+
+NEW = [0.55, 0.25, 0.15, 0.05]
+
+
+@pytest.fixture(scope="module")
+def valid():
+    return sample(4000)
+
+
+@pytest.fixture(scope="module")
+def fitted(valid):
+    return Temperature().fit(valid)
+
+
+def test_em_equals_plain_loops():
+    random = np.random.default_rng(0)
+    old, new = random.dirichlet([0.5] * 3, 200), random.dirichlet([0.5, 1, 2], 100)
+    prior = old.mean(axis=0)
+    q = prior.copy()
+    for _ in range(1500):  # Saerens et al., equations 2.2 and 2.3.
+        total = np.zeros(3)
+        for row in new:
+            posterior = q / prior * row
+            total += posterior / posterior.sum()
+        q = total / len(new)
+    found = em(new, prior, np.arange(100), old, np.arange(200), 50, np.random.default_rng(0))
+    np.testing.assert_allclose(found.weights * prior, q, atol=1e-6)
+
+
+def test_em_replicates_are_what_em_finds_in_replicates():
+    """One step of Newton spreads as whole fits to bootstrap samples do."""
+    p, v = sample(1500, NEW, seed=1), sample(1500, seed=2)
+    new, old = (np.asarray(q.probabilities()) for q in (p, v))
+    units, random = np.arange(1500), np.random.default_rng(0)
+    found = em(new, old.mean(axis=0), units, old, units, 400, random)
+    fits = []
+    for _ in range(60):
+        a, b = new[random.integers(0, 1500, 1500)], old[random.integers(0, 1500, 1500)]
+        fits.append(em(a, b.mean(axis=0), units, b, units, 1, random).weights)
+    np.testing.assert_allclose(found.changes.std(axis=0), np.std(fits, axis=0), rtol=0.4)
+
+
+def test_bbse_by_hand():
+    """Confusion shares [[.4, .1], [.1, .4]] and predicted [.7, .3]: w = [5/3, 1/3]."""
+    predicted = np.array([0] * 5 + [1] * 5)
+    labels = np.array([0] * 4 + [1] + [0] + [1] * 4)
+    new = np.array([0] * 7 + [1] * 3)
+    units = np.arange(10)
+    found = bbse(new, units, predicted, labels, units, 2, 5, np.random.default_rng(0))
+    np.testing.assert_allclose(found.weights, [5 / 3, 1 / 3])
+
+
+@pytest.mark.parametrize("method", ["em", "bbse"])
+def test_other_frequencies_are_found_and_corrected(valid, fitted, method):
+    new = sample(6000, NEW, seed=3)
+    found = adapt(fitted, valid, unlabelled(new), method=method)
+    assert found.changed
+    for share, true in zip(found.classes, NEW, strict=True):
+        assert share.low <= true <= share.high
+        assert share.high - share.low < 0.12
+    before, after = fitted.transform(new), found.calibrator.transform(new)
+    assert accuracy(after) > accuracy(before) + 0.02
+    assert ece(after) < 0.02
+    assert found.expected_accuracy.low < accuracy(after) < found.expected_accuracy.high
+    shares = np.array([share.after for share in found.classes])
+    assert shares.sum() == pytest.approx(1, abs=0.02)
+    assert found.calibrator.fitted_on_["adapted"]["method"] == method
+
+
+@pytest.mark.parametrize("method", ["em", "bbse"])
+def test_without_a_change_the_map_stays(valid, fitted, method):
+    found = adapt(fitted, valid, unlabelled(sample(3000, seed=5)), method=method)
+    assert not found.changed
+    assert BIAS not in found.calibrator.learned()
+    assert "stays" in found.verdict[0]
+    same = adapt(fitted, valid, valid, method="em")
+    assert [s.after for s in same.classes] == pytest.approx([s.before for s in same.classes])
+
+
+def test_intervals_hold_for_all_classes_at_once():
+    """At 90 %, at least 80 % of 50 simulated data sets have every class inside."""
+    inside = 0
+    for seed in range(50):
+        v, new = sample(1000, seed=2 * seed), sample(1000, NEW, seed=2 * seed + 1)
+        map_ = Identity().fit(v)
+        found = adapt(map_, v, new, method="em", bootstrap=100, level=0.9)
+        inside += all(s.low <= t <= s.high for s, t in zip(found.classes, NEW, strict=True))
+    assert inside >= 40
+
+
+def test_labels_of_the_new_data_are_not_looked_at(valid, fitted):
+    new = sample(2000, NEW, seed=3)
+    other = Predictions.from_logits(new.scores, 0 * new.labels)
+    assert adapt(fitted, valid, new).to_dict() == adapt(fitted, valid, other).to_dict()
+
+
+def test_a_correction_is_replaced_not_added(valid, fitted):
+    new = sample(3000, NEW, seed=3)
+    once = adapt(fitted, valid, new)
+    twice = adapt(once.calibrator, valid, new)
+    np.testing.assert_array_equal(once.calibrator.learned()[BIAS], twice.calibrator.learned()[BIAS])
+
+
+def test_rows_of_a_sentence_do_not_count_as_independent():
+    def repeated(p, times=8):
+        rows = np.repeat(np.arange(len(p)), times)
+        return Predictions.from_logits(p.scores[rows], p.labels[rows], groups={"sentence": rows})
+
+    v, new = sample(500), sample(500, NEW, seed=1)
+    map_ = Identity().fit(v)
+    alone = adapt(map_, v, new).classes[0]
+    grouped = adapt(map_, repeated(v), repeated(new)).classes[0]
+    assert grouped.after == pytest.approx(alone.after)
+    assert grouped.high - grouped.low == pytest.approx(alone.high - alone.low, rel=0.2)
+
+
+def copies(signals=(1.8, 1.5, 1.2, 0.9, 0.6), seed=10):
+    return [sample(2000, signal=s, seed=seed + i) for i, s in enumerate(signals)]
+
+
+@pytest.mark.parametrize("name", ["temperature", "isotonic-top-label", "vector", "identity"])
+def test_set_level_estimates_harder_data(valid, name):
+    map_ = CALIBRATORS[name].calibrator().fit(valid)
+    new = sample(3000, signal=1.35, seed=4)
+    found = adapt(map_, valid, unlabelled(new), copies=copies())
+    true = accuracy(map_.transform(new))
+    assert abs(found.expected_accuracy.value - true) < 0.04
+    assert found.expected_accuracy.low < true < found.expected_accuracy.high
+    after = found.calibrator.transform(new)
+    mean = top_label(after)[0].mean()
+    assert mean == pytest.approx(found.expected_accuracy.value, abs=1e-3)
+    assert accuracy(after) == true
+    assert ece(after) < ece(map_.transform(new)) / 2
+    assert found.method == "set-level"
+    assert [point.name for point in found.sets][:2] == ["validation", "copy 1"]
+    assert SHIFT in found.calibrator.learned()
+
+
+def test_line_by_hand():
+    """Points on logit a = 2 logit c − 1 give that line, without a spread."""
+    confidences = (0.6, 0.7, 0.8, 0.9)
+    odds = [np.log(c / (1 - c)) for c in confidences]
+    sets = [
+        SetPoint(str(c), 10**6, c, 1 / (1 + np.exp(1 - 2 * x)))
+        for c, x in zip(confidences, odds, strict=True)
+    ]
+    line = fit_line(sets)
+    assert line.slope == pytest.approx(2)
+    assert line.intercept == pytest.approx(-1)
+    value, low, high = line.accuracy(0.75, 0.95)
+    assert low == pytest.approx(value) == pytest.approx(high)
+    assert value == pytest.approx(1 / (1 + np.exp(1 - 2 * np.log(3))))
+
+
+def test_perfect_and_hopeless_sets_are_finite():
+    sets = [SetPoint(str(i), 100, c, a) for i, (c, a) in enumerate(
+        [(1.0, 1.0), (0.9, 0.9), (0.6, 0.5), (0.3, 0.0)]
+    )]  # fmt: skip
+    assert 0 <= fit_line(sets).accuracy(0.8, 0.95)[0] <= 1
+
+
+def test_refusals(valid, fitted):
+    new = sample(2000, signal=1.0, seed=4)
+    with pytest.raises(InputError, match="do not explain the confidences"):
+        adapt(fitted, valid, new, method="em")
+    with pytest.raises(InputError, match="do not explain the confidences"):
+        adapt(fitted, valid, new, method="bbse")
+    with pytest.raises(InputError, match="outside of the range of the copies"):
+        adapt(fitted, valid, sample(2000, signal=0.1), copies=copies((1.9, 1.8, 1.7)))
+    with pytest.raises(InputError, match="at least 4 labelled sets"):
+        adapt(fitted, valid, new, copies=copies((1.5,)))
+    with pytest.raises(InputError, match="at least 4 labelled sets"):
+        adapt(fitted, valid, new, method="set-level")
+    with pytest.raises(InputError, match="nearly the same mean confidence"):
+        adapt(fitted, valid, new, copies=[valid] * 4)
+    with pytest.raises(InputError, match="copy 2' has no labelled rows"):
+        adapt(fitted, valid, new, copies=[valid, unlabelled(valid), valid])
+    with pytest.raises(InputError, match="validation rows stand for the new"):
+        adapt(fitted, valid[:60], sample(2000, [0.97, 0.01, 0.01, 0.01]), method="bbse")
+
+
+def test_copies_that_say_nothing_are_refused(valid, fitted):
+    """Surer and worse: a line that falls."""
+    worse = [
+        Predictions.from_logits(c.scores * s, c.labels)
+        for c, s in zip(copies((1.5, 1.0, 0.5)), (2.0, 4.0, 9.0), strict=True)
+    ]
+    with pytest.raises(InputError, match="does not rise"):
+        adapt(fitted, valid, sample(1000), copies=worse)
+
+
+def test_classes_that_cannot_be_told_apart():
+    p = Predictions.from_probabilities([[0.5, 0.3, 0.2]] * 200, [0, 1] * 100)
+    for method, words in (("em", "cannot be told apart"), ("bbse", "no example of class '2'")):
+        with pytest.raises(InputError, match=words):
+            adapt(Identity().fit(p), p, p, method=method)
+    q = Predictions.from_probabilities([[0.5, 0.5], [0.6, 0.4]] * 100, [0, 1] * 100)
+    with pytest.raises(InputError, match="cannot be told apart"):
+        adapt(Identity().fit(q), q, q, method="bbse")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"method": "emm"}, "Did you mean 'em'"),
+        ({"level": 0}, "level"),
+        ({"bootstrap": 3}, "bootstrap"),
+        ({"by": "day"}, "no column 'day'"),
+        ({"copies": ["a.npz"]}, "Predictions"),
+    ],
+)
+def test_bad_options(valid, fitted, options, words):
+    with pytest.raises(InputError, match=words):
+        adapt(fitted, valid, valid, **options)
+
+
+def test_bad_data(valid, fitted):
+    with pytest.raises(InputError, match="labelled row of validation"):
+        adapt(fitted, unlabelled(valid), valid)
+    with pytest.raises(InputError, match="row of new"):
+        adapt(fitted, valid, valid[:0])
+    with pytest.raises(InputError, match="Calibrator"):
+        adapt("map.json", valid, valid)
+    with pytest.raises(InputError, match="Predictions"):
+        adapt(fitted, valid, valid.scores)
+    with pytest.raises(InputError, match="classes"):
+        adapt(fitted, valid, sample(10, classes=3))
+    with pytest.raises(InputError, match="depend on each other"):
+        adapt(fitted, sample(100, groups={"sentence": np.arange(100)}), valid)
+
+
+def test_corrected_maps_are_watched(valid, fitted):
+    from calibrant import watch
+
+    new = sample(3000, NEW, seed=3)
+    found = adapt(fitted, valid, new)
+    seen = watch(unlabelled(new), calibrator=found.calibrator).total.expected_accuracy.value
+    assert seen == pytest.approx(found.expected_accuracy.value, abs=1e-6)
+    assert corrected(found.calibrator).learned().keys() == fitted.learned().keys()

@@ -1,0 +1,140 @@
+"""``calibrant watch`` and ``calibrant adapt`` as people and programs use them."""
+
+import json
+
+import numpy as np
+import pytest
+
+from calibrant import Predictions, Temperature, load_calibrator
+from calibrant.cli import main
+
+NAMES = ("ant", "<b>bee", "cat")
+
+
+def sample(n, shares=None, signal=2.0, seed=0, **more):
+    random = np.random.default_rng(seed)
+    labels = random.choice(3, n, p=shares)
+    logits = 2 * (random.normal(size=(n, 3)) + signal * np.eye(3)[labels])
+    return Predictions.from_logits(logits, labels, label_names=NAMES, **more)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    valid = sample(1500)
+    valid.write(tmp_path / "valid.npz")
+    Temperature().fit(valid).save(tmp_path / "map.json")
+    sample(2500, seed=1).write(tmp_path / "stream.npz")
+    sample(2000, [0.7, 0.2, 0.1], seed=2).write(tmp_path / "new.npz")
+    for number, signal in enumerate((1.7, 1.4, 1.1, 0.8)):
+        sample(1000, signal=signal, seed=3 + number).write(tmp_path / f"copy{number}.npz")
+    sample(2000, signal=1.2, seed=9).write(tmp_path / "hard.npz")
+    return tmp_path
+
+
+def call(command, capsys):
+    status = main(command.split())
+    out = capsys.readouterr()
+    return status, out.out, out.err
+
+
+def test_watch_prints_a_table_and_a_page(folder, capsys):
+    watch = f"watch {folder}/stream.npz --map {folder}/map.json --reference {folder}/valid.npz"
+    status, out, err = call(f"{watch} --report {folder}/page.html", capsys)
+    assert (status, err) == (0, "")
+    assert "2,500 rows in 3 chunks" in out
+    assert "Expected accuracy of the stream" in out
+    assert "No alarm" in out
+    page = (folder / "page.html").read_text()
+    assert "<b>bee" not in page
+    assert "Expected accuracy" in page
+    assert "nan" not in page.lower().replace("covariance", "")
+    status, _, err = call(f"{watch} --report {folder}/page.html", capsys)
+    assert status == 2
+    assert "--overwrite" in err
+    assert call(f"{watch} --report {folder}/page.html --overwrite", capsys)[0] == 0
+
+
+def test_watch_per_day_with_some_labels(folder, capsys):
+    p = sample(600, seed=4)
+    lines = ["when,label,logits_0,logits_1,logits_2"]
+    for i, (row, label) in enumerate(zip(p.scores.tolist(), p.labels.tolist(), strict=True)):
+        known = label if i % 3 == 0 else ""
+        lines.append(f"2024-06-0{1 + i // 200} 12:0{i % 10},{known},{','.join(map(str, row))}")
+    (folder / "days.csv").write_text("\n".join(lines) + "\n")
+    status, out, _ = call(f"watch {folder}/days.csv --per when --json", capsys)
+    found = json.loads(out)
+    assert status == 0
+    assert [c["name"] for c in found["chunks"]] == ["2024-06-01", "2024-06-02", "2024-06-03"]
+    assert found["total"]["labelled"] == 200
+    bounds = found["total"]["accuracy_so_far"]
+    assert bounds["low"] < bounds["value"] < bounds["high"]
+    assert "taken as honest" in found["warnings"][0]
+
+
+def test_adapt_saves_an_ordinary_calibrator(folder, capsys):
+    adapt = f"adapt {folder}/map.json --valid {folder}/valid.npz --unlabelled {folder}/new.npz"
+    status, out, err = call(f"{adapt} -o {folder}/new.json", capsys)
+    assert (status, err) == (0, "")
+    assert "Class frequencies have changed: ant" in out
+    assert "before" in out
+    assert load_calibrator(folder / "new.json").fitted_on_["adapted"]["rows"] == 2000
+    done = call(f"apply {folder}/new.json {folder}/new.npz -o {folder}/honest.npz", capsys)
+    assert done[0] == 0
+    assert call(f"fit {folder}/valid.npz -o {folder}/new.json", capsys)[0] == 2
+
+
+def test_adapt_with_copies(folder, capsys):
+    files = " ".join(f"{folder}/copy{i}.npz" for i in range(4))
+    status, out, _ = call(
+        f"adapt {folder}/map.json --valid {folder}/valid.npz --unlabelled {folder}/hard.npz "
+        f"--copies {files} -o {folder}/hard.json",
+        capsys,
+    )
+    assert status == 0
+    assert "by set-level" in out
+    assert "copy3.npz" in out
+    assert load_calibrator(folder / "hard.json").learned()["correction_shift_"] < 0
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("watch {f}/none.npz", "no such file"),
+        ("watch {f}/stream.npz --map {f}/valid.npz", "not a calibrator"),
+        ("watch {f}/stream.npz --run {f}", "not the folder of a finished"),
+        ("watch {f}/stream.npz --chunk 0", "chunk"),
+        ("watch {f}/stream.npz --per day", "no column 'day'"),
+        ("watch {f}/stream.npz --by day", "no column 'day'"),
+        ("watch {f}/stream.npz --estimator atc", "needs a reference"),
+        ("watch {f}/stream.npz --level 2", "level"),
+        ("watch {f}/stream.npz --false-alarms 0", "false_alarms"),
+        ("watch {f}/stream.npz --report {f}/stream.npz --overwrite", "stream.npz"),
+        ("watch {f}/empty.csv", "no rows"),
+        ("watch {f}/map.json", "unknown kind of file"),
+        ("adapt {f}/map.json --valid {f}/valid.npz --unlabelled {f}/hard.npz -o {f}/x.json",
+         "do not explain"),
+        ("adapt {f}/map.json --valid {f}/valid.npz --unlabelled {f}/new.npz -o {f}/x.txt",
+         ".json"),
+        ("adapt {f}/map.json --valid {f}/valid.npz --unlabelled {f}/new.npz -o {f}/hard.npz",
+         "exists"),
+        ("adapt {f}/map.json --valid {f}/valid.npz --unlabelled {f}/new.npz --overwrite "
+         "-o {f}/map.json", "read"),
+        ("adapt {f}/valid.npz --valid {f}/valid.npz --unlabelled {f}/new.npz -o {f}/x.json",
+         "not a calibrator"),
+        ("adapt {f}/map.json --valid {f}/valid.npz --unlabelled {f}/new.npz --method em2 "
+         "-o {f}/x.json", "em2"),
+        ("adapt {f}/map.json --valid {f}/valid.npz --unlabelled {f}/hard.npz --copies "
+         "{f}/copy0.npz -o {f}/x.json", "at least 4"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_one_line(folder, command, words, capsys):
+    (folder / "empty.csv").write_text("probability,label\n")
+    try:
+        status = main(command.format(f=folder).split())
+    except SystemExit as exit_:
+        status = exit_.code
+    err = capsys.readouterr().err
+    assert status == 2, err
+    assert words in err
+    assert err.count("\n") == 1
+    assert not (folder / "x.json").exists()
