@@ -94,7 +94,7 @@ def test_says_how_it_is_shown_and_what_it_has(kind: str) -> None:
     assert {task.score_metric, *task.shown} <= set(METRICS)
     settings = {field.name for field in dataclasses.fields(Recipe)}
     assert {*task.defaults, *task.own_settings} <= settings
-    assert set(task.own_maps) <= set(CALIBRATORS)
+    assert set(task.own_calibrators) <= set(CALIBRATORS)
 
 
 def test_the_score_is_that_of_the_record(kind: str, data: Data) -> None:

@@ -114,7 +114,7 @@ def _check_task(recipe: Recipe) -> None:
         for name in set(its.own_settings) - set(task.own_settings):
             if getattr(recipe, name) != defaults[name]:
                 raise InputError(f"{name} is a setting of task '{other}', not '{recipe.task}'.")
-        for name in set(its.own_maps) - set(task.own_maps):
+        for name in set(its.own_calibrators) - set(task.own_calibrators):
             if name in (*recipe.measure, recipe.calibrator):
                 raise InputError(f"{name} is a calibrator of task '{other}', not '{recipe.task}'.")
 

@@ -98,7 +98,7 @@ class Task(ABC):
     # Values in place of the defaults of Recipe, and what only some tasks have.
     defaults: ClassVar[Mapping[str, Any]] = {}
     own_settings: ClassVar[tuple[str, ...]] = ()
-    own_maps: ClassVar[tuple[str, ...]] = ()
+    own_calibrators: ClassVar[tuple[str, ...]] = ()
     own_files: ClassVar[tuple[str, ...]] = ()  # What :meth:`finish` adds to the folder of a run.
     engines: ClassVar[tuple[str, ...]] = ("lean",)
     pretrained: ClassVar[bool] = False  # Models usually start from pretrained weights.

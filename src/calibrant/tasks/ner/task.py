@@ -47,7 +47,7 @@ class Ner(Task):
     own_files = (
         "words.json", "entities.json", "raw_calibrator.json", "raw_valid.parquet", "raw_valid.npz",
     )  # fmt: skip
-    own_maps = ("type-temperature", "position-temperature")
+    own_calibrators = ("type-temperature", "position-temperature")
     engines = ("lean", "trainer")
     pretrained = stacks = True
 
