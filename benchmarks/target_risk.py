@@ -22,7 +22,7 @@ from calibrant.calibrators import Identity
 from calibrant.experiments.record import circumstances
 from calibrant.metrics.entities import span_confidence
 from calibrant.metrics.spans import Spans
-from calibrant.tasks.ner.predictor import Predictor
+from calibrant.tasks.ner.entity_confidence import EntityConfidence
 
 LABELS = ("O", "B-X", "I-X")
 WORLDS = {
@@ -84,7 +84,7 @@ def simulate(world, n, target, correlation, splits):
     for _ in range(splits):
         confidence, found, _, right = draw(random, n, world, correlation)
         valid = predictions(confidence, found, right)
-        used = Predictor(None, None, LABELS, Identity().fit(valid), valid)
+        used = EntityConfidence.fit(Identity().fit(valid), valid)
         together = used.entity_map()
         learned = together.apply(span_confidence(spans, words, together.reduction_))
         accepted = learned >= used.threshold(target).threshold

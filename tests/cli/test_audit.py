@@ -7,7 +7,7 @@ import shutil
 import numpy as np
 import pytest
 
-from calibrant import Predictions
+from calibrant import Predictions, audit
 from calibrant.calibrators import Temperature
 from calibrant.cli import main
 from calibrant.metrics import ece
@@ -138,3 +138,27 @@ def test_folder_of_shards(predictions, tmp_path, capsys):
     assert main(["audit", str(tmp_path / "shards"), "--bootstrap", "0"]) == 0
     assert "400 examples" in capsys.readouterr().out
     shutil.rmtree(tmp_path / "shards")
+
+
+def test_the_threshold_of_each_risk_is_shown(capsys, tmp_path):
+    """In the terminal, the document and the report; of entities where labels are tags."""
+    random = np.random.default_rng(0)
+    confidence = random.uniform(0.5, 1, 400)
+    labels = (random.random(400) < confidence).astype(int)
+    p = Predictions.from_probabilities(confidence, labels)
+    p.write(tmp_path / "p.npz")
+    found = audit(p, bootstrap=0)
+    assert [point.risk for point in found.at_risk] == [0.01, 0.02, 0.05, 0.1, 0.2]
+    point = found.at_risk[3]
+    kept = confidence >= point.threshold
+    assert kept.mean() == point.coverage
+    assert (labels[kept] == 0).mean() <= 0.1
+    report = tmp_path / "report.html"
+    assert (
+        main(["audit", str(tmp_path / "p.npz"), "--bootstrap", "0", "--report", str(report)]) == 0
+    )
+    assert f"{point.threshold:.4f}" in capsys.readouterr().out
+    assert "From confidence" in report.read_text()
+    tags = Predictions.from_probabilities(confidence, labels, label_names=["O", "B-X"])
+    view = audit(tags, bootstrap=0).entities
+    assert view.at_risk[3].threshold == point.threshold

@@ -35,6 +35,7 @@ from calibrant.metrics import (
     overconfidence_error,
     risk_at_coverage,
     risk_coverage_curve,
+    risk_points,
     smooth_ece,
 )
 
@@ -198,3 +199,16 @@ def test_a_state_of_confidences_in_cells():
     assert state.n.tolist() == [[1, 0, 0], [0, 0, 2]]
     assert ece(state)[1, 2] == pytest.approx(0.2)
     assert math.isnan(ece(state)[0, 1])
+
+
+def test_risk_points():
+    """The right one at 0.9; then a tie of a right and a wrong one at 0.8; then a wrong one."""
+    p = FOUR
+    none, third, half = risk_points(p, [0.0, 0.34, 0.5])
+    assert (none.coverage, none.threshold) == (0.25, 0.9)
+    assert (third.coverage, third.threshold) == (0.75, 0.8)
+    assert (half.coverage, half.threshold) == (1.0, 0.6)
+    for risk in (0.0, 0.34, 0.5):
+        assert risk_points(p, [risk])[0].coverage == coverage_at_risk(p, risk)
+    wrong = Predictions.from_probabilities([0.9], [0])
+    assert risk_points(wrong, [0.5])[0].threshold is None

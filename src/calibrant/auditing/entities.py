@@ -18,6 +18,7 @@ from calibrant.metrics import (
     accumulate,
     assign_blocks,
     bin_confidences,
+    risk_points,
 )
 from calibrant.metrics.entities import Reduction
 from calibrant.metrics.measure import tag_sources
@@ -106,7 +107,8 @@ def entity_view(
         replace(m, title=f"{m.title} ({confidence})") if m.name == "entity_ece" else m
         for m in measures
     )
-    return EntityView(measures, entities.total(), reduction, _type_rows(sums))
+    at_risk = risk_points(sums.entity_confidences)
+    return EntityView(measures, entities.total(), reduction, _type_rows(sums), at_risk)
 
 
 def learned_entities(

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from calibrant.json_values import json_values
-from calibrant.metrics import CalibrationState, Confidences
+from calibrant.metrics import CalibrationState, Confidences, RiskPoint
 from calibrant.metrics.segmentation_example import Scene
 from calibrant.metrics.table import with_former_names
 
@@ -105,6 +105,7 @@ class EntityView:
     state: CalibrationState  # binned entity confidence against exact span and type
     reduction: str
     types: tuple[ClassRow, ...]
+    at_risk: tuple[RiskPoint, ...] = ()  # what can be kept at which risk
 
 
 @dataclass(frozen=True)
@@ -158,6 +159,7 @@ class Audit:
     pixels: PixelView | None = None
     findings: tuple[Finding, ...] = ()  # classes and groups that are off, the surest first
     warnings: tuple[str, ...] = ()  # what makes the intervals doubtful
+    at_risk: tuple[RiskPoint, ...] = ()  # what can be kept at which risk, and from where on
 
     @property
     def all_measures(self) -> tuple[Measure, ...]:
@@ -188,6 +190,7 @@ class Audit:
                 "measures": _measures(self.entities.measures),
                 "reduction": self.entities.reduction,
                 "types": [asdict(row) for row in self.entities.types],
+                "at_risk": [asdict(point) for point in self.entities.at_risk],
                 "state": json.loads(self.entities.state.to_json()),
             }
         pixels = None
@@ -204,6 +207,7 @@ class Audit:
             "findings": [asdict(finding) for finding in self.findings],
             "classes": [asdict(row) for row in self.classes],
             "mistakes": [asdict(row) for row in self.mistakes],
+            "at_risk": [asdict(point) for point in self.at_risk],
             "entities": entities,
             "pixels": pixels,
             "label_names": list(self.label_names),

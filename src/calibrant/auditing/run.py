@@ -22,7 +22,15 @@ from calibrant.auditing.verdict import verdict
 from calibrant.claims import Claims
 from calibrant.errors import InputError
 from calibrant.labels import describe_ignored
-from calibrant.metrics import METRICS, Bins, CalibrationState, Confidences, chance_ece
+from calibrant.metrics import (
+    METRICS,
+    Bins,
+    CalibrationState,
+    Confidences,
+    ConfidenceSketch,
+    chance_ece,
+    risk_points,
+)
 from calibrant.metrics.bins import Closed
 from calibrant.metrics.entities import Reduction
 from calibrant.metrics.sample import Sample
@@ -36,6 +44,7 @@ FEW_BLOCKS = 20  # Fewer groups say little about how much they differ.
 _OF_CLAIMS = " Of “right or wrong”, as the scores of all classes are not known."
 # More would hold single examples, and cost gigabytes: each bin has sums per class and block.
 MOST_BINS = 10_000
+_SORTED = 1_000_000  # Above, thresholds come from a sketch, and are exact to 0.0003.
 
 
 def audit(
@@ -109,6 +118,9 @@ def audit(
         pixels=pixels,
         findings=findings,
         warnings=_warnings(found, bootstrap),
+        at_risk=risk_points(
+            confidences if len(confidences) <= _SORTED else ConfidenceSketch.of(confidences)
+        ),
     )
 
 

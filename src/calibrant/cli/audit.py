@@ -194,3 +194,25 @@ def print_measures(audits: dict[str, Audit]) -> None:
             for each in zip(*columns, strict=True)
         ]
     print(render_table(headers, rows, right=right))
+    _print_at_risk(audits)
+
+
+def _print_at_risk(audits: dict[str, Audit]) -> None:
+    """Print what can be kept at which risk, of entities where there are any."""
+    from calibrant.cli.table import render_table
+
+    views = {name: audit.entities or audit for name, audit in audits.items()}
+    found = {name: view.at_risk for name, view in views.items() if view.at_risk}
+    if not found:
+        return
+    headers = ["at most wrong"]
+    for name in found:
+        headers += ["kept", "from confidence"] if len(found) == 1 else [f"kept {name}", "from"]
+    rows = []
+    for points in zip(*found.values(), strict=True):
+        cells = [f"{100 * points[0].risk:g} %"]
+        for point in points:
+            start = "–" if point.threshold is None else f"{point.threshold:.4f}"
+            cells += [f"{100 * point.coverage:.1f} %", start]
+        rows.append(cells)
+    print(f"\n{render_table(headers, rows, right=range(len(headers)))}")

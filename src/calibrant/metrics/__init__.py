@@ -17,7 +17,12 @@ from calibrant.metrics.entities import (
 from calibrant.metrics.measure import measure
 from calibrant.metrics.null_ece import chance_ece
 from calibrant.metrics.segmentation_example import Scene, near_border, pixel_predictions
-from calibrant.metrics.selective import RiskCoverage, risk_coverage_curve
+from calibrant.metrics.selective import (
+    RiskCoverage,
+    RiskPoint,
+    risk_coverage_curve,
+    risk_points,
+)
 from calibrant.metrics.sketch import ConfidenceSketch
 from calibrant.metrics.sorted_confidences import ConfidenceSteps, confidence_steps
 from calibrant.metrics.spans import Spans, find_spans
@@ -36,6 +41,7 @@ __all__ = [
     "Confidences",
     "MatchCounts",
     "RiskCoverage",
+    "RiskPoint",
     "Scene",
     "Spans",
     "TagSet",
@@ -58,6 +64,7 @@ __all__ = [
     "pixel_predictions",
     "replicate",
     "risk_coverage_curve",
+    "risk_points",
     "token_counts",
     "top_label",
     "without_outside",

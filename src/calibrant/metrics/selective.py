@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +13,7 @@ from calibrant.metrics.sorted_confidences import StepSource, confidence_steps
 
 __all__ = [
     "RiskCoverage",
+    "RiskPoint",
     "augrc",
     "aurc",
     "auroc",
@@ -19,6 +21,7 @@ __all__ = [
     "e_aurc",
     "risk_at_coverage",
     "risk_coverage_curve",
+    "risk_points",
 ]
 
 
@@ -40,6 +43,15 @@ class RiskCoverage:
         width = np.diff(self.coverage)
         width *= self.risk[1:]
         return float(width.sum() + self.coverage[0] * self.risk[0])
+
+
+@dataclass(frozen=True)
+class RiskPoint:
+    """The most that can be kept at a risk, and the confidence from which on it is kept."""
+
+    risk: float
+    coverage: float
+    threshold: float | None  # None: nothing can be kept.
 
 
 def risk_coverage_curve(source: StepSource) -> RiskCoverage:
@@ -151,6 +163,32 @@ def coverage_at_risk(source: StepSource, risk: float) -> float:
     if not len(curve.risk):
         return float("nan")
     return float(np.max(curve.coverage, initial=0.0, where=curve.risk <= risk + 1e-12))
+
+
+def risk_points(
+    source: StepSource, risks: Sequence[float] = (0.01, 0.02, 0.05, 0.1, 0.2)
+) -> tuple[RiskPoint, ...]:
+    """Return what can be kept at each risk, as :func:`coverage_at_risk`, and from where on.
+
+    This describes the examples at hand. :func:`calibrant.guarantee` finds thresholds that hold for
+    new ones.
+
+    >>> from calibrant import Predictions
+    >>> p = Predictions.from_probabilities([0.9, 0.8, 0.7], [1, 0, 1])
+    >>> risk_points(p, [0.1, 0.4])[1]
+    RiskPoint(risk=0.4, coverage=1.0, threshold=0.7)
+    """
+    curve = risk_coverage_curve(source)
+    points = []
+    for risk in risks:
+        kept = np.flatnonzero(curve.risk <= risk + 1e-12)
+        if not len(kept):
+            points.append(RiskPoint(float(risk), 0.0, None))
+            continue
+        last = kept[-1]  # Coverage rises along the curve.
+        threshold = float(curve.threshold[last])
+        points.append(RiskPoint(float(risk), float(curve.coverage[last]), threshold))
+    return tuple(points)
 
 
 def auroc(source: StepSource) -> float:

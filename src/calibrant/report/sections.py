@@ -20,7 +20,14 @@ from calibrant.metrics import CalibrationState, accuracy, ece, mean_confidence
 from calibrant.report.images import pixel_figures
 from calibrant.report.markup import Markup, join, tag, user_text
 from calibrant.report.svg import draw_svg, legend
-from calibrant.report.tables import class_table, entries, measure_table, mistake_table, plain_table
+from calibrant.report.tables import (
+    class_table,
+    entries,
+    measure_table,
+    mistake_table,
+    plain_table,
+    risk_table,
+)
 
 __all__ = ["sections"]
 
@@ -112,7 +119,7 @@ def _diagrams(audits: Audits) -> Markup:
 
     def risk_coverage(name: str, audit: Audit) -> Markup:
         chart = risk_chart(curves[name], n=len(audit.confidences), most=risk)
-        return _figure(chart, f"Risk–coverage curve, {name}")
+        return join([_figure(chart, f"Risk–coverage curve, {name}"), risk_table(audit.at_risk)])
 
     drawn = zip(_DIAGRAMS.items(), (reliability, histogram, risk_coverage), strict=True)
     blocks = [
@@ -188,7 +195,8 @@ def _entities(audits: Audits) -> Markup | None:
     def one(name: str, view: EntityView) -> Markup:
         drawing = _reliability(view.state, f"entities, {name}", "entity")
         types = class_table(view.types, "Entity type") if view.types else None
-        return tag("div", tag("div", drawing), tag("div", types), class_="pair")
+        tables = tag("div", types, risk_table(view.at_risk))
+        return tag("div", tag("div", drawing), tables, class_="pair")
 
     reductions = ", ".join(dict.fromkeys(view.reduction for view in views.values()))
     made = (

@@ -7,12 +7,12 @@ from typing import Any
 
 from calibrant.auditing import ClassRow, Measure, Mistake
 from calibrant.charts.numbers import DASH, count, interval, number, percent, points, signed
-from calibrant.metrics import METRICS
+from calibrant.metrics import METRICS, RiskPoint
 from calibrant.report.markup import Markup, join, tag, user_text
 
 __all__ = [
     "MOST_ROWS", "class_table", "entries", "measure_table", "mistake_table", "more", "plain_table",
-    "table_box",
+    "risk_table", "table_box",
 ]  # fmt: skip
 
 # Rows shown of long lists; the text gives the number of the rest.
@@ -102,6 +102,21 @@ def mistake_table(mistakes: Sequence[Mistake]) -> Markup:
     ]
     table = table_box("Most confident mistakes", [_number_head("Confidence"), *heads], body)
     return join([table, more(len(mistakes), len(body))])
+
+
+def risk_table(points: Sequence[RiskPoint]) -> Markup | None:
+    """Return what can be kept at which risk, and from which confidence on."""
+    if not points:
+        return None
+    rows = [
+        [
+            percent(point.risk, 0),
+            percent(point.coverage),
+            DASH if point.threshold is None else number(point.threshold),
+        ]
+        for point in points
+    ]
+    return plain_table("Kept at a risk", ["At most wrong", "Kept", "From confidence"], rows)
 
 
 def plain_table(label: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Markup:
