@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from calibrant.cli.document import document
 from calibrant.cli.entities import add_entity_options, audit_entity_files
-from calibrant.cli.options import add_file_options, columns_from, files_read
+from calibrant.cli.options import add_file_options, columns_from, files_read, print_notes
 from calibrant.errors import printable
 
 if TYPE_CHECKING:
@@ -92,6 +92,7 @@ def run(args: argparse.Namespace) -> int:
     from calibrant.report import write_report
 
     args.files = expand(args.files)  # Once, so that the same files are listed, counted and read.
+    print_notes(args.files)
     if args.report is not None:  # Before the work, not after it.
         check_writable(args.report, overwrite=args.overwrite, inputs=files_read(args))
     audits = _audits(args)

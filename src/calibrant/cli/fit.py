@@ -18,6 +18,7 @@ from calibrant.cli.options import (
     columns_from,
     files_read,
     parse_settings,
+    print_notes,
 )
 from calibrant.errors import InputError, printable, unknown_name
 from calibrant.inputs import shortened
@@ -122,6 +123,7 @@ def read_with_progress(files: Paths, args: argparse.Namespace) -> Predictions | 
     from calibrant.progress import Progress
 
     columns, found = columns_from(args), expand(files)
+    print_notes(found)
     parts = []
     with Progress(count_rows(found, columns, args.kind), "rows") as progress:
         for part in stream(found, columns, args.kind):

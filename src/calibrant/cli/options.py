@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from calibrant.errors import InputError
-from calibrant.files import Columns, expand, read_label_names, suffixes
+from calibrant.errors import InputError, printable
+from calibrant.files import Columns, Paths, expand, notes, read_label_names, suffixes
 from calibrant.inputs import parse_json
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "columns_from",
     "files_read",
     "parse_settings",
+    "print_notes",
 ]
 
 
@@ -133,6 +135,12 @@ def columns_from(args: argparse.Namespace) -> Columns:
         correct=args.correct_column,
         signals=_listed(args.signal_columns),
     )
+
+
+def print_notes(files: Paths) -> None:
+    """Say on standard error what the scores of a language model are."""
+    for note in notes(files):
+        print(printable(note), file=sys.stderr)
 
 
 def files_read(args: argparse.Namespace) -> list[Path]:

@@ -6,7 +6,15 @@ docs/files.md shows each format with its column names.
 from __future__ import annotations
 
 from calibrant.files.columns import Columns
-from calibrant.files.formats import FORMATS, Fingerprint, Paths, expand, fingerprints, suffixes
+from calibrant.files.formats import (
+    FORMATS,
+    Fingerprint,
+    Paths,
+    expand,
+    fingerprints,
+    notes,
+    suffixes,
+)
 from calibrant.files.label_names import read_label_names
 from calibrant.files.reading import count_rows, read, stream
 from calibrant.files.unlabelled import LABELLED, stream_unlabelled
@@ -21,6 +29,7 @@ __all__ = [
     "count_rows",
     "expand",
     "fingerprints",
+    "notes",
     "read",
     "read_label_names",
     "rewrite",

@@ -6,7 +6,7 @@ import difflib
 import glob
 import hashlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike, fspath
 from pathlib import Path
 from typing import TypeAlias
@@ -15,6 +15,7 @@ from calibrant.errors import InputError
 from calibrant.files.csv import CSV
 from calibrant.files.format import Format, Source
 from calibrant.files.jsonl import JSONL
+from calibrant.files.language_models import open_jsonl
 from calibrant.files.npz import NPZ
 from calibrant.files.parquet import PARQUET
 from calibrant.files.safetensors import SAFETENSORS
@@ -28,6 +29,7 @@ __all__ = [
     "fingerprint",
     "fingerprints",
     "format_of",
+    "notes",
     "open_source",
     "suffixes",
 ]
@@ -38,7 +40,7 @@ FORMATS: dict[str, Format] = {
     "npz": NPZ,
     "safetensors": SAFETENSORS,
     "csv": CSV,
-    "jsonl": JSONL,
+    "jsonl": replace(JSONL, open=open_jsonl),
 }
 
 Paths: TypeAlias = str | PathLike[str] | Iterable[str | PathLike[str]]
@@ -72,6 +74,12 @@ def format_of(path: Path) -> Format:
 def open_source(path: Path) -> Source:
     """Open one file, far enough to know its columns."""
     return format_of(path).open(path)
+
+
+def notes(paths: Paths) -> list[str]:
+    """Return what is to be known about the scores of files whose records were translated."""
+    found = (getattr(open_source(path), "note", None) for path in expand(paths))
+    return [note for note in found if note is not None]
 
 
 class FoundFiles(list[Path]):

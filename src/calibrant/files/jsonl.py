@@ -16,7 +16,7 @@ from calibrant.files.format import Block, Format, Layout, NewScores, Shape, othe
 from calibrant.files.lines import TextSource, column_of_values, json_records, text_file
 from calibrant.predictions import Predictions
 
-__all__ = ["JSONL"]
+__all__ = ["JSONL", "JsonlSource", "record_shape"]
 
 
 class JsonlSource(TextSource[dict[str, Any]]):
@@ -28,7 +28,7 @@ class JsonlSource(TextSource[dict[str, Any]]):
     def __init__(self, path: Path) -> None:
         self.path = path
         _, self._first = next(self.records(), (0, {}))
-        self.columns = {key: _shape(value) for key, value in self._first.items()}
+        self.columns = {key: record_shape(value) for key, value in self._first.items()}
 
     def label_names(self, scores: str) -> tuple[str, ...] | None:
         """Return the keys, where the scores of a line are an object."""
@@ -86,7 +86,7 @@ class JsonlSource(TextSource[dict[str, Any]]):
         shape = self.columns[name]
         expected = f"a list of {shape[0]} numbers" if shape else "a number"
         for value, line in zip(values, lines, strict=True):
-            if _shape(value) != shape or shape is None or (shape == () and _odd(value)):
+            if record_shape(value) != shape or shape is None or (shape == () and _odd(value)):
                 raise self._wrong(name, expected, line)
         try:
             return np.array([_floats(value) for value in values])
@@ -111,7 +111,8 @@ def _like(old: Any, new: Any) -> Any:
     return dict(zip(old, new, strict=True)) if isinstance(old, dict) else new
 
 
-def _shape(value: Any) -> Shape:
+def record_shape(value: Any) -> Shape:
+    """Return the shape of a value of a record: () if single, None if it has none."""
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, list):

@@ -1,0 +1,42 @@
+"""Records of a language model as predictions: what the translators of all kinds share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from calibrant.errors import InputError
+
+__all__ = ["LABEL_KEYS", "Numbered", "Translated", "plain_answer", "true_label"]
+
+Numbered: TypeAlias = tuple[int, dict[str, Any]]
+LABEL_KEYS = (
+    *("label", "target", "answer", "gold", "expected"),
+    *("true_label", "ground_truth", "y_true"),
+)
+
+
+@dataclass(frozen=True)
+class Translated:
+    """Records with their lines, and one sentence about what their scores are."""
+
+    records: list[Numbered]
+    note: str
+
+
+def true_label(record: Mapping[str, Any], where: str) -> str:
+    """Return the true answer that stands beside the response of a model."""
+    for key in LABEL_KEYS:
+        if isinstance(record.get(key), (str, int, bool)):
+            return str(record[key])
+    raise InputError(f"{where}: it has no true label (one of {', '.join(LABEL_KEYS[:4])}).")
+
+
+def plain_answer(text: str) -> str:
+    """Return an answer without the blanks, brackets and marks around it.
+
+    >>> plain_answer(" (B).")
+    'B'
+    """
+    return text.strip().strip("()[].:\"'*").strip()

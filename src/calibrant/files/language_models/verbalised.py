@@ -1,0 +1,88 @@
+"""Answers that name their confidence in words as top labels."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from calibrant.errors import InputError
+from calibrant.files.language_models.translated import (
+    LABEL_KEYS,
+    Translated,
+    plain_answer,
+    true_label,
+)
+from calibrant.files.lines import json_records
+
+__all__ = ["is_verbalised", "translate_verbalised"]
+
+_TEXT = ("response", "output", "completion", "generation", "text")
+_CONFIDENCE = re.compile(
+    r"\b(?:confidence|probability|certainty)\b[^0-9\n]{0,30}?"
+    r"(\d+(?:\.\d+)?|\.\d+)\s*(%|/\s*\d+|out of \d+)?",
+    re.IGNORECASE,
+)
+_ANSWER = re.compile(
+    r"\b(?:final answer|answer)\b\s*(?:is|:|=)*\s*\(?\s*([^\n.,;)]+)", re.IGNORECASE
+)
+
+
+def is_verbalised(record: Mapping[str, Any]) -> bool:
+    """Return whether a record has a true label and a confidence in words."""
+    if not any(key in record for key in LABEL_KEYS):
+        return False
+    if isinstance(record.get("confidence"), str):
+        return True
+    return any(isinstance(record.get(k), str) and _CONFIDENCE.search(record[k]) for k in _TEXT)
+
+
+def translate_verbalised(path: Path) -> Translated:
+    """Turn answers that name their confidence, "Answer: B, confidence: 85 %", into top labels.
+
+    Where any bare number of the file is above 1, bare numbers are percentages. An answer
+    without a confidence is ignored and counted.
+    """
+    found = [(line, *_spoken(path, line, record)) for line, record in json_records(path)]
+    percent = any(bare and value > 1 for _, _, value, bare, _ in found if value is not None)
+    records, ignored = [], 0
+    for line, answer, value, bare, label in found:
+        value = value / 100 if value is not None and bare and percent else value
+        if value is not None and value > 1:
+            raise InputError(f"{path}, line {line}: a confidence of {value:g} is above 1.")
+        ignored += value is None
+        record = {"predicted": answer, "confidence": 0.5 if value is None else value}
+        records.append((line, {**record, "label": None if value is None else label}))
+    how = "; bare numbers are percentages" if percent else ""
+    left = f" {ignored:,} answers name none and are ignored." if ignored else ""
+    return Translated(records, f"{path}: confidences that the model put into words{how}.{left}")
+
+
+def _spoken(
+    path: Path, line: int, record: Mapping[str, Any]
+) -> tuple[str, float | None, bool, str]:
+    """Return the answer, the number that was named, whether it is bare, and the true label."""
+    label = true_label(record, f"{path}, line {line}")
+    text = next((record[k] for k in _TEXT if isinstance(record.get(k), str)), "")
+    confidence = record.get("confidence")
+    said = f"confidence {confidence}" if confidence is not None else text
+    answer = record.get("predicted", record.get("prediction"))
+    if answer is None:
+        stated = list(_ANSWER.finditer(text))
+        answer = stated[-1].group(1) if stated else text.strip().split("\n")[0]
+    number = list(_CONFIDENCE.finditer(said))
+    if not number:
+        return _same(str(answer), label), None, False, label
+    value, unit = float(number[-1].group(1)), number[-1].group(2) or ""
+    if unit == "%":
+        return _same(str(answer), label), value / 100, False, label
+    if unit:
+        return _same(str(answer), label), value / float(re.sub(r"\D", "", unit) or 1), False, label
+    return _same(str(answer), label), value, True, label
+
+
+def _same(answer: str, label: str) -> str:
+    """Return the answer, spelt as the label where they differ in case, blanks and marks alone."""
+    plain = plain_answer(answer)
+    return label if plain.casefold() == label.strip().casefold() else plain
