@@ -9,7 +9,13 @@ import pytest
 import calibrant
 from calibrant import cli
 from calibrant.calibrators.sklearn import CalibratedClassifier
-from calibrant.cli.old_options import OLD_OPTIONS, method_name, metric_name, with_new_options
+from calibrant.cli.old_options import (
+    OLD_OPTIONS,
+    calibrator_name,
+    method_name,
+    metric_name,
+    with_new_options,
+)
 from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.record import Record
 from calibrant.methods import METHODS, create
@@ -118,6 +124,25 @@ def test_name_with_underscores(command, option, old, new, capsys):
         f"calibrant: '{old}' is now '{new}'; the name with underscores will be removed in the next "
         "release.\n"
     )
+
+
+def test_an_unknown_name_with_underscores_has_no_new_spelling(tmp_path, capsys):
+    """No advice to write a name with hyphens that does not exist either."""
+    assert calibrator_name("foo_bar") == "foo_bar"
+    assert method_name("foo_bar") == "foo_bar"
+    file = tmp_path / "valid.csv"
+    file.write_text("p0,p1,label\n0.2,0.8,1\n0.7,0.3,0\n")
+    arguments = [str(file), "--calibrator", "foo_bar", "-o", str(tmp_path / "map.json")]
+    assert cli.main(["fit", *arguments]) == 2
+    printed = capsys.readouterr().err
+    assert "is now" not in printed
+    assert "foo_bar" in printed
+
+
+def test_an_empty_argument_is_shown(capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["predict", "RUN", "TEXT", ""])
+    assert "unknown: '' (an empty argument);" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

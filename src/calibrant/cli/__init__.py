@@ -44,7 +44,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     _check_command(argv)
     args, unknown = _parser().parse_known_args(argv)
     if unknown:  # The command reports them: its --help has the options.
-        _Parser(prog=f"calibrant {args.command}").error(f"unknown: {' '.join(unknown)}")
+        shown = " ".join(argument or "'' (an empty argument)" for argument in unknown)
+        _Parser(prog=f"calibrant {args.command}").error(f"unknown: {shown}")
     try:
         status = int(args.run(args))
         sys.stdout.flush()  # A reader that has left shows here, not when the process ends.

@@ -44,14 +44,18 @@ def _with_new_option(argument: str, command: str, renamed: Mapping[str, str]) ->
 
 
 def calibrator_name(text: str) -> str:
-    """Return the name of a calibrator, as the table has it: with hyphens.
+    """Return the name of a calibrator, as the table has it: with hyphens. Others stay as they are.
 
     >>> calibrator_name("isotonic-top-label")
     'isotonic-top-label'
     """
-    if "_" in text:
-        _warn(f"calibrant: '{text}' is now '{text.replace('_', '-')}'; the name with underscores")
-    return text.replace("_", "-")
+    from calibrant.calibrators import CALIBRATORS
+
+    new = text.replace("_", "-")
+    if new not in CALIBRATORS:
+        return text
+    _warn_of_underscores(text)
+    return new
 
 
 def method_name(text: str) -> str:
@@ -60,7 +64,17 @@ def method_name(text: str) -> str:
     >>> method_name("head-noise")
     'head_noise'
     """
-    return calibrator_name(text).replace("-", "_")
+    from calibrant.methods import METHODS
+
+    name = text.replace("-", "_")
+    if name in METHODS:
+        _warn_of_underscores(text)
+    return name
+
+
+def _warn_of_underscores(text: str) -> None:
+    if "_" in text:
+        _warn(f"calibrant: '{text}' is now '{text.replace('_', '-')}'; the name with underscores")
 
 
 def metric_name(text: str) -> str:
