@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pytest
 
@@ -43,6 +43,24 @@ def test_the_same_run_twice_with_other_numbers_is_refused(tmp_path, make_record)
     assert one.recipe.key in message
     assert str(tmp_path / "a" / f"{one.recipe.key}.json") in message
     assert f"{lines}, line 2" in message
+    assert "differ in" in message
+    assert "ece: 0.01 and 0.02" in message
+
+
+def test_a_repeated_or_rounded_run_is_the_same(tmp_path, make_record):
+    """It took other seconds, with another commit, and one file has six digits."""
+    one, again = make_record(ece=0.0123456789), make_record(ece=0.0123457)
+    later = {**again.circumstances, "git": "another"}
+    again = replace(again, circumstances=later, training={**again.training, "seconds": 99.0})
+    assert read_all([write_lines(tmp_path / "a.jsonl", one, again)]) == [one]
+
+
+def test_records_of_the_same_run_that_lack_a_calibrator_are_refused(tmp_path, make_record):
+    one, other = make_record(), make_record()
+    (first, *_) = other.results
+    other = replace(other, results={k: v for k, v in other.results.items() if k != first})
+    with pytest.raises(InputError, match=f"differ in its results: {first}"):
+        read_all([write_lines(tmp_path / "a.jsonl", one, other)])
 
 
 def test_folders_of_runs_are_read_too(tmp_path, make_record):

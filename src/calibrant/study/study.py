@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,7 +10,6 @@ from typing import Any, NamedTuple
 
 from calibrant.errors import InputError, unknown_name
 from calibrant.experiments.record import TITLES, Record, located_records
-from calibrant.json_values import json_values
 from calibrant.metrics.table import with_new_names
 from calibrant.old_names import warn_renamed
 from calibrant.study.comparison_table import comparison_tables
@@ -33,6 +31,8 @@ from calibrant.study.summary import describe_settings, missing, origins, summari
 from calibrant.study.table import Table, set_name
 
 __all__ = ["Extra", "Study", "StudyInputs", "build_study", "read_all", "read_titles"]
+
+_ROUNDED = 6e-6  # The relative distance of a number from the same with six digits, at most.
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,7 +197,10 @@ def _named(tables: Iterable[Table]) -> list[Table]:
 
 
 def read_all(paths: Iterable[str | Path]) -> list[Record]:
-    """Read each record once; the same run with different numbers is an error."""
+    """Read each record once; the same run with different numbers is an error.
+
+    A run that was repeated, or whose numbers were rounded to six digits, is the same.
+    """
     found: dict[str, tuple[str, Record]] = {}
     sources = [Path(path) for path in paths]
     for path in sources:
@@ -205,10 +208,10 @@ def read_all(paths: Iterable[str | Path]) -> list[Record]:
             raise InputError(f"{path}: there is no such file or folder.")
         for where, record in located_records(path):
             earlier, other = found.setdefault(record.recipe.key, (where, record))
-            if other is not record and _content(other) != _content(record):
+            if differs := _difference(other.results, record.results):
                 raise InputError(
                     f"{record.recipe.key} occurs twice with different contents: {earlier} and "
-                    f"{where}; keep one."
+                    f"{where} differ in {differs}; give one of these files, or keep one record."
                 )
     if not found:
         raise InputError(
@@ -227,5 +230,19 @@ def read_titles(paths: Iterable[str | Path]) -> str:
     return "; ".join(dict.fromkeys(filter(None, map(str.strip, lines))))
 
 
-def _content(record: Record) -> str:
-    return json.dumps(json_values(dataclasses.asdict(record)), sort_keys=True, default=str)
+def _difference(one: Any, other: Any, where: str = "its results") -> str | None:
+    """Name the first number in which two results differ by more than rounding, or None."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        if one.keys() != other.keys():
+            return f"{where}: {', '.join(sorted(map(str, one.keys() ^ other.keys())))}"
+        parts = (_difference(value, other[key], str(key)) for key, value in one.items())
+        found = next(filter(None, parts), None)
+        return found and (found if where == "its results" else f"{where} {found}")
+    if _is_number(one) and _is_number(other):
+        same = math.isclose(one, other, rel_tol=_ROUNDED, abs_tol=1e-9)
+        return None if same or (one != one and other != other) else f"{where}: {one} and {other}"
+    return None if one == other else f"{where}: {one} and {other}"
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
