@@ -25,6 +25,7 @@ ALLOWED = {
     "policies": {"metrics"},
     "comparison": {"metrics", "calibrators", "policies"},
     "audit": {"auditing"},  # The old name of the part, for one release.
+    "prediction": set(),  # Likewise.
     "auditing": {"metrics"},
     "charts": {"metrics"},
     "plots": {"metrics", "charts"},
@@ -45,7 +46,7 @@ ALLOWED = {
         "policies",
         "training",
     },
-    "prediction": {"calibrators", "comparison", "policies", "tasks"},
+    "loading": {"calibrators", "comparison", "policies", "tasks"},
     "experiments": {
         "metrics",
         "corruptions",

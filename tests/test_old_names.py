@@ -50,6 +50,16 @@ PYTHON = [
     ),
     ("calibrant.tasks.shared_types.ALIASES", "calibrant.tasks.ner.corpora.shared_types.ALIASES"),
     ("calibrant.tasks.task.open_task", "calibrant.tasks.open_task"),
+    ("calibrant.prediction.load_run", "calibrant.loading.load_run"),
+    ("calibrant.prediction.load", "calibrant.loading.load"),
+    *(
+        (f"calibrant.prediction.{name}", f"calibrant.tasks.language.words.{name}")
+        for name in ("Word", "split_words")
+    ),
+    *(
+        (f"calibrant.prediction.{name}", f"calibrant.comparison.risk_control.{name}")
+        for name in ("Guarantee", "guaranteed_threshold")
+    ),
 ]
 
 

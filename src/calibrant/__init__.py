@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from calibrant.comparison import Comparison, compare, select_calibrator
     from calibrant.errors import CalibrantError, InputError, MissingExtraError, NotFittedError
     from calibrant.files import read
+    from calibrant.loading import load, load_run
     from calibrant.methods import (
         CrossEntropy,
         Focal,
@@ -53,7 +54,6 @@ if TYPE_CHECKING:
     )
     from calibrant.metrics.accumulate import accumulate
     from calibrant.policies import guarantee, load_policy
-    from calibrant.prediction import load, load_run
     from calibrant.predictions import Predictions
     from calibrant.report import write_report
     from calibrant.training.trainer import Trainer
@@ -128,7 +128,7 @@ _HOMES = {
         "files": "read",
         "methods": "CrossEntropy Focal HeadNoise LabelSmoothing MarginSmoothing Method",
         "policies": "guarantee load_policy",
-        "prediction": "load load_run",
+        "loading": "load load_run",
         "predictions": "Predictions",
         "report": "write_report",
         "training.trainer": "Trainer",
@@ -136,7 +136,7 @@ _HOMES = {
     }.items()
     for name in names.split()
 }
-_PARTS = ("calibrators", "errors", "files", "methods", "metrics", "prediction", "predictions")
+_PARTS = ("calibrators", "errors", "files", "methods", "metrics", "loading", "predictions")
 
 
 def __getattr__(name: str) -> "Any":

@@ -17,6 +17,14 @@ OLD_NAMES: Mapping[str, Mapping[str, str]] = {
     "calibrant": {
         "interval": "calibrant.metrics:bootstrap_interval",
     },
+    "calibrant.prediction": {
+        **{name: f"calibrant.loading:{name}" for name in ("load", "load_run")},
+        **{name: f"calibrant.tasks.language.words:{name}" for name in ("Word", "split_words")},
+        **{
+            name: f"calibrant.comparison.risk_control:{name}"
+            for name in ("Guarantee", "guaranteed_threshold")
+        },
+    },
     "calibrant.metrics": {
         "Steps": "calibrant.metrics:ConfidenceSteps",
         "debiased_ece": "calibrant.metrics:debiased_rms_ece",

@@ -1,100 +1,11 @@
-"""Deployment: ``load`` opens what calibrant wrote; a run or an export becomes a predictor.
-
->>> from calibrant.prediction import split_words
->>> [word.text for word in split_words("In 3.5 hours, U.S. time.")]
-['In', '3.5', 'hours', ',', 'U.S.', 'time', '.']
-"""
+"""The old name of :mod:`calibrant.loading`: works for one release and warns."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from calibrant.calibrators import Calibrator, load_calibrator
-from calibrant.comparison.risk_control import Guarantee, guaranteed_threshold
-from calibrant.errors import InputError
-from calibrant.extras import require, usable_device
-from calibrant.inputs import read_json
-from calibrant.policies import Policy, load_policy, model_fingerprint
-from calibrant.tasks import DEFAULT_TASK, TASKS, task_of
-from calibrant.tasks.language.words import Word, split_words
-
-if TYPE_CHECKING:
-    from calibrant.tasks.predictor import Predictor
-
-__all__ = ["Guarantee", "Word", "guaranteed_threshold", "load", "load_run", "split_words"]
-
-_POLICIES = "policies"
+from calibrant.old_names import renamed
 
 
-def load(path: str | Path, device: str | None = None, *, trust_remote_code: bool = False) -> Any:
-    """Open what calibrant wrote: a run, an exported run, a saved calibrator or a policy.
-
-    ``calibrant.load("RUN").predict(["Anna lives in Paris."])``
-
-    The folder of a run or an export becomes a :class:`~calibrant.tasks.predictor.Predictor`, a file
-    a calibrator or a policy. ``device`` and ``trust_remote_code`` are those of :func:`load_run`.
-    """
-    place = Path(path)
-    if place.is_dir():
-        return load_run(place, device, trust_remote_code=trust_remote_code)
-    if not place.exists():
-        raise InputError(
-            f"There is nothing at {place}: name a run, an export or a saved calibrator."
-        )
-    return _load_file(place)
-
-
-def _load_file(path: Path) -> Calibrator | Policy:
-    if path.suffix == ".json" and path.is_file():
-        content = read_json(path, "this is not a file that calibrant saved")
-        if isinstance(content, dict) and content.get("signature") == "calibrant policy":
-            return load_policy(path)
-    return load_calibrator(path)
-
-
-def load_run(
-    run: str | Path, device: str | None = None, *, trust_remote_code: bool = False
-) -> Predictor:
-    """Return the predictor of a finished ``calibrant train``, on CUDA where there is one.
-
-    A model that brings code of its own is refused unless ``trust_remote_code`` lets it run.
-    """
-    folder = Path(run)
-    recipe = _recipe(folder)
-    task = task_of(recipe.get("task", DEFAULT_TASK))
-    torch = require("torch", "torch", "A trained model")
-    from calibrant.tasks.encoders.foreign_models import trusting
-
-    device = usable_device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    with trusting(trust_remote_code):
-        found = task.predictor(folder, recipe, device)
-    found.model = model_fingerprint(folder / "model")
-    found.policies = read_policies(folder)
-    return found
-
-
-def read_policies(folder: Path) -> dict[str, Policy]:
-    """Read the policies of a run: ``policies/NAME.json`` is called ``NAME``."""
-    return {path.stem: load_policy(path) for path in sorted((folder / _POLICIES).glob("*.json"))}
-
-
-def _recipe(folder: Path) -> dict[str, Any]:
-    if folder.is_file():
-        raise InputError(
-            f"{folder} is a file; calibrant.load_run takes the folder of a training run. Call "
-            f'calibrant.load("{folder}") for a saved calibrator, '
-            f'calibrant.read("{folder}") for predictions.'
-        )
-    if not (folder / "recipe.json").exists():
-        raise InputError(f"{folder} is not the folder of a training run: it has no recipe.json.")
-    if not (folder / "metrics.json").exists():
-        raise InputError(
-            f"{folder} is not finished: give its 'calibrant train' command again, and it goes on."
-        )
-    recipe: Any = read_json(folder / "recipe.json", "no recipe")
-    if not isinstance(recipe, dict):
-        raise InputError(f"{folder / 'recipe.json'}: no recipe of a run.")
-    if str(recipe.get("task", DEFAULT_TASK)) not in TASKS:
-        raise InputError(f"{folder} is a run of task '{recipe['task']}', which is unknown.")
-    return dict(recipe)
+def __getattr__(name: str) -> Any:
+    return renamed(__name__, name)

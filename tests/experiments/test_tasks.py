@@ -16,7 +16,7 @@ from calibrant.experiments.measure import measure_run
 from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.record import read_record
 from calibrant.experiments.run import train
-from calibrant.prediction import load_run
+from calibrant.loading import load_run
 from calibrant.predictions import Predictions
 from calibrant.tasks import all_tasks, task_of
 from calibrant.tasks.image.classifier import load_classifier

@@ -142,7 +142,7 @@ def run(args: argparse.Namespace) -> int:
     """Predict, and print or write the predictions."""
     from calibrant.cli.predict_input import file_of
     from calibrant.cli.predict_output import check_output, written
-    from calibrant.prediction import load_run
+    from calibrant.loading import load_run
 
     check_output(args, file_of(args.input))
     predictor = load_run(args.model, args.device, trust_remote_code=args.trust_remote_code)
