@@ -100,6 +100,41 @@ def test_rows_without_labels_and_ignored_rows(folder, capsys):
     assert [(r["row"], r["accepted"]) for r in records] == [(0, True), (2, False)]
 
 
+def top_labels(path, n, labelled=True):
+    random = np.random.default_rng(8)
+    confidence, spam = random.uniform(0.4, 1, n).round(4), random.random(n) < 0.5
+    right = random.random(n) < confidence
+    lines = ["predicted,confidence" + (",true_label" if labelled else "")]
+    for c, s, ok in zip(confidence, spam, right, strict=True):
+        names = ("spam", "ham") if s else ("ham", "spam")
+        lines.append(f"{names[0]},{c}" + (f",{names[0 if ok else 1]}" if labelled else ""))
+    path.write_text("\n".join(lines) + "\n")
+
+
+def test_top_labels(folder, capsys):
+    top_labels(folder / "valid.csv", 3000)
+    top_labels(folder / "new.csv", 40, labelled=False)
+    for per in ((), ("--per", "type")):
+        command = ["guarantee", "valid.csv", "--target-risk", "0.15", *per, "--overwrite"]
+        ok(capsys, *command, "-o", "policy.json")
+        arguments = ("new.csv", "--policy", "policy.json", "-o", "new.jsonl", "--overwrite")
+        ok(capsys, "apply", *arguments)
+        records = [json.loads(line) for line in Path("new.jsonl").read_text().splitlines()]
+        thresholds = load_policy("policy.json").thresholds
+        assert len(records) == 40
+        assert all(
+            r["accepted"]
+            == (r["confidence"] >= thresholds.get("*", thresholds.get(r["prediction"])))
+            for r in records
+        )
+    text = Path("new.csv").read_text().replace("spam", "eggs")
+    Path("new.csv").write_text(text)
+    assert "Unknown type of this policy: 'eggs'" in refused(capsys, "apply", *arguments)
+    for option in ("--coverage", "--max-missed"):
+        error = refused(capsys, "guarantee", "valid.csv", option, "0.1", "-o", "sets.json")
+        assert "need the scores of all classes" in error
+
+
 def test_one_line_for_bad_input(folder, capsys):
     start = ["guarantee", "valid.npz", "-o", "policy.json"]
     for options, expected in (

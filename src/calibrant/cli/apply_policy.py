@@ -17,7 +17,6 @@ from calibrant.errors import InputError, printable
 if TYPE_CHECKING:
     from calibrant.calibrators import Calibrator
     from calibrant.policies import Policy
-    from calibrant.predictions import Predictions
 
 __all__ = ["decide"]
 
@@ -73,20 +72,22 @@ def _calibrator(policy: Policy, args: argparse.Namespace) -> Calibrator | None:
 
 def _parts(
     policy: Policy, calibrator: Calibrator | None, args: argparse.Namespace
-) -> Iterator[tuple[Predictions, np.ndarray]]:
+) -> Iterator[tuple[Any, np.ndarray]]:
     """Yield calibrated predictions with the numbers of their rows; tags come as a whole."""
-    from calibrant.files import expand, stream_unlabelled
+    from calibrant.files import expand, stream_top_labels, stream_unlabelled
     from calibrant.predictions import Predictions
     from calibrant.progress import Progress
 
-    first, parts, numbers = 0, [], []
+    files, columns = expand(args.files), columns_from(args)
+    first, parts, numbers = 0, list[Predictions](), []
     with Progress(None, "rows") as progress:
-        for part in stream_unlabelled(expand(args.files), columns_from(args), args.kind):
+        stream: Iterator[Any] | None = stream_top_labels(files, columns, args.kind)
+        for part in stream or stream_unlabelled(files, columns, args.kind):
             rows = first + (np.arange(len(part)) if part.rows is None else part.rows)
             first += len(part) + part.ignored
             progress.advance(len(part) + part.ignored)
             mapped = part if calibrator is None else calibrator.transform(part)
-            if policy.items == "rows" and policy.review is None:
+            if stream is not None or (policy.items == "rows" and policy.review is None):
                 yield mapped, rows
             else:  # A sentence may lie in two chunks.
                 parts.append(mapped)

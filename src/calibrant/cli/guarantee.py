@@ -161,7 +161,6 @@ def _options(args: argparse.Namespace) -> dict[str, Any]:
 
 def _of_files(args: argparse.Namespace) -> Policy:
     from calibrant.cli.fit import read_with_progress
-    from calibrant.files.reading import with_all_classes
     from calibrant.policies import calibrator_fingerprint, guarantee
 
     options = _options(args)
@@ -174,7 +173,7 @@ def _of_files(args: argparse.Namespace) -> Policy:
 
         calibrator = load_calibrator(args.calibrator)
         options["calibrator"] = calibrator_fingerprint(calibrator)
-    valid = with_all_classes(read_with_progress(args.files, args), "calibrant guarantee")
+    valid = read_with_progress(args.files, args)
     return guarantee(calibrator.transform(valid) if calibrator else valid, **options)
 
 

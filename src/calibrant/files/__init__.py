@@ -17,7 +17,7 @@ from calibrant.files.formats import (
 )
 from calibrant.files.label_names import read_label_names
 from calibrant.files.reading import count_rows, read, stream
-from calibrant.files.unlabelled import LABELLED, stream_unlabelled
+from calibrant.files.unlabelled import LABELLED, stream_top_labels, stream_unlabelled
 from calibrant.files.writing import rewrite, write
 
 __all__ = [
@@ -34,6 +34,7 @@ __all__ = [
     "read_label_names",
     "rewrite",
     "stream",
+    "stream_top_labels",
     "stream_unlabelled",
     "suffixes",
     "write",

@@ -7,16 +7,17 @@ from dataclasses import replace
 
 import numpy as np
 
+from calibrant.claims import Claims
 from calibrant.errors import InputError
 from calibrant.files.columns import DEFAULT_COLUMNS, Columns, find_label, find_layout
-from calibrant.files.format import Block, Layout, Source
+from calibrant.files.format import Block, FileKind, Layout, Source
 from calibrant.files.formats import Paths, expand, open_source
 from calibrant.files.reading import agree, assemble, row_width, with_all_classes
 from calibrant.labels import label_numbers
 from calibrant.predictions import Kind, Predictions
 from calibrant.validation import RowError
 
-__all__ = ["LABELLED", "stream_unlabelled"]
+__all__ = ["LABELLED", "stream_top_labels", "stream_unlabelled"]
 
 LABELLED = "labelled"  # The group that says which labels mean something.
 _CHUNK = 1 << 20  # Scores per chunk.
@@ -49,6 +50,33 @@ def stream_unlabelled(
     sources = [open_source(path) for path in expand(paths)]
     layouts = [_layout(source, columns, kind) for source in sources]
     return _chunks(sources, layouts, agree(sources, layouts), rows)
+
+
+def stream_top_labels(
+    paths: Paths, columns: Columns = DEFAULT_COLUMNS, kind: FileKind | None = None
+) -> Iterator[Claims] | None:
+    """Yield the top labels of ``paths`` in chunks, or return None for files of all classes.
+
+    Labels are not read, and every claim counts as true.
+    """
+    sources = [open_source(path) for path in expand(paths)]
+    try:
+        layouts = [find_layout(source, columns, kind, labelled=False) for source in sources]
+    except InputError:  # Scores of all classes without labels; or bad input, which is met again.
+        return None
+    if any(layout.kind != "top-label" for layout in layouts):
+        return None
+    return (
+        _claims(block, layout)
+        for source, layout in zip(sources, layouts, strict=True)
+        for block in source.blocks(_CHUNK, layout)
+    )
+
+
+def _claims(block: Block, layout: Layout) -> Claims:
+    confidence = block.columns[layout.scores[0]]
+    predicted = None if layout.predicted is None else block.columns[layout.predicted]
+    return Claims.from_top_label(predicted, confidence, correct=np.ones(len(confidence), bool))
 
 
 def _layout(source: Source, columns: Columns, kind: Kind | None) -> Layout:

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from calibrant.claims import Claims
+from calibrant.errors import InputError
 from calibrant.metrics.confidences import top_label
 from calibrant.metrics.entities import span_confidence
 from calibrant.metrics.spans import Tagging
@@ -17,7 +19,7 @@ __all__ = ["decision_records"]
 
 
 def decision_records(
-    policy: Policy, predictions: Predictions, numbers: np.ndarray | None = None
+    policy: Policy, predictions: Predictions | Claims, numbers: np.ndarray | None = None
 ) -> Iterator[dict[str, Any]]:
     """Yield one record per row, or per predicted entity; ``numbers`` are those of the rows.
 
@@ -29,6 +31,8 @@ def decision_records(
     {'row': 1, 'prediction': 'no', 'confidence': 0.6, 'accepted': False}
     """
     rows = (np.arange(len(predictions)) if numbers is None else numbers).tolist()
+    if isinstance(predictions, Claims):
+        return _claims(policy, predictions, rows)
     if policy.kind == COVERAGE:
         return _sets(policy, predictions, rows)
     if policy.review is not None:
@@ -44,6 +48,18 @@ def _rows(policy: Policy, predictions: Predictions, rows: list[int]) -> Iterator
     columns = (rows, predicted.tolist(), confidence.tolist(), accepted.tolist())
     for row, k, c, a in zip(*columns, strict=True):
         yield {"row": row, "prediction": predictions.names[k], "confidence": c, "accepted": a}
+
+
+def _claims(policy: Policy, claims: Claims, rows: list[int]) -> Iterator[Any]:
+    if policy.kind == COVERAGE or policy.items == "entities":
+        raise InputError(
+            "This policy needs the scores of all classes, got predictions with one confidence each."
+        )
+    accepted, about = policy.decide(claims), claims.text("about")
+    names = [None] * len(claims) if about is None else about.tolist()
+    columns = (rows, names, claims.confidence.tolist(), accepted.tolist())
+    for row, name, c, a in zip(*columns, strict=True):
+        yield {"row": row, "prediction": name, "confidence": c, "accepted": a}
 
 
 def _sets(policy: Policy, predictions: Predictions, rows: list[int]) -> Iterator[Any]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from calibrant.arguments import check_kind
 from calibrant.arrays import to_numpy
+from calibrant.claims import Claims
 from calibrant.errors import InputError, unknown_name
 from calibrant.metrics.blocks import dependent_group
 from calibrant.metrics.confidences import top_label
@@ -54,7 +55,7 @@ class Items:
 
 
 def guarantee(
-    predictions: Predictions,
+    predictions: Predictions | Claims,
     *,
     target_risk: float | None = None,
     max_missed: float | None = None,
@@ -75,6 +76,8 @@ def guarantee(
 ) -> Policy:
     """Learn a policy on validation predictions: a threshold, a review rule or prediction sets.
 
+    Claims, which have one confidence each, have a target risk alone.
+
     ``target_risk``: accept from a confidence on, so that with probability ``level`` at most this
     share of what is accepted is wrong. ``max_missed``: send words to review, so that at most this
     share of the true entities is neither accepted nor reviewed; ``on_average`` bounds the
@@ -93,13 +96,19 @@ def guarantee(
     >>> policy.thresholds, round(policy.kept, 2)
     ({'*': 0.835}, 0.34)
     """
-    check_kind("guarantee", predictions, Predictions)
+    check_kind("guarantee", predictions, Predictions, Claims)
     wanted = {"target_risk": target_risk, "max_missed": max_missed, "coverage": coverage}
     _check_wanted(wanted, per, level)
     if not len(predictions):
         raise InputError("guarantee needs labelled validation predictions, got no rows.")
     unit = _unit(predictions, group)
     about: dict[str, Any] = {"calibrator": calibrator, "model": model}
+    if isinstance(predictions, Claims):
+        _check_claims(wanted, items)
+        # Only labels that occur are known.
+        about |= {"classes": 0, "label_names": predictions.label_names if per else None}
+        assert target_risk is not None
+        return guarantee_items(_claimed(predictions, unit), target_risk, level, per=per, **about)
     about |= {"classes": predictions.classes, "label_names": predictions.label_names}
     if coverage is not None:
         settings = {"score": score, "randomised": randomised, "penalty": penalty, "free": free}
@@ -168,6 +177,20 @@ def _details(found: AcceptedRisk, target: float) -> dict[str, Any]:
     refused = least_refused(error, target) if found.n else math.nan
     values = {name: getattr(found, name) for name in names}
     return {**values, "kept": found.kept, "least_refused": refused}
+
+
+def _claimed(claims: Claims, unit: str | None) -> Items:
+    confidence, about, correct = top_label(claims)
+    groups = None if unit is None else claims.groups[unit]
+    return Items(confidence, correct, about, claims.names, groups, unit)
+
+
+def _check_claims(wanted: dict[str, float | None], items: str) -> None:
+    if items == "entities" or any(wanted[name] is not None for name in ("max_missed", "coverage")):
+        raise InputError(
+            "Prediction sets and entities need the scores of all classes; predictions with one "
+            "confidence each have a target_risk alone."
+        )
 
 
 def _items(predictions: Predictions, items: str, unit: str | None, reduction: Reduction) -> Items:
@@ -266,7 +289,7 @@ def add_review(
     return replace(policy, promise=f"{policy.promise} {wording.of_review(policy)}".strip())
 
 
-def _unit(predictions: Predictions, group: str | None) -> str | None:
+def _unit(predictions: Predictions | Claims, group: str | None) -> str | None:
     if group == "auto":
         wide = next((name for name in _WIDEST if name in predictions.groups), None)
         return wide or dependent_group(predictions)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from calibrant.arrays import to_numpy
+from calibrant.claims import Claims
 from calibrant.errors import InputError, unknown_name
 from calibrant.inputs import door, parse_json
 from calibrant.json_values import json_values
@@ -43,7 +44,8 @@ class Policy:
     ``target`` and ``level`` are the promise in numbers and ``promise`` is the same in words; a
     level of None means that it holds on average. ``n``, ``units`` and ``kept`` describe the
     validation data. ``label_names`` and the fingerprints ``calibrator`` and ``model`` say what the
-    policy was learned for; :meth:`check` compares them.
+    policy was learned for; :meth:`check` compares them. ``classes`` is 0 where predictions had one
+    confidence each.
 
     >>> policy = Policy("target-risk", 0.05, {"*": 0.8}, classes=2, n=100, kept=0.9)
     >>> policy.decide([0.7, 0.8])
@@ -72,7 +74,7 @@ class Policy:
     def __str__(self) -> str:
         return self.promise
 
-    def decide(self, source: Predictions | Any, labels: Any = None) -> np.ndarray:
+    def decide(self, source: Predictions | Claims | Any, labels: Any = None) -> np.ndarray:
         """Return which items to accept, as an array of truth values.
 
         ``source`` is predictions, or an array of confidences with ``labels``: for each item the
@@ -86,7 +88,9 @@ class Policy:
                 f"This policy was made with --{self.kind} and accepts nothing by itself: call "
                 f"policy.{way}(predictions), or make one with --target-risk."
             )
-        if isinstance(source, Predictions):
+        if isinstance(source, Claims):
+            confidence, labels = top_label(source)[0], source.text("about")
+        elif isinstance(source, Predictions):
             confidence, labels = self._of_predictions(source)
         else:
             confidence = np.asarray(to_numpy(source), np.float64)
@@ -155,7 +159,7 @@ class Policy:
 
     def check_predictions(self, predictions: Predictions) -> None:
         """Raise an error where the policy was made for other classes than ``predictions`` has."""
-        if predictions.classes != self.classes:
+        if self.classes and predictions.classes != self.classes:
             raise InputError(
                 f"This policy was made for {self.classes} classes, got {predictions.classes}: "
                 f"{_AGAIN}"
@@ -207,7 +211,8 @@ class Policy:
                 "This policy has a threshold for each type: pass the predicted label of each item, "
                 "policy.decide(confidence, labels)."
             )
-        names = [self._name(label) for label in np.asarray(to_numpy(labels)).tolist()]
+        each = labels.tolist() if hasattr(labels, "tolist") else list(labels)
+        names = [self._name(label) for label in each]
         if len(names) != n:
             raise InputError(f"Expected one label for each of {n} items, got {len(names)}.")
         # A type without validation examples has no promise: nothing of it is accepted.
