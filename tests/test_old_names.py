@@ -66,6 +66,7 @@ PYTHON = [
 # Command, old option, new option, a value.
 OPTIONS = [
     ("fit", "--method", "--calibrator", "temperature"),
+    ("audit", "--by", "--keep-together", "site"),
     ("audit", "--with", "--calibrator", "map.json"),
     ("compare", "--methods", "--calibrators", "temperature"),
     ("report", "--maps", "--calibrators", "all"),

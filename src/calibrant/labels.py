@@ -25,6 +25,7 @@ __all__ = [
     "is_whole_number",
     "joined_names",
     "label_numbers",
+    "positive_names",
     "truth_values",
 ]
 
@@ -121,6 +122,20 @@ def _decoded(text: Any) -> str:
     return text.decode(errors="replace") if isinstance(text, bytes) else str(text)
 
 
+_NOT = "not "
+
+
+def positive_names(positive: Any) -> tuple[str, str]:
+    """Return the names of two classes of which only the positive one has a name.
+
+    A label that is any other text is then of class 0.
+
+    >>> label_numbers(np.array(["spam", "ham", ""]), positive_names("spam"), None)
+    array([ 1.,  0., nan])
+    """
+    return f"{_NOT}{positive}", str(positive)
+
+
 class _Names:
     """The label names, looked up in a table: there may be as many labels as names."""
 
@@ -129,6 +144,8 @@ class _Names:
         self.places: dict[str, int | None] = {}
         for place, name in enumerate(names or ()):
             self.places[name] = None if name in self.places else place  # None: two are called so.
+        given = tuple(names or ())
+        self.positive_alone = len(given) == 2 and given == positive_names(given[1])
         self.some_are_numbers = any(name.isdecimal() for name in self.places)
 
     def number(self, text: str) -> float | None:
@@ -138,6 +155,8 @@ class _Names:
         plain = text.strip().lower()
         if plain in _MISSING_TEXTS:
             return float("nan")
+        if self.positive_alone:
+            return float(_IGNORED) if plain == str(_IGNORED) else 0.0
         if plain in _TRUTH and len(self.given or (0, 1)) == 2:
             return _TRUTH[plain]
         if not is_whole_number(text):

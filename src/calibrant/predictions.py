@@ -26,7 +26,7 @@ from calibrant.conversion import (
     two_columns,
 )
 from calibrant.errors import InputError
-from calibrant.labels import as_labels
+from calibrant.labels import as_labels, positive_names
 from calibrant.validation import (
     RowError,
     check_labels,
@@ -90,6 +90,7 @@ class Predictions:
         labels: Any,
         *,
         label_names: Sequence[str] | None = None,
+        positive: Any = None,
         groups: Mapping[str, Any] | None = None,
         signals: Mapping[str, Any] | None = None,
     ) -> Predictions:
@@ -102,7 +103,8 @@ class Predictions:
         >>> Predictions.from_logits([[[1, 0], [0, 2]]], [[0, -100]]).groups
         {'sentence': array([0])}
         """
-        return cls._from("logits", logits, labels, label_names, groups, signals)
+        names = label_names if positive is None else positive_names(positive)
+        return cls._from("logits", logits, labels, names, groups, signals)
 
     @classmethod
     def from_probabilities(
@@ -111,11 +113,19 @@ class Predictions:
         labels: Any,
         *,
         label_names: Sequence[str] | None = None,
+        positive: Any = None,
         groups: Mapping[str, Any] | None = None,
         signals: Mapping[str, Any] | None = None,
     ) -> Predictions:
-        """Take rows that sum to 1, of shape (…, K), or (n,) for P(class 1) of two classes."""
-        return cls._from("probabilities", probabilities, labels, label_names, groups, signals)
+        """Take rows that sum to 1, of shape (…, K), or (n,) for P(class 1) of two classes.
+
+        ``positive`` names class 1 of two where labels are text; every other label is class 0.
+
+        >>> Predictions.from_probabilities([0.9, 0.2], ["spam", "ham"], positive="spam").labels
+        array([1, 0])
+        """
+        names = label_names if positive is None else positive_names(positive)
+        return cls._from("probabilities", probabilities, labels, names, groups, signals)
 
     @staticmethod
     def from_top_label(

@@ -70,7 +70,9 @@ def test_an_audit_is_easy_to_look_at():
 def test_a_stream_has_the_intervals_of_the_whole_where_every_word_is_a_block():
     """Blocks of words were numbered anew in each chunk, and those of tokens were not."""
     p = tagged(120)
-    whole, streamed = (audit(s, by=None, bootstrap=50).entities for s in (p, p.chunks(100)))
+    whole, streamed = (
+        audit(s, keep_together=None, bootstrap=50).entities for s in (p, p.chunks(100))
+    )
     for mine, theirs in zip(whole.measures, streamed.measures, strict=True):
         assert (mine.low, mine.high) == pytest.approx((theirs.low, theirs.high)), mine.name
 
@@ -103,7 +105,7 @@ def test_intervals_hold_their_value_and_follow_the_groups():
         groups={"sentence": np.repeat(np.arange(len(p)), 2)},
     )
     single, twice, blind = (
-        {m.name: m for m in audit(q, bootstrap=300, by=by).measures}["accuracy"]
+        {m.name: m for m in audit(q, bootstrap=300, keep_together=by).measures}["accuracy"]
         for q, by in ((p, "auto"), (doubled, "auto"), (doubled, None))
     )
     assert single.low < single.value < single.high

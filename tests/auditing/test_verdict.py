@@ -154,8 +154,8 @@ def test_few_blocks_are_warned_about(groups, tmp_path, capsys):
     document = capsys.readouterr().out
     assert f"has {groups} groups of examples" in document
     assert "of ten groups held the truth in 89 % of simulated samples" in document
-    assert audit(made, by="sex", bootstrap=0).warnings == ()
-    assert audit(made, by=None, bootstrap=50).warnings == ()
+    assert audit(made, keep_together="sex", bootstrap=0).warnings == ()
+    assert audit(made, keep_together=None, bootstrap=50).warnings == ()
 
 
 def test_what_is_off_in_one_direction_needs_no_sum_of_bins():

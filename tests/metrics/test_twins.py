@@ -22,7 +22,11 @@ WITH_ENDS = [
 ]
 # Twins that integrate: so many examples, to this accuracy.
 ROUGH = {"smooth_ece": (25, 3e-4)}
-VIEWS = {"tags": view_loops.tagged_sample(), "pixels": view_loops.pixel_sample()}
+VIEWS = {
+    "tags": view_loops.tagged_sample(),
+    "pixels": view_loops.pixel_sample(),
+    "binary": view_loops.binary_sample(),
+}
 
 
 def twin_of(name):
@@ -84,13 +88,14 @@ def test_coverage_at_risk(predictions, risk):
 @pytest.mark.parametrize("name", [name for name in METRICS if name not in CLASSES])
 def test_metrics_of_tags_and_pixels(name):
     p = VIEWS[METRICS[name].kind]
-    assert measure(p)[name] == pytest.approx(twin_of(name)(p), abs=1e-12)
+    kinds = ["binary"] if METRICS[name].kind == "binary" else None
+    assert measure(p, kinds)[name] == pytest.approx(twin_of(name)(p), abs=1e-12)
 
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("kind", VIEWS)
 def test_without_examples_no_metric_has_a_number(kind):
-    nothing = measure(VIEWS[kind][:0])
+    nothing = measure(VIEWS[kind][:0], ["classes", "binary"] if kind == "binary" else None)
     assert {METRICS[name].kind for name in nothing} == {"classes", kind}
     assert all(math.isnan(value) for value in nothing.values())
 

@@ -29,6 +29,31 @@ def pixel_sample(images=6, pixels=30, seed=0):
     return Predictions.from_logits(logits, labels, groups=groups)
 
 
+def binary_sample(n=150, seed=0):
+    """One score per example, many of them below one half."""
+    rng = np.random.default_rng(seed)
+    scores = rng.random(n).round(2)
+    return Predictions.from_probabilities(scores, rng.random(n) < scores**2)
+
+
+def positive_rate(p):
+    return sum(p.labels.tolist()) / len(p)
+
+
+def positive_score(p):
+    return sum(row[1] for row in p.scores.tolist()) / len(p)
+
+
+def positive_ece(p):
+    return _ece([(row[1], label == 1) for row, label in zip(p.scores, p.labels, strict=True)])
+
+
+def positive_auroc(p):
+    scores = list(zip(p.scores[:, 1].tolist(), p.labels.tolist(), strict=True))
+    pairs = [(a, b) for a, y in scores if y for b, z in scores if not z]
+    return sum((a > b) + 0.5 * (a == b) for a, b in pairs) / len(pairs)
+
+
 def _predicted(p):
     return [max(range(p.classes), key=lambda k: (row[k], -k)) for row in p.scores]
 

@@ -93,8 +93,11 @@ def test_every_measure_knows_which_way_is_better(overconfident):
     neither = {name for name, row in rows.items() if "better" not in row and "worse" not in row}
     f1_like = {"accuracy", "entity_precision", "token_f1", "entity_f1", "apcr"}
     of_pixels = {"mean_iou", "inside_accuracy", "border_accuracy"}
-    assert higher == f1_like | of_pixels | {"auroc", "entity_auroc", "coverage_at_risk"}
-    assert neither == {"mean_confidence", "entity_confidence"}
+    assert higher == f1_like | of_pixels | {
+        *("auroc", "entity_auroc", "positive_auroc", "coverage_at_risk")
+    }
+    of_positives = {"positive_rate", "positive_score"}
+    assert neither == {"mean_confidence", "entity_confidence", *of_positives}
 
 
 def test_a_measure_that_only_one_audit_has_shows_a_dash(overconfident, calibrated):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -12,6 +12,7 @@ from calibrant.arrays import to_numpy
 from calibrant.auditing.entities import Columns, EntitySums, Sentences, entity_sums
 from calibrant.auditing.groups import GroupSums
 from calibrant.auditing.label_sums import LabelSums
+from calibrant.auditing.per_group import PerGroup
 from calibrant.auditing.pixels import PixelSums
 from calibrant.auditing.record import Mistake
 from calibrant.claims import Claims
@@ -52,6 +53,7 @@ class Collector:
     reduction: Reduction = "product"
     mistakes_shown: int = 20
     sample: Sample[Confidences] = field(default_factory=lambda: Sample(10_000_000))
+    per: Sequence[str] = ()
 
     rows: int = 0
     ignored: int = 0
@@ -67,6 +69,8 @@ class Collector:
     entities: EntitySums | None = None
     pixels: PixelSums | None = None
     groups: GroupSums | None = None
+    per_group: list[PerGroup] = field(default_factory=list)
+    positive: Sample[Confidences] | None = None  # of binary predictions: class 1
     label_sums: LabelSums | None = None  # of claims about labels that are not known in advance
     _sentences: Sentences | None = None
 
@@ -86,12 +90,22 @@ class Collector:
             self._add_scores(chunk, (confidence, predicted, correct, block))
         if self.groups is not None:
             self.groups.add(chunk, block, confidence, correct)
+        for subgroups in self.per_group:
+            if subgroups.of == "positive class" and isinstance(chunk, Predictions):
+                claims = Claims.of_positive(chunk)
+                subgroups.add(chunk, block, claims.confidence, claims.correct)
+            else:
+                subgroups.add(chunk, block, confidence, correct)
         self.rows, self.ignored = self.rows + len(chunk), self.ignored + chunk.ignored
         self.unlabelled += chunk.unlabelled
 
     def _add_scores(self, chunk: Predictions, columns: Columns) -> None:
         """Add what only the scores of all classes show."""
         self._keep(chunk)
+        if self.positive is not None:
+            claims = Claims.of_positive(chunk)
+            part = Confidences(claims.confidence, claims.correct, columns[3].astype(np.int16))
+            self.positive.add(part)
         if self._sentences is not None:
             self._add_sentences(self._sentences.whole(chunk, *columns))
         if self.pixels is not None:
@@ -153,6 +167,7 @@ class Collector:
             most = min(_MOST_BLOCKS, _SUMS // (5 * classes), MOST_ENTRIES * 3 // sums)
             self.blocks = max(_FEWEST_BLOCKS, most)
         self.groups = GroupSums(self.blocks, self.bins, self.by)
+        self.per_group = [PerGroup(name, self.blocks, self.bins) for name in self.per]
         if isinstance(chunk, Claims):
             self.parts = None  # There are no scores.
             self.label_sums = None if chunk.kind == "multi-label" else LabelSums(self.blocks)
@@ -161,6 +176,10 @@ class Collector:
             self.class_sums = ClassSums(chunk.classes, self.bins, self.blocks)
         if chunk.label_names is not None and is_bio(chunk.label_names):
             self._sentences = Sentences()
+        if chunk.classes == 2 and "image" not in chunk.groups:
+            self.positive = Sample(self.sample.most, self.sample.seed)
+            of_class = [PerGroup(n, self.blocks, self.bins, "positive class") for n in self.per]
+            self.per_group += of_class
         if "image" in chunk.groups:
             self.pixels = PixelSums(self.blocks, self.bins)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from calibrant.json_values import json_values
 from calibrant.metrics import CalibrationState, Confidences, RiskPoint
@@ -17,12 +17,19 @@ __all__ = [
     "ClassRow",
     "EntityView",
     "Finding",
+    "GroupRow",
+    "GroupTable",
     "ImageRow",
     "Measure",
     "Mistake",
+    "Of",
     "PixelView",
+    "PositiveView",
     "RegionRow",
 ]
+
+
+Of: TypeAlias = Literal["top label", "positive class"]
 
 
 @dataclass(frozen=True)
@@ -144,6 +151,51 @@ class PixelView:
 
 
 @dataclass(frozen=True)
+class PositiveView:
+    """The view of binary predictions: the probability of the positive class."""
+
+    measures: tuple[Measure, ...]
+    state: CalibrationState  # binned score against how often the class is the true one
+    name: str  # of the positive class
+    explanation: str  # how its error and that of the top label differ
+
+
+@dataclass(frozen=True)
+class GroupRow:
+    """How one subgroup fares, with intervals, and whether its gap differs from all others'."""
+
+    name: str
+    n: int
+    accuracy: float
+    accuracy_low: float | None
+    accuracy_high: float | None
+    confidence: float
+    confidence_low: float | None
+    confidence_high: float | None
+    ece: float
+    ece_low: float | None
+    ece_high: float | None
+    gap: float  # confidence − accuracy; positive is overconfident
+    gap_low: float | None
+    gap_high: float | None
+    p_value: float  # of "the gap is that of all other examples", corrected for all subgroups
+    differs: bool  # beyond chance, at 5 % for all subgroups together
+
+
+@dataclass(frozen=True)
+class GroupTable:
+    """The subgroups of one column, the largest gap first.
+
+    Of the positive class of binary predictions, accuracy is the share of positives and confidence
+    the mean score.
+    """
+
+    column: str
+    of: Of
+    rows: tuple[GroupRow, ...]
+
+
+@dataclass(frozen=True)
 class Audit:
     """What :func:`audit` found."""
 
@@ -160,11 +212,13 @@ class Audit:
     findings: tuple[Finding, ...] = ()  # classes and groups that are off, the surest first
     warnings: tuple[str, ...] = ()  # what makes the intervals doubtful
     at_risk: tuple[RiskPoint, ...] = ()  # what can be kept at which risk, and from where on
+    positive: PositiveView | None = None  # of binary predictions
+    per: tuple[GroupTable, ...] = ()  # of the columns that were asked for
 
     @property
     def all_measures(self) -> tuple[Measure, ...]:
         """Return the measures of entities and pixels, if any, then those of all examples."""
-        views = (view for view in (self.entities, self.pixels) if view is not None)
+        views = (v for v in (self.entities, self.pixels, self.positive) if v is not None)
         return (*(measure for view in views for measure in view.measures), *self.measures)
 
     def __getitem__(self, name: str) -> Measure:
@@ -200,6 +254,14 @@ class Audit:
                 "images": [asdict(row) for row in self.pixels.images],
                 "classes": [asdict(row) for row in self.pixels.classes],
             }
+        positive = None
+        if self.positive is not None:
+            positive = {
+                "measures": _measures(self.positive.measures),
+                "name": self.positive.name,
+                "explanation": self.positive.explanation,
+                "state": json.loads(self.positive.state.to_json()),
+            }
         content = {
             "measures": _measures(self.measures),
             "verdict": list(self.verdict),
@@ -210,6 +272,8 @@ class Audit:
             "at_risk": [asdict(point) for point in self.at_risk],
             "entities": entities,
             "pixels": pixels,
+            "positive": positive,
+            "per": [asdict(table) for table in self.per],
             "label_names": list(self.label_names),
             "state": json.loads(self.state.to_json()),
             "provenance": dict(self.provenance),

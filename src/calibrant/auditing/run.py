@@ -17,6 +17,7 @@ from calibrant.auditing.entities import entity_view
 from calibrant.auditing.estimate import Estimator
 from calibrant.auditing.evidence import class_findings, whole_p_value
 from calibrant.auditing.pixels import pixel_view
+from calibrant.auditing.positive import positive_view
 from calibrant.auditing.record import Audit, ClassRow, Finding, Measure
 from calibrant.auditing.verdict import verdict
 from calibrant.claims import Claims
@@ -35,6 +36,7 @@ from calibrant.metrics.bins import Closed
 from calibrant.metrics.entities import Reduction
 from calibrant.metrics.sample import Sample
 from calibrant.metrics.segmentation_example import Scene
+from calibrant.old_names import warn_renamed
 from calibrant.predictions import Predictions
 
 __all__ = ["audit"]
@@ -54,19 +56,24 @@ def audit(
     closed: Closed = "right",
     bootstrap: int = 1000,
     level: float = 0.95,
-    by: str | None = "auto",
+    keep_together: str | None = "auto",
+    per: str | Sequence[str] = (),
     reduction: Reduction = "product",
     mistakes: int = 20,
     seed: int = 0,
     sample: int = 10_000_000,
     scenes: Sequence[Scene] = (),
     provenance: Mapping[str, Any] | None = None,
+    by: str | None = "",
 ) -> Audit:
     """Measure how far these confidences can be trusted.
 
     ``source`` is predictions or a stream of chunks (``calibrant.files.stream``), of which the audit
     keeps a few numbers per example. Intervals come from ``bootstrap`` replicates (0: none) over the
-    groups named by ``by`` ("auto": sentence or image if there is one, else single examples).
+    groups of dependent examples in the column ``keep_together`` ("auto": sentence or image if there
+    is one, else single examples; ``by`` is its old name). ``per`` names columns of subgroups, such
+    as site or language: each subgroup gets a row with intervals, and a test whether its gap is that
+    of all others. Binary predictions get a view of the positive class.
     Labels in BIO, IOB1 or BIOES tags add a view of entities, whose confidence is the ``reduction``
     of the confidences of their words. Predictions with a group ``image`` are pixels: they add a
     view of images with example ``scenes`` and, if there is a group ``border``, one of borders.
@@ -79,6 +86,9 @@ def audit(
     >>> print(audit(p, bootstrap=0).verdict[0])
     Overconfident by 20.0 points: the model says 90.0 % on average and is right 70.0 % of the time.
     """
+    if by != "":
+        warn_renamed("audit(by=…)", "audit(keep_together=…)")
+        keep_together = by
     estimate = Estimator(bootstrap, level, seed)  # Its settings are checked before the long part.
     if bins > MOST_BINS:
         raise InputError(f"audit expects at most {MOST_BINS:,} bins, got {bins:,}.")
@@ -86,7 +96,9 @@ def audit(
     if not isinstance(source, Iterable) or isinstance(source, (str, np.ndarray)):
         check_kind("audit", source, Predictions, Claims)
     chunks: Any = [source] if isinstance(source, (Predictions, Claims)) else source
-    found = collect(chunks, Collector(Bins(bins, closed), by, reduction, mistakes, kept))
+    columns = (per,) if isinstance(per, str) else tuple(per)
+    collector = Collector(Bins(bins, closed), keep_together, reduction, mistakes, kept, columns)
+    found = collect(chunks, collector)
     if found.state is None or not found.rows:
         raise _nothing(found)
     estimate = replace(estimate, independent=found.by is None)
@@ -97,9 +109,14 @@ def audit(
         entities = entity_view(found.entities, found.state.without_classes(), reduction, estimate)
     if found.pixels is not None:
         pixels = pixel_view(found.pixels, found.state, state, found.label_names, estimate, scenes)
+    positive = None
+    if found.positive is not None and found.state.classwise:
+        scores = Confidences.concatenate(found.positive.take())
+        positive = positive_view(found.state, scores, found.label_names[1], estimate)
     confidences = found.take_confidences()
     chance, p_value, findings = _evidence(found, state)
-    settings = {"bootstrap": bootstrap, "level": level, "by": found.by, "seed": seed}
+    settings = {"bootstrap": bootstrap, "level": level, "keep_together": found.by, "seed": seed}
+    settings["by"] = found.by  # Its old name.
     measures = _measures(found, confidences, estimate)
     least = next((m.low or 0.0 for m in measures if m.name == "ece"), 0.0)
     return Audit(
@@ -121,6 +138,8 @@ def audit(
         at_risk=risk_points(
             confidences if len(confidences) <= _SORTED else ConfidenceSketch.of(confidences)
         ),
+        positive=positive,
+        per=tuple(p.table(estimate, grouped=found.by is not None) for p in found.per_group),
     )
 
 

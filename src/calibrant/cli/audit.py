@@ -13,7 +13,7 @@ from calibrant.cli.options import add_file_options, columns_from, files_read, pr
 from calibrant.errors import printable
 
 if TYPE_CHECKING:
-    from calibrant.auditing import Audit
+    from calibrant.auditing import Audit, GroupTable
     from calibrant.calibrators import Calibrator
     from calibrant.predictions import Predictions
 
@@ -60,11 +60,19 @@ def add_parser(commands: Any) -> None:
         "--level", type=float, default=0.95, help="coverage of the intervals (0.95)"
     )
     parser.add_argument(
-        "--by",
+        "--keep-together",
         default="auto",
-        metavar="GROUP",
+        metavar="COLUMN",
         help="column that groups dependent examples, which the bootstrap keeps together; 'none': "
         "all examples are independent (sentence or image, if the file has such a column)",
+    )
+    parser.add_argument(
+        "--per",
+        metavar="COLUMN",
+        action="append",
+        default=[],
+        help="show each subgroup of this column (site, language, month) with intervals, and which "
+        "differ from the others beyond chance; may be repeated",
     )
     parser.add_argument(
         "--reduction",
@@ -129,7 +137,8 @@ def _audits(args: argparse.Namespace) -> dict[str, Audit]:
         "closed": args.closed,
         "bootstrap": args.bootstrap,
         "level": args.level,
-        "by": None if args.by == "none" else args.by,
+        "keep_together": None if args.keep_together == "none" else args.keep_together,
+        "per": args.per,
         "reduction": args.reduction,
         "seed": args.seed,
         "sample": args.sample,
@@ -196,6 +205,11 @@ def print_measures(audits: dict[str, Audit]) -> None:
         ]
     print(render_table(headers, rows, right=right))
     _print_at_risk(audits)
+    for name, audit in audits.items():
+        if audit.positive is not None:
+            print(f"\n{printable(audit.positive.explanation)}")
+        for table in audit.per:
+            print_groups(table, name if len(audits) > 1 else "")
 
 
 def _print_at_risk(audits: dict[str, Audit]) -> None:
@@ -217,3 +231,29 @@ def _print_at_risk(audits: dict[str, Audit]) -> None:
             cells += [f"{100 * point.coverage:.1f} %", start]
         rows.append(cells)
     print(f"\n{render_table(headers, rows, right=range(len(headers)))}")
+
+
+def print_groups(table: GroupTable, which: str) -> None:
+    """Print one row per subgroup."""
+    from calibrant.cli.table import render_table
+
+    def cell(row: Any, key: str) -> str:
+        low, high = getattr(row, f"{key}_low"), getattr(row, f"{key}_high")
+        spread = "" if low is None else f" [{low:.4f}, {high:.4f}]"
+        return f"{getattr(row, key):.4f}{spread}"
+
+    names = ("accuracy", "confidence")
+    if table.of == "positive class":
+        names = ("share of positives", "mean score")
+    heads = [table.column, "n", *names, "gap", "ECE", "differs"]
+    rows = []
+    for r in table.rows:
+        numbers = [cell(r, key) for key in ("accuracy", "confidence", "gap", "ece")]
+        differs = f"yes (p = {r.p_value:.2g})" if r.differs else "no"
+        rows.append([r.name, f"{r.n:,}", *numbers, differs])
+    print(f"\nBy {printable(table.column)}, {table.of}{f', {which}' if which else ''}:")
+    print(render_table(heads, rows, right=[1, 2, 3, 4, 5]))
+    print(
+        f"Gap: {names[1]} − {names[0]}. Differs: the gap is not that of all other examples, at "
+        "5 % for all rows together."
+    )

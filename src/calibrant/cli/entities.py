@@ -58,7 +58,7 @@ def audit_entity_files(args: argparse.Namespace) -> int:
     from calibrant.outputs import check_writable
     from calibrant.report import write_report
 
-    _refuse(args, ("by", "auto"), ("kind", None), ("reduction", "product"))
+    _refuse(args, ("keep_together", "auto"), ("kind", None), ("reduction", "product"), ("per", []))
     inputs = [*map(Path, args.files), *([args.calibrator] if args.calibrator else [])]
     if args.report is not None:
         check_writable(args.report, overwrite=args.overwrite, inputs=inputs)

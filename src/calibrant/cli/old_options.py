@@ -18,7 +18,7 @@ __all__ = [
 
 # Command → old option → new option.
 OLD_OPTIONS: Mapping[str, Mapping[str, str]] = {
-    "audit": {"--with": "--calibrator"},
+    "audit": {"--with": "--calibrator", "--by": "--keep-together"},
     "compare": {"--methods": "--calibrators"},
     "fit": {"--method": "--calibrator"},
     "report": {"--maps": "--calibrators"},

@@ -61,6 +61,11 @@ def add_file_options(
     ):
         group.add_argument(f"--{name}-column", metavar="NAME", help=f"where the {words}")
     group.add_argument(
+        "--positive",
+        metavar="LABEL",
+        help="the label of the positive class, for one score per example and labels that are text",
+    )
+    group.add_argument(
         "--group-columns",
         metavar="NAME[,NAME…]",
         help="further columns to keep, such as sentence; '' keeps none (default: all others)",
@@ -133,6 +138,7 @@ def columns_from(args: argparse.Namespace) -> Columns:
         predicted=args.predicted_column,
         confidence=args.confidence_column,
         correct=args.correct_column,
+        positive=args.positive,
         signals=_listed(args.signal_columns),
     )
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from calibrant.errors import InputError
 from calibrant.files.format import SIGNAL, FileKind, Layout, Source
 from calibrant.inputs import shortened
+from calibrant.labels import positive_names
 from calibrant.predictions import Kind
 
 __all__ = ["DEFAULT_COLUMNS", "Columns", "find_label", "find_layout", "signal_name"]
@@ -63,6 +64,7 @@ class Columns:
     scalar one. ``label_names`` gives the names where the file has none. ``signals`` names the
     columns of signals, by default every ``signal.NAME``. ``confidence``, ``predicted`` and
     ``correct`` are the columns of top labels, where the scores of all classes are not known.
+    ``positive`` is the label of class 1 of two, where labels are text and there is one score.
 
     >>> Columns(probabilities="p_*", label="gold", groups=("sentence",)).label
     'gold'
@@ -77,6 +79,7 @@ class Columns:
     predicted: str | None = None
     confidence: str | None = None
     correct: str | None = None
+    positive: str | None = None
 
 
 DEFAULT_COLUMNS = Columns()
@@ -100,6 +103,8 @@ def find_layout(
     names = scores.names or source.label_names(scores.columns[0])
     if columns.label_names is not None:
         names = tuple(str(name) for name in columns.label_names)
+    if columns.positive is not None:
+        names = positive_names(columns.positive)
     return Layout(found, scores.columns, label, groups, names, scores.per_class, signals)
 
 

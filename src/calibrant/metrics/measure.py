@@ -45,6 +45,8 @@ def measure(
     sources = _class_sources(predictions, top)
     if "tags" in wanted:
         sources |= tag_sources(predictions, Tagging(predictions, top=top))
+    if "binary" in wanted:
+        sources |= _positive_sources(predictions)
     if "pixels" in wanted:
         sources |= _pixel_sources(predictions)
     return measure_sources(sources, wanted)
@@ -77,6 +79,11 @@ def _claim_sources(claims: Claims) -> dict[str, Any]:
     state = accumulate(claims)
     sources: dict[str, Any] = {"state": state, "confidences": confidence_steps(claims)}
     return {**sources, "classwise": state} if state.classwise else sources
+
+
+def _positive_sources(predictions: Predictions) -> dict[str, Any]:
+    claims = Claims.of_positive(predictions)
+    return {"positive": accumulate(claims), "positive_confidences": confidence_steps(claims)}
 
 
 def tag_sources(

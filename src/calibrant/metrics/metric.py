@@ -56,7 +56,7 @@ def metric_function(
     return cast("MetricFunction[_State, _Options]", function)
 
 
-Kind: TypeAlias = Literal["classes", "tags", "pixels"]
+Kind: TypeAlias = Literal["classes", "tags", "pixels", "binary"]
 Spread: TypeAlias = Literal["biased upwards", "proportion", "counted", "positive", "plain"]
 
 
@@ -79,6 +79,8 @@ class Metric:
     ``without_o``          the state of tokens whose gold or predicted tag is not O
     ``inside``, ``border`` the state of pixels away from and near borders
     ``image_errors``       the ECE of each image
+    ``positive``, with     the state and every score of the positive class of binary
+    ``…_confidences``      predictions, and whether it is the true one
     ====================== =================================================================
 
     ``spread`` says how bootstrap replicates lie around the metric:

@@ -39,7 +39,7 @@ class Sample(Generic[T]):
     def __init__(self, most: int, seed: int = 0) -> None:
         if most < 1:
             raise InputError(f"A sample holds at least 1 example, got {most}.")
-        self.most, self.seen, self.held = most, 0, 0
+        self.most, self.seed, self.seen, self.held = most, seed, 0, 0
         self.parts: list[T] = []
         self._salt = hash_values(np.array([seed]))
         self._threshold = _ALL

@@ -255,6 +255,29 @@ _ROWS = (
         ),
         "tags", 1, 1, most=math.inf, paper="Jouet et al. 2022",
     ),
+    # Binary predictions
+    Metric(
+        "positive_rate", "Share of positives", "positives", accuracy, ("positive",),
+        lambda v: f"{percent(v)} of the examples are of the positive class.",
+        "binary", 0, spread="counted",
+    ),
+    Metric(
+        "positive_score", "Mean score of the positive class", "mean score", mean_confidence,
+        ("positive",),
+        lambda v: f"The model expects {percent(v)} of the examples to be positive.",
+        "binary", 0, spread="proportion",
+    ),
+    Metric(
+        "positive_ece", "Positive-class ECE", "positive ECE", ece, ("positive",),
+        lambda v: f"The score misses the share of positives by {points(v)}, bin by bin.",
+        "binary", spread="biased upwards",
+    ),
+    Metric(
+        "positive_auroc", "AUROC, positive against negative", "AUROC of positives", auroc,
+        ("positive_confidences",),
+        lambda v: f"A positive example scores higher than a negative one {percent(v)} of the time.",
+        "binary", 1, 3, "proportion",
+    ),
     # Pixels of images
     Metric(
         "mean_iou", "Mean IoU", "mIoU", mean_iou, _CLASSWISE,

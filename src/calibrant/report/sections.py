@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from calibrant.auditing import Audit, EntityView, PixelView
+from calibrant.auditing import Audit, EntityView, PixelView, PositiveView
 from calibrant.charts.calibration import (
     bin_rows,
     class_chart,
@@ -23,6 +23,7 @@ from calibrant.report.svg import draw_svg, legend
 from calibrant.report.tables import (
     class_table,
     entries,
+    group_table,
     measure_table,
     mistake_table,
     plain_table,
@@ -53,6 +54,8 @@ def sections(audits: Audits) -> Markup:
             _numbers(audits),
             _pixels(audits),
             _diagrams(audits),
+            _positive(audits),
+            _per_group(audits),
             _classes(audits),
             _mistakes(audits),
             _entities(audits),
@@ -228,11 +231,42 @@ def _pixels(audits: Audits) -> Markup | None:
     return _section("Images", _note(note), table, _each(views, one))
 
 
+def _positive(audits: Audits) -> Markup | None:
+    views = {name: audit.positive for name, audit in audits.items() if audit.positive is not None}
+    if not views:
+        return None
+
+    def one(name: str, view: PositiveView) -> Markup:
+        words = _note(user_text(view.explanation))
+        return join([words, _reliability(view.state, f"positive class, {name}")])
+
+    note = (
+        "One score per example, that of the positive class: how often it is the true class, "
+        "against what the score says."
+    )
+    table = measure_table({name: view.measures for name, view in views.items()})
+    return _section("Positive class", _note(note), table, _each(views, one))
+
+
+def _per_group(audits: Audits) -> Markup | None:
+    if not any(audit.per for audit in audits.values()):
+        return None
+
+    def one(_: str, audit: Audit) -> Markup:
+        return join([group_table(table) for table in audit.per])
+
+    note = (
+        "Each subgroup by itself, the largest gap first. It differs if its gap is not that of all "
+        "other examples, tested at 5 % for all subgroups of a column together."
+    )
+    return _section("Subgroups", _note(note), _each(audits, one))
+
+
 def _provenance(audits: Audits) -> Markup:
     return _section("Provenance", _each(audits, lambda _, audit: entries(audit.provenance)))
 
 
-def _note(words: str) -> Markup:
+def _note(words: str | Markup) -> Markup:
     return tag("p", words, class_="note")
 
 

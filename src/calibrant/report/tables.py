@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from calibrant.auditing import ClassRow, Measure, Mistake
+from calibrant.auditing import ClassRow, GroupTable, Measure, Mistake
 from calibrant.charts.numbers import DASH, count, interval, number, percent, points, signed
 from calibrant.metrics import METRICS, RiskPoint
 from calibrant.report.markup import Markup, join, tag, user_text
 
 __all__ = [
-    "MOST_ROWS", "class_table", "entries", "measure_table", "mistake_table", "more", "plain_table",
-    "risk_table", "table_box",
+    "MOST_ROWS", "class_table", "entries", "group_table", "measure_table", "mistake_table", "more",
+    "plain_table", "risk_table", "table_box",
 ]  # fmt: skip
 
 # Rows shown of long lists; the text gives the number of the rest.
@@ -74,6 +74,34 @@ def class_table(rows: Sequence[ClassRow], what: str = "Class") -> Markup:
         for row in rows[:MOST_ROWS]
     ]
     return join([table_box(f"{what} by gap", heads, body), more(len(rows), len(body))])
+
+
+def group_table(table: GroupTable) -> Markup:
+    """Return one row per subgroup of a column, with intervals."""
+    numbers = ["Gap (points)", "Confidence", "Accuracy", "ECE", "Examples", "Differs"]
+    if table.of == "positive class":
+        numbers[1:3] = ["Mean score", "Share of positives"]
+    heads = [tag("th", user_text(table.column), scope="col"), *map(_number_head, numbers)]
+
+    def cell(value: str, low: float | None, high: float | None) -> Markup:
+        spread = interval(low, high)
+        shown = tag("span", spread, class_="spread") if spread else None
+        return tag("td", value, shown, class_="number")
+
+    body = [
+        tag(
+            "tr",
+            tag("th", user_text(row.name), scope="row"),
+            cell(points(row.gap), row.gap_low, row.gap_high),
+            cell(percent(row.confidence), row.confidence_low, row.confidence_high),
+            cell(percent(row.accuracy), row.accuracy_low, row.accuracy_high),
+            cell(number(row.ece), row.ece_low, row.ece_high),
+            tag("td", count(row.n), class_="number"),
+            tag("td", f"yes, p = {row.p_value:.2g}" if row.differs else "no", class_="number"),
+        )
+        for row in table.rows
+    ]
+    return join([tag("h4", table.of.capitalize()), table_box("Subgroups", heads, body)])
 
 
 def _gap(gap: float) -> Markup:

@@ -1,0 +1,120 @@
+"""One row per subgroup of a column: how far its confidences can be trusted, and if it differs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from calibrant.auditing.estimate import Estimator
+from calibrant.auditing.evidence import ClaimSums, p_values
+from calibrant.auditing.record import GroupRow, GroupTable, Of
+from calibrant.claims import Claims
+from calibrant.distributions import holm
+from calibrant.errors import InputError, unknown_name
+from calibrant.labels import encode
+from calibrant.metrics import Bins, CalibrationState, accuracy, ece, mean_confidence
+from calibrant.predictions import Predictions
+
+__all__ = ["PerGroup"]
+
+MOST_GROUPS = 200
+_LEVEL = 0.05  # The risk that any group of a column seems to differ by chance.
+
+
+class PerGroup:
+    """Counts, confidences and right predictions per subgroup, block and bin of confidence."""
+
+    def __init__(self, column: str, blocks: int, bins: Bins, of: Of = "top label") -> None:
+        self.column, self.blocks, self.bins, self.of = column, blocks, bins, of
+        self.names: dict[str, int] = {}
+        self._tables = np.zeros((3, 0, blocks, bins.count))
+
+    def add(
+        self,
+        chunk: Predictions | Claims,
+        block: np.ndarray,
+        confidence: np.ndarray,
+        correct: np.ndarray,
+    ) -> None:
+        """Add a chunk with the block, confidence and correctness of each example."""
+        if self.column not in chunk.groups:
+            raise unknown_name("column for the subgroups", self.column, chunk.groups)
+        found = encode(chunk.groups[self.column])
+        names = [*found.names, "(missing)"] if (found.codes < 0).any() else list(found.names)
+        place = np.array([self.names.setdefault(name, len(self.names)) for name in names], int)
+        self._check_number()
+        wider = np.zeros((3, len(self.names) - self._tables.shape[1], *self._tables.shape[2:]))
+        self._tables = np.concatenate([self._tables, wider], axis=1)
+        if not len(chunk):
+            return
+        cell = (place[found.codes] * self.blocks + block) * self.bins.count
+        cell += self.bins.index(confidence)
+        for table, weights in zip(self._tables, (None, confidence, correct), strict=True):
+            table += np.bincount(cell, weights, minlength=table.size).reshape(table.shape)
+
+    def _check_number(self) -> None:
+        if len(self.names) > MOST_GROUPS:
+            raise InputError(
+                f"'{self.column}' has more than {MOST_GROUPS} values; --per takes a column of few "
+                "subgroups, such as a site or a language."
+            )
+
+    def table(self, estimate: Estimator, *, grouped: bool) -> GroupTable:
+        """Return one row per subgroup, the largest gap first; all are tested together."""
+        order = list(self.names)
+        values = holm([self._difference(place, grouped) for place in range(len(order))])
+        rows = [self._row(k, name, values[k], estimate) for k, name in enumerate(order)]
+        rows = [row for row in rows if row.n]
+        ordered = sorted(rows, key=lambda row: -abs(row.gap))
+        return GroupTable(self.column, self.of, tuple(ordered))
+
+    def _difference(self, place: int, grouped: bool) -> float:
+        """Return the p-value of "its gap is that of all other examples".
+
+        The claims of the subgroup, lowered by the gap of the rest, are tested as any claims; the
+        number of examples is that of a comparison of two samples, n m / (n + m).
+        """
+        mine, rest = self._tables[:, place].sum(axis=-1), self._tables.sum(axis=(1, 3))
+        rest = rest - mine  # (3, blocks) each
+        n, claimed, right = mine.sum(axis=1)
+        m, claimed_rest, right_rest = rest.sum(axis=1)
+        if not n or not m:
+            return 1.0
+        share = m / (n + m)
+        expected = np.clip(claimed - n * (claimed_rest - right_rest) / m, 0, n)
+        sums = [share * np.array([value]) for value in (n, expected, right)]
+        if not grouped:
+            return float(p_values(ClaimSums(*sums))[0])
+        like = ClaimSums.blocked(*mine[:, :, None])
+        return float(p_values(like._replace(n=sums[0], claimed=sums[1], right=sums[2]))[0])
+
+    def _row(self, place: int, name: str, p_value: float, estimate: Estimator) -> GroupRow:
+        state = self._state(place)
+        functions: dict[str, Callable[..., Any]] = {
+            "accuracy": accuracy,
+            "confidence": mean_confidence,
+            "ece": ece,
+            "gap": _gap,
+        }
+        measured = estimate.measured(list(functions.values()), (state,))
+        numbers: dict[str, Any] = {}
+        for key, (value, bounds) in zip(functions, measured, strict=True):
+            low, high = bounds or (None, None)
+            numbers |= {key: value, f"{key}_low": low, f"{key}_high": high}
+        n, differs = int(state.n.sum()), p_value <= _LEVEL
+        return GroupRow(name, n, p_value=p_value, differs=differs, **numbers)
+
+    def _state(self, place: int) -> CalibrationState:
+        count, confidence, right = self._tables[:, place]
+        empty = CalibrationState.empty(0, self.bins, classwise=False, blocks=(self.blocks,))
+        count, right = count.astype(np.int64), right.astype(np.int64)
+        tables = {"top_count": count, "top_confidence": confidence, "top_correct": right}
+        return replace(empty, n=count.sum(axis=-1), correct=right.sum(axis=-1), **tables)
+
+
+def _gap(state: CalibrationState) -> Any:
+    """Confidence − accuracy; positive is overconfident."""
+    return mean_confidence(state) - accuracy(state)

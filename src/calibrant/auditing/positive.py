@@ -1,0 +1,55 @@
+"""The view of binary predictions: the probability of the positive class, beside the top label."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from calibrant.auditing.estimate import Estimator
+from calibrant.auditing.record import PositiveView
+from calibrant.metrics import CalibrationState, Confidences, ece
+from calibrant.metrics.metric import points
+
+__all__ = ["positive_state", "positive_view"]
+
+_ALIKE = 0.005  # Two errors that differ by less are the same for all purposes.
+
+
+def positive_state(state: CalibrationState) -> CalibrationState:
+    """Return the state of the claims "this is class 1", from the tables of two classes."""
+    tables: dict[str, Any] = {
+        f"top_{part}": getattr(state, f"class_{part}")[..., 1, :]
+        for part in ("count", "confidence", "correct")
+    }
+    correct = tables["top_correct"].sum(axis=-1)
+    return replace(state.without_classes(), classes=0, correct=correct, **tables)
+
+
+def positive_view(
+    state: CalibrationState, confidences: Confidences, name: str, estimate: Estimator
+) -> PositiveView:
+    """Return the measures of the positive class; ``state`` has a leading axis of blocks."""
+    blocked = positive_state(state)
+    sources = {"positive": blocked, "positive_confidences": confidences}
+    measures = estimate("binary", sources, state.bins.count)
+    return PositiveView(measures, blocked.total(), name, _explanation(state.total(), name))
+
+
+def _explanation(state: CalibrationState, name: str) -> str:
+    """Say how the error of the positive class and that of the top label differ, and why."""
+    of_positive, of_top = ece(positive_state(state)), ece(state)
+    asked = (
+        f"The positive-class ECE asks whether '{name}' is true as often as its score says; the "
+        "top-label ECE asks whether the predicted class is right as often as the larger of p and "
+        "1 − p says."
+    )
+    if abs(of_positive - of_top) < _ALIKE:
+        return f"{asked} Here both say the same."
+    if of_positive > of_top:
+        why = (
+            "a score that is too high makes the predicted class look less sure below one half and "
+            "surer above it, and there both share a bin, where they cancel out"
+        )
+    else:
+        why = "each side of one half has its own bins, and the errors of one side count less"
+    return f"{asked} Here they are {points(of_positive)} and {points(of_top)}: {why}."

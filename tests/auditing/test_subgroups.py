@@ -1,0 +1,157 @@
+"""Subgroups of a column, and the positive class of binary predictions."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from calibrant import Claims, InputError, Predictions, audit, ece, write_report
+from calibrant.auditing.estimate import Estimator
+from calibrant.auditing.per_group import PerGroup
+from calibrant.cli import main
+from calibrant.metrics import Bins, accuracy, mean_confidence
+
+BINS = Bins()
+
+
+def binary(n: int = 1200, off: int | None = 2, seed: int = 0) -> Predictions:
+    """Four sites, of which one may be overestimated."""
+    random = np.random.default_rng(seed)
+    scores, site = random.random(n), random.integers(0, 4, n)
+    positive = random.random(n) < np.where(site == off, scores**2, scores)
+    return Predictions.from_probabilities(scores, positive, groups={"site": site})
+
+
+def test_rows_are_those_of_the_parts() -> None:
+    p = binary()
+    top, positive = audit(p, per="site", bootstrap=100).per
+    assert (top.of, positive.of) == ("top label", "positive class")
+    for table, source in ((top, p), (positive, Claims.of_positive(p))):
+        assert [abs(row.gap) for row in table.rows] == sorted(
+            (abs(row.gap) for row in table.rows), reverse=True
+        )
+        for row in table.rows:
+            part = source[p.groups["site"] == int(row.name)]
+            assert row.n == len(part)
+            assert row.accuracy == pytest.approx(accuracy(part))
+            assert row.confidence == pytest.approx(mean_confidence(part))
+            assert row.ece == pytest.approx(ece(part))
+            assert row.gap_low is not None
+            assert row.gap_high is not None
+            assert row.gap_low <= row.gap <= row.gap_high
+    off = next(row for row in positive.rows if row.name == "2")
+    assert off.differs
+    assert off.p_value < 1e-6
+
+
+def test_streams_and_missing_values() -> None:
+    site = np.array(["A", "B", "", "A", "B", "A"])
+    p = Predictions.from_probabilities([[0.9, 0.1, 0]] * 6, [0, 0, 1, 0, 1, 0], groups={"s": site})
+    whole, parts = (audit(s, per="s", bootstrap=0).per for s in (p, p.chunks(2)))
+    assert whole == parts
+    assert {row.name: row.n for row in whole[0].rows} == {"A": 3, "B": 2, "(missing)": 1}
+    assert whole[0].rows[0].gap_low is None
+
+
+def test_false_alarms_are_rare() -> None:
+    """Of honest samples about one in twenty has a subgroup that seems to differ."""
+    alarms = 0
+    for seed in range(200):
+        claims, sums = (
+            Claims.of_positive(binary(300, off=None, seed=seed)),
+            PerGroup("site", 1, BINS),
+        )
+        sums.add(claims, np.zeros(300, int), claims.confidence, claims.correct)
+        table = sums.table(Estimator(replicates=0), grouped=False)
+        alarms += any(row.differs for row in table.rows)
+    assert alarms <= 20
+
+
+def test_one_example_alone_is_no_evidence() -> None:
+    n = 200
+    random = np.random.default_rng(0)
+    scores = random.random(n)
+    group = np.where(np.arange(n) == 0, "alone", "rest")
+    labels = random.random(n) < scores
+    scores[0], labels[0] = 0.9, False
+    p = Predictions.from_probabilities(scores, labels, groups={"g": group})
+    rows = {row.name: row for row in audit(p, per="g", bootstrap=0).per[1].rows}
+    assert not rows["alone"].differs
+
+
+def test_dependent_examples_are_kept_together() -> None:
+    """Copies of examples are no more evidence than one of each."""
+    p = binary(120)
+    copies = p[np.repeat(np.arange(120), 20)]
+    groups = {**copies.groups, "sentence": np.repeat(np.arange(120), 20)}
+    copies = Predictions.from_probabilities(copies.scores, copies.labels, groups=groups)
+    one, many = (audit(q, per="site", bootstrap=0).per[1] for q in (p, copies))
+    assert min(r.p_value for r in many.rows) > min(r.p_value for r in one.rows) / 50
+
+
+def test_bad_columns() -> None:
+    p = binary(300)
+    with pytest.raises(InputError, match="Unknown column for the subgroups 'sit'"):
+        audit(p, per="sit")
+    many = Predictions.from_probabilities(p.scores, p.labels, groups={"id": np.arange(300)})
+    with pytest.raises(InputError, match="'id' has more than 200 values; --per takes a column"):
+        audit(many, per=["id"])
+
+
+def test_the_positive_class_beside_the_top_label() -> None:
+    p = binary(2000, off=None)
+    high = Predictions.from_probabilities(np.sqrt(p.scores[:, 1]), p.labels)  # Too high everywhere.
+    found = audit(high, bootstrap=100)
+    assert found.positive is not None
+    claims = Claims.of_positive(high)
+    assert found["positive_ece"].value == pytest.approx(ece(claims))
+    assert found["positive_rate"].value == pytest.approx(p.labels.mean())
+    assert found["positive_score"].value == pytest.approx(high.scores[:, 1].mean())
+    assert found["positive_ece"].value > found["ece"].value
+    assert "where they cancel out" in found.positive.explanation
+    assert "both say the same" in str(audit(binary(9000, off=None), bootstrap=0).positive)
+    roc = pytest.importorskip("sklearn.metrics").roc_auc_score
+    assert found["positive_auroc"].value == pytest.approx(roc(p.labels, high.scores[:, 1]))
+    three = Predictions.from_probabilities(np.full((9, 3), 1 / 3), [0, 1, 2] * 3)
+    assert audit(three, bootstrap=0).positive is None
+    with pytest.raises(InputError, match="expects 2 classes, got 3"):
+        Claims.of_positive(three)
+
+
+def test_old_name_of_keep_together() -> None:
+    p = binary(200)
+    with pytest.warns(FutureWarning, match="keep_together"):
+        old = audit(p, by="site", bootstrap=50)
+    assert old.provenance["keep_together"] == old.provenance["by"] == "site"
+    assert "needs at least 20" in old.warnings[0]
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    p = binary(400)
+    rows = zip(p.scores[:, 1], p.labels, p.groups["site"], strict=True)
+    lines = [f"{s},{'yes' if y else 'no'},{g}" for s, y, g in rows]
+    path, report = tmp_path / "p.csv", tmp_path / "r.html"
+    path.write_text("\n".join(["y_prob,y_true,site", *lines]) + "\n")
+    command = ["audit", str(path), "--per", "site", "--positive", "yes", "--bootstrap", "50"]
+    assert main([*command, "--json", "--report", str(report)]) == 0
+    document = json.loads(capsys.readouterr().out)["audit"]
+    assert [table["of"] for table in document["per"]] == ["top label", "positive class"]
+    assert document["positive"]["name"] == "yes"
+    assert "Subgroups" in report.read_text()
+    assert main(command) == 0
+    out = capsys.readouterr().out
+    assert "By site, positive class:" in out
+    assert "Positive-class ECE" in out
+    assert main(["audit", str(path)]) == 2
+    assert "the label names are not known" in capsys.readouterr().err
+    assert main(["audit", str(path), "--positive", "yes", "--by", "site", "--bootstrap", "50"]) == 0
+    assert "--by is now --keep-together" in capsys.readouterr().err
+
+
+def test_reports_of_several_audits(tmp_path: Path) -> None:
+    found = audit(binary(200), per="site", bootstrap=0)
+    write_report({"before": found, "after": found}, tmp_path / "r.html")
+    assert (tmp_path / "r.html").read_text().count("Positive class") > 2
