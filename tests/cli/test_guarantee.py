@@ -202,6 +202,19 @@ class TestRun:
             ok(capsys, "guarantee", run, *options, "-o", output)
             assert load_policy(output).label_names is not None
 
+    def test_predicting_with_a_policy_of_both(self, trained, tmp_path, capsys):
+        """An accepted entity is not reviewed; one that is refused may be."""
+        import calibrant
+
+        run, output = str(trained[0]), str(tmp_path / "policy.json")
+        promises = ("--max-missed", "0.9", "--target-risk", "0.4")
+        ok(capsys, "guarantee", run, *promises, "-o", output)
+        predictor = calibrant.load_run(run, device="cpu")
+        text = "Rosa Lind moved to Paris . Then Anna Berg left Kenor Motors in Oslo ."
+        (found,) = predictor.predict([text], policy=output)
+        accepted = {(t.start, t.end) for e in found.entities for t in e.tokens}
+        assert not accepted & {(t.start, t.end) for t in found.review}
+
     def test_bad_input(self, trained, tmp_path, capsys):
         run, output = str(trained[0]), str(tmp_path / "policy.json")
         command = ["guarantee", run, "--target-risk", "0.3", "-o", output]

@@ -246,11 +246,12 @@ class EntityPredictor(Predictor):
         policy = settings.accept.policy
         if rows:
             words = self._tagged(self._words([part for _, part in rows]), rows, settings.tokens)
-            entities = self._entities(words, cut, settings)
+            entities = list(self._entities(words, cut, settings))
             for number, entity, accepted in entities:
                 (found if accepted else refused)[number].append(entity)
             if policy is not None and policy.review is not None:
-                for row in np.flatnonzero(policy.to_review(words.calibrated)).tolist():
+                accepts = np.array([accepted for _, _, accepted in entities], bool)
+                for row in np.flatnonzero(policy.to_review(words.calibrated, accepts)).tolist():
                     review[words.text(row)].append(words.token(row))
         reviewed = policy is not None and policy.review is not None
         for number, text in enumerate(cut):
