@@ -47,6 +47,15 @@ ALLOWED = {
         "training",
     },
     "loading": {"calibrators", "comparison", "policies", "tasks"},
+    "export": {
+        "calibrators",
+        "experiments",
+        "metrics",
+        "policies",
+        "loading",
+        "tasks",
+        "training",
+    },
     "experiments": {
         "metrics",
         "corruptions",

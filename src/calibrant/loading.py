@@ -17,14 +17,13 @@ from calibrant.extras import require, usable_device
 from calibrant.inputs import read_json
 from calibrant.policies import Policy, load_policy, model_fingerprint
 from calibrant.tasks import DEFAULT_TASK, TASKS, task_of
+from calibrant.tasks.export_folder import is_export, load_export, read_policies
 from calibrant.tasks.language.words import Word, split_words
 
 if TYPE_CHECKING:
     from calibrant.tasks.predictor import Predictor
 
 __all__ = ["Guarantee", "Word", "guaranteed_threshold", "load", "load_run", "split_words"]
-
-_POLICIES = "policies"
 
 
 def load(path: str | Path, device: str | None = None, *, trust_remote_code: bool = False) -> Any:
@@ -58,9 +57,14 @@ def load_run(
 ) -> Predictor:
     """Return the predictor of a finished ``calibrant train``, on CUDA where there is one.
 
-    A model that brings code of its own is refused unless ``trust_remote_code`` lets it run.
+    An export (``calibrant export``) runs on the processor. A model that brings code of its own is
+    refused unless ``trust_remote_code`` lets it run.
     """
     folder = Path(run)
+    if is_export(folder):
+        if device not in (None, "cpu"):
+            raise InputError(f"{folder} is an export, which runs on the processor: no '{device}'.")
+        return load_export(folder)
     recipe = _recipe(folder)
     task = task_of(recipe.get("task", DEFAULT_TASK))
     torch = require("torch", "torch", "A trained model")
@@ -72,11 +76,6 @@ def load_run(
     found.model = model_fingerprint(folder / "model")
     found.policies = read_policies(folder)
     return found
-
-
-def read_policies(folder: Path) -> dict[str, Policy]:
-    """Read the policies of a run: ``policies/NAME.json`` is called ``NAME``."""
-    return {path.stem: load_policy(path) for path in sorted((folder / _POLICIES).glob("*.json"))}
 
 
 def _recipe(folder: Path) -> dict[str, Any]:

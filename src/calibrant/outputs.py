@@ -24,7 +24,15 @@ from calibrant.output_checks import (
 )
 from calibrant.unfinished import Unfinished, sync_folder, sync_tree
 
-__all__ = ["check_writable", "make_folder", "new_file", "new_files", "new_folder", "take_place"]
+__all__ = [
+    "check_folder",
+    "check_writable",
+    "make_folder",
+    "new_file",
+    "new_files",
+    "new_folder",
+    "take_place",
+]
 
 # What a lone surrogate is, which Python's text may hold and no encoding of it.
 _HALF_A_CHARACTER = "a name or text holds half of a character (a lone surrogate); correct it"

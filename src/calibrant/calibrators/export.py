@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from calibrant.calibrators.torch_module import CalibrationModule
 
-__all__ = ["to_onnx", "to_torch"]
+__all__ = ["quiet_exporter", "to_onnx", "to_torch"]
 
 _INT64 = 7  # onnx.TensorProto.INT64
 
@@ -79,7 +79,7 @@ def to_onnx(
     module = to_torch(calibrator, takes=takes, gives=gives)
     program = _traced(module)
     program.model.metadata_props.update(_metadata(calibrator))
-    with _quiet(), new_file(path, overwrite=overwrite) as unfinished:
+    with quiet_exporter(), new_file(path, overwrite=overwrite) as unfinished:
         program.save(unfinished)
     return path
 
@@ -95,7 +95,7 @@ def _traced(module: CalibrationModule) -> Any:
     # One entry per parameter of forward: the scores, and all groups together if there are any.
     shapes = ({0: rows}, tuple({0: rows} for _ in groups))[: 2 if groups else 1]
     output = module.gives if module.gives != module.takes else f"calibrated_{module.gives}"
-    with _quiet(), torch.no_grad():
+    with quiet_exporter(), torch.no_grad():
         return torch.onnx.export(
             module,
             inputs,
@@ -120,7 +120,7 @@ def _metadata(calibrator: Calibrator) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
+def quiet_exporter() -> Iterator[None]:
     """Silence the exporter's messages about itself: its deprecations, missing torchvision."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level

@@ -20,8 +20,8 @@ __all__ = ["main"]
 
 # Command → module. The modules import what they need when they run, so that --help is quick.
 COMMANDS = (
-    "audit", "compare", "fit", "apply", "adapt", "guarantee", "train", "predict", "evaluate",
-    "watch", "bench", "report", "corrupt", "list", "demo",
+    "audit", "compare", "fit", "apply", "adapt", "guarantee", "train", "predict", "export",
+    "evaluate", "watch", "bench", "report", "corrupt", "list", "demo",
 )  # fmt: skip
 
 BAD_INPUT = 2

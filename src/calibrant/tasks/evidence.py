@@ -19,9 +19,17 @@ from calibrant.metrics import Confidences, confidences
 from calibrant.metrics.blocks import dependent_group
 from calibrant.outputs import new_file
 from calibrant.predictions import Predictions
-from calibrant.tasks.run_files import check_classes, find_file
+from calibrant.tasks.run_files import check_classes, find_file, write_labels
 
-__all__ = ["EVIDENCE", "ROWS", "read_evidence", "read_map", "row_evidence", "write_evidence"]
+__all__ = [
+    "EVIDENCE",
+    "ROWS",
+    "read_evidence",
+    "read_map",
+    "row_evidence",
+    "write_evidence",
+    "write_map",
+]
 
 EVIDENCE = "evidence.npz"  # In the folder of a run.
 _COLUMNS = ("confidence", "correct", "block")
@@ -71,6 +79,15 @@ def read_map(folder: Path, labels: tuple[str, ...]) -> tuple[Calibrator, Confide
     if ROWS not in found:
         raise InputError(f"{folder / EVIDENCE}: no confidences of rows.")
     return calibrator, found[ROWS]
+
+
+def write_map(
+    folder: Path, labels: tuple[str, ...], calibrator: Calibrator, evidence: Confidences
+) -> None:
+    """Write what :func:`read_map` reads, and the labels."""
+    write_labels(folder, labels)
+    calibrator.save(folder / "calibrator.json")
+    write_evidence(folder / EVIDENCE, {ROWS: evidence})
 
 
 def write_evidence(path: Path, evidence: Mapping[str, Confidences]) -> None:

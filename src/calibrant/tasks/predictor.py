@@ -17,6 +17,7 @@ from calibrant.errors import InputError
 from calibrant.metrics import Confidences
 from calibrant.policies import Policy, calibrator_fingerprint, load_policy
 from calibrant.predictions import Predictions
+from calibrant.tasks.evidence import write_map
 from calibrant.tasks.scoring import Scorer
 
 __all__ = ["Acceptance", "ClassPredictor", "Classification", "Predictor", "Ranked"]
@@ -138,6 +139,18 @@ class Predictor(ABC):
     def columns(self, top_k: int, accept: Acceptance) -> list[str]:
         """Return the columns of a table of predictions."""
 
+    @abstractmethod
+    def example(self, size: int = 2) -> dict[str, tuple[np.ndarray, tuple[int, ...]]]:
+        """Return some inputs of the model by name, each with the axes whose length is free."""
+
+    @abstractmethod
+    def settings(self) -> dict[str, Any]:
+        """Return what an export needs to know beside the files of :meth:`write_parts`."""
+
+    @abstractmethod
+    def write_parts(self, folder: Path) -> None:
+        """Write labels, maps, evidence and the like, as the folder of a run has them."""
+
     def acceptance(
         self,
         *,
@@ -158,10 +171,10 @@ class Predictor(ABC):
             least = max(min_confidence, guarantee.threshold)
             return replace(found, least=least, guarantee=guarantee)
         if policy is not None:
-            return replace(found, policy=self._checked(policy, **options))
+            return replace(found, policy=self.checked_policy(policy, **options))
         return found
 
-    def _checked(self, policy: Policy | str | Path, **options: Any) -> Policy:
+    def checked_policy(self, policy: Policy | str | Path, **options: Any) -> Policy:
         """Return the policy, if it was made for this model, label set and calibrator."""
         if not isinstance(policy, Policy):
             named = self.policies.get(str(policy))
@@ -250,6 +263,10 @@ class ClassPredictor(Predictor):
         more = [f"{name}_{place}" for place in places for name in ("label", "confidence")]
         sets = ["labels"] * (accept.policy is not None and accept.policy.kind == "coverage")
         return ["label", "confidence", "accepted", *more, *sets]
+
+    def write_parts(self, folder: Path) -> None:
+        """Write labels, calibrator and evidence, as the folder of a run has them."""
+        write_map(folder, self.labels, self.calibrator, self.evidence)
 
     def _classified(
         self, logits: np.ndarray, top_k: int, accept: Acceptance

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ __all__ = [
     "find_file",
     "read_labels",
     "read_max_length",
+    "write_labels",
 ]
 
 _LENGTHS = range(8, 513)  # Word pieces.
@@ -29,6 +31,12 @@ def read_labels(folder: Path) -> tuple[str, ...]:
     if not labels or len(set(labels)) < len(labels):
         raise InputError(f"{path}: no list of label names, each of them once.")
     return tuple(labels)
+
+
+def write_labels(folder: Path, labels: tuple[str, ...]) -> None:
+    """Write the label set of a run."""
+    text = json.dumps(list(labels), indent=1, ensure_ascii=False)
+    (folder / "labels.json").write_text(text + "\n", encoding="utf-8")
 
 
 def check_labels(folder: Path, labels: tuple[str, ...], model: Any) -> None:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from calibrant.experiments.run_folder import RunFolder
     from calibrant.tasks.data import Data, StackedData
     from calibrant.tasks.predictor import Predictor
+    from calibrant.tasks.scoring import Scorer
 
 __all__ = [
     "EvaluationTarget",
@@ -177,6 +178,16 @@ class Task(ABC):
             f"{folder} is a run of task '{self.name}', which has no predictor; 'calibrant evaluate "
             f"{folder} DATA' measures it on labelled data."
         )
+
+    def exported(
+        self,
+        folder: Path,
+        labels: tuple[str, ...],  # noqa: ARG002
+        settings: Mapping[str, Any],  # noqa: ARG002
+        scorer: Scorer,  # noqa: ARG002
+    ) -> Predictor:
+        """Return the predictor of an export, whose ``settings`` its manifest has."""
+        raise InputError(f"{folder} is an export of task '{self.name}', which has no predictor.")
 
 
 def __getattr__(name: str) -> Any:

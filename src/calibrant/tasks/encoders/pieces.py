@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from calibrant.extras import require
 from calibrant.inputs import door
 
 __all__ = ["PieceTokenizer"]
+
+_FILE = "tokenizer.json"
 
 
 @dataclass(frozen=True)
@@ -35,11 +39,26 @@ class PieceTokenizer:
         return cls(tokenizer.backend_tokenizer, *(getattr(tokenizer, name) for name in names))
 
     @classmethod
-    def read(cls, path: Path, special: dict[str, Any]) -> PieceTokenizer:
-        """Read ``tokenizer.json``; ``special`` has the numbers that :meth:`special` returned."""
-        library = require("tokenizers", "runtime", "Predicting with an export")
+    def read(cls, folder: Path, special: Mapping[str, Any]) -> PieceTokenizer:
+        """Read what :meth:`write` wrote; ``special`` are the numbers of :meth:`special`."""
+        library = require("tokenizers", "runtime", "Predicting texts with an export")
+        path = folder / _FILE
         with door(path, "no tokenizer"):
             return cls(library.Tokenizer.from_file(str(path)), **special)
+
+    def write(self, folder: Path) -> None:
+        """Write ``tokenizer.json``."""
+        self.core.no_truncation()
+        self.core.no_padding()
+        self.core.save(str(folder / _FILE))
+
+    def example(self, size: int = 2) -> dict[str, tuple[np.ndarray, tuple[int, ...]]]:
+        """Return the arrays that an encoder takes, rows and pieces of any number."""
+        length = 3 * size + 2
+        ids = np.random.default_rng(size).integers(0, self.core.get_vocab_size(), (size, length))
+        mask = (np.arange(length) < np.arange(length, length - size, -1)[:, None]).astype(np.int64)
+        ids = np.where(mask == 1, ids, self.pad_token_id)
+        return {"input_ids": (ids, (0, 1)), "attention_mask": (mask, (0, 1))}
 
     def special(self) -> dict[str, int | None]:
         """Return the numbers of the special pieces by name."""

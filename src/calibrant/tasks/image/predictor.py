@@ -19,7 +19,7 @@ from calibrant.tasks.predictor import ClassPredictor
 from calibrant.tasks.run_files import check_classes, read_labels
 from calibrant.tasks.scoring import Scorer, TorchScorer
 
-__all__ = ["ImagePredictor", "load_predictor", "normalised", "read_image"]
+__all__ = ["ImagePredictor", "load_exported", "load_predictor", "normalised", "read_image"]
 
 
 class ImagePredictor(ClassPredictor):
@@ -60,6 +60,19 @@ class ImagePredictor(ClassPredictor):
             images = [read_image(one, channels, size) for one in inputs[start : start + step]]
             found.append(self.scorer(pixel_values=normalised(np.stack(images), self.about)))
         return np.concatenate(found)
+
+    def example(self, size: int = 2) -> dict[str, tuple[np.ndarray, tuple[int, ...]]]:
+        """Return normalised images."""
+        shape = (size, int(self.about["channels"]), *[int(self.about["size"])] * 2)
+        return {"pixel_values": (_noise(shape), (0,))}
+
+    def settings(self) -> dict[str, Any]:
+        """Return size, channels, mean and deviation of the images."""
+        return {name: self.about[name] for name in ("size", "channels", "mean", "deviation")}
+
+
+def _noise(shape: tuple[int, ...]) -> np.ndarray:
+    return np.random.default_rng(0).normal(size=shape).astype(np.float32)
 
 
 def read_image(given: Any, channels: int, size: int | None = None) -> np.ndarray:
@@ -113,6 +126,13 @@ def normalised(images: np.ndarray, about: Mapping[str, Any]) -> np.ndarray:
     mean, deviation = (np.asarray(about[name], np.float32) for name in ("mean", "deviation"))
     normal = (images.astype(np.float32) - mean) / deviation
     return np.ascontiguousarray(normal.transpose(0, 3, 1, 2))
+
+
+def load_exported(
+    folder: Path, labels: tuple[str, ...], settings: Mapping[str, Any], scorer: Scorer
+) -> ImagePredictor:
+    """Load an export; ``settings`` are those of :meth:`ImagePredictor.settings`."""
+    return ImagePredictor(scorer, labels, *read_map(folder, labels), settings)
 
 
 def load_predictor(folder: Path, device: str) -> ImagePredictor:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from calibrant.tasks.image.classifier import ImageClassifier
     from calibrant.tasks.image.data import ImageData, LabelledImages, Part
     from calibrant.tasks.image.predictor import ImagePredictor
+    from calibrant.tasks.scoring import Scorer
 
 __all__ = ["Image"]
 
@@ -155,3 +156,11 @@ class Image(Task):
         from calibrant.tasks.image.predictor import load_predictor
 
         return load_predictor(folder, device)
+
+    def exported(
+        self, folder: Path, labels: tuple[str, ...], settings: Mapping[str, Any], scorer: Scorer
+    ) -> ImagePredictor:
+        """Return the predictor of an export."""
+        from calibrant.tasks.image.predictor import load_exported
+
+        return load_exported(folder, labels, settings, scorer)

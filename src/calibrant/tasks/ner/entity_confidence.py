@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,23 @@ from calibrant.errors import InputError, unknown_name
 from calibrant.inputs import read_json
 from calibrant.metrics import Confidences, entity_confidences
 from calibrant.metrics.entities import Reduction
+from calibrant.outputs import new_file
 from calibrant.predictions import Predictions
+from calibrant.tasks.evidence import EVIDENCE, write_evidence
+from calibrant.tasks.language.splitter_choice import Cutting
 
-__all__ = ["EntityConfidence", "entities_content", "read_entities"]
+__all__ = [
+    "CALIBRATORS",
+    "ENTITIES",
+    "WORDS",
+    "EntityConfidence",
+    "read_entities",
+    "write_words",
+]
 
+WORDS, ENTITIES = "words.json", "entities.json"  # Files of a run.
+# Of the words of the corpus, and of those that raw text is cut into, where these differ.
+CALIBRATORS = {"corpus": "calibrator.json", "raw": "raw_calibrator.json"}
 _SIGNATURE, _FORMAT = "calibrant entities", 1
 _DAMAGE = "no maps of entities"
 
@@ -84,6 +98,16 @@ def _sentence_numbers(words: Predictions) -> np.ndarray:
     if "sentence" not in words.groups:
         return np.arange(len(words))
     return np.unique(words.groups["sentence"], return_inverse=True)[1]
+
+
+def write_words(folder: Path, judges: Mapping[str, EntityConfidence], cutting: Cutting) -> None:
+    """Write splitter, maps of entities and evidence, by the kind of words they belong to."""
+    for name, content in ((WORDS, cutting.to_dict()), (ENTITIES, entities_content(judges))):
+        with new_file(folder / name, overwrite=True) as unfinished:
+            text = json.dumps(content, indent=1, ensure_ascii=False)
+            unfinished.write_text(text + "\n", encoding="utf-8")
+    evidence = {f"{n}.{r}": found for n, j in judges.items() for r, found in j.evidence.items()}
+    write_evidence(folder / EVIDENCE, evidence)
 
 
 def entities_content(parts: Mapping[str, EntityConfidence]) -> dict[str, Any]:

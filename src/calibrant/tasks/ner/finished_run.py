@@ -18,13 +18,16 @@ from calibrant.inputs import read_json
 from calibrant.metrics import entity_f1
 from calibrant.predictions import Predictions
 from calibrant.tasks.encoders.pieces import PieceTokenizer
-from calibrant.tasks.evidence import EVIDENCE, read_evidence, write_evidence
+from calibrant.tasks.evidence import EVIDENCE, read_evidence
 from calibrant.tasks.language.splitter_choice import Cutting
 from calibrant.tasks.ner.cut_text import FIRST_CUTTING
 from calibrant.tasks.ner.entity_confidence import (
+    CALIBRATORS,
+    ENTITIES,
+    WORDS,
     EntityConfidence,
-    entities_content,
     read_entities,
+    write_words,
 )
 from calibrant.tasks.ner.predictor import EntityPredictor
 from calibrant.tasks.run_files import (
@@ -34,13 +37,11 @@ from calibrant.tasks.run_files import (
     read_labels,
     read_max_length,
 )
-from calibrant.tasks.scoring import TorchScorer
+from calibrant.tasks.scoring import Scorer, TorchScorer
 from calibrant.tasks.task import TrainedRun
 
-__all__ = ["entity_judge", "finish_raw_text", "load_predictor", "read_cutting"]
+__all__ = ["entity_judge", "finish_raw_text", "load_exported", "load_predictor", "read_cutting"]
 
-_RAW_MAP = "raw_calibrator.json"  # Fitted on words of raw text, where these are not the corpus'.
-_WORDS, _ENTITIES = "words.json", "entities.json"
 _CORPUS, _RAW = "corpus", "raw"  # The words of the corpus, and those that raw text is cut into.
 _VALID = {_CORPUS: "valid", _RAW: "raw_valid"}
 _TARGET = 0.1  # The risk that corpus' words and raw text are compared at.
@@ -52,19 +53,16 @@ def finish_raw_text(trained: TrainedRun) -> dict[str, Any]:
     made = trained.predictions
     judges = {_CORPUS: EntityConfidence.fit(calibrator, made["valid"])}
     known = {_CORPUS: _numbers(judges[_CORPUS], made["test"])}
-    run.write_json(_WORDS, data.cutting.to_dict())
-    (run.path / _RAW_MAP).unlink(missing_ok=True)  # Of a run that was cut short.
+    (run.path / CALIBRATORS[_RAW]).unlink(missing_ok=True)  # Of a run that was cut short.
     parts = data.raw_pieces()
     if parts:
         raw = {split: data.predict(trained.model, part) for split, part in parts.items()}
         raw["valid"].write(run.path / f"raw_valid.{trained.suffix}", overwrite=True)
         calibrator = trained.choose(raw["valid"])
-        calibrator.save(run.path / _RAW_MAP, overwrite=True)
+        calibrator.save(run.path / CALIBRATORS[_RAW], overwrite=True)
         judges[_RAW] = EntityConfidence.fit(calibrator, raw["valid"])
         known[_RAW] = _numbers(judges[_RAW], raw["test"])
-    run.write_json(_ENTITIES, entities_content(judges))
-    evidence = {f"{n}.{r}": found for n, j in judges.items() for r, found in j.evidence.items()}
-    write_evidence(run.path / EVIDENCE, evidence)
+    write_words(run.path, judges, data.cutting)
     return {
         **data.cutting.to_dict(),
         "splitter": data.cutting.splitter.name,
@@ -93,15 +91,25 @@ def load_predictor(folder: Path, recipe: Mapping[str, Any], device: str) -> Enti
     labels, length = read_labels(folder), read_max_length(folder, recipe)
     model, tokenizer = load_model(folder / "model")
     check_labels(folder, labels, model)
+    scorer = TorchScorer(model.to(device), device)
+    return _predictor(folder, scorer, PieceTokenizer.of(tokenizer), labels, length)
+
+
+def load_exported(
+    folder: Path, labels: tuple[str, ...], settings: Mapping[str, Any], scorer: Scorer
+) -> EntityPredictor:
+    """Load an export; ``settings`` are those of :meth:`EntityPredictor.settings`."""
+    tokenizer = PieceTokenizer.read(folder, settings["special"])
+    return _predictor(folder, scorer, tokenizer, labels, int(settings["max_length"]))
+
+
+def _predictor(
+    folder: Path, scorer: Scorer, tokenizer: PieceTokenizer, labels: tuple[str, ...], length: int
+) -> EntityPredictor:
     judges = _judges(folder, labels)
+    texts, cutting = judges.get(_RAW, judges[_CORPUS]), read_cutting(folder)
     return EntityPredictor(
-        TorchScorer(model.to(device), device),
-        PieceTokenizer.of(tokenizer),
-        labels,
-        judges.get(_RAW, judges[_CORPUS]),
-        length,
-        cutting=read_cutting(folder),
-        given=judges[_CORPUS],
+        scorer, tokenizer, labels, texts, length, cutting=cutting, given=judges[_CORPUS]
     )
 
 
@@ -116,12 +124,12 @@ def _judges(folder: Path, labels: tuple[str, ...]) -> dict[str, EntityConfidence
     """Read the maps of entities; a run of an earlier version learns them from its predictions."""
     # The first version had one map.
     maps = {_CORPUS: load_calibrator(find_file(folder, "calibrator.json", "temperature.json"))}
-    if (folder / _RAW_MAP).exists():
-        maps[_RAW] = load_calibrator(folder / _RAW_MAP)
+    if (folder / CALIBRATORS[_RAW]).exists():
+        maps[_RAW] = load_calibrator(folder / CALIBRATORS[_RAW])
     for calibrator in maps.values():
         check_classes(folder, labels, "its calibrator", calibrator.n_classes_)
-    if (folder / _ENTITIES).exists():
-        return read_entities(folder / _ENTITIES, maps, read_evidence(folder / EVIDENCE))
+    if (folder / ENTITIES).exists():
+        return read_entities(folder / ENTITIES, maps, read_evidence(folder / EVIDENCE))
     valid = {name: Predictions.read(_split(folder, _VALID[name])) for name in maps}
     for predictions in valid.values():
         check_classes(folder, labels, "its validation predictions", predictions.classes)
@@ -134,7 +142,7 @@ def _split(folder: Path, name: str) -> Path:
 
 def read_cutting(folder: Path) -> Cutting:
     """Read how a run cuts raw text; a run of an earlier version cuts as that version did."""
-    path = folder / _WORDS
+    path = folder / WORDS
     if not path.exists():
         return FIRST_CUTTING
     content = read_json(path, "it cannot be read")

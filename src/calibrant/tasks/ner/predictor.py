@@ -25,10 +25,11 @@ from calibrant.tasks.language.sentences import Sentence
 from calibrant.tasks.language.splitter_choice import Cutting
 from calibrant.tasks.language.words import Word
 from calibrant.tasks.ner.cut_text import FIRST_CUTTING, CutText, cut_words, given_words
-from calibrant.tasks.ner.entity_confidence import EntityConfidence
-from calibrant.tasks.ner.subword_windows import encode
+from calibrant.tasks.ner.entity_confidence import CALIBRATORS, EntityConfidence, write_words
+from calibrant.tasks.ner.subword_windows import Pieces, encode
 from calibrant.tasks.ner.word_predictions import score_words
 from calibrant.tasks.predictor import Acceptance, Predictor, Ranked, check_top_k
+from calibrant.tasks.run_files import write_labels
 from calibrant.tasks.scoring import Scorer
 
 __all__ = ["Entity", "EntityPredictor", "Prediction", "Token"]
@@ -223,14 +224,38 @@ class EntityPredictor(Predictor):
         places = range(2, min(top_k, len(TagSet.of(self.labels).types) + 1) + 1)
         return [*_COLUMNS, *(f"{n}_{place}" for place in places for n in ("type", "confidence"))]
 
+    def predict_part(self, part: Pieces, scorer: Scorer) -> Predictions:
+        """Predict the encoded words of a split, raw, with a scorer."""
+        return score_words(scorer, part, self.labels, padding=self.tokenizer.pad_token_id)
+
+    def example(self, size: int = 2) -> dict[str, tuple[np.ndarray, tuple[int, ...]]]:
+        """Return word pieces, some of them padding."""
+        return self.tokenizer.example(size)
+
+    def settings(self) -> dict[str, Any]:
+        """Return the longest window, and the special pieces of the tokenizer."""
+        return {"max_length": self.max_length, "special": self.tokenizer.special()}
+
+    def write_parts(self, folder: Path) -> None:
+        """Write labels, calibrators, maps of entities, evidence, splitter and tokenizer."""
+        write_labels(folder, self.labels)
+        judges = {"corpus": self._of_words}
+        if self._of_texts is not self._of_words:
+            judges["raw"] = self._of_texts
+        for name, judge in judges.items():
+            judge.calibrator.save(folder / CALIBRATORS[name])
+        write_words(folder, judges, self.cutting)
+        self.tokenizer.write(folder)
+
     def _judge(self, tokens: bool) -> EntityConfidence:
         return self._of_words if tokens else self._of_texts
 
     def _calibrator_of(self, *, tokens: bool = False, **options: Any) -> Calibrator:  # noqa: ARG002
         return self._judge(tokens).calibrator
 
-    def _checked(self, policy: Policy | str | Path, **options: Any) -> Policy:
-        found = super()._checked(policy, **options)
+    def checked_policy(self, policy: Policy | str | Path, **options: Any) -> Policy:
+        """Return the policy, if it was made for this model and is about entities."""
+        found = super().checked_policy(policy, **options)
         if found.items != "entities":
             raise InputError(
                 f"This policy is about {found.items}, and this model finds entities: make one with "

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from calibrant.tasks.ner.labelled import TaggedSentences
     from calibrant.tasks.ner.predictor import EntityPredictor
     from calibrant.tasks.ner.subword_windows import Pieces
+    from calibrant.tasks.scoring import Scorer
 
 __all__ = ["Ner"]
 
@@ -148,3 +149,11 @@ class Ner(Task):
         from calibrant.tasks.ner.finished_run import load_predictor
 
         return load_predictor(folder, recipe, device)
+
+    def exported(
+        self, folder: Path, labels: tuple[str, ...], settings: Mapping[str, Any], scorer: Scorer
+    ) -> EntityPredictor:
+        """Return the predictor of an export."""
+        from calibrant.tasks.ner.finished_run import load_exported
+
+        return load_exported(folder, labels, settings, scorer)

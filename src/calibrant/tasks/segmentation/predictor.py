@@ -14,13 +14,13 @@ from calibrant.comparison.risk_control import Guarantee, guaranteed_threshold
 from calibrant.errors import InputError
 from calibrant.metrics import Confidences
 from calibrant.policies import Policy
-from calibrant.tasks.evidence import read_map
+from calibrant.tasks.evidence import read_map, write_map
 from calibrant.tasks.image.predictor import normalised, read_image
 from calibrant.tasks.predictor import Acceptance, Predictor, check_top_k, ranked, unlabelled
 from calibrant.tasks.run_files import check_classes, read_labels
 from calibrant.tasks.scoring import Scorer, TorchScorer
 
-__all__ = ["Mask", "MaskPredictor", "load_predictor"]
+__all__ = ["Mask", "MaskPredictor", "load_exported", "load_predictor"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,6 +147,27 @@ class MaskPredictor(Predictor):
         shares = values.reshape(*size, -1)
         rest = (numbers[..., 1:], shares[..., 1:]) if top_k > 1 else (None, None)
         return Mask(self.labels, numbers[..., 0], shares[..., 0], accepted.reshape(size), *rest)
+
+    def example(self, size: int = 2) -> dict[str, tuple[np.ndarray, tuple[int, ...]]]:
+        """Return normalised images, whose number and size are free."""
+        shape = (size, len(self.about["mean"]), 24 + 5 * size, 32 + 3 * size)
+        pixels = np.random.default_rng(0).normal(size=shape).astype(np.float32)
+        return {"pixel_values": (pixels, (0, 2, 3))}
+
+    def settings(self) -> dict[str, Any]:
+        """Return mean and deviation of the images."""
+        return {name: self.about[name] for name in ("mean", "deviation")}
+
+    def write_parts(self, folder: Path) -> None:
+        """Write labels, calibrator and evidence, as the folder of a run has them."""
+        write_map(folder, self.labels, self.calibrator, self.evidence)
+
+
+def load_exported(
+    folder: Path, labels: tuple[str, ...], settings: Mapping[str, Any], scorer: Scorer
+) -> MaskPredictor:
+    """Load an export; ``settings`` are those of :meth:`MaskPredictor.settings`."""
+    return MaskPredictor(scorer, labels, *read_map(folder, labels), settings)
 
 
 def load_predictor(folder: Path, device: str) -> MaskPredictor:

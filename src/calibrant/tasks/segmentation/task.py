@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from calibrant.experiments.recipe import Recipe
+    from calibrant.tasks.scoring import Scorer
     from calibrant.tasks.segmentation.data import Pixels, SegmentationData
     from calibrant.tasks.segmentation.labelled import LabelledScenes
     from calibrant.tasks.segmentation.predictor import MaskPredictor
@@ -165,3 +166,11 @@ class Segmentation(Task):
         from calibrant.tasks.segmentation.predictor import load_predictor
 
         return load_predictor(folder, device)
+
+    def exported(
+        self, folder: Path, labels: tuple[str, ...], settings: Mapping[str, Any], scorer: Scorer
+    ) -> MaskPredictor:
+        """Return the predictor of an export."""
+        from calibrant.tasks.segmentation.predictor import load_exported
+
+        return load_exported(folder, labels, settings, scorer)

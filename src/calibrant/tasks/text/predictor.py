@@ -12,14 +12,15 @@ from calibrant.calibrators import Calibrator
 from calibrant.errors import InputError
 from calibrant.inputs import shortened
 from calibrant.metrics import Confidences
+from calibrant.predictions import Predictions
 from calibrant.tasks.encoders.pieces import PieceTokenizer
 from calibrant.tasks.evidence import read_map
 from calibrant.tasks.predictor import ClassPredictor
 from calibrant.tasks.run_files import check_labels, read_labels, read_max_length
 from calibrant.tasks.scoring import Scorer, TorchScorer
-from calibrant.tasks.text.encoded_texts import encode_texts, score_texts
+from calibrant.tasks.text.encoded_texts import EncodedTexts, encode_texts, score_texts
 
-__all__ = ["TextPredictor", "load_predictor"]
+__all__ = ["TextPredictor", "load_exported", "load_predictor"]
 
 
 class TextPredictor(ClassPredictor):
@@ -44,6 +45,34 @@ class TextPredictor(ClassPredictor):
                 raise InputError(f"A text is expected, got {shortened(repr(text))}.")
         encoded = encode_texts(inputs, [0] * len(inputs), self.tokenizer, self.max_length)
         return score_texts(self.scorer, encoded, self.tokenizer.pad_token_id)
+
+    def predict_part(self, part: EncodedTexts, scorer: Scorer) -> Predictions:
+        """Predict the encoded texts of a split, raw, with a scorer."""
+        logits = score_texts(scorer, part, self.tokenizer.pad_token_id)
+        return Predictions.from_logits(logits, part.labels, label_names=self.labels)
+
+    def example(self, size: int = 2) -> dict[str, tuple[np.ndarray, tuple[int, ...]]]:
+        """Return word pieces, some of them padding."""
+        return self.tokenizer.example(size)
+
+    def settings(self) -> dict[str, Any]:
+        """Return the longest text, and the special pieces of the tokenizer."""
+        return {"max_length": self.max_length, "special": self.tokenizer.special()}
+
+    def write_parts(self, folder: Path) -> None:
+        """Write labels, calibrator, evidence and tokenizer."""
+        super().write_parts(folder)
+        self.tokenizer.write(folder)
+
+
+def load_exported(
+    folder: Path, labels: tuple[str, ...], settings: Mapping[str, Any], scorer: Scorer
+) -> TextPredictor:
+    """Load an export; ``settings`` are those of :meth:`TextPredictor.settings`."""
+    tokenizer = PieceTokenizer.read(folder, settings["special"])
+    return TextPredictor(
+        scorer, tokenizer, labels, *read_map(folder, labels), int(settings["max_length"])
+    )
 
 
 def load_predictor(folder: Path, recipe: Mapping[str, Any], device: str) -> TextPredictor:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from calibrant.experiments.recipe import Recipe
+    from calibrant.tasks.scoring import Scorer
     from calibrant.tasks.text.data import LabelledTexts, TextData
     from calibrant.tasks.text.encoded_texts import EncodedTexts
     from calibrant.tasks.text.predictor import TextPredictor
@@ -110,3 +111,11 @@ class Text(Task):
         from calibrant.tasks.text.predictor import load_predictor
 
         return load_predictor(folder, recipe, device)
+
+    def exported(
+        self, folder: Path, labels: tuple[str, ...], settings: Mapping[str, Any], scorer: Scorer
+    ) -> TextPredictor:
+        """Return the predictor of an export."""
+        from calibrant.tasks.text.predictor import load_exported
+
+        return load_exported(folder, labels, settings, scorer)

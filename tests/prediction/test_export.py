@@ -1,0 +1,272 @@
+"""An export predicts as its run does, without torch; a damaged one is one line."""
+
+import json
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import calibrant
+from calibrant.cli import main
+from calibrant.errors import InputError
+from calibrant.policies import Policy, calibrator_fingerprint
+from calibrant.tasks import TASKS
+
+for module in ("onnx", "onnxscript", "onnxruntime"):
+    pytest.importorskip(module)
+
+TEXTS = ["Shares of Norsoft Group fell. Anna Holberg was born in Lindton .", "", "bread " * 300]
+
+
+@pytest.fixture(scope="module")
+def exports(runs, tmp_path_factory):
+    return Exports(runs, tmp_path_factory.mktemp("exports"))
+
+
+class Exports:
+    def __init__(self, runs, folder):
+        self.runs, self.folder, self.policy = runs, folder, folder / "mine.json"
+
+    def __getitem__(self, task):
+        folder = self.folder / task
+        if not folder.exists():
+            arguments = ["export", str(self.runs[task]), "-o", str(folder)]
+            if task == "text":  # With a policy.
+                policy_of(calibrant.load(self.runs[task], device="cpu")).save(self.policy)
+                arguments += ["--policy", str(self.policy)]
+            assert main(arguments) == 0
+        return folder
+
+
+def inputs(task):
+    random = np.random.default_rng(0)
+    if task in ("ner", "text"):
+        return TEXTS
+    shape = (3, 8, 8, 1) if task == "image" else (3, 30, 17, 3)
+    return random.integers(0, 255, shape, np.uint8)
+
+
+# Runs with neither library; prints the predictions of the inputs in a file.
+SCRIPT = """
+import sys
+
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("torch", "transformers", "onnx", "pyarrow"):
+            raise ImportError(f"{name} is blocked", name=name)
+
+sys.meta_path.insert(0, Blocked())
+import json
+import numpy as np
+import calibrant
+
+folder, given = sys.argv[1:]
+given = json.loads(given)
+inputs = given if isinstance(given[0], str) else np.array(given, np.uint8)
+predictor = calibrant.load(folder)
+for prediction in predictor.predict(inputs, top_k=2, target_risk=0.4):
+    print(json.dumps(prediction.to_dict()))
+"""
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_an_export_predicts_without_torch_and_transformers(task, exports):
+    given = inputs(task)
+    text = json.dumps(given if task in ("ner", "text") else given.tolist())
+    command = [sys.executable, "-c", SCRIPT, str(exports[task]), text]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr[-2000:]
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    run = calibrant.load(exports.runs[task], device="cpu")
+    expected = [p.to_dict() for p in run.predict(given, top_k=2, target_risk=0.4)]
+    assert len(found) == len(expected)
+    same(found, json.loads(json.dumps(expected)))
+
+
+def same(one, two):
+    """Texts and numbers are equal, confidences to 1e-5."""
+    if isinstance(two, dict):
+        assert one.keys() == two.keys()
+        for key in two:
+            same(one[key], two[key])
+    elif isinstance(two, list):
+        assert len(one) == len(two)
+        for left, right in zip(one, two, strict=True):
+            same(left, right)
+    elif isinstance(two, float):
+        assert one == pytest.approx(two, abs=1e-5)
+    else:
+        assert one == two
+
+
+def test_the_map_is_exported_with_the_model(exports):
+    """Two files of ONNX give calibrated probabilities where there is no calibrant either."""
+    import onnxruntime
+
+    folder, run = exports["text"], calibrant.load(exports.runs["text"], device="cpu")
+    ids, mask = (values for values, _ in run.example(3).values())
+    model, last = (
+        onnxruntime.InferenceSession(str(folder / name), providers=["CPUExecutionProvider"])
+        for name in ("model.onnx", "map.onnx")
+    )
+    (logits,) = model.run(["logits"], {"input_ids": ids, "attention_mask": mask})
+    (probabilities,) = last.run(None, {"logits": logits})
+    raw = run.scorer(input_ids=ids, attention_mask=mask)
+    expected = run.calibrator.transform_scores(raw, "logits")
+    if run.calibrator.kind_of("logits") == "logits":
+        expected = np.exp(expected) / np.exp(expected).sum(axis=1, keepdims=True)
+    assert probabilities == pytest.approx(expected, abs=1e-5)
+
+
+def damaged(folder, tmp_path):
+    shutil.copytree(folder, tmp_path / "copy")
+    return tmp_path / "copy"
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("model.onnx", lambda b: b[:-1] + bytes([b[-1] ^ 1]), "its checksum differs"),
+        ("model.onnx", lambda b: b[: len(b) // 2], "its checksum differs"),
+        ("tokenizer.json", lambda b: None, "it has no tokenizer.json"),
+        ("calibrator.json", lambda b: None, "it has no calibrator.json"),
+        ("labels.json", lambda b: b.replace(b"food", b"feed"), "labels.json is not the file"),
+        ("manifest.json", lambda b: b"{", "no manifest of an export"),
+        ("manifest.json", lambda b: b"[]", "no manifest of an export"),
+        ("manifest.json", lambda b: None, "it has no recipe.json"),
+        ("manifest.json", lambda b: b.replace(b'"format": 1', b'"format": 7'), "upgrade calibrant"),
+        ("manifest.json", lambda b: b.replace(b'"text"', b'"cooking"'), "names no task"),
+        ("manifest.json", lambda b: b.replace(b'"model.onnx"', b'"../model"'), "lists no model"),
+        ("manifest.json", lambda b: b.replace(b'"map.onnx"', b'"../map"'), "is no file of an"),
+        ("manifest.json", lambda b: b.replace(b'"max_length"', b'"length"'), "is damaged: KeyErr"),
+        ("manifest.json", lambda b: b.replace(b'"unk_token_id"', b'"x"'), "x"),
+    ],
+)
+def test_a_damaged_export_is_one_line(name, change, message, exports, tmp_path, capsys):
+    folder = damaged(exports["text"], tmp_path)
+    content = change((folder / name).read_bytes())
+    (folder / name).unlink()
+    if content is not None:
+        (folder / name).write_bytes(content)
+    capsys.readouterr()
+    assert main(["predict", str(folder), "a text"]) == 2
+    err = capsys.readouterr().err
+    assert message in err
+    assert err.count("\n") == 1
+
+
+def test_an_export_predicts_from_the_shell(exports, tmp_path, capsys):
+    out = tmp_path / "out.csv"
+    (tmp_path / "in.txt").write_text("bread\ngoal\n")
+    arguments = ["predict", str(exports["text"]), str(tmp_path / "in.txt")]
+    assert main([*arguments, "-o", str(out)]) == 0
+    assert out.read_text().startswith("text,label,confidence,accepted\nbread,")
+    capsys.readouterr()
+    assert main([*arguments, "--device", "cuda"]) == 2
+    assert "runs on the processor" in capsys.readouterr().err
+
+
+def test_int8_says_what_it_changes(runs, tmp_path, capsys):
+    folder = tmp_path / "small"
+    assert main(["export", str(runs["text"]), "-o", str(folder), "--int8", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out.splitlines()[-1])["quantised"]
+    assert found["score_name"] == "accuracy"
+    assert len(found["score"]) == len(found["ece"]) == 2
+    assert found["examples"] == 30
+    manifest = json.loads((folder / "manifest.json").read_text())
+    assert manifest["precision"] == "int8"
+    assert calibrant.load(folder).predict("bread soup")[0].confidence > 0
+    assert main(["export", str(runs["image"]), "-o", str(tmp_path / "i"), "--int8"]) == 2
+    assert "int8 is for models of texts" in capsys.readouterr().err
+    assert not (tmp_path / "i").exists()
+
+
+@pytest.mark.parametrize("task", ["text", "ner"])
+def test_a_folded_temperature_calibrates_plain_transformers(task, runs, tmp_path, capsys):
+    import torch
+    import transformers
+
+    folder = tmp_path / "folded"
+    assert main(["export", str(runs[task]), "-o", str(folder), "--fold-temperature"]) == 0
+    assert "Temperature" in capsys.readouterr().out
+    kind = "Sequence" if task == "text" else "Token"
+    load = getattr(transformers, f"AutoModelFor{kind}Classification").from_pretrained
+    plain, folded = (load(str(path)).eval() for path in (runs[task] / "model", folder))
+    temperature = calibrant.load(runs[task] / "temperature.json")
+    ids = torch.tensor([[2, 9, 11, 3]])
+    with torch.no_grad():
+        raw = plain(input_ids=ids).logits.numpy()
+        found = folded(input_ids=ids).logits.numpy()
+    assert found == pytest.approx(temperature.transform_scores(raw, "logits"), abs=1e-4)
+    pipeline = transformers.pipeline(
+        "text-classification" if task == "text" else "token-classification",
+        model=folded,
+        tokenizer=transformers.AutoTokenizer.from_pretrained(str(folder)),
+        device="cpu",
+    )
+    assert pipeline("bread soup") is not None
+    assert (
+        main(["export", str(runs["image"]), "-o", str(tmp_path / "i"), "--fold-temperature"]) == 2
+    )
+    assert "heads of transformers" in capsys.readouterr().err
+
+
+def policy_of(predictor, **changes):
+    known = {
+        "label_names": predictor.labels,
+        "calibrator": calibrator_fingerprint(predictor.calibrator),
+        "model": predictor.model,
+        "classes": len(predictor.labels),
+    }
+    return Policy("target-risk", 0.1, {"*": 0.5}, n=100, kept=0.9, **{**known, **changes})
+
+
+def test_policies_go_along_and_those_of_others_are_refused(exports, tmp_path, capsys):
+    runs, folder = exports.runs, exports["text"]
+    run, exported = calibrant.load(runs["text"], device="cpu"), calibrant.load(folder)
+    assert list(exported.policies) == ["mine"]
+    for made, policy in ((exported, "mine"), (run, exports.policy)):
+        for found in made.predict(["bread", "goal"], policy=policy):
+            assert found.accepted == (found.confidence >= 0.5)
+    others = {
+        "labels": {"label_names": ("a", "b", "c")},
+        "another calibrator": {"calibrator": "0" * 32},
+        "another model": {"model": "0" * 32},
+    }
+    for message, changes in others.items():
+        path = tmp_path / f"{message}.json"
+        policy_of(run, **changes).save(path)
+        for place in (str(runs["text"]), str(folder)):
+            capsys.readouterr()
+            assert main(["predict", place, "bread", "--policy", str(path)]) == 2
+            err = capsys.readouterr().err
+            assert message in err
+            assert err.count("\n") == 1
+        with pytest.raises(InputError, match="This policy was made for"):
+            exported.predict("bread", policy=path)
+    arguments = ["export", str(runs["text"]), "-o", str(tmp_path / "x")]
+    assert main([*arguments, "--policy", str(path)]) == 2
+    coverage = Policy("coverage", 0.9, {"*": 0.8}, n=9, kept=0.5, classes=3, label_names=run.labels)
+    (found,) = exported.predict("bread", policy=coverage)
+    assert set(found.labels) <= set(run.labels)
+
+
+def test_bad_arguments_of_export_are_one_line(runs, tmp_path, capsys):
+    run = str(runs["text"])
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "a").write_text("a")
+    cases = [
+        ([str(tmp_path), "-o", str(tmp_path / "x")], "is not the folder of a training run"),
+        ([run, "-o", str(tmp_path / "full")], "exists; name a new folder"),
+        ([run, "-o", run, "--overwrite"], "holds the run that is exported"),
+        ([run, "-o", str(tmp_path / "x"), "--policy", "none.json"], "There is no policy at"),
+        ([run, "-o", str(tmp_path / "x"), "--fold-temperature", "--int8"], "no --int8"),
+    ]
+    for arguments, message in cases:
+        assert main(["export", *arguments]) == 2
+        err = capsys.readouterr().err
+        assert message in err
+        assert err.count("\n") == 1
+    assert not (tmp_path / "x").exists()
