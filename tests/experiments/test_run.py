@@ -57,7 +57,7 @@ def test_a_run_holds_all_that_it_promises(lean):
     assert names == {
         "recipe.json", "model", "labels.json", "valid.parquet", "test.parquet", "temperature.json",
         "calibrator.json", "metrics.json", "report.html", "log.jsonl", "words.json",
-        "raw_valid.parquet", "raw_calibrator.json",
+        "raw_valid.parquet", "raw_calibrator.json", "entities.json", "evidence.npz",
     }  # fmt: skip
     assert json.loads((folder / "recipe.json").read_text()) == record.recipe.to_dict()
     rows = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
