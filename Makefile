@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test lint types unit campaign-inputs campaign-kills clean
+.PHONY: demo test test-integrations lint types unit campaign-inputs campaign-kills clean
 .DELETE_ON_ERROR:
 
 $(BIN)/python:
@@ -38,6 +38,16 @@ unit: $(VENV)/.dev
 		--ignore=src/calibrant/losses/triton \
 		--ignore=src/calibrant/training/stacked/adamw_kernel.py  # Triton comes with CUDA alone.
 
+# The adapters of libraries that are large or do not go with the others, each against the library itself.
+test-integrations: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)-integrations
+	$(VENV)-integrations/bin/python -m pip install --quiet -c constraints.txt -e ".[files,transformers,spacy]" \
+		gliner presidio-analyzer hypothesis pytest pytest-timeout
+	$(VENV)-integrations/bin/python -m pytest -W ignore tests/integrations -k "gliner or presidio or spacy or huggingface"
+	$(PYTHON) -m venv $(VENV)-flair  # flair needs an older transformers.
+	$(VENV)-flair/bin/python -m pip install --quiet -e . flair hypothesis pytest pytest-timeout
+	$(VENV)-flair/bin/python -m pytest -W ignore tests/integrations/test_flair.py
+
 # Malformed inputs by the thousand: none may end in a traceback, a hang or a wrong exit code.
 campaign-inputs: $(VENV)/.dev
 	OMP_NUM_THREADS=1 nice -n 10 $(BIN)/python tests/fuzz/campaign.py --cases 20000 --apart 300 --jobs 2 \
@@ -49,4 +59,4 @@ campaign-kills: $(VENV)/.dev
 		--output tests/campaigns/results/kills.json
 
 clean:
-	rm -rf $(VENV) out
+	rm -rf $(VENV) $(VENV)-integrations $(VENV)-flair out

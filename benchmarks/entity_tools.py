@@ -165,6 +165,7 @@ def measure(folder, bootstrap):
         }
     ratio = found["calibrated"]["ece"][0] / found["own score"]["ece"][0]
     return {
+        "settings": json.loads((folder / "settings.json").read_text()),
         "entities": len(test.predicted), "documents": test.documents,
         "shrinkage": fitted.shrinkage_, "weights": fitted.weights_.tolist(),
         "types": fitted.types_, **found, "ece ratio": ratio,
@@ -200,14 +201,15 @@ def main():
                     part = sentences(source / f"{split}.conll", args.evaluate)
                     write_entities(list(records(part)), folder / f"{split}-predicted.jsonl")
                     write_entities(list(gold_records(part)), folder / f"{split}-gold.jsonl")
+                settings = {k: getattr(args, k) for k in ("train", "evaluate", "epochs")}
+                (folder / "settings.json").write_text(json.dumps(settings))
             made[f"{tool}, {corpus}"] = found = measure(folder, args.bootstrap)
             print(f"{tool}, {corpus}: {found['entities']} entities, ECE ratio "
                   f"{found['ece ratio']:.2f}")  # fmt: skip
             for name in ("own score", "calibrated"):
                 print(f"  {name:12}", {key: round(v[0], 4) for key, v in found[name].items()})
     if args.json:
-        settings = {k: v for k, v in vars(args).items() if k in ("train", "evaluate", "epochs")}
-        content = {"settings": settings, "tools": made, "circumstances": circumstances()}
+        content = {"tools": made, "circumstances": circumstances()}
         args.json.write_text(json.dumps(content, indent=1) + "\n")
 
 

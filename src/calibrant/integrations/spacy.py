@@ -52,13 +52,19 @@ def document_record(doc: Any, spans_key: str | None = None) -> dict[str, Any]:
 class ConfidenceSetter:
     """The component: sets ``span._.confidence`` of each entity of a document."""
 
-    def __init__(self, calibrator: EntityCalibrator | None, spans_key: str | None = None) -> None:
-        self.calibrator, self.spans_key = calibrator, spans_key
+    def __init__(
+        self,
+        calibrator: EntityCalibrator | None,
+        spans_key: str | None = None,
+        path: str | None = None,
+    ) -> None:
+        self.calibrator, self.spans_key, self.path = calibrator, spans_key, path
 
     def __call__(self, doc: Any) -> Any:
         """Set the confidences of one document."""
         if self.calibrator is None:
-            raise InputError("calibrant_confidence has no calibrator: set 'path' in its config.")
+            what = "set 'path' in its config" if self.path is None else f"no file {self.path}"
+            raise InputError(f"calibrant_confidence has no calibrator: {what}.")
         spans = _spans(doc, self.spans_key)
         learned = self.calibrator.confidence(_entities(doc, self.spans_key))
         for span, confidence in zip(spans, learned.tolist(), strict=True):
@@ -109,7 +115,11 @@ def make_confidence_setter(
 ) -> ConfidenceSetter:
     """Return the component that ``nlp.add_pipe("calibrant_confidence", …)`` adds."""
     del nlp, name  # spaCy passes both to every factory.
-    return ConfidenceSetter(None if path is None else load_entity_calibrator(path), spans_key)
+    # A saved pipeline has its own copy of the calibrator, which spaCy loads after this.
+    found = path is not None and Path(path).exists()
+    return ConfidenceSetter(
+        load_entity_calibrator(path) if found and path else None, spans_key, path
+    )
 
 
 Language.factory(
