@@ -37,6 +37,7 @@ ALLOWED = {
     "training": {"losses", "methods"},
     "corruptions": set(),
     "tasks": {
+        "adapting",
         "metrics",
         "calibrators",
         "comparison",
@@ -57,6 +58,7 @@ ALLOWED = {
         "training",
     },
     "experiments": {
+        "adapting",
         "metrics",
         "corruptions",
         "calibrators",

@@ -52,6 +52,7 @@ class Adaptation:
     sets: tuple[SetPoint, ...] = ()
     checks: Mapping[str, float] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
+    entities: Mapping[str, Any] = field(default_factory=dict)  # Of a run that finds entities.
 
     def __repr__(self) -> str:
         return (
@@ -69,7 +70,18 @@ class Adaptation:
             f"Expected accuracy on the new data: {known}; on the validation data it was "
             f"{percent(self.valid_accuracy)}. The given map says {percent(self.confidence_before)}."
         )
-        return (*self._change(), accuracy)
+        return (*self._change(), accuracy, *self._entities())
+
+    def _entities(self) -> tuple[str, ...]:
+        if "expected_precision" in self.entities:
+            value, low, high = self.entities["expected_precision"].values()
+            return (
+                f"Of the entities that are found, {percent(value)} ({percent(low)} to "
+                f"{percent(high)}) are expected to be right.",
+            )
+        if "unchanged" in self.entities:
+            return (f"Confidences of entities stay as they are: {self.entities['unchanged']}",)
+        return ()
 
     def _change(self) -> tuple[str, ...]:
         if not self.changed:
@@ -97,4 +109,5 @@ class Adaptation:
             "sets": [point._asdict() for point in self.sets],
             "checks": dict(self.checks),
             "settings": dict(self.settings),
+            "entities": dict(self.entities) or None,
         }

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calibrant.cli.document import document
-from calibrant.cli.options import add_file_options, columns_from
+from calibrant.cli.options import add_file_options, add_trust, columns_from
 from calibrant.errors import InputError, printable
 
 if TYPE_CHECKING:
@@ -24,28 +24,33 @@ def add_parser(commands: Any) -> None:
     """Add the command's options."""
     parser = commands.add_parser(
         "adapt",
-        help="correct a calibrator for a new data set without labels",
-        description="Correct a calibrator for a new data set without labels: for other class "
-        "frequencies, or for examples that have become harder. It reports what it believes has "
-        "changed, and refuses what it cannot know.",
+        help="correct a calibrator or a run for a new data set without labels",
+        description="Correct a calibrator, or a run, for a new data set without labels: for other "
+        "class frequencies, or for examples that have become harder. It reports what it believes "
+        "has changed, and refuses what it cannot know.",
     )
     parser.add_argument(
-        "calibrator", metavar="CALIBRATOR", type=Path, help="a file that 'calibrant fit' saved"
+        "calibrator",
+        metavar="CALIBRATOR|RUN",
+        type=Path,
+        help="a file that 'calibrant fit' saved, or the folder of a 'calibrant train'",
     )
     add_file_options(parser, None)
     parser.add_argument(
         "--valid",
         metavar="FILE",
         nargs="+",
-        required=True,
-        help="labelled predictions, such as those that the calibrator was fitted on",
+        default=[],
+        help="labelled predictions, such as those that the calibrator was fitted on; a run has its "
+        "own",
     )
     parser.add_argument(
         "--unlabelled",
         metavar="FILE",
         nargs="+",
         required=True,
-        help="predictions for the new data; labels are not looked at",
+        help="predictions for the new data, whose labels are not looked at; for a run also texts "
+        "(.txt, .jsonl, .csv) or images",
     )
     parser.add_argument(
         "--copies",
@@ -75,21 +80,85 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument("--seed", type=int, default=0, help="seed of the bootstrap (0)")
     parser.add_argument(
-        "-o", "--output", metavar="OUT", type=Path, required=True, help="save the new calibrator"
+        "-o",
+        "--output",
+        metavar="OUT",
+        type=Path,
+        required=True,
+        help="save the new calibrator to this file, or the copy of the run to this folder",
     )
-    parser.add_argument("--overwrite", action="store_true", help="replace an existing file")
+    parser.add_argument("--overwrite", action="store_true", help="replace an existing output")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
+    _add_run_options(parser)
     parser.set_defaults(run=run)
+
+
+def _add_run_options(parser: Any) -> None:
+    group = parser.add_argument_group("runs")
+    group.add_argument(
+        "--corrupt",
+        metavar="KIND[-STRENGTH]",
+        nargs="+",
+        default=[],
+        help="corruptions that make labelled copies of the run's test split (five kinds at the "
+        "strengths 1, 3 and 5)",
+    )
+    group.add_argument(
+        "--tokens", action="store_true", help="texts of entities are already split into words"
+    )
+    group.add_argument("--data-dir", metavar="FOLDER", help="where the run's data is found")
+    group.add_argument("--device", help="cpu or cuda (cuda if there is one)")
+    add_trust(group)
 
 
 def run(args: argparse.Namespace) -> int:
     """Adapt the calibrator, save it, and print what has changed."""
+    found = _adapt_run(args) if args.calibrator.is_dir() else _adapt_calibrator(args)
+    print_adaptation(found, args)
+    return 0
+
+
+def _adapt_run(args: argparse.Namespace) -> Adaptation:
+    from calibrant.cli.run_stream import run_predictions
+    from calibrant.experiments.adaptation import adapt_run, check_adapted_folder, finished_run
+    from calibrant.predictions import Predictions
+    from calibrant.progress import Progress
+
+    for option in ("valid", "copies"):
+        if getattr(args, option):
+            raise InputError(f"--{option} is for a calibrator; a run has its own.")
+    folder, _ = finished_run(args.calibrator)
+    check_adapted_folder(folder.path, args.output, args.overwrite)  # Before the work.
+    parts, raw = run_predictions(args.calibrator, args.unlabelled, args)
+    new = Predictions.concatenate(parts)
+    with Progress(None, "copies") as progress:
+        return adapt_run(
+            args.calibrator,
+            new,
+            args.output,
+            raw=raw,
+            method=args.method,
+            corrupt=args.corrupt,
+            level=args.level,
+            bootstrap=args.bootstrap,
+            seed=args.seed,
+            directory=args.data_dir,
+            device=args.device,
+            overwrite=args.overwrite,
+            progress=progress.advance,
+            trust_remote_code=args.trust_remote_code,
+        )
+
+
+def _adapt_calibrator(args: argparse.Namespace) -> Adaptation:
     from calibrant.adapting import adapt
     from calibrant.calibrators import load_calibrator
     from calibrant.calibrators.saving import check_suffix
     from calibrant.files import expand
     from calibrant.outputs import check_writable
 
+    if not args.valid:
+        raise InputError("A calibrator needs labelled predictions beside it: --valid FILE.")
     inputs = [args.calibrator, *expand([*args.valid, *args.unlabelled, *args.copies])]
     check_writable(args.output, overwrite=args.overwrite, inputs=inputs)
     check_suffix(args.output, (".json", ".safetensors", ".onnx"))
@@ -111,8 +180,7 @@ def run(args: argparse.Namespace) -> int:
         to_onnx(found.calibrator, args.output, overwrite=args.overwrite)
     else:
         found.calibrator.save(args.output, overwrite=args.overwrite)
-    print_adaptation(found, args)
-    return 0
+    return found
 
 
 def _read(files: Sequence[str], args: argparse.Namespace) -> Predictions:

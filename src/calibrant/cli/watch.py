@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calibrant.cli.document import document
-from calibrant.cli.options import add_file_options, columns_from, files_read
-from calibrant.errors import InputError, printable
+from calibrant.cli.options import add_file_options, add_trust, columns_from
+from calibrant.errors import printable
 
 if TYPE_CHECKING:
     from calibrant.calibrators import Calibrator
@@ -46,7 +46,8 @@ def add_parser(commands: Any) -> None:
         metavar="RUN",
         dest="run_folder",
         type=Path,
-        help="take calibrator and reference from the folder of a 'calibrant train'",
+        help="take calibrator and reference from the folder of a 'calibrant train'; STREAM may be "
+        "texts (.txt, .jsonl, .csv) or images, which its model predicts",
     )
     parser.add_argument(
         "--reference",
@@ -85,22 +86,26 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--report", metavar="HTML", type=Path, help="write a page to this file")
     parser.add_argument("--overwrite", action="store_true", help="replace an existing page")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
+    group = parser.add_argument_group("runs")
+    group.add_argument(
+        "--tokens", action="store_true", help="texts of entities are already split into words"
+    )
+    group.add_argument("--device", help="cpu or cuda (cuda if there is one)")
+    add_trust(group)
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Watch the stream, write the page, and print."""
-    from calibrant.files import expand
     from calibrant.outputs import check_writable
     from calibrant.report.watch_page import write_watch
     from calibrant.watching import watch
 
-    args.files = expand(args.files)
-    calibrator, reference = _honest(args)
     if args.report is not None:  # Before the work, not after it.
-        check_writable(args.report, overwrite=args.overwrite, inputs=files_read(args))
+        check_writable(args.report, overwrite=args.overwrite, inputs=_inputs(args))
+    stream, calibrator, reference = _of_run(args) if args.run_folder else _of_files(args)
     found = watch(
-        _stream(args),
+        stream,
         reference=reference,
         calibrator=calibrator,
         chunk=args.chunk,
@@ -122,45 +127,56 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _honest(args: argparse.Namespace) -> tuple[Calibrator | None, Predictions | None]:
-    """Return the calibrator and the reference that the options name."""
+def _inputs(args: argparse.Namespace) -> list[Path]:
+    """Return what is read, which the page never replaces."""
+    named = [*args.files, *(args.reference or ()), args.calibrator, args.run_folder, args.labels]
+    return [Path(name) for name in named if name is not None and Path(name).exists()]
+
+
+_Watched = tuple["Iterator[Predictions]", "Calibrator | None", "Predictions | None"]
+
+
+def _of_files(args: argparse.Namespace) -> _Watched:
     from calibrant.calibrators import load_calibrator
+    from calibrant.files import expand, stream_unlabelled
 
-    calibrator, files = args.calibrator, args.reference
-    if args.run_folder is not None:
-        calibrator, valid = run_files(args.run_folder)
-        files = files or [str(valid)]
-    fitted = None if calibrator is None else load_calibrator(calibrator)
-    return fitted, None if files is None else _labelled(files, args)
-
-
-def run_files(folder: Path) -> tuple[Path, Path]:
-    """Return the calibrator and the validation predictions of a finished run."""
-    from calibrant.tasks.run_files import find_file
-
-    if not (folder / "metrics.json").exists():
-        raise InputError(f"{folder} is not the folder of a finished 'calibrant train'.")
-    valid = find_file(folder, "valid.parquet", "valid.npz")
-    return find_file(folder, "calibrator.json", "temperature.json"), valid
+    fitted = None if args.calibrator is None else load_calibrator(args.calibrator)
+    reference = None if args.reference is None else _reference(args)
+    stream = stream_unlabelled(expand(args.files), columns_from(args), args.kind)
+    return _with_progress(stream), fitted, reference
 
 
-def _labelled(files: list[str], args: argparse.Namespace) -> Predictions:
-    """Read the reference; its columns are those of the stream, or the usual ones."""
-    from calibrant.files import read
-    from calibrant.files.reading import with_all_classes
+def _of_run(args: argparse.Namespace) -> _Watched:
+    """Return what a run has: a calibrator, a reference, and a model that predicts the stream."""
+    from calibrant.calibrators import load_calibrator
+    from calibrant.cli.run_stream import run_predictions
+    from calibrant.experiments.adaptation import finished_run
 
-    if args.run_folder is not None and args.reference is None:
-        return with_all_classes(read(files), "calibrant watch")
-    found = read(files, replace(columns_from(args), groups=None), args.kind)
-    return with_all_classes(found, "calibrant watch")
+    folder, _ = finished_run(args.run_folder)
+    stream, raw = run_predictions(args.run_folder, args.files, args)
+    prefix = "raw_" if raw and (folder.path / "raw_calibrator.json").exists() else ""
+    calibrator = load_calibrator(folder.path / f"{prefix}calibrator.json")
+    if args.reference is not None:
+        return _with_progress(stream), calibrator, _reference(args)
+    from calibrant.predictions import Predictions
+
+    valid = Predictions.read(folder.predictions(f"{prefix}valid"))
+    return _with_progress(stream), calibrator, valid
 
 
-def _stream(args: argparse.Namespace) -> Iterator[Predictions]:
-    from calibrant.files import stream_unlabelled
+def _reference(args: argparse.Namespace) -> Predictions:
+    """Read the reference; it need not have the other columns of the stream."""
+    from calibrant.predictions import Predictions
+
+    columns = replace(columns_from(args), groups=None)
+    return Predictions.read(args.reference, columns, args.kind)
+
+
+def _with_progress(stream: Iterator[Predictions]) -> Iterator[Predictions]:
     from calibrant.progress import Progress
 
     with Progress(None, "rows") as progress:
-        for chunk in stream_unlabelled(args.files, columns_from(args), args.kind):
+        for chunk in stream:
             yield chunk
             progress.advance(len(chunk) + chunk.ignored)
 

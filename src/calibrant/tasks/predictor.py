@@ -14,6 +14,7 @@ import numpy as np
 from calibrant.calibrators import Calibrator
 from calibrant.comparison.risk_control import Guarantee, guaranteed_threshold
 from calibrant.errors import InputError
+from calibrant.files import LABELLED
 from calibrant.metrics import Confidences
 from calibrant.policies import Policy, calibrator_fingerprint, load_policy
 from calibrant.predictions import Predictions
@@ -151,6 +152,18 @@ class Predictor(ABC):
     def write_parts(self, folder: Path) -> None:
         """Write labels, maps, evidence and the like, as the folder of a run has them."""
 
+    def raw_predictions(
+        self,
+        inputs: Iterable[Any],  # noqa: ARG002
+        *,
+        tokens: bool = False,  # noqa: ARG002
+    ) -> Iterator[Predictions]:
+        """Yield the predictions of inputs before the calibrator, for ``adapt`` and ``watch``.
+
+        Their labels mean nothing, as the group ``labelled`` says. ``tokens`` is that of entities.
+        """
+        raise InputError(f"{type(self).__name__} gives no predictions without a calibrator.")
+
     def acceptance(
         self,
         *,
@@ -248,6 +261,18 @@ class ClassPredictor(Predictor):
         waiting = iter(inputs)
         while batch := list(islice(waiting, _BATCH)):
             yield from self._classified(self.logits(batch), top_k, accept)
+
+    def raw_predictions(
+        self,
+        inputs: Iterable[Any],
+        *,
+        tokens: bool = False,  # noqa: ARG002
+    ) -> Iterator[Predictions]:
+        """Yield the predictions of inputs before the calibrator, a thousand at a time."""
+        waiting = iter(self.as_inputs(inputs))
+        while batch := list(islice(waiting, _BATCH)):
+            nothing = {LABELLED: np.zeros(len(batch), bool)}
+            yield unlabelled(self.logits(batch), self.labels, nothing)
 
     def threshold(self, target_risk: float, level: float = 0.9) -> Guarantee:
         """Find the lowest confidence from which at most ``target_risk`` of the inputs are wrong."""

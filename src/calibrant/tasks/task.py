@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 
 from calibrant.errors import InputError
-from calibrant.metrics import METRICS, accumulate, accuracy, measure
+from calibrant.metrics import METRICS, accumulate, accuracy, confidences, measure
 from calibrant.metrics.metric import Kind
 from calibrant.old_names import renamed
 from calibrant.predictions import Predictions
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from calibrant.tasks.scoring import Scorer
 
 __all__ = [
+    "AdaptedRun",
     "EvaluationTarget",
     "LabelledExamples",
     "Task",
@@ -73,6 +74,18 @@ class TrainedRun:
     predictions: Mapping[str, Predictions]
     calibrator: Calibrator
     choose: Callable[[Predictions], Calibrator]  # A map on validation predictions.
+
+
+class AdaptedRun(NamedTuple):
+    """A copy of a run whose calibrator was corrected for new data, about to be finished."""
+
+    folder: Path
+    raw: bool  # Its calibrator of words of raw text was corrected, not that of the corpus' words.
+    calibrator: Calibrator
+    valid: Predictions
+    new: Predictions
+    copies: Mapping[str, Predictions]
+    level: float
 
 
 class Task(ABC):
@@ -166,6 +179,12 @@ class Task(ABC):
         """Write what predicting needs beside model and map; return what the record says of it."""
         evidence = row_evidence(trained.calibrator, trained.predictions["valid"])
         write_evidence(trained.run.path / EVIDENCE, {ROWS: evidence})
+        return {}
+
+    def finish_adapted(self, adapted: AdaptedRun) -> dict[str, Any]:
+        """Write again what depends on the calibrator; return what was found beside it."""
+        mapped = adapted.calibrator.transform(adapted.valid)
+        write_evidence(adapted.folder / EVIDENCE, {ROWS: confidences(mapped)})
         return {}
 
     def stacked(self, recipe: Recipe, data: Any, directory: str | None) -> StackedData:

@@ -40,10 +40,13 @@ from calibrant.tasks.run_files import (
 from calibrant.tasks.scoring import Scorer, TorchScorer
 from calibrant.tasks.task import TrainedRun
 
-__all__ = ["entity_judge", "finish_raw_text", "load_exported", "load_predictor", "read_cutting"]
+__all__ = [
+    "CORPUS", "RAW", "entity_judge", "finish_raw_text", "load_exported", "load_predictor",
+    "read_cutting", "read_judges",
+]  # fmt: skip
 
-_CORPUS, _RAW = "corpus", "raw"  # The words of the corpus, and those that raw text is cut into.
-_VALID = {_CORPUS: "valid", _RAW: "raw_valid"}
+CORPUS, RAW = "corpus", "raw"  # The words of the corpus, and those that raw text is cut into.
+_VALID = {CORPUS: "valid", RAW: "raw_valid"}
 _TARGET = 0.1  # The risk that corpus' words and raw text are compared at.
 
 
@@ -51,17 +54,17 @@ def finish_raw_text(trained: TrainedRun) -> dict[str, Any]:
     """Write the files for predicting raw text; return how raw text differs from the corpus."""
     run, data, calibrator = trained.run, trained.data, trained.calibrator
     made = trained.predictions
-    judges = {_CORPUS: EntityConfidence.fit(calibrator, made["valid"])}
-    known = {_CORPUS: _numbers(judges[_CORPUS], made["test"])}
-    (run.path / CALIBRATORS[_RAW]).unlink(missing_ok=True)  # Of a run that was cut short.
+    judges = {CORPUS: EntityConfidence.fit(calibrator, made["valid"])}
+    known = {CORPUS: _numbers(judges[CORPUS], made["test"])}
+    (run.path / CALIBRATORS[RAW]).unlink(missing_ok=True)  # Of a run that was cut short.
     parts = data.raw_pieces()
     if parts:
         raw = {split: data.predict(trained.model, part) for split, part in parts.items()}
         raw["valid"].write(run.path / f"raw_valid.{trained.suffix}", overwrite=True)
         calibrator = trained.choose(raw["valid"])
-        calibrator.save(run.path / CALIBRATORS[_RAW], overwrite=True)
-        judges[_RAW] = EntityConfidence.fit(calibrator, raw["valid"])
-        known[_RAW] = _numbers(judges[_RAW], raw["test"])
+        calibrator.save(run.path / CALIBRATORS[RAW], overwrite=True)
+        judges[RAW] = EntityConfidence.fit(calibrator, raw["valid"])
+        known[RAW] = _numbers(judges[RAW], raw["test"])
     write_words(run.path, judges, data.cutting)
     return {
         **data.cutting.to_dict(),
@@ -106,26 +109,26 @@ def load_exported(
 def _predictor(
     folder: Path, scorer: Scorer, tokenizer: PieceTokenizer, labels: tuple[str, ...], length: int
 ) -> EntityPredictor:
-    judges = _judges(folder, labels)
-    texts, cutting = judges.get(_RAW, judges[_CORPUS]), read_cutting(folder)
+    judges = read_judges(folder, labels)
+    texts, cutting = judges.get(RAW, judges[CORPUS]), read_cutting(folder)
     return EntityPredictor(
-        scorer, tokenizer, labels, texts, length, cutting=cutting, given=judges[_CORPUS]
+        scorer, tokenizer, labels, texts, length, cutting=cutting, given=judges[CORPUS]
     )
 
 
 def entity_judge(folder: Path, *, raw: bool) -> tuple[EntityConfidence, Predictions, str]:
     """Return what judges entities of raw text or of the corpus' words, its split and its words."""
-    judges = _judges(folder, read_labels(folder))
-    words = _RAW if raw and _RAW in judges else _CORPUS
+    judges = read_judges(folder, read_labels(folder))
+    words = RAW if raw and RAW in judges else CORPUS
     return judges[words], Predictions.read(_split(folder, _VALID[words])), words
 
 
-def _judges(folder: Path, labels: tuple[str, ...]) -> dict[str, EntityConfidence]:
+def read_judges(folder: Path, labels: tuple[str, ...]) -> dict[str, EntityConfidence]:
     """Read the maps of entities; a run of an earlier version learns them from its predictions."""
     # The first version had one map.
-    maps = {_CORPUS: load_calibrator(find_file(folder, "calibrator.json", "temperature.json"))}
-    if (folder / CALIBRATORS[_RAW]).exists():
-        maps[_RAW] = load_calibrator(folder / CALIBRATORS[_RAW])
+    maps = {CORPUS: load_calibrator(find_file(folder, "calibrator.json", "temperature.json"))}
+    if (folder / CALIBRATORS[RAW]).exists():
+        maps[RAW] = load_calibrator(folder / CALIBRATORS[RAW])
     for calibrator in maps.values():
         check_classes(folder, labels, "its calibrator", calibrator.n_classes_)
     if (folder / ENTITIES).exists():

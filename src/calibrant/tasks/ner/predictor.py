@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,6 +14,7 @@ from calibrant.calibrators import Calibrator
 from calibrant.comparison.entity_map import AUTO, EntityMap, entity_words
 from calibrant.comparison.risk_control import Guarantee
 from calibrant.errors import InputError
+from calibrant.files import LABELLED
 from calibrant.metrics.confidences import top_label
 from calibrant.metrics.entities import span_confidence
 from calibrant.metrics.spans import Spans, find_spans, sentence_starts
@@ -200,6 +201,24 @@ class EntityPredictor(Predictor):
         while batch := list(islice(waiting, _TEXTS)):
             cut = [given_words(t) if tokens else cut_words(t, self.cutting, splits) for t in batch]
             yield from self._batch(cut, settings)
+
+    def raw_predictions(
+        self, inputs: Iterable[str | Sequence[str]], *, tokens: bool = False
+    ) -> Iterator[Predictions]:
+        """Yield the predictions of the words of texts before the calibrator, in sentences."""
+        waiting, first = iter(inputs), 0
+        while batch := list(islice(waiting, _TEXTS)):
+            cut = [
+                given_words(t) if tokens else cut_words(t, self.cutting, self.cutting.sentences)
+                for t in batch
+            ]
+            sentences = [part for text in cut for part in text.sentences if part]
+            if sentences:
+                found = self._words(sentences)
+                groups = {**found.groups, "sentence": found.groups["sentence"] + first}
+                groups[LABELLED] = np.zeros(len(found), bool)
+                yield replace(found, groups=groups)
+                first += len(sentences)
 
     def threshold(
         self,

@@ -13,7 +13,7 @@ from calibrant.metrics import accumulate, accuracy, entity_f1
 from calibrant.predictions import Predictions
 from calibrant.tasks.encoders import ENCODER_NAMES
 from calibrant.tasks.ner.corpora import CORPORA
-from calibrant.tasks.task import EvaluationTarget, Task, TrainedRun
+from calibrant.tasks.task import AdaptedRun, EvaluationTarget, Task, TrainedRun
 
 if TYPE_CHECKING:
     from torch import nn
@@ -134,9 +134,16 @@ class Ner(Task):
 
     def finish(self, trained: TrainedRun) -> dict[str, Any]:
         """Write what predicting from raw text needs."""
+
         from calibrant.tasks.ner.finished_run import finish_raw_text
 
         return {"raw_text": finish_raw_text(trained)}
+
+    def finish_adapted(self, adapted: AdaptedRun) -> dict[str, Any]:
+        """Correct the confidences of entities, too."""
+        from calibrant.tasks.ner.adapted_entities import adapt_entities
+
+        return adapt_entities(adapted)
 
     def stacked(self, recipe: Recipe, data: NerData, directory: str | None) -> TrimmedData:
         """Return the data with only the word pieces that occur."""

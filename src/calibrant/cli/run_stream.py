@@ -1,0 +1,72 @@
+"""New data for a run: predictions in files, or texts and images that its model predicts."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from calibrant.cli.options import columns_from
+from calibrant.errors import InputError
+
+if TYPE_CHECKING:
+    from calibrant.predictions import Predictions
+
+__all__ = ["run_predictions"]
+
+
+def run_predictions(
+    folder: Path, files: Sequence[str | Path], args: argparse.Namespace
+) -> tuple[Iterator[Predictions], bool]:
+    """Return predictions before the calibrator, and whether words were cut from raw text."""
+    from calibrant.files import stream_unlabelled
+
+    try:
+        found = stream_unlabelled(list(files), columns_from(args), args.kind)
+    except InputError:
+        if not _may_be_inputs(files):
+            raise
+        return _predicted(folder, files, args), not args.tokens
+    return _some(found, files), False
+
+
+def _may_be_inputs(files: Sequence[str | Path]) -> bool:
+    """Whether files exist that are no predictions: they may be texts or images."""
+    return all(Path(name).exists() for name in files)
+
+
+def _some(found: Iterator[Predictions], files: Sequence[str | Path]) -> Iterator[Predictions]:
+    first = next(found, None)
+    if first is None:
+        raise InputError(f"{files[0]}: no rows.")
+    return chain([first], found)
+
+
+def _predicted(
+    folder: Path, files: Sequence[str | Path], args: argparse.Namespace
+) -> Iterator[Predictions]:
+    from calibrant.cli.predict_input import IMAGE, read_images, read_rows, words_of
+    from calibrant.prediction import load_run
+    from calibrant.progress import Progress
+
+    predictor = load_run(folder, args.device, trust_remote_code=args.trust_remote_code)
+    images = predictor.unit == "images"
+    given = [
+        read_images(str(name)) if images else read_rows(str(name), args.tokens, ())
+        for name in files
+    ]
+    rows = chain.from_iterable(each.rows for each in given)
+    if images:
+        inputs = (row[IMAGE] if IMAGE in row else row["file"] for row in rows)
+    else:
+        inputs = (words_of(row) if args.tokens else row["text"] for row in rows)
+
+    def parts() -> Iterator[Predictions]:
+        with Progress(None, predictor.unit) as progress:
+            for part in predictor.raw_predictions(inputs, tokens=args.tokens):
+                yield part
+                progress.advance(len(part))
+
+    return _some(parts(), files)
