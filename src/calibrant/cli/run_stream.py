@@ -48,7 +48,7 @@ def _predicted(
     folder: Path, files: Sequence[str | Path], args: argparse.Namespace
 ) -> Iterator[Predictions]:
     from calibrant.cli.predict_input import IMAGE, read_images, read_rows, words_of
-    from calibrant.prediction import load_run
+    from calibrant.loading import load_run
     from calibrant.progress import Progress
 
     predictor = load_run(folder, args.device, trust_remote_code=args.trust_remote_code)
