@@ -383,13 +383,26 @@ def test_spline_recovers_a_known_accuracy():
 
 def test_natural_splines_are_cubic_inside_and_linear_outside():
     knots = np.linspace(0, 1, 5)
-    values, slopes = natural_splines(np.array([-2.0, -1.0, 1.5, 2.5]), knots)
-    assert np.allclose(slopes[0], slopes[1])
-    assert np.allclose(slopes[2], slopes[3])
-    low, high = (natural_splines(np.array([0.4 + d]), knots)[0] for d in (-1e-6, 1e-6))
-    assert np.allclose((high - low) / 2e-6, natural_splines(np.array([0.4]), knots)[1], atol=1e-6)
-    assert np.linalg.matrix_rank(natural_splines(np.linspace(0, 1, 50), knots)[0]) == 5
-    assert values.shape == (4, 5)
+    below = natural_splines(np.array([-3.0, -2.0, -1.0]), knots)
+    above = natural_splines(np.array([1.5, 2.5, 3.5]), knots)
+    for outside in (below, above):
+        np.testing.assert_allclose(np.diff(outside, n=2, axis=0), 0, atol=1e-9)
+    inside = natural_splines(np.array([0.3, 0.33, 0.36, 0.39, 0.42]), knots)
+    np.testing.assert_allclose(np.diff(inside, n=4, axis=0), 0, atol=1e-12)
+    assert np.linalg.matrix_rank(natural_splines(np.linspace(0, 1, 50), knots)) == 5
+
+
+def test_the_spline_of_a_large_tied_group_is_its_accuracy():
+    """Of seven neighbours: two thirds agree, and the curve has no data inside their quantiles."""
+    confidence = np.repeat(np.array([2, 3, 4, 5, 6, 7]) / 7, [3, 11, 19, 36, 70, 310])
+    wrong = np.repeat([0, 1] * 6, np.ravel([(1, 2), (5, 6), (11, 8), (34, 2), (68, 2), (308, 2)]))
+    scores = np.full((449, 4), 1.0)
+    scores *= (1 - confidence[:, None]) / 3
+    scores[:, 0] = confidence
+    p = Predictions.from_probabilities(scores, wrong)
+    fitted = quiet_fit(Spline(), p)
+    assert not fitted.fell_back_
+    np.testing.assert_allclose(fitted.values_[0, -2:], [68 / 70, 308 / 310], atol=0.02)
 
 
 @pytest.mark.parametrize(

@@ -24,10 +24,10 @@ class Spline(TopLabel):
     Gupta, Rahimi, Ajanthan, Mensink, Sminchisescu, Hartley, "Calibration of Neural Networks using
     Splines", ICLR 2021. With confidences in ascending order, h(i/n) = (1/n) Σ_{j≤i} right_j; a
     natural cubic spline with ``knots`` knots is fitted to it by least squares, and its derivative
-    at t estimates the accuracy there. Tied confidences are one point. The map is kept at up to
-    1000 quantiles and interpolated linearly between them. Values stay 1 / (m + 2) away from 0 and 1
-    with m examples between two knots (:mod:`calibrant.calibrators.faultless`); a number as
-    ``floor`` replaces this distance.
+    at t estimates the accuracy there. Tied confidences are one point, with the mean slope. The map
+    is kept at up to 1000 quantiles and interpolated linearly between them. Values stay 1 / (m + 2)
+    away from 0 and 1 with m examples between two knots (:mod:`calibrant.calibrators.faultless`); a
+    number as ``floor`` replaces this distance.
 
     The authors' code fits the spline to h less the cumulative confidence and adds c to its slope:
     ``less_confidence=True``.
@@ -81,12 +81,14 @@ class _SplineMap(ScalarMap):
         h = (happened[order] - reference).cumsum()[last] / len(scores)
         knots = np.linspace(0, 1, self.knots)
         # h(0) = 0 is a point of the curve too.
-        basis, _ = natural_splines(np.append(0, t), knots)
+        basis = natural_splines(np.append(0, t), knots)
         coefficients = np.linalg.lstsq(basis, np.append(0, h), rcond=None)[0]
         kept = np.unique(np.linspace(0, len(t) - 1, _MOST_NODES).round().astype(int))
-        # The slope at the middle of a tied group represents all of it.
-        middle = (np.append(0, t)[:-1] + t)[kept] / 2
-        slope = natural_splines(middle, knots)[1] @ coefficients + reference[last][kept]
+        # The mean slope over a tied group represents all of it: inside it there are no data, and
+        # the curve may go up and down.
+        before, after = np.append(0, t)[:-1][kept], t[kept]
+        ends = [natural_splines(at, knots) @ coefficients for at in (before, after)]
+        slope = (ends[1] - ends[0]) / (after - before) + reference[last][kept]
         between = np.full(len(slope), len(scores) / (self.knots - 1))
         nodes, values = ordered[last][kept], supported(slope, between, self.floor)
         if len(nodes) == 1:
@@ -97,8 +99,8 @@ class _SplineMap(ScalarMap):
         return interpolate(values["nodes_"], values["values_"], scores)
 
 
-def natural_splines(t: np.ndarray, knots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return a basis of the natural cubic splines, and its derivative, at ``t``; both (n, knots).
+def natural_splines(t: np.ndarray, knots: np.ndarray) -> np.ndarray:
+    """Return a basis of the natural cubic splines at ``t``, of shape (n, knots).
 
     1, t, and d_k − d_{m−1} with d_k = ((t − ξ_k)₊³ − (t − ξ_m)₊³) / (ξ_m − ξ_k): cubic between
     the knots ξ, linear beyond the first and last (Hastie, Tibshirani, Friedman, 2009, 5.2.1).
@@ -106,7 +108,4 @@ def natural_splines(t: np.ndarray, knots: np.ndarray) -> tuple[np.ndarray, np.nd
     above = np.maximum(t[:, None] - knots, 0)
     gaps = knots[-1] - knots[:-1]
     cubes = (above[:, :-1] ** 3 - above[:, -1:] ** 3) / gaps
-    squares = 3 * (above[:, :-1] ** 2 - above[:, -1:] ** 2) / gaps
-    one = np.ones((len(t), 1))
-    values = np.hstack([one, t[:, None], cubes[:, :-1] - cubes[:, -1:]])
-    return values, np.hstack([0 * one, one, squares[:, :-1] - squares[:, -1:]])
+    return np.hstack([np.ones((len(t), 1)), t[:, None], cubes[:, :-1] - cubes[:, -1:]])
