@@ -7,6 +7,7 @@ import pytest
 
 from calibrant import Predictions, guarantee
 from calibrant.errors import InputError
+from calibrant.policies import conformal
 from calibrant.policies.conformal import conformal_quantile, conformity_scores, prediction_sets
 
 
@@ -132,6 +133,34 @@ def test_groups_of_dependent_rows():
     )  # fmt: skip
     assert guarantee(copies, coverage=0.9).thresholds == guarantee(p, coverage=0.9).thresholds
     assert "drawn from a new sentence" in guarantee(copies, coverage=0.9).promise
+
+
+@pytest.mark.parametrize("rows", [1, 3, 7, 60, 61])
+@pytest.mark.parametrize("randomised", [False, True])
+def test_chunks_do_not_matter(rows, randomised, monkeypatch):
+    """Sizes around every chunk: 60 rows of 4 classes in parts of this many rows."""
+    p, options = made(60), {"randomised": randomised, "seed": 2}
+    whole = conformity_scores(p, "raps", **options)
+    monkeypatch.setattr(conformal, "_CHUNK", 4 * rows)
+    np.testing.assert_array_equal(conformity_scores(p, "raps", **options), whole)
+    own = conformal.true_scores(p, "raps", **options)
+    np.testing.assert_array_equal(own, whole[np.arange(60), p.labels])
+    expected = whole <= 0.7 + 1e-9
+    np.testing.assert_array_equal(
+        prediction_sets(p, np.full(4, 0.7), score="raps", **options), expected
+    )
+
+
+def test_tensors_and_half_precision():
+    torch = pytest.importorskip("torch")
+    p = made()
+    tensors = Predictions.from_logits(torch.tensor(p.scores), torch.tensor(p.labels))
+    policy = guarantee(p, coverage=0.9)
+    assert guarantee(tensors, coverage=0.9).thresholds["*"] == pytest.approx(policy.thresholds["*"])
+    assert (policy.sets(tensors) == policy.sets(p)).all()
+    half = Predictions.from_logits(p.scores.astype(np.float16), p.labels)
+    threshold = guarantee(half, coverage=0.9).thresholds["*"]
+    assert threshold == pytest.approx(policy.thresholds["*"], abs=0.01)
 
 
 def test_unknown_score():

@@ -10,15 +10,8 @@ from hypothesis import strategies as st
 from calibrant.comparison.risk_control import guaranteed_threshold
 from calibrant.errors import InputError
 from calibrant.policies import risk
-from calibrant.policies.risk import (
-    THRESHOLDS,
-    betting_p_value,
-    binomial_tail,
-    find_threshold,
-    loosest,
-    starts,
-    upper_bound,
-)
+from calibrant.policies.p_values import betting_p_value, binomial_tail, loosest, upper_bound
+from calibrant.policies.risk import THRESHOLDS, find_threshold, starts
 
 counts = st.tuples(st.integers(0, 400), st.integers(0, 400)).map(sorted)
 shares = st.floats(1e-4, 1 - 1e-4)

@@ -24,6 +24,8 @@ conformal prediction), and the promise holds for the rows of each class.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -31,9 +33,10 @@ from calibrant.arrays import to_numpy
 from calibrant.errors import InputError, unknown_name
 from calibrant.predictions import Predictions
 
-__all__ = ["SCORES", "conformal_quantile", "conformity_scores", "prediction_sets"]
+__all__ = ["SCORES", "conformal_quantile", "conformity_scores", "prediction_sets", "true_scores"]
 
 SCORES = ("lac", "aps", "raps")
+_CHUNK = 1 << 22  # Scores at a time.
 _ROUNDING = 1e-9  # 100 · 0.9 is slightly more than 90, and sums of probabilities round.
 
 
@@ -52,20 +55,52 @@ def conformity_scores(
     >>> conformity_scores(p, "aps").round(3), conformity_scores(p, "lac").round(3)
     (array([[0. , 0.8, 0.5]]), array([[0.5, 0.8, 0.7]]))
     """
+    options = (penalty, free, randomised, seed)
+    parts = [values for _, values in _by_chunks(predictions, score, *options)]
+    return np.concatenate(parts) if parts else np.empty((0, predictions.classes))
+
+
+def true_scores(predictions: Predictions, score: str = "lac", **options: Any) -> np.ndarray:
+    """Return the score of the true class of each row, (n,); options as above."""
+    labels = np.asarray(to_numpy(predictions.labels))
+    own = np.empty(len(labels))
+    for rows, values in _by_chunks(predictions, score, **options):
+        own[rows] = np.take_along_axis(values, labels[rows, None], axis=1)[:, 0]
+    return own
+
+
+def _by_chunks(
+    predictions: Predictions,
+    score: str,
+    penalty: float = 0.01,
+    free: int = 1,
+    randomised: bool = False,
+    seed: int = 0,
+) -> Iterator[tuple[slice, np.ndarray]]:
+    """Yield rows and their scores, a few million numbers at a time."""
     if score not in SCORES:
         raise unknown_name("score of prediction sets", str(score), SCORES)
-    probabilities = np.asarray(to_numpy(predictions.probabilities()), np.float64)
-    if score == "lac":
-        return np.asarray(1 - probabilities)
+    share = np.random.default_rng(seed).random(len(predictions)) if randomised else None
+    size = max(1, _CHUNK // predictions.classes)
+    for start in range(0, len(predictions), size):
+        rows = slice(start, start + size)
+        probabilities = np.asarray(to_numpy(predictions[rows].probabilities()), np.float64)
+        if score == "lac":
+            yield rows, 1 - probabilities
+        else:
+            # u = 1 leaves the sum of the classes before.
+            taken = np.ones(len(probabilities)) if share is None else share[rows]
+            cost = penalty if score == "raps" else 0.0
+            yield rows, _adaptive(probabilities, taken, cost, free)
+
+
+def _adaptive(probabilities: np.ndarray, u: np.ndarray, penalty: float, free: int) -> np.ndarray:
+    """Return the scores of APS, and with a penalty those of RAPS."""
     order = np.argsort(-probabilities, axis=1, kind="stable")
     falling = np.take_along_axis(probabilities, order, axis=1)
-    values = np.cumsum(falling, axis=1) - falling
-    if score == "raps":
-        places = np.arange(1, predictions.classes + 1)
-        values = values + penalty * np.maximum(0, places - free)
-    if randomised:
-        values = values + (1 - np.random.default_rng(seed).random((len(values), 1))) * falling
-    in_place = np.empty_like(values)
+    values = np.cumsum(falling, axis=1) - u[:, None] * falling
+    values += penalty * np.maximum(0, np.arange(1, probabilities.shape[1] + 1) - free)
+    in_place: np.ndarray = np.empty_like(values)
     np.put_along_axis(in_place, order, values, axis=1)
     return in_place
 
@@ -106,7 +141,7 @@ def prediction_sets(
     >>> prediction_sets(p, np.full(3, 0.75))
     array([[ True, False,  True]])
     """
-    values = conformity_scores(
-        predictions, score, penalty=penalty, free=free, randomised=randomised, seed=seed
-    )
-    return np.asarray(values <= thresholds + _ROUNDING)
+    inside = np.empty((len(predictions), predictions.classes), bool)
+    for rows, values in _by_chunks(predictions, score, penalty, free, randomised, seed):
+        inside[rows] = values <= thresholds + _ROUNDING
+    return inside

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from calibrant.arguments import check_kind
-from calibrant.arrays import to_numpy
 from calibrant.claims import Claims
 from calibrant.errors import InputError, unknown_name
 from calibrant.metrics.blocks import dependent_group
@@ -18,20 +17,13 @@ from calibrant.metrics.entities import Reduction, span_confidence
 from calibrant.metrics.spans import Tagging
 from calibrant.metrics.tags import is_bio
 from calibrant.policies import wording
-from calibrant.policies.conformal import conformal_quantile, conformity_scores
-from calibrant.policies.missed import FLOOR, entity_reach, review_threshold
-from calibrant.policies.policy import (
-    ALL,
-    COVERAGE,
-    MAX_MISSED,
-    TARGET_RISK,
-    Policy,
-    entity_mass,
-)
+from calibrant.policies.missed import FLOOR, add_review
+from calibrant.policies.policy import ALL, TARGET_RISK, Policy
 from calibrant.policies.risk import THRESHOLDS, AcceptedRisk, find_threshold, least_refused
+from calibrant.policies.set_policies import learn_sets
 from calibrant.predictions import Predictions
 
-__all__ = ["Items", "add_review", "guarantee", "guarantee_items", "with_floor"]
+__all__ = ["Items", "check_promises", "guarantee", "guarantee_items", "with_floor"]
 
 _WIDEST = ("document", "doc")  # Units that hold sentences, used before these.
 
@@ -98,7 +90,7 @@ def guarantee(
     """
     check_kind("guarantee", predictions, Predictions, Claims)
     wanted = {"target_risk": target_risk, "max_missed": max_missed, "coverage": coverage}
-    _check_wanted(wanted, per, level)
+    check_promises(wanted, per, level)
     if not len(predictions):
         raise InputError("guarantee needs labelled validation predictions, got no rows.")
     unit = _unit(predictions, group)
@@ -112,7 +104,7 @@ def guarantee(
     about |= {"classes": predictions.classes, "label_names": predictions.label_names}
     if coverage is not None:
         settings = {"score": score, "randomised": randomised, "penalty": penalty, "free": free}
-        return _sets(predictions, coverage, per, unit, {**settings, "seed": seed}, about)
+        return learn_sets(predictions, coverage, per, unit, {**settings, "seed": seed}, about)
     surely = None if on_average else level
     if target_risk is None:
         assert max_missed is not None
@@ -131,7 +123,7 @@ def guarantee_items(
     items: Items, target: float, level: float = 0.9, *, per: str | None = None, **about: Any
 ) -> Policy:
     """Learn the thresholds of :func:`guarantee` for items whose confidence is known."""
-    _check_wanted({"target_risk": target}, per, level)
+    check_promises({"target_risk": target}, per, level)
     units = len(items.confidence) if items.groups is None else len(np.unique(items.groups))
     _check_enough(units, target, level, items.unit or items.name.removesuffix("s"))
     kinds = range(len(items.types)) if per == "type" else (None,)
@@ -207,88 +199,6 @@ def _items(predictions: Predictions, items: str, unit: str | None, reduction: Re
     return Items(values, tagging.right, spans.type, tagging.tags.types, groups, unit, "entities")
 
 
-def _sets(
-    predictions: Predictions,
-    coverage: float,
-    per: str | None,
-    unit: str | None,
-    settings: dict[str, Any],
-    about: dict[str, Any],
-) -> Policy:
-    labels = np.asarray(to_numpy(predictions.labels))
-    scores = conformity_scores(predictions, **settings)
-    own = scores[np.arange(len(labels)), labels]
-    groups = None if unit is None else predictions.groups[unit]
-
-    def quantile(rows: Any) -> float:
-        return conformal_quantile(own[rows], coverage, None if groups is None else groups[rows])
-
-    thresholds = {ALL: quantile(slice(None))}
-    if per == "type":
-        thresholds = {name: quantile(labels == k) for k, name in enumerate(predictions.names)}
-    counts = np.bincount(labels, minlength=predictions.classes)
-    policy = Policy(
-        COVERAGE,
-        coverage,
-        thresholds,
-        n=len(labels),
-        kept=math.nan,
-        unit=unit,
-        units=len(labels) if groups is None else len(np.unique(groups)),
-        settings=settings,
-        **about,
-    )
-    sizes = policy.sets(predictions).sum(axis=1)
-    details: dict[str, Any] = {
-        "mean_size": float(sizes.mean()),
-        "empty": float((sizes == 0).mean()),
-        "single": float((sizes == 1).mean()),
-        "examples": dict(zip(predictions.names, counts.tolist(), strict=True)),
-        "whole": [name for name, value in thresholds.items() if value == math.inf],
-    }
-    policy = replace(policy, kept=details["single"], details=details)
-    return replace(policy, promise=wording.of_sets(policy))
-
-
-def add_review(
-    predictions: Predictions,
-    target: float,
-    level: float | None,
-    unit: str | None,
-    about: dict[str, Any],
-    *,
-    policy: Policy | None = None,
-    confidence: np.ndarray | None = None,
-) -> Policy:
-    """Add to a policy, or make one of, which words to review so that few entities are missed.
-
-    ``confidence`` is that of the predicted entities which ``policy`` decides about, unmapped.
-    """
-    _check_wanted({"max_missed": target}, None, level or 0.5)
-    reach, row = entity_reach(predictions, confidence)
-    if not len(reach):
-        raise InputError("--max-missed needs validation data with true entities, got none.")
-    groups = np.arange(len(reach)) if unit is None else predictions.groups[unit][row]
-    threshold = review_threshold(reach, groups, target, level)
-    review = {"threshold": threshold, "target": target, "level": level}
-    if policy is None:
-        policy = Policy(
-            MAX_MISSED, target, {}, n=len(reach), kept=math.nan, level=level, unit=unit,
-            items="entities", units=len(np.unique(groups)), **about,
-        )  # fmt: skip
-    policy = replace(policy, review=review)
-    # Without entities that are accepted: as many as there can be.
-    reviewed = float((entity_mass(predictions) >= threshold).mean())
-    review |= {
-        "entities": len(reach),
-        "units": len(np.unique(groups)),
-        "missed": int((reach < threshold).sum()),
-        "reviewed_words": reviewed,
-    }
-    policy = replace(policy, review=review, kept=policy.kept if policy.thresholds else reviewed)
-    return replace(policy, promise=f"{policy.promise} {wording.of_review(policy)}".strip())
-
-
 def _unit(predictions: Predictions | Claims, group: str | None) -> str | None:
     if group == "auto":
         wide = next((name for name in _WIDEST if name in predictions.groups), None)
@@ -298,7 +208,8 @@ def _unit(predictions: Predictions | Claims, group: str | None) -> str | None:
     return group
 
 
-def _check_wanted(wanted: dict[str, float | None], per: str | None, level: float) -> None:
+def check_promises(wanted: dict[str, float | None], per: str | None, level: float) -> None:
+    """Raise an error where a promise is missing, not a share, or does not go with another."""
     given = {name: value for name, value in wanted.items() if value is not None}
     if not given or ("coverage" in given and len(given) > 1):
         raise InputError(

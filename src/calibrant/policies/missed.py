@@ -12,15 +12,21 @@ sentences; the mean loss is then at most the target with that probability.
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 
 from calibrant.errors import InputError
 from calibrant.metrics.spans import Tagging, lost_entities
-from calibrant.policies.policy import entity_mass
-from calibrant.policies.risk import THRESHOLDS, betting_p_value, loosest
+from calibrant.policies import wording
+from calibrant.policies.p_values import betting_p_value, loosest
+from calibrant.policies.policy import MAX_MISSED, Policy, entity_mass
+from calibrant.policies.risk import THRESHOLDS
 from calibrant.predictions import Predictions
 
-__all__ = ["FLOOR", "REVIEW_THRESHOLDS", "entity_reach", "review_threshold"]
+__all__ = ["FLOOR", "REVIEW_THRESHOLDS", "add_review", "entity_reach", "review_threshold"]
 
 # From 0, where every word is reviewed, to 1; close to each other at both ends.
 REVIEW_THRESHOLDS = np.unique(np.concatenate([THRESHOLDS, 1 - THRESHOLDS]))
@@ -54,6 +60,44 @@ def entity_reach(
     order = np.argsort(start, kind="stable")
     values = np.array([mass[a:b].max() for a, b in zip(start[order], end[order], strict=True)])
     return values, start[order]
+
+
+def add_review(
+    predictions: Predictions,
+    target: float,
+    level: float | None,
+    unit: str | None,
+    about: dict[str, Any],
+    *,
+    policy: Policy | None = None,
+    confidence: np.ndarray | None = None,
+) -> Policy:
+    """Add to a policy, or make one of, which words to review so that few entities are missed.
+
+    ``confidence`` is that of the predicted entities which ``policy`` decides about, unmapped.
+    """
+    reach, row = entity_reach(predictions, confidence)
+    if not len(reach):
+        raise InputError("--max-missed needs validation data with true entities, got none.")
+    groups = np.arange(len(reach)) if unit is None else predictions.groups[unit][row]
+    threshold = review_threshold(reach, groups, target, level)
+    review = {"threshold": threshold, "target": target, "level": level}
+    if policy is None:
+        policy = Policy(
+            MAX_MISSED, target, {}, n=len(reach), kept=math.nan, level=level, unit=unit,
+            items="entities", units=len(np.unique(groups)), **about,
+        )  # fmt: skip
+    policy = replace(policy, review=review)
+    # Without entities that are accepted: as many as there can be.
+    reviewed = float((entity_mass(predictions) >= threshold).mean())
+    review |= {
+        "entities": len(reach),
+        "units": len(np.unique(groups)),
+        "missed": int((reach < threshold).sum()),
+        "reviewed_words": reviewed,
+    }
+    policy = replace(policy, review=review, kept=policy.kept if policy.thresholds else reviewed)
+    return replace(policy, promise=f"{policy.promise} {wording.of_review(policy)}".strip())
 
 
 def review_threshold(

@@ -20,31 +20,21 @@ Most of δ is given at 1 − t = target, where an honest confidence is safe, and
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from calibrant.errors import InputError
+from calibrant.policies.p_values import betting_p_value, binomial_tail, loosest, upper_bound
 
-__all__ = [
-    "THRESHOLDS",
-    "AcceptedRisk",
-    "betting_p_value",
-    "binomial_tail",
-    "find_threshold",
-    "least_refused",
-    "loosest",
-    "starts",
-    "upper_bound",
-]
+__all__ = ["THRESHOLDS", "AcceptedRisk", "find_threshold", "least_refused", "starts"]
 
 _PER_DECADE = 100
 _TIGHTEST = -7  # 1 − 1e-7: float32 has no number between this and 1 but one.
 _LOG = 10.0 ** (np.arange(_TIGHTEST * _PER_DECADE, 1) / _PER_DECADE)
 # Close to each other on both scales: in 1 − t below 0.1, in t above.
 THRESHOLDS = 1 - np.unique(np.concatenate([_LOG[_LOG < 0.1], np.arange(20, 201) / 200]))
-_BOLDEST = 0.99  # The share of the wealth that the worst group may cost.
 _ORDERS = 4  # Wealth is averaged over so many orders of the groups.
 
 
@@ -122,29 +112,6 @@ def _test_at(
     return lambda risk: binomial_tail(*counts, risk)
 
 
-def loosest(
-    p_value: Callable[[int], float], weights: Mapping[int, float], count: int, delta: float
-) -> int | None:
-    """Return the last of ``count`` hypotheses that the fallback procedure rejects.
-
-    ``weights`` has the share of ``delta`` that each start brings.
-
-    >>> loosest([0.01, 0.04, 0.09, 0.0].__getitem__, {0: 0.5, 2: 0.5}, 4, 0.1)
-    3
-    >>> loosest([0.06, 0.04, 0.09, 0.0].__getitem__, {0: 0.5, 2: 0.5}, 4, 0.1) is None
-    True
-    """
-    level, best = 0.0, None
-    for index in range(count):
-        level += delta * weights.get(index, 0.0)
-        if level:
-            if p_value(index) <= level:
-                best = index
-            else:
-                level = 0.0
-    return best
-
-
 def starts(target: float) -> dict[int, float]:
     """Return the starts of testing with their shares: most at 1 − t = target, fewer around it."""
     places = [(1.0, 0.2), (0.5, 0.15), (0.25, 0.1), (4 * target, 0.15), (2 * target, 0.15)]
@@ -156,55 +123,6 @@ def starts(target: float) -> dict[int, float]:
         found[index] = found.get(index, 0.0) + share
     total = sum(found.values())
     return {index: share / total for index, share in found.items()}
-
-
-def binomial_tail(wrong: int, n: int, risk: float) -> float:
-    """Return P[Binomial(n, risk) ≤ wrong].
-
-    >>> round(binomial_tail(1, 3, 0.5), 6)
-    0.5
-    """
-    if wrong >= n:
-        return 1.0
-    log_choose = math.lgamma(n + 1) - math.lgamma(wrong + 1) - math.lgamma(n - wrong + 1)
-    last = log_choose + wrong * math.log(risk) + (n - wrong) * math.log1p(-risk)
-    k = np.arange(wrong, 0, -1)  # P(k − 1) / P(k) = k (1 − risk) / ((n − k + 1) risk)
-    odds = math.log1p(-risk) - math.log(risk)
-    terms = np.append(0.0, np.cumsum(np.log(k / (n - k + 1)) + odds))
-    largest = terms.max()
-    return min(1.0, float(np.exp(last + largest) * np.exp(terms - largest).sum()))
-
-
-def upper_bound(p_value: Callable[[float], float], delta: float) -> float:
-    """Return the least risk that ``p_value`` rejects at ``delta``, by bisection to 1e-12."""
-    low, high = 0.0, 1.0
-    while high - low > 1e-12:
-        middle = (low + high) / 2
-        if p_value(middle) < delta:
-            high = middle
-        else:
-            low = middle
-    return high
-
-
-def betting_p_value(
-    accepted: np.ndarray, wrong: np.ndarray, largest: int, risk: float, delta: float
-) -> float:
-    """Return a p-value of "the risk is above ``risk``" from counts of independent groups.
-
-    λ_g = sqrt(2 log(1/δ) / (G · V_g)), at most 0.99 / ((1 − risk) · largest), where V_g is the mean
-    of Z² of the groups before g and of one that has risk (1 − risk).
-
-    >>> ones, none = np.ones(100, int), np.zeros(100, int)
-    >>> round(betting_p_value(ones, none, 1, 0.05, 0.1), 4)  # The exact one is 0.95¹⁰⁰ = 0.0059.
-    0.0062
-    """
-    z = wrong - risk * accepted
-    past = np.concatenate([[0.0], np.cumsum(z * z)[:-1]])
-    variance = (risk * (1 - risk) + past) / np.arange(1, len(z) + 1)
-    wager = np.sqrt(2 * math.log(1 / delta) / (len(z) * variance))
-    wager = np.minimum(wager, _BOLDEST / ((1 - risk) * largest))
-    return float(min(1.0, np.exp(-np.log1p(-wager * z).sum())))
 
 
 def least_refused(error: float, target: float) -> float:

@@ -14,7 +14,6 @@ import numpy as np
 
 from calibrant.calibrators import load_calibrator
 from calibrant.comparison.entity_map import new_entity_words
-from calibrant.errors import InputError
 from calibrant.metrics.entities import span_confidence
 from calibrant.metrics.spans import Tagging
 from calibrant.metrics.tags import is_bio
@@ -26,7 +25,8 @@ from calibrant.policies import (
     guarantee_items,
     model_fingerprint,
 )
-from calibrant.policies.learning import add_review, with_floor
+from calibrant.policies.learning import check_promises, with_floor
+from calibrant.policies.missed import add_review
 from calibrant.policies.risk import THRESHOLDS
 from calibrant.predictions import Predictions
 from calibrant.tasks.run_files import find_file, read_labels
@@ -38,6 +38,8 @@ def run_policy(
     folder: Path, *, tokens: bool = False, reduction: str = "auto", **options: Any
 ) -> Policy:
     """Learn the policy of a run; ``options`` are those of :func:`calibrant.guarantee`."""
+    names = ("target_risk", "max_missed", "coverage")
+    check_promises({n: options[n] for n in names}, options["per"], options["level"])
     about: dict[str, Any] = {"model": model_fingerprint(folder / "model")}
     labels = read_labels(folder) if (folder / "labels.json").exists() else None
     entities = options["items"] != "rows" and options["coverage"] is None
@@ -63,8 +65,6 @@ def _of_entities(
     # A map that changes tags is judged as on new sentences; another one changes no entity.
     calibrated = judge.calibrator.transform(valid) if words is valid else words
     if target is None:
-        if missed is None:
-            raise InputError("guarantee takes --target-risk, --max-missed or --coverage; got none.")
         return add_review(calibrated, missed, level, "sentence", about)
     together = judge.entity_map(reduction)
     tagging = Tagging(words)
