@@ -19,7 +19,7 @@ from calibrant.experiments.record import Record, read_record
 from calibrant.metrics import ece
 from calibrant.metrics.confidences import bin_confidences
 from calibrant.tasks import task_of
-from calibrant.tasks.ner.predictor import Predictor
+from calibrant.tasks.ner.entity_confidence import EntityConfidence
 
 NAMES = ["O", "B-PER", "I-PER"]
 
@@ -103,7 +103,7 @@ def test_a_map_that_tags_anew_is_told_with_the_entities_that_it_makes():
     valid, test = words(200, 0), words(200, 1)
     made = measure_run(valid, test, calibrator="vector")["vector"]["entities"]
     fitted = Vector().fit(valid)
-    used = Predictor(None, None, NAMES, fitted, valid).entity_map()
+    used = EntityConfidence.fit(fitted, valid).entity_map()
     found = used.transform(fitted.transform(test))
     assert made["examples"] == len(found) != len(EntityMap().fit(valid).transform(test))
     assert made["ece"] == pytest.approx(ece(bin_confidences(found)))

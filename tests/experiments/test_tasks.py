@@ -84,7 +84,7 @@ def test_a_run_holds_all_that_it_promises(trained):
     names = {path.name for path in folder.iterdir() if path.name != ".lock"}
     assert names == {
         "recipe.json", "model", "labels.json", "valid.parquet", "test.parquet", "temperature.json",
-        "calibrator.json", "metrics.json", "report.html", "log.jsonl",
+        "calibrator.json", "metrics.json", "report.html", "log.jsonl", "evidence.npz",
     }  # fmt: skip
     rows = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
     assert [row["epoch"] for row in rows] == [1, 2, 3]
@@ -266,10 +266,9 @@ def test_bad_recipes_are_refused_in_one_line(changes, message, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-def test_only_entities_are_predicted_from_a_run(trained):
-    recipe, folder, _ = trained
-    with pytest.raises(InputError, match=f"is a run of task '{recipe.task}'"):
-        load_run(folder)
+def test_a_run_is_loaded_with_the_calibrator_that_it_chose(trained):
+    _, folder, record = trained
+    assert load_run(folder).calibrator.name == record.training["calibrator"]
 
 
 def test_cifar10_is_found_in_the_data_directory(tmp_path):
