@@ -88,6 +88,53 @@ class Claims:
         )
 
     @classmethod
+    def from_multi_label(
+        cls,
+        probabilities: Any,
+        labels: Any,
+        *,
+        label_names: Sequence[str] | None = None,
+        groups: Mapping[str, Any] | None = None,
+        signals: Mapping[str, Any] | None = None,
+    ) -> Claims:
+        """Make the n × K claims "label k applies" of independent probabilities, of shape (n, K).
+
+        ``labels`` has the same shape, with 1 or 0, or NaN where nobody knows; or it holds the names
+        of the labels of each example. scikit-learn's list of K arrays (n, 2) is taken
+        too. Claims of one example are kept together by a group ``example``.
+
+        >>> p, labels = [[0.9, 0.2], [0.4, 0.7]], [["a"], []]
+        >>> claims = Claims.from_multi_label(p, labels, label_names=["a", "b"])
+        >>> claims.correct.tolist(), claims.groups["example"].tolist()
+        ([True, False, False, False], [0, 0, 1, 1])
+        """
+        scores = _label_scores(probabilities)
+        n, count = scores.shape
+        names = tuple(map(str, range(count) if label_names is None else label_names))
+        if len(names) != count:
+            raise InputError(f"Claims.from_multi_label got {count} columns and {len(names)} names.")
+        values = _label_table(labels, n, names).reshape(-1)
+        tables = _repeated({"example": np.arange(n), **(groups or {})}, n, count)
+        measured = _repeated(signals or {}, n, count)
+        columns = (scores.reshape(-1), values == 1, np.tile(np.arange(count), n), None, names)
+        ignored, missing = values == int(_IGNORED), np.isnan(values)
+        return cls._kept(columns, ignored, missing, tables, measured, "multi-label")
+
+    def top_labels(self) -> Claims:
+        """Return the claim with the largest probability of each example of multi-label claims.
+
+        >>> claims = Claims.from_multi_label([[0.9, 0.2], [0.4, 0.7]], [[1, 0], [1, 0]])
+        >>> claims.top_labels().correct
+        array([ True, False])
+        """
+        if self.kind != "multi-label":
+            raise InputError(f"top_labels expects multi-label claims, got {self.kind}.")
+        example = self.groups["example"]
+        order = np.lexsort((np.arange(len(self)), -self.confidence, example))
+        first = np.append(True, example[order][1:] != example[order][:-1])[: len(self)]
+        return replace(self[order[first]], kind="top-label")
+
+    @classmethod
     def of_positive(cls, predictions: Predictions) -> Claims:
         """Make the claims "this is class 1" of binary predictions.
 
@@ -248,6 +295,58 @@ class Claims:
         from calibrant import files
 
         files.write(self, path, overwrite=overwrite)
+
+
+def _repeated(columns: Mapping[str, Any], n: int, count: int) -> dict[str, np.ndarray]:
+    """Return columns of one value per example with one per claim."""
+    arrays = {name: np.asarray(column) for name, column in columns.items()}
+    for name, array in arrays.items():
+        if array.shape != (n,):
+            raise InputError(f"Column '{name}' has shape {array.shape} for {n} examples.")
+    return {name: np.repeat(array, count) for name, array in arrays.items()}
+
+
+def _label_scores(probabilities: Any) -> np.ndarray:
+    if isinstance(probabilities, (list, tuple)) and len(probabilities):
+        shapes = [np.shape(part) for part in probabilities]
+        if all(len(shape) == 2 and shape[1] == 2 for shape in shapes):
+            probabilities = np.stack([np.asarray(part)[:, 1] for part in probabilities], axis=1)
+    array = to_numpy(probabilities)
+    if array.ndim != 2 or array.dtype.kind not in "fiub" or not array.shape[1]:
+        raise InputError(
+            "Claims.from_multi_label expects probabilities of shape (n, K), got shape "
+            f"{array.shape}."
+        )
+    return array if array.dtype.kind == "f" else array.astype(np.float64)
+
+
+def _label_table(labels: Any, n: int, names: tuple[str, ...]) -> np.ndarray:
+    """Return an (n, K) table of 1, 0 and NaN from such a table, or from lists of names."""
+    if isinstance(labels, (list, tuple)) and labels and all(map(_is_list_of_names, labels)):
+        return _from_lists(labels, n, names)
+    array = np.asarray(as_array(labels))
+    if array.shape != (n, len(names)):
+        raise InputError(
+            f"Claims.from_multi_label expects labels of shape ({n}, {len(names)}), or a list of "
+            f"label names per example, got shape {array.shape}."
+        )
+    return truth_values(array.reshape(-1), "labels").reshape(array.shape)
+
+
+def _is_list_of_names(row: Any) -> bool:
+    return isinstance(row, (list, tuple, set)) and all(isinstance(name, str) for name in row)
+
+
+def _from_lists(labels: Sequence[Any], n: int, names: tuple[str, ...]) -> np.ndarray:
+    if len(labels) != n:
+        raise InputError(f"Claims.from_multi_label got {n} rows and {len(labels)} lists of labels.")
+    places, table = {name: k for k, name in enumerate(names)}, np.zeros((n, len(names)))
+    for row, found in enumerate(labels):
+        for label in found:
+            if str(label) not in places:
+                raise RowError(f"Label '{label}' at {{where}} is not one of the label names.", row)
+            table[row, places[str(label)]] = 1
+    return table
 
 
 def _numbers(confidence: Any) -> np.ndarray:

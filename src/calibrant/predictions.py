@@ -136,6 +136,13 @@ class Predictions:
 
         return Claims.from_top_label(predicted, confidence, labels, **options)
 
+    @staticmethod
+    def from_multi_label(probabilities: Any, labels: Any, **options: Any) -> Claims:
+        """Take K independent probabilities: :meth:`calibrant.Claims.from_multi_label`."""
+        from calibrant.claims import Claims
+
+        return Claims.from_multi_label(probabilities, labels, **options)
+
     @classmethod
     def _from(
         cls,

@@ -26,6 +26,7 @@ VIEWS = {
     "tags": view_loops.tagged_sample(),
     "pixels": view_loops.pixel_sample(),
     "binary": view_loops.binary_sample(),
+    "labels": view_loops.label_sample(),
 }
 
 

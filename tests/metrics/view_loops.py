@@ -6,7 +6,7 @@ import statistics
 import metric_loops as loops
 import numpy as np
 
-from calibrant import Predictions
+from calibrant import Claims, Predictions
 
 NAMES = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
 
@@ -34,6 +34,33 @@ def binary_sample(n=150, seed=0):
     rng = np.random.default_rng(seed)
     scores = rng.random(n).round(2)
     return Predictions.from_probabilities(scores, rng.random(n) < scores**2)
+
+
+def label_sample(n=60, labels=4, seed=0):
+    """Independent probabilities of labels, with ties."""
+    rng = np.random.default_rng(seed)
+    p = rng.random((n, labels)).round(1)
+    return Claims.from_multi_label(p, rng.random((n, labels)) < p)
+
+
+def _tops(p):
+    best = {}
+    for c, right, example in zip(p.confidence, p.correct, p.groups["example"], strict=True):
+        if example not in best or c > best[example][0]:
+            best[example] = (c, right)
+    return list(best.values())
+
+
+def top_accuracy(p):
+    return sum(right for _, right in _tops(p)) / len(_tops(p))
+
+
+def top_confidence(p):
+    return sum(c for c, _ in _tops(p)) / len(_tops(p))
+
+
+def top_ece(p):
+    return _ece(_tops(p))
 
 
 def positive_rate(p):

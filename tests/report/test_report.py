@@ -94,9 +94,9 @@ def test_every_measure_knows_which_way_is_better(overconfident):
     f1_like = {"accuracy", "entity_precision", "token_f1", "entity_f1", "apcr"}
     of_pixels = {"mean_iou", "inside_accuracy", "border_accuracy"}
     assert higher == f1_like | of_pixels | {
-        *("auroc", "entity_auroc", "positive_auroc", "coverage_at_risk")
+        *("auroc", "entity_auroc", "positive_auroc", "coverage_at_risk", "top_accuracy")
     }
-    of_positives = {"positive_rate", "positive_score"}
+    of_positives = {"positive_rate", "positive_score", "top_confidence"}
     assert neither == {"mean_confidence", "entity_confidence", *of_positives}
 
 

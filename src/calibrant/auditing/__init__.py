@@ -14,6 +14,7 @@ from calibrant.auditing.record import (
     PixelView,
     PositiveView,
     RegionRow,
+    TopView,
 )
 from calibrant.auditing.run import audit
 
@@ -30,6 +31,7 @@ __all__ = [
     "PixelView",
     "PositiveView",
     "RegionRow",
+    "TopView",
     "audit",
     "learned_entities",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -71,6 +72,7 @@ class Collector:
     groups: GroupSums | None = None
     per_group: list[PerGroup] = field(default_factory=list)
     positive: Sample[Confidences] | None = None  # of binary predictions: class 1
+    top: CalibrationState | None = None  # of multi-label claims: the most probable of an example
     label_sums: LabelSums | None = None  # of claims about labels that are not known in advance
     _sentences: Sentences | None = None
 
@@ -112,6 +114,13 @@ class Collector:
             self.pixels.add(chunk, columns[3])
 
     def _add_labels(self, claims: Claims, block: np.ndarray) -> None:
+        if claims.kind == "multi-label":
+            top = claims.top_labels()
+            where: dict[str, Any] = {
+                "block": assign_blocks(top, self.by, self.blocks),
+                "blocks": self.blocks,
+            }
+            self.top = accumulate(top, self.bins, classwise=False, into=self.top, **where)
         if self.label_sums is not None:
             self.label_sums.add(claims, block)
             self.label_names = tuple(self.label_sums.names)

@@ -26,6 +26,7 @@ __all__ = [
     "PixelView",
     "PositiveView",
     "RegionRow",
+    "TopView",
 ]
 
 
@@ -161,6 +162,14 @@ class PositiveView:
 
 
 @dataclass(frozen=True)
+class TopView:
+    """The view of multi-label predictions: the most probable label of each example."""
+
+    measures: tuple[Measure, ...]
+    state: CalibrationState
+
+
+@dataclass(frozen=True)
 class GroupRow:
     """How one subgroup fares, with intervals, and whether its gap differs from all others'."""
 
@@ -214,11 +223,13 @@ class Audit:
     at_risk: tuple[RiskPoint, ...] = ()  # what can be kept at which risk, and from where on
     positive: PositiveView | None = None  # of binary predictions
     per: tuple[GroupTable, ...] = ()  # of the columns that were asked for
+    top: TopView | None = None  # of multi-label predictions
 
     @property
     def all_measures(self) -> tuple[Measure, ...]:
         """Return the measures of entities and pixels, if any, then those of all examples."""
-        views = (v for v in (self.entities, self.pixels, self.positive) if v is not None)
+        known = (self.entities, self.pixels, self.positive, self.top)
+        views = (view for view in known if view is not None)
         return (*(measure for view in views for measure in view.measures), *self.measures)
 
     def __getitem__(self, name: str) -> Measure:
@@ -273,6 +284,7 @@ class Audit:
             "entities": entities,
             "pixels": pixels,
             "positive": positive,
+            "top": None if self.top is None else {"measures": _measures(self.top.measures)},
             "per": [asdict(table) for table in self.per],
             "label_names": list(self.label_names),
             "state": json.loads(self.state.to_json()),

@@ -18,7 +18,7 @@ from calibrant.auditing.estimate import Estimator
 from calibrant.auditing.evidence import class_findings, whole_p_value
 from calibrant.auditing.pixels import pixel_view
 from calibrant.auditing.positive import positive_view
-from calibrant.auditing.record import Audit, ClassRow, Finding, Measure
+from calibrant.auditing.record import Audit, ClassRow, Finding, Measure, TopView
 from calibrant.auditing.verdict import verdict
 from calibrant.claims import Claims
 from calibrant.errors import InputError
@@ -139,6 +139,7 @@ def audit(
             confidences if len(confidences) <= _SORTED else ConfidenceSketch.of(confidences)
         ),
         positive=positive,
+        top=_top_view(found, estimate),
         per=tuple(p.table(estimate, grouped=found.by is not None) for p in found.per_group),
     )
 
@@ -162,6 +163,13 @@ def _evidence(
     classes = class_findings(state, found.label_names, blocked=blocked, level=level)
     findings = (*classes, *found.groups.findings(grouped=grouped, level=level))
     return chance, p_value if p_value <= level / 2 else None, findings
+
+
+def _top_view(found: Collector, estimate: Estimator) -> TopView | None:
+    if found.top is None:
+        return None
+    measures = estimate("labels", {"top": found.top}, found.bins.count)
+    return TopView(measures, found.top.total())
 
 
 def _left_out(found: Collector) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ from calibrant.calibrators.logistic import Beta, Platt
 from calibrant.calibrators.matrix import Dirichlet, Matrix, Vector
 from calibrant.calibrators.quadratic import Quadratic, TopLabelQuadratic
 from calibrant.calibrators.saving import load_calibrator
+from calibrant.calibrators.shrunk import ShrunkPlatt
 from calibrant.calibrators.spline import Spline
 from calibrant.calibrators.structured import StructuredMatrix, StructuredVector
 from calibrant.calibrators.temperature import EnsembleTemperature, Temperature
@@ -43,6 +44,7 @@ __all__ = [
     "Platt",
     "PositionTemperature",
     "Quadratic",
+    "ShrunkPlatt",
     "Spline",
     "StructuredMatrix",
     "StructuredVector",
@@ -88,6 +90,9 @@ CALIBRATORS: dict[str, CalibratorEntry] = {
     ),
     "platt": CalibratorEntry(Platt, "a sigmoid per class, two numbers each", "Platt 1999"),
     "beta": CalibratorEntry(Beta, "a beta map per class, three numbers each", "Kull et al. 2017"),
+    "shrunk-platt": CalibratorEntry(
+        ShrunkPlatt, "a sigmoid per label, rare ones like all others", "after Platt 1999"
+    ),
     "quadratic": CalibratorEntry(
         Quadratic, "a parabola of the log-odds per class, three numbers each", "Berta et al. 2024"
     ),

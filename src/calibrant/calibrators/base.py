@@ -5,8 +5,8 @@ from __future__ import annotations
 import inspect
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, overload
 
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CalibrationWarning", "Calibrator", "Fit"]
 
+ABOUT = "about"  # The column of the label that a claim is about.
 _FEW = 6  # The most numbers of an array that a repr shows.
 _CHUNK = 1 << 18  # Scores per chunk: the float64 intermediates stay at a few megabytes.
 
@@ -102,6 +103,7 @@ class Calibrator(ABC):
     keeps_argmax: ClassVar[bool] = False  # Whether predicted class and accuracy never change.
     changes_scores: ClassVar[bool] = True  # If not, a probability of 0 stays 0, unfloored.
     takes_claims: ClassVar[bool] = False  # Whether one confidence per example is enough.
+    reads_about: ClassVar[bool] = False  # Whether a map of claims reads which label each is about.
     needs_groups: ClassVar[tuple[str, ...]] = ()  # The columns of Predictions.groups that it reads.
 
     n_classes_: int
@@ -135,7 +137,8 @@ class Calibrator(ABC):
         if isinstance(predictions, Claims):
             if not self.takes_claims:
                 raise needs_all_classes(self.name, predictions)
-            predictions, self.claims_ = predictions.binary(), 1.0
+            labels = list(predictions.names)
+            predictions, self.claims_ = self._binary(predictions, labels), 1.0
         check_some(who, predictions)
         needed_columns(who, self.needs_groups, predictions.groups, len(predictions))
         with warnings.catch_warnings(record=True) as caught:
@@ -143,6 +146,8 @@ class Calibrator(ABC):
             self._learn(without_masks(predictions.numpy()))
         own = [w for w in caught if issubclass(w.category, CalibrationWarning)]
         self.fitted_on_ |= {"kind": kind}
+        if self.claims_ and self.reads_about:
+            self.fitted_on_["labels"] = labels
         self.fitted_on_["warnings"] = [str(w.message) for w in own]
         for w in caught:
             warnings.warn(w.message, w.category, stacklevel=2)
@@ -165,7 +170,8 @@ class Calibrator(ABC):
         fitted_on = self.fitted_on_["kind"] if self.claims_ else None
         check_same_kind(type(self).__name__, fitted_on, predictions)
         if isinstance(predictions, Claims):
-            scores = self._mapped(predictions.scores, "probabilities", predictions.groups)
+            binary = self._binary(predictions, self.fitted_on_.get("labels", []))
+            scores = self._mapped(binary.scores, "probabilities", binary.groups)
             return predictions.with_confidence(scores[:, 1])
         check_names(type(self).__name__, self.label_names_, predictions.label_names)
         scores = self._mapped(predictions.scores, predictions.kind, predictions.groups)
@@ -197,6 +203,8 @@ class Calibrator(ABC):
         check_classes(who, self.n_classes_, tuple(scores.shape))
         rows = scores.reshape(-1, self.n_classes_)
         columns = needed_columns(who, self.needs_groups, groups, len(rows))
+        if self.claims_ and self.reads_about and ABOUT in groups:
+            columns[ABOUT] = np.asarray(groups[ABOUT])
         return self._in_chunks(rows, kind, columns).reshape(scores.shape)
 
     def apply(self, scores: Array, kind: Kind, values: Mapping[str, Any]) -> Array:
@@ -356,6 +364,18 @@ class Calibrator(ABC):
         before, after = (unclaimed(p.scores, p.kind) for p in (decided, self.transform(decided)))
         least = min(before, 1 - most_confidence(len(decided)))
         return after < least * (1 - 1e-4)  # Temperatures stop at it, to six digits.
+
+    def _binary(self, claims: Claims, labels: Sequence[str]) -> Predictions:
+        """Return claims as binary predictions; a map that asks for it gets the label of each.
+
+        It is the place in ``labels``, or −1 for another label.
+        """
+        binary = claims.binary()
+        if not self.reads_about or claims.about is None:
+            return binary
+        places = {name: place for place, name in enumerate(labels)}
+        table = np.array([places.get(name, -1) for name in claims.names], np.int64)
+        return replace(binary, groups={**binary.groups, ABOUT: table[claims.about]})
 
     def _claims_beyond(self, binary: Predictions) -> bool:
         """Whether claims that all came true, or none, become surer than so many support."""

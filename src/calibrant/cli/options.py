@@ -38,7 +38,7 @@ def add_file_options(
     group = parser.add_argument_group("columns")
     group.add_argument(
         "--kind",
-        choices=("logits", "probabilities", "top-label"),
+        choices=("logits", "probabilities", "top-label", "multi-label"),
         help="what the scores are, if the names of the columns do not say it (never guessed from "
         "the values)",
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from calibrant.errors import InputError
@@ -94,9 +94,12 @@ def find_layout(
     """
     if not source.columns:
         raise InputError(f"{source.path}: no rows; the file is empty.")
+    if kind == "multi-label":
+        return _multi_label_layout(source, columns, labelled)
     if (confidence := _find_confidence(source, columns, kind)) is not None:
         return _top_label_layout(source, columns, confidence, labelled)
-    found, scores = _find_scores(source, columns, None if kind == "top-label" else kind)
+    said: Kind | None = kind if kind in ("logits", "probabilities") else None
+    found, scores = _find_scores(source, columns, said)
     label = _find_label(source, columns)
     signals = _find_signals(source, columns)
     groups = _find_groups(source, columns, label, {*scores.columns, label, *signals})
@@ -139,6 +142,38 @@ def _find_confidence(source: Source, columns: Columns, kind: FileKind | None) ->
                 f"'{predicted}'; say which (--kind probabilities, or --kind top-label)."
             )
     return None if scores else confidence
+
+
+def _multi_label_layout(source: Source, columns: Columns, labelled: bool) -> Layout:
+    """Return the columns of K probabilities, and of K labels: one list, or ``label:NAME`` each."""
+    kind, scores = _find_scores(source, columns, None)
+    each = _prefixed(source, "label:") or _prefixed(source, "labels:")
+    found: tuple[str, ...] = ()
+    if not labelled:
+        label = scores.columns[0]
+    elif columns.label is None and each is not None:
+        label, found = each.columns[0], each.columns
+    else:
+        label = _find_label(source, columns)
+        if not source.columns[label]:
+            raise InputError(
+                f"{source.path}: '{label}' must hold a list of 0 and 1 in each row, one per label, "
+                "or there is a column label:NAME for each."
+            )
+    signals = _find_signals(source, columns)
+    taken = {*scores.columns, label, *found, *signals}
+    groups = _find_groups(source, columns, label, taken) if labelled else ()
+    names = scores.names or source.label_names(scores.columns[0])
+    if columns.label_names is not None:
+        names = tuple(str(name) for name in columns.label_names)
+    if found and each is not None and each.names != names:
+        raise InputError(
+            f"{source.path}: the columns of labels and of {kind} must have the same names in the "
+            f"same order, got {_listed(list(each.names or ()))} and {_listed(list(names or ()))}."
+        )
+    read = tuple(dict.fromkeys((*groups, *(name for name in found if name != label))))
+    layout = Layout("multi-label", scores.columns, label, read, names, scores.per_class, signals)
+    return replace(layout, labels=found, of_logits=kind == "logits")
 
 
 def _top_label_layout(source: Source, columns: Columns, confidence: str, labelled: bool) -> Layout:

@@ -34,7 +34,7 @@ __all__ = [
 SIGNAL = "signal."  # Columns signal.NAME hold the signal NAME.
 
 # What the scores of a file are.
-FileKind: TypeAlias = Kind | Literal["top-label"]
+FileKind: TypeAlias = Kind | Literal["top-label", "multi-label"]
 # Shape of one row's value: () a scalar, (K,) a list of K numbers, (None,) a list of unknown
 # length; None is something else (a struct, a list of text) that cannot be a score or a group.
 Shape: TypeAlias = tuple[int | None, ...] | None
@@ -54,6 +54,8 @@ class Layout:
     signals: tuple[str, ...] = ()
     predicted: str | None = None  # Of top labels; it is among ``groups`` too, as is ``correct``.
     correct: str | None = None
+    labels: tuple[str, ...] = ()  # Of many labels: one column each; they are among ``groups`` too.
+    of_logits: bool = False  # Whether the scores of many labels are logits.
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -84,6 +86,11 @@ def joined(parts: Iterable[Predictions | Claims]) -> Predictions | Claims:
 
 def claim_columns(claims: Claims) -> dict[str, np.ndarray]:
     """Return the columns of top labels: label, predicted label and confidence, or correctness."""
+    if claims.kind == "multi-label":
+        raise InputError(
+            "Multi-label claims are not written as they are; write the table of probabilities and "
+            "labels that they came from, or use calibrant apply."
+        )
     texts = {"true_label": claims.text("truth"), "pred_label": claims.text("about")}
     columns = {name: column for name, column in texts.items() if column is not None}
     columns["confidence"] = claims.confidence

@@ -47,10 +47,13 @@ class JsonlSource(TextSource[dict[str, Any]]):
         self, records: Sequence[dict[str, Any]], lines: Sequence[int], layout: Layout
     ) -> Block:
         """Return scores as numbers, all else of the type that its values share, or as text."""
-        columns = {
-            name: column_of_values([record.get(name) for record in records])
-            for name in (layout.label, *layout.groups)
-        }
+        columns = {}
+        for name in (layout.label, *layout.groups):
+            values = [record.get(name) for record in records]
+            lists = bool(self.columns[name])  # The labels of many labels.
+            columns[name] = (
+                self._numbers(name, values, lines) if lists else column_of_values(values)
+            )
         for name in layout.numbers:
             columns[name] = self._numbers(name, [record.get(name) for record in records], lines)
         return Block(columns, lines, "line")

@@ -15,7 +15,7 @@ from calibrant.errors import InputError
 from calibrant.files.columns import DEFAULT_COLUMNS, Columns, find_layout, signal_name
 from calibrant.files.format import Block, FileKind, Layout, Shape, Source, joined
 from calibrant.files.formats import Paths, expand, open_source
-from calibrant.labels import describe_ignored, label_numbers
+from calibrant.labels import describe_ignored, label_numbers, truth_values
 from calibrant.predictions import Predictions
 from calibrant.validation import RowError
 
@@ -164,6 +164,8 @@ def assemble(
     try:
         if layout.kind == "top-label":
             return _top_labels(block, layout)
+        if layout.kind == "multi-label":
+            return _multi_labels(block, layout, names, first)
         scores = _classes_last(_scores(block, layout), block.columns[layout.label].shape)
         labels = label_numbers(block.columns[layout.label], names, layout.label)
         groups = {name: block.columns[name] for name in layout.groups}
@@ -173,6 +175,7 @@ def assemble(
         return make(scores, labels, label_names=names, groups=groups, signals=signals)
     except RowError as error:
         inner = prod(block.columns[layout.label].shape[1:])
+        inner = len(layout.labels) if layout.labels else inner
         where = f"{block.unit} {block.numbers[error.row // inner]}"
         where += f", position {error.row % inner}" if inner > 1 else ""
         raise InputError(f"{path}: {error.at(where)}") from None
@@ -189,6 +192,23 @@ def _top_labels(block: Block, layout: Layout) -> Claims:
         correct=None if layout.correct is None else columns[layout.correct],
         groups={name: columns[name] for name in layout.groups if name not in own},
         signals={signal_name(name): columns[name] for name in layout.signals},
+    )
+
+
+def _multi_labels(block: Block, layout: Layout, names: Sequence[str] | None, first: int) -> Claims:
+    scores, own = _scores(block, layout), (*layout.labels, layout.label)
+    if layout.of_logits:
+        scores = 1 / (1 + np.exp(-scores.astype(np.float64)))
+    labels = block.columns[layout.label]
+    if layout.labels:
+        labels = np.stack(
+            [truth_values(block.columns[name], name) for name in layout.labels], axis=1
+        )
+    groups = {name: block.columns[name] for name in layout.groups if name not in own}
+    groups.setdefault("example", np.arange(first, first + len(scores)))
+    signals = {signal_name(name): block.columns[name] for name in layout.signals}
+    return Claims.from_multi_label(
+        scores, labels, label_names=names, groups=groups, signals=signals
     )
 
 

@@ -144,7 +144,9 @@ def _rewritten_layout(
 
 
 def _new_names(layout: Layout) -> tuple[str, ...]:
-    if layout.kind in ("probabilities", "top-label"):
+    if layout.kind in ("probabilities", "top-label") or (
+        layout.kind == "multi-label" and not layout.of_logits
+    ):
         return layout.scores
     if not layout.per_class:
         return ("probabilities",)
@@ -166,12 +168,13 @@ def _mapped(
     """Return the new scores of a block, in the shape of the old ones."""
     scores = block.columns[layout.scores[0]]
     shape = (len(scores), len(layout.scores)) if layout.per_class else scores.shape
-    labels = np.zeros(shape[:-1] if len(shape) > 1 else shape, np.int64)
+    many = layout.kind == "multi-label"
+    labels = np.zeros(shape[:-1] if len(shape) > 1 and not many else shape, np.int64)
     labelled = Block({**block.columns, _NO_LABEL: labels}, block.numbers, block.unit)
     top = layout.kind == "top-label"
     layout = replace(layout, label=_NO_LABEL, correct=_NO_LABEL if top else None)
     old = assemble(path, labelled, layout, layout.label_names, first)
     if isinstance(old, Claims):
-        return np.asarray(transform(old).confidence)
+        return np.asarray(transform(old).confidence).reshape(shape)
     new = np.asarray(transform(old).numpy().probabilities())
     return new[:, 1] if len(shape) == 1 else new.reshape(shape)  # (n,): P(class 1) of two.

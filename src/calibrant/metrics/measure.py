@@ -39,7 +39,8 @@ def measure(
     """
     check_kind("measure", predictions, Predictions, Claims)
     if isinstance(predictions, Claims):
-        return measure_sources(_claim_sources(predictions), ["classes"] if kinds is None else kinds)
+        several: list[Kind] = ["classes", "labels"]
+        return measure_sources(_claim_sources(predictions), several if kinds is None else kinds)
     wanted = _kinds(predictions) if kinds is None else kinds
     top = top_label(predictions)
     sources = _class_sources(predictions, top)
@@ -78,7 +79,10 @@ def _class_sources(predictions: Predictions, top: TopLabel) -> dict[str, Any]:
 def _claim_sources(claims: Claims) -> dict[str, Any]:
     state = accumulate(claims)
     sources: dict[str, Any] = {"state": state, "confidences": confidence_steps(claims)}
-    return {**sources, "classwise": state} if state.classwise else sources
+    if claims.kind != "multi-label":
+        return sources
+    top = accumulate(claims.top_labels(), classwise=False)
+    return {**sources, "classwise": state, "top": top}
 
 
 def _positive_sources(predictions: Predictions) -> dict[str, Any]:

@@ -56,7 +56,7 @@ def metric_function(
     return cast("MetricFunction[_State, _Options]", function)
 
 
-Kind: TypeAlias = Literal["classes", "tags", "pixels", "binary"]
+Kind: TypeAlias = Literal["classes", "tags", "pixels", "binary", "labels"]
 Spread: TypeAlias = Literal["biased upwards", "proportion", "counted", "positive", "plain"]
 
 
@@ -79,6 +79,7 @@ class Metric:
     ``without_o``          the state of tokens whose gold or predicted tag is not O
     ``inside``, ``border`` the state of pixels away from and near borders
     ``image_errors``       the ECE of each image
+    ``top``                the state of the most probable label of multi-label predictions
     ``positive``, with     the state and every score of the positive class of binary
     ``…_confidences``      predictions, and whether it is the true one
     ====================== =================================================================

@@ -278,6 +278,22 @@ _ROWS = (
         lambda v: f"A positive example scores higher than a negative one {percent(v)} of the time.",
         "binary", 1, 3, "proportion",
     ),
+    # Multi-label predictions
+    Metric(
+        "top_accuracy", "Top label right", "top label right", accuracy, ("top",),
+        lambda v: f"The most probable label applies to {percent(v)} of the examples.",
+        "labels", 1, spread="counted",
+    ),
+    Metric(
+        "top_confidence", "Top-label confidence", "top-label confidence", mean_confidence, ("top",),
+        lambda v: f"The most probable label has a probability of {percent(v)} on average.",
+        "labels", 0, spread="proportion",
+    ),
+    Metric(
+        "top_ece", "Top-label ECE", "top-label ECE", ece, ("top",),
+        lambda v: f"The largest probability misses how often it is right by {points(v)}.",
+        "labels", spread="biased upwards",
+    ),
     # Pixels of images
     Metric(
         "mean_iou", "Mean IoU", "mIoU", mean_iou, _CLASSWISE,

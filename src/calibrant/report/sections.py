@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from calibrant.auditing import Audit, EntityView, PixelView, PositiveView
+from calibrant.auditing import Audit, EntityView, PixelView, PositiveView, TopView
 from calibrant.charts.calibration import (
     bin_rows,
     class_chart,
@@ -55,6 +55,7 @@ def sections(audits: Audits) -> Markup:
             _pixels(audits),
             _diagrams(audits),
             _positive(audits),
+            _top(audits),
             _per_group(audits),
             _classes(audits),
             _mistakes(audits),
@@ -246,6 +247,22 @@ def _positive(audits: Audits) -> Markup | None:
     )
     table = measure_table({name: view.measures for name, view in views.items()})
     return _section("Positive class", _note(note), table, _each(views, one))
+
+
+def _top(audits: Audits) -> Markup | None:
+    views = {name: audit.top for name, audit in audits.items() if audit.top is not None}
+    if not views:
+        return None
+
+    def one(name: str, view: TopView) -> Markup:
+        return _reliability(view.state, f"top label, {name}")
+
+    note = (
+        "All other numbers pool the claims “label k applies” of all examples and labels. Here: the "
+        "most probable label of each example."
+    )
+    table = measure_table({name: view.measures for name, view in views.items()})
+    return _section("Top label", _note(note), table, _each(views, one))
 
 
 def _per_group(audits: Audits) -> Markup | None:
