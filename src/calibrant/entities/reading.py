@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -69,11 +70,12 @@ def read_entities(path: str | PathLike[str], spans: str | None = None) -> Entity
             (f"{file}, document {i}", value) for i, value in enumerate([whole] if one else whole, 1)
         )
     values, parsed = [], []
-    for where, value in numbered:
-        each = parse_document(value, where, spans)
-        check_document(each.document, where)
-        values.append(value)
-        parsed.append(each)
+    with closing(numbered):  # Also where a document is refused.
+        for where, value in numbered:
+            each = parse_document(value, where, spans)
+            check_document(each.document, where)
+            values.append(value)
+            parsed.append(each)
     if not values:
         raise InputError(f"{file}: there are no documents.")
     return EntityFile(file, values, parsed, whole)
@@ -88,7 +90,7 @@ def _is_entity(value: dict[str, Any]) -> bool:
     return True
 
 
-def _lines(path: Path) -> Iterator[tuple[str, Any]]:
+def _lines(path: Path) -> Generator[tuple[str, Any], None, None]:
     for number, line in numbered_lines(check_file(path)):
         if not line.strip():
             continue
