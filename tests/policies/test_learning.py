@@ -179,12 +179,31 @@ class TestMissed:
         ({"target_risk": 0.1, "items": "words"}, "Unknown items"),
         ({"target_risk": 0.1, "items": "entities"}, "BIO"),
         ({"max_missed": 0.1}, "BIO"),
+        ({"target_risk": "0.1"}, "got '0.1'"),
+        ({"coverage": 0.9, "score": "raps", "penalty": math.nan}, "penalty ≥ 0, got nan"),
+        ({"coverage": 0.9, "score": "raps", "free": -1}, "free classes ≥ 0, got -1"),
+        ({"coverage": 0.9, "score": "aps", "randomised": True, "seed": -1}, "seed .* got -1"),
         ({"target_risk": 1e-5}, "needs at least 230,258 validation examples"),
     ],
 )
 def test_bad_arguments(options, expected):
     with pytest.raises(InputError, match=expected):
         guarantee(rows(), **options)
+
+
+def test_numbers_of_numpy_and_extreme_data():
+    sure = Predictions.from_probabilities(np.ones(200), np.ones(200, int))
+    assert guarantee(sure, target_risk=np.float32(0.1)).kept == 1
+    assert guarantee(sure, coverage=0.9).details["mean_size"] == 1
+    wrong = Predictions.from_probabilities(np.ones(200), np.zeros(200, int))
+    assert guarantee(wrong, target_risk=0.1).kept == 0
+    one = Predictions.from_probabilities([0.5], [1])
+    assert guarantee(one, coverage=0.9).sets(one).all()
+    none = Predictions.from_probabilities(np.full((200, 3), [1.0, 0, 0]), np.ones(200, int),
+                                          label_names=TAGS[:3])  # fmt: skip
+    review = guarantee(none, max_missed=0.1)  # No word stands out: all are reviewed.
+    assert review.to_review(none).all()
+    assert "true entities are not sent to review, for entities" in review.promise
 
 
 def test_too_little_data():

@@ -67,7 +67,7 @@ def test_entities_of_tags():
         policy(items="entities", classes=5).decide(p)
 
 
-@pytest.mark.parametrize("bad", [[math.nan], [1.2], [-0.1], [[0.5]]])
+@pytest.mark.parametrize("bad", [[math.nan], [1.2], [-0.1], [[0.5]], "abc", ["0.5"]])
 def test_confidences_that_are_none(bad):
     with pytest.raises(InputError, match="onfidences"):
         policy().decide(bad)

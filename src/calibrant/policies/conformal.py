@@ -29,6 +29,7 @@ from typing import Any
 
 import numpy as np
 
+from calibrant.arguments import check_whole
 from calibrant.arrays import to_numpy
 from calibrant.errors import InputError, unknown_name
 from calibrant.predictions import Predictions
@@ -80,6 +81,10 @@ def _by_chunks(
     """Yield rows and their scores, a few million numbers at a time."""
     if score not in SCORES:
         raise unknown_name("score of prediction sets", str(score), SCORES)
+    check_whole("A randomised set", "a seed that is a whole number ≥ 0", seed, 0)
+    check_whole("RAPS", "a whole number of free classes ≥ 0", free, 0)
+    if not 0 <= penalty < math.inf:
+        raise InputError(f"RAPS expects a penalty ≥ 0, got {penalty}.")
     share = np.random.default_rng(seed).random(len(predictions)) if randomised else None
     size = max(1, _CHUNK // predictions.classes)
     for start in range(0, len(predictions), size):

@@ -217,7 +217,8 @@ def check_promises(wanted: dict[str, float | None], per: str | None, level: floa
             f"{', '.join(given) or 'none'}."
         )
     for name, value in {**given, "level": level}.items():
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1:
+        number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+        if not number or not 0 < value < 1:
             raise InputError(f"guarantee expects {name} in (0, 1), got {value!r}.")
     if per not in (None, "type"):
         raise unknown_name("per", str(per), ("type",))

@@ -93,8 +93,7 @@ class Policy:
         elif isinstance(source, Predictions):
             confidence, labels = self._of_predictions(source)
         else:
-            confidence = np.asarray(to_numpy(source), np.float64)
-            _check_confidence(confidence)
+            confidence = _confidences(source)
         return np.asarray(confidence >= self._least(len(confidence), labels))
 
     def sets(self, predictions: Predictions, *, seed: int | None = None) -> np.ndarray:
@@ -273,7 +272,13 @@ def _rebuilt(content: Any, path: Path) -> Policy:
     return Policy(**values)
 
 
-def _check_confidence(confidence: np.ndarray) -> None:
+def _confidences(source: Any) -> np.ndarray:
+    array = np.asarray(to_numpy(source))
+    if array.dtype.kind not in "fiub":
+        raise InputError(
+            f"A policy decides about predictions or confidences (n,), got {array.dtype} values."
+        )
+    confidence = array.astype(np.float64)
     if confidence.ndim != 1:
         raise InputError(f"A policy decides about confidences (n,), got {confidence.shape}.")
     if not (abs(confidence - 0.5) <= 0.5 + 1e-6).all():  # Also false for NaN.
@@ -281,6 +286,7 @@ def _check_confidence(confidence: np.ndarray) -> None:
         raise InputError(
             f"Confidences lie in [0, 1]; item {row} has {confidence[row]}: pass probabilities."
         )
+    return confidence
 
 
 def _listed(names: Sequence[str]) -> str:

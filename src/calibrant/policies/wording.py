@@ -33,10 +33,10 @@ def of_review(policy: Policy) -> str:
     surely = "On average" if level is None else f"With probability {_percent(level)}"
     found = "accepted nor sent to review" if policy.thresholds else "sent to review"
     neither = "neither " if policy.thresholds else "not "
-    unit = policy.unit or "entity"
+    where = f" of a {policy.unit}" if policy.unit else ""
     return (
-        f"{surely}, at most {target} of the true entities of a {unit} are {neither}{found}, for "
-        f"{_plural(unit)} drawn like the validation ones."
+        f"{surely}, at most {target} of the true entities{where} are {neither}{found}, for "
+        f"{_plural(policy.unit or 'entity')} drawn like the validation ones."
     )
 
 
