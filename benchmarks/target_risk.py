@@ -18,11 +18,11 @@ from statistics import NormalDist
 import numpy as np
 
 from calibrant import Predictions
-from calibrant.calibrators import Identity
+from calibrant.comparison.entity_map import EntityMap
+from calibrant.comparison.risk_control import THRESHOLDS, guaranteed_threshold
 from calibrant.experiments.record import circumstances
 from calibrant.metrics.entities import span_confidence
 from calibrant.metrics.spans import Spans
-from calibrant.tasks.ner.entity_confidence import EntityConfidence
 
 LABELS = ("O", "B-X", "I-X")
 WORLDS = {
@@ -84,10 +84,14 @@ def simulate(world, n, target, correlation, splits):
     for _ in range(splits):
         confidence, found, _, right = draw(random, n, world, correlation)
         valid = predictions(confidence, found, right)
-        used = EntityConfidence.fit(Identity().fit(valid), valid)
-        together = used.entity_map()
+        together = EntityMap().fit(valid)
         learned = together.apply(span_confidence(spans, words, together.reduction_))
-        accepted = learned >= used.threshold(target).threshold
+        own = together.transform(valid)
+        threshold = guaranteed_threshold(
+            own.confidence, own.correct, target, groups=np.arange(n) // 3,
+            thresholds=together.apply(THRESHOLDS),
+        ).threshold  # fmt: skip
+        accepted = learned >= threshold
         coverage.append(float(accepted.mean()))
         broken += bool(accepted.any() and 1 - chance[accepted].mean() > target)
     promised = sum(share > 0 for share in coverage)
