@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import os
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
 from calibrant.arrays import is_tensor
 from calibrant.errors import InputError
 
-__all__ = ["check_each", "check_kind", "check_whole"]
+__all__ = ["check_each", "check_kind", "check_whole", "takes_arrays"]
 
+Function = TypeVar("Function", bound=Callable[..., Any])
 _SCORES = "Predictions.from_probabilities(scores, labels), or from_logits, makes them of arrays"
 _HINTS = {
     "CalibrationState": "accumulate(predictions) makes a state",
@@ -21,6 +24,46 @@ _HINTS = {
     "Scene": "Scene.from_logits(image, logits, mask) makes one",
     "TagSet": "TagSet.of(label_names) makes one",
 }
+
+
+def takes_arrays(function: Function, place: int = 0) -> Function:
+    """Let a function of predictions also take two arrays: probabilities and labels.
+
+    The argument at ``place`` is the predictions, or the first of the arrays. Logits are never
+    guessed from their values; they are refused, with what to call.
+    """
+
+    @functools.wraps(function)
+    def wrapped(*args: Any, **options: Any) -> Any:
+        if len(args) > place and _is_array(args[place]):
+            args = _with_predictions(function.__name__, args, place)
+        return function(*args, **options)
+
+    return cast(Function, wrapped)
+
+
+def _is_array(value: Any) -> bool:
+    """Whether a value is an array of numbers, or lists of them, and nothing of ours."""
+    if isinstance(value, (list, tuple)):
+        return bool(value) and isinstance(
+            value[0], (int, float, list, tuple, np.ndarray, np.number)
+        )
+    if isinstance(value, (np.generic, str, bytes)):
+        return False
+    return is_tensor(value) or hasattr(value, "__array__") or hasattr(value, "__dlpack__")
+
+
+def _with_predictions(who: str, args: tuple[Any, ...], place: int) -> tuple[Any, ...]:
+    from calibrant.predictions import Predictions
+
+    if len(args) <= place + 1 or not _is_array(args[place + 1]):
+        before = "metric, " * place
+        raise InputError(
+            f"{who} takes predictions or a state, or two arrays: {who}({before}probabilities, "
+            f"labels); got {_described(args[place])} alone."
+        )
+    made = Predictions.from_probabilities(args[place], args[place + 1])
+    return (*args[:place], made, *args[place + 2 :])
 
 
 def check_kind(who: str, value: Any, *kinds: type) -> None:
@@ -69,6 +112,8 @@ def _described(value: Any) -> str:
 
 def _hint(value: Any, names: list[str]) -> str:
     """Return what to call in place of it."""
+    if type(value).__name__ == "CalibrationState" and "Confidences" in names:
+        return "it needs every confidence, and a state keeps sums per bin"
     if type(value).__name__ == "Claims":
         return "it needs the scores of all classes, and claims have one confidence each"
     if type(value).__name__ == "Predictions" or "Predictions" not in names:

@@ -6,7 +6,7 @@ import warnings
 import numpy as np
 import pytest
 
-from calibrant import InputError, Predictions
+from calibrant import Claims, InputError, Predictions
 from calibrant.auditing import audit
 from calibrant.metrics import (
     Scene,
@@ -16,6 +16,7 @@ from calibrant.metrics import (
     accuracy,
     adaptive_ece,
     assign_blocks,
+    auroc,
     bin_confidences,
     bootstrap_interval,
     classwise_ece,
@@ -62,6 +63,7 @@ def kinds():
         "confidences": confidences(p),
         "confidences with blocks": confidences(p, np.array([0, 1])),
         "steps": confidence_steps(p),
+        "claims": Claims.from_top_label(["a", "b"], [0.9, 0.7], ["a", "a"]),
         "top bins": TopBins.from_probabilities(array, [0, 0]),
         "counts": entity_counts(p),
         "scene": scene,
@@ -127,11 +129,16 @@ def test_bins_of_the_wrong_kind(bins):
 
 def test_arrays_are_told_what_to_call():
     scores, labels = kinds()["array"], np.array([0, 0])
-    assert outcome(ece, scores, labels) == (
-        "This metric takes Predictions, Claims, CalibrationState, TopBins or Confidences, got an "
-        "array of shape (2, 2); Predictions.from_probabilities(scores, labels), or from_logits, "
-        "makes them of arrays."
+    assert ece(scores, labels) == ece(kinds()["predictions"])
+    assert outcome(ece, scores) == (
+        "ece takes predictions or a state, or two arrays: ece(probabilities, labels); got an array "
+        "of shape (2, 2) alone."
     )
+    assert "if these are logits, say so" in outcome(ece, 9 * scores, labels)
+    assert "bootstrap_interval(metric, probabilities, labels); got" in outcome(
+        bootstrap_interval, ece, scores
+    )
+    assert "a state keeps sums per bin" in outcome(auroc, kinds()["state"])
     assert "calibrant.read(path) reads a file" in outcome(ece, "test.npz")
     assert "audit takes Predictions or Claims, got an array" in outcome(audit, scores)
     assert "audit takes Predictions or Claims, got the text" in outcome(audit, "test.npz")

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, TypeAlias
 
+from calibrant.html_tables import html_table
 from calibrant.json_values import json_values
 from calibrant.metrics import CalibrationState, Confidences, RiskPoint
 from calibrant.metrics.segmentation_example import Scene
@@ -246,6 +247,12 @@ class Audit:
     def __str__(self) -> str:
         """Return the verdict, then a line for each measure."""
         return "\n".join([*self.verdict, *self.warnings, "", *map(str, self.all_measures)])
+
+    def _repr_html_(self) -> str:
+        """Return the verdict and the measures for a notebook."""
+        rows = [[m.title, m.value_text, m.interval_text, m.meaning] for m in self.all_measures]
+        above = [*self.verdict, *self.warnings]
+        return html_table(["metric", "value", "interval", "what it means"], rows, above)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything except the confidences of single examples, ready for JSON."""

@@ -281,12 +281,15 @@ class Calibrator(ABC):
         call = f"{type(self).__name__}({arguments})"
         if not hasattr(self, "fitted_on_"):
             return call
+        return f"<{call}, fitted on {self.fitted_on_['n']:,} examples: {self.describe()}>"
+
+    def describe(self) -> str:
+        """Return what a fitted map learned, in a few words: numbers, or the range of many."""
         hidden = ("floor_", "claims_")
         learned = [f"{k}={_shown(v)}" for k, v in self.learned().items() if k not in hidden]
         if self.fell_back_:
             learned = ["fell back to identity", *(text for text in learned if "correction" in text)]
-        what = ", ".join(learned) or "nothing"
-        return f"<{call}, fitted on {self.fitted_on_['n']:,} examples: {what}>"
+        return ", ".join(learned) or "nothing"
 
     def _learn(self, predictions: Predictions) -> None:
         from calibrant import __version__
@@ -430,7 +433,7 @@ def _shown(value: Any) -> str:
     """Write a number or a few numbers in full, and any other array as its shape."""
     array = np.asarray(value)
     if array.size > _FEW:
-        return f"array of shape {array.shape}"
+        return f"array of shape {array.shape} from {array.min():.4g} to {array.max():.4g}"
     return np.array2string(array, precision=4, separator=", ").replace("\n", "")
 
 

@@ -190,5 +190,6 @@ def _print(calibrator: Calibrator, args: argparse.Namespace) -> None:
     saved = printable(str(args.output))
     print(
         f"{calibrator.name}, fitted on {fitted['n']:,} examples ({fitted['ignored']:,} ignored): "
-        f"NLL {fitted['nll_before']:.4f} -> {fitted['nll_after']:.4f}\nSaved: {saved}"
+        f"NLL {fitted['nll_before']:.4f} -> {fitted['nll_after']:.4f}\n"
+        f"Learned: {printable(calibrator.describe())}\nSaved: {saved}"
     )

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from calibrant.calibrators import Calibrator
+from calibrant.html_tables import html_table
 from calibrant.json_values import json_values
 from calibrant.metrics.table import with_former_names
 
@@ -78,6 +79,18 @@ class Comparison:
     def __str__(self) -> str:
         """Return the recommendation and its reason."""
         return f"Recommended: {self.reason}"
+
+    def _repr_html_(self) -> str:
+        """Return the recommendation and a table for a notebook; * is the recommended one."""
+        rows = [
+            [
+                f"{row.name} *" if row.name == self.recommended else row.name,
+                *(f"{v:.4f}" for v in (row.valid_nll, row.ece, row.nll, row.brier)),
+            ]
+            for row in self.rows
+        ]
+        heads = ["calibrator", "NLL, cross-validated", "ECE on TEST", "NLL", "Brier"]
+        return html_table(heads, rows, [str(self)])
 
     def __getitem__(self, name: str) -> Row:
         """Return the row of one calibrator."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from calibrant.arguments import check_whole
+from calibrant.arguments import check_whole, takes_arrays
 from calibrant.arrays import Array, to_numpy
 from calibrant.errors import InputError
 from calibrant.metrics.confidences import Confidences
@@ -16,6 +16,7 @@ __all__ = ["adaptive_classwise_ece", "adaptive_ece", "equal_mass_bin"]
 _CHUNK = 1 << 18  # Scores per chunk, so that extra memory is little more than one column.
 
 
+@takes_arrays
 def adaptive_ece(source: StepSource, bins: int = 15) -> float:
     """Adaptive ECE: Σ_b (n_b / n) · abs(acc_b − conf_b), bins of equal mass on the confidence.
 
@@ -30,6 +31,7 @@ def adaptive_ece(source: StepSource, bins: int = 15) -> float:
     return _gap_of_steps(confidence_steps(source), bins)
 
 
+@takes_arrays
 def adaptive_classwise_ece(predictions: Predictions, bins: int = 15) -> float:
     """Mean over the K columns of the one-against-rest adaptive ECE of p_k; absent classes count.
 

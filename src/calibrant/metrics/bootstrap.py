@@ -11,7 +11,7 @@ from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
 
-from calibrant.arguments import check_kind
+from calibrant.arguments import check_kind, takes_arrays
 from calibrant.claims import Claims
 from calibrant.errors import InputError
 from calibrant.metrics.accumulate import accumulate
@@ -52,6 +52,7 @@ _OF_TAGS: dict[str, Callable[..., Additive]] = {
 }
 
 
+@functools.partial(takes_arrays, place=1)
 def bootstrap_interval(
     metric: Callable[..., Any],
     source: Blocked | Predictions | Claims,

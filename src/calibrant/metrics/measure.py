@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.arguments import check_kind
+from calibrant.arguments import check_kind, takes_arrays
 from calibrant.claims import Claims
 from calibrant.metrics.accumulate import accumulate
 from calibrant.metrics.binned import ece
@@ -25,6 +25,7 @@ from calibrant.predictions import Predictions
 __all__ = ["measure", "measure_sources", "tag_sources"]
 
 
+@takes_arrays
 def measure(
     predictions: Predictions | Claims, kinds: Sequence[Kind] | None = None
 ) -> dict[str, float]:

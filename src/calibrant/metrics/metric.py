@@ -17,6 +17,7 @@ from typing import (
     overload,
 )
 
+from calibrant.arguments import takes_arrays
 from calibrant.predictions import Predictions
 
 __all__ = [
@@ -52,8 +53,8 @@ class MetricFunction(Protocol[_State, _Options]):
 def metric_function(
     function: Callable[Concatenate[_State, _Options], Any],
 ) -> MetricFunction[_State, _Options]:
-    """Declare what a metric returns; the function itself is unchanged."""
-    return cast("MetricFunction[_State, _Options]", function)
+    """Declare what a metric returns, and let it take arrays (:func:`takes_arrays`)."""
+    return cast("MetricFunction[_State, _Options]", takes_arrays(function))
 
 
 Kind: TypeAlias = Literal["classes", "tags", "pixels", "binary", "labels"]

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from calibrant.arguments import takes_arrays
 from calibrant.errors import InputError
 from calibrant.metrics.binned import Source, TopSource, mean, state_of, top_bins_of
 from calibrant.metrics.metric import metric_function
@@ -72,6 +73,7 @@ def brier(source: Source) -> Any:
     return mean(np.maximum(state.brier, 0), state.n)
 
 
+@takes_arrays
 def class_iou(source: Source) -> np.ndarray:
     """Return the intersection over union of each class, TP / (TP + FP + FN), NaN if unseen.
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from calibrant.arguments import check_kind
+from calibrant.arguments import check_kind, takes_arrays
 from calibrant.errors import InputError
 from calibrant.metrics.sorted_confidences import StepSource, confidence_steps
 
@@ -75,6 +75,7 @@ def risk_coverage_curve(source: StepSource) -> RiskCoverage:
     return RiskCoverage(s.confidence[::-1], count, risk)
 
 
+@takes_arrays
 def aurc(source: StepSource) -> float:
     """Area under the risk–coverage curve: (1/n) Σ_i risk of {j: c_j ≥ c_i}.
 
@@ -88,6 +89,7 @@ def aurc(source: StepSource) -> float:
     return risk_coverage_curve(source).area()
 
 
+@takes_arrays
 def e_aurc(source: StepSource) -> float:
     """Excess AURC: AURC minus that of the best ranking, which has all wrong examples last.
 
@@ -107,6 +109,7 @@ def e_aurc(source: StepSource) -> float:
     return max(0.0, aurc(s) - float(best))
 
 
+@takes_arrays
 def augrc(source: StepSource) -> float:
     """Area under the generalised risk–coverage curve: ∫ P(wrong and accepted) d coverage.
 
@@ -129,6 +132,7 @@ def augrc(source: StepSource) -> float:
     return float(np.sum(twice) / (2 * s.n**2))
 
 
+@takes_arrays
 def risk_at_coverage(source: StepSource, coverage: float) -> float:
     """Return the risk if at least this share is accepted, the most confident first.
 
@@ -148,6 +152,7 @@ def risk_at_coverage(source: StepSource, coverage: float) -> float:
     return float(curve.risk[min(first, len(curve.risk) - 1)])
 
 
+@takes_arrays
 def coverage_at_risk(source: StepSource, risk: float) -> float:
     """Return the largest coverage with at most this risk; 0 if even the most confident err more.
 
@@ -191,6 +196,7 @@ def risk_points(
     return tuple(points)
 
 
+@takes_arrays
 def auroc(source: StepSource) -> float:
     """Return the chance that a right example is more confident than a wrong one; ties count half.
 

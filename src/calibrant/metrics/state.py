@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from calibrant.errors import InputError
+from calibrant.html_tables import html_table
 from calibrant.metrics.all_reduce import sum_over_processes
 from calibrant.metrics.bins import Bins
 from calibrant.metrics.state_bytes import check_complete, pack_state, unpack_state
@@ -151,6 +152,23 @@ class CalibrationState:
             sums[name] = part.reshape(len(weights), *table.shape[1:])
             start += table[0].size
         return replace(self, **sums)
+
+    def __repr__(self) -> str:
+        """Show how many examples, classes and bins there are, not every sum."""
+        lead = f", {'×'.join(map(str, np.shape(self.n)))} states" if np.ndim(self.n) else ""
+        n = int(np.sum(self.n))
+        return f"<CalibrationState of {n:,} examples, {self.classes} classes, {self.bins}{lead}>"
+
+    def _repr_html_(self) -> str:
+        """Return a table of the bins for a notebook, of all states together."""
+        whole, edges = self.total(), self.bins.edges()
+        rows = []
+        for low, high, n, confidence, right in zip(
+            edges, edges[1:], whole.top_count, whole.top_confidence, whole.top_correct, strict=False
+        ):
+            shares = [f"{total / n:.3f}" if n else "–" for total in (confidence, right)]
+            rows.append([f"{low:.3f} to {high:.3f}", f"{int(n):,}", *shares])
+        return html_table(["bin", "examples", "confidence", "accuracy"], rows, [repr(self)])
 
     def to_json(self) -> str:
         """Return one line of JSON; :meth:`from_json` restores the same state, to the last bit."""

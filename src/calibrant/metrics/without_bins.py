@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from calibrant.arguments import takes_arrays
 from calibrant.metrics.sorted_confidences import ConfidenceSteps, StepSource, confidence_steps
 
 __all__ = ["ks_error", "smooth_ece"]
@@ -15,6 +16,7 @@ _CHUNK = 1 << 18  # Steps put on the grid at a time.
 _BANDWIDTH = 2.0**-24  # The bandwidth is found to this width, below the error of the grid.
 
 
+@takes_arrays
 def smooth_ece(source: StepSource) -> float:
     """Smooth ECE: the σ with ∫₀¹ abs((1/n) Σ_i (a_i − c_i) K_σ(t, c_i)) dt = σ.
 
@@ -69,6 +71,7 @@ def _fixed_point(spectrum: np.ndarray) -> float:
     return (low + high) / 2
 
 
+@takes_arrays
 def ks_error(source: StepSource) -> float:
     """KS calibration error: max over t of abs((1/n) Σ_{i: c_i ≤ t} (a_i − c_i)).
 

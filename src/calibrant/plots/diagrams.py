@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from calibrant.arguments import check_kind, check_whole
+from calibrant.arguments import check_kind, check_whole, takes_arrays
 from calibrant.charts import scenes as data
 from calibrant.charts.calibration import class_chart, histogram_chart, reliability_chart, risk_chart
 from calibrant.charts.curve import DiagramSource, diagram_state, thinned_curve, worst_classes
@@ -36,6 +36,7 @@ __all__ = [
 _LONGEST = 24  # Letters of a class name that fit over a small chart.
 
 
+@takes_arrays
 def reliability_diagram(
     source: DiagramSource,
     ax: Axes | None = None,
@@ -62,6 +63,7 @@ def reliability_diagram(
     return draw_chart(chart, ax, legend=legend)
 
 
+@takes_arrays
 def confidence_histogram(
     source: DiagramSource, ax: Axes | None = None, *, title: str | None = None
 ) -> Axes:
@@ -79,6 +81,7 @@ def confidence_histogram(
     return draw_chart(histogram_chart(state, title=title or ""), ax)
 
 
+@takes_arrays
 def risk_coverage(
     source: Confidences | Predictions, ax: Axes | None = None, *, title: str | None = None
 ) -> Axes:
@@ -95,6 +98,7 @@ def risk_coverage(
     return draw_chart(risk_chart(curve, title=title or ""), ax)
 
 
+@takes_arrays
 def classwise_grid(
     source: CalibrationState | Predictions,
     label_names: Sequence[str] | None = None,
