@@ -217,11 +217,11 @@ def test_chunks_make_no_difference(fitted, name, monkeypatch):
 def test_any_leading_shape(fitted, name):
     new = tagged(n=60, seed=8)
     flat = fitted[name].transform_scores(new.scores, "logits", new.groups)
-    shaped = fitted[name].transform_scores(
-        new.scores.reshape(3, 20, 5), "logits", {"position": new.groups["position"].reshape(3, 20)}
-    )
+    groups = {key: column.reshape(3, 20) for key, column in new.groups.items()}
+    shaped = fitted[name].transform_scores(new.scores.reshape(3, 20, 5), "logits", groups)
     assert np.array_equal(shaped.reshape(60, 5), flat)
-    empty = fitted[name].transform_scores(new.scores[:0], "logits", {"position": np.empty(0, int)})
+    nothing = {key: column[:0] for key, column in new.groups.items()}
+    empty = fitted[name].transform_scores(new.scores[:0], "logits", nothing)
     assert empty.shape == (0, 5)
 
 
@@ -339,6 +339,7 @@ def test_an_exported_map_gives_nan_for_nan(fitted, name):
     scores = torch.full((3, 5), 0.2)
     scores[1, 4] = torch.nan
     groups = [torch.zeros(3, dtype=torch.int64) for _ in fitted[name].needs_groups]
+    groups += [torch.zeros(3) for _ in fitted[name].signals_]
     out = to_torch(fitted[name], takes="logits")(scores, *groups)
     assert out[1].isnan().all()
     assert not out[[0, 2]].isnan().any()

@@ -71,6 +71,7 @@ def test_saved_and_exported_with_the_map(fitted, name, options, tmp_path):
     assert loaded.fitted_on_["adapted"] == {"method": "em"}
     assert json.loads((tmp_path / "map.json").read_text())["format"] == 4
     groups = [torch.as_tensor(p.groups[g]) for g in map_.needs_groups]
+    groups += [torch.as_tensor(column) for column in map_.signal_columns(p).values()]
     out = to_torch(map_, takes="logits")(torch.as_tensor(p.scores), *groups)
     np.testing.assert_allclose(out, probabilities(map_.transform(p)), atol=1e-6)
 

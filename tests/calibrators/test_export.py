@@ -42,7 +42,14 @@ def fitted():
 
 
 def groups_of(calibrator, predictions):
-    return [predictions.groups[name] for name in calibrator.needs_groups]
+    """The further inputs of an exported map: groups, and signals as float32."""
+    signals = calibrator.signal_columns(predictions).values()
+    groups = [predictions.groups[name] for name in calibrator.needs_groups]
+    return [*groups, *(column.astype(np.float32) for column in signals)]
+
+
+def inputs_of(calibrator):
+    return [*calibrator.needs_groups, *calibrator.signals_]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -73,11 +80,11 @@ def test_onnx_equals_transform(fitted, name, kind, tmp_path):
     path = to_onnx(calibrator, tmp_path / "map.onnx", takes=kind)
     onnx.checker.check_model(str(path), full_check=True)
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-    assert [i.name for i in session.get_inputs()] == [kind, *calibrator.needs_groups]
+    assert [i.name for i in session.get_inputs()] == [kind, *inputs_of(calibrator)]
     for n in (800, 1, 2):  # Any number of rows.
         part = new[:n]
         feed = {kind: part.scores}
-        feed.update(zip(calibrator.needs_groups, groups_of(calibrator, part), strict=True))
+        feed.update(zip(inputs_of(calibrator), groups_of(calibrator, part), strict=True))
         (got,) = session.run(None, feed)
         np.testing.assert_allclose(got, calibrator.transform(part).probabilities(), atol=1e-6)
 
@@ -124,7 +131,7 @@ def test_map_that_fell_back_is_exported_as_identity(tmp_path):
 def test_logits_out_are_log_probabilities(fitted):
     new = torch.as_tensor(sample(seed=1).scores)
     for calibrator in fitted.values():
-        if not calibrator.needs_groups:
+        if not inputs_of(calibrator):
             logits = to_torch(calibrator, gives="logits")(new)
             probabilities = to_torch(calibrator)(new)
             torch.testing.assert_close(logits.softmax(-1), probabilities, atol=1e-6, rtol=0)

@@ -161,15 +161,17 @@ def test_floor_is_saved_exported_and_applied_to_new_zeros(name, tmp_path):
     fitted.save(tmp_path / "map.json")
     again = load_calibrator(tmp_path / "map.json")
     new = np.array([[1.0, 0, 0, 0, 0], [0.5, 0.5, 0, 0, 0]])
-    groups = {"position": np.zeros(2, np.int64)}
+    groups = {"position": np.zeros(2, np.int64), "sentence": np.arange(2)}
     result = fitted.transform_scores(new, "probabilities", groups)
     # A 0 is what the floor stands for: given as such, it gives the same.
     floored = np.maximum(new, fitted.floor_)
     p = Predictions.from_probabilities(new, [0, 0], label_names=NAMES, groups=groups)
-    same = fitted.apply(floored, "probabilities", {**fitted.learned(), **groups})
+    signals = fitted.signal_columns(p)
+    same = fitted.apply(floored, "probabilities", {**fitted.learned(), **groups, **signals})
     np.testing.assert_allclose(result, same, rtol=1e-12)
     np.testing.assert_array_equal(again.transform(p).scores, result)
     columns = [torch.as_tensor(groups[g]) for g in fitted.needs_groups]
+    columns += [torch.as_tensor(column) for column in signals.values()]
     module = to_torch(fitted)(torch.as_tensor(new), *columns)
     np.testing.assert_allclose(module, result, rtol=1e-9)
 

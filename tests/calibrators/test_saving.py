@@ -47,10 +47,10 @@ def test_files_of_earlier_formats_still_load(name):
     """The files stay as the first version that had the map wrote them, whatever comes."""
     fixture = json.loads((FIXTURES / f"{name}.json").read_text())["expected"]
     calibrator = load_calibrator(FIXTURES / f"{name}.json")
-    groups = {"position": np.array(fixture["position"])}
+    groups = {"position": np.array(fixture["position"]), "sentence": fixture.get("sentence", [])}
     for kind in ("logits", "probabilities"):
         scores = np.array(fixture["scores"][kind])
-        got = calibrator.transform_scores(scores, kind, groups)
+        got = calibrator.transform_scores(scores, kind, groups, fixture.get("signals"))
         assert calibrator.kind_of(kind) == fixture["kind"][kind]
         np.testing.assert_allclose(got, fixture["results"][kind], rtol=1e-12, atol=1e-14)
 

@@ -19,6 +19,7 @@ from calibrant.calibrators.logistic import Beta, Platt
 from calibrant.calibrators.matrix import Dirichlet, Matrix, Vector
 from calibrant.calibrators.quadratic import Quadratic, TopLabelQuadratic
 from calibrant.calibrators.saving import load_calibrator
+from calibrant.calibrators.shift_aware import ShiftAware
 from calibrant.calibrators.shrunk import ShrunkPlatt
 from calibrant.calibrators.spline import Spline
 from calibrant.calibrators.structured import StructuredMatrix, StructuredVector
@@ -44,6 +45,7 @@ __all__ = [
     "Platt",
     "PositionTemperature",
     "Quadratic",
+    "ShiftAware",
     "ShrunkPlatt",
     "Spline",
     "StructuredMatrix",
@@ -112,6 +114,9 @@ CALIBRATORS: dict[str, CalibratorEntry] = {
     ),
     "venn-abers-top-label": CalibratorEntry(
         TopLabelVennAbers, "between two isotonic maps of the confidence", "Vovk et al. 2015"
+    ),
+    "shift-aware": CalibratorEntry(
+        ShiftAware, "the confidence and signals of damage, from corrupted copies", ""
     ),
     "histogram": CalibratorEntry(
         HistogramBinning, "the frequency in each bin, per class", "Zadrozny, Elkan 2001"

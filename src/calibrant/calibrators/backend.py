@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ __all__ = [
     "constant",
     "floored",
     "interpolate",
+    "line_sums",
     "log_odds",
     "log_probabilities",
     "log_softmax",
@@ -207,6 +209,31 @@ def interpolate(nodes: Array, values: Array, x: Array) -> Array:
     share = ((x - low) / width.where(width > 0, 1.0)).clip(0.0, 1.0)
     start = values.T.gather(0, right - 1)
     return start + share * (values.T.gather(0, right) - start)
+
+
+def line_sums(
+    nodes: Array, intercepts: Array, slopes: Array, columns: Sequence[Array]
+) -> list[Array]:
+    """Evaluate F sums over S columns of piecewise linear functions: F arrays of shape (n,).
+
+    Column s lies in segment b where node b−1 < x ≤ node b; there, function f is the line
+    intercepts[f, s, b] + slopes[f, s, b] · x. ``nodes`` has shape (S, m), the others (F, S, m + 1).
+
+    >>> nodes, intercepts, slopes = np.zeros((1, 1)), np.array([[[0, 1]]]), np.array([[[1, 2]]])
+    >>> line_sums(nodes, intercepts, slopes, [np.array([-1.0, 3.0])])
+    [array([-1.,  7.])]
+    """
+    if is_tensor(columns[0]):
+        x = namespace(columns[0]).stack(list(columns), -1)
+        place = _search(nodes, x)
+        lines = zip(intercepts, slopes, strict=True)
+        return [(i.T.gather(0, place) + s.T.gather(0, place) * x).sum(-1) for i, s in lines]
+    sums = [np.zeros(len(columns[0])) for _ in intercepts]
+    for s, column in enumerate(columns):
+        place = bin_numbers(nodes[s], column)
+        for f, total in enumerate(sums):
+            total += intercepts[f, s][place] + slopes[f, s][place] * column
+    return sums
 
 
 def _search(edges: Array, x: Array) -> Array:

@@ -69,6 +69,7 @@ class Fit:
     """The values that ``_fit`` learned, and the validation NLL if it is known already.
 
     ``rounding`` is by how much the NLL after the fit may be off, relative to the NLL or to 1.
+    ``signals`` names the columns that the map reads beside scores and groups.
     """
 
     learned: Mapping[str, Any]
@@ -76,6 +77,7 @@ class Fit:
     nll_after: float | None = None
     details: Mapping[str, Any] | None = None
     rounding: float = 1e-12
+    signals: tuple[str, ...] = ()
 
 
 class Calibrator(ABC):
@@ -105,6 +107,7 @@ class Calibrator(ABC):
     takes_claims: ClassVar[bool] = False  # Whether one confidence per example is enough.
     reads_about: ClassVar[bool] = False  # Whether a map of claims reads which label each is about.
     needs_groups: ClassVar[tuple[str, ...]] = ()  # The columns of Predictions.groups that it reads.
+    needs_copies: ClassVar[bool] = False  # Whether only corrupted copies teach it something.
 
     n_classes_: int
     label_names_: tuple[str, ...] | None
@@ -112,6 +115,7 @@ class Calibrator(ABC):
     fell_back_: bool
     floor_: float
     claims_: float = 0.0  # 1 for a map of claims: class 1 is "came true", and always predicted.
+    signals_: tuple[str, ...] = ()  # The columns of :meth:`signal_columns` that the map reads.
     _learned_names: tuple[str, ...]
 
     @abstractmethod
@@ -123,7 +127,7 @@ class Calibrator(ABC):
         """Map (n, K) scores of kind ``takes`` to kind ``gives``, in the library of ``scores``.
 
         ``values`` holds what ``_fit`` learned, in that library too, and the columns of
-        ``needs_groups`` by name.
+        ``needs_groups`` and ``signals_`` by name.
         """
 
     def fit(self, predictions: Predictions | Claims) -> Self:
@@ -171,14 +175,18 @@ class Calibrator(ABC):
         check_same_kind(type(self).__name__, fitted_on, predictions)
         if isinstance(predictions, Claims):
             binary = self._binary(predictions, self.fitted_on_.get("labels", []))
-            scores = self._mapped(binary.scores, "probabilities", binary.groups)
+            scores = self._mapped(binary.scores, "probabilities", binary.groups, {})
             return predictions.with_confidence(scores[:, 1])
         check_names(type(self).__name__, self.label_names_, predictions.label_names)
-        scores = self._mapped(predictions.scores, predictions.kind, predictions.groups)
+        scores = self._mapped(predictions.scores, predictions.kind, *_beside(predictions))
         return predictions.with_scores(scores, self.kind_of(predictions.kind))
 
     def transform_scores(
-        self, scores: Any, kind: Kind, groups: Mapping[str, Any] | None = None
+        self,
+        scores: Any,
+        kind: Kind,
+        groups: Mapping[str, Any] | None = None,
+        signals: Mapping[str, Any] | None = None,
     ) -> Array:
         """Map scores of shape (…, K), as logits or probabilities, to the same shape.
 
@@ -194,10 +202,12 @@ class Calibrator(ABC):
         rows = two_columns(scores, kind) if single else scores
         check_classes(type(self).__name__, self.n_classes_, tuple(rows.shape))
         check_scores(rows.reshape(-1, self.n_classes_), kind)
-        out = self._mapped(rows, kind, groups or {})
+        out = self._mapped(rows, kind, groups or {}, signals or {})
         return one_column(out, self.kind_of(kind)) if single else out
 
-    def _mapped(self, scores: Array, kind: Kind, groups: Mapping[str, Any]) -> Array:
+    def _mapped(
+        self, scores: Array, kind: Kind, groups: Mapping[str, Any], signals: Mapping[str, Any]
+    ) -> Array:
         """Map checked scores of shape (…, K)."""
         who = type(self).__name__
         check_classes(who, self.n_classes_, tuple(scores.shape))
@@ -205,12 +215,40 @@ class Calibrator(ABC):
         columns = needed_columns(who, self.needs_groups, groups, len(rows))
         if self.claims_ and self.reads_about and ABOUT in groups:
             columns[ABOUT] = np.asarray(groups[ABOUT])
+        if self.signals_:
+            columns |= self._signal_columns(rows, kind, groups, signals)
         return self._in_chunks(rows, kind, columns).reshape(scores.shape)
+
+    def signal_columns(self, predictions: Predictions) -> dict[str, np.ndarray]:
+        """Return the columns ``signals_``: the further inputs of an exported map, in its order.
+
+        Some are signals of the predictions as they are, others are means over a group. They are
+        computed from all rows at once, so a group must not be cut.
+        """
+        self._check_fitted()
+        groups, signals = _beside(predictions)
+        return self._signal_columns(predictions.scores, predictions.kind, groups, signals)
+
+    def _signal_columns(
+        self,
+        rows: Array,  # noqa: ARG002
+        kind: Kind,  # noqa: ARG002
+        groups: Mapping[str, Any],  # noqa: ARG002
+        signals: Mapping[str, Any],  # noqa: ARG002
+    ) -> dict[str, np.ndarray]:
+        """Return the columns ``signals_`` of checked (n, K) scores; a map that reads any does."""
+        return {}
+
+    @property
+    def groups_(self) -> tuple[str, ...]:
+        """The groups that the fitted map reads, also those of :meth:`signal_columns`."""
+        return self.needs_groups
 
     def apply(self, scores: Array, kind: Kind, values: Mapping[str, Any]) -> Array:
         """Apply the bare map to (n, K) scores of one library, dtype and device, without checks.
 
-        ``values`` are :meth:`learned` and the columns of ``needs_groups``. It is differentiable and
+        ``values`` are :meth:`learned` and the columns of ``needs_groups`` and ``signals_``. It is
+        differentiable and
         traceable by torch: exports wrap it, with the learned values as buffers.
         """
         out = self._uncorrected(scores, kind, values)
@@ -301,7 +339,7 @@ class Calibrator(ABC):
         fit = self._fit(as_kind(self.takes, predictions, floor))
         learned = {**fit.learned, "floor_": floor} if self.changes_scores else fit.learned
         learned = {**learned, "claims_": 1.0} if self.claims_ else learned
-        self._restore(learned, predictions.classes, predictions.label_names)
+        self._restore(learned, predictions.classes, predictions.label_names, fit.signals)
         before, after = fit.nll_before, fit.nll_after
         if before is None:
             before = mean_nll(predictions.scores, predictions.kind, predictions.labels, floor)
@@ -334,17 +372,23 @@ class Calibrator(ABC):
     def _nll(self, predictions: Predictions) -> float:
         """Return the mean NLL after the map, in chunks and in float64 for any type."""
         total, kind = 0.0, predictions.kind
-        for part in predictions.chunks(max(1, _CHUNK // self.n_classes_)):
-            scores = self._mapped(part.scores.astype(np.float64), kind, part.groups)
+        rows = max(1, _CHUNK // self.n_classes_)
+        for part in [predictions] if self.signals_ else predictions.chunks(rows):
+            scores = self._mapped(part.scores.astype(np.float64), kind, *_beside(part))
             total += len(part) * mean_nll(scores, self.kind_of(kind), part.labels)
         return total / len(predictions)
 
     def _restore(
-        self, learned: Mapping[str, Any], classes: int, names: tuple[str, ...] | None
+        self,
+        learned: Mapping[str, Any],
+        classes: int,
+        names: tuple[str, ...] | None,
+        signals: tuple[str, ...] = (),
     ) -> None:
         """Take the state of a fitted map, from ``_fit`` or from a file."""
         self.take_learned(learned)
         self.n_classes_, self.label_names_, self.fell_back_ = classes, names, False
+        self.signals_ = signals
 
     def take_learned(self, learned: Mapping[str, Any]) -> None:
         """Take learned values in place of the present ones."""
@@ -385,7 +429,7 @@ class Calibrator(ABC):
         same, n = int(binary.labels[0]), len(binary)
         if (binary.labels != same).any():
             return False
-        after = self._mapped(binary.scores, "probabilities", binary.groups)
+        after = self._mapped(binary.scores, "probabilities", binary.groups, {})
         doubt = 1 - float(binary.scores[:, same].mean()), 1 - float(after[:, same].mean())
         return doubt[1] < min(doubt[0], 1 - most_confidence(n)) * (1 - 1e-4)
 
@@ -403,10 +447,11 @@ class Calibrator(ABC):
             return rows
         size = max(1, _CHUNK // self.n_classes_)
         result = _empty_like(rows)
-        learned = {k: constant(v, wide(rows[:0])) for k, v in self.learned().items()}
+        like = wide(rows[:0])
+        learned = {k: constant(v, like) for k, v in self.learned().items()}
         for start in range(0, len(rows), size):
             part = slice(start, start + size)
-            columns = {name: constant(column[part], rows) for name, column in groups.items()}
+            columns = {name: constant(column[part], like) for name, column in groups.items()}
             values = {**learned, **columns}
             result[part] = self._apply_masked(wide(rows[part]), kind, values)
         return result
@@ -427,6 +472,10 @@ class Calibrator(ABC):
                 f"{type(self).__name__} is not fitted: call fit(predictions) with validation "
                 "predictions first, or load a saved calibrator."
             )
+
+
+def _beside(predictions: Predictions) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    return predictions.groups, predictions.signals
 
 
 def _shown(value: Any) -> str:

@@ -70,8 +70,9 @@ def to_onnx(
 
     Input and output are named ``logits`` or ``probabilities`` (a map from logits to logits has
     the output ``calibrated_logits``); a map that reads groups has one int64 input of shape (n,) for
-    each, of that name. It computes in float64. Method, version, label names and provenance
-    are in the metadata of the file.
+    each, of that name; a map that reads signals one float32 input for each of ``signals_``
+    (:meth:`~calibrant.calibrators.Calibrator.signal_columns`). It computes in float64. Method,
+    version, label names and provenance are in the metadata of the file.
     """
     path = check_writable(path, overwrite=overwrite)
     for needed in ("torch", "onnx", "onnxscript"):
@@ -88,12 +89,17 @@ def _traced(module: CalibrationModule) -> Any:
     """Return the ONNX program of a module, for any number of rows."""
     import torch
 
-    groups = module.calibrator.needs_groups
+    groups, signals = module.calibrator.needs_groups, module.calibrator.signals_
+    columns = (*groups, *signals)
     scores = torch.full((3, module.calibrator.n_classes_), 1 / module.calibrator.n_classes_)
-    inputs = (scores, *(torch.zeros(3, dtype=torch.int64) for _ in groups))
+    inputs = (
+        scores,
+        *(torch.zeros(3, dtype=torch.int64) for _ in groups),
+        *(torch.zeros(3) for _ in signals),
+    )
     rows = torch.export.Dim("rows")
-    # One entry per parameter of forward: the scores, and all groups together if there are any.
-    shapes = ({0: rows}, tuple({0: rows} for _ in groups))[: 2 if groups else 1]
+    # One entry per parameter of forward: the scores, and all columns together if there are any.
+    shapes = ({0: rows}, tuple({0: rows} for _ in columns))[: 2 if columns else 1]
     output = module.gives if module.gives != module.takes else f"calibrated_{module.gives}"
     with quiet_exporter(), torch.no_grad():
         return torch.onnx.export(
@@ -101,7 +107,7 @@ def _traced(module: CalibrationModule) -> Any:
             inputs,
             dynamo=True,
             verbose=False,
-            input_names=[module.takes, *groups],
+            input_names=[module.takes, *columns],
             output_names=[output],
             dynamic_shapes=shapes,
             custom_translation_table=_translations(),

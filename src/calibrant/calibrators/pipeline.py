@@ -104,11 +104,11 @@ def _check(pipeline: Any, calibrator: Calibrator) -> None:
             f"{config.num_labels} output(s) and problem_type {config.problem_type!r}."
         )
     _check_function(pipeline._postprocess_params.get("function_to_apply"))
-    unknown = set(calibrator.needs_groups) - {"position"}
-    if unknown or (calibrator.needs_groups and task != "token-classification"):
+    read = (*calibrator.needs_groups, *calibrator.signals_)
+    if set(read) - {"position"} or (read and task != "token-classification"):
         raise InputError(
-            f"This {calibrator.name} calibrator reads {', '.join(calibrator.needs_groups)}, which "
-            f"a {task} pipeline does not know."
+            f"This {calibrator.name} calibrator reads {', '.join(read)}, which a {task} pipeline "
+            "does not know."
         )
     names = [str(config.id2label[k]) for k in range(config.num_labels)]
     named = names != [f"LABEL_{k}" for k in range(config.num_labels)]  # Else they are generated.

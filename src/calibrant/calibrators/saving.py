@@ -143,6 +143,7 @@ def _header(calibrator: Calibrator) -> dict[str, Any]:
         "classes": calibrator.n_classes_,
         "label_names": calibrator.label_names_ and list(calibrator.label_names_),
         "fell_back": calibrator.fell_back_,
+        **({"signals": list(calibrator.signals_)} if calibrator.signals_ else {}),
         "fitted_on": calibrator.fitted_on_,
     }
 
@@ -163,12 +164,15 @@ def _rebuilt(header: dict[str, Any], learned: dict[str, np.ndarray]) -> Calibrat
     values = {k: v.item() if v.ndim == 0 else v for k, v in learned.items()}
     if calibrator.changes_scores:
         values.setdefault("floor_", FLOOR)  # The floor of every map before format 3.
-    calibrator._restore(values, classes, names)
+    signals = tuple(str(name) for name in header.get("signals", ()))
+    calibrator._restore(values, classes, names, signals)
     calibrator.fell_back_ = bool(header["fell_back"])
     calibrator.fitted_on_ = dict(header["fitted_on"])
     # Find arrays of the wrong shape now, not in the middle of somebody's data.
-    position = {name: np.zeros(1, np.int64) for name in calibrator.needs_groups}
-    mapped = calibrator.transform_scores(np.zeros((1, calibrator.n_classes_)), "logits", position)
+    zeros = {name: np.zeros(1, np.int64) for name in calibrator.groups_}
+    one_row = np.zeros((1, calibrator.n_classes_))
+    some = {name: [0.0] for name in signals}
+    mapped = calibrator.transform_scores(one_row, "logits", zeros, some)
     if not np.isfinite(mapped).all():
         raise InputError(
             f"The file is damaged: its {calibrator.name} calibrator gives no finite scores."

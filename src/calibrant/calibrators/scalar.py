@@ -27,7 +27,7 @@ from calibrant.calibrators.backend import (
 from calibrant.calibrators.base import Calibrator, Fit
 from calibrant.predictions import Kind, Predictions
 
-__all__ = ["OneVsRest", "ScalarMap", "TopLabel"]
+__all__ = ["OneVsRest", "ScalarMap", "TopLabel", "with_confidence"]
 
 
 # The relative lead that the predicted class keeps: more than float32 rounding, and more than
@@ -131,14 +131,28 @@ class TopLabel(Calibrator):
         predicted = xp.argmax(scores, axis=-1)
         given = pick(_as_given(scores, self.takes), predicted)
         confidence = self._scalar().apply(given, values)
-        columns = constant(np.arange(int(scores.shape[-1])), scores)
-        is_top = columns == predicted[..., None]
         before = softmax(scores) if self.takes == "logits" else scores
-        shares = _shares(xp.clip(before, values["floor_"], None), is_top)
-        if self.keep_prediction:
-            confidence = xp.clip(confidence, (1 + _AHEAD) / int(scores.shape[-1]), None)
-            shares = _evened(shares, is_top, confidence)
-        return xp.where(is_top, confidence, (1 - confidence) * shares)
+        before = xp.clip(before, values["floor_"], None)
+        return with_confidence(before, predicted, confidence, keep=self.keep_prediction)
+
+
+def with_confidence(before: Array, predicted: Array, confidence: Array, *, keep: bool) -> Array:
+    """Return rows with ``confidence``, (n, 1), for the predicted class; others share the rest.
+
+    Their shares are those of ``before``, which is above 0. With ``keep`` the class stays predicted.
+
+    >>> before, confidence = np.array([[0.8, 0.1, 0.1]]), np.array([[0.5]])
+    >>> with_confidence(before, np.array([0]), confidence, keep=True)
+    array([[0.5 , 0.25, 0.25]])
+    """
+    xp = namespace(before)
+    columns = constant(np.arange(int(before.shape[-1])), before)
+    is_top = columns == predicted[..., None]
+    shares = _shares(before, is_top)
+    if keep:
+        confidence = xp.clip(confidence, (1 + _AHEAD) / int(before.shape[-1]), None)
+        shares = _evened(shares, is_top, confidence)
+    return xp.where(is_top, confidence, (1 - confidence) * shares)
 
 
 def _as_given(scores: Array, takes: Kind) -> Array:

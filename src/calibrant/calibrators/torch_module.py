@@ -22,8 +22,9 @@ class CalibrationModule(nn.Module):
     the type of the buffers (float64 by default, at least float32); the result is
     as wide as the scores, at least float32.
 
-    A map that reads groups (``needs_groups``, such as the position in the sentence) takes them as
-    further arguments, in that order, each of shape (…).
+    A map that reads groups (``needs_groups``, such as the position in the sentence) or signals
+    (``signals_``; ``Calibrator.signal_columns`` computes them) takes them as further arguments, in
+    that order, each of shape (…).
     """
 
     def __init__(
@@ -36,14 +37,16 @@ class CalibrationModule(nn.Module):
             buffer = torch.as_tensor(np.asarray(value))  # Not via float32.
             self.register_buffer(name, buffer.to(dtype) if buffer.is_floating_point() else buffer)
 
-    def forward(self, scores: Tensor, *groups: Tensor) -> Tensor:
+    def forward(self, scores: Tensor, *columns: Tensor) -> Tensor:
         """Return the calibrated scores."""
-        self._check(scores, groups)
+        self._check(scores, columns)
         values = {name: self.get_buffer(name) for name in self.learned_names}
         rows = scores.reshape(-1, self.calibrator.n_classes_).to(self._precision(scores))
-        names = self.calibrator.needs_groups
-        columns = {name: g.reshape(-1) for name, g in zip(names, groups, strict=True)}
-        out: Tensor = self.calibrator.apply(rows, self.takes, {**values, **columns})
+        groups, precise = self.calibrator.needs_groups, rows.dtype
+        names = (*groups, *self.calibrator.signals_)
+        flat = {name: c.reshape(-1) for name, c in zip(names, columns, strict=True)}
+        flat = {name: c if name in groups else c.to(precise) for name, c in flat.items()}
+        out: Tensor = self.calibrator.apply(rows, self.takes, {**values, **flat})
         # A step or a bin would map NaN to a value.
         out = self._as_requested(out).masked_fill(rows.isnan().any(-1, keepdim=True), torch.nan)
         return out.reshape(scores.shape).to(torch.promote_types(scores.dtype, torch.float32))
@@ -64,15 +67,16 @@ class CalibrationModule(nn.Module):
             out = softmax(out)
         return out
 
-    def _check(self, scores: Tensor, groups: tuple[Tensor, ...]) -> None:
+    def _check(self, scores: Tensor, columns: tuple[Tensor, ...]) -> None:
         if scores.shape[-1] != self.calibrator.n_classes_:
             raise InputError(
                 f"{self.calibrator.name} calibrator was fitted on {self.calibrator.n_classes_} "
                 f"classes, got scores of shape {tuple(scores.shape)}."
             )
-        needed = self.calibrator.needs_groups
-        if len(groups) != len(needed):
+        needed = (*self.calibrator.needs_groups, *self.calibrator.signals_)
+        if len(columns) != len(needed):
+            what = "signal(s)" if self.calibrator.signals_ else "group(s)"
             raise InputError(
-                f"{self.calibrator.name} calibrator takes the scores and {len(needed)} group(s) "
-                f"({', '.join(needed) or 'none'}), got {len(groups)}."
+                f"{self.calibrator.name} calibrator takes the scores and {len(needed)} {what} "
+                f"({', '.join(needed) or 'none'}), got {len(columns)}."
             )

@@ -15,13 +15,15 @@ from calibrant.claims import Claims
 from calibrant.comparison.candidates import Candidate, fit_candidate
 from calibrant.comparison.cross_validation import make_folds
 from calibrant.comparison.recommendation import Differences, choose, with_one_mistake
+from calibrant.comparison.under_shift import copies_of, judge_under_shift
 from calibrant.errors import CalibrantError, InputError
 from calibrant.metrics import top_label
 from calibrant.predictions import Predictions
 
 __all__ = ["Selection", "map_names", "select_calibrator"]
 
-_BASELINE = "identity"
+_BASELINE, _SHIFTED = "identity", "shift-aware"
+_NO_COPIES = "It learns from corrupted copies, and VALID has none (group 'corruption')."
 _LEFT_OUT = " Not considered, with more numbers to learn than examples: {}."
 _FAULTLESS = (
     " No prediction on VALID is wrong, so every NLL of this choice has one mistake added: "
@@ -70,6 +72,10 @@ def select_calibrator(
     confidence. ``keep_predictions`` leaves out calibrators that can change the predicted class. If
     every prediction is right, each calibrator is judged as if one more example were wrong.
 
+    Rows of VALID with a corruption in the group ``corruption`` are copies: ``shift-aware`` takes
+    the place of the choice if it is better on kinds of damage that it did not see, and no worse on
+    clean rows (:func:`~calibrant.comparison.under_shift.judge_under_shift`).
+
     >>> rng = np.random.default_rng(0)
     >>> labels = rng.integers(0, 3, 1500)
     >>> logits = 4 * (rng.normal(size=(1500, 3)) + np.eye(3)[labels])  # Four times too large.
@@ -78,7 +84,8 @@ def select_calibrator(
     'temperature'
     """
     check_kind("select_calibrator", valid, Predictions, Claims)
-    valid, wanted = valid.numpy(), map_names(names, keep_predictions)
+    valid, copies = copies_of(valid.numpy())
+    wanted = [n for n in map_names(names, keep_predictions) if copies is None or n != _SHIFTED]
     dealt = make_folds(valid, folds, seed)
     candidates, skipped = {}, {}
     for name in wanted:
@@ -102,7 +109,17 @@ def select_calibrator(
     if len(choice) < len(candidates):
         reason += _LEFT_OUT.format(" and ".join(n for n in candidates if n not in choice))
     reason += _FAULTLESS if faultless else ""
-    return Selection(candidates[chosen].calibrator, reason, candidates, skipped, dealt.count)
+    taken = candidates[chosen].calibrator
+    if names is None and copies is None:
+        skipped[_SHIFTED] = _NO_COPIES
+    elif (
+        isinstance(valid, Predictions) and copies is not None and _SHIFTED in (names or CALIBRATORS)
+    ):
+        found = judge_under_shift(taken, valid, copies, dealt, bootstrap=bootstrap, seed=seed)
+        reason = f"{reason} {found.reason}"
+        if found.candidate is not None:
+            candidates[_SHIFTED], taken = found.candidate, found.candidate.calibrator
+    return Selection(taken, reason, candidates, skipped, dealt.count)
 
 
 def _check_suits_claims(name: str, *, asked: bool) -> None:
@@ -135,6 +152,12 @@ def _caution(name: str, classes: int) -> int:
     return 1 if issubclass(calibrator, Vector | WeightMatrix) else 0
 
 
+def _is_wanted(name: str, names: Sequence[str] | None) -> bool:
+    if names is None:
+        return not CALIBRATORS[name].calibrator.needs_copies
+    return name in names
+
+
 def map_names(names: Sequence[str] | None, keep_predictions: bool = False) -> list[str]:
     """Return the names in the order of the table, simple first; always with the baseline.
 
@@ -143,5 +166,5 @@ def map_names(names: Sequence[str] | None, keep_predictions: bool = False) -> li
     """
     for name in names or ():
         calibrator_class(name)  # Raises an error for an unknown name.
-    wanted = [n for n in CALIBRATORS if names is None or n in names or n == _BASELINE]
+    wanted = [n for n in CALIBRATORS if _is_wanted(n, names) or n == _BASELINE]
     return [n for n in wanted if not keep_predictions or CALIBRATORS[n].calibrator.keeps_argmax]

@@ -47,7 +47,9 @@ __all__ = [
 CANDIDATES = tuple(
     name
     for name, row in CALIBRATORS.items()
-    if row.calibrator.keeps_argmax and not row.calibrator.needs_groups
+    if row.calibrator.keeps_argmax
+    and not row.calibrator.needs_groups
+    and not row.calibrator.needs_copies
 )
 
 

@@ -43,6 +43,13 @@ class Pieces:
         """Pieces of each window."""
         return np.diff(self.starts)
 
+    def piece_counts(self) -> np.ndarray:
+        """Return, at each piece, how many pieces of its window belong to the same word."""
+        window = np.repeat(np.arange(len(self)), self.lengths)
+        is_first = (np.diff(self.words, prepend=-2) != 0) | (np.diff(window, prepend=-1) != 0)
+        count = np.diff(np.append(np.flatnonzero(is_first), len(self.words)))
+        return np.repeat(count, count)
+
     def __getitem__(self, row: int) -> dict[str, np.ndarray]:
         """Return one window, named as transformers' Trainer expects."""
         if not 0 <= row < len(self):

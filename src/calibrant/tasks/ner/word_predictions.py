@@ -36,6 +36,7 @@ def score_words(
 
     Windows of similar length are run together; the logits come back in float32. Groups:
     ``sentence`` and ``position``, the number of the word in it; ``unfit`` where ``data`` has it.
+    Signals: ``pieces``, how many the word was cut into; a damaged word has many.
     """
 
     def forward(ids: np.ndarray, mask: np.ndarray, kept: np.ndarray) -> list[np.ndarray]:
@@ -87,12 +88,14 @@ def _run(
     groups = {"sentence": owner[order], "position": position[order]}
     if getattr(data, "unfit", None) is not None:
         groups["unfit"] = data.unfit[place][order]
+    signals = {"pieces": data.piece_counts()[place][order].astype(np.float32)}
     return [
         Predictions.from_logits(
             np.concatenate(run)[order],
             data.labels[place][order],
             label_names=label_names,
             groups=groups,
+            signals=signals,
         )
         for run in zip(*logits, strict=True)
     ]

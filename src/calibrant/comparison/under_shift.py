@@ -1,0 +1,189 @@
+"""Whether the map that learns from corrupted copies should take the place of the chosen one."""
+
+from __future__ import annotations
+
+import copy
+import time
+import warnings
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from calibrant.calibrators import CalibrationWarning, Calibrator
+from calibrant.calibrators.likelihood import probability_floor
+from calibrant.calibrators.shift_aware import ShiftAware
+from calibrant.calibrators.signals import CORRUPTION
+from calibrant.claims import Claims
+from calibrant.comparison.candidates import Candidate
+from calibrant.comparison.cross_validation import Folds, example_brier, example_nll
+from calibrant.comparison.recommendation import Differences, Interval
+from calibrant.errors import InputError
+from calibrant.metrics import assign_blocks, ece
+from calibrant.metrics.blocks import dependent_group
+from calibrant.predictions import Kind, Predictions
+
+__all__ = ["UnderShift", "copies_of", "judge_under_shift", "with_corruption"]
+
+_P: Kind = "probabilities"
+_ROWS = 1 << 15  # Examples that a map of cross-validation is fitted on.
+_COPIES = 1 << 17  # Rows of copies that cross-validation looks at.
+_CLEAN_WEIGHTS = (
+    0.7,
+    1.5,
+    3.0,
+)  # More saves clean data, and costs some honesty under damage.
+
+
+class UnderShift(NamedTuple):
+    """The evidence for a map that was fitted on corrupted copies too, and the fitted map."""
+
+    candidate: Candidate | None  # None: the ordinary map stays.
+    reason: str
+
+
+def with_corruption(predictions: Predictions, name: str) -> Predictions:
+    """Return predictions that say which corruption made them; "" is none.
+
+    >>> p = Predictions.from_logits([[1.0, 0.0]], [0])
+    >>> with_corruption(p, "typos-3").groups
+    {'corruption': array(['typos-3'], dtype='<U7')}
+    """
+    groups = {**predictions.groups, CORRUPTION: np.full(len(predictions), name)}
+    return replace(predictions, groups=groups)
+
+
+def copies_of(valid: Predictions | Claims) -> tuple[Predictions | Claims, Predictions | None]:
+    """Return the clean rows of VALID, and the corrupted copies where there are any."""
+    if isinstance(valid, Claims) or CORRUPTION not in valid.groups:
+        return valid, None
+    is_clean = valid.groups[CORRUPTION].astype(str) == ""
+    if not is_clean.any():
+        raise InputError(
+            "Every row of VALID has a corruption; the rows of validation itself need an empty text "
+            f"in the group '{CORRUPTION}'."
+        )
+    return valid[is_clean], None if is_clean.all() else valid[~is_clean]
+
+
+def judge_under_shift(
+    ordinary: Calibrator,
+    clean: Predictions,
+    copies: Predictions,
+    folds: Folds,
+    *,
+    bootstrap: int = 1000,
+    seed: int = 0,
+) -> UnderShift:
+    """Compare the shift-aware map with the ordinary one, on kinds of damage that it did not see.
+
+    In each fold, both predict its clean rows and its copies of one kind of corruption; the
+    shift-aware map is fitted on the other folds without that kind, the ordinary one on their clean
+    rows. It takes over if its log-loss is significantly lower on the copies and not significantly
+    higher on clean rows (paired bootstrap). If it is higher, clean rows get more weight, up to a
+    limit.
+    """
+    every, copies = copies, _fewer(copies)
+    kinds = np.array([name.rpartition("-")[0] or name for name in copies.groups[CORRUPTION]])
+    found = np.unique(kinds)
+    if len(found) < 2:
+        return UnderShift(None, "Copies of one kind alone cannot show what an unseen kind does.")
+    fold = _folds_of_copies(clean, copies, folds)
+    reason = ""
+    for weight in _CLEAN_WEIGHTS:
+        made = _Trial(ordinary, clean, copies, folds, fold, kinds, found, weight)
+        gains = {name: made.gain(name, bootstrap, seed) for name in ("clean", "damaged")}
+        verdict = f"{gains['damaged']} on unseen damage and {gains['clean']} on clean data"
+        if gains["damaged"].low <= 0:
+            return UnderShift(None, f"shift-aware lowers the NLL by {verdict}: it is not chosen.")
+        if gains["clean"].high >= 0:
+            whole = Predictions.concatenate([clean, every])
+            start = time.perf_counter()
+            map_ = _quiet_fit(ShiftAware(clean_weight=weight), whole)
+            candidate = made.candidate(map_, time.perf_counter() - start)
+            chosen = f"shift-aware lowers the NLL of {ordinary.name} by {verdict}."
+            return UnderShift(candidate, chosen)
+        reason = f"shift-aware lowers the NLL by {verdict}, where it is worse: it is not chosen."
+    return UnderShift(None, reason)
+
+
+class _Trial:
+    """The losses of both maps on held-out rows, clean and damaged."""
+
+    def __init__(
+        self,
+        ordinary: Calibrator,
+        clean: Predictions,
+        copies: Predictions,
+        folds: Folds,
+        fold: np.ndarray,
+        kinds: np.ndarray,
+        found: np.ndarray,
+        weight: float,
+    ) -> None:
+        floor = probability_floor(clean)
+        parts: Mapping[str, list[tuple[np.ndarray, np.ndarray]]] = {"clean": [], "damaged": []}
+        held_out: list[Predictions] = []
+        for number in range(folds.count):
+            kind = found[number % len(found)]
+            inside = folds.fold == number
+            held = (fold == number) & (kinds == kind)
+            seen = copies[(fold != number) & (kinds != kind)]
+            maps = (
+                _quiet_fit(copy.deepcopy(ordinary), clean[~inside]),
+                _quiet_fit(
+                    ShiftAware(clean_weight=weight, rows=_ROWS),
+                    Predictions.concatenate([clean[~inside], seen]),
+                ),
+            )
+            for name, part in (("clean", clean[inside]), ("damaged", copies[held])):
+                mapped = [map_.transform(part) for map_ in maps]
+                losses = np.stack([example_nll(new, floor) for new in mapped])
+                parts[name].append((losses, assign_blocks(part)))
+                if name == "clean":
+                    held_out.append(mapped[1].with_scores(mapped[1].probabilities(), _P))
+        self._parts, self._held_out = parts, Predictions.concatenate(held_out)
+
+    def candidate(self, calibrator: Calibrator, seconds: float) -> Candidate:
+        """Return the fitted map with its losses on the clean rows, each held out once."""
+        new = self._held_out
+        nll = np.concatenate([loss[1] for loss, _ in self._parts["clean"]])
+        return Candidate(calibrator, nll, example_brier(new), float(ece(new)), None, seconds)
+
+    def gain(self, name: str, bootstrap: int, seed: int) -> Interval:
+        """By how much the shift-aware map lowers the mean NLL of the ordinary one."""
+        losses = np.concatenate([loss for loss, _ in self._parts[name]], axis=1)
+        block = np.concatenate([block for _, block in self._parts[name]])
+        return Differences(losses, block, bootstrap, seed).gain(over=0, of=1)
+
+
+def _fewer(copies: Predictions) -> Predictions:
+    """Return the copies of every so-manieth sentence (or row), where there are very many."""
+    stride = -(-len(copies) // _COPIES)
+    if stride == 1:
+        return copies
+    group = dependent_group(copies)
+    if group is None:
+        return copies[np.arange(len(copies)) % stride == 0]
+    return copies[np.unique(copies.groups[group], return_inverse=True)[1] % stride == 0]
+
+
+def _folds_of_copies(clean: Predictions, copies: Predictions, folds: Folds) -> np.ndarray:
+    """Return the fold of each copy: that of the sentence, or of the row, that it is a copy of."""
+    group = dependent_group(clean)
+    if group is not None:
+        values, first = np.unique(clean.groups[group], return_index=True)
+        place = np.searchsorted(values, copies.groups[group]).clip(0, len(values) - 1)
+        return np.asarray(folds.fold[first][place])
+    fold = np.empty(len(copies), np.int64)
+    for name in np.unique(copies.groups[CORRUPTION]):
+        rows = np.flatnonzero(copies.groups[CORRUPTION] == name)
+        fold[rows] = folds.fold[np.arange(len(rows)) % len(clean)]
+    return fold
+
+
+def _quiet_fit(calibrator: Calibrator, predictions: Predictions) -> Calibrator:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CalibrationWarning)
+        return calibrator.fit(predictions)

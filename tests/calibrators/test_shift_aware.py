@@ -1,0 +1,167 @@
+"""The map that reads signals: what it promises beyond the contract of every map."""
+
+import doctest
+from pathlib import Path
+
+import numpy as np
+import pytest
+from calibrator_samples import quiet_fit
+
+from calibrant import InputError, Predictions
+from calibrant.calibrators import ShiftAware, Temperature, load_calibrator
+from calibrant.calibrators.backend import log_odds
+from calibrant.calibrators.shift_fit import _basis, _Problem
+from calibrant.calibrators.signals import signal_columns, top_of
+from calibrant.metrics import ece
+
+PAGE = Path(__file__).parents[2] / "docs" / "under-shift.md"
+
+
+def sample(n=3000, damage=0.0, seed=0, corruption=None):
+    """Words whose pieces say how often they are wrong; logits do not."""
+    rng = np.random.default_rng(seed)
+    pieces = 1 + rng.poisson(0.2 + damage, n)
+    labels = rng.integers(0, 3, n)
+    shown = np.where(rng.random(n) < 0.12 * pieces, rng.integers(0, 3, n), labels)
+    logits = 3 * np.eye(3)[shown] + rng.normal(size=(n, 3))
+    groups = {"sentence": np.arange(n) // 10}
+    if corruption is not None:
+        groups["corruption"] = np.full(n, corruption)
+    names = ("O", "B-X", "I-X")
+    return Predictions.from_logits(
+        logits, labels, label_names=names, groups=groups, signals={"pieces": pieces}
+    )
+
+
+@pytest.fixture(scope="module")
+def valid():
+    copies = [sample(damage=s, seed=s, corruption=f"typos-{s}") for s in (1, 3)]
+    return Predictions.concatenate([sample(corruption=""), *copies])
+
+
+@pytest.fixture(scope="module")
+def fitted(valid):
+    return ShiftAware().fit(valid)
+
+
+def test_examples_of_the_page_run():
+    result = doctest.testfile(str(PAGE), module_relative=False)
+    assert result.attempted > 10
+    assert result.failed == 0
+
+
+def test_it_is_honest_on_more_damage_than_it_saw(fitted):
+    clean, damaged = sample(seed=8), sample(damage=5, seed=9)
+    temperature = Temperature().fit(sample())
+    assert ece(fitted.transform(damaged)) < ece(temperature.transform(damaged)) / 4
+    assert ece(fitted.transform(clean)) < 0.03
+
+
+def test_it_is_monotone_in_the_confidence_for_equal_signals(fitted):
+    logits = np.zeros((200, 3))
+    logits[:, 1] = np.linspace(0, 12, 200)
+    columns = {name: np.full(200, 1.5) for name in fitted.signals_}
+    # The row signals change with the confidence; held still, only g₁ and g₂ move.
+    slopes = fitted.log_odds_slopes_
+    assert (slopes >= 0).all()
+    nodes = fitted.log_odds_nodes_[0]
+    for k in range(2):
+        lines = fitted.log_odds_intercepts_[k, 0], slopes[k, 0]
+        at = [lines[0][j] + lines[1][j] * nodes[j] for j in range(len(nodes))]
+        after = [lines[0][j + 1] + lines[1][j + 1] * nodes[j] for j in range(len(nodes))]
+        np.testing.assert_allclose(at, after, atol=1e-9)  # No jump at a node.
+    values = {**fitted.learned(), **columns}
+    assert np.isfinite(fitted.apply(logits, "logits", values)).all()
+
+
+def test_row_signals_against_plain_loops():
+    rng = np.random.default_rng(0)
+    logits = 5 * rng.normal(size=(50, 4))
+    top = top_of(logits)
+    np.testing.assert_allclose(top.log_odds, log_odds(logits).max(axis=1), rtol=1e-9)
+    for i, row in enumerate(logits):
+        p = np.exp(row) / np.exp(row).sum()
+        ordered = np.sort(row)
+        assert top.margin[i] == pytest.approx(ordered[-1] - ordered[-2])
+        assert np.exp(top.entropy[i]) == pytest.approx(max(-(p * np.log(p)).sum(), 1e-6))
+        np.testing.assert_allclose(top.probabilities[i], p)
+
+
+def test_context_against_plain_loops():
+    p = sample(n=95)
+    p = p[np.random.default_rng(3).permutation(95)]
+    names = ["pieces", "sentence.pieces", "sentence.log_odds", "sentence.unsure", "sentence.size"]
+    found = signal_columns("X", names, p.scores, "logits", 0.0, p.groups, p.signals)
+    z = log_odds(p.scores).max(axis=1)
+    for i, sentence in enumerate(p.groups["sentence"]):
+        same = p.groups["sentence"] == sentence
+        assert found["sentence.pieces"][i] == pytest.approx(p.signals["pieces"][same].mean())
+        assert found["sentence.log_odds"][i] == pytest.approx(z[same].mean())
+        assert found["sentence.unsure"][i] == pytest.approx((z[same] < np.log(9)).mean())
+        assert found["sentence.size"][i] == pytest.approx(np.log(same.sum()))
+
+
+def test_copies_of_a_sentence_are_sentences_of_their_own():
+    p = Predictions.concatenate([sample(n=20, corruption=""), sample(n=20, corruption="ocr-1")])
+    both = signal_columns("X", ["sentence.size"], p.scores, "logits", 0.0, p.groups, p.signals)
+    np.testing.assert_allclose(both["sentence.size"], np.log(10))
+
+
+def test_the_gradient_is_that_of_the_loss():
+    rng = np.random.default_rng(0)
+    signals, z = rng.normal(size=(60, 2)), rng.normal(size=60)
+    nodes = [np.array([-1.0, 0.0, 1.0, 2.0]), np.array([-1.0, 1.0])]
+    basis, curve = _basis(nodes, signals), _basis([np.array([-2.0, 0, 2])], z[:, None])
+    problem = _Problem(basis, curve, rng.random(60).round(), np.full(60, 1 / 60), 0.3)
+    x = problem.start + 0.3 * rng.normal(size=len(problem.start))
+    steps = 1e-6 * np.eye(len(x))
+    slow = [(problem(x + s)[0] - problem(x - s)[0]) / 2e-6 for s in steps]
+    np.testing.assert_allclose(problem(x)[1], slow, atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("signals", "message"),
+    [
+        ({}, "the signal 'pieces', which is missing; got signals"),
+        ({"piece": np.ones(30)}, "Did you mean 'piece'"),
+        ({"pieces": np.ones(29)}, "30 examples, 29 values"),
+        ({"pieces": np.full(30, np.nan)}, "must be finite, got nan at row 0"),
+    ],
+)
+def test_bad_signals_are_named(fitted, signals, message):
+    p = sample(n=30)
+    with pytest.raises(InputError, match=message):
+        fitted.transform_scores(p.scores, "logits", p.groups, signals)
+
+
+def test_a_missing_group_is_named(fitted):
+    p = sample(n=30)
+    with pytest.raises(InputError, match=r"needs groups\['sentence'\]"):
+        fitted.transform_scores(p.scores, "logits", {}, p.signals)
+
+
+def test_signals_can_be_chosen(valid):
+    more = valid.with_signals({"noise": np.random.default_rng(0).random(len(valid))})
+    chosen = ShiftAware(signals=["pieces"]).fit(more)
+    assert not any("noise" in name for name in chosen.signals_)
+    with pytest.raises(InputError, match="the signal 'length', which is missing"):
+        ShiftAware(signals=["length"]).fit(more)
+
+
+def test_hyperparameters_are_checked():
+    for wrong in ({"clean_weight": 0}, {"penalty": -1}, {"rows": 1}):
+        with pytest.raises(InputError, match="ShiftAware expects"):
+            ShiftAware(**wrong)
+
+
+def test_few_rows_are_drawn_from_many(valid):
+    small = quiet_fit(ShiftAware(rows=2000), valid)
+    assert ece(small.transform(sample(damage=3, seed=5))) < 0.08
+
+
+def test_it_survives_its_file(fitted, tmp_path):
+    fitted.save(tmp_path / "map.json")
+    again, p = load_calibrator(tmp_path / "map.json"), sample(n=500, damage=2, seed=4)
+    assert again.signals_ == fitted.signals_
+    assert again.groups_ == ("sentence",)
+    assert np.array_equal(again.transform(p).scores, fitted.transform(p).scores)
