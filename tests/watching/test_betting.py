@@ -143,13 +143,32 @@ def test_bounds_of_certain_answers(values):
 
 
 def test_honesty_by_hand():
-    """One right answer at 0.8: the mean over eight bets of σ(logit 0.8 + δ) / 0.8."""
+    """One right answer at 0.8: half stays out, the rest gains σ(logit 0.8 + δ) / 0.8."""
     test = HonestyTest()
     test.add(np.array([0.8]), np.array([True]), np.array([0]))
     odds = math.log(4)
-    shifts = [s * d for d in (0.25, 0.5, 1, 2) for s in (1, -1)]
+    shifts = [s * d for d in (0.1, 0.25, 0.5, 1, 2) for s in (1, -1)]
     factors = [1 / (1 + math.exp(-odds - d)) / 0.8 for d in shifts]
-    assert test.value == pytest.approx(sum(factors) / 8)
+    assert test.value == pytest.approx(0.5 + 0.5 * sum(factors) / 10)
+
+
+def test_honesty_does_not_depend_on_how_labels_arrive():
+    random = np.random.default_rng(0)
+    c = random.uniform(0.5, 1, 500)
+    right = random.random(500) < c
+    whole, parts = HonestyTest(), HonestyTest()
+    whole.add(c, right, np.arange(500))
+    for rows in np.split(np.arange(500), [1, 63, 64, 65, 300]):
+        parts.add(c[rows], right[rows], rows)
+    assert whole.log_value == pytest.approx(parts.log_value)
+
+
+def test_dishonesty_is_found_late():
+    random = np.random.default_rng(0)
+    test, c = HonestyTest(), random.uniform(0.5, 1, 4000)
+    test.add(c, random.random(4000) < c, np.arange(4000))
+    test.add(c[:800], random.random(800) < c[:800] - 0.1, np.arange(800))
+    assert test.value > 100
 
 
 def test_words_of_a_sentence_count_as_one():

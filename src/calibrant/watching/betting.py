@@ -6,12 +6,15 @@ import math
 
 import numpy as np
 
+from calibrant.watching.drift_test import spread_anew
+
 __all__ = ["AccuracyBounds", "HonestyTest"]
 
 _POINTS = 2000  # Accuracies that are tried; they are closer together near 0 and 1.
 _MOST_BET = 0.75  # Of the capital that a bet may lose.
 _BLOCK = 512
-_SHIFTS = (0.25, 0.5, 1.0, 2.0)  # Of the log-odds, in both directions.
+_SHIFTS = (0.1, 0.25, 0.5, 1.0, 2.0)  # Of the log-odds, in both directions.
+_STEP = 64  # Units after which capital moves between bets.
 _CERTAIN = 1e-6
 
 
@@ -97,7 +100,8 @@ class HonestyTest:
     p/c if the prediction is right and by (1 − p)/(1 − c) if it is wrong, with p = σ(logit c + δ).
     The mean of the factors is 1 if c is honest, so the capital reaches 1/α with a probability of at
     most α, at any time. Of a sentence the mean of its words' factors counts, because they depend on
-    each other.
+    each other. Half of the capital stays out at first, and a share moves as in
+    :class:`~calibrant.watching.drift_test.DriftTest`.
 
     >>> test, random = HonestyTest(), np.random.default_rng(0)
     >>> c = random.uniform(0.6, 1, 2000)
@@ -110,27 +114,27 @@ class HonestyTest:
     """
 
     def __init__(self) -> None:
-        self._log_capital = np.full(2 * len(_SHIFTS), -math.log(2 * len(_SHIFTS)))
+        bets = 2 * len(_SHIFTS)
+        self._log_prior = np.log([0.5, *[0.5 / bets] * bets])
+        self._log_capital = self._log_prior.copy()
         self.largest = 0.0
+        self._waiting = self._steps = 0
 
     def add(self, confidence: np.ndarray, correct: np.ndarray, unit: np.ndarray) -> None:
         """Bet on labelled predictions; ``unit`` numbers those that depend on each other."""
         if not len(confidence):
             return
-        c = np.clip(confidence, _CERTAIN, 1 - _CERTAIN)
-        odds = np.log(c) - np.log1p(-c)
-        starts = np.flatnonzero(np.r_[True, unit[1:] != unit[:-1]])
-        sizes = np.diff(np.r_[starts, len(unit)])
-        steps = []
-        for delta in (*_SHIFTS, *(-shift for shift in _SHIFTS)):
-            p = 1 / (1 + np.exp(-(odds + delta)))
-            factor = np.where(correct, p / c, (1 - p) / (1 - c))
-            # There is nothing to win beyond 0 and 1.
-            factor = np.where((confidence != c) & ((delta > 0) == (c > 0.5)), 1.0, factor)
-            steps.append(np.log(np.add.reduceat(factor, starts) / sizes))
-        paths = self._log_capital[:, None] + np.cumsum(np.stack(steps), axis=1)
-        self.largest = max(self.largest, float(np.logaddexp.reduce(paths, axis=0).max()))
-        self._log_capital = paths[:, -1]
+        growth, start = _log_factors(confidence, correct, unit), 0
+        while start < growth.shape[1]:
+            part = growth[:, start : start + _STEP - self._waiting]
+            paths = self._log_capital[:, None] + np.cumsum(part, axis=1)
+            self.largest = max(self.largest, float(np.logaddexp.reduce(paths, axis=0).max()))
+            self._log_capital = paths[:, -1]
+            start += part.shape[1]
+            self._waiting += part.shape[1]
+            if self._waiting == _STEP:
+                self._waiting, self._steps = 0, self._steps + 1
+                self._log_capital = spread_anew(self._log_capital, self._log_prior, self._steps)
 
     @property
     def log_value(self) -> float:
@@ -141,3 +145,19 @@ class HonestyTest:
     def value(self) -> float:
         """The capital: the evidence against honest confidences, 1 at the start."""
         return math.exp(min(self.log_value, 700.0))
+
+
+def _log_factors(confidence: np.ndarray, correct: np.ndarray, unit: np.ndarray) -> np.ndarray:
+    """Return the logarithm of what each bet, the first of which is none, gains on each unit."""
+    c = np.clip(confidence, _CERTAIN, 1 - _CERTAIN)
+    odds = np.log(c) - np.log1p(-c)
+    starts = np.flatnonzero(np.r_[True, unit[1:] != unit[:-1]])
+    sizes = np.diff(np.r_[starts, len(unit)])
+    steps = [np.zeros(len(starts))]
+    for delta in (*_SHIFTS, *(-shift for shift in _SHIFTS)):
+        p = 1 / (1 + np.exp(-(odds + delta)))
+        factor = np.where(correct, p / c, (1 - p) / (1 - c))
+        # There is nothing to win beyond 0 and 1.
+        factor = np.where((confidence != c) & ((delta > 0) == (c > 0.5)), 1.0, factor)
+        steps.append(np.log(np.add.reduceat(factor, starts) / sizes))
+    return np.stack(steps)

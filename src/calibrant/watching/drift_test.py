@@ -13,7 +13,7 @@ import math
 
 import numpy as np
 
-__all__ = ["DriftTest", "log_odds_place"]
+__all__ = ["DriftTest", "log_odds_place", "spread_anew"]
 
 _STEP = 256  # Units after which capital moves between bets; ranks are found for as many at once.
 _CELLS = 80  # Of the unit interval: a bet is a density that is constant in each.
@@ -107,9 +107,18 @@ class DriftTest:
         self.largest = max(self.largest, self.log_value)
         if self._waiting == _STEP:
             self._waiting, self.steps = 0, self.steps + 1
-            share = 1 / (self.steps + 1)
-            spread = math.log(share) + self.log_value + self._log_prior
-            self._log_capital = np.logaddexp(math.log1p(-share) + self._log_capital, spread)
+            self._log_capital = spread_anew(self._log_capital, self._log_prior, self.steps)
+
+
+def spread_anew(log_capital: np.ndarray, log_prior: np.ndarray, steps: int) -> np.ndarray:
+    """Spread a share 1 / (steps + 1) of all capital as at the start; the sum stays the same.
+
+    >>> np.exp(spread_anew(np.log([0.1, 3.9]), np.log([0.5, 0.5]), 1))
+    array([1.05, 2.95])
+    """
+    share = 1 / (steps + 1)
+    spread = math.log(share) + float(np.logaddexp.reduce(log_capital)) + log_prior
+    return np.asarray(np.logaddexp(math.log1p(-share) + log_capital, spread))
 
 
 def _bets() -> tuple[np.ndarray, np.ndarray]:
