@@ -176,7 +176,7 @@ def test_line_by_hand():
 
 def test_perfect_and_hopeless_sets_are_finite():
     sets = [SetPoint(str(i), 100, c, a) for i, (c, a) in enumerate(
-        [(1.0, 1.0), (0.9, 0.9), (0.6, 0.5), (0.3, 0.0)]
+        [(1.0, 1.0), (0.95, 0.9), (0.9, 0.75), (0.8, 0.5), (0.6, 0.0)]
     )]  # fmt: skip
     assert 0 <= fit_line(sets).accuracy(0.8, 0.95)[0] <= 1
 
@@ -209,6 +209,16 @@ def test_copies_that_say_nothing_are_refused(valid, fitted):
     ]
     with pytest.raises(InputError, match="does not rise"):
         adapt(fitted, valid, sample(1000), copies=worse)
+
+
+def test_kinds_that_disagree_are_refused():
+    """Fading leaves the accuracy, noise takes it: the one says nothing about the other."""
+    sets = [SetPoint("validation", 1000, 0.95, 0.95)]
+    sets += [SetPoint(f"faded-{i}", 1000, 0.95 - 0.1 * i, 0.95) for i in (1, 2, 3)]
+    sets += [SetPoint(f"noise-{i}", 1000, 0.95 - 0.02 * i, 0.95 - 0.12 * i) for i in (1, 2, 3)]
+    with pytest.raises(InputError, match="do not agree"):
+        fit_line(sets)
+    assert fit_line(sets[:1] + sets[4:]).slope > 2
 
 
 def test_classes_that_cannot_be_told_apart():

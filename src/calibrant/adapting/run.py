@@ -134,6 +134,8 @@ def _set_level(
             "spread": line.spread,
             "least_confidence": line.low,
             "largest_confidence": line.high,
+            "error_left_out": line.error,
+            "error_as_claimed": line.plain_error,
             "shift": shift,
         },
         settings=settings,

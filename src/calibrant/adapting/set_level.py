@@ -2,19 +2,21 @@
 
 Damaged data are harder and models get less sure of them, but not enough. Over copies of the
 validation data, damaged in different ways and strengths, accuracy and mean confidence lie close to
-a line: logit a = α + β logit c. A new data set of the same kind is expected on that line.
+a line: logit a = α + β logit c, through the point of the validation data itself. A new data set of
+the same kind is expected on that line.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from calibrant.charts.numbers import percent
+from calibrant.charts.numbers import percent, points
 from calibrant.distributions import student_quantile
 from calibrant.errors import InputError
 
@@ -43,6 +45,8 @@ class SetLine:
     spread: float
     low: float  # The least and the largest mean confidence that it was fitted on.
     high: float
+    error: float  # Of a copy's accuracy, by the line of the other kinds; and as its mean confidence
+    plain_error: float  # claims it.
     sets: tuple[SetPoint, ...]
 
     def accuracy(self, confidence: float, level: float) -> tuple[float, float, float]:
@@ -56,9 +60,9 @@ class SetLine:
                 f"range of the copies, {percent(self.low)} to {percent(self.high)}: what lies "
                 "beyond is not guessed. Add copies that are damaged more, or less."
             )
-        places = np.array([_logit(point.confidence) for point in self.sets])
-        count, spread = len(places), float(((places - places.mean()) ** 2).sum())
-        error = self.spread * math.sqrt(1 + 1 / count + (x - places.mean()) ** 2 / spread)
+        places = np.array([_logits(point)[0] for point in self.sets])
+        count, spread = len(places), float(((places - places[0]) ** 2).sum())
+        error = self.spread * math.sqrt(1 + (x - places[0]) ** 2 / spread)
         half = student_quantile(count - 2, level) * error
         middle = self.intercept + self.slope * x
         value, low, high = (_sigmoid(middle + end) for end in (0.0, -half, half))
@@ -66,7 +70,7 @@ class SetLine:
 
 
 def fit_line(sets: Sequence[SetPoint]) -> SetLine:
-    """Fit the line by least squares, or refuse sets that determine none.
+    """Fit the line of the validation data, which come first, and its copies; or refuse them.
 
     >>> sets = [SetPoint(str(c), 1000, c, c - 0.1) for c in (0.9, 0.8, 0.7, 0.6)]
     >>> line = fit_line(sets)
@@ -78,8 +82,6 @@ def fit_line(sets: Sequence[SetPoint]) -> SetLine:
             f"Set-level correction needs at least {_LEAST_SETS} labelled sets, the validation data "
             f"and {_LEAST_SETS - 1} copies of it, got {len(sets)} (--copies FILE …)."
         )
-    x = np.array([_logit(point.confidence) for point in sets])
-    y = np.array([_logit(_kept_inside(point)) for point in sets])
     confidences = [point.confidence for point in sets]
     low, high = min(confidences), max(confidences)
     if high - low < _LEAST_RANGE:
@@ -87,21 +89,70 @@ def fit_line(sets: Sequence[SetPoint]) -> SetLine:
             f"All copies have nearly the same mean confidence ({percent(low)} to {percent(high)}), "
             "which determines no line; add copies that are damaged more."
         )
-    slope = float(((x - x.mean()) * (y - y.mean())).sum() / ((x - x.mean()) ** 2).sum())
-    intercept = float(y.mean() - slope * x.mean())
+    intercept, slope = _through_the_first(sets)
     if slope <= 0:
         raise InputError(
             "Over the copies the accuracy does not rise with the mean confidence, so a mean "
             "confidence says nothing about a new data set."
         )
-    residual = y - intercept - slope * x
-    spread = math.sqrt(float((residual**2).sum()) / (len(x) - 2))
-    return SetLine(intercept, slope, spread, low, high, tuple(sets))
+    residual = [y - intercept - slope * x for x, y in map(_logits, sets)]
+    spread = math.sqrt(sum(r * r for r in residual) / (len(sets) - 2))
+    errors = _left_out_errors(sets)
+    if errors[0] >= errors[1]:
+        raise InputError(
+            "The copies do not agree on how accuracy follows from the mean confidence: predicted "
+            f"from the other kinds, their accuracy is off by {points(errors[0])[1:]} points on "
+            f"average, and the mean confidence itself by {points(errors[1])[1:]}. Take copies that "
+            "are more like the new data."
+        )
+    return SetLine(intercept, slope, spread, low, high, *errors, tuple(sets))
 
 
-def _kept_inside(point: SetPoint) -> float:
-    """Return the accuracy, pulled half an example from 0 and 1, where logits end."""
-    return min(max(point.accuracy, 0.5 / point.rows), 1 - 0.5 / point.rows)
+def _through_the_first(sets: Sequence[SetPoint]) -> tuple[float, float]:
+    """Return the least-squares line through the first point, the validation data."""
+    x, y = np.array([_logits(point) for point in sets]).T
+    steps = float(((x - x[0]) ** 2).sum())
+    slope = float(((x - x[0]) * (y - y[0])).sum() / steps) if steps else 1.0
+    return float(y[0] - slope * x[0]), slope
+
+
+def _left_out_errors(sets: Sequence[SetPoint]) -> tuple[float, float]:
+    """Return mean errors of the copies' accuracy: by the line of the other kinds, and as claimed.
+
+    The kind of a copy is its name without a number at the end, the strength. Where all are of one
+    kind, each copy is left out alone.
+    """
+    kinds = [_kind(point.name) for point in sets[1:]]
+    alone = len(set(kinds)) < 2
+    by_line, as_claimed = [], []
+    for number, point in enumerate(sets[1:]):
+        others = [
+            other
+            for place, other in enumerate(sets[1:])
+            if (place != number if alone else kinds[place] != kinds[number])
+        ]
+        intercept, slope = _through_the_first([sets[0], *others])
+        expected = _sigmoid(intercept + slope * _logits(point)[0])
+        by_line.append(abs(expected - point.accuracy))
+        as_claimed.append(abs(point.confidence - point.accuracy))
+    return float(np.mean(by_line)), float(np.mean(as_claimed))
+
+
+def _kind(name: str) -> str:
+    """Return the name of a copy without its strength.
+
+    >>> _kind("typos-3"), _kind("copies/ocr_5.parquet"), _kind("copy 12")
+    ('typos', 'copies/ocr', 'copy')
+    """
+    return re.sub(r"[-_ ]*\d+(\.\w+)*$", "", name)
+
+
+def _logits(point: SetPoint) -> tuple[float, float]:
+    """Return the logits of confidence and accuracy, kept half an example from 0 and 1."""
+    least = 0.5 / point.rows
+    inside = (min(max(s, least), 1 - least) for s in (point.confidence, point.accuracy))
+    x, y = map(_logit, inside)
+    return x, y
 
 
 def _logit(share: float) -> float:
