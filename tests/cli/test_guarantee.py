@@ -135,6 +135,51 @@ def test_top_labels(folder, capsys):
         assert "need the scores of all classes" in error
 
 
+def tool_files(folder, documents=300):
+    """Predicted entities with honest scores, and gold ones whose end differs where it is wrong."""
+    random, lines = np.random.default_rng(9), {"predicted": [], "gold": []}
+    for number in range(documents):
+        each = {"predicted": [], "gold": []}
+        for start in range(0, 20 * int(random.integers(0, 4)), 20):
+            score, kind = random.uniform(0.5, 1), ("PER", "LOC")[int(random.random() < 0.5)]
+            entity = {"start": start, "end": start + 5, "label": kind}
+            each["predicted"].append({**entity, "score": score})
+            each["gold"].append({**entity, "end": start + (5 if random.random() < score else 7)})
+        for name, entities in each.items():
+            lines[name].append(
+                json.dumps({"id": str(number), "text": "x" * 90, "entities": entities})
+            )
+    for name, found in lines.items():
+        (folder / f"{name}.jsonl").write_text("\n".join(found) + "\n")
+
+
+def test_entities_of_any_tool(folder, capsys):
+    tool_files(folder)
+    command = ["guarantee", "--entities", "predicted.jsonl", "gold.jsonl"]
+    out = ok(capsys, *command, "--target-risk", "0.25", "-o", "policy.json")
+    assert "document groups" in out
+    policy = load_policy("policy.json")
+    assert (policy.items, policy.unit) == ("entities", "document")
+    ok(capsys, *command, "--target-risk", "0.25", "--per", "type", "-o", "types.json")
+    assert set(load_policy("types.json").thresholds) == {"LOC", "PER"}
+    ok(capsys, "apply", "predicted.jsonl", "--policy", "policy.json", "-o", "decisions.jsonl")
+    records = [json.loads(line) for line in Path("decisions.jsonl").read_text().splitlines()]
+    assert len(records) == policy.n
+    assert sum(r["accepted"] for r in records) == policy.details["*"]["accepted"] > 0
+    assert all(r["accepted"] == (r["confidence"] >= policy.thresholds["*"]) for r in records)
+    for option, expected in (
+        (("--coverage", "0.9"), "--coverage does not go with --entities"),
+        ((), "--entities needs --target-risk"),
+        (("--target-risk", "0.1", "--calibrator", "map.json"), "--calibrator does not go"),
+        (("--target-risk", "0.1", "--by", "sentence"), "--by does not go"),
+    ):
+        assert expected in refused(capsys, *command, *option, "-o", "none.json")
+    text = Path("predicted.jsonl").read_text().replace("PER", "ORG")
+    Path("other.jsonl").write_text(text)
+    error = refused(capsys, "apply", "other.jsonl", "--policy", "types.json", "-o", "o.jsonl")
+    assert "Unknown type of this policy: 'ORG'" in error
+
+
 def test_one_line_for_bad_input(folder, capsys):
     start = ["guarantee", "valid.npz", "-o", "policy.json"]
     for options, expected in (

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from calibrant.cli.entities import renamed_types
 from calibrant.cli.options import columns_from, files_read
 from calibrant.errors import InputError, printable
 
@@ -35,10 +36,11 @@ def decide(args: argparse.Namespace) -> int:
     counts: dict[str, int] = {}
 
     def records() -> Iterator[dict[str, Any]]:
+        if policy.settings.get("source") == "entities":
+            yield from _counted(_entities(policy, args), counts)
+            return
         for part, numbers in _parts(policy, calibrator, args):
-            for record in decision_records(policy, part, numbers):
-                _count(record, counts)
-                yield record
+            yield from _counted(decision_records(policy, part, numbers), counts)
 
     with new_file(args.output, overwrite=args.overwrite) as unfinished:
         write(records(), unfinished)
@@ -120,11 +122,34 @@ def _write_csv(records: Iterable[dict[str, Any]], path: Path) -> None:
             writer.writerow(record)
 
 
-def _count(record: dict[str, Any], counts: dict[str, int]) -> None:
-    counts["all"] = counts.get("all", 0) + 1
-    for key in ("accepted", "review", "size"):
-        if key in record:
-            counts[key] = counts.get(key, 0) + int(record[key])
+def _counted(records: Iterable[dict[str, Any]], counts: dict[str, int]) -> Iterator[dict[str, Any]]:
+    for record in records:
+        counts["all"] = counts.get("all", 0) + 1
+        for key in ("accepted", "review", "size"):
+            if key in record:
+                counts[key] = counts.get(key, 0) + int(record[key])
+        yield record
+
+
+def _entities(policy: Policy, args: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Yield a decision for each entity of a tool's files; types have their names in GOLD."""
+    from calibrant.entities import read_entities
+    from calibrant.entities.document import rename_types
+
+    renamed = {**policy.settings.get("renamed", {}), **renamed_types(args.types)}
+    for path in args.files:
+        documents = rename_types(read_entities(path, args.spans).documents, renamed)
+        for number, each in enumerate(documents):
+            scores, types = [e.score for e in each.entities], [e.type for e in each.entities]
+            if None in scores:
+                raise InputError(
+                    f"{path}: document {each.id or number} has entities without score."
+                )
+            accepted = policy.decide(scores, types) if scores else ()
+            for entity, accept in zip(each.entities, accepted, strict=True):
+                place = {"document": each.id or str(number), "start": entity.start}
+                shown = {"end": entity.end, "type": entity.type, "confidence": entity.score}
+                yield {**place, **shown, "accepted": bool(accept)}
 
 
 def _summary(counts: dict[str, int]) -> str:

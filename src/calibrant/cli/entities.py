@@ -15,7 +15,15 @@ if TYPE_CHECKING:
     from calibrant.auditing import Measure
     from calibrant.entities import EntityAudit, EntityCalibrator, EntityFile, MatchedEntities
 
-__all__ = ["add_entity_options", "apply_entities", "audit_entity_files", "fit_entities"]
+__all__ = [
+    "add_entity_options",
+    "apply_entities",
+    "audit_entity_files",
+    "fit_entities",
+    "matched_files",
+    "refuse_options",
+    "renamed_types",
+]
 
 _TYPE_COLUMNS = ("precision", "recall", "confidence", "ece", "auroc")
 
@@ -58,7 +66,9 @@ def audit_entity_files(args: argparse.Namespace) -> int:
     from calibrant.outputs import check_writable
     from calibrant.report import write_report
 
-    _refuse(args, ("keep_together", "auto"), ("kind", None), ("reduction", "product"), ("per", []))
+    refuse_options(
+        args, ("keep_together", "auto"), ("kind", None), ("reduction", "product"), ("per", [])
+    )
     inputs = [*map(Path, args.files), *([args.calibrator] if args.calibrator else [])]
     if args.report is not None:
         check_writable(args.report, overwrite=args.overwrite, inputs=inputs)
@@ -82,11 +92,13 @@ def fit_entities(args: argparse.Namespace) -> int:
     from calibrant.entities import EntityCalibrator
     from calibrant.outputs import check_writable
 
-    _refuse(args, ("calibrator", "temperature"), ("settings", []), ("keep_predictions", False))
+    refuse_options(
+        args, ("calibrator", "temperature"), ("settings", []), ("keep_predictions", False)
+    )
     if args.output.suffix != ".json":
         raise InputError(f"{args.output}: an entity calibrator is saved as .json.")
     check_writable(args.output, overwrite=args.overwrite, inputs=[Path(f) for f in args.files])
-    fitted = EntityCalibrator().fit(_matched(args), args.match or "strict")
+    fitted = EntityCalibrator().fit(matched_files(args), args.match or "strict")
     fitted.save(args.output, overwrite=args.overwrite)
     if args.json:
         learned = {"types": fitted.types_, "shrinkage": fitted.shrinkage_, "match": fitted.match_}
@@ -110,7 +122,7 @@ def apply_entities(args: argparse.Namespace) -> int:
         load_entity_calibrator(args.calibrator),
         read_entities(args.files[0], args.spans),
     )
-    types = {**fitted.renamed_, **_types(args.types)}
+    types = {**fitted.renamed_, **renamed_types(args.types)}
     unknown = [name for name in fitted.unknown_types(source.documents) if name not in types]
     if unknown:
         raise InputError(
@@ -145,7 +157,7 @@ def _new_scores(fitted: EntityCalibrator, source: EntityFile) -> list[list[float
     return found
 
 
-def _refuse(args: argparse.Namespace, *defaults: tuple[str, Any]) -> None:
+def refuse_options(args: argparse.Namespace, *defaults: tuple[str, Any]) -> None:
     """Refuse options that mean nothing for entities, and all but two files."""
     if len(args.files) != 2:
         raise InputError(f"--entities takes two files, PREDICTED and GOLD, got {len(args.files)}.")
@@ -156,13 +168,14 @@ def _refuse(args: argparse.Namespace, *defaults: tuple[str, Any]) -> None:
             raise InputError(f"--{option} does not go with --entities.")
 
 
-def _matched(args: argparse.Namespace) -> MatchedEntities:
+def matched_files(args: argparse.Namespace) -> MatchedEntities:
+    """Return the entities of PREDICTED beside those of GOLD."""
     from calibrant.entities import match_entities, read_entities
 
     predicted, gold = map(Path, args.files)
     if predicted.exists() and gold.exists() and predicted.samefile(gold):
         raise InputError(f"PREDICTED and GOLD are the same file, {predicted}.")
-    renamed = _types(args.types)
+    renamed = renamed_types(args.types)
     return match_entities(
         read_entities(predicted, args.spans).documents,
         read_entities(gold, args.spans if _has_spans(gold, args.spans) else None).documents,
@@ -184,10 +197,10 @@ def _has_spans(path: Path, spans: str | None) -> bool:
     return False
 
 
-def _types(given: Sequence[str]) -> dict[str, str | None]:
+def renamed_types(given: Sequence[str]) -> dict[str, str | None]:
     """Return the new name of each type; None leaves it out.
 
-    >>> _types(["PERSON=PER", "MISC="])
+    >>> renamed_types(["PERSON=PER", "MISC="])
     {'PERSON': 'PER', 'MISC': None}
     """
     found: dict[str, str | None] = {}
@@ -207,7 +220,7 @@ def _audits(args: argparse.Namespace) -> dict[str, EntityAudit]:
     from calibrant.files.formats import fingerprint
 
     fitted = None if args.calibrator is None else load_entity_calibrator(args.calibrator)
-    matched = _matched(args)
+    matched = matched_files(args)
     options: dict[str, Any] = {
         "bins": args.bins,
         "closed": args.closed,
@@ -220,7 +233,7 @@ def _audits(args: argparse.Namespace) -> dict[str, EntityAudit]:
         wanted = (args.match,) if args.match else MATCHES
         return {match: audit_entities(matched, match, **options) for match in wanted}
     unknown = sorted(set(matched.predicted.type.tolist()) - fitted.types_.keys())
-    if unknown and not set(unknown) <= set(_types(args.types)):
+    if unknown and not set(unknown) <= set(renamed_types(args.types)):
         raise unknown_name("type to the calibrator", unknown[0], fitted.types_)
     match = args.match or fitted.match_
     after = {"after": audit_entities(fitted.transform(matched), match, **options)}

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calibrant.cli.document import document
+from calibrant.cli.entities import add_entity_options, matched_files, refuse_options
 from calibrant.cli.options import add_file_options, files_read
 from calibrant.errors import InputError, printable
 
@@ -38,6 +39,7 @@ def add_parser(commands: Any) -> None:
     )
     _add_units(parser)
     _add_sets(parser)
+    add_entity_options(parser)
     parser.add_argument(
         "-o", "--output", metavar="FILE", type=Path, required=True, help="save the policy (.json)"
     )
@@ -122,7 +124,10 @@ def run(args: argparse.Namespace) -> int:
     check_writable(args.output, overwrite=args.overwrite, inputs=inputs)
     if args.output.suffix != ".json":
         raise InputError(f"{args.output}: a policy is saved as .json.")
-    policy = _of_files(args) if folder is None else _of_run(folder, args)
+    if args.entities:
+        policy = _of_entities(args)
+    else:
+        policy = _of_files(args) if folder is None else _of_run(folder, args)
     policy.save(args.output, overwrite=args.overwrite)
     if args.json:
         print(document("guarantee", {"output": str(args.output), "policy": policy.to_dict()}))
@@ -175,6 +180,28 @@ def _of_files(args: argparse.Namespace) -> Policy:
         options["calibrator"] = calibrator_fingerprint(calibrator)
     valid = read_with_progress(args.files, args)
     return guarantee(calibrator.transform(valid) if calibrator else valid, **options)
+
+
+def _of_entities(args: argparse.Namespace) -> Policy:
+    """Learn a target risk of a tool's entities; documents are drawn independently."""
+    import numpy as np
+
+    from calibrant.policies import Items, guarantee_items
+
+    defaults = (("calibrator", None), ("by", "auto"), ("items", "auto"), ("reduction", "auto"))
+    refuse_options(args, *defaults, ("max_missed", None), ("coverage", None))
+    if args.target_risk is None:
+        raise InputError("--entities needs --target-risk.")
+    found = matched_files(args)
+    if not found.scored:
+        raise InputError("A target risk needs entities with scores; --without-scores has none.")
+    types, names = found.types, found.predicted.type.tolist()
+    kinds = np.array([types.index(name) for name in names], np.int64)
+    right, groups = found.right[args.match or "strict"], found.predicted_document
+    items = Items(found.predicted.score, right, kinds, types, groups, "document", "entities")
+    settings = {"source": "entities", "renamed": dict(found.renamed)}
+    about = {"classes": 0, "label_names": types if args.per else None, "settings": settings}
+    return guarantee_items(items, args.target_risk, args.level, per=args.per, **about)
 
 
 def _of_run(folder: Path, args: argparse.Namespace) -> Policy:

@@ -19,7 +19,7 @@ from calibrant.json_values import json_values
 from calibrant.metrics.confidences import top_label
 from calibrant.metrics.entities import span_confidence
 from calibrant.metrics.spans import Tagging
-from calibrant.metrics.tags import TagSet
+from calibrant.metrics.tags import TagSet, is_bio
 from calibrant.outputs import new_file
 from calibrant.policies.conformal import prediction_sets
 from calibrant.predictions import Predictions
@@ -197,7 +197,7 @@ class Policy:
     @property
     def types(self) -> tuple[str, ...]:
         """The names that labels may have: classes, or types of entities."""
-        if self.items == "entities" and self.label_names is not None:
+        if self.items == "entities" and is_bio(self.label_names):
             return TagSet.of(self.label_names).types
         return self.label_names or tuple(str(k) for k in range(self.classes))
 
