@@ -2,7 +2,9 @@
 
 import csv
 import json
+import re
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -151,6 +153,63 @@ def test_texts_to_jsonl_and_csv(runs, tmp_path, capsys):
     capsys.readouterr()
     assert main(["predict", run, "the bread", "--top-k", "2"]) == 0
     assert "the bread" in capsys.readouterr().out
+
+
+class Killed(BaseException):
+    """As a signal ends a process."""
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "csv"])
+def test_a_killed_command_goes_on(suffix, runs, tmp_path, monkeypatch, capsys):
+    """The same command again: the output is that of one that was never killed."""
+    from calibrant.tasks.text.predictor import TextPredictor
+
+    monkeypatch.setattr("calibrant.tasks.predictor._BATCH", 10)
+    monkeypatch.setattr("calibrant.resumable._EVERY", 7)
+    (tmp_path / "in.csv").write_text("id,text\n" + "".join(f"{i},bread {i}\n" for i in range(60)))
+    whole, out = tmp_path / f"whole.{suffix}", tmp_path / f"out.{suffix}"
+    command = ["predict", str(runs["text"]), str(tmp_path / "in.csv"), "--device", "cpu", "-o"]
+    assert main([*command, str(whole)]) == 0
+    seen, score = [], TextPredictor.logits
+
+    def logits(self, inputs):
+        seen.append(len(inputs))
+        if len(seen) == 4:
+            raise Killed
+        return score(self, inputs)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(TextPredictor, "logits", logits)
+        with pytest.raises(Killed):
+            main([*command, str(out)])
+    assert not out.exists()
+    capsys.readouterr()
+    assert main([*command, str(out), "--top-k", "2"]) == 2
+    assert "unfinished output of another command" in capsys.readouterr().err
+    assert main([*command, str(out)]) == 0
+    assert "Going on after 30 texts." in capsys.readouterr().out
+    assert out.read_text() == whole.read_text()
+
+
+def test_the_commands_of_the_page_run(runs, tmp_path, monkeypatch, capsys):
+    """Every command of docs/deploy.md that predicts, on a run of the right task."""
+    pillow = pytest.importorskip("PIL.Image")
+    page = (Path(__file__).parents[2] / "docs" / "deploy.md").read_text(encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    Path("texts.txt").write_text("bread\ngoal\n")
+    Path("texts.csv").write_text("id,text\n1,bread\n")
+    Path("images").mkdir()
+    for path in ("image.png", "images/a.png"):
+        pillow.fromarray(np.zeros((8, 8), np.uint8)).save(path)
+    commands = re.findall(r"^calibrant (predict RUN .*)$", page, re.MULTILINE)
+    assert len(commands) >= 4
+    for command in commands:
+        run = runs["image" if "image" in command else "text"]
+        arguments = [str(run) if word == "RUN" else word for word in command.split()]
+        assert main([*arguments, "--overwrite"]) == 0, command
+    (example,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    exec(example.replace('"RUN"', repr(str(runs["text"]))), {})
+    assert "Ranked(" in capsys.readouterr().out
 
 
 def test_images_from_the_shell(runs, tmp_path, capsys):
