@@ -137,6 +137,16 @@ class Predictions:
         return Claims.from_top_label(predicted, confidence, labels, **options)
 
     @staticmethod
+    def from_frame(frame: Any, columns: Columns | None = None, **options: Any) -> Any:
+        """Take a pandas, polars or Arrow table, with the column names of a file.
+
+        See :func:`calibrant.files.from_frame`, which returns Predictions, or Claims for top labels.
+        """
+        from calibrant import files
+
+        return files.from_frame(frame, columns or files.Columns(), **options)
+
+    @staticmethod
     def from_multi_label(probabilities: Any, labels: Any, **options: Any) -> Claims:
         """Take K independent probabilities: :meth:`calibrant.Claims.from_multi_label`."""
         from calibrant.claims import Claims

@@ -13,7 +13,14 @@ from hypothesis.extra import numpy as arrays
 from calibrant import Predictions
 from calibrant.files import read, stream, suffixes, write
 
-TEXT = (".csv", ".csv.gz", ".jsonl", ".jsonl.gz")  # Their numbers come back as float64.
+TEXT = (
+    ".csv",
+    ".csv.gz",
+    ".tsv",
+    ".tsv.gz",
+    ".jsonl",
+    ".jsonl.gz",
+)  # Their numbers come back as float64.
 
 NAMES = ["O", "B-PER", 'a "quoted", name', "naïve\nname: 3 ", "7"]
 GROUPS = {

@@ -15,6 +15,7 @@ from calibrant.files.formats import (
     notes,
     suffixes,
 )
+from calibrant.files.frame import from_frame
 from calibrant.files.label_names import read_label_names
 from calibrant.files.reading import count_rows, read, stream
 from calibrant.files.unlabelled import LABELLED, stream_top_labels, stream_unlabelled
@@ -29,6 +30,7 @@ __all__ = [
     "count_rows",
     "expand",
     "fingerprints",
+    "from_frame",
     "notes",
     "read",
     "read_label_names",

@@ -36,7 +36,13 @@ class _OddError(Exception):
 
 
 def arrow_csv_blocks(
-    path: Path, header: Sequence[str], header_line: int, layout: Layout, rows: int, lines: Lines
+    path: Path,
+    header: Sequence[str],
+    header_line: int,
+    layout: Layout,
+    rows: int,
+    lines: Lines,
+    delimiter: str = ",",
 ) -> Blocks:
     """Yield ``rows`` records at a time. ``lines`` gives the line of each record."""
 
@@ -48,7 +54,7 @@ def arrow_csv_blocks(
         return found
 
     def batches() -> Iterator[Any]:
-        return _csv_batches(path, header, layout, above=header_line)
+        return _csv_batches(path, header, layout, header_line, delimiter)
 
     return (yield from _blocks(batches, columns, rows, lines))
 
@@ -169,7 +175,9 @@ class _ObjectPerLine(_Watch):
         self._last = (self._last + data[-2:])[-2:]
 
 
-def _csv_batches(path: Path, header: Sequence[str], layout: Layout, above: int) -> Iterator[Any]:
+def _csv_batches(
+    path: Path, header: Sequence[str], layout: Layout, above: int, delimiter: str
+) -> Iterator[Any]:
     """Yield the records below line ``above``: scores as float64, all else as text."""
     import pyarrow
     from pyarrow import csv
@@ -183,7 +191,7 @@ def _csv_batches(path: Path, header: Sequence[str], layout: Layout, above: int) 
         null_values=[],
         strings_can_be_null=False,
     )
-    parse = csv.ParseOptions(newlines_in_values=True)
+    parse = csv.ParseOptions(newlines_in_values=True, delimiter=delimiter)
     count, watch = 0, _Watch(path) if is_gzipped(path) else None
     with _open(path) as file, csv.open_csv(file, read, parse, convert) as reader:
         for batch in reader:

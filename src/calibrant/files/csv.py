@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Generator, Iterator, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -13,19 +15,27 @@ from calibrant.claims import Claims
 from calibrant.errors import InputError
 from calibrant.files.arrow_text import arrow_csv_blocks
 from calibrant.files.format import Block, Format, Layout, NewScores, other_columns
-from calibrant.files.lines import TextSource, column_of_texts, csv_header, csv_records, text_file
+from calibrant.files.lines import (
+    TextSource,
+    column_of_texts,
+    csv_header,
+    csv_records,
+    numbered_lines,
+    text_file,
+)
 from calibrant.inputs import shortened
 from calibrant.predictions import Predictions
 
-__all__ = ["CSV"]
+__all__ = ["CSV", "TSV"]
 
 
 class CsvSource(TextSource[list[str]]):
     """One csv file. Its columns have no types: labels are text, groups numbers where all are."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, delimiter: str | None = None) -> None:
         self.path = path
-        self._header_line, header = csv_header(path)
+        self.delimiter = delimiter or _delimiter(path)
+        self._header_line, header = csv_header(path, self.delimiter)
         self.columns = dict.fromkeys(header, ())
 
     def label_names(self, scores: str) -> tuple[str, ...] | None:  # noqa: ARG002
@@ -34,12 +44,13 @@ class CsvSource(TextSource[list[str]]):
 
     def records(self) -> Iterator[tuple[int, list[str]]]:
         """Yield the line and the cells of each record below the header."""
-        return csv_records(self.path, self.columns)
+        return csv_records(self.path, self.columns, self.delimiter)
 
     def arrow_blocks(self, rows: int, layout: Layout) -> Generator[Block, None, int | None]:
         """Yield blocks by pyarrow as far as it goes."""
         header = list(self.columns)
-        return arrow_csv_blocks(self.path, header, self._header_line, layout, rows, self.lines)
+        where = (self.path, header, self._header_line)
+        return arrow_csv_blocks(*where, layout, rows, self.lines, self.delimiter)
 
     def block(self, records: Sequence[list[str]], lines: Sequence[int], layout: Layout) -> Block:
         """Return scores as numbers, labels as text, groups as numbers where all are."""
@@ -56,13 +67,15 @@ class CsvSource(TextSource[list[str]]):
         kept = {name: i for i, name in enumerate(self.columns) if new.keeps(name)}
         cells = [(i, scored.get(name)) for name, i in kept.items()]
         with text_file(target) as file:
-            writer = csv.writer(file, lineterminator="\n")
+            writer = csv.writer(file, lineterminator="\n", delimiter=self.delimiter)
             writer.writerow(new.renamed.get(name, name) for name in kept)
             for record, scores in self.rewritten(new):
                 row = scores if new.layout.per_class else [scores]
                 writer.writerow([record[i] if k is None else row[k] for i, k in cells])
 
     def _numbers(self, name: str, texts: Sequence[str], lines: Sequence[int]) -> np.ndarray:
+        if self.delimiter == ";":  # Where the semicolon separates, the decimal point is a comma.
+            texts = [text.replace(",", ".") for text in texts]
         try:
             return np.fromiter(map(float, texts), np.float64, len(texts))
         except ValueError:
@@ -73,6 +86,12 @@ class CsvSource(TextSource[list[str]]):
             ) from None
 
 
+def _delimiter(path: Path) -> str:
+    """Return the semicolon if the first line has some and no comma, as spreadsheets write it."""
+    _, first = next(numbered_lines(path), (0, ""))
+    return ";" if ";" in first and "," not in first else ","
+
+
 def _is_number(text: str) -> bool:
     try:
         float(text)
@@ -81,11 +100,12 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _write(parts: Iterator[Predictions | Claims], path: Path) -> None:
+def _write(parts: Iterator[Predictions | Claims], path: Path, delimiter: str = ",") -> None:
     """Write columns ``logits:NAME`` and labels by name, or ``logits_0`` without label names."""
     with text_file(path) as file:
         # All text in quotes: the writer would leave a carriage return in a name bare.
-        writer = csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
+        options: Any = {"lineterminator": "\n", "quoting": csv.QUOTE_NONNUMERIC}
+        writer = csv.writer(file, delimiter=delimiter, **options)
         for number, part in enumerate(parts):
             if isinstance(part, Claims):
                 columns = other_columns(part)
@@ -109,3 +129,9 @@ def _write(parts: Iterator[Predictions | Claims], path: Path) -> None:
 
 
 CSV = Format((".csv", ".csv.gz"), CsvSource, _write, by_name=True)
+TSV = Format(
+    (".tsv", ".tsv.gz"),
+    partial(CsvSource, delimiter="\t"),
+    partial(_write, delimiter="\t"),
+    by_name=True,
+)

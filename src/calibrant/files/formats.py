@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TypeAlias
 
 from calibrant.errors import InputError
-from calibrant.files.csv import CSV
+from calibrant.files.arrow import ARROW
+from calibrant.files.csv import CSV, TSV
 from calibrant.files.format import Format, Source
 from calibrant.files.jsonl import JSONL
 from calibrant.files.language_models import open_jsonl
@@ -39,7 +40,9 @@ FORMATS: dict[str, Format] = {
     "parquet": PARQUET,
     "npz": NPZ,
     "safetensors": SAFETENSORS,
+    "arrow": ARROW,
     "csv": CSV,
+    "tsv": TSV,
     "jsonl": replace(JSONL, open=open_jsonl),
 }
 
@@ -51,8 +54,8 @@ _READ = 1 << 20
 def suffixes() -> tuple[str, ...]:
     """Return the suffixes of all formats.
 
-    >>> suffixes()
-    ('.parquet', '.npz', '.safetensors', '.csv', '.csv.gz', '.jsonl', '.jsonl.gz')
+    >>> suffixes()[:3], ".tsv" in suffixes()
+    (('.parquet', '.npz', '.safetensors'), True)
     """
     return tuple(suffix for known in FORMATS.values() for suffix in known.suffixes)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from calibrant.files.format import Block, Format, Layout, NewScores, Shape, othe
 from calibrant.inputs import check_unpacked, door, first_repeated, parse_json
 from calibrant.predictions import Predictions
 
-__all__ = ["PARQUET"]
+__all__ = ["PARQUET", "ParquetSource", "table_of"]
 
 _SCORES = ("logits", "probabilities")
 _NAMES = b"label_names"  # JSON list in the metadata of the schema
@@ -29,9 +29,19 @@ _BUFFER = 1 << 20  # Bytes per column that are read ahead, instead of a whole ro
 class ParquetSource:
     """One parquet file."""
 
+    @staticmethod
+    def opened(path: Path) -> AbstractContextManager[Any]:
+        """Open the file for reading."""
+        return _opened(path)
+
+    @staticmethod
+    def write_tables(tables: Iterator[Any], path: Path) -> None:
+        """Write one row group per table."""
+        _write_tables(tables, path)
+
     def __init__(self, path: Path) -> None:
         self.path = path
-        with _opened(path) as file:
+        with self.opened(path) as file:
             schema = file.schema_arrow
             self._rows: int = file.metadata.num_rows
             columns = [(field.name, _shape(field.type)) for field in schema]
@@ -69,7 +79,7 @@ class ParquetSource:
             return arrow.table(columns).replace_schema_metadata(metadata)
 
         try:
-            _write_tables((table(*pair) for pair in new.mapped(batches)), target)
+            self.write_tables((table(*pair) for pair in new.mapped(batches)), target)
         except arrow.ArrowException as error:
             cause = str(error).splitlines()[0]
             raise InputError(
@@ -81,7 +91,7 @@ class ParquetSource:
     ) -> Iterator[tuple[Block, Any]]:
         """Yield blocks, each with a record batch of at least the columns ``names``."""
         start, read = 0, list(dict.fromkeys((*names, *layout.names)))
-        with _opened(self.path) as file:
+        with self.opened(self.path) as file:
             for batch in file.iter_batches(batch_size=rows, columns=read):
                 numbers = range(start, start + batch.num_rows)
                 start = numbers.stop
@@ -209,7 +219,7 @@ def _texts(value: Any) -> tuple[str, ...]:
 def _write(parts: Iterator[Predictions | Claims], path: Path) -> None:
     """Write one row group per part: the scores as a column of lists, ``label``, groups, signals."""
     arrow = require("pyarrow", "files", "Writing parquet")
-    _write_tables((_table(arrow, part.numpy()) for part in parts), path, plain=_SCORES)
+    _write_tables((table_of(arrow, part.numpy()) for part in parts), path, plain=_SCORES)
 
 
 def _write_tables(tables: Iterator[Any], path: Path, plain: Collection[str] = ()) -> None:
@@ -231,7 +241,8 @@ def _write_tables(tables: Iterator[Any], path: Path, plain: Collection[str] = ()
             writer.close()
 
 
-def _table(arrow: Any, part: Predictions | Claims) -> Any:
+def table_of(arrow: Any, part: Predictions | Claims) -> Any:
+    """Return the columns of predictions or claims as an Arrow table."""
     if isinstance(part, Claims):
         return arrow.table({name: arrow.array(c) for name, c in other_columns(part).items()})
     columns = {
