@@ -107,6 +107,8 @@ def test_other_names_of_types(tmp_path, capsys):
     again = ["apply", output, found, "-o", str(tmp_path / "more.jsonl")]
     assert main(again) == 2
     assert "'GPE' was not in the data" in capsys.readouterr().err
+    assert main([*again[:-1], str(tmp_path / "more.json"), "--type", "GPE=LOC"]) == 2
+    assert "keeps the form of found.jsonl" in capsys.readouterr().err
     assert main([*again, "--type", "GPE=LOC"]) == 0
     left_out = [*again, "--overwrite", "--type", "GPE="]
     assert main(left_out) == 0
@@ -127,11 +129,18 @@ BAD = [
     (["audit", "--entities", "GOLD", "COPY"], "is it a second gold file"),
     (["audit", "--entities", "FOUND", "no.jsonl"], "There is no file"),
     (["audit", "--entities", "FOUND", "GOLD", "--kind", "logits"], "--kind does not go with"),
-    (["audit", "--entities", "FOUND", "GOLD", "--by", "x"], "--by does not go with"),
+    (
+        ["audit", "--entities", "FOUND", "GOLD", "--keep-together", "x"],
+        "--keep-together does not go",
+    ),
     (["audit", "--entities", "FOUND", "GOLD", "--type", "PER"], "--type takes NAME=GOLD"),
     (["audit", "--entities", "FOUND", "GOLD", "--type", "Q=PER"], "Unknown type 'Q'"),
     (["audit", "--entities", "FOUND", "GOLD", "--calibrator", "GOLD"], "not an entity calibrator"),
     (["audit", "--entities", "SHORT", "GOLD"], "199 of 200 documents of GOLD are not in PREDICTED"),
+    (["audit", "--entities", "FOUND", "GOLD", "--bins", "20000"], "at most 10,000 bins"),
+    (["audit", "FOUND", "--match", "strict"], "--match is about entities"),
+    (["audit", "FOUND", "--type", "A=B"], "--type is about entities"),
+    (["fit", "FOUND", "-o", "o.json", "--without-scores"], "--without-scores is about entities"),
     (["fit", "--entities", "FOUND", "GOLD", "-o", "map.onnx"], "saved as .json"),
     (["fit", "--entities", "FOUND", "GOLD", "-o", "FOUND"], "saved as .json"),
     (

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from calibrant.cli.entities import add_entity_options, apply_entities
+from calibrant.cli.entities import add_entity_options, apply_entities, without_entities
 from calibrant.cli.options import add_file_options, columns_from, files_read
 from calibrant.errors import InputError, printable
 
@@ -65,6 +65,7 @@ def run(args: argparse.Namespace) -> int:
 
     if is_entity_calibrator(args.calibrator):
         return apply_entities(args)
+    without_entities(args)
     calibrator = load_calibrator(args.calibrator)
     sources = expand(args.files)
     columns = columns_from(args)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calibrant.cli.document import document
-from calibrant.cli.entities import add_entity_options, audit_entity_files
+from calibrant.cli.entities import add_entity_options, audit_entity_files, without_entities
 from calibrant.cli.options import add_file_options, columns_from, files_read, print_notes
 from calibrant.errors import printable
 
@@ -95,6 +95,7 @@ def run(args: argparse.Namespace) -> int:
     """Audit the files, print, and write the report."""
     if args.entities:
         return audit_entity_files(args)
+    without_entities(args)
     from calibrant.files import expand
     from calibrant.outputs import check_writable
     from calibrant.report import write_report

@@ -23,6 +23,7 @@ __all__ = [
     "matched_files",
     "refuse_options",
     "renamed_types",
+    "without_entities",
 ]
 
 _TYPE_COLUMNS = ("precision", "recall", "confidence", "ece", "auroc")
@@ -59,6 +60,19 @@ def add_entity_options(parser: argparse.ArgumentParser, *, gold: bool = True) ->
         "type that is not known; may be repeated",
     )
     group.add_argument("--spans", metavar="KEY", help="the group of spaCy's spans to read")
+
+
+def without_entities(args: argparse.Namespace) -> None:
+    """Refuse options that mean something for entities alone."""
+    for option, default in (
+        ("match", None),
+        ("without_scores", False),
+        ("types", []),
+        ("spans", None),
+    ):
+        if getattr(args, option, default) != default:
+            name = {"types": "type"}.get(option, option).replace("_", "-")
+            raise InputError(f"--{name} is about entities: use it with --entities.")
 
 
 def audit_entity_files(args: argparse.Namespace) -> int:
@@ -118,10 +132,9 @@ def apply_entities(args: argparse.Namespace) -> int:
         raise InputError(f"An entity calibrator is applied to one file, got {len(args.files)}.")
     inputs = [Path(args.files[0]), args.calibrator]
     check_writable(args.output, overwrite=args.overwrite, inputs=inputs)
-    fitted, source = (
-        load_entity_calibrator(args.calibrator),
-        read_entities(args.files[0], args.spans),
-    )
+    fitted = load_entity_calibrator(args.calibrator)
+    source = read_entities(args.files[0], args.spans)
+    source.check_target(args.output)
     types = {**fitted.renamed_, **renamed_types(args.types)}
     unknown = [name for name in fitted.unknown_types(source.documents) if name not in types]
     if unknown:

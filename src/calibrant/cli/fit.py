@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calibrant.cli.document import document
-from calibrant.cli.entities import add_entity_options, fit_entities
+from calibrant.cli.entities import add_entity_options, fit_entities, without_entities
 from calibrant.cli.old_options import calibrator_name
 from calibrant.cli.options import (
     add_file_options,
@@ -72,6 +72,7 @@ def run(args: argparse.Namespace) -> int:
     """Fit the calibrator, save it, and print what it gained."""
     if args.entities:
         return fit_entities(args)
+    without_entities(args)
     from calibrant.calibrators import CalibrationWarning
     from calibrant.calibrators.saving import check_suffix
     from calibrant.files import expand

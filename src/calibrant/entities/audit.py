@@ -14,6 +14,7 @@ from calibrant import __version__
 from calibrant.auditing.estimate import Estimator
 from calibrant.auditing.evidence import ClaimSums, Question, findings_of, whole_p_value
 from calibrant.auditing.record import Audit, ClassRow, Finding, Measure, Mistake
+from calibrant.auditing.run import MOST_BINS
 from calibrant.auditing.verdict import verdict
 from calibrant.entities.matching import Match, MatchedEntities
 from calibrant.errors import InputError
@@ -112,6 +113,8 @@ def audit_entities(
     >>> round(found.audit["ece"].value, 2), round(found.audit["missed_entities"].value, 2)
     (0.4, 0.75)
     """
+    if bins > MOST_BINS:
+        raise InputError(f"audit expects at most {MOST_BINS:,} bins, got {bins:,}.")
     if not matched.scored:
         raise InputError("An audit needs scores; these entities have none.")
     estimate = Estimator(bootstrap, level, seed)

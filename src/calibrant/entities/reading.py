@@ -36,19 +36,33 @@ class EntityFile:
         """The documents in the order of the file."""
         return [each.document for each in self.parsed]
 
+    def check_target(self, target: str | PathLike[str]) -> None:
+        """Refuse a name that belongs to another form of file."""
+        new = Path(target)
+        known = new.name.lower().endswith(_SUFFIXES)
+        if not known or _is_one_value(new) != _is_one_value(self.path):
+            expected = ".json" if _is_one_value(self.path) else ".jsonl or .jsonl.gz"
+            raise InputError(f"{new}: the copy keeps the form of {self.path.name}, so {expected}.")
+
     def write(
         self, scores: Sequence[Sequence[float]], target: str | PathLike[str], *, overwrite: bool
     ) -> None:
         """Write the file again, in its own form, with other scores."""
+        self.check_target(target)
         for parsed, each in zip(self.parsed, scores, strict=True):
             parsed.write(each)
-        one = self.path.name.lower().endswith(".json")
+        one = _is_one_value(self.path)
         lines = [json.dumps(value, ensure_ascii=False) + "\n" for value in self.values]
         if one:
             lines = [json.dumps(self.whole, ensure_ascii=False, indent=1) + "\n"]
         new = new_file(target, overwrite=overwrite, inputs=[self.path])
         with new as unfinished, text_file(unfinished) as file:
             file.writelines(lines)
+
+
+def _is_one_value(path: Path) -> bool:
+    """Return whether the file holds one JSON value, and not one per line."""
+    return path.name.lower().endswith(".json")
 
 
 def read_entities(path: str | PathLike[str], spans: str | None = None) -> EntityFile:
@@ -61,7 +75,7 @@ def read_entities(path: str | PathLike[str], spans: str | None = None) -> Entity
     if not file.name.lower().endswith(_SUFFIXES):
         raise InputError(f"{file}: entities are read from {', '.join(_SUFFIXES)} files.")
     whole, numbered = None, _lines(file)
-    if file.name.lower().endswith(".json"):
+    if _is_one_value(file):
         whole = read_json(file, "no JSON")
         if not isinstance(whole, list):
             raise InputError(f"{file}: expected a list of documents.")

@@ -82,9 +82,13 @@ def _title(audits: Mapping[str, Audit]) -> str:
 
 def _summary(audit: Audit) -> str:
     state = audit.state
+    entities = (
+        audit.provenance.get("kind") == "entities"
+    )  # Their state knows right and wrong alone.
+    classes = len(audit.label_names) if entities else state.classes
     parts = [
-        counted(int(state.n), "example"),
-        *([counted(state.classes, "class")] if state.classes else []),
+        counted(int(state.n), "entity" if entities else "example"),
+        *([counted(classes, "type" if entities else "class")] if classes else []),
         counted(state.bins.count, "bin"),
     ]
     if state.ignored:
