@@ -56,7 +56,7 @@ SETTINGS = [
     ("less sure (sharpness 0.8)", 1, 5000, 20_000, 0.0, {"sharpness": 0.8}),
     ("less sure, sentences of 10 words", 10, 5000, 20_000, 0.0, {"sharpness": 0.8}),
     ("one class twice as frequent", 1, 5000, 20_000, 0.0, {"shares": [2, 1, 1, 1, 1]}),
-    ("a tenth of the labels wrong", 1, 5000, 20_000, 0.05, {"dishonest": 0.1}),
+    ("a tenth of the labels wrong", 1, 5000, 20_000, 0.3, {"dishonest": 0.1}),
 ]
 
 
