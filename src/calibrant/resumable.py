@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import shutil
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -21,14 +22,15 @@ from calibrant.unfinished import sync_folder
 
 __all__ = ["ResumableFile"]
 
-_EVERY = 512  # Inputs between two entries of the journal.
+_EVERY, _SECONDS = 512, 1.0  # Inputs and time between two entries of the journal.
 
 
 class ResumableFile:
     """Writes what is made of many inputs; a process that is killed loses a few hundred of them.
 
     ``about`` describes model, options and input as JSON. The same file with the same description
-    goes on: :attr:`done` says how many inputs need not be read again.
+    goes on: :attr:`done` says how many inputs need not be read again, and :attr:`resumed` that an
+    earlier process had begun.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
@@ -44,8 +46,8 @@ class ResumableFile:
         self.path, self.overwrite = check_writable(path, overwrite=overwrite), overwrite
         self.folder = self.path.with_name(f"{self.path.name}.partial")
         self.about = json.loads(json.dumps(about))
-        self.done = 0
-        self._saved, self._bytes = 0, 0
+        self.done, self.resumed = 0, False
+        self._saved, self._bytes, self._when = 0, 0, 0.0
 
     def __enter__(self) -> ResumableFile:
         try:
@@ -67,7 +69,7 @@ class ResumableFile:
         self._file.write(content)
         self._bytes += len(content)
         self.done += inputs
-        if self.done - self._saved >= _EVERY:
+        if self.done - self._saved >= _EVERY or time.monotonic() - self._when >= _SECONDS:
             self._save()
 
     def __exit__(
@@ -111,7 +113,8 @@ class ResumableFile:
                 f"{self.folder} holds an unfinished output of another command: remove it, or pass "
                 "overwrite=True (--overwrite)."
             )
-        self.done, self._bytes = self._journaled() if there == self.about else (0, 0)
+        self.resumed = there == self.about
+        self.done, self._bytes = self._journaled() if self.resumed else (0, 0)
         (self.folder / "about.json").write_text(json.dumps(self.about), encoding="utf-8")
         self._file = _opened(self.folder / "rows", self._bytes)
         self._journal = _opened(self.folder / "journal", 0)
@@ -143,7 +146,7 @@ class ResumableFile:
             self._file.flush()
             self._journal.write(f"{self.done} {self._bytes}\n".encode())
             self._journal.flush()
-            self._saved = self.done
+            self._saved, self._when = self.done, time.monotonic()
 
 
 def _read(path: Path) -> Any:

@@ -253,17 +253,20 @@ def test_policies_go_along_and_those_of_others_are_refused(exports, tmp_path, ca
     assert set(found.labels) <= set(run.labels)
 
 
-def test_bad_arguments_of_export_are_one_line(runs, tmp_path, capsys):
+def test_bad_arguments_of_export_are_one_line(exports, tmp_path, capsys):
+    runs = exports.runs
     run = str(runs["text"])
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "a").write_text("a")
     cases = [
         ([str(tmp_path), "-o", str(tmp_path / "x")], "is not the folder of a training run"),
         ([run, "-o", str(tmp_path / "full")], "exists; name a new folder"),
+        ([str(exports["text"]), "-o", str(tmp_path / "x")], "is an export already"),
         ([run, "-o", run, "--overwrite"], "holds the run that is exported"),
         ([run, "-o", str(tmp_path / "x"), "--policy", "none.json"], "There is no policy at"),
         ([run, "-o", str(tmp_path / "x"), "--fold-temperature", "--int8"], "no --int8"),
     ]
+    capsys.readouterr()
     for arguments, message in cases:
         assert main(["export", *arguments]) == 2
         err = capsys.readouterr().err

@@ -222,6 +222,12 @@ def test_images_from_the_shell(runs, tmp_path, capsys):
     rows = [json.loads(line) for line in out.read_text().splitlines()]
     assert [row["file"] for row in rows] == [str(path) for path in sorted(folder.iterdir())]
     assert len(list(masks.iterdir())) == 8
+    for place in ("a/b", "a-b"):  # Two images of one name.
+        (tmp_path / "twins" / place).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(rows[0]["file"], tmp_path / "twins" / f"{place}.png")
+    twins = ["predict", run, str(tmp_path / "twins"), "--masks", str(tmp_path / "m")]
+    assert main(twins) == 2
+    assert "another image has a mask called 'a-b'" in capsys.readouterr().err
     assert main([*arguments, "-o", str(tmp_path / "out.csv")]) == 0
     assert (tmp_path / "out.csv").read_text().startswith("file,height,width,confidence,accepted,")
     capsys.readouterr()

@@ -194,6 +194,7 @@ def _predicted(
     args: argparse.Namespace,
     options: dict[str, Any],
     done: int = 0,
+    replace: bool = False,
 ) -> Iterator[tuple[Row, Any]]:
     from calibrant.cli.predict_input import IMAGE, words_of
     from calibrant.cli.predict_output import MaskFiles
@@ -204,7 +205,9 @@ def _predicted(
         inputs = (row[IMAGE] if IMAGE in row else row["file"] for row in again)
     else:
         inputs = (words_of(row) if args.tokens else row["text"] for row in again)
-    masks = None if args.masks is None else MaskFiles(args.masks, args.overwrite)
+    masks = None
+    if args.masks is not None:  # Those of a killed command are written again.
+        masks = MaskFiles(args.masks, Path(args.input), args.overwrite or replace)
     with Progress(total, predictor.unit) as progress:
         progress.advance(done)
         for row, prediction in zip(rows, predictor.stream(inputs, **options), strict=True):

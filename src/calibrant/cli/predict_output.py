@@ -60,7 +60,8 @@ def written(
             line = _Table(predictor.columns(args.top_k, accept), file.beginning()).lines
         if file.done:
             print(f"Going on after {file.done:,} {predictor.unit}.")
-        for row, prediction in predict(given.rows, given.total, done=file.done):
+        resumed = {"done": file.done, "replace": file.resumed}
+        for row, prediction in predict(given.rows, given.total, **resumed):
             file.write(line(row, prediction), inputs=1)
     print(f"{file.done:,} {predictor.unit}.\nWritten: {printable(str(args.output))}")
     return 0
@@ -130,9 +131,11 @@ class _Table:
 class MaskFiles:
     """Writes masks as pictures: the number of each pixel's class, and its confidence."""
 
-    def __init__(self, folder: Path, overwrite: bool) -> None:
+    def __init__(self, folder: Path, source: Path, overwrite: bool) -> None:
+        """Set where masks go, and the image or folder that they are made of."""
         self.pillow = require("PIL.Image", "data", "Writing masks")
         self.folder, self.overwrite = make_folder(folder), overwrite
+        self.source, self.names = source, set[str]()
 
     def write(self, row: Row, mask: Mask) -> None:
         """Write ``NAME.png`` and ``NAME.confidence.png``, and add their places to the row."""
@@ -140,11 +143,23 @@ class MaskFiles:
 
         if len(mask.labels) > _REFUSED:
             raise InputError(f"A picture has room for {_REFUSED} classes, not {len(mask.labels)}.")
-        name = Path(row["file"]).stem if "file" in row else f"{row['number']:06}"
+        name = self._name(row)
         classes = np.where(mask.accepted, mask.classes, _REFUSED).astype(np.uint8)
         row["mask"] = self._save(classes, f"{name}.png")
         shares = np.round(255 * mask.confidence).astype(np.uint8)
         row["confidence_map"] = self._save(shares, f"{name}.confidence.png")
+
+    def _name(self, row: Row) -> str:
+        """Return a name of its own: the path below the folder of images, its parts joined."""
+        if "file" not in row:
+            return f"{row['number']:06}"
+        path = Path(row["file"])
+        inside = path.relative_to(self.source) if self.source.is_dir() else Path(path.name)
+        name = "-".join(inside.with_suffix("").parts)
+        if name in self.names:
+            raise InputError(f"{path}: another image has a mask called '{name}'; rename it.")
+        self.names.add(name)
+        return name
 
     def _save(self, values: np.ndarray, name: str) -> str:
         path = self.folder / name

@@ -24,7 +24,7 @@ from calibrant.outputs import new_folder
 from calibrant.policies import Policy
 from calibrant.predictions import Predictions
 from calibrant.tasks import DEFAULT_TASK, task_of
-from calibrant.tasks.export_folder import MODEL, write_manifest
+from calibrant.tasks.export_folder import MODEL, is_export, write_manifest
 from calibrant.tasks.predictor import Predictor
 from calibrant.tasks.scoring import OnnxScorer, TorchScorer
 
@@ -80,6 +80,7 @@ def export_run(
     """
     for needed in ("torch", "onnx", "onnxscript", "onnxruntime"):
         require(needed, "onnx", "Exporting a run")
+    _check_run(run)
     predictor = load_run(run, "cpu", trust_remote_code=trust_remote_code)
     recipe = read_json(Path(run) / "recipe.json", "no recipe")
     task = str(recipe.get("task", DEFAULT_TASK))
@@ -109,6 +110,11 @@ def export_run(
         )
         size = sum(path.stat().st_size for path in made.rglob("*") if path.is_file())
     return Export(Path(folder), size, difference, measured)
+
+
+def _check_run(run: str | Path) -> None:
+    if is_export(Path(run)):
+        raise InputError(f"{run} is an export already: name the run that it was made from.")
 
 
 def _trace(predictor: Predictor, path: Path) -> None:
@@ -225,6 +231,7 @@ def fold_temperature(
     without calibrant. Only a temperature can be part of a head, so this is that of the run
     (``temperature.json``), also where predictions are made with another calibrator.
     """
+    _check_run(run)
     predictor: Any = load_run(run, "cpu", trust_remote_code=trust_remote_code)
     if not hasattr(predictor, "tokenizer") or not isinstance(predictor.scorer, TorchScorer):
         raise InputError("A temperature is folded into heads of transformers: texts and entities.")
@@ -234,10 +241,11 @@ def fold_temperature(
         raise InputError(f"{path} is damaged: it is no temperature.")
     temperature = 1.0 if calibrator.fell_back_ else calibrator.temperature_
     from calibrant.export.torch_logits import divide_head
+    from calibrant.tasks.encoders.foreign_models import quiet
 
     model: Any = predictor.scorer.model
     divide_head(model, temperature)
-    with new_folder(folder, overwrite=overwrite) as made:
+    with new_folder(folder, overwrite=overwrite) as made, quiet():
         shutil.copytree(Path(run) / "model", made, dirs_exist_ok=True)
         model.save_pretrained(str(made))
     return float(temperature)
