@@ -241,7 +241,7 @@ class Collector:
         predicted: np.ndarray,
         correct: np.ndarray,
     ) -> None:
-        wrong = np.flatnonzero(~correct)
+        wrong = _surest(np.flatnonzero(~correct), confidence, self.mistakes_shown)
         worst = wrong[np.argsort(-confidence[wrong], kind="stable")[: self.mistakes_shown]]
         before = self.rows + self.ignored
         self.mistakes += [
@@ -255,6 +255,15 @@ class Collector:
         ]
         self.mistakes.sort(key=lambda mistake: -mistake.confidence)
         del self.mistakes[self.mistakes_shown :]
+
+
+def _surest(rows: np.ndarray, confidence: np.ndarray, most: int) -> np.ndarray:
+    """Return the ``most`` rows of the largest confidence, and those that tie with the last."""
+    if not 0 < most < len(rows):
+        return rows
+    found = confidence[rows]
+    place = len(rows) - most
+    return np.asarray(rows[found >= np.partition(found, place)[place]])
 
 
 def _predicted_and_true(chunk: Predictions | Claims, predicted: int, row: int) -> tuple[str, str]:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import shutil
+import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +14,7 @@ from typing import Any
 from calibrant.cli.entities import add_entity_options, apply_entities, without_entities
 from calibrant.cli.options import add_file_options, columns_from, files_read
 from calibrant.errors import InputError, printable
+from calibrant.files.standard_input import STANDARD
 
 __all__ = ["add_parser", "run"]
 
@@ -44,7 +48,7 @@ def add_parser(commands: Any) -> None:
         metavar="OUT",
         type=Path,
         required=True,
-        help="the file to write; a folder for several files",
+        help="the file to write; a folder for several files; '-' is standard output",
     )
     parser.add_argument("--overwrite", action="store_true", help="replace existing files")
     parser.set_defaults(run=run)
@@ -68,6 +72,8 @@ def run(args: argparse.Namespace) -> int:
     without_entities(args)
     calibrator = load_calibrator(args.calibrator)
     sources = expand(args.files)
+    if str(args.output) == STANDARD:
+        return _to_standard_output(calibrator, sources, args)
     columns = columns_from(args)
     with _targets(sources, args) as targets, Progress(_total(sources), "rows") as progress:
         for source, target in zip(sources, targets, strict=True):
@@ -83,6 +89,22 @@ def run(args: argparse.Namespace) -> int:
             )
     written = printable(str(args.output))
     print(f"{calibrator.name} applied to {progress.done:,} rows.\nWritten: {written}")
+    return 0
+
+
+def _to_standard_output(calibrator: Any, sources: list[Path], args: argparse.Namespace) -> int:
+    """Write the calibrated copy of one file to standard output, once it is complete."""
+    from calibrant.files import rewrite
+
+    if len(sources) != 1:
+        raise InputError(f"'-o -' writes one file, got {len(sources)}.")
+    with tempfile.TemporaryDirectory(prefix="calibrant-") as folder:
+        target = Path(folder) / sources[0].name
+        columns, groups = columns_from(args), calibrator.needs_groups
+        rewrite(sources[0], target, calibrator.transform, columns, args.kind, groups=groups)
+        with target.open("rb") as file:
+            shutil.copyfileobj(file, sys.stdout.buffer)
+    sys.stdout.flush()
     return 0
 
 

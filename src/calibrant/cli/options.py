@@ -32,8 +32,8 @@ def add_file_options(
             "files",
             nargs=least,
             metavar=files,
-            help=f"a file ({', '.join(suffixes())}), a folder of shards or a glob; several are "
-            "read as one",
+            help=f"a file ({', '.join(suffixes())}), a folder of shards, a glob, or '-' for "
+            "standard input; several are read as one",
         )
     group = parser.add_argument_group("columns")
     group.add_argument(

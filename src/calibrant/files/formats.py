@@ -20,6 +20,7 @@ from calibrant.files.language_models import open_jsonl
 from calibrant.files.npz import NPZ
 from calibrant.files.parquet import PARQUET
 from calibrant.files.safetensors import SAFETENSORS
+from calibrant.files.standard_input import STANDARD, standard_input
 from calibrant.inputs import check_file, door
 
 __all__ = [
@@ -110,6 +111,9 @@ def expand(paths: Paths) -> FoundFiles:
 def _expand(name: str) -> Iterator[Path]:
     if not name:
         raise InputError("An empty file name was given; name a file.")
+    if name == STANDARD:
+        yield standard_input()
+        return
     path = Path(name)
     if path.is_dir():
         yield from _shards(path)
