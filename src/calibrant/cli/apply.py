@@ -83,7 +83,8 @@ def run(args: argparse.Namespace) -> int:
                 calibrator.transform,
                 columns,
                 args.kind,
-                groups=calibrator.needs_groups,
+                groups=calibrator.groups_,
+                whole=bool(calibrator.signals_),  # Means over sentences: none may be cut.
                 overwrite=args.overwrite,
                 progress=progress.advance,
             )

@@ -5,9 +5,9 @@ from __future__ import annotations
 import copy
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from calibrant.metrics import assign_blocks, ece
 from calibrant.metrics.blocks import dependent_group
 from calibrant.predictions import Kind, Predictions
 
-__all__ = ["UnderShift", "copies_of", "judge_under_shift", "with_corruption"]
+__all__ = ["UnderShift", "copies_of", "judge_under_shift", "predicted_copies", "with_corruption"]
 
 _P: Kind = "probabilities"
 _ROWS = 1 << 15  # Examples that a map of cross-validation is fitted on.
@@ -52,6 +52,14 @@ def with_corruption(predictions: Predictions, name: str) -> Predictions:
     """
     groups = {**predictions.groups, CORRUPTION: np.full(len(predictions), name)}
     return replace(predictions, groups=groups)
+
+
+def predicted_copies(
+    predict: Callable[[Any], Predictions], parts: Mapping[str, Any]
+) -> Predictions | None:
+    """Predict corrupted copies, by the names of their corruptions, one after the other."""
+    made = [with_corruption(predict(part), name) for name, part in parts.items()]
+    return Predictions.concatenate(made) if made else None
 
 
 def copies_of(valid: Predictions | Claims) -> tuple[Predictions | Claims, Predictions | None]:

@@ -17,6 +17,7 @@ from calibrant.experiments.outcome import (
     Job,
     Outcome,
     choose_calibrator,
+    copy_names,
     measure_outcome,
     noted_warnings,
 )
@@ -57,7 +58,8 @@ def finish(outcome: Outcome, job: Job, model: nn.Module, run: RunFolder, bootstr
         audits = _with_learned_entities(audits, outcome.valid, outcome.test, chosen, bootstrap)
         write_report(audits, run.report, overwrite=True)
         choose = functools.partial(choose_calibrator, recipe.calibrator)
-        trained = TrainedRun(recipe, data, model, run, suffix, made, chosen, choose)
+        copied = copy_names(recipe, len(outcome.valid)) if outcome.copies is not None else ()
+        trained = TrainedRun(recipe, data, model, run, suffix, made, chosen, choose, copied)
         more = job.task.finish(trained)
     # Shifted data may have been sampled since the outcome was made.
     notes = list(dict.fromkeys([*record.training["notes"], *data.notes, *warned]))

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
+from calibrant.calibrators import Calibrator, calibrator_class, load_calibrator
 from calibrant.corruptions import STRENGTHS, parse_corruption
 from calibrant.errors import InputError, unknown_name
 from calibrant.experiments.measure import LazyPredictions, measure_run
@@ -71,8 +72,17 @@ def evaluate(
         ),
         calibrator=chosen,
         measure=task.measure,
+        fitted=_saved(folder, split, chosen),
     )
     return {**{name: results[name] for name in results if name != chosen}, chosen: results[chosen]}
+
+
+def _saved(folder: RunFolder, split: str, chosen: str) -> dict[str, Calibrator]:
+    """Return the calibrator of a run that validation alone cannot fit again."""
+    if not calibrator_class(chosen).needs_copies:
+        return {}
+    name = "calibrator.json" if split == "valid" else "raw_calibrator.json"
+    return {chosen: load_calibrator(folder.path / name)}
 
 
 def _is_own(data: str, recipe: Recipe) -> bool:

@@ -86,7 +86,7 @@ def measure_run(
         results[name] = {"valid": measure(map_.transform(valid)), "test": measure(calibrated)}
         if folds is not None and name == "identity":  # It learns nothing.
             results[name]["cross_validated"] = results[name]["valid"]
-        elif folds is not None:
+        elif folds is not None and not map_.needs_copies:  # Without copies it is another map.
             new = out_of_fold(calibrator_class(name)(), valid, folds)
             results[name]["cross_validated"] = measure(new)
         if ood is not None:

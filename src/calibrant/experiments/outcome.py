@@ -21,6 +21,7 @@ from calibrant.calibrators import (
     calibrator_class,
 )
 from calibrant.comparison.selection import select_calibrator
+from calibrant.comparison.under_shift import predicted_copies, with_corruption
 from calibrant.errors import InputError
 from calibrant.experiments.measure import LazyPredictions, measure_run
 from calibrant.experiments.recipe import Recipe
@@ -38,11 +39,13 @@ __all__ = [
     "Measured",
     "Outcome",
     "choose_calibrator",
+    "copy_names",
     "measure_outcome",
     "noted_warnings",
     "record_of",
 ]
 
+_ENOUGH = 5000  # Validation examples from which on copies are made by themselves.
 # They keep every prediction, so only the confidence changes, and need the scores alone.
 CANDIDATES = tuple(
     name
@@ -64,6 +67,7 @@ class Outcome:
     shift: Mapping[str, Predictions] = field(default_factory=dict)
     ood: Predictions | None = None
     outside: np.ndarray | None = None  # logits of examples of no class
+    copies: Predictions | None = None  # of the validation part, corrupted
 
     @property
     def predictions(self) -> dict[str, Predictions]:
@@ -112,7 +116,27 @@ class Job:
             shift,
             made.get("ood"),
             outside,
+            self._copies(recipe, model, made["valid"]),
         )
+
+    def _copies(self, recipe: Recipe, model: nn.Module, valid: Predictions) -> Predictions | None:
+        """Predict the corrupted copies of validation that the calibrator learns from, if any."""
+        parts = self.task.copies(copy_names(recipe, len(valid)), self.data)
+        return predicted_copies(lambda part: self.data.predict(model, part), parts)
+
+
+def copy_names(recipe: Recipe, rows: int) -> tuple[str, ...]:
+    """Return the corruptions of the copies of a validation part of so many rows.
+
+    >>> copy_names(Recipe(), 100), copy_names(Recipe(), 50_000)[:2]
+    ((), ('typos-1', 'typos-3'))
+    """
+    asked = recipe.calibrator != AUTO and calibrator_class(recipe.calibrator).needs_copies
+    if recipe.copies == ("none",) or not (asked or recipe.calibrator == AUTO):
+        return ()
+    if recipe.copies != (AUTO,):
+        return recipe.copies
+    return task_of(recipe.task).default_copies if asked or rows >= _ENOUGH else ()
 
 
 class Measured(NamedTuple):
@@ -140,7 +164,7 @@ def measure_outcome(outcome: Outcome, circumstances: Mapping[str, Any]) -> Measu
     """
     recipe, training = outcome.recipe, outcome.training
     with noted_warnings() as warned:
-        chosen = choose_calibrator(recipe.calibrator, outcome.valid)
+        chosen = choose_calibrator(recipe.calibrator, outcome.valid, outcome.copies)
         maps = {chosen.name: chosen}
         for name in recipe.measure:
             if name not in maps:
@@ -173,11 +197,13 @@ def record_of(outcome: Outcome, circumstances: Mapping[str, Any]) -> Record:
     return measure_outcome(outcome, circumstances).record
 
 
-def choose_calibrator(name: str, valid: Predictions) -> Calibrator:
+def choose_calibrator(
+    name: str, valid: Predictions, copies: Predictions | None = None
+) -> Calibrator:
     """Fit the calibrator ``name`` on ``valid``; ``"auto"`` chooses one of :data:`CANDIDATES`.
 
     The rule is that of :func:`calibrant.comparison.select_calibrator`. A single sentence gets a
-    temperature.
+    temperature. With corrupted ``copies`` of ``valid``, ``shift-aware`` may be chosen too.
 
     >>> rng = np.random.default_rng(0)
     >>> logits = 2 * rng.normal(size=(3000, 3))
@@ -185,9 +211,14 @@ def choose_calibrator(name: str, valid: Predictions) -> Calibrator:
     >>> choose_calibrator("auto", Predictions.from_logits(4 * logits, labels)).name
     'temperature'
     """
+    whole, names = valid, CANDIDATES
+    if copies is not None:
+        whole = Predictions.concatenate([with_corruption(valid, ""), copies])
+        names = (*CANDIDATES, "shift-aware")
     if name != AUTO:
-        return calibrator_class(name)().fit(valid)
+        kind = calibrator_class(name)
+        return kind().fit(whole if kind.needs_copies else valid)
     try:
-        return select_calibrator(valid, CANDIDATES).calibrator
+        return select_calibrator(whole, names).calibrator
     except InputError:
         return calibrator_class("temperature")().fit(valid)

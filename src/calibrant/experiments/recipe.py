@@ -21,7 +21,7 @@ __all__ = ["Recipe", "with_new_keys"]
 _LATER = (
     "task", "engine", "accumulate", "patience", "shift", "optimizer", "momentum", "decay", "clip",
     "augment", "compile", "calibrator", "image_size", "measure", "train_file", "dev_file",
-    "test_file", "unseen_types",
+    "test_file", "unseen_types", "copies",
 )  # fmt: skip
 # Key of today → key of older records and recipes, which the hash in a run's name keeps.
 _OLD_KEYS = {"measure": "maps"}
@@ -124,6 +124,14 @@ class Recipe:
         metavar="NAME",
         example="['typos-3', 'wnut17']",
     )
+    copies: tuple[str, ...] = setting(
+        (AUTO,),
+        "corrupted copies of the validation split, such as typos-3, from which a shift-aware "
+        "calibrator learns; auto: those of the task if there are 5,000 validation examples; none: "
+        "no copies",
+        metavar="NAME",
+        example="['typos-3', 'ocr-3']",
+    )
     engine: str = setting(
         "lean",
         "lean: fast, float32 or bfloat16; trainer: the Hugging Face Trainer, also float16, not for "
@@ -194,7 +202,7 @@ class Recipe:
     )
 
     def __post_init__(self) -> None:
-        for name in ("shift", "measure"):  # A list, if it comes from a file.
+        for name in ("shift", "measure", "copies"):  # A list, if it comes from a file.
             object.__setattr__(self, name, checked_names(self, name))
         if isinstance(self.method, str):  # Records have underscores, whatever a recipe has.
             object.__setattr__(self, "method", self.method.replace("-", "_"))
@@ -220,7 +228,7 @@ class Recipe:
 
     def to_dict(self) -> dict[str, Any]:
         """Return every key with its value, defaults included."""
-        lists = {"shift": list(self.shift), "measure": list(self.measure)}
+        lists = {name: list(getattr(self, name)) for name in ("shift", "measure", "copies")}
         return {**asdict(self), "method_options": dict(self.method_options), **lists}
 
     def on(self, device: str) -> Recipe:

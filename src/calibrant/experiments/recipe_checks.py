@@ -9,6 +9,7 @@ from dataclasses import MISSING, fields
 from typing import TYPE_CHECKING, Any
 
 from calibrant.calibrators import calibrator_class
+from calibrant.corruptions import known_corruption
 from calibrant.errors import InputError, unknown_name
 from calibrant.inputs import has_half_a_character, shortened
 from calibrant.tasks import all_tasks, task_of
@@ -50,6 +51,7 @@ def check_recipe(recipe: Recipe) -> None:
         if name not in recipe.measure:
             raise InputError(f"measure names identity, temperature and any more: add '{name}'.")
     _check_optimizer(recipe)
+    _check_copies(recipe)
 
 
 def checked_names(recipe: Recipe, key: str) -> tuple[str, ...]:
@@ -117,6 +119,17 @@ def _check_task(recipe: Recipe) -> None:
         for name in set(its.own_calibrators) - set(task.own_calibrators):
             if name in (*recipe.measure, recipe.calibrator):
                 raise InputError(f"{name} is a calibrator of task '{other}', not '{recipe.task}'.")
+
+
+def _check_copies(recipe: Recipe) -> None:
+    """Check that the task can make the copies that the recipe names."""
+    task = task_of(recipe.task)
+    for name in recipe.copies:
+        if len(recipe.copies) == 1 and name in (AUTO, "none"):
+            continue
+        if not task.default_copies:
+            raise InputError(f"Task '{recipe.task}' makes no corrupted copies: leave copies out.")
+        known_corruption(name, task.corruptions, of=f"task '{recipe.task}'")
 
 
 def _check_optimizer(recipe: Recipe) -> None:

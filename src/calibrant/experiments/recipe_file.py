@@ -97,7 +97,9 @@ def expand_grid(
 def _choices(key: str, values: Any) -> list[Any]:
     if not isinstance(values, list):
         return [values]
-    if key in ("shift", "measure") and not any(isinstance(value, list) for value in values):
+    if key in ("shift", "measure", "copies") and not any(
+        isinstance(value, list) for value in values
+    ):
         return [values]
     if not values:
         raise InputError(f"{key} of a grid has no value: leave it out, or give it one.")

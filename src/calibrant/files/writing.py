@@ -27,6 +27,7 @@ __all__ = ["rewrite", "write"]
 
 _ROWS = 1 << 20  # Rows per part of predictions that are given whole.
 _CHUNK = 1 << 20  # Scores that are mapped at once.
+_WHOLE = (1 << 31) - 1  # Rows: more than any chunk.
 _NO_LABEL = "\0label"  # No column of a file has this name.
 
 # Group columns of these names could not be told from scores, labels and signals again.
@@ -93,6 +94,7 @@ def rewrite(
     kind: FileKind | None = None,
     *,
     groups: Sequence[str] = (),
+    whole: bool = False,
     overwrite: bool = False,
     progress: Callable[[int], None] | None = None,
 ) -> None:
@@ -104,8 +106,8 @@ def rewrite(
     ``probabilities_0``, …, after the pattern of the logits). The format stays.
 
     ``transform`` gets predictions chunk by chunk, with the columns ``groups``; their labels mean
-    nothing. ``progress`` is called with the number of rows of each chunk. npz and safetensors hold
-    the new scores in memory, the others one chunk.
+    nothing. ``whole`` maps all rows at once. ``progress`` is called with the number of rows of each
+    chunk. npz and safetensors hold the new scores in memory, the others one chunk.
     """
     path, target = Path(path), Path(target)
     known = format_of(path)
@@ -120,7 +122,7 @@ def rewrite(
         path,
         layout,
         _new_names(layout),
-        max(1, _CHUNK // row_width(source, layout)),
+        _WHOLE if whole else max(1, _CHUNK // row_width(source, layout)),
         lambda block, first: _mapped(path, block, layout, transform, first),
         progress or (lambda _: None),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -73,7 +73,9 @@ class TrainedRun:
     suffix: str  # Of files with predictions.
     predictions: Mapping[str, Predictions]
     calibrator: Calibrator
-    choose: Callable[[Predictions], Calibrator]  # A map on validation predictions.
+    # A calibrator on validation predictions, and on corrupted copies where there are any.
+    choose: Callable[[Predictions, Predictions | None], Calibrator]
+    copies: tuple[str, ...] = ()  # The corruptions of the copies that it learned from.
 
 
 class AdaptedRun(NamedTuple):
@@ -99,6 +101,7 @@ class Task(ABC):
     embedded: ClassVar[str]  # Data that needs no download.
     known_data: ClassVar[str] = ""  # Names of data and of models, for the help of train.
     known_models: ClassVar[str] = ""
+    default_copies: ClassVar[tuple[str, ...]] = ()  # Corruptions that a calibrator learns from.
     corruptions: ClassVar[Collection[str]] = ()  # What examples can be corrupted by.
 
     kinds: ClassVar[tuple[Kind, ...]] = ("classes",)  # Of the metrics that are measured.
@@ -147,6 +150,10 @@ class Task(ABC):
     @abstractmethod
     def shifted(self, recipe: Recipe, data: Any, directory: str | None) -> Mapping[str, Any]:
         """Return the parts that the recipe's ``shift`` names, for ``data.predict``."""
+
+    def copies(self, names: Sequence[str], data: Any) -> Mapping[str, Any]:  # noqa: ARG002
+        """Return corrupted copies of the validation part by name, for ``data.predict``."""
+        return {}
 
     @abstractmethod
     def examples(self, target: EvaluationTarget) -> LabelledExamples:

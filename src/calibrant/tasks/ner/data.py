@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from calibrant.corruptions import TEXT, known_corruption
 from calibrant.errors import InputError
 from calibrant.methods import create
 from calibrant.predictions import IGNORED, Predictions
@@ -23,6 +24,7 @@ from calibrant.tasks.encoders.heads import with_head
 from calibrant.tasks.encoders.small_encoder import TINY
 from calibrant.tasks.language.sentences import Sentence
 from calibrant.tasks.language.splitter_choice import Cutting
+from calibrant.tasks.ner.corpora.corrupted_sentences import corrupt_sentences
 from calibrant.tasks.ner.corpus import NerCorpus, load_corpus
 from calibrant.tasks.ner.subword_windows import Pieces, encode
 from calibrant.tasks.ner.word_predictions import predict_runs, predict_words
@@ -45,6 +47,7 @@ __all__ = [
 ]
 
 _SEED = 0  # For the held-out part: the same in every run.
+_COPY_SEED = 1  # Of the copies that calibrators learn from: not that of shifted tests.
 _SPECIAL = 8  # Ids below it belong to special pieces.
 _PIECES = 1 << 18  # Word pieces of all runs together in one forward pass.
 
@@ -82,6 +85,15 @@ class NerData(EncodedData[Pieces]):
     def encode(self, sentences: Sequence[Sentence]) -> Pieces:
         """Encode other sentences as the corpus is."""
         return encode(sentences, self.labels, self.tokenizer, self.max_length)
+
+    def copies(self, names: Sequence[str], *, raw: bool = False) -> dict[str, Pieces]:
+        """Encode the validation split, or its raw text, once for each corruption."""
+        dev = self.corpus.as_raw_text(self.corpus.dev) if raw and names else self.corpus.dev
+        kinds = {name: known_corruption(name, TEXT, of="texts") for name in names}
+        return {
+            name: self.encode(list(corrupt_sentences(dev, *kind, seed=_COPY_SEED)))
+            for name, kind in kinds.items()
+        }
 
     def raw_pieces(self) -> dict[str, Pieces]:
         """Encode the validation and test split as raw text; nothing if the corpus is raw text."""

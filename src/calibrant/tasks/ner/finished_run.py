@@ -13,6 +13,7 @@ from typing import Any
 
 from calibrant.calibrators import load_calibrator
 from calibrant.comparison.entity_map import entity_words
+from calibrant.comparison.under_shift import predicted_copies
 from calibrant.errors import InputError
 from calibrant.inputs import read_json
 from calibrant.metrics import entity_f1
@@ -61,7 +62,10 @@ def finish_raw_text(trained: TrainedRun) -> dict[str, Any]:
     if parts:
         raw = {split: data.predict(trained.model, part) for split, part in parts.items()}
         raw["valid"].write(run.path / f"raw_valid.{trained.suffix}", overwrite=True)
-        calibrator = trained.choose(raw["valid"])
+        copies = predicted_copies(
+            lambda part: data.predict(trained.model, part), data.copies(trained.copies, raw=True)
+        )
+        calibrator = trained.choose(raw["valid"], copies)
         calibrator.save(run.path / CALIBRATORS[RAW], overwrite=True)
         judges[RAW] = EntityConfidence.fit(calibrator, raw["valid"])
         known[RAW] = _numbers(judges[RAW], raw["test"])

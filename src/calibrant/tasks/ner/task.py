@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +31,9 @@ __all__ = ["Ner"]
 _ZERO_F1, _LOW_F1 = 0.05, 0.2
 
 
+_COPIED = ("typos", "ocr", "dropped-characters", "swapped-characters", "dropped-words")
+
+
 class Ner(Task):
     """A token classifier of transformers on a corpus in word pieces."""
 
@@ -40,6 +43,7 @@ class Ner(Task):
     known_data = f"{', '.join(CORPORA)}, {embedded}"
     known_models = ENCODER_NAMES
     corruptions = TEXT
+    default_copies = tuple(f"{kind}-{strength}" for kind in _COPIED for strength in (1, 3, 5))
     kinds = ("classes", "tags")
     score_metric = "entity_f1"
     shown = ("entity_f1", "ece", "nll", "entity_ece", "apcr")
@@ -113,6 +117,10 @@ class Ner(Task):
         from calibrant.tasks.ner.shift import shifted_tests
 
         return shifted_tests(recipe, data, directory)
+
+    def copies(self, names: Sequence[str], data: NerData) -> Mapping[str, Pieces]:
+        """Return corrupted copies of the validation split."""
+        return data.copies(names)
 
     def examples(self, target: EvaluationTarget) -> TaggedSentences:
         """Load a run's model and labelled sentences."""
