@@ -104,6 +104,6 @@ def test_the_promise_is_kept_by_what_is_learned():
 
 
 def test_one_sentence_is_judged_as_it_is():
-    with pytest.warns(CalibrationWarning, match="1 right ones support"):
+    with pytest.warns(CalibrationWarning, match="fell back to identity"):
         made = predictor(one_word_sentences(1, right=1.0, seed=0)).threshold(0.5)
     assert made.threshold > 1
