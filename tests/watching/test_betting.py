@@ -92,33 +92,38 @@ def test_places_of_the_ends():
 
 
 def test_bounds_equal_plain_loops():
-    """The hedged capital of Waudby-Smith & Ramdas, by its definition."""
-    random = np.random.default_rng(0)
-    values, level = random.random(60) < 0.8, 0.9
+    """The mixture of empirical Bernstein processes, by its definition."""
+    values, level = np.random.default_rng(0).random(60) < 0.8, 0.9
     bounds = AccuracyBounds(level)
     for part in np.split(values, [1, 7, 30]):
         bounds.add(part)
-    alpha, out = 1 - level, []
-    for m in np.sin(np.linspace(0, math.pi / 2, 2001)) ** 2:
-        up = down = 1.0
-        mean, variance, best = 0.5, 0.25, 0.0
-        total, squares = 0.0, 0.0
-        for t, x in enumerate(values.astype(float), start=1):
-            size = math.sqrt(2 * math.log(2 / alpha) / (variance * t * math.log(1 + t)))
-            up *= 1 + min(size, 0.75 / m if m else math.inf) * (x - m)
-            down *= 1 - min(size, 0.75 / (1 - m) if m < 1 else math.inf) * (x - m)
-            best = max(best, up / 2, down / 2)
-            total += x
-            mean = (0.5 + total) / (t + 1)
-            squares += (x - mean) ** 2
-            variance = (0.25 + squares) / (t + 1)
-        if best < 1 / alpha:
-            out.append(m)
-    assert bounds.low == pytest.approx(out[0], abs=2e-3)
-    assert bounds.high == pytest.approx(out[-1], abs=2e-3)
-    assert bounds.low <= out[0]
-    assert bounds.high >= out[-1]
+    total = squares = 0.0
+    for t, x in enumerate(values.astype(float)):
+        squares += (x - (0.5 + total) / (t + 1)) ** 2
+        total += x
+
+    def mixture(s):
+        sizes = [0.95 * 0.75**j for j in range(32)]
+        return sum(math.exp(b * s + (math.log(1 - b) + b) * squares) for b in sizes) / 32
+
     assert bounds.mean == pytest.approx(values.mean())
+    assert mixture(60 * (bounds.mean - bounds.low)) == pytest.approx(2 / (1 - level), rel=1e-5)
+    assert bounds.high == pytest.approx(min(2 * bounds.mean - bounds.low, 1.0))
+
+
+def test_bounds_cover_a_mean_that_changes():
+    """The mean so far is inside at all times, and so is the estimate."""
+    chance = np.repeat([0.98, 0.7, 0.9], 400)
+    truth, missed = np.cumsum(chance) / np.arange(1, 1201), 0
+    for seed in range(60):
+        values = np.random.default_rng(seed).random(1200) < chance
+        bounds, inside = AccuracyBounds(0.8), True
+        for part in np.split(values, range(40, 1200, 40)):
+            bounds.add(part)
+            inside &= bounds.low <= truth[bounds.n - 1] <= bounds.high
+            assert bounds.low <= bounds.mean <= bounds.high
+        missed += not inside
+    assert missed <= 20
 
 
 def test_bounds_cover_at_all_times():

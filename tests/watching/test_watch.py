@@ -261,3 +261,24 @@ def test_bad_streams():
         watch(p, reference=unlabelled(p))
     with pytest.raises(InputError, match="depend on each other"):
         watch(honest(10, groups={"sentence": np.arange(10)}), reference=p)
+
+
+def test_labels_of_unequal_sentences_are_counted_by_rows_and_bounded_by_sentences():
+    """99 right words in one sentence, one wrong word in another: 99 % of labels, 50 % of means."""
+    words = Predictions.from_probabilities(
+        np.tile([0.9, 0.1], (100, 1)), [0] * 99 + [1], groups={"sentence": [0] * 99 + [1]}
+    )
+    found = watch(words)
+    assert found.total.labelled_accuracy == 0.99
+    assert found.total.accuracy.value == 0.5
+    assert "100 labels arrived: 99.0 % are right." in found.verdict[1]
+    assert "the mean accuracy of a sentence (50.0 %) so far is" in found.verdict[1]
+
+
+def test_an_accuracy_that_falls_stays_inside_of_its_bounds():
+    p = honest(6000, seed=3)
+    labels = np.asarray(p.labels).copy()
+    labels[3000:] = np.random.default_rng(0).integers(0, 4, 3000)
+    found = watch(Predictions.from_probabilities(p.scores, labels), chunk=500)
+    for chunk in (*found.chunks, found.total):
+        assert chunk.accuracy.low <= chunk.accuracy.value <= chunk.accuracy.high

@@ -215,6 +215,7 @@ def _columns(found: Watch) -> tuple[list[str], list[Any]]:
         ("drift", lambda c: percent(c.confidence_drift), bool(found.reference)),
         ("of classes", lambda c: percent(c.class_drift), bool(found.reference)),
         ("labels", lambda c: count(c.labelled), bool(found.total.labelled)),
+        ("right", lambda c: percent(c.labelled_accuracy), bool(found.total.labelled)),
         ("accuracy so far", lambda c: _estimate(c.accuracy), bool(found.total.labelled)),
         ("alarm", _alarm, bool(found.alarms)),
     ]

@@ -37,7 +37,8 @@ class Alarm:
 class WatchedChunk:
     """One chunk, or the whole stream: what its labels would show, and what has changed.
 
-    ``accuracy`` is what labels did show, with a confidence sequence over the stream so far.
+    ``labelled_accuracy`` is what the labels of the chunk did show. ``accuracy`` is the mean over the
+    labelled units of the stream so far, with a confidence sequence.
     ``evidence`` is the capital of the bettors after the chunk, by test.
     """
 
@@ -117,10 +118,13 @@ class Watch:
         if not self.total.labelled:
             return ()
         value, low, high = self.total.accuracy
+        unit = self.settings.get("by")
+        mean = f"the mean accuracy of a {unit} ({percent(value)})" if unit else "the mean accuracy"
         return (
-            f"{counted(self.total.labelled, 'label')} arrived: {percent(value)} are right; with "
-            f"{percent(self.settings['level'], 0)} confidence, at any time, the accuracy is "
-            f"{percent(low)} to {percent(high)}.",
+            f"{counted(self.total.labelled, 'label')} arrived: "
+            f"{percent(self.total.labelled_accuracy)} are right. With "
+            f"{percent(self.settings['level'], 0)} confidence, whenever you look, {mean} so far is "
+            f"{percent(low)} to {percent(high)}, also if it changes.",
         )
 
     def _alarms(self) -> tuple[str, ...]:
