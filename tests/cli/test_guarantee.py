@@ -269,3 +269,18 @@ class TestRun:
         assert "needs at least" in refused(
             capsys, "guarantee", run, "--target-risk", "0.001", "-o", output
         )
+
+
+def test_a_risk_averaged_over_groups(folder, capsys):
+    p = made(1500, 0)
+    p = Predictions.from_logits(
+        p.scores, p.labels, label_names=NAMES, groups={"page": np.arange(1500) // 3}
+    )
+    p.write("pages.npz")
+    options = ("--target-risk", "0.1", "--by", "page", "--average", "groups")
+    out = ok(capsys, "guarantee", "pages.npz", *options, "-o", "policy.json")
+    assert "% of a page are wrong on average" in out
+    assert "% on average over page groups; upper bound of the risk" in out
+    assert "on average over pages with accepted rows" in out
+    types = (*options, "--per", "type", "-o", "types.json")
+    assert "owl" in ok(capsys, "guarantee", "pages.npz", *types)

@@ -176,6 +176,8 @@ class TestMissed:
         ({"target_risk": 0.1, "level": 0}, "level"),
         ({"target_risk": 0.1, "group": "sentense"}, "Unknown group 'sentense'"),
         ({"target_risk": 0.1, "per": "class"}, "Unknown per"),
+        ({"target_risk": 0.1, "average": "sentences"}, "Unknown average 'sentences'"),
+        ({"target_risk": 0.1, "average": "groups"}, "needs a column of groups"),
         ({"target_risk": 0.1, "items": "words"}, "Unknown items"),
         ({"target_risk": 0.1, "items": "entities"}, "BIO"),
         ({"max_missed": 0.1}, "BIO"),
@@ -216,3 +218,29 @@ def test_too_little_data():
         guarantee(tagged(20), max_missed=0.02, on_average=True)
     with pytest.raises(InputError, match="takes Predictions"):
         guarantee(np.ones(3), target_risk=0.05)
+
+
+def test_a_risk_averaged_over_sentences(tmp_path):
+    p = tagged(600)
+    policy = guarantee(p, target_risk=0.1, items="rows", average="groups")
+    assert policy.average == "groups"
+    assert "of the accepted rows of a sentence are wrong, on average over sentences" in str(policy)
+    policy.save(tmp_path / "policy.json")
+    assert load_policy(tmp_path / "policy.json").average == "groups"
+    kept, sentence = policy.decide(p), p.groups["sentence"]
+    wrong = np.asarray(p.scores).argmax(axis=1) != p.labels
+    shares = [wrong[kept & (sentence == s)].mean() for s in np.unique(sentence[kept])]
+    assert policy.details["*"]["risk"] == pytest.approx(np.mean(shares))
+    entities = guarantee(p, target_risk=0.3, average="groups")
+    assert "accepted entities of a sentence" in entities.promise
+    with pytest.raises(InputError, match="needs a target risk"):
+        guarantee(p, max_missed=0.2, average="groups")
+
+
+def test_rows_that_find_nothing_name_the_easier_promise():
+    groups = {"sentence": np.r_[np.arange(1000), np.full(200, 1000)]}
+    p = Predictions.from_probabilities(np.full(1200, 0.9999), np.ones(1200, int), groups=groups)
+    assert "even if all 200 rows of the largest sentence are wrong together" in str(
+        guarantee(p, target_risk=0.01)
+    )
+    assert guarantee(p, target_risk=0.01, average="groups").kept == 1

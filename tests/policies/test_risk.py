@@ -218,3 +218,62 @@ def test_no_entities_and_bad_input():
         guaranteed_threshold(np.ones(3), np.ones(2, bool), 0.1)
     with pytest.raises(InputError, match="finite"):
         find_threshold(np.array([0.5, math.nan]), np.ones(2, bool), 0.1)
+
+
+def unequal(random, groups, correlation=0.7):
+    """Groups of 1 to 40 rows that are right and wrong together, large ones more often wrong."""
+    sizes = np.minimum(random.geometric(0.2, groups), 40)
+    number = np.repeat(np.arange(groups), sizes)
+    confidence = random.uniform(0.8, 1, len(number))
+    chance = confidence - 0.1 * (sizes[number] > 8)
+    shared = random.random(len(number)) < math.sqrt(correlation)
+    luck = np.where(shared, random.random(groups)[number], random.random(len(number)))
+    return confidence, luck < chance, number
+
+
+def mean_share(confidence, correct, number, threshold):
+    """The wrong share of each group's accepted rows, averaged over groups that have some."""
+    shares = {}
+    for c, ok, g in zip(confidence, correct, number, strict=True):
+        if c >= threshold:
+            shares.setdefault(int(g), []).append(not ok)
+    return np.mean([np.mean(share) for share in shares.values()]) if shares else math.nan
+
+
+def test_a_mean_over_groups_is_that_of_the_plain_loop():
+    confidence, correct, number = unequal(np.random.default_rng(0), 400)
+    found = find_threshold(confidence, correct, 0.1, groups=number, average="groups")
+    assert found.risk == pytest.approx(mean_share(confidence, correct, number, found.threshold))
+    assert found.error == pytest.approx(mean_share(confidence, correct, number, 0))
+    assert found.risk < found.upper <= 0.1
+    order = np.random.default_rng(1).permutation(len(number))
+    again = find_threshold(
+        confidence[order], correct[order], 0.1, groups=number[order], average="groups"
+    )
+    assert again.threshold == found.threshold
+    alone = np.arange(len(number))
+    single = find_threshold(confidence, correct, 0.1, groups=alone, average="groups")
+    assert single.threshold == find_threshold(confidence, correct, 0.1).threshold
+
+
+def test_the_promise_over_groups_holds_and_is_not_empty():
+    """At level 0.9 and correlation 0.7; 11 of 40 broken promises would be very unlikely."""
+    truth = unequal(np.random.default_rng(99), 6000)
+    broken, passed = 0, 0
+    for seed in range(40):
+        confidence, correct, number = unequal(np.random.default_rng(seed), 1000)
+        found = find_threshold(confidence, correct, 0.1, groups=number, average="groups")
+        passed += math.isfinite(found.threshold)
+        if math.isfinite(found.threshold):
+            broken += mean_share(*truth, found.threshold) > 0.1
+    assert broken <= 10
+    assert passed > 20
+
+
+def test_the_largest_group_is_not_feared_by_a_mean_over_groups():
+    number = np.r_[np.arange(1000), np.full(200, 1000)]
+    confidence, correct = np.full(1200, 0.9999), np.ones(1200, bool)
+    rows = find_threshold(confidence, correct, 0.01, groups=number)
+    groups = find_threshold(confidence, correct, 0.01, groups=number, average="groups")
+    assert rows.threshold == math.inf
+    assert groups.accepted == 1200

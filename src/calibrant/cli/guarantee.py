@@ -83,6 +83,11 @@ def _add_units(parser: argparse.ArgumentParser) -> None:
         "(document, sentence or image, if the file has such a column)",
     )  # fmt: skip
     parser.add_argument(
+        "--average", choices=("rows", "groups"), default="rows", help="what a target risk is a "
+        "mean over: all accepted rows (or entities), or groups, each with the wrong share of what "
+        "is accepted of it, so that long groups count as much as short ones (rows)",
+    )  # fmt: skip
+    parser.add_argument(
         "--items", choices=("auto", "rows", "entities"), default="auto", help="what a target risk "
         "is about (entities, if the labels are BIO tags)",
     )  # fmt: skip
@@ -155,6 +160,7 @@ def _options(args: argparse.Namespace) -> dict[str, Any]:
         "on_average": args.on_average,
         "per": args.per,
         "group": None if args.by == "none" else args.by,
+        "average": args.average,
         "items": args.items,
         "score": args.score,
         "randomised": args.randomised,
@@ -247,12 +253,18 @@ def _of_risk(policy: Policy) -> list[str]:
             *lines,
             f"Threshold: accept from confidence {threshold:.6g} on. It keeps "
             f"{100 * found['kept']:.2f} % ({found['accepted']:,} of {found['n']:,}), "
-            f"{found['wrong']:,} of them wrong; upper bound of the risk "
+            f"{found['wrong']:,} of them wrong; {_averaged(policy)}upper bound of the risk "
             f"{100 * found['upper']:.2f} %.",
         ]
     headers = ["type", "n", "wrong", "to refuse", "threshold", "kept", "of them wrong"]
     rows = [_row(name, policy) for name in policy.thresholds]
     return [render_table(headers, rows, right=range(1, 7))]
+
+
+def _averaged(policy: Policy) -> str:
+    if policy.average == "rows":
+        return ""
+    return f"{100 * policy.details['*']['risk']:.2f} % on average over {policy.unit} groups; "
 
 
 def _row(name: str, policy: Policy) -> list[str]:
@@ -261,9 +273,10 @@ def _row(name: str, policy: Policy) -> list[str]:
     if not n:
         return [name, "0", "–", "–", "none", "–", "–"]
     shown = "none" if math.isinf(threshold) else f"{threshold:.4g}"
-    shares = [found["errors"] / n, found["least_refused"], found["kept"]]
+    shares = [found["error"], found["least_refused"], found["kept"]]
     error, refused, kept = (f"{100 * share:.1f} %" for share in shares)
-    return [name, f"{n:,}", error, f"≥ {refused}", shown, kept, f"{found['wrong']:,}"]
+    least = "–" if math.isnan(found["least_refused"]) else f"≥ {refused}"
+    return [name, f"{n:,}", error, least, shown, kept, f"{found['wrong']:,}"]
 
 
 def _of_sets(policy: Policy) -> list[str]:

@@ -23,8 +23,9 @@ from calibrant.policies.risk import THRESHOLDS, AcceptedRisk, find_threshold, le
 from calibrant.policies.set_policies import learn_sets
 from calibrant.predictions import Predictions
 
-__all__ = ["Items", "check_promises", "guarantee", "guarantee_items", "with_floor"]
+__all__ = ["AVERAGES", "Items", "check_promises", "guarantee", "guarantee_items", "with_floor"]
 
+AVERAGES = ("rows", "groups")
 _WIDEST = ("document", "doc")  # Units that hold sentences, used before these.
 
 
@@ -56,6 +57,7 @@ def guarantee(
     on_average: bool = False,
     per: str | None = None,
     group: str | None = "auto",
+    average: str = "rows",
     items: str = "auto",
     reduction: Reduction = "product",
     score: str = "lac",
@@ -78,7 +80,9 @@ def guarantee(
 
     ``per="type"`` learns a threshold for each predicted class or entity type (of sets: for each
     true class). ``group`` names the column whose values are drawn independently ("auto": document,
-    sentence or image if there is one; None: every row). ``items`` is "rows" or "entities"; "auto"
+    sentence or image if there is one; None: every row). With ``average="groups"`` a target risk is
+    the share of wrong ones among what is accepted of a group, averaged over groups, so that long
+    ones count as much as short ones. ``items`` is "rows" or "entities"; "auto"
     takes entities where labels are BIO tags. ``calibrator`` and ``model`` are fingerprints to save.
 
     >>> random = np.random.default_rng(0)
@@ -94,12 +98,14 @@ def guarantee(
     if not len(predictions):
         raise InputError("guarantee needs labelled validation predictions, got no rows.")
     unit = _unit(predictions, group)
+    check_average(average, unit, target_risk)
     about: dict[str, Any] = {"calibrator": calibrator, "model": model}
     if isinstance(predictions, Claims):
         _check_claims(wanted, items)
         # Only labels that occur are known.
         about |= {"classes": 0, "label_names": predictions.label_names if per else None}
         assert target_risk is not None
+        about["average"] = average
         return guarantee_items(_claimed(predictions, unit), target_risk, level, per=per, **about)
     about |= {"classes": predictions.classes, "label_names": predictions.label_names}
     if coverage is not None:
@@ -111,23 +117,34 @@ def guarantee(
         return add_review(predictions, max_missed, surely, unit, about)
     found = _items(predictions, items, unit, reduction)
     about["reduction"] = reduction if found.name == "entities" else None
+    made = {"per": per, "average": average, **about}
     if max_missed is None:
-        return guarantee_items(found, target_risk, level, per=per, **about)
-    policy = guarantee_items(with_floor(found), target_risk, level, per=per, **about)
+        return guarantee_items(found, target_risk, level, **made)
+    policy = guarantee_items(with_floor(found), target_risk, level, **made)
     return add_review(
         predictions, max_missed, surely, unit, about, policy=policy, confidence=found.confidence
     )
 
 
 def guarantee_items(
-    items: Items, target: float, level: float = 0.9, *, per: str | None = None, **about: Any
+    items: Items,
+    target: float,
+    level: float = 0.9,
+    *,
+    per: str | None = None,
+    average: str = "rows",
+    **about: Any,
 ) -> Policy:
     """Learn the thresholds of :func:`guarantee` for items whose confidence is known."""
     check_promises({"target_risk": target}, per, level)
+    check_average(average, items.unit, target)
     units = len(items.confidence) if items.groups is None else len(np.unique(items.groups))
     _check_enough(units, target, level, items.unit or items.name.removesuffix("s"))
     kinds = range(len(items.types)) if per == "type" else (None,)
-    found = {ALL if k is None else items.types[k]: _found(items, k, target, level) for k in kinds}
+    found = {
+        ALL if k is None else items.types[k]: _found(items, k, target, level, average)
+        for k in kinds
+    }
     accepted, n = sum(f.accepted for f in found.values()), sum(f.n for f in found.values())
     policy = Policy(
         TARGET_RISK,
@@ -139,7 +156,8 @@ def guarantee_items(
         items=items.name,
         unit=items.unit,
         units=units,
-        details={name: _details(f, target) for name, f in found.items()},
+        average=average,
+        details={name: _details(f, target, average) for name, f in found.items()},
         **about,
     )
     return replace(policy, promise=wording.of_risk(policy))
@@ -150,7 +168,9 @@ def with_floor(items: Items) -> Items:
     return replace(items, thresholds=items.thresholds[THRESHOLDS >= FLOOR])
 
 
-def _found(items: Items, kind: int | None, target: float, level: float) -> AcceptedRisk:
+def _found(
+    items: Items, kind: int | None, target: float, level: float, average: str
+) -> AcceptedRisk:
     of_kind = slice(None) if kind is None else items.kind == kind
     groups = None if items.groups is None else items.groups[of_kind]
     return find_threshold(
@@ -159,14 +179,16 @@ def _found(items: Items, kind: int | None, target: float, level: float) -> Accep
         target,
         level,
         groups=groups,
+        average=average,
         thresholds=items.thresholds,
     )
 
 
-def _details(found: AcceptedRisk, target: float) -> dict[str, Any]:
-    names = ("n", "errors", "accepted", "wrong", "units", "largest", "upper")
-    error = found.errors / found.n if found.n else math.nan
-    refused = least_refused(error, target) if found.n else math.nan
+def _details(found: AcceptedRisk, target: float, average: str) -> dict[str, Any]:
+    names = ("n", "errors", "accepted", "wrong", "units", "largest", "upper", "error", "risk")
+    # Of groups that count as one, no share of rows follows from the errors.
+    known = found.n and (average == "rows" or found.error <= target)
+    refused = least_refused(found.error, target) if known else math.nan
     values = {name: getattr(found, name) for name in names}
     return {**values, "kept": found.kept, "least_refused": refused}
 
@@ -222,6 +244,15 @@ def check_promises(wanted: dict[str, float | None], per: str | None, level: floa
             raise InputError(f"guarantee expects {name} in (0, 1), got {value!r}.")
     if per not in (None, "type"):
         raise unknown_name("per", str(per), ("type",))
+
+
+def check_average(average: str, unit: str | None, target: float | None) -> None:
+    """Raise an error where a mean over groups is asked for, but there are none, or no risk."""
+    if average not in AVERAGES:
+        raise unknown_name("average", str(average), AVERAGES)
+    if average == "groups" and (unit is None or target is None):
+        missing = "a column of groups (--by)" if unit is None else "a target risk"
+        raise InputError(f"A risk averaged over groups needs {missing}, got none.")
 
 
 def _check_enough(units: int, target: float, level: float, unit: str) -> None:

@@ -40,7 +40,8 @@ class Policy:
     review) or ``"coverage"`` (prediction sets). ``thresholds`` has one number for each type, or one
     under ``"*"``; infinity accepts nothing. ``items`` says what is decided about, "rows" or
     "entities", and ``reduction`` how the words of an entity make its confidence (None where the
-    caller has the confidence of entities). ``unit`` names the group that is drawn independently.
+    caller has the confidence of entities). ``unit`` names the group that is drawn independently;
+    ``average`` "groups" means that a target risk is averaged over these groups, not over rows.
     ``target`` and ``level`` are the promise in numbers and ``promise`` is the same in words; a
     level of None means that it holds on average. ``n``, ``units`` and ``kept`` describe the
     validation data. ``label_names`` and the fingerprints ``calibrator`` and ``model`` say what the
@@ -64,6 +65,7 @@ class Policy:
     label_names: tuple[str, ...] | None = None
     unit: str | None = None
     units: int = 0
+    average: str = "rows"
     calibrator: str | None = None
     model: str | None = None
     review: Mapping[str, Any] | None = None

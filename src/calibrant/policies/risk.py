@@ -10,6 +10,9 @@ data is seen. For each, "the risk R(t) is above the target α" is a hypothesis w
   so 1 / wealth is a p-value (Waudby-Smith & Ramdas 2024). Nothing is assumed about what happens
   inside of a group. m is the size of the largest validation group, which itself is left out: the
   others are drawn independently from groups of at most that size.
+- The same groups, if every group counts as one: the risk is the mean of wrong / accepted over
+  groups of which something is accepted. Then Z = wrong / accepted − α, or 0 if nothing is, lies in
+  [−α, 1 − α] whatever the sizes, and the same bettor need not fear the largest group.
 
 Thresholds are tested from tight to loose by the fallback procedure (Wiens 2003). Each start
 brings its share of δ = 1 − level. A threshold that passes hands what it had to the next one; one
@@ -40,7 +43,11 @@ _ORDERS = 4  # Wealth is averaged over so many orders of the groups.
 
 @dataclass(frozen=True)
 class AcceptedRisk:
-    """A threshold (infinity: nothing passed) and what it accepts of the validation data."""
+    """A threshold (infinity: nothing passed) and what it accepts of the validation data.
+
+    ``error`` is the risk if everything is accepted, and ``risk`` that of what is, both averaged
+    over rows or over groups; ``upper`` is the upper bound of the latter.
+    """
 
     threshold: float
     n: int
@@ -50,6 +57,8 @@ class AcceptedRisk:
     units: int
     largest: int
     upper: float
+    error: float
+    risk: float
 
     @property
     def kept(self) -> float:
@@ -64,11 +73,14 @@ def find_threshold(
     level: float = 0.9,
     *,
     groups: np.ndarray | None = None,
+    average: str = "rows",
     thresholds: np.ndarray = THRESHOLDS,
 ) -> AcceptedRisk:
     """Find the loosest threshold whose risk is at most ``target`` with probability ``level``.
 
-    ``groups`` has the group of each item; items of one may depend on each other in any way.
+    ``groups`` has the group of each item; items of one may depend on each other in any way. The
+    risk is the wrong share of all accepted items (``average`` "rows") or the mean over groups of
+    each one's share ("groups").
     ``thresholds`` are :data:`THRESHOLDS`, or these after a map that never decreases.
 
     >>> confidence = np.linspace(0.5, 1, 1000)
@@ -77,7 +89,7 @@ def find_threshold(
     (0.585, 830, 30)
     """
     _check(confidence, correct, target, level)
-    units = _dependent(confidence, correct, groups)
+    units = _dependent(confidence, correct, groups, average)
     accepted = _at_least(thresholds, confidence)
     wrong = _at_least(thresholds, confidence[~correct])
 
@@ -89,27 +101,34 @@ def find_threshold(
     best = loosest(p_value, starts(target), len(thresholds), 1 - level)
     n, errors = len(confidence), int((~correct).sum())
     sizes = (n, 1) if units is None else (units.count, units.largest)
+    error = _mean_wrong(correct, groups, average)
     if best is None:
-        return AcceptedRisk(math.inf, n, 0, 0, errors, *sizes, 1.0)
-    counts = int(accepted[best]), int(wrong[best])
-    upper = upper_bound(_test_at(thresholds[best], confidence, correct, groups, level), 1 - level)
-    return AcceptedRisk(float(thresholds[best]), n, *counts, errors, *sizes, upper)
+        return AcceptedRisk(math.inf, n, 0, 0, errors, *sizes, 1.0, error, math.nan)
+    counts, kept = (int(accepted[best]), int(wrong[best])), confidence >= thresholds[best]
+    again = _dependent(confidence, correct, groups, average)
+    upper = upper_bound(_test_at(thresholds[best], counts, again, 1 - level), 1 - level)
+    risk = _mean_wrong(correct[kept], None if groups is None else groups[kept], average)
+    return AcceptedRisk(float(thresholds[best]), n, *counts, errors, *sizes, upper, error, risk)
 
 
 def _test_at(
-    threshold: float,
-    confidence: np.ndarray,
-    correct: np.ndarray,
-    groups: np.ndarray | None,
-    level: float,
+    threshold: float, counts: tuple[int, int], units: _Groups | None, delta: float
 ) -> Callable[[float], float]:
     """Return the p-value of each risk at one threshold."""
-    units = _dependent(confidence, correct, groups)
     if units is not None:
-        return lambda risk: units.p_value(threshold, risk, 1 - level)
-    kept = confidence >= threshold
-    counts = int((kept & ~correct).sum()), int(kept.sum())
-    return lambda risk: binomial_tail(*counts, risk)
+        return lambda risk: units.p_value(threshold, risk, delta)
+    accepted, wrong = counts
+    return lambda risk: binomial_tail(wrong, accepted, risk)
+
+
+def _mean_wrong(correct: np.ndarray, groups: np.ndarray | None, average: str) -> float:
+    """Return the wrong share of items, or its mean over groups; NaN without any item."""
+    if not len(correct):
+        return math.nan
+    if groups is None or average == "rows":
+        return float(1 - correct.mean())
+    _, number, sizes = np.unique(groups, return_inverse=True, return_counts=True)
+    return float((np.bincount(number, ~correct, len(sizes)) / sizes).mean())
 
 
 def starts(target: float) -> dict[int, float]:
@@ -139,7 +158,10 @@ def least_refused(error: float, target: float) -> float:
 class _Groups:
     """Counts of each group at a threshold, which only falls from one call to the next."""
 
-    def __init__(self, confidence: np.ndarray, correct: np.ndarray, groups: np.ndarray) -> None:
+    def __init__(
+        self, confidence: np.ndarray, correct: np.ndarray, groups: np.ndarray, average: str
+    ) -> None:
+        self._as_one = average == "groups"
         _, number, sizes = np.unique(groups, return_inverse=True, return_counts=True)
         self.largest, self.count = int(sizes.max()), len(sizes)
         order = np.argsort(-confidence, kind="stable")
@@ -150,7 +172,7 @@ class _Groups:
         random, places = np.random.default_rng(0), np.arange(len(sizes))
         self._orders = [
             # The largest group sets the bound of the others, and is left out.
-            np.delete(p, np.argmax(sizes[p])) if self.largest > 1 else p
+            p if self.largest == 1 or self._as_one else np.delete(p, np.argmax(sizes[p]))
             for p in (random.permutation(places) for _ in range(_ORDERS))
         ]
 
@@ -160,19 +182,26 @@ class _Groups:
         new, self._done = slice(self._done, max(end, self._done)), max(end, self._done)
         np.add.at(self._accepted, self._number[new], 1)
         np.add.at(self._wrong, self._number[new], self._wrong_item[new])
-        counts = ((self._accepted[order], self._wrong[order]) for order in self._orders)
-        p_values = [betting_p_value(*each, self.largest, risk, delta) for each in counts]
+        counts = [self._counts(order) for order in self._orders]
+        p_values = [betting_p_value(*each, risk, delta) for each in counts]
         # The mean wealth is at least that of the best order over their number.
         return min(1.0, len(p_values) / sum(1 / max(p, 1e-300) for p in p_values))
 
+    def _counts(self, order: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
+        """Return what is accepted and wrong of each group, and how much that can be at most."""
+        accepted, wrong = self._accepted[order], self._wrong[order]
+        if self._as_one:
+            return accepted > 0, wrong / np.maximum(accepted, 1), 1
+        return accepted, wrong, self.largest
+
 
 def _dependent(
-    confidence: np.ndarray, correct: np.ndarray, groups: np.ndarray | None
+    confidence: np.ndarray, correct: np.ndarray, groups: np.ndarray | None, average: str
 ) -> _Groups | None:
     """Return the groups if some of them has several items."""
     if groups is None or len(np.unique(groups)) == len(groups):
         return None
-    return _Groups(confidence, correct, groups)
+    return _Groups(confidence, correct, groups, average)
 
 
 def _check(confidence: np.ndarray, correct: np.ndarray, target: float, level: float) -> None:

@@ -14,11 +14,19 @@ __all__ = ["feasibility", "of_review", "of_risk", "of_sets"]
 def of_risk(policy: Policy) -> str:
     """Return the promise of a target risk."""
     each = "of each type, " if "*" not in policy.thresholds else ""
+    unit, by_groups = policy.unit, policy.average == "groups"
     if all(math.isinf(t) for t in policy.thresholds.values()):
         return (
             f"No threshold keeps the risk at {_percent(policy.target)} with probability "
             f"{_percent(policy.level)}, judged by {policy.n:,} validation {policy.items}: nothing "
-            "is accepted."
+            f"is accepted.{_easier(policy)}"
+        )
+    if by_groups:
+        return (
+            f"With probability {_percent(policy.level)}, {each}at most {_percent(policy.target)} "
+            f"of the accepted {policy.items} of a {unit} are wrong, on average over "
+            f"{_plural(unit or '')} with accepted {policy.items}, for {_plural(unit or '')} drawn "
+            "like the validation ones."
         )
     return (
         f"With probability {_percent(policy.level)}, {each}at most {_percent(policy.target)} of "
@@ -62,13 +70,16 @@ def feasibility(policy: Policy, name: str = "*") -> str:
     found = policy.details[name]
     if not found["n"]:
         return "no validation examples: nothing is accepted"
-    error = found["errors"] / found["n"]
-    if found["least_refused"] <= 0:
-        return f"{100 * error:.2f} % are wrong, so nothing needs to be refused for the target"
-    return (
-        f"{100 * error:.2f} % are wrong, so at least {100 * found['least_refused']:.2f} % must be "
-        "refused, whatever the confidence"
-    )
+    error = found.get("error", found["errors"] / found["n"])
+    wrong = f"{100 * error:.2f} % are wrong"
+    if policy.average == "groups":
+        wrong = f"{100 * error:.2f} % of a {policy.unit} are wrong on average"
+    refused = found["least_refused"]
+    if refused is None or math.isnan(refused):  # None: read from a file.
+        return f"{wrong}, so something must be refused, whatever the confidence"
+    if refused <= 0:
+        return f"{wrong}, so nothing needs to be refused for the target"
+    return f"{wrong}, so at least {100 * refused:.2f} % must be refused, whatever the confidence"
 
 
 def _drawn(policy: Policy) -> str:
@@ -77,6 +88,18 @@ def _drawn(policy: Policy) -> str:
         return f"{policy.items} drawn like the validation ones"
     limit = f" with at most {largest:,} {policy.items}" if largest > 1 else ""
     return f"{_plural(policy.unit)} drawn like the validation ones{limit}"
+
+
+def _easier(policy: Policy) -> str:
+    """Name the promise that groups of unequal size can keep, where that of rows fails."""
+    largest = max((d["largest"] for d in policy.details.values()), default=1)
+    if policy.unit is None or policy.average == "groups" or largest <= 1:
+        return ""
+    return (
+        f" It must hold even if all {largest:,} {policy.items} of the largest {policy.unit} are "
+        f"wrong together. The share of wrong ones of a {policy.unit}, averaged over "
+        f"{_plural(policy.unit)} (--average groups), is easier to bound."
+    )
 
 
 def _plural(unit: str) -> str:

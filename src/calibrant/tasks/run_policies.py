@@ -76,7 +76,12 @@ def _of_entities(
         "sentence", "entities", together.apply(THRESHOLDS),
     )  # fmt: skip
     settings = {"words": kind, "reduction": together.reduction_}
-    made = {"per": options["per"], "settings": settings, **about}
+    made = {
+        "per": options["per"],
+        "average": options.get("average", "rows"),
+        "settings": settings,
+        **about,
+    }
     if missed is None:
         return guarantee_items(items, target, options["level"], **made)
     policy = guarantee_items(with_floor(items), target, options["level"], **made)

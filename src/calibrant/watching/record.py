@@ -37,8 +37,8 @@ class Alarm:
 class WatchedChunk:
     """One chunk, or the whole stream: what its labels would show, and what has changed.
 
-    ``labelled_accuracy`` is what the labels of the chunk did show. ``accuracy`` is the mean over the
-    labelled units of the stream so far, with a confidence sequence.
+    ``labelled_accuracy`` is what the labels of the chunk did show. ``accuracy`` is the mean over
+    the labelled units of the stream so far, with a confidence sequence.
     ``evidence`` is the capital of the bettors after the chunk, by test.
     """
 
