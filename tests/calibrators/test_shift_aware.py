@@ -12,6 +12,7 @@ from calibrant.calibrators import ShiftAware, Temperature, load_calibrator
 from calibrant.calibrators.backend import log_odds
 from calibrant.calibrators.shift_fit import _basis, _Problem
 from calibrant.calibrators.signals import signal_columns, top_of
+from calibrant.files import read, rewrite, suffixes
 from calibrant.metrics import ece
 
 PAGE = Path(__file__).parents[2] / "docs" / "under-shift.md"
@@ -165,3 +166,13 @@ def test_it_survives_its_file(fitted, tmp_path):
     assert again.signals_ == fitted.signals_
     assert again.groups_ == ("sentence",)
     assert np.array_equal(again.transform(p).scores, fitted.transform(p).scores)
+
+
+@pytest.mark.parametrize("suffix", suffixes())
+def test_a_file_is_mapped_whole_so_that_no_sentence_is_cut(fitted, suffix, tmp_path, monkeypatch):
+    monkeypatch.setattr("calibrant.files.writing._CHUNK", 21)  # Seven rows: less than a sentence.
+    p = sample(n=60, damage=2, seed=4)
+    path, target = tmp_path / f"p{suffix}", tmp_path / f"q{suffix}"
+    p.write(path)
+    rewrite(path, target, fitted.transform, groups=fitted.groups_, whole=True)
+    np.testing.assert_allclose(read(target).scores, fitted.transform(p).scores, atol=1e-12)
