@@ -271,10 +271,10 @@ def test_what_is_read_is_never_written(tmp_path, by):
 
 
 def test_everything_is_on_the_disk_before_it_has_its_name(tmp_path, monkeypatch):
-    happened, sync, replace = [], os.fsync, outputs._take_place
+    happened, sync, replace = [], os.fsync, outputs.take_place
     monkeypatch.setattr(os, "fsync", lambda handle: (happened.append("sync"), sync(handle)))
     monkeypatch.setattr(
-        outputs, "_take_place", lambda *given: (happened.append("place"), replace(*given))
+        outputs, "take_place", lambda *given: (happened.append("place"), replace(*given))
     )
     with new_file(tmp_path / "a") as own:
         own.write_text("mine")

@@ -1,0 +1,283 @@
+"""Calibration under shift, with the tested kind of corruption left out of the fit.
+
+    python benchmarks/shift_study.py conll2003-0.npz conll2003-1.npz … -o shift-study.jsonl
+
+Reads files of ``collect_signals.py``. For each corruption, a shift-aware calibrator is fitted on
+the clean validation part and on copies of the *other* kinds. The clean test part, other corpora
+and texts out of scope are tested with a fit on all kinds. Beside it: the scores as they are,
+temperature and the default choice, both fitted on clean validation, and, with several files of one
+data set, the mean probabilities of these models. Writes one line per file, test part and setting:
+the ECE over all rows and over rows that are predicted to be entities, the accuracy, what the mean
+confidence says of it, and ATC's estimate. ``--summary`` prints the tables of a finished file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from calibrant import Predictions
+from calibrant.calibrators import Calibrator, ShiftAware, Temperature
+from calibrant.comparison import select_calibrator
+from calibrant.experiments.record import circumstances
+from calibrant.metrics import accumulate, ece
+
+STRENGTHS = (1, 3, 5)
+CLEAN = "clean"
+CLEAN_WEIGHT = 1.0  # Clean rows count as much as all copies together.
+GIVEN = {"ner": ("pieces",), "text": ("pieces", "norm"), "image": ("norm", "distance")}
+DEFAULTS = ("temperature", "spline", "isotonic-top-label", "structured-vector")
+
+Transform = Callable[[Predictions], Predictions]
+
+
+class Parts:
+    """The parts of one file, as predictions."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.arrays = path, np.load(path)
+        self.about = json.loads(str(self.arrays["about"]))
+        self.task, self.data = self.about["recipe"]["task"], self.about["recipe"]["data"]
+        self.names = [k.rpartition("/")[0] for k in self.arrays.files if k.endswith("/logits")]
+        self.labels = _labels(self.task, self.data)
+
+    @property
+    def kinds(self) -> list[str]:
+        """The corruptions."""
+        strong = f"-{STRENGTHS[-1]}"
+        found = (name.removeprefix("test/") for name in self.names if name.startswith("test/"))
+        return [name.removesuffix(strong) for name in found if name.endswith(strong)]
+
+    @property
+    def others(self) -> list[str]:
+        """Test parts that no corruption made."""
+        made = {f"{kind}-{strength}" for kind in self.kinds for strength in STRENGTHS}
+        tests = (name.removeprefix("test/") for name in self.names if name.startswith("test/"))
+        return [name for name in tests if name not in made]
+
+    def get(self, split: str, name: str, signals: Sequence[str] | None = None) -> Predictions:
+        """Return one part; rows out of scope count as wrong, with a label that nothing predicts."""
+        columns = {c: self._column(split, name, c) for c in ("logits", "labels")}
+        logits, labels = columns["logits"].astype(np.float32), columns["labels"].astype(np.int64)
+        logits, labels = _out_of_scope(logits, labels)
+        groups: dict[str, Any] = {"corruption": np.full(len(labels), "" if name == CLEAN else name)}
+        if self.task == "ner":
+            groups["sentence"] = self._column(split, name, "sentence")
+        wanted = GIVEN[self.task] if signals is None else signals
+        given = {s: self._column(split, name, s).astype(np.float64) for s in wanted}
+        return Predictions.from_logits(
+            logits, labels, label_names=self.labels, groups=groups, signals=given
+        )
+
+    def copies(self, left_out: str = "", **options: Any) -> Predictions:
+        """Return clean validation and its copies, without one kind of them."""
+        names = [f"{kind}-{s}" for kind in self.kinds if kind != left_out for s in STRENGTHS]
+        return _joined([self.get("valid", name, **options) for name in (CLEAN, *names)])
+
+    def _column(self, split: str, name: str, column: str) -> np.ndarray:
+        return np.asarray(self.arrays[f"{split}/{name}/{column}"])
+
+
+def _out_of_scope(logits: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Give rows without a class their least likely one: whatever is predicted is wrong."""
+    return logits, np.where(labels < 0, logits.argmin(1), labels)
+
+
+def _labels(task: str, data: str) -> tuple[str, ...] | None:
+    if task != "ner":
+        return None
+    from calibrant.tasks.ner.corpus import load_corpus
+
+    return tuple(load_corpus(data).labels)
+
+
+def _joined(parts: Sequence[Predictions]) -> Predictions:
+    return Predictions.from_logits(
+        np.concatenate([p.scores for p in parts]),
+        np.concatenate([p.labels for p in parts]),
+        label_names=parts[0].label_names,
+        groups={g: np.concatenate([p.groups[g] for p in parts]) for g in parts[0].groups},
+        signals={s: np.concatenate([p.signals[s] for p in parts]) for s in parts[0].signals},
+    )
+
+
+def measured(test: Predictions, threshold: float | None, background: int) -> dict[str, Any]:
+    """Return the numbers of one test part under one setting; no ``threshold``: without ATC."""
+    probabilities = test.probabilities()
+    predicted = probabilities.argmax(1)
+    confidence = probabilities[np.arange(len(predicted)), predicted]
+    right = predicted == test.labels
+    found = {
+        "ece": float(ece(accumulate(test))),
+        "accuracy": float(right.mean()),
+        "confidence": float(confidence.mean()),
+        "atc": None if threshold is None else float((confidence >= threshold).mean()),
+        "rows": len(right),
+    }
+    if background >= 0 and (inside := predicted != background).any():
+        entities = Predictions.from_probabilities(probabilities[inside], test.labels[inside])
+        found["entity_words_ece"] = float(ece(accumulate(entities)))
+    return found
+
+
+def atc_threshold(valid: Predictions) -> float:
+    """Return the confidence that as many validation rows reach as are right (Garg et al. 2022)."""
+    probabilities = valid.probabilities()
+    right = probabilities.argmax(1) == valid.labels
+    return float(np.quantile(probabilities.max(1), 1 - right.mean()))
+
+
+def study(parts: Parts, ablations: bool, distance: bool) -> Iterator[dict[str, Any]]:
+    """Yield the results of one file."""
+    background = -1 if parts.labels is None else parts.labels.index("O")
+    clean = parts.get("valid", CLEAN)
+    chosen = select_calibrator(clean, DEFAULTS, bootstrap=200).calibrator
+    fixed: dict[str, Calibrator | None] = {
+        "as trained": None, "temperature": Temperature().fit(clean), "default": chosen,
+    }  # fmt: skip
+    for setting, calibrator in ({} if distance else fixed).items():
+        yield from _tests(parts, parts_of(parts), setting, calibrator, background)
+    tests = {"": [CLEAN, *(name for name in parts.others if name != CLEAN)]}
+    tests |= {kind: [f"{kind}-{s}" for s in STRENGTHS] for kind in parts.kinds}
+    forms: dict[str, dict[str, Any]] = {"shift-aware": {}}
+    if ablations:
+        forms |= {"shift-aware, scores alone": {"signals": ()}}
+    if distance:
+        tests = {"": tests[""]}
+        forms = {"shift-aware, with distance": {"signals": (*GIVEN[parts.task], "distance")}}
+    for setting, options in forms.items():
+        for kind, names in tests.items():
+            start = time.perf_counter()
+            fitted = ShiftAware(clean_weight=CLEAN_WEIGHT).fit(parts.copies(kind, **options))
+            took = time.perf_counter() - start
+            for found in _tests(parts, names, setting, fitted, background, **options):
+                yield {**found, "fit_s": took}
+    if ablations:
+        yield from _tests(
+            parts,
+            parts_of(parts),
+            "shift-aware, clean alone",
+            ShiftAware(clean_weight=CLEAN_WEIGHT).fit(clean),
+            background,
+        )
+
+
+def parts_of(parts: Parts) -> list[str]:
+    """Return the names of all test parts."""
+    return [*parts.others, *(f"{kind}-{s}" for kind in parts.kinds for s in STRENGTHS)]
+
+
+def _tests(
+    parts: Parts,
+    names: Iterable[str],
+    setting: str,
+    calibrator: Calibrator | None,
+    background: int,
+    **options: Any,
+) -> Iterator[dict[str, Any]]:
+    apply: Transform = (lambda p: p) if calibrator is None else calibrator.transform
+    threshold = atc_threshold(apply(parts.get("valid", CLEAN, **options)))
+    for name in names:
+        numbers = measured(apply(parts.get("test", name, **options)), threshold, background)
+        about = {"setting": setting, "calibrator": getattr(calibrator, "name", None), "test": name}
+        yield {**about, **numbers}
+
+
+def ensemble(files: Sequence[Parts]) -> Iterator[dict[str, Any]]:
+    """Yield the results of the mean probabilities of several models of one data set."""
+    first = files[0]
+    background = -1 if first.labels is None else first.labels.index("O")
+    for name in parts_of(first):
+        all_parts = [parts.get("test", name) for parts in files]
+        mean = np.mean([p.probabilities() for p in all_parts], axis=0)
+        labels = all_parts[0].labels
+        together = Predictions.from_probabilities(mean, labels, label_names=first.labels)
+        yield {
+            "setting": f"ensemble of {len(files)}", "calibrator": None, "test": name,
+            **measured(together, None, background),
+        }  # fmt: skip
+
+
+def summary(records: Sequence[Mapping[str, Any]]) -> None:
+    """Print, for each data set and setting, mean ECEs over files and kinds.
+
+    A kind that changes nothing (casing, for an encoder that reads small letters) is left out.
+    """
+    plain = {
+        (r["data"], r["model"], r["seed"], r["test"]): r for r in records if not r["calibrator"]
+    }
+    same = {
+        test.rpartition("-")[0]
+        for (*where, test), r in plain.items()
+        if test != CLEAN and r["confidence"] == plain[(*where, CLEAN)]["confidence"]
+    }
+    records = [r for r in records if r["test"].rpartition("-")[0] not in same]
+    kinds: dict[tuple[str, str, str], dict[str, list[float]]] = defaultdict(
+        lambda: defaultdict(list)
+    )
+    for r in records:
+        stem, _, strength = r["test"].rpartition("-")
+        where = f"strength {strength}" if strength.isdigit() and stem else r["test"]
+        cell = kinds[r["data"], r["model"], r["setting"]]
+        cell[where].append(r["ece"])
+        cell[f"{where}: estimated accuracy off by"].append(abs(r["confidence"] - r["accuracy"]))
+        if r["atc"] is not None:
+            cell[f"{where}: by ATC"].append(abs(r["atc"] - r["accuracy"]))
+        if "entity_words_ece" in r:
+            cell[f"{where}: words tagged as entities"].append(r["entity_words_ece"])
+    for (data, model, setting), cell in kinds.items():
+        print(f"\n{data}, {model}: {setting}")
+        for where, values in cell.items():
+            print(f"  {where:<48}{np.mean(values):.4f} ({len(values)})")
+
+
+def main() -> None:
+    """Run the study, or print the tables of a finished one."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("files", nargs="*", type=Path)
+    parser.add_argument("-o", "--output", type=Path, required=True)
+    parser.add_argument("--ablations", action="store_true")
+    parser.add_argument(
+        "--distance", action="store_true", help="also read the distance; no corruptions are tested"
+    )
+    parser.add_argument("--summary", action="store_true")
+    options = parser.parse_args()
+    if options.summary:
+        summary([json.loads(line) for line in options.output.read_text().splitlines()])
+        return
+    opened = [Parts(path) for path in options.files]
+    with options.output.open("a") as output:
+
+        def write(parts: Parts, seed: int | None, found: dict[str, Any]) -> None:
+            recipe = parts.about["recipe"]
+            about = {"data": recipe["data"], "model": recipe["model"], "seed": seed}
+            rounded = {k: round(v, 6) if isinstance(v, float) else v for k, v in found.items()}
+            line = {**about, **rounded, "trained": parts.about["circumstances"], "fitted": versions}
+            output.write(json.dumps(line, separators=(",", ":")) + "\n")
+            output.flush()
+
+        versions = {
+            **circumstances(),
+            "cpu": platform.machine(),
+        }
+        for parts in opened:
+            for found in study(parts, options.ablations, options.distance):
+                write(parts, parts.about["recipe"]["seed"], found)
+            print(parts.path, flush=True)
+        for data in {(p.data, p.about["recipe"]["model"]) for p in opened}:
+            same = [p for p in opened if (p.data, p.about["recipe"]["model"]) == data]
+            if len(same) > 1:
+                for found in ensemble(same):
+                    write(same[0], None, found)
+
+
+if __name__ == "__main__":
+    main()
