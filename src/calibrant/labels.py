@@ -174,7 +174,8 @@ class _Names:
             give = (
                 "label_names=[…], in the order of the columns"
                 if column is None
-                else "--labels FILE, or Columns(label_names=…)"
+                else "--labels FILE, or Columns(label_names=…); for two classes also "
+                "--positive LABEL"
             )
             return (
                 f"The labels{where} are text ('{shown}') and the label names are not known; "

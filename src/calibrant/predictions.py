@@ -238,7 +238,10 @@ class Predictions:
 
         found = files.read(paths, columns or files.Columns(), kind)
         if not isinstance(found, Predictions):
-            raise InputError("The file holds top labels, not scores; calibrant.read reads them.")
+            raise InputError(
+                "The file holds predictions with one confidence each, not the scores of all "
+                "classes, which Predictions has; calibrant.read reads it as Claims."
+            )
         return found
 
     def write(self, path: str | PathLike[str], *, overwrite: bool = False) -> None:

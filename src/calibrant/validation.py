@@ -64,7 +64,7 @@ def check_shapes(
     if len(shape) != 2 or n != shape[:1]:
         raise InputError(
             f"Predictions expects scores of shape (n, K), classes last, and n labels, got {shape} "
-            f"and {n}."
+            f"and {n}{_shape_advice(shape, n)}."
         )
     if shape[1] < 2:
         raise InputError(
@@ -83,6 +83,18 @@ def check_shapes(
                     f"{what} '{name}' has {len(column)} values for {shape[0]} examples; "
                     "give one value per example."
                 )
+
+
+def _shape_advice(scores: tuple[int, ...], labels: tuple[int, ...]) -> str:
+    """Return what to do about labels of a shape that is often met."""
+    if len(scores) == 2 and labels == (scores[0], 1):
+        return "; flatten the labels (labels.ravel())"
+    if len(scores) == 2 and labels == scores:
+        return (
+            "; for several labels per example say so (--kind multi-label, "
+            "Predictions.from_multi_label), and turn one-hot labels into numbers (labels.argmax(1))"
+        )
+    return ""
 
 
 def check_labels(labels: Array, classes: int) -> None:
@@ -138,7 +150,9 @@ def check_signals(signals: Mapping[str, np.ndarray]) -> None:
 def _check_range(chunk: Array, start: int) -> None:
     wrong = (chunk < -RANGE_TOLERANCE) | (chunk > 1 + RANGE_TOLERANCE)
     if bool(wrong.any()):
-        row, column = divmod(int(to_numpy(wrong).argmax()), int(chunk.shape[1]))
+        row = int(to_numpy(wrong).any(axis=1).argmax())
+        # The last: a single score of class 1 is given as (1 − score, score).
+        column = int(np.flatnonzero(to_numpy(wrong)[row])[-1])
         raise RowError(
             f"Probabilities must lie in 0..1, got {float(chunk[row, column]):.6g} at {{where}}; "
             "if these are logits, say so (Predictions.from_logits, or --logits-column NAME).",
@@ -153,7 +167,8 @@ def _check_sums(chunk: Array, start: int) -> None:
         row = int(to_numpy(wrong).argmax())
         raise RowError(
             f"Probabilities must sum to 1 in each row; {{where}} sums to {float(sums[row]):.6g}. "
-            "Are these logits, or one-against-rest scores?",
+            "Are these logits (--logits-column NAME), or independent probabilities (--kind "
+            "multi-label)?",
             start + row,
         )
 

@@ -192,9 +192,7 @@ def test_whatever_is_damaged_is_said_to_be(method, key, value, tmp_path):
 def test_what_cannot_be_loaded_says_what_to_call(tmp_path):
     path = tmp_path / "map.json"
     Temperature().fit(tagged()).save(path)
-    with pytest.raises(
-        InputError, match=r"folder of a training run.*\.load_calibrator\(.*\.read\("
-    ):
+    with pytest.raises(InputError, match=r"folder of a training run.*calibrant\.load\(.*\.read\("):
         calibrant.load_run(path)
     tagged().write(tmp_path / "test.npz")
     with pytest.raises(InputError, match=r"not a calibrator.*calibrant\.read\(.*test\.npz"):

@@ -396,7 +396,7 @@ def test_ragged_and_missing_values_in_parquet(tmp_path: Path) -> None:
 def test_folders_and_globs(tmp_path: Path) -> None:
     folder = tmp_path / "shards"
     folder.mkdir()
-    assert "no .parquet or .npz shards" in message(lambda: read(folder))
+    assert "no .parquet, .npz, .arrow or .feather shards" in message(lambda: read(folder))
     assert "no file matches" in message(lambda: read(str(tmp_path / "*.npz")))
     assert "No file was named" in message(lambda: read([]))
     save(folder / "part-1.parquet", {"logits": LOGITS, "label": LABELS})

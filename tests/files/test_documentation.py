@@ -25,7 +25,14 @@ def test_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     answers = read("answers.csv")
     assert (answers.kind, len(answers), answers.unlabelled) == ("top-label", 2, 1)
     pets = sorted(Path().glob("pets.*"))
-    assert [path.suffix for path in pets] == [".csv", ".jsonl", ".npz", ".parquet", ".safetensors"]
+    assert [path.suffix for path in pets] == [
+        ".csv",
+        ".jsonl",
+        ".npz",
+        ".parquet",
+        ".pt",
+        ".safetensors",
+    ]
     for path in pets:
         found = read(path)
         assert found.scores.tolist() == [[0.9, 0.1], [0.4, 0.6], [0.7, 0.3]]

@@ -70,7 +70,7 @@ def test_predicted_labels_and_correct(tmp_path: Path, suffix: str, values: list[
     assert (len(claims), claims.about) == (3, None)
 
 
-@pytest.mark.parametrize("suffix", [s for s in suffixes() if s != ".pt"])
+@pytest.mark.parametrize("suffix", suffixes())
 def test_round_trip(tmp_path: Path, suffix: str) -> None:
     claims = Claims.from_top_label(
         PREDICTED, CONFIDENCE, TRUE, groups={"site": list("ABABAB")}, signals={"length": range(6)}

@@ -14,6 +14,7 @@ import pytest
 from calibrant import InputError, Predictions
 from calibrant.files import count_rows, fingerprints, read, suffixes, write
 
+WHOLE = (".parquet", ".npz", ".safetensors", ".pt", ".pth", ".arrow", ".feather")
 PREDICTIONS = Predictions.from_logits(np.eye(4, 3), [0, 1, 2, 1], groups={"fold": [1, 1, 2, 2]})
 
 
@@ -75,7 +76,7 @@ def test_two_classes_of_one_name(tmp_path: Path) -> None:
     """ImageNet has two cranes and two maillots."""
     cranes = Predictions.from_logits(np.eye(3), [0, 1, 2], label_names=["crane", "cat", "crane"])
     for suffix in suffixes():
-        if suffix in (".parquet", ".npz", ".safetensors", ".arrow", ".feather"):
+        if suffix in WHOLE:
             cranes.write(tmp_path / f"p{suffix}")
             assert read(tmp_path / f"p{suffix}").labels.tolist() == [0, 1, 2]
         else:
@@ -110,7 +111,7 @@ def test_fingerprints(tmp_path: Path) -> None:
 def test_rows_are_counted_where_files_tell(tmp_path: Path) -> None:
     for suffix in suffixes():
         PREDICTIONS.write(tmp_path / f"p{suffix}")
-        known = suffix in (".parquet", ".npz", ".safetensors", ".arrow", ".feather")
+        known = suffix in WHOLE
         assert count_rows(tmp_path / f"p{suffix}") == (4 if known else None)
 
 

@@ -245,8 +245,20 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         return _read_safetensors(path)
     with door(path, "this is not a calibrator saved by calibrant"):
         header = parse_json(path.read_text(encoding="utf-8"))
+        _check_signature(header, path)
         learned = {name: _array(value) for name, value in header.pop("learned").items()}
     return header, learned
+
+
+def _check_signature(header: Any, path: Path) -> None:
+    """Refuse the other files that calibrant saves as JSON, and say what takes them."""
+    kind = header.get("signature") if isinstance(header, dict) else None
+    takers = {
+        "calibrant entity calibrator": "'audit --entities … --calibrator' and 'apply' take it",
+        "calibrant policy": "'apply --policy' and calibrant.load take it",
+    }
+    if kind in takers:
+        raise InputError(f"{path} is a {kind}, not one of scores; {takers[kind]}.")
 
 
 def _array(value: dict[str, Any]) -> np.ndarray:

@@ -172,12 +172,14 @@ def _stream(
 
 def print_audits(audits: dict[str, Audit]) -> None:
     """Print the verdict and a table of measures, one column of values per audit."""
+    from calibrant.charts.numbers import counted
+
     first = next(iter(audits.values()))
     n, ignored = first.provenance["n"], first.provenance["ignored"]
     examples = "1 example" if n == 1 else f"{n:,} examples"
     missing = first.provenance["unlabelled"]
     dropped = f"{ignored:,} ignored" + (f" ({missing:,} without a label)" if missing else "")
-    classes = f"{len(first.label_names)} classes, " if first.label_names else ""
+    classes = f"{counted(len(first.label_names), 'class')}, " if first.label_names else ""
     print(f"{examples}, {classes}{dropped}\n")
     print_measures(audits)
 

@@ -166,10 +166,10 @@ def _of_run(args: argparse.Namespace) -> _Watched:
 
 def _reference(args: argparse.Namespace) -> Predictions:
     """Read the reference; it need not have the other columns of the stream."""
-    from calibrant.predictions import Predictions
+    from calibrant.files.reading import read, with_all_classes
 
     columns = replace(columns_from(args), groups=None)
-    return Predictions.read(args.reference, columns, args.kind)
+    return with_all_classes(read(args.reference, columns, args.kind), "watch")
 
 
 def _with_progress(stream: Iterator[Predictions]) -> Iterator[Predictions]:

@@ -13,7 +13,15 @@ from calibrant.inputs import shortened
 from calibrant.labels import positive_names
 from calibrant.predictions import Kind
 
-__all__ = ["DEFAULT_COLUMNS", "Columns", "find_label", "find_layout", "signal_name"]
+__all__ = [
+    "DEFAULT_COLUMNS",
+    "LABEL_NAMES",
+    "SCORE_NAMES",
+    "Columns",
+    "find_label",
+    "find_layout",
+    "signal_name",
+]
 
 # Names that say what the scores are. calibrant writes the first.
 _SCORES: Mapping[Kind, tuple[str, ...]] = {
@@ -50,6 +58,12 @@ _LISTS = ("predictions", "y_pred_proba")
 _OTHER_LABEL = (
     *("y_true", "ground_truth", "true_label", "true_labels", "target", "targets"),
     *("gold", "gold_label", "truth", "y"),
+)
+LABEL_NAMES = (*_LABEL, *_OTHER_LABEL)
+SCORE_NAMES = (
+    *(name for names in (_SCORES, _OTHER_SCORES) for kind in names for name in names[kind]),
+    *_LISTS,
+    "scores",
 )
 
 
@@ -241,6 +255,11 @@ def _find_scores(source: Source, columns: Columns, kind: Kind | None) -> tuple[K
             "(kind='logits', or --kind logits)."
         )
     if not present:
+        if "entities" in source.columns or "ents" in source.columns:
+            raise InputError(
+                f"{source.path}: it holds entities, not scores of classes; give it with the true "
+                "ones (--entities PREDICTED GOLD: audit and fit)."
+            )
         options = " or ".join(f"--{k}-column" for k in kinds)
         raise InputError(
             f"{source.path}: no column of {' or '.join(kinds)}; {_seen(source)}. "
@@ -301,6 +320,12 @@ def _numbered(source: Source, prefix: str) -> _Scores | None:
 
 def _find_label(source: Source, columns: Columns) -> str:
     found = find_label(source, columns)
+    if found is None and source.path.suffix == ".npy":
+        raise InputError(
+            f"{source.path}: there are no labels beside it; save them in the same folder, under "
+            "the same name with 'labels' for what the scores are called (test_logits.npy and "
+            "test_labels.npy)."
+        )
     if found is None:
         raise InputError(
             f"{source.path}: no column 'label', 'y_true' or 'target'; {_seen(source)}. Name it "
@@ -315,7 +340,7 @@ def find_label(source: Source, columns: Columns) -> str | None:
     if columns.label is not None:
         _require(source, columns.label)
         return columns.label
-    return next((name for name in (*_LABEL, *_OTHER_LABEL) if name in source.columns), None)
+    return next((name for name in LABEL_NAMES if name in source.columns), None)
 
 
 def _find_groups(source: Source, columns: Columns, label: str, taken: set[str]) -> tuple[str, ...]:

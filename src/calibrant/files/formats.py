@@ -17,8 +17,10 @@ from calibrant.files.csv import CSV, TSV
 from calibrant.files.format import Format, Source
 from calibrant.files.jsonl import JSONL
 from calibrant.files.language_models import open_jsonl
+from calibrant.files.npy import NPY, without_partners
 from calibrant.files.npz import NPZ
 from calibrant.files.parquet import PARQUET
+from calibrant.files.pt import PT
 from calibrant.files.safetensors import SAFETENSORS
 from calibrant.files.standard_input import STANDARD, standard_input
 from calibrant.inputs import check_file, door
@@ -41,6 +43,7 @@ FORMATS: dict[str, Format] = {
     "parquet": PARQUET,
     "npz": NPZ,
     "safetensors": SAFETENSORS,
+    "pt": PT,
     "arrow": ARROW,
     "csv": CSV,
     "tsv": TSV,
@@ -53,7 +56,7 @@ _READ = 1 << 20
 
 
 def suffixes() -> tuple[str, ...]:
-    """Return the suffixes of all formats.
+    """Return the suffixes of all formats of tables; npy, one array alone, is only read.
 
     >>> suffixes()[:3], ".tsv" in suffixes()
     (('.parquet', '.npz', '.safetensors'), True)
@@ -67,11 +70,12 @@ def format_of(path: Path) -> Format:
     >>> format_of(Path("run.1/dev.CSV.gz")) is FORMATS["csv"]
     True
     """
-    for known in FORMATS.values():
+    for known in (*FORMATS.values(), NPY):
         if path.name.lower().endswith(known.suffixes):
             return known
     raise InputError(
-        f"{path}: unknown kind of file '{path.suffix}'; expected one of {', '.join(suffixes())}."
+        f"{path}: unknown kind of file '{path.suffix}'; expected one of {', '.join(suffixes())} or "
+        ".npy."
     )
 
 
@@ -102,7 +106,8 @@ def expand(paths: Paths) -> FoundFiles:
     several = [paths] if isinstance(paths, (str, PathLike)) else list(paths)
     if not several:
         raise InputError("No file was named.")
-    found = FoundFiles(file for path in several for file in _expand(fspath(path)))
+    named = (file for path in several for file in _expand(fspath(path)))
+    found = FoundFiles(without_partners(named))
     for file in found:
         format_of(file)
     return found
@@ -135,7 +140,7 @@ def _shards(folder: Path) -> list[Path]:
         found = sorted(p for p in folder.glob(f"*{kind}") if p.name[0] not in "._")
         if found:
             return found
-    raise InputError(f"{folder}: the folder has no {' or '.join(kinds)} shards.")
+    raise InputError(f"{folder}: the folder has no {', '.join(kinds[:-1])} or {kinds[-1]} shards.")
 
 
 def _near(path: Path) -> str:

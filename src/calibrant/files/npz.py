@@ -20,7 +20,7 @@ from calibrant.files.format import Format, NewScores, joined, other_columns
 from calibrant.inputs import check_unpacked, door, first_repeated
 from calibrant.predictions import Predictions
 
-__all__ = ["NPZ", "array_names", "opened_npz", "read_array"]
+__all__ = ["NPZ", "ArrayRows", "array_names", "array_shape", "opened_npz", "read_array"]
 
 _NAMES = "label_names"
 _LONGEST_END = (1 << 16) + 128  # Bytes of the end of an archive, with the longest comment.
@@ -41,7 +41,9 @@ class NpzSource(ArraySource):
     def open(self, names: Sequence[str]) -> Iterator[Mapping[str, Reader]]:
         """Open members of the archive; their checksums are compared at the end."""
         with opened_npz(self.path) as archive, ExitStack() as stack:
-            rows = {key: _Rows(stack.enter_context(archive.open(f"{key}.npy"))) for key in names}
+            rows = {
+                key: ArrayRows(stack.enter_context(archive.open(f"{key}.npy"))) for key in names
+            }
             yield rows
             for key, reader in rows.items():
                 reader.finish(key)
@@ -107,8 +109,8 @@ def _counted(path: Path) -> int:
     return int.from_bytes(end[start : start + size], "little")
 
 
-class _Rows:
-    """Reads an array of a zip archive row by row."""
+class ArrayRows:
+    """Reads an array in NumPy's own format row by row, from a zip archive or a file."""
 
     def __init__(self, member: IO[bytes]) -> None:
         self._member = member
@@ -152,14 +154,18 @@ def _label_names(path: Path, archive: zipfile.ZipFile) -> tuple[str, ...]:
 def _shape(path: Path, archive: zipfile.ZipFile, key: str) -> tuple[int, ...]:
     member = archive.getinfo(f"{key}.npy")
     with archive.open(member) as file:
-        shape, _, dtype = _read_header(file)
-        size = member.file_size - file.tell()
+        return array_shape(path, key, file, member.file_size)
+
+
+def array_shape(path: Path, key: str, file: IO[bytes], size: int) -> tuple[int, ...]:
+    """Return the shape of the array that a file of ``size`` bytes holds, and check both."""
+    shape, _, dtype = _read_header(file)
     if dtype.hasobject:
         raise InputError(
             f"{path}: '{key}' holds Python objects, which are never loaded; "
             "save it as an array of numbers or text."
         )
-    if prod(shape) * dtype.itemsize != size:
+    if prod(shape) * dtype.itemsize != size - file.tell():
         raise ValueError(f"the header gives '{key}' the wrong size")
     return shape
 

@@ -67,7 +67,7 @@ def with_all_classes(found: Predictions | Claims, who: str) -> Predictions:
         return found
     raise InputError(
         f"{who} needs the scores of all classes, got {found.kind} predictions with one confidence "
-        "each."
+        "each; audit, compare, fit, apply and guarantee take these."
     )
 
 

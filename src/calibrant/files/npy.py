@@ -1,0 +1,111 @@
+"""npy: one array of scores; its labels lie beside it, in a file of the same name with their word.
+
+``logits.npy`` belongs to ``labels.npy``, ``test_probs.npy`` to ``test_labels.npy`` or
+``test_y_true.npy``, and ``probs-dev.npy`` to ``labels-dev.npy``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+
+from calibrant.errors import InputError
+from calibrant.files.arrays import ArraySource, Reader
+from calibrant.files.columns import LABEL_NAMES, SCORE_NAMES
+from calibrant.files.format import Format, NewScores
+from calibrant.files.npz import ArrayRows, array_shape
+from calibrant.inputs import check_file, door
+
+__all__ = ["NPY", "without_partners"]
+
+_DAMAGE = "not a whole npy file"
+_MARKS = "_-."  # What may stand between the word and the rest of a name.
+
+
+class NpySource(ArraySource):
+    """An npy file and the labels beside it: columns that are called by the words of their names."""
+
+    def __init__(self, path: Path) -> None:
+        self.files = {_column(path): path, **{_column(p): p for p in _labels_of(path)}}
+        super().__init__(path, {name: _shape(p) for name, p in self.files.items()}, None)
+
+    @contextmanager
+    def open(self, names: Sequence[str]) -> Iterator[Mapping[str, Reader]]:
+        """Open the files of some columns."""
+        with ExitStack() as stack:
+            readers = {}
+            for name in names:
+                stack.enter_context(door(self.files[name], _DAMAGE))
+                readers[name] = ArrayRows(stack.enter_context(self.files[name].open("rb")))
+            yield readers
+
+    def copy(self, target: Path, new: NewScores, arrays: Mapping[str, np.ndarray]) -> None:
+        """Write the new scores; the labels have a file of their own."""
+        [scores] = (arrays[name] for name in new.names)
+        with target.open("wb") as file:
+            np.save(file, scores, allow_pickle=False)
+
+
+def without_partners(paths: Iterable[Path]) -> list[Path]:
+    """Leave out npy files of labels whose scores are named too: both are one table.
+
+    >>> [path.name for path in without_partners([Path("probs.npy"), Path("labels.npy")])]
+    ['probs.npy']
+    """
+    paths = list(paths)
+    arrays = [path for path in paths if path.suffix.lower() == ".npy"]
+    labels = {place for path in arrays for place in _partners(path)}
+    return [path for path in paths if path not in labels]
+
+
+def _shape(path: Path) -> tuple[int, ...]:
+    with door(check_file(path), _DAMAGE), path.open("rb") as file:
+        shape = array_shape(path, path.stem, file, path.stat().st_size)
+    if not shape:
+        raise InputError(f"{path}: it holds a single number; expected one row per example.")
+    return shape
+
+
+def _column(path: Path) -> str:
+    return _parts(path.stem)[1]
+
+
+def _labels_of(path: Path) -> list[Path]:
+    return [place for place in _partners(path) if place.is_file()]
+
+
+def _partners(path: Path) -> list[Path]:
+    """Return where the labels of an array of scores may lie."""
+    before, word, after = _parts(path.stem)
+    if word in LABEL_NAMES:
+        return []
+    return [path.with_name(f"{before}{name}{after}{path.suffix}") for name in LABEL_NAMES]
+
+
+def _parts(stem: str) -> tuple[str, str, str]:
+    """Return what precedes the word that says what the array is, the word, and what follows it.
+
+    >>> _parts("test_probs"), _parts("labels-dev"), _parts("P")
+    (('test_', 'probs', ''), ('', 'labels', '-dev'), ('', 'P', ''))
+    """
+    for word in sorted((*SCORE_NAMES, *LABEL_NAMES), key=len, reverse=True):
+        rest = stem.removesuffix(word)
+        if rest != stem and (not rest or rest[-1] in _MARKS):
+            return rest, word, ""
+        rest = stem.removeprefix(word)
+        if rest != stem and rest[0] in _MARKS:
+            return "", word, rest
+    return "", stem, ""
+
+
+def _refuse(_: Iterator[Any], path: Path) -> NoReturn:
+    raise InputError(
+        f"{path}: npy holds one array, so the labels would be lost; write .npz instead."
+    )
+
+
+NPY = Format((".npy",), NpySource, _refuse)
