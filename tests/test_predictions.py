@@ -191,7 +191,7 @@ def test_bad_logits(library: Any, scores: Any, labels: Any, expected: str) -> No
     [
         ([0.5, 0.5, 0.5], "row 2 sums to 1.5"),
         ([0.25, 0.5, 0.0], "row 2 sums to 0.75"),
-        ([1.5, -0.5, 0.0], r"must lie in 0..1, got 1.5 at row 2; .* --logits-column NAME"),
+        ([1.5, -0.5, 0.0], r"must lie in 0..1, got 1.5 and -0.5 at row 2; .* --logits-column NAME"),
         ([-0.25, 0.75, 0.5], "must lie in 0..1, got -0.25 at row 2"),
         ([0.0, np.nan, 1.0], "must be finite, got nan at row 2, column 1"),
         ([0.0, np.inf, 1.0], "must be finite, got inf at row 2, column 1"),

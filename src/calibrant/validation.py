@@ -151,10 +151,10 @@ def _check_range(chunk: Array, start: int) -> None:
     wrong = (chunk < -RANGE_TOLERANCE) | (chunk > 1 + RANGE_TOLERANCE)
     if bool(wrong.any()):
         row = int(to_numpy(wrong).any(axis=1).argmax())
-        # The last: a single score of class 1 is given as (1 − score, score).
-        column = int(np.flatnonzero(to_numpy(wrong)[row])[-1])
+        # More than one: a single score of class 1 stands here as (1 − score, score).
+        values = [f"{value:.6g}" for value in to_numpy(chunk[row][wrong[row]])[:3]]
         raise RowError(
-            f"Probabilities must lie in 0..1, got {float(chunk[row, column]):.6g} at {{where}}; "
+            f"Probabilities must lie in 0..1, got {' and '.join(values)} at {{where}}; "
             "if these are logits, say so (Predictions.from_logits, or --logits-column NAME).",
             start + row,
         )

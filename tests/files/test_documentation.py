@@ -19,7 +19,7 @@ def test_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, text in texts:
         Path(name).write_text(text, encoding="utf-8")
     programs = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-    assert len(programs) == 4
+    assert len(programs) == 6
     for program in programs:
         exec(program, {})
     answers = read("answers.csv")
@@ -33,6 +33,7 @@ def test_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ".pt",
         ".safetensors",
     ]
+    assert len(read("test_probs.npy")) == 3
     for path in pets:
         found = read(path)
         assert found.scores.tolist() == [[0.9, 0.1], [0.4, 0.6], [0.7, 0.3]]

@@ -53,7 +53,7 @@ def test_pairs_do_not_mix(tmp_path: Path) -> None:
 
 def test_scores_of_another_name_need_their_kind(tmp_path: Path) -> None:
     path = save_pair(tmp_path, "scores.npy", "labels.npy")
-    with pytest.raises(InputError, match="it has scores, labels. Name it"):
+    with pytest.raises(InputError, match=r"it has scores, labels\. Name it"):
         read(path)
     assert len(read(path, Columns(probabilities="scores"))) == 3
 
@@ -70,7 +70,7 @@ def test_apply_writes_the_scores(tmp_path: Path) -> None:
 
 def test_bad_npy(tmp_path: Path) -> None:
     path = save_pair(tmp_path, "a_logits.npy", "b_labels.npy")
-    with pytest.raises(InputError, match="no labels beside it.*test_labels.npy"):
+    with pytest.raises(InputError, match=r"no labels beside it.*test_labels\.npy"):
         read(path)
     np.save(tmp_path / "a_labels.npy", LABELS[:2])
     with pytest.raises(InputError, match="different length: logits has 3, labels has 2"):

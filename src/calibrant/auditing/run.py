@@ -22,6 +22,7 @@ from calibrant.auditing.record import Audit, ClassRow, Finding, Measure, TopView
 from calibrant.auditing.verdict import verdict
 from calibrant.claims import Claims
 from calibrant.errors import InputError
+from calibrant.inputs import shortened
 from calibrant.labels import describe_ignored
 from calibrant.metrics import (
     METRICS,
@@ -183,6 +184,23 @@ def _left_out(found: Collector) -> tuple[str, ...]:
 
 
 def _warnings(found: Collector, bootstrap: int) -> tuple[str, ...]:
+    return (*_other_spelling(found), *_few_blocks(found, bootstrap))
+
+
+def _other_spelling(found: Collector) -> tuple[str, ...]:
+    """Warn if no top label is right: a pipeline may say LABEL_0 where the truth is called cat."""
+    assert found.state is not None
+    several = found.top is None and found.rows > 1 and len(found.label_names) > 1
+    if not (found.of_claims and several) or int(found.state.correct.sum()):
+        return ()
+    names = ", ".join(f"'{shortened(name)}'" for name in found.label_names[:6])
+    return (
+        f"No prediction is right: are predicted and true labels spelled alike ({names})? If not, "
+        "rename one of them.",
+    )
+
+
+def _few_blocks(found: Collector, bootstrap: int) -> tuple[str, ...]:
     assert found.state is not None
     blocks = int((found.state.n > 0).sum())
     if found.by is None or not bootstrap or blocks >= FEW_BLOCKS:

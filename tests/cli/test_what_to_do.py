@@ -1,0 +1,82 @@
+"""A message about predictions of another kind says what to do with them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from calibrant import audit
+from calibrant.claims import Claims
+from calibrant.cli import main
+
+TOP = "true_label,pred_label,confidence\ncat,cat,0.9\ndog,cat,0.6\n"
+
+
+def refusal(capsys: pytest.CaptureFixture[str], *words: object) -> str:
+    """Return the one line that a command is refused with."""
+    assert main([str(word) for word in words]) == 2
+    [line] = capsys.readouterr().err.strip().splitlines()
+    return line
+
+
+def saved(path: Path, text: str) -> Path:
+    path.write_text(text)
+    return path
+
+
+def test_top_labels_where_all_classes_are_needed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    top = saved(tmp_path / "top.csv", TOP)
+    for words in ((), ("--reference", top)):
+        line = refusal(capsys, "watch", top, *words)
+        assert "needs the scores of all classes, got top-label predictions" in line
+        assert line.endswith("audit, compare, fit, apply and guarantee take these.")
+
+
+def test_labels_of_another_shape(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, scores = tmp_path / "p.npz", np.full((4, 2), 0.5)
+    np.savez(path, probabilities=scores, labels=np.eye(2, dtype=int)[[0, 1, 1, 0]])
+    line = refusal(capsys, "audit", path)
+    assert "--kind multi-label" in line
+    assert "labels.argmax(1)" in line
+    np.savez(path, probabilities=scores, labels=np.zeros((4, 1), int))
+    assert "labels.ravel()" in refusal(capsys, "audit", path)
+
+
+def test_text_labels_of_one_score(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = saved(tmp_path / "spam.csv", "label,y_prob\nspam,0.9\nham,0.2\n")
+    assert "--positive LABEL" in refusal(capsys, "audit", path)
+
+
+def test_a_score_above_one_is_in_the_message(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = saved(tmp_path / "p.csv", "y_true,y_prob\n1,0.9\n0,1.3\n")
+    assert "1.3 at line 3" in refusal(capsys, "audit", path)
+
+
+def test_entities_without_their_option(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    record = {"text": "Anna", "entities": [{"start": 0, "end": 4, "type": "PER", "score": 0.9}]}
+    path = saved(tmp_path / "found.jsonl", json.dumps(record) + "\n")
+    for command in ("audit", "guarantee"):
+        more = ("--target-risk", 0.1, "-o", tmp_path / "x.json") if command == "guarantee" else ()
+        assert "--entities PREDICTED GOLD" in refusal(capsys, command, path, *more)
+
+
+def test_calibrators_of_entities_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = saved(tmp_path / "e.json", json.dumps({"signature": "calibrant entity calibrator"}))
+    top = saved(tmp_path / "top.csv", TOP)
+    assert "is a calibrant entity calibrator" in refusal(capsys, "watch", top, "--calibrator", path)
+
+
+def test_labels_that_are_spelled_differently() -> None:
+    found = audit(Claims.from_top_label(["LABEL_0", "LABEL_1"], [0.9, 0.8], ["0", "1"]))
+    assert any("No prediction is right" in warning for warning in found.warnings)
+    found = audit(Claims.from_top_label(["a", "b"], [0.9, 0.8], ["a", "a"]))
+    assert found.warnings == ()
