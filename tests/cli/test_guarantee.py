@@ -162,6 +162,8 @@ def test_entities_of_any_tool(folder, capsys):
     assert (policy.items, policy.unit) == ("entities", "document")
     ok(capsys, *command, "--target-risk", "0.25", "--per", "type", "-o", "types.json")
     assert set(load_policy("types.json").thresholds) == {"LOC", "PER"}
+    ok(capsys, *command, "--target-risk", "0.3", "--average", "groups", "-o", "documents.json")
+    assert load_policy("documents.json").average == "groups"
     ok(capsys, "apply", "predicted.jsonl", "--policy", "policy.json", "-o", "decisions.jsonl")
     records = [json.loads(line) for line in Path("decisions.jsonl").read_text().splitlines()]
     assert len(records) == policy.n
@@ -172,6 +174,7 @@ def test_entities_of_any_tool(folder, capsys):
         ((), "--entities needs --target-risk"),
         (("--target-risk", "0.1", "--calibrator", "map.json"), "--calibrator does not go"),
         (("--target-risk", "0.1", "--by", "sentence"), "--by does not go"),
+        (("--target-risk", "0.1", "--tokens"), "--tokens does not go"),
     ):
         assert expected in refused(capsys, *command, *option, "-o", "none.json")
     text = Path("predicted.jsonl").read_text().replace("PER", "ORG")
@@ -260,6 +263,60 @@ class TestRun:
         accepted = {(t.start, t.end) for e in found.entities for t in e.tokens}
         assert not accepted & {(t.start, t.end) for t in found.review}
 
+    def test_the_reduction_of_a_policy_is_honoured_or_refused(self, trained, tmp_path, capsys):
+        """Its threshold is one of that reduction's confidences, not of those of another."""
+        import calibrant
+
+        run, output = str(trained[0]), str(tmp_path / "policy.json")
+        predictor = calibrant.load_run(run, device="cpu")
+        chosen = predictor.entity_map().reduction_
+        other = "min" if chosen != "min" else "mean"
+        promise = ("--target-risk", "0.4", "--reduction", other)
+        ok(capsys, "guarantee", run, *promise, "-o", output)
+        text = "Rosa Lind moved to Paris . Then Anna Berg left Kenor Motors in Oslo ."
+        (found,) = predictor.predict([text], policy=output)
+        (same,) = predictor.predict([text], policy=output, reduction=other)
+        (plain,) = predictor.predict([text], reduction=other)
+        assert found == same
+        everything = {*found.entities, *found.abstained}
+        assert everything == {*plain.entities, *plain.abstained} != set()
+        threshold = load_policy(output).thresholds["*"]
+        assert all(e.confidence >= threshold for e in found.entities)
+        error = refused(capsys, "predict", run, text, "--policy", output, "--reduction", chosen)
+        assert f"made with the reduction '{other}', got '{chosen}'" in error
+
+    def test_a_policy_of_other_words_is_refused(self, trained, tmp_path, capsys):
+        run, output = str(trained[0]), str(tmp_path / "policy.json")
+        for promise in (("--target-risk", "0.4"), ("--max-missed", "0.5")):
+            ok(capsys, "guarantee", run, *promise, "-o", output, "--overwrite")
+            predict = ("predict", run, "Rosa Lind .", "--policy", output)
+            assert "made for texts, got given words" in refused(capsys, *predict, "--tokens")
+            ok(capsys, "guarantee", run, *promise, "--tokens", "-o", output, "--overwrite")
+            assert "made for given words" in refused(capsys, *predict)
+            ok(capsys, *predict, "--tokens")
+
+    def test_a_policy_of_a_tool_is_refused_by_a_run(self, trained):
+        import calibrant
+        from calibrant.policies import Policy
+
+        about = {"items": "entities", "settings": {"source": "entities"}}
+        policy = Policy("target-risk", 0.1, {"*": 0.5}, classes=0, n=9, kept=0.5, **about)
+        predictor = calibrant.load_run(trained[0], device="cpu")
+        with pytest.raises(calibrant.InputError, match="entities of a file"):
+            predictor.predict("Rosa Lind .", policy=policy)
+
+    def test_words_to_review_are_in_a_table_too(self, trained, tmp_path, capsys):
+        run, output = str(trained[0]), str(tmp_path / "policy.json")
+        ok(capsys, "guarantee", run, "--max-missed", "0.3", "-o", output)
+        predict = ("predict", run, "Rosa Lind moved to Paris .", "--policy", output)
+        review = json.loads(ok(capsys, *predict, "--json"))["review"]
+        ok(capsys, *predict, "-o", str(tmp_path / "out.csv"))
+        table = (tmp_path / "out.csv").read_text("utf-8")
+        rows = list(csv.DictReader(table.splitlines()))
+        found = [(r["entity"], int(r["start"])) for r in rows if r["review"] == "True"]
+        assert found == [(word["text"], word["start"]) for word in review] != []
+        assert all(not row["type"] for row in rows if row["review"] == "True")
+
     def test_bad_input(self, trained, tmp_path, capsys):
         run, output = str(trained[0]), str(tmp_path / "policy.json")
         command = ["guarantee", run, "--target-risk", "0.3", "-o", output]
@@ -269,6 +326,11 @@ class TestRun:
         assert "needs at least" in refused(
             capsys, "guarantee", run, "--target-risk", "0.001", "-o", output
         )
+        assert "leave --by out" in refused(capsys, *command, "--by", "none")
+        rows = ("--items", "rows", "--reduction", "min")
+        assert "--reduction is for policies of entities" in refused(capsys, *command, *rows)
+        missed = ["guarantee", run, "--max-missed", "0.3", "-o", output, "--average", "groups"]
+        assert "needs a target risk" in refused(capsys, *missed)
 
 
 def test_a_risk_averaged_over_groups(folder, capsys):

@@ -248,9 +248,39 @@ def test_policies_go_along_and_those_of_others_are_refused(exports, tmp_path, ca
             exported.predict("bread", policy=path)
     arguments = ["export", str(runs["text"]), "-o", str(tmp_path / "x")]
     assert main([*arguments, "--policy", str(path)]) == 2
-    coverage = Policy("coverage", 0.9, {"*": 0.8}, n=9, kept=0.5, classes=3, label_names=run.labels)
+    known = {"label_names": run.labels, "calibrator": calibrator_fingerprint(run.calibrator)}
+    coverage = Policy("coverage", 0.9, {"*": 0.8}, n=9, kept=0.5, classes=3, **known)
     (found,) = exported.predict("bread", policy=coverage)
     assert set(found.labels) <= set(run.labels)
+
+
+def test_a_policy_of_raw_confidences_is_refused_by_a_calibrated_model(exports):
+    run = calibrant.load(exports.runs["text"], device="cpu")
+    raw = policy_of(run, calibrator=None)
+    run.calibrator = calibrant.Temperature().fit(
+        calibrant.Predictions.from_logits(np.eye(3)[[0, 1, 2, 0]], [0, 1, 2, 1])
+    )
+    with pytest.raises(InputError, match="without a calibrator"):
+        run.predict("bread", policy=raw)
+    run.calibrator = calibrant.calibrators.Identity()
+    run.calibrator.fit(calibrant.Predictions.from_logits(np.eye(3)[[0, 1, 2]], [0, 1, 2]))
+    assert len(run.predict("bread", policy=raw)) == 1
+
+
+def test_a_line_of_json_repeats_the_promise_and_not_the_whole_policy(exports, capsys):
+    place = str(exports["text"])
+    assert main(["predict", place, "bread", "--policy", "mine", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["guarantee"]
+    assert set(found) == {"kind", "target", "level", "calibrator", "model", "meaning"}
+
+
+def test_randomised_sets_differ_between_batches(exports, monkeypatch):
+    run = calibrant.load(exports.runs["text"], device="cpu")
+    known = {"label_names": run.labels, "calibrator": calibrator_fingerprint(run.calibrator)}
+    settings = {"score": "aps", "randomised": True, "penalty": 0.01, "free": 1, "seed": 0}
+    sets = Policy("coverage", 0.9, {"*": 0.5}, n=9, kept=0.5, classes=3, settings=settings, **known)
+    monkeypatch.setattr("calibrant.tasks.predictor._BATCH", 1)
+    assert len({found.labels for found in run.predict(["bread"] * 60, policy=sets)}) > 1
 
 
 def test_bad_arguments_of_export_are_one_line(exports, tmp_path, capsys):

@@ -195,7 +195,8 @@ def _of_entities(args: argparse.Namespace) -> Policy:
     from calibrant.policies import Items, guarantee_items
 
     defaults = (("calibrator", None), ("by", "auto"), ("items", "auto"), ("reduction", "auto"))
-    refuse_options(args, *defaults, ("max_missed", None), ("coverage", None))
+    others = (("max_missed", None), ("coverage", None), ("tokens", False), ("on_average", False))
+    refuse_options(args, *defaults, *others)
     if args.target_risk is None:
         raise InputError("--entities needs --target-risk.")
     found = matched_files(args)
@@ -206,7 +207,9 @@ def _of_entities(args: argparse.Namespace) -> Policy:
     right, groups = found.right[args.match or "strict"], found.predicted_document
     items = Items(found.predicted.score, right, kinds, types, groups, "document", "entities")
     settings = {"source": "entities", "renamed": dict(found.renamed)}
-    about = {"classes": 0, "label_names": types if args.per else None, "settings": settings}
+    names = types if args.per else None
+    about: dict[str, Any] = {"classes": 0, "label_names": names, "settings": settings}
+    about["average"] = args.average
     return guarantee_items(items, args.target_risk, args.level, per=args.per, **about)
 
 

@@ -21,7 +21,7 @@ from calibrant.inputs import read_json
 from calibrant.loading import load_run
 from calibrant.metrics import ece
 from calibrant.outputs import new_folder
-from calibrant.policies import Policy
+from calibrant.policies import Policy, load_policy
 from calibrant.predictions import Predictions
 from calibrant.tasks import DEFAULT_TASK, task_of
 from calibrant.tasks.export_folder import MODEL, is_export, write_manifest
@@ -86,7 +86,7 @@ def export_run(
     task = str(recipe.get("task", DEFAULT_TASK))
     if int8 and not hasattr(predictor, "predict_part"):
         raise InputError("int8 is for models of texts: leave --int8 out for images and masks.")
-    kept = {**predictor.policies, **{Path(f).stem: predictor.checked_policy(f) for f in policies}}
+    kept = {**predictor.policies, **{Path(f).stem: _checked(predictor, f) for f in policies}}
     measured = None
     with new_folder(folder, overwrite=overwrite) as made:
         _trace(predictor, made / MODEL)
@@ -209,6 +209,12 @@ def _quiet_root() -> Iterator[None]:
             yield
     finally:
         logging.root.setLevel(level)
+
+
+def _checked(predictor: Predictor, path: str | Path) -> Policy:
+    """Return a policy of this model, also one for words that are given (``predict --tokens``)."""
+    policy = load_policy(path)
+    return predictor.checked_policy(policy, tokens=policy.settings.get("words") == "corpus")
 
 
 def _write_policies(folder: Path, policies: dict[str, Policy]) -> None:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from calibrant.calibrators import Calibrator
+from calibrant.calibrators import Calibrator, Identity
 from calibrant.comparison.risk_control import Guarantee, guaranteed_threshold
 from calibrant.errors import InputError
 from calibrant.files import LABELLED
@@ -99,7 +99,10 @@ class Acceptance:
         if self.guarantee is not None:
             return {**vars(self.guarantee), "meaning": str(self.guarantee)}
         if self.policy is not None:
-            return {**self.policy.to_dict(), "meaning": str(self.policy)}
+            # Not the whole policy, which may have hundreds of types: each line repeats this.
+            names = ("kind", "target", "level", "calibrator", "model")
+            known = {name: getattr(self.policy, name) for name in names}
+            return {**known, "meaning": str(self.policy)}
         return None
 
     def describe(self) -> str | None:
@@ -192,9 +195,19 @@ class Predictor(ABC):
         if not isinstance(policy, Policy):
             named = self.policies.get(str(policy))
             policy = load_policy(policy) if named is None else named
-        made_for = calibrator_fingerprint(self._calibrator_of(**options))
-        policy.check(label_names=self.labels, calibrator=made_for, model=self.model)
+        self._check_policy(policy, **options)
         return policy
+
+    def _check_policy(self, policy: Policy, **options: Any) -> None:
+        calibrator = self._calibrator_of(**options)
+        made_for = calibrator_fingerprint(calibrator)
+        policy.check(label_names=self.labels, calibrator=made_for, model=self.model)
+        if policy.calibrator is None and calibrator.name != Identity.name:
+            raise InputError(
+                "This policy was made for predictions without a calibrator, and those of this "
+                f"model are calibrated by {calibrator.name}: make one with 'calibrant guarantee "
+                "RUN', or with the run's calibrator ('--calibrator')."
+            )
 
     def _calibrator_of(self, **options: Any) -> Calibrator:  # noqa: ARG002
         return self.calibrator
@@ -258,9 +271,10 @@ class ClassPredictor(Predictor):
         """Predict as :meth:`predict`, a thousand inputs at a time."""
         check_top_k(top_k)
         accept = self.acceptance(**options)
-        waiting = iter(inputs)
+        waiting, first = iter(inputs), 0
         while batch := list(islice(waiting, _BATCH)):
-            yield from self._classified(self.logits(batch), top_k, accept)
+            yield from self._classified(self.logits(batch), top_k, accept, first)
+            first += len(batch)
 
     def raw_predictions(
         self,
@@ -294,7 +308,7 @@ class ClassPredictor(Predictor):
         write_map(folder, self.labels, self.calibrator, self.evidence)
 
     def _classified(
-        self, logits: np.ndarray, top_k: int, accept: Acceptance
+        self, logits: np.ndarray, top_k: int, accept: Acceptance, first: int
     ) -> Iterator[Classification]:
         calibrated = self.calibrator.transform(unlabelled(logits, self.labels))
         probabilities = np.asarray(calibrated.probabilities(), np.float64)
@@ -304,7 +318,9 @@ class ClassPredictor(Predictor):
         accepted = accept.decide(top[:, 0], names).tolist()
         sets = None
         if accept.policy is not None and accept.policy.kind == "coverage":
-            sets = accept.policy.sets(calibrated)
+            # Randomised sets of another batch have other random numbers.
+            seed = int(accept.policy.settings.get("seed", 0)) + 1 + first
+            sets = accept.policy.sets(calibrated, seed=seed)
         for row, (numbers, values) in enumerate(zip(order.tolist(), top.tolist(), strict=True)):
             others = [Ranked(self.labels[k], p) for k, p in zip(numbers, values, strict=True)]
             kept = None if sets is None else tuple(np.array(self.labels)[sets[row]].tolist())

@@ -14,6 +14,7 @@ import numpy as np
 
 from calibrant.calibrators import load_calibrator
 from calibrant.comparison.entity_map import new_entity_words
+from calibrant.errors import InputError
 from calibrant.metrics.entities import span_confidence
 from calibrant.metrics.spans import Tagging
 from calibrant.metrics.tags import is_bio
@@ -25,7 +26,7 @@ from calibrant.policies import (
     guarantee_items,
     model_fingerprint,
 )
-from calibrant.policies.learning import check_promises, with_floor
+from calibrant.policies.learning import check_average, check_promises, with_floor
 from calibrant.policies.missed import add_review
 from calibrant.policies.risk import THRESHOLDS
 from calibrant.predictions import Predictions
@@ -45,6 +46,9 @@ def run_policy(
     entities = options["items"] != "rows" and options["coverage"] is None
     if is_bio(labels) and entities:
         return _of_entities(folder, tokens, reduction, options, about)
+    if reduction != "auto" or (tokens and not is_bio(labels)):
+        given = "--tokens" if reduction == "auto" else "--reduction"
+        raise InputError(f"{given} is for policies of entities, got one of rows: leave it out.")
     calibrator = load_calibrator(find_file(folder, "calibrator.json", "temperature.json"))
     valid = Predictions.read(find_file(folder, "valid.parquet", "valid.npz"))
     about["calibrator"] = calibrator_fingerprint(calibrator)
@@ -56,6 +60,8 @@ def _of_entities(
 ) -> Policy:
     from calibrant.tasks.ner.finished_run import entity_judge
 
+    if options["group"] not in ("auto", "sentence"):
+        raise InputError("Entities of a run are drawn by sentences: leave --by out.")
     judge, valid, kind = entity_judge(folder, raw=not tokens)
     about |= {"calibrator": calibrator_fingerprint(judge.calibrator), "classes": valid.classes}
     about["label_names"] = valid.label_names
@@ -65,7 +71,9 @@ def _of_entities(
     # A map that changes tags is judged as on new sentences; another one changes no entity.
     calibrated = judge.calibrator.transform(valid) if words is valid else words
     if target is None:
-        return add_review(calibrated, missed, level, "sentence", about)
+        check_average(options.get("average", "rows"), "sentence", target)
+        settings = {"words": kind}
+        return add_review(calibrated, missed, level, "sentence", {**about, "settings": settings})
     together = judge.entity_map(reduction)
     tagging = Tagging(words)
     spans = tagging.predicted

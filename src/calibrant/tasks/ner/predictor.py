@@ -84,7 +84,10 @@ class Prediction:
     review: tuple[Token, ...] | None = None
 
     def cells(self) -> list[dict[str, Any]]:
-        """Return a row of a table for each entity, by :meth:`EntityPredictor.columns`."""
+        """Return a row of a table for each entity, and for each word to review.
+
+        Columns are those of :meth:`EntityPredictor.columns`.
+        """
         rows = []
         for entity, accepted in (
             *((entity, True) for entity in self.entities),
@@ -95,6 +98,8 @@ class Prediction:
             for place, other in enumerate(entity.alternatives, start=2):
                 row |= {f"type_{place}": other.label, f"confidence_{place}": other.confidence}
             rows.append(row)
+        if self.review is not None:
+            rows = [{**row, "review": False} for row in rows] + [_reviewed(t) for t in self.review]
         return sorted(rows, key=lambda row: int(row["start"]))
 
     def to_dict(self) -> dict[str, Any]:
@@ -107,6 +112,12 @@ class Prediction:
         if self.review is None:
             del content["review"]
         return content
+
+
+def _reviewed(word: Token) -> dict[str, Any]:
+    """Return the row of a word that a person should look at; it is no entity."""
+    place = {"start": word.start, "end": word.end, "entity": word.text}
+    return {**place, "accepted": False, "review": True}
 
 
 class EntityPredictor(Predictor):
@@ -196,6 +207,8 @@ class EntityPredictor(Predictor):
             raise InputError("Words that are given are one sentence for each text: leave one out.")
         accept = self.acceptance(**options, reduction=reduction, tokens=tokens)
         splits = self.cutting.sentences if sentences is None else sentences
+        if accept.policy is not None and reduction == AUTO:  # Its thresholds are of this one.
+            reduction = accept.policy.settings.get("reduction", AUTO)
         settings = _Settings(top_k, reduction, tokens, accept)
         waiting = iter(inputs)
         while batch := list(islice(waiting, _TEXTS)):
@@ -238,10 +251,12 @@ class EntityPredictor(Predictor):
         """Return the map from words' confidences to their entity's, learned on validation."""
         return self._judge(tokens).entity_map(reduction)
 
-    def columns(self, top_k: int, accept: Acceptance) -> list[str]:  # noqa: ARG002
+    def columns(self, top_k: int, accept: Acceptance) -> list[str]:
         """Return the columns of a table of entities: type, start, end and so on."""
         places = range(2, min(top_k, len(TagSet.of(self.labels).types) + 1) + 1)
-        return [*_COLUMNS, *(f"{n}_{place}" for place in places for n in ("type", "confidence"))]
+        others = [f"{name}_{place}" for place in places for name in ("type", "confidence")]
+        review = ["review"] * (accept.policy is not None and accept.policy.review is not None)
+        return [*_COLUMNS, *review, *others]
 
     def predict_part(self, part: Pieces, scorer: Scorer) -> Predictions:
         """Predict the encoded words of a split, raw, with a scorer."""
@@ -272,15 +287,35 @@ class EntityPredictor(Predictor):
     def _calibrator_of(self, *, tokens: bool = False, **options: Any) -> Calibrator:  # noqa: ARG002
         return self._judge(tokens).calibrator
 
-    def checked_policy(self, policy: Policy | str | Path, **options: Any) -> Policy:
-        """Return the policy, if it was made for this model and is about entities."""
-        found = super().checked_policy(policy, **options)
-        if found.items != "entities":
+    def _check_policy(
+        self, policy: Policy, *, reduction: str = AUTO, tokens: bool = False, **options: Any
+    ) -> None:
+        """Refuse a policy of other words, of another reduction, or not about entities."""
+        if policy.settings.get("source") == "entities":
             raise InputError(
-                f"This policy is about {found.items}, and this model finds entities: make one with "
-                "'calibrant guarantee --target-risk' or '--max-missed' on its validation split."
+                "This policy is about entities of a file, not of a run: make one with 'calibrant "
+                "guarantee RUN'."
             )
-        return found
+        words = "corpus" if self._judge(tokens) is self._of_words else "raw"
+        if policy.settings.get("words", words) != words:
+            made, now = ("texts", "given words") if tokens else ("given words (--tokens)", "texts")
+            raise InputError(
+                f"This policy was made for {made}, got {now}: make one with 'calibrant guarantee "
+                f"RUN{' --tokens' if tokens else ''}'."
+            )
+        super()._check_policy(policy, tokens=tokens, **options)
+        if policy.items != "entities":
+            raise InputError(
+                f"This policy is about {policy.items}, and this model finds entities: make one "
+                "with 'calibrant guarantee --target-risk' or '--max-missed' on its validation "
+                "split."
+            )
+        made = policy.settings.get("reduction", reduction)
+        if reduction not in (AUTO, made):
+            raise InputError(
+                f"This policy was made with the reduction '{made}', got '{reduction}': leave "
+                f"--reduction out, or run 'calibrant guarantee' with --reduction {reduction}."
+            )
 
     def _batch(self, cut: list[CutText], settings: _Settings) -> Iterator[Prediction]:
         found: list[list[Entity]] = [[] for _ in cut]
@@ -313,7 +348,7 @@ class EntityPredictor(Predictor):
         calibrator = self._judge(tokens).calibrator
         source = entity_words(calibrator, raw)
         calibrated = calibrator.transform(raw) if source is raw else source
-        return _TaggedWords(raw, source, calibrated, self.labels, rows)
+        return _TaggedWords(source, calibrated, self.labels, rows)
 
     def _entities(
         self, words: _TaggedWords, cut: list[CutText], settings: _Settings
@@ -349,9 +384,8 @@ class EntityPredictor(Predictor):
         if policy is None or policy.reduction is None or policy.kind != "target-risk":
             return accept.decide(values, types)
         # Its thresholds are those of a reduction of the words' confidences, not of the learned one.
-        known = words.raw if policy.calibrator is None else words.calibrated
         reduced: Any = policy.reduction
-        own = span_confidence(spans, top_label(known)[0], reduced)
+        own = span_confidence(spans, top_label(words.calibrated)[0], reduced)
         return np.asarray((values >= accept.least) & policy.decide(own, types))
 
 
@@ -372,13 +406,12 @@ class _TaggedWords:
 
     def __init__(
         self,
-        raw: Predictions,
         source: Predictions,
         calibrated: Predictions,
         labels: Sequence[str],
         rows: _Rows,
     ) -> None:
-        self.raw, self.source, self.calibrated = raw, source, calibrated
+        self.source, self.calibrated = source, calibrated
         self.labels, self.rows = labels, rows
         confidence, self.predicted, _ = top_label(calibrated)
         self._confidence, self._tag = confidence.tolist(), self.predicted.tolist()
