@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from calibrant.tasks.predictor import ClassPredictor
 from calibrant.tasks.run_files import check_classes, read_labels
 from calibrant.tasks.scoring import Scorer, TorchScorer
 
-__all__ = ["ImagePredictor", "load_exported", "load_predictor", "normalised", "read_image"]
+__all__ = ["ImagePredictor", "load_trained", "normalised", "read_image"]
 
 
 class ImagePredictor(ClassPredictor):
@@ -128,19 +128,17 @@ def normalised(images: np.ndarray, about: Mapping[str, Any]) -> np.ndarray:
     return np.ascontiguousarray(normal.transpose(0, 3, 1, 2))
 
 
-def load_exported(
-    folder: Path, labels: tuple[str, ...], settings: Mapping[str, Any], scorer: Scorer
-) -> ImagePredictor:
-    """Load an export; ``settings`` are those of :meth:`ImagePredictor.settings`."""
-    return ImagePredictor(scorer, labels, *read_map(folder, labels), settings)
+_P = TypeVar("_P")
 
 
-def load_predictor(folder: Path, device: str) -> ImagePredictor:
-    """Load the network and the map of the finished run in ``folder``."""
-    from calibrant.tasks.image.classifier import load_classifier
+def load_trained(
+    predictor: Callable[..., _P], model: tuple[Any, Mapping[str, Any]], folder: Path, device: str
+) -> _P:
+    """Return a predictor of images with the map of the finished run in ``folder``.
 
-    labels = read_labels(folder)
-    model, about = load_classifier(folder / "model")
+    ``model`` is the network of the run and what is known about its images.
+    """
+    labels, (network, about) = read_labels(folder), model
     check_classes(folder, labels, "its model", len(about["labels"]))
-    scorer = TorchScorer(model.to(device), device)
-    return ImagePredictor(scorer, labels, *read_map(folder, labels), about)
+    scorer = TorchScorer(network.to(device), device)
+    return predictor(scorer, labels, *read_map(folder, labels), about)

@@ -153,14 +153,16 @@ class Image(Task):
         device: str,
     ) -> ImagePredictor:
         """Return the predictor of classes of images."""
-        from calibrant.tasks.image.predictor import load_predictor
+        from calibrant.tasks.image.classifier import load_classifier
+        from calibrant.tasks.image.predictor import ImagePredictor, load_trained
 
-        return load_predictor(folder, device)
+        return load_trained(ImagePredictor, load_classifier(folder / "model"), folder, device)
 
     def exported(
         self, folder: Path, labels: tuple[str, ...], settings: Mapping[str, Any], scorer: Scorer
     ) -> ImagePredictor:
         """Return the predictor of an export."""
-        from calibrant.tasks.image.predictor import load_exported
+        from calibrant.tasks.evidence import read_map
+        from calibrant.tasks.image.predictor import ImagePredictor
 
-        return load_exported(folder, labels, settings, scorer)
+        return ImagePredictor(scorer, labels, *read_map(folder, labels), settings)

@@ -14,13 +14,12 @@ from calibrant.comparison.risk_control import Guarantee, guaranteed_threshold
 from calibrant.errors import InputError
 from calibrant.metrics import Confidences
 from calibrant.policies import Policy
-from calibrant.tasks.evidence import read_map, write_map
+from calibrant.tasks.evidence import write_map
 from calibrant.tasks.image.predictor import normalised, read_image
 from calibrant.tasks.predictor import Acceptance, Predictor, check_top_k, ranked, unlabelled
-from calibrant.tasks.run_files import check_classes, read_labels
-from calibrant.tasks.scoring import Scorer, TorchScorer
+from calibrant.tasks.scoring import Scorer
 
-__all__ = ["Mask", "MaskPredictor", "load_exported", "load_predictor"]
+__all__ = ["Mask", "MaskPredictor"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,21 +160,3 @@ class MaskPredictor(Predictor):
     def write_parts(self, folder: Path) -> None:
         """Write labels, calibrator and evidence, as the folder of a run has them."""
         write_map(folder, self.labels, self.calibrator, self.evidence)
-
-
-def load_exported(
-    folder: Path, labels: tuple[str, ...], settings: Mapping[str, Any], scorer: Scorer
-) -> MaskPredictor:
-    """Load an export; ``settings`` are those of :meth:`MaskPredictor.settings`."""
-    return MaskPredictor(scorer, labels, *read_map(folder, labels), settings)
-
-
-def load_predictor(folder: Path, device: str) -> MaskPredictor:
-    """Load the network and the map of the finished run in ``folder``."""
-    from calibrant.tasks.segmentation.segmenter import load_segmenter
-
-    labels = read_labels(folder)
-    model, about = load_segmenter(folder / "model")
-    check_classes(folder, labels, "its model", len(about["labels"]))
-    scorer = TorchScorer(model.to(device), device)
-    return MaskPredictor(scorer, labels, *read_map(folder, labels), about)

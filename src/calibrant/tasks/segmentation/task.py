@@ -163,14 +163,17 @@ class Segmentation(Task):
         device: str,
     ) -> MaskPredictor:
         """Return the predictor of masks of images."""
-        from calibrant.tasks.segmentation.predictor import load_predictor
+        from calibrant.tasks.image.predictor import load_trained
+        from calibrant.tasks.segmentation.predictor import MaskPredictor
+        from calibrant.tasks.segmentation.segmenter import load_segmenter
 
-        return load_predictor(folder, device)
+        return load_trained(MaskPredictor, load_segmenter(folder / "model"), folder, device)
 
     def exported(
         self, folder: Path, labels: tuple[str, ...], settings: Mapping[str, Any], scorer: Scorer
     ) -> MaskPredictor:
         """Return the predictor of an export."""
-        from calibrant.tasks.segmentation.predictor import load_exported
+        from calibrant.tasks.evidence import read_map
+        from calibrant.tasks.segmentation.predictor import MaskPredictor
 
-        return load_exported(folder, labels, settings, scorer)
+        return MaskPredictor(scorer, labels, *read_map(folder, labels), settings)
