@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from calibrant import audit
+from calibrant import InputError, audit
 from calibrant.claims import Claims
 from calibrant.cli import main
 
@@ -80,3 +80,37 @@ def test_labels_that_are_spelled_differently() -> None:
     assert any("No prediction is right" in warning for warning in found.warnings)
     found = audit(Claims.from_top_label(["a", "b"], [0.9, 0.8], ["a", "a"]))
     assert found.warnings == ()
+
+
+def test_many_labels_where_one_class_is_needed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "p.npz"
+    np.savez(path, probabilities=np.full((4, 2), 0.5), labels=np.ones((4, 2), int))
+    line = refusal(capsys, "watch", path, "--kind", "multi-label")
+    assert "not many labels; audit, compare, fit and apply" in line
+
+
+def test_many_labels_are_not_called_predictions(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "p.npz"
+    np.savez(path, probabilities=np.full((4, 2), 0.5), labels=np.eye(2, dtype=int)[[0, 1, 1, 0]])
+    assert main(["audit", str(path), "--kind", "multi-label", "--bootstrap", "0"]) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("8 labels of 4 examples, 2 classes, 0 ignored")
+    assert "Labels that apply" in printed
+    assert "Accuracy" not in printed
+
+
+def test_standard_input_of_arrays(tmp_path: Path) -> None:
+    from calibrant.files.standard_input import suffix_of
+
+    np.save(tmp_path / "p.npy", np.zeros(3))
+    with pytest.raises(InputError, match="one npy array, without labels; name its file"):
+        suffix_of((tmp_path / "p.npy").read_bytes())
+    np.savez(tmp_path / "p.npz", logits=np.zeros(3))
+    assert suffix_of((tmp_path / "p.npz").read_bytes()) == ".npz"
+    torch = pytest.importorskip("torch")
+    torch.save({"logits": torch.zeros(3)}, tmp_path / "p.pt")
+    assert suffix_of((tmp_path / "p.pt").read_bytes()) == ".pt"

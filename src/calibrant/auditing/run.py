@@ -35,6 +35,7 @@ from calibrant.metrics import (
 )
 from calibrant.metrics.bins import Closed
 from calibrant.metrics.entities import Reduction
+from calibrant.metrics.metric import percent
 from calibrant.metrics.sample import Sample
 from calibrant.metrics.segmentation_example import Scene
 from calibrant.old_names import warn_renamed
@@ -238,6 +239,8 @@ def _measures(
             replace(m, meaning=m.meaning + _OF_CLAIMS) if m.name in ("nll", "brier") else m
             for m in measures
         )
+    if found.top is not None:
+        measures = tuple(_of_labels(m) for m in measures)
     if found.sample.whole:
         return measures
     of_sample = [name for name, row in METRICS.items() if row.source == ("confidences",)]
@@ -245,6 +248,18 @@ def _measures(
     return tuple(
         replace(m, meaning=m.meaning + note) if m.name in of_sample else m for m in measures
     )
+
+
+def _of_labels(measure: Measure) -> Measure:
+    """Return a measure of many labels under a name that fits: a claim is "this label applies"."""
+    share = percent(measure.value)
+    if measure.name == "accuracy":
+        title, meaning = "Labels that apply", f"{share} of all labels of all examples apply."
+    elif measure.name == "mean_confidence":
+        title, meaning = "Mean probability", f"On average a label is given {share}."
+    else:
+        return measure
+    return replace(measure, title=title, meaning=meaning)
 
 
 def _class_rows(state: CalibrationState, names: tuple[str, ...]) -> tuple[ClassRow, ...]:

@@ -17,6 +17,7 @@ STANDARD = "-"  # The name of standard input and output.
 
 # The first bytes of a file, and the suffix that they stand for; anything else is text.
 _BEGINNINGS = {b"PAR1": ".parquet", b"PK": ".npz", b"ARROW1": ".arrow"}
+_NPY = b"\x93NUMPY"
 _GZIPPED = b"\x1f\x8b"
 
 
@@ -47,6 +48,10 @@ def suffix_of(start: bytes) -> str:
         raise InputError("standard input: no rows; it is empty.")
     if start.startswith(_GZIPPED):
         raise InputError("standard input is gzipped; unpack it first (gunzip -c).")
+    if start.startswith(_NPY):
+        raise InputError("standard input is one npy array, without labels; name its file.")
+    if start.startswith(b"PK") and b"/data.pkl" in start[:256]:  # The first file of torch.save.
+        return ".pt"
     for beginning, suffix in _BEGINNINGS.items():
         if start.startswith(beginning):
             return suffix

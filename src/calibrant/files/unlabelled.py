@@ -49,6 +49,12 @@ def stream_unlabelled(
         raise InputError(f"rows must be at least 1, got {rows}.")
     sources = [open_source(path) for path in expand(paths)]
     layouts = [_layout(source, columns, kind) for source in sources]
+    if any(layout.kind == "multi-label" for layout in layouts):
+        raise InputError(
+            "This command takes examples of one class each, not many labels; audit, compare, fit "
+            "and apply (without a policy) take these. In Python a policy decides about them: "
+            "calibrant.load(path).decide(probabilities.ravel())."
+        )
     return _chunks(sources, layouts, agree(sources, layouts), rows)
 
 
