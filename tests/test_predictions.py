@@ -433,3 +433,12 @@ def test_rows_without_a_label_are_dropped_and_counted(as_type: Any) -> None:
     assert p.with_scores(p.probabilities(), "probabilities").unlabelled == 1
     assert p.with_checked_scores(p.scores, "logits").unlabelled == 1
     assert p[:1].unlabelled == 0
+
+
+@pytest.mark.parametrize("row", [[0.5, 0.3, 0.19], [0.33, 0.33, 0.33], [0.51, 0.3, 0.2]])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_probabilities_of_two_digits(row, dtype):
+    """Their sum of 0.99 or 1.01 misses 1 by a little more than 0.01."""
+    assert len(Predictions.from_probabilities(np.array([row], dtype), [0])) == 1
+    with pytest.raises(InputError, match="Divide rounded rows by their sum"):
+        Predictions.from_probabilities(np.array([[*row[:2], row[2] - 0.05]], dtype), [0])

@@ -160,6 +160,8 @@ def test_entities_of_any_tool(folder, capsys):
     assert "document groups" in out
     policy = load_policy("policy.json")
     assert (policy.items, policy.unit) == ("entities", "document")
+    mean = ["--target-risk", "0.25", "--average", "groups", "-o", "mean.json"]
+    assert "on average over documents" in ok(capsys, *command, *mean)
     ok(capsys, *command, "--target-risk", "0.25", "--per", "type", "-o", "types.json")
     assert set(load_policy("types.json").thresholds) == {"LOC", "PER"}
     ok(capsys, *command, "--target-risk", "0.3", "--average", "groups", "-o", "documents.json")
@@ -341,7 +343,7 @@ def test_a_risk_averaged_over_groups(folder, capsys):
     p.write("pages.npz")
     options = ("--target-risk", "0.1", "--by", "page", "--average", "groups")
     out = ok(capsys, "guarantee", "pages.npz", *options, "-o", "policy.json")
-    assert "% of a page are wrong on average" in out
+    assert "% of the rows of a page are wrong on average" in out
     assert "% on average over page groups; upper bound of the risk" in out
     assert "on average over pages with accepted rows" in out
     types = (*options, "--per", "type", "-o", "types.json")

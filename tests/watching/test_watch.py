@@ -282,3 +282,12 @@ def test_an_accuracy_that_falls_stays_inside_of_its_bounds():
     found = watch(Predictions.from_probabilities(p.scores, labels), chunk=500)
     for chunk in (*found.chunks, found.total):
         assert chunk.accuracy.low <= chunk.accuracy.value <= chunk.accuracy.high
+
+
+@pytest.mark.parametrize(("calibrator", "advice"), [(None, "calibrant fit"), (1, "does not fit")])
+def test_the_advice_on_a_doubtful_reference_knows_the_calibrator(calibrator, advice):
+    p = Predictions.from_probabilities(np.tile([0.9, 0.1], (400, 1)), np.arange(400) % 2)
+    right = Predictions.from_probabilities(np.tile([0.9, 0.1], (400, 1)), np.arange(400) % 10 < 1)
+    fitted = None if calibrator is None else Temperature().fit(right)
+    [warning] = watch(p, reference=p, calibrator=fitted).warnings
+    assert advice in warning

@@ -91,7 +91,7 @@ class Adaptation:
         moved = sorted(
             (c for c in self.classes if c.changed), key=lambda c: -abs(c.after - c.before)
         )
-        told = [f"{c.name} {percent(c.before)} → {percent(c.after)}" for c in moved[:_MOST_NAMED]]
+        told = [f"'{c.name}' {percent(c.before)} → {percent(c.after)}" for c in moved[:_MOST_NAMED]]
         more = f", and {len(moved) - len(told)} more" if len(moved) > len(told) else ""
         return (f"Class frequencies have changed: {', '.join(told)}{more}.",)
 

@@ -192,7 +192,7 @@ _ROWS = (
     Metric(
         "risk_at_coverage", "Risk at 80 % coverage", "risk at 80 %",
         partial(risk_at_coverage, coverage=_COVERAGE), _CONFIDENCES,
-        lambda v: f"Keeping the most confident 80 %, {percent(v)} are wrong.",
+        lambda v: f"Keeping at least the most confident 80 %, {percent(v)} are wrong.",
         spread="proportion", paper="El-Yaniv & Wiener 2010",
     ),
     Metric(

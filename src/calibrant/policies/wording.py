@@ -13,25 +13,23 @@ __all__ = ["feasibility", "of_review", "of_risk", "of_sets"]
 
 def of_risk(policy: Policy) -> str:
     """Return the promise of a target risk."""
-    each = "of each type, " if "*" not in policy.thresholds else ""
-    unit, by_groups = policy.unit, policy.average == "groups"
+    surely = f"ith probability {_percent(policy.level)}, at most {_percent(policy.target)}"
+    # The types do not share the level: that all of them hold is less probable.
+    surely = f"W{surely}" if "*" in policy.thresholds else f"For each type by itself, w{surely}"
     if all(math.isinf(t) for t in policy.thresholds.values()):
         return (
             f"No threshold keeps the risk at {_percent(policy.target)} with probability "
             f"{_percent(policy.level)}, judged by {policy.n:,} validation {policy.items}: nothing "
             f"is accepted.{_easier(policy)}"
         )
-    if by_groups:
+    if policy.average == "groups":
+        units = _plural(policy.unit or "")
         return (
-            f"With probability {_percent(policy.level)}, {each}at most {_percent(policy.target)} "
-            f"of the accepted {policy.items} of a {unit} are wrong, on average over "
-            f"{_plural(unit or '')} with accepted {policy.items}, for {_plural(unit or '')} drawn "
-            "like the validation ones."
+            f"{surely} of the accepted {policy.items} of a {policy.unit} are wrong, on average "
+            f"over {units} with accepted {policy.items}, for {units} drawn like the validation "
+            "ones."
         )
-    return (
-        f"With probability {_percent(policy.level)}, {each}at most {_percent(policy.target)} of "
-        f"the accepted {policy.items} are wrong, for {_drawn(policy)}."
-    )
+    return f"{surely} of the accepted {policy.items} are wrong, for {_drawn(policy)}."
 
 
 def of_review(policy: Policy) -> str:
@@ -73,7 +71,8 @@ def feasibility(policy: Policy, name: str = "*") -> str:
     error = found.get("error", found["errors"] / found["n"])
     wrong = f"{100 * error:.2f} % are wrong"
     if policy.average == "groups":
-        wrong = f"{100 * error:.2f} % of a {policy.unit} are wrong on average"
+        what = f"the {policy.items} of a {policy.unit}"
+        wrong = f"{100 * error:.2f} % of {what} are wrong on average"
     refused = found["least_refused"]
     if refused is None or math.isnan(refused):  # None: read from a file.
         return f"{wrong}, so something must be refused, whatever the confidence"

@@ -24,6 +24,10 @@ __all__ = ["ESTIMATORS", "Summary"]
 
 ESTIMATORS = ("cbpe", "atc")
 _MOST_CLASS_NAMES = 1000  # Whose F1 is kept with each chunk.
+_FIT = {
+    False: "Fit a calibrator first ('calibrant fit').",
+    True: "This calibrator does not fit the reference: 'calibrant compare' finds one that does.",
+}
 _DOUBT = 3.0  # Standard errors of the reference's gap.
 
 
@@ -113,5 +117,5 @@ class Summary:
             yield (
                 f"On the reference the mean confidence ({percent(reference.confidence)}) is "
                 f"{points(reference.gap)} points off the accuracy ({percent(reference.accuracy)}), "
-                "so expected values are off by about as much. Fit a map first ('calibrant fit')."
+                f"so expected values are off by about as much. {_FIT[calibrated]}"
             )
