@@ -111,6 +111,11 @@ def test_audit() -> None:
     found = audit(claims(), bootstrap=50)
     assert found.top is not None
     assert found.provenance["keep_together"] == "example"
+    # A label that is given 10 % and does not apply is no wrong prediction.
+    words = " ".join(found.verdict)
+    assert "of them apply" in words
+    assert "of the labels lie in the most confident one" in words
+    assert "is right" not in words
     assert {row.name for row in found.classes} == set(NAMES)
     parts = audit((claims()[i : i + 1600] for i in range(0, 6400, 1600)), bootstrap=0)
     for name in ("ece", "classwise_ece", "top_ece", "auroc"):

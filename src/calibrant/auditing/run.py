@@ -127,7 +127,9 @@ def audit(
         confidences=confidences,
         measures=measures,
         verdict=(
-            *verdict(state, chance, findings, p_value, found.unlabelled, least),
+            *verdict(
+                state, chance, findings, p_value, found.unlabelled, least, found.top is not None
+            ),
             *_left_out(found),
         ),
         classes=classes,

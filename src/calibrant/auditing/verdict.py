@@ -35,6 +35,7 @@ def verdict(
     p_value: float | None = None,
     unlabelled: int = 0,
     least: float = 0.0,
+    multi_label: bool = False,
 ) -> tuple[str, ...]:
     """Return plain sentences, the most important first.
 
@@ -43,10 +44,14 @@ def verdict(
     confidence where it is off by more than chance. ``unlabelled`` of the ignored examples have no
     label. ``least`` is the lower end of the ECE's interval: it inverts one test at its own level,
     and the verdict asks more of each of its questions, so it can be above 0 within chance.
+    ``multi_label`` says that the state counts every label of every example.
     """
+    means = _means(state, multi_label)
     doubtful = ece(state) > chance[1] or p_value is not None
     sentences = (
-        _off(state, chance, p_value) if doubtful else _within_chance(state, chance, findings, least)
+        _off(state, chance, p_value, means)
+        if doubtful
+        else _within_chance(state, chance, findings, least, means)
     )
     shown = findings if doubtful else findings[1:]
     if shown:
@@ -58,7 +63,8 @@ def verdict(
     top = state.top_count[-1] / state.n
     sentences.append(
         f"{empty} of {state.bins.count} bins {'is' if empty == 1 else 'are'} empty; "
-        f"{percent(float(top))} of the examples lie in the most confident one."
+        f"{percent(float(top))} of the {'labels' if multi_label else 'examples'} lie in the most "
+        "confident one."
     )
     if ignored := state.ignored - unlabelled:
         were = "example labelled −100 was" if ignored == 1 else "examples labelled −100 were"
@@ -91,8 +97,10 @@ def _describe_finding(finding: Finding) -> str:
     )
 
 
-def _means(state: CalibrationState) -> str:
+def _means(state: CalibrationState, multi_label: bool) -> str:
     right, claimed = accuracy(state), mean_confidence(state)
+    if multi_label:
+        return f"labels are given {percent(claimed)} on average and {percent(right)} of them apply"
     return f"the model says {percent(claimed)} on average and is right {percent(right)} of the time"
 
 
@@ -101,6 +109,7 @@ def _within_chance(
     chance: tuple[float, float],
     findings: Sequence[Finding],
     least: float,
+    means: str,
 ) -> list[str]:
     expected, upper = chance
     explained = (
@@ -115,14 +124,16 @@ def _within_chance(
     if findings:
         which = "class" if findings[0].kind == "class" else "group"
         lead = f"Right on the whole, but not for every {which}: {_describe_finding(findings[0])}"
-        return [f"{lead}.", f"Taken together, {_means(state)}; {explained}"]
+        return [f"{lead}.", f"Taken together, {means}; {explained}"]
     few = upper > _INFORMATIVE
     doubt = "Little" if borderline else "No"
     lead = "Too few examples to tell" if few else f"{doubt} reason to doubt the confidences"
-    return [f"{lead}: {explained}", f"Taken together, {_means(state)}."]
+    return [f"{lead}: {explained}", f"Taken together, {means}."]
 
 
-def _off(state: CalibrationState, chance: tuple[float, float], p_value: float | None) -> list[str]:
+def _off(
+    state: CalibrationState, chance: tuple[float, float], p_value: float | None, means: str
+) -> list[str]:
     gap = mean_confidence(state) - accuracy(state)
     direction = "Overconfident" if gap > 0 else "Underconfident"
     balanced = abs(gap) < _BALANCED
@@ -137,4 +148,4 @@ def _off(state: CalibrationState, chance: tuple[float, float], p_value: float | 
             f"the mean confidence of a perfectly calibrated model of this size is so far off in "
             f"{100 * p_value:.2g} % of samples."
         )
-    return [f"{lead}: {_means(state)}.", f"This is more than chance: {would}"]
+    return [f"{lead}: {means}.", f"This is more than chance: {would}"]
