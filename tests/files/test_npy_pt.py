@@ -10,7 +10,7 @@ import pytest
 
 from calibrant import InputError, Predictions, Temperature
 from calibrant.cli import main
-from calibrant.files import Columns, read
+from calibrant.files import Columns, fingerprints, read
 
 PROBABILITIES = np.array([[0.9, 0.1], [0.4, 0.6], [0.7, 0.3]])
 LABELS = np.array([0, 1, 1])
@@ -49,6 +49,8 @@ def test_pairs_do_not_mix(tmp_path: Path) -> None:
     assert isinstance(found, Predictions)
     assert found.labels.tolist() == [1, 1, 0]
     assert len(read([path, tmp_path / "probs.npy"])) == 6
+    names = [Path(found.path).name for found in fingerprints(path)]
+    assert names == ["test_probs.npy", "test_labels.npy"]
 
 
 def test_scores_of_another_name_need_their_kind(tmp_path: Path) -> None:

@@ -258,7 +258,7 @@ def _check_signature(header: Any, path: Path) -> None:
         "calibrant policy": "'apply --policy' and calibrant.load take it",
     }
     if kind in takers:
-        raise InputError(f"{path} is a {kind}, not one of scores; {takers[kind]}.")
+        raise InputError(f"{path} is a {kind}, not a calibrator of scores; {takers[kind]}.")
 
 
 def _array(value: dict[str, Any]) -> np.ndarray:

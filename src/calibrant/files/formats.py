@@ -17,7 +17,7 @@ from calibrant.files.csv import CSV, TSV
 from calibrant.files.format import Format, Source
 from calibrant.files.jsonl import JSONL
 from calibrant.files.language_models import open_jsonl
-from calibrant.files.npy import NPY, without_partners
+from calibrant.files.npy import NPY, labels_beside, without_partners
 from calibrant.files.npz import NPZ
 from calibrant.files.parquet import PARQUET
 from calibrant.files.pt import PT
@@ -160,8 +160,12 @@ class Fingerprint:
 
 
 def fingerprints(paths: Paths) -> tuple[Fingerprint, ...]:
-    """Return the fingerprint of each file that ``paths`` names, in bounded memory."""
-    return tuple(fingerprint(path) for path in expand(paths))
+    """Return the fingerprint of each file that ``paths`` names, in bounded memory.
+
+    Labels that lie beside an npy file follow it.
+    """
+    files = [file for path in expand(paths) for file in (path, *labels_beside(path))]
+    return tuple(map(fingerprint, files))
 
 
 def fingerprint(path: Path) -> Fingerprint:

@@ -20,7 +20,7 @@ from calibrant.files.format import Format, NewScores
 from calibrant.files.npz import ArrayRows, array_shape
 from calibrant.inputs import check_file, door
 
-__all__ = ["NPY", "without_partners"]
+__all__ = ["NPY", "labels_beside", "without_partners"]
 
 _DAMAGE = "not a whole npy file"
 _MARKS = "_-."  # What may stand between the word and the rest of a name.
@@ -30,7 +30,7 @@ class NpySource(ArraySource):
     """An npy file and the labels beside it: columns that are called by the words of their names."""
 
     def __init__(self, path: Path) -> None:
-        self.files = {_column(path): path, **{_column(p): p for p in _labels_of(path)}}
+        self.files = {_column(path): path, **{_column(p): p for p in labels_beside(path)}}
         super().__init__(path, {name: _shape(p) for name, p in self.files.items()}, None)
 
     @contextmanager
@@ -74,7 +74,10 @@ def _column(path: Path) -> str:
     return _parts(path.stem)[1]
 
 
-def _labels_of(path: Path) -> list[Path]:
+def labels_beside(path: Path) -> list[Path]:
+    """Return the files that hold the labels of an npy file of scores; none of other formats."""
+    if path.suffix.lower() != ".npy":
+        return []
     return [place for place in _partners(path) if place.is_file()]
 
 
