@@ -85,6 +85,8 @@ def _recipe(folder: Path) -> dict[str, Any]:
             f'calibrant.load("{folder}") for a saved calibrator, '
             f'calibrant.read("{folder}") for predictions.'
         )
+    if not folder.exists():
+        raise InputError(f"There is no folder {folder}: name a training run or an export.")
     if not (folder / "recipe.json").exists():
         raise InputError(f"{folder} is not the folder of a training run: it has no recipe.json.")
     if not (folder / "metrics.json").exists():

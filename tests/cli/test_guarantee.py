@@ -328,6 +328,9 @@ class TestRun:
         assert "needs at least" in refused(
             capsys, "guarantee", run, "--target-risk", "0.001", "-o", output
         )
+        (tmp_path / "manifest.json").write_text("{}")
+        export = ["guarantee", str(tmp_path), "--target-risk", "0.3", "-o", output]
+        assert "is an export" in refused(capsys, *export)
         assert "leave --by out" in refused(capsys, *command, "--by", "none")
         rows = ("--items", "rows", "--reduction", "min")
         assert "--reduction is for policies of entities" in refused(capsys, *command, *rows)

@@ -205,6 +205,8 @@ def test_bad_input_is_one_line(trained, tmp_path, capsys):
         ),
         ([run, str(tmp_path / "no.jsonl"), "-o", str(tmp_path / "o.jsonl")], "line 2: expected"),
         ([str(tmp_path), "a"], "not the folder of a training run"),
+        ([str(tmp_path / "nowhere"), "a"], "There is no folder"),
+        ([run, str(tmp_path)], "is a folder: name a .txt, .jsonl or .csv file"),
         ([run, "a", "--target-risk", "2"], "lie in (0, 1)"),
     ]
     for arguments, message in cases:

@@ -144,6 +144,11 @@ def run(args: argparse.Namespace) -> int:
 
 def _run_folder(args: argparse.Namespace) -> Path | None:
     first = Path(args.files[0])
+    if (first / "manifest.json").exists() and not (first / "recipe.json").exists():
+        raise InputError(
+            f"{first} is an export, which has no validation predictions: name the run that it was "
+            "made of."
+        )
     if len(args.files) > 1 or not (first / "recipe.json").exists():
         return None
     if args.calibrator is not None:

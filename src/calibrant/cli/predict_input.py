@@ -55,6 +55,8 @@ def read_rows(given: str | None, tokens: bool, taken: Sequence[str]) -> Input:
     if path is None:
         if Path(given).suffix.lower() in (*_FILES, *_OTHER_FILES) and " " not in given:
             raise InputError(f"There is no file {given}.")
+        if _names_folder(given):
+            raise InputError(f"{given} is a folder: name a .txt, .jsonl or .csv file of texts.")
         _check_text(given, "The text that was given")
         return Input(iter([{"text": given}]), 1, ())
     if path.suffix.lower() in _OTHER_FILES:
@@ -111,8 +113,16 @@ def _image_array(path: Path) -> np.ndarray:
 
 def file_of(given: str | None) -> Path | None:
     """Return the file that the argument names, or None if it is a text."""
-    named = given is not None and len(given) < 4096 and "\n" not in given and "\0" not in given
-    return path if named and (path := Path(str(given))).is_file() else None
+    return Path(given) if given is not None and _may_name(given) and Path(given).is_file() else None
+
+
+def _names_folder(given: str) -> bool:
+    """Return whether the argument names a folder; an empty text and a full stop are texts."""
+    return bool(given.strip(" .")) and _may_name(given) and Path(given).is_dir()
+
+
+def _may_name(given: str) -> bool:
+    return len(given) < 4096 and "\n" not in given and "\0" not in given
 
 
 def _file_rows(path: Path, check: _CHECK) -> Iterator[Row]:
