@@ -26,7 +26,7 @@ from calibrant.predictions import Kind, Predictions
 __all__ = ["ShiftAware"]
 
 _BACKGROUND = "O"  # The tag of words outside of entities.
-_LEAST = 1e-6  # How near to 0 and 1 the confidence may come.
+_NEAREST = 1e-6  # How near to 0 and 1 the confidence may come.
 
 
 class ShiftAware(Calibrator):
@@ -124,7 +124,7 @@ class ShiftAware(Calibrator):
         by_first, by_second = _evaluated("log_odds_", values, [top.log_odds])
         high, low = first + by_first, second + by_second
         confidence = sigmoid(high + sigmoid(damage) * (low - high))[..., None]
-        confidence = xp.clip(confidence, _LEAST, 1 - _LEAST)
+        confidence = xp.clip(confidence, _NEAREST, 1 - _NEAREST)
         before = xp.clip(top.probabilities, values["floor_"], None)
         return with_confidence(before, top.predicted, confidence, keep=True)
 
