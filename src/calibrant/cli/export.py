@@ -113,5 +113,7 @@ def _folded(args: argparse.Namespace) -> int:
         print(document("export", content))
         return 0
     print(f"Temperature {temperature:.4f} is in the last layer of the model.")
+    if list(args.output.glob("*.py")):
+        print("Its head is code in the folder: load it with trust_remote_code=True.")
     print(f"Written: {printable(str(args.output))}")
     return 0
