@@ -277,3 +277,15 @@ def test_the_largest_group_is_not_feared_by_a_mean_over_groups():
     groups = find_threshold(confidence, correct, 0.01, groups=number, average="groups")
     assert rows.threshold == math.inf
     assert groups.accepted == 1200
+
+
+def test_a_single_largest_group_that_is_wrong_counts():
+    """1,285 right rows and one group of 20 wrong ones: such groups may make up more than 5 %.
+
+    With 3.4 of them expected the risk is above 5 %, and one in nine samples has a single one.
+    """
+    number = np.r_[np.arange(1285), np.full(20, 1285)]
+    confidence, alone = np.full(1305, 0.95), number < 1285
+    assert find_threshold(confidence, alone, 0.05, groups=number).threshold == math.inf
+    right = find_threshold(confidence, np.ones(1305, bool), 0.05, groups=number)
+    assert right.accepted == 1305

@@ -8,8 +8,9 @@ data is seen. For each, "the risk R(t) is above the target α" is a hypothesis w
   group, which lies in [−α m, (1 − α) m] for groups of at most m rows. A bettor against it has the
   wealth Π (1 − λ_g Z_g), where λ_g depends on earlier groups alone; its expectation is at most 1,
   so 1 / wealth is a p-value (Waudby-Smith & Ramdas 2024). Nothing is assumed about what happens
-  inside of a group. m is the size of the largest validation group, which itself is left out: the
-  others are drawn independently from groups of at most that size.
+  inside of a group. m is the size of the largest validation group, of which nothing can be won,
+  only lost: it sets the bound of the others, and where it is the only one of its size, the others
+  say nothing about such groups.
 - The same groups, if every group counts as one: the risk is the mean of wrong / accepted over
   groups of which something is accepted. Then Z = wrong / accepted − α, or 0 if nothing is, lies in
   [−α, 1 − α] whatever the sizes, and the same bettor need not fear the largest group.
@@ -170,11 +171,8 @@ class _Groups:
         self._accepted, self._wrong = np.zeros((2, len(sizes)), np.int64)
         self._done = 0
         random, places = np.random.default_rng(0), np.arange(len(sizes))
-        self._orders = [
-            # The largest group sets the bound of the others, and is left out.
-            p if self.largest == 1 or self._as_one else np.delete(p, np.argmax(sizes[p]))
-            for p in (random.permutation(places) for _ in range(_ORDERS))
-        ]
+        self._orders = [random.permutation(places) for _ in range(_ORDERS)]
+        self._sizes = sizes
 
     def p_value(self, threshold: float, risk: float, delta: float) -> float:
         """Return 1 / mean wealth."""
@@ -182,16 +180,19 @@ class _Groups:
         new, self._done = slice(self._done, max(end, self._done)), max(end, self._done)
         np.add.at(self._accepted, self._number[new], 1)
         np.add.at(self._wrong, self._number[new], self._wrong_item[new])
-        counts = [self._counts(order) for order in self._orders]
+        counts = [self._counts(order, risk) for order in self._orders]
         p_values = [betting_p_value(*each, risk, delta) for each in counts]
         # The mean wealth is at least that of the best order over their number.
         return min(1.0, len(p_values) / sum(1 / max(p, 1e-300) for p in p_values))
 
-    def _counts(self, order: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
+    def _counts(self, order: np.ndarray, risk: float) -> tuple[np.ndarray, np.ndarray, int]:
         """Return what is accepted and wrong of each group, and how much that can be at most."""
         accepted, wrong = self._accepted[order], self._wrong[order]
         if self._as_one:
             return accepted > 0, wrong / np.maximum(accepted, 1), 1
+        first = int(np.argmax(self._sizes[order]))  # The largest; of several, any.
+        if wrong[first] < risk * accepted[first]:
+            accepted[first] = wrong[first] = 0
         return accepted, wrong, self.largest
 
 
