@@ -116,7 +116,7 @@ def test_bad_input_is_one_line(tmp_path, capsys):
     assert "no such file" in told(capsys, tmp_path / "none", code=2)
     assert "No records" in told(capsys, tmp_path, code=2)
     shutil.copy(PILOT, tmp_path / "a.jsonl")
-    changed = PILOT.read_text().splitlines()[0].replace('"seconds": 19.82', '"seconds": 1.5')
+    changed = PILOT.read_text().splitlines()[0].replace('"ece": 0.117182', '"ece": 0.2')
     (tmp_path / "b.jsonl").write_text(changed)
     err = told(capsys, tmp_path, code=2)
     assert "a.jsonl, line 1" in err

@@ -18,9 +18,9 @@ _WORDS = (
     "p_*", "logits_*", "{}", "null", "true", "0x10", "1_000", "²", "\u2028",
 )  # fmt: skip
 _OPTIONS = {
-    "audit": ("--bins", "--closed", "--bootstrap", "--level", "--by", "--reduction", "--sample",
-              "--seed", "--kind", "--logits-column", "--probabilities-column", "--label-column",
-              "--group-columns", "--labels", "--calibrator", "--report"),
+    "audit": ("--bins", "--closed", "--bootstrap", "--level", "--keep-together", "--reduction",
+              "--sample", "--seed", "--kind", "--logits-column", "--probabilities-column",
+              "--label-column", "--group-columns", "--labels", "--calibrator", "--report"),
     "fit": ("--calibrator", "--set", "--kind", "--logits-column", "--label-column",
             "--group-columns"),
     "compare": ("--calibrators", "--folds", "--bins", "--seed", "--kind", "--label-column"),

@@ -55,7 +55,7 @@ def _audit(random, path):
     for share, *option in (
         (0.5, "--json"),
         (0.1, "--kind", "logits"),
-        (0.1, "--by", "none"),
+        (0.1, "--keep-together", "none"),
         (0.1, "--group-columns", ""),
         (0.03, "--labels", str(path)),
     ):

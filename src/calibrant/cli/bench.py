@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from calibrant.cli.old_options import printed_renames
 from calibrant.cli.options import add_set, add_trust, parse_settings
-from calibrant.errors import InputError, printable
+from calibrant.errors import InputError, MissingExtraError, printable
 
 if TYPE_CHECKING:
     from calibrant.experiments.recipe import Recipe
@@ -86,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
     over = parse_settings(args.settings)
     with printed_renames("bench"):
         read = [recipe for path in args.recipes for recipe in read_recipes(path, over)]
-    found = {recipe.key: recipe for recipe in _concrete(read, args.device)}
+    found = {recipe.key: recipe for recipe in _concrete(read, args)}
     done, recipes = recorded(args.output), list(found.values())
     waiting = [recipe for recipe in recipes if recipe.key not in done]
     done_before = (
@@ -108,16 +108,27 @@ def run(args: argparse.Namespace) -> int:
     return 3 if left else 0
 
 
-def _concrete(recipes: Sequence[Recipe], device: str | None) -> list[Recipe]:
+def _concrete(recipes: Sequence[Recipe], args: argparse.Namespace) -> list[Recipe]:
     """Return the recipes with the dtype of the device; torch is imported only if necessary."""
+    device = args.device
     if device is None and any(recipe.dtype == "auto" for recipe in recipes):
-        from calibrant.extras import require
-
-        require("torch", "transformers", "A recipe without a dtype")
-        from calibrant.experiments.run import default_device
-
-        device = default_device()
+        device = _default_device(args.dry_run)
     return [recipe.on(device or "cpu") for recipe in recipes]
+
+
+def _default_device(dry_run: bool) -> str:
+    """Return the device of this machine; a list of recipes does not need torch."""
+    from calibrant.extras import require
+
+    try:
+        require("torch", "transformers", "A recipe without a dtype")
+    except MissingExtraError:
+        if dry_run:
+            return "cpu"
+        raise
+    from calibrant.experiments.run import default_device
+
+    return default_device()
 
 
 def _run(waiting: Sequence[Recipe], args: argparse.Namespace) -> int:
