@@ -75,7 +75,7 @@ def test_adapt_saves_an_ordinary_calibrator(folder, capsys):
     adapt = f"adapt {folder}/map.json --valid {folder}/valid.npz --unlabelled {folder}/new.npz"
     status, out, err = call(f"{adapt} -o {folder}/new.json", capsys)
     assert (status, err) == (0, "")
-    assert "Class frequencies have changed: ant" in out
+    assert "Class frequencies have changed: 'ant'" in out
     assert "before" in out
     assert load_calibrator(folder / "new.json").fitted_on_["adapted"]["rows"] == 2000
     done = call(f"apply {folder}/new.json {folder}/new.npz -o {folder}/honest.npz", capsys)

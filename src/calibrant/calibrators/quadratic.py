@@ -28,9 +28,10 @@ class Quadratic(OneVsRest):
     parabola turns somewhere: far outside the fitted scores it is no guide.
 
     >>> from calibrant import Predictions
-    >>> p = Predictions.from_logits([-3.0] * 9 + [0.0] * 4 + [3.0] * 9, [0] * 11 + [1] * 11)
+    >>> labels = [0] * 8 + [1, 0, 0, 1, 1, 0] + [1] * 8
+    >>> p = Predictions.from_logits([-3.0] * 9 + [0.0] * 4 + [3.0] * 9, labels)
     >>> Quadratic().fit(p).transform(p).scores[[0, 9, 21], 1].round(2)
-    array([0. , 0.5, 1. ])
+    array([0.11, 0.5 , 0.89])
     """
 
     name = "quadratic"

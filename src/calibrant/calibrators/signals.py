@@ -52,9 +52,9 @@ class Top(NamedTuple):
 def top_of(logits: Array) -> Top:
     """Return the predicted class of each row of logits with its row signals.
 
-    >>> top = top_of(np.array([[100.0, 0.0], [0.0, 0.0]]))
+    >>> top = top_of(np.array([[100.0, 0.0], [0.0, 1.0]]))
     >>> top.log_odds, top.margin
-    (array([100.,   0.]), array([100.,   0.]))
+    (array([100.,   1.]), array([100.,   1.]))
     """
     xp = namespace(logits)
     predicted = xp.argmax(logits, axis=-1)
