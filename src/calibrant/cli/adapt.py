@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calibrant.cli.document import document
-from calibrant.cli.options import add_file_options, add_trust, columns_from
+from calibrant.cli.options import add_file_options, add_output, add_trust, columns_from
 from calibrant.errors import InputError, printable
 
 if TYPE_CHECKING:
@@ -79,15 +79,12 @@ def add_parser(commands: Any) -> None:
         "--bootstrap", type=int, default=400, help="bootstrap replicates for intervals (400)"
     )
     parser.add_argument("--seed", type=int, default=0, help="seed of the bootstrap (0)")
-    parser.add_argument(
-        "-o",
-        "--output",
+    add_output(
+        parser,
+        "save the new calibrator to this file, or the copy of the run to this folder",
         metavar="OUT",
-        type=Path,
-        required=True,
-        help="save the new calibrator to this file, or the copy of the run to this folder",
+        old="output",
     )
-    parser.add_argument("--overwrite", action="store_true", help="replace an existing output")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     _add_run_options(parser)
     parser.set_defaults(run=run)

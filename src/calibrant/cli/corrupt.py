@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from calibrant.cli.options import add_output
 from calibrant.errors import InputError, printable, unknown_name
 
 __all__ = ["add_parser", "run"]
@@ -28,15 +29,7 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument("--strength", type=int, default=3, help="strength from 1 to 5 (3)")
     parser.add_argument("--seed", type=int, default=0, help="seed of the corruption (0)")
-    parser.add_argument(
-        "-o",
-        "--output",
-        metavar="OUT",
-        type=Path,
-        required=True,
-        help="file or new folder to write",
-    )
-    parser.add_argument("--overwrite", action="store_true", help="replace an existing file")
+    add_output(parser, "file or new folder to write", metavar="OUT")
     text = parser.add_argument_group("text")
     text.add_argument(
         "--layout",

@@ -14,6 +14,7 @@ from calibrant.cli.entities import add_entity_options, fit_entities, without_ent
 from calibrant.cli.old_options import calibrator_name
 from calibrant.cli.options import (
     add_file_options,
+    add_output,
     add_set,
     columns_from,
     files_read,
@@ -60,10 +61,7 @@ def add_parser(commands: Any) -> None:
         help="with auto: choose among calibrators that never change the predicted class",
     )
     add_set(parser, "set a hyper-parameter of the calibrator, such as --set bins=10")
-    parser.add_argument(
-        "-o", "--output", metavar="FILE", type=Path, required=True, help="save the calibrator here"
-    )
-    parser.add_argument("--overwrite", action="store_true", help="replace an existing file")
+    add_output(parser, "save the calibrator here")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     parser.set_defaults(run=run)
 

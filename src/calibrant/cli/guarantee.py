@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from calibrant.cli.document import document
 from calibrant.cli.entities import add_entity_options, matched_files, refuse_options
-from calibrant.cli.options import add_file_options, files_read
+from calibrant.cli.options import add_file_options, add_output, files_read
 from calibrant.errors import InputError, printable
 
 if TYPE_CHECKING:
@@ -40,10 +40,7 @@ def add_parser(commands: Any) -> None:
     _add_units(parser)
     _add_sets(parser)
     add_entity_options(parser)
-    parser.add_argument(
-        "-o", "--output", metavar="FILE", type=Path, required=True, help="save the policy (.json)"
-    )
-    parser.add_argument("--overwrite", action="store_true", help="replace an existing file")
+    add_output(parser, "save the policy (.json)")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     parser.set_defaults(run=run)
 

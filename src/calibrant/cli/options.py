@@ -14,6 +14,7 @@ from calibrant.inputs import parse_json
 
 __all__ = [
     "add_file_options",
+    "add_output",
     "add_set",
     "add_trust",
     "columns_from",
@@ -80,6 +81,12 @@ def add_file_options(
         metavar="FILE",
         help="file of label names: one per line, a JSON list, or a model's config.json",
     )
+
+
+def add_output(parser: Any, words: str, *, metavar: str = "FILE", old: str = "file") -> None:
+    """Add the options of a command that must write: where to, and whether over something."""
+    parser.add_argument("-o", "--output", metavar=metavar, type=Path, required=True, help=words)
+    parser.add_argument("--overwrite", action="store_true", help=f"replace an existing {old}")
 
 
 def add_trust(parser: Any) -> None:

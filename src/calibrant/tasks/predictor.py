@@ -21,7 +21,14 @@ from calibrant.predictions import Predictions
 from calibrant.tasks.evidence import write_map
 from calibrant.tasks.scoring import Scorer
 
-__all__ = ["Acceptance", "ClassPredictor", "Classification", "Predictor", "Ranked"]
+__all__ = [
+    "Acceptance",
+    "ClassPredictor",
+    "Classification",
+    "ModelPredictor",
+    "Predictor",
+    "Ranked",
+]
 
 _BATCH = 1024  # Inputs that are read, sorted by length and run together.
 
@@ -213,8 +220,10 @@ class Predictor(ABC):
         return self.calibrator
 
 
-class ClassPredictor(Predictor):
-    """Predicts one class for each input: texts and images. A subclass makes the logits."""
+class ModelPredictor(Predictor):
+    """Predicts classes by one model and one calibrator: of whole inputs, or of pixels."""
+
+    items: ClassVar[str] = ""  # What has one class: inputs, unless a subclass says "pixels".
 
     def __init__(
         self,
@@ -230,10 +239,6 @@ class ClassPredictor(Predictor):
         count, name = len(self.labels), self.calibrator.name
         return f"<{type(self).__name__} of {count} classes: {self.scorer!r}, calibrated by {name}>"
 
-    @abstractmethod
-    def logits(self, inputs: Sequence[Any]) -> np.ndarray:
-        """Return the raw logits of some inputs, (n, classes)."""
-
     def predict(
         self,
         inputs: Any,
@@ -243,12 +248,12 @@ class ClassPredictor(Predictor):
         target_risk: float | None = None,
         level: float = 0.9,
         policy: Policy | str | Path | None = None,
-    ) -> list[Classification]:
-        """Predict the class of each input.
+    ) -> list[Any]:
+        """Predict each input.
 
-        ``top_k`` is the number of classes that are returned, the predicted one included. Inputs
+        ``top_k`` is the number of classes that are returned, the predicted one included. What is
         below ``min_confidence``, below the :meth:`threshold` of a ``target_risk``, or refused by a
-        ``policy`` are not ``accepted``.
+        ``policy`` is not ``accepted``: inputs, or pixels of a mask.
         """
         return list(
             self.stream(
@@ -264,6 +269,26 @@ class ClassPredictor(Predictor):
     def as_inputs(self, inputs: Any) -> Iterable[Any]:
         """Return the inputs one by one; a single one counts as a list of one."""
         return [inputs] if isinstance(inputs, str) else inputs
+
+    def threshold(self, target_risk: float, level: float = 0.9) -> Guarantee:
+        """Find the lowest confidence from which at most ``target_risk`` of it is wrong."""
+        evidence = self.evidence
+        found = guaranteed_threshold(
+            evidence.confidence, evidence.correct, target_risk, level, groups=evidence.block
+        )
+        return replace(found, items=self.items or self.unit)
+
+    def write_parts(self, folder: Path) -> None:
+        """Write labels, calibrator and evidence, as the folder of a run has them."""
+        write_map(folder, self.labels, self.calibrator, self.evidence)
+
+
+class ClassPredictor(ModelPredictor):
+    """Predicts one class for each input: texts and images. A subclass makes the logits."""
+
+    @abstractmethod
+    def logits(self, inputs: Sequence[Any]) -> np.ndarray:
+        """Return the raw logits of some inputs, (n, classes)."""
 
     def stream(
         self, inputs: Iterable[Any], *, top_k: int = 1, **options: Any
@@ -288,24 +313,12 @@ class ClassPredictor(Predictor):
             nothing = {LABELLED: np.zeros(len(batch), bool)}
             yield unlabelled(self.logits(batch), self.labels, nothing)
 
-    def threshold(self, target_risk: float, level: float = 0.9) -> Guarantee:
-        """Find the lowest confidence from which at most ``target_risk`` of the inputs are wrong."""
-        evidence = self.evidence
-        found = guaranteed_threshold(
-            evidence.confidence, evidence.correct, target_risk, level, groups=evidence.block
-        )
-        return replace(found, items=self.unit)
-
     def columns(self, top_k: int, accept: Acceptance) -> list[str]:
         """Return the columns of a table of predictions: label, confidence, accepted and so on."""
         places = range(2, min(top_k, len(self.labels)) + 1)
         more = [f"{name}_{place}" for place in places for name in ("label", "confidence")]
         sets = ["labels"] * (accept.policy is not None and accept.policy.kind == "coverage")
         return ["label", "confidence", "accepted", *more, *sets]
-
-    def write_parts(self, folder: Path) -> None:
-        """Write labels, calibrator and evidence, as the folder of a run has them."""
-        write_map(folder, self.labels, self.calibrator, self.evidence)
 
     def _classified(
         self, logits: np.ndarray, top_k: int, accept: Acceptance, first: int

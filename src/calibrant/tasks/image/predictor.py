@@ -19,7 +19,7 @@ from calibrant.tasks.predictor import ClassPredictor
 from calibrant.tasks.run_files import check_classes, read_labels
 from calibrant.tasks.scoring import Scorer, TorchScorer
 
-__all__ = ["ImagePredictor", "load_trained", "normalised", "read_image"]
+__all__ = ["ImagePredictor", "as_images", "load_trained", "normalised", "read_image"]
 
 
 class ImagePredictor(ClassPredictor):
@@ -45,11 +45,7 @@ class ImagePredictor(ClassPredictor):
 
     def as_inputs(self, inputs: Any) -> Iterable[Any]:
         """Return the images one by one; a single file or picture counts as a list of one."""
-        if isinstance(inputs, (str, Path)) or hasattr(inputs, "convert"):
-            return [inputs]
-        if isinstance(inputs, np.ndarray) and inputs.ndim == 2:
-            return [inputs]
-        return list(inputs) if isinstance(inputs, np.ndarray) else inputs
+        return as_images(inputs)
 
     def logits(self, inputs: Sequence[Any]) -> np.ndarray:
         """Return the raw logits of some images, (n, classes)."""
@@ -69,6 +65,14 @@ class ImagePredictor(ClassPredictor):
     def settings(self) -> dict[str, Any]:
         """Return size, channels, mean and deviation of the images."""
         return {name: self.about[name] for name in ("size", "channels", "mean", "deviation")}
+
+
+def as_images(inputs: Any) -> Iterable[Any]:
+    """Return images one by one; a single file or picture counts as a list of one."""
+    grey = isinstance(inputs, np.ndarray) and inputs.ndim == 2
+    if grey or isinstance(inputs, (str, Path)) or hasattr(inputs, "convert"):
+        return [inputs]
+    return list(inputs) if isinstance(inputs, np.ndarray) else inputs
 
 
 def _noise(shape: tuple[int, ...]) -> np.ndarray:

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from calibrant.calibrators import Calibrator
-from calibrant.comparison.risk_control import Guarantee, guaranteed_threshold
 from calibrant.errors import InputError
 from calibrant.metrics import Confidences
-from calibrant.policies import Policy
-from calibrant.tasks.evidence import write_map
-from calibrant.tasks.image.predictor import normalised, read_image
-from calibrant.tasks.predictor import Acceptance, Predictor, check_top_k, ranked, unlabelled
+from calibrant.tasks.image.predictor import as_images, normalised, read_image
+from calibrant.tasks.predictor import Acceptance, ModelPredictor, check_top_k, ranked, unlabelled
 from calibrant.tasks.scoring import Scorer
 
 __all__ = ["Mask", "MaskPredictor"]
@@ -62,13 +58,14 @@ class Mask:
         }
 
 
-class MaskPredictor(Predictor):
+class MaskPredictor(ModelPredictor):
     """Predicts the class of each pixel of images: files, pictures of Pillow, arrays of bytes.
 
     Images keep their size. ``about`` has the ``mean`` and ``deviation`` of the training images.
     """
 
     unit = "images"
+    items = "pixels"
     makes_masks = True
 
     def __init__(
@@ -79,36 +76,12 @@ class MaskPredictor(Predictor):
         evidence: Confidences,
         about: Mapping[str, Any],
     ) -> None:
-        self.scorer, self.labels, self.calibrator = scorer, tuple(labels), calibrator
-        self.evidence, self.about, self.policies = evidence, about, {}
+        super().__init__(scorer, labels, calibrator, evidence)
+        self.about = about
 
-    def __repr__(self) -> str:
-        count, name = len(self.labels), self.calibrator.name
-        return f"<MaskPredictor of {count} classes: {self.scorer!r}, calibrated by {name}>"
-
-    def predict(
-        self,
-        inputs: Any,
-        *,
-        top_k: int = 1,
-        min_confidence: float = 0.0,
-        target_risk: float | None = None,
-        level: float = 0.9,
-        policy: Policy | str | Path | None = None,
-    ) -> list[Mask]:
-        """Predict the mask of each image; the options decide which pixels are ``accepted``."""
-        single = isinstance(inputs, (str, Path)) or hasattr(inputs, "convert")
-        single = single or (isinstance(inputs, np.ndarray) and inputs.ndim == 2)
-        return list(
-            self.stream(
-                [inputs] if single else inputs,
-                top_k=top_k,
-                min_confidence=min_confidence,
-                target_risk=target_risk,
-                level=level,
-                policy=policy,
-            )
-        )
+    def as_inputs(self, inputs: Any) -> Iterable[Any]:
+        """Return the images one by one; a single file or picture counts as a list of one."""
+        return as_images(inputs)
 
     def stream(self, inputs: Iterable[Any], *, top_k: int = 1, **options: Any) -> Iterator[Mask]:
         """Predict as :meth:`predict`, one image at a time: each may have its own size."""
@@ -120,14 +93,6 @@ class MaskPredictor(Predictor):
             image = read_image(given, len(self.about["mean"]))
             logits = self.scorer(pixel_values=normalised(image[None], self.about))[0]
             yield self._mask(logits, top_k, accept)
-
-    def threshold(self, target_risk: float, level: float = 0.9) -> Guarantee:
-        """Find the lowest confidence from which at most ``target_risk`` of the pixels are wrong."""
-        evidence = self.evidence
-        found = guaranteed_threshold(
-            evidence.confidence, evidence.correct, target_risk, level, groups=evidence.block
-        )
-        return replace(found, items="pixels")
 
     def columns(self, top_k: int, accept: Acceptance) -> list[str]:  # noqa: ARG002
         """Return the columns of a table of masks: size, confidence, pixels of each class."""
@@ -156,7 +121,3 @@ class MaskPredictor(Predictor):
     def settings(self) -> dict[str, Any]:
         """Return mean and deviation of the images."""
         return {name: self.about[name] for name in ("mean", "deviation")}
-
-    def write_parts(self, folder: Path) -> None:
-        """Write labels, calibrator and evidence, as the folder of a run has them."""
-        write_map(folder, self.labels, self.calibrator, self.evidence)
