@@ -442,3 +442,24 @@ def test_probabilities_of_two_digits(row, dtype):
     assert len(Predictions.from_probabilities(np.array([row], dtype), [0])) == 1
     with pytest.raises(InputError, match="Divide rounded rows by their sum"):
         Predictions.from_probabilities(np.array([[*row[:2], row[2] - 0.05]], dtype), [0])
+
+
+@pytest.mark.parametrize(
+    ("classes", "digits", "dtype"),
+    [(7, 2, "f2"), (7, 2, "f8"), (30, 2, "f4"), (100, 2, "f2"), (717, 3, "f4"), (717, 3, "f8")],
+)
+def test_the_error_of_rounding_grows_with_the_classes(classes, digits, dtype):
+    """Each of K values misses by up to half of its last digit, so sums like 0.96 are no fault."""
+    random = np.random.default_rng(classes)
+    whole = random.dirichlet(np.ones(classes), 400)
+    written = whole.round(digits)
+    miss = abs(written.sum(axis=1) - 1)
+    assert (miss > 0.0101).any()
+    assert len(Predictions.from_probabilities(written.astype(dtype), [0] * 400)) == 400
+
+
+def test_what_rounding_does_not_explain_is_refused():
+    even = np.full(40, 0.025)
+    for row in (np.zeros(40), even.round(2) + 0.02, np.where(even > 0, 0.0251, 0) * 1.02):
+        with pytest.raises(InputError, match="which rounding does not explain"):
+            Predictions.from_probabilities(row[None], [0])

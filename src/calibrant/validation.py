@@ -17,6 +17,7 @@ __all__ = [
     "check_probabilities",
     "check_shapes",
     "check_signals",
+    "rounded_rows",
 ]
 
 # Rows written with few digits, or kept in half precision, miss 1 by up to this much. Sums of 0.99
@@ -140,6 +141,12 @@ def check_probabilities(probabilities: Array) -> None:
         _check_sums(chunk, start)
 
 
+def rounded_rows(probabilities: Array) -> int:
+    """Return how many rows miss a sum of 1 by more than half precision does: few digits."""
+    missed = (abs(_row_sums(chunk) - 1) > SUM_TOLERANCE for _, chunk in _chunks(probabilities))
+    return sum(int(rows.sum()) for rows in missed)
+
+
 def check_signals(signals: Mapping[str, np.ndarray]) -> None:
     """Check that every value of a signal is finite: a map would turn NaN into any confidence."""
     for name, column in signals.items():
@@ -164,14 +171,37 @@ def _check_range(chunk: Array, start: int) -> None:
 def _check_sums(chunk: Array, start: int) -> None:
     sums = _row_sums(chunk)
     wrong = abs(sums - 1) > SUM_TOLERANCE
-    if bool(wrong.any()):
-        row = int(to_numpy(wrong).argmax())
+    if not bool(wrong.any()):
+        return
+    unexplained = ~_by_rounding(to_numpy(chunk[wrong]))
+    if unexplained.any():
+        row = int(to_numpy(wrong).nonzero()[0][unexplained.argmax()])
         raise RowError(
-            f"Probabilities must sum to 1 in each row; {{where}} sums to {float(sums[row]):.6g}. "
-            "Are these logits (--logits-column NAME), or independent probabilities (--kind "
-            "multi-label)? Divide rounded rows by their sum.",
+            f"Probabilities must sum to 1 in each row; {{where}} sums to {float(sums[row]):.6g}, "
+            "which rounding does not explain. Are these logits (--logits-column NAME), or "
+            "independent probabilities (--kind multi-label)? Divide rounded rows by their sum.",
             start + row,
         )
+
+
+def _by_rounding(rows: np.ndarray) -> np.ndarray:
+    """Whether each row sums to 1 but for the rounding of its values to 2, 3, 4 or 5 digits.
+
+    Each of the K values misses by up to half of its last digit, and a value of 0 only downwards:
+    −K / (2 · 10ᵈ) ≤ Σ pₖ − 1 ≤ |{k : pₖ > 0}| / (2 · 10ᵈ). A row that lost half of its sum is no
+    longer a distribution, whatever the reason.
+    """
+    wide = rows.astype(np.float64)
+    miss, positive = wide.sum(axis=1) - 1, (wide > 0).sum(axis=1)
+    explained = np.zeros(len(rows), bool)
+    for unit in (10.0**digits for digits in range(2, 6)):
+        slack = unit * float(np.finfo(rows.dtype).eps)  # What the type keeps of such a digit.
+        if slack < 0.2:
+            written = (abs(wide * unit - np.rint(wide * unit)) <= slack).all(axis=1)
+            least = max(-0.5, -wide.shape[1] / (2 * unit))
+            within = (miss <= positive / (2 * unit)) & (miss >= least)
+            explained |= written & within
+    return explained
 
 
 def _surely_in_range(chunk: Array) -> bool:

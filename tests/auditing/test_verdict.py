@@ -189,3 +189,14 @@ def test_the_interval_of_the_ece_never_contradicts_the_verdict():
             assert told["ece"].low > 0
             assert "borderline" in told.verdict[0]
     assert leads == ["No", "Overconfident", "Right", "Little"]
+
+
+def test_rows_that_rounding_keeps_from_a_sum_of_1_are_counted():
+    random = np.random.default_rng(0)
+    whole = random.dirichlet(np.ones(30), 500)
+    labels = (whole.cumsum(axis=1) < random.random((500, 1))).sum(axis=1).clip(0, 29)
+    written = whole.round(2)
+    missed = int((abs(written.sum(axis=1) - 1) > 0.01001).sum())
+    found = audit(Predictions.from_probabilities(written, labels), bootstrap=0)
+    assert f"{missed} of 500 rows miss a sum of 1" in found.warnings[0]
+    assert audit(Predictions.from_probabilities(whole, labels), bootstrap=0).warnings == ()

@@ -75,7 +75,7 @@ def test_confidences_are_those_of_the_validation_predictions(task, runs):
 def test_texts_are_accepted_by_confidence_and_target(runs):
     made = calibrant.load(runs["text"], device="cpu")
     for prediction in made.predict(TEXTS, min_confidence=0.6):
-        assert prediction.accepted == (prediction.confidence >= 0.6)
+        assert prediction.accepted == (prediction.confidence >= 0.6 and not prediction.empty)
     guarantee = made.threshold(0.4)
     assert "texts" in str(guarantee)
     for prediction in made.predict(TEXTS, target_risk=0.4):
@@ -153,6 +153,19 @@ def test_texts_to_jsonl_and_csv(runs, tmp_path, capsys):
     capsys.readouterr()
     assert main(["predict", run, "the bread", "--top-k", "2"]) == 0
     assert "the bread" in capsys.readouterr().out
+
+
+def test_empty_texts_get_no_accepted_class(runs, capsys):
+    """A model says something of nothing too, often with a high confidence."""
+    made = calibrant.load(runs["text"], device="cpu")
+    texts = ["", " \t", "\u200b\ufeff", "!", "the wet cloud"]
+    found = made.predict(texts)
+    assert [p.empty for p in found] == [True, True, True, False, False]
+    assert [p.accepted for p in found] == [False, False, False, True, True]
+    assert found[0].to_dict()["empty"] is True
+    assert "empty" not in found[4].to_dict()
+    assert main(["predict", str(runs["text"]), " ", "--device", "cpu"]) == 0
+    assert "(an empty text)" in capsys.readouterr().out
 
 
 class Killed(BaseException):

@@ -33,6 +33,7 @@ from calibrant.metrics.entities import Reduction
 from calibrant.metrics.sample import Sample
 from calibrant.metrics.spans import Tagging
 from calibrant.predictions import Predictions
+from calibrant.validation import rounded_rows
 
 __all__ = ["Collector", "collect"]
 
@@ -59,6 +60,7 @@ class Collector:
     rows: int = 0
     ignored: int = 0
     unlabelled: int = 0
+    rounded: int = 0  # rows of probabilities that miss a sum of 1
     kind: str = ""
     dtype: str = ""
     label_names: tuple[str, ...] = ()
@@ -104,6 +106,8 @@ class Collector:
     def _add_scores(self, chunk: Predictions, columns: Columns) -> None:
         """Add what only the scores of all classes show."""
         self._keep(chunk)
+        if self.kind == "probabilities":
+            self.rounded += rounded_rows(chunk.scores)
         if self.positive is not None:
             claims = Claims.of_positive(chunk)
             part = Confidences(claims.confidence, claims.correct, columns[3].astype(np.int16))

@@ -187,7 +187,18 @@ def _left_out(found: Collector) -> tuple[str, ...]:
 
 
 def _warnings(found: Collector, bootstrap: int) -> tuple[str, ...]:
-    return (*_other_spelling(found), *_few_blocks(found, bootstrap))
+    return (*_other_spelling(found), *_few_digits(found), *_few_blocks(found, bootstrap))
+
+
+def _few_digits(found: Collector) -> tuple[str, ...]:
+    """Warn if rows do not sum to 1 because their values have few digits."""
+    if not found.rounded:
+        return ()
+    return (
+        f"{found.rounded:,} of {found.rows:,} rows miss a sum of 1 by more than 0.01, because "
+        "their probabilities have few digits; they are used as they are. Metrics of every class "
+        "(NLL, Brier score, classwise ECE) are exact with more digits.",
+    )
 
 
 def _other_spelling(found: Collector) -> tuple[str, ...]:

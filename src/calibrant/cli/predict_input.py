@@ -23,7 +23,7 @@ IMAGE = ""  # The key of an image that comes from an array; it is not written.
 # Fields that are added to a line.
 PREDICTED = (
     "format", "entities", "abstained", "review", "label", "confidence", "accepted", "alternatives",
-    "labels", "height", "width", "classes", "guarantee",
+    "labels", "empty", "height", "width", "classes", "guarantee",
 )  # fmt: skip
 _WORDS = ("tokens", "words")
 _CHECK = Callable[[Any, str], None]

@@ -45,9 +45,9 @@ class Ranked:
 class Classification:
     """The predicted class of one input with its calibrated confidence.
 
-    ``accepted`` is false where the confidence does not reach what was asked for. ``alternatives``
-    are the next classes, the most probable first. ``labels`` is the prediction set of a policy with
-    a coverage.
+    ``accepted`` is false where the confidence does not reach what was asked for, and where the
+    input is ``empty``: what a model says of nothing is no prediction. ``alternatives`` are the next
+    classes, the most probable first. ``labels`` is the prediction set of a policy with a coverage.
     """
 
     label: str
@@ -55,6 +55,7 @@ class Classification:
     accepted: bool = True
     alternatives: tuple[Ranked, ...] = ()
     labels: tuple[str, ...] | None = None
+    empty: bool = False
 
     def cells(self) -> list[dict[str, Any]]:
         """Return the rows of a table, by the columns of :meth:`ClassPredictor.columns`."""
@@ -80,6 +81,8 @@ class Classification:
             found["alternatives"] = [vars(other).copy() for other in self.alternatives]
         if self.labels is not None:
             found["labels"] = list(self.labels)
+        if self.empty:
+            found["empty"] = True
         return found
 
 
@@ -298,8 +301,15 @@ class ClassPredictor(ModelPredictor):
         accept = self.acceptance(**options)
         waiting, first = iter(inputs), 0
         while batch := list(islice(waiting, _BATCH)):
-            yield from self._classified(self.logits(batch), top_k, accept, first)
+            found = self._classified(self.logits(batch), top_k, accept, first)
+            for given, prediction in zip(batch, found, strict=True):
+                nothing = self.is_empty(given)
+                yield replace(prediction, accepted=False, empty=True) if nothing else prediction
             first += len(batch)
+
+    def is_empty(self, given: Any) -> bool:  # noqa: ARG002
+        """Return whether an input holds nothing that a class could be read from."""
+        return False
 
     def raw_predictions(
         self,

@@ -46,6 +46,10 @@ class TextPredictor(ClassPredictor):
         encoded = encode_texts(inputs, [0] * len(inputs), self.tokenizer, self.max_length)
         return score_texts(self.scorer, encoded, self.tokenizer.pad_token_id)
 
+    def is_empty(self, given: str) -> bool:
+        """Return whether a text has no visible character: spaces and marks of no width alone."""
+        return not any(c.isprintable() and not c.isspace() for c in given)
+
     def predict_part(self, part: EncodedTexts, scorer: Scorer) -> Predictions:
         """Predict the encoded texts of a split, raw, with a scorer."""
         logits = score_texts(scorer, part, self.tokenizer.pad_token_id)
