@@ -8,6 +8,7 @@ import pytest
 
 import calibrant
 from calibrant import cli
+from calibrant.auditing import audit
 from calibrant.calibrators.sklearn import CalibratedClassifier
 from calibrant.cli.old_options import (
     OLD_OPTIONS,
@@ -66,7 +67,9 @@ PYTHON = [
 # Command, old option, new option, a value.
 OPTIONS = [
     ("fit", "--method", "--calibrator", "temperature"),
-    ("audit", "--by", "--keep-together", "site"),
+    *((command, "--by", "--keep-together", "site") for command in ("audit", "adapt", "watch")),
+    ("guarantee", "--by", "--keep-together", "site"),
+    ("watch", "--map", "--calibrator", "map.json"),
     ("audit", "--with", "--calibrator", "map.json"),
     ("compare", "--methods", "--calibrators", "temperature"),
     ("report", "--maps", "--calibrators", "all"),
@@ -79,6 +82,10 @@ NAMES = [
 ]
 # Call, old argument, new argument.
 ARGUMENTS = [
+    (audit, "by", "keep_together"),
+    (calibrant.watch, "by", "keep_together"),
+    (calibrant.adapt, "by", "keep_together"),
+    (calibrant.guarantee, "group", "keep_together"),
     (calibrant.compare, "methods", "calibrators"),
     (CalibratedClassifier, "method", "calibrator"),
 ]
@@ -208,8 +215,13 @@ def test_old_argument(call, old, new):
     scores = np.random.default_rng(0).normal(size=(200, 2))
     labels = np.arange(200) % 2
     p = calibrant.Predictions.from_logits(scores, labels)
+    platt = calibrant.Platt().fit(p)
     calls = {
         "CalibratedClassifier": lambda: call(**{old: "platt"}).fit(scores, labels),
+        "audit": lambda: call(p, **{old: None}, bootstrap=50),
+        "watch": lambda: call(p, **{old: None}),
+        "adapt": lambda: call(platt, p[:100], p[100:], **{old: None}, bootstrap=50),
+        "guarantee": lambda: call(p, target_risk=0.9, **{old: None}),
         "compare": lambda: call(p[:100], p[100:], **{old: ["platt"]}, bootstrap=100),
     }
     with pytest.warns(FutureWarning, match=expected) as caught:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.util
 import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import ModuleType
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
-__all__ = ["OLD_NAMES", "add_old_modules", "renamed", "warn_renamed"]
+__all__ = ["OLD_NAMES", "add_old_modules", "renamed", "renamed_arguments", "warn_renamed"]
 
 # Module → old name → its new place, "module:name".
 OLD_NAMES: Mapping[str, Mapping[str, str]] = {
@@ -61,6 +62,29 @@ def warn_renamed(old: str, new: str, stacklevel: int = 3) -> None:
     """Warn that ``old`` is now called ``new``; the default level names the caller's caller."""
     message = f"{old} is now {new}; the old name will be removed in the next release."
     warnings.warn(message, FutureWarning, stacklevel=stacklevel)
+
+
+_Arguments = ParamSpec("_Arguments")
+_Result = TypeVar("_Result")
+
+
+def renamed_arguments(
+    **old: str,
+) -> Callable[[Callable[_Arguments, _Result]], Callable[_Arguments, _Result]]:
+    """Let a function take arguments by an old name too: ``old="new"``."""
+
+    def decorate(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
+        @functools.wraps(function)
+        def call(*given: _Arguments.args, **named: _Arguments.kwargs) -> _Result:
+            who = function.__name__
+            for name in old.keys() & named.keys():
+                warn_renamed(f"{who}({name}=…)", f"{who}({old[name]}=…)")
+                named[old[name]] = named.pop(name)
+            return function(*given, **named)
+
+        return call
+
+    return decorate
 
 
 def renamed(module: str, name: str) -> Any:

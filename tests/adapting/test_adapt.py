@@ -237,7 +237,7 @@ def test_classes_that_cannot_be_told_apart():
         ({"method": "emm"}, "Did you mean 'em'"),
         ({"level": 0}, "level"),
         ({"bootstrap": 3}, "bootstrap"),
-        ({"by": "day"}, "no column 'day'"),
+        ({"keep_together": "day"}, "no column 'day'"),
         ({"copies": ["a.npz"]}, "Predictions"),
     ],
 )

@@ -175,7 +175,7 @@ def test_entities_of_any_tool(folder, capsys):
         (("--coverage", "0.9"), "--coverage does not go with --entities"),
         ((), "--entities needs --target-risk"),
         (("--target-risk", "0.1", "--calibrator", "map.json"), "--calibrator does not go"),
-        (("--target-risk", "0.1", "--by", "sentence"), "--by does not go"),
+        (("--target-risk", "0.1", "--keep-together", "sentence"), "--keep-together does not go"),
         (("--target-risk", "0.1", "--tokens"), "--tokens does not go"),
     ):
         assert expected in refused(capsys, *command, *option, "-o", "none.json")
@@ -194,7 +194,7 @@ def test_one_line_for_bad_input(folder, capsys):
         (("--target-risk", "0.05", "--coverage", "0.9"), "coverage alone"),
         (("--target-risk", "1e-6"), "needs at least 2,302,584 validation examples"),
         (("--max-missed", "0.02"), "BIO"),
-        (("--target-risk", "0.05", "--by", "sentence"), "Unknown group 'sentence'"),
+        (("--target-risk", "0.05", "--keep-together", "sentence"), "Unknown group 'sentence'"),
         (("--target-risk", "0.05", "--tokens"), "folder of a training run"),
         (("--target-risk", "0.05", "--calibrator", "none.json"), "no calibrator at none.json"),
     ):
@@ -331,7 +331,7 @@ class TestRun:
         (tmp_path / "manifest.json").write_text("{}")
         export = ["guarantee", str(tmp_path), "--target-risk", "0.3", "-o", output]
         assert "is an export" in refused(capsys, *export)
-        assert "leave --by out" in refused(capsys, *command, "--by", "none")
+        assert "leave --keep-together out" in refused(capsys, *command, "--keep-together", "none")
         rows = ("--items", "rows", "--reduction", "min")
         assert "--reduction is for policies of entities" in refused(capsys, *command, *rows)
         missed = ["guarantee", run, "--max-missed", "0.3", "-o", output, "--average", "groups"]
@@ -344,7 +344,7 @@ def test_a_risk_averaged_over_groups(folder, capsys):
         p.scores, p.labels, label_names=NAMES, groups={"page": np.arange(1500) // 3}
     )
     p.write("pages.npz")
-    options = ("--target-risk", "0.1", "--by", "page", "--average", "groups")
+    options = ("--target-risk", "0.1", "--keep-together", "page", "--average", "groups")
     out = ok(capsys, "guarantee", "pages.npz", *options, "-o", "policy.json")
     assert "% of the rows of a page are wrong on average" in out
     assert "% on average over page groups; upper bound of the risk" in out

@@ -38,7 +38,9 @@ def call(command, capsys):
 
 
 def test_watch_prints_a_table_and_a_page(folder, capsys):
-    watch = f"watch {folder}/stream.npz --map {folder}/map.json --reference {folder}/valid.npz"
+    watch = (
+        f"watch {folder}/stream.npz --calibrator {folder}/map.json --reference {folder}/valid.npz"
+    )
     status, out, err = call(f"{watch} --report {folder}/page.html", capsys)
     assert (status, err) == (0, "")
     assert "2,500 rows in 3 chunks" in out
@@ -100,11 +102,11 @@ def test_adapt_with_copies(folder, capsys):
     ("command", "words"),
     [
         ("watch {f}/none.npz", "no such file"),
-        ("watch {f}/stream.npz --map {f}/valid.npz", "not a calibrator"),
+        ("watch {f}/stream.npz --calibrator {f}/valid.npz", "not a calibrator"),
         ("watch {f}/stream.npz --run {f}", "not the folder of a finished"),
         ("watch {f}/stream.npz --chunk 0", "chunk"),
         ("watch {f}/stream.npz --per day", "no column 'day'"),
-        ("watch {f}/stream.npz --by day", "no column 'day'"),
+        ("watch {f}/stream.npz --keep-together day", "no column 'day'"),
         ("watch {f}/stream.npz --estimator atc", "needs a reference"),
         ("watch {f}/stream.npz --level 2", "level"),
         ("watch {f}/stream.npz --false-alarms 0", "false_alarms"),

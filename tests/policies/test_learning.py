@@ -80,8 +80,8 @@ class TestRisk:
             groups={**p.groups, "document": p.groups["sentence"] // 2},
         )  # fmt: skip
         assert guarantee(document, target_risk=0.1).unit == "document"
-        assert guarantee(document, target_risk=0.1, group="sentence").unit == "sentence"
-        assert guarantee(document, target_risk=0.1, group=None).unit is None
+        assert guarantee(document, target_risk=0.1, keep_together="sentence").unit == "sentence"
+        assert guarantee(document, target_risk=0.1, keep_together=None).unit is None
 
     def test_nothing_passes(self):
         policy = guarantee(rows(), target_risk=0.002)
@@ -174,7 +174,7 @@ class TestMissed:
         ({"target_risk": math.nan}, "got nan"),
         ({"coverage": True}, "got True"),
         ({"target_risk": 0.1, "level": 0}, "level"),
-        ({"target_risk": 0.1, "group": "sentense"}, "Unknown group 'sentense'"),
+        ({"target_risk": 0.1, "keep_together": "sentense"}, "Unknown group 'sentense'"),
         ({"target_risk": 0.1, "per": "class"}, "Unknown per"),
         ({"target_risk": 0.1, "average": "sentences"}, "Unknown average 'sentences'"),
         ({"target_risk": 0.1, "average": "groups"}, "needs a column of groups"),

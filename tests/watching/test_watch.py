@@ -96,7 +96,7 @@ def test_sentences_are_never_cut():
     found = watch(unlabelled(p).chunks(33), chunk=100)
     assert [c.rows for c in found.chunks] == [105] * 6 + [70]
     assert found.settings["by"] == "sentence"
-    alone = watch(unlabelled(p), chunk=100, by=None)
+    alone = watch(unlabelled(p), chunk=100, keep_together=None)
     assert [c.rows for c in alone.chunks] == [100] * 7
 
 
@@ -109,7 +109,7 @@ def test_dependent_rows_widen_intervals():
         groups={"sentence": np.arange(3000) // 10},
     )
     grouped, free = (
-        watch(unlabelled(p), reference=p, chunk=3000, by=by).total.expected_accuracy
+        watch(unlabelled(p), reference=p, chunk=3000, keep_together=by).total.expected_accuracy
         for by in ("auto", None)
     )
     assert grouped.high - grouped.low > 2.5 * (free.high - free.low)
@@ -233,7 +233,7 @@ def test_many_classes_have_no_interval_of_f1():
         ({"level": 1.0}, "level"),
         ({"false_alarms": 0}, "false_alarms"),
         ({"estimator": "cbp"}, "Did you mean 'cbpe'"),
-        ({"by": "day"}, "no column 'day'"),
+        ({"keep_together": "day"}, "no column 'day'"),
         ({"reference": "valid.npz"}, "Predictions"),
         ({"calibrator": "map.json"}, "Calibrator"),
     ],

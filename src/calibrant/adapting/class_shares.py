@@ -75,7 +75,7 @@ def adapt_class_shares(
         _expected(found, new, changed, variance, settings["level"]),
         classes,
         checks=checks,
-        settings={**settings, "by": by},
+        settings={**settings, "keep_together": by, "by": by},  # by: its old name.
     )
 
 

@@ -14,6 +14,7 @@ from calibrant.calibrators.correction import corrected
 from calibrant.charts.numbers import percent
 from calibrant.errors import InputError, unknown_name
 from calibrant.metrics.confidences import top_label
+from calibrant.old_names import renamed_arguments
 from calibrant.predictions import Predictions
 from calibrant.watching.pieces import labelled_rows, unit_column
 from calibrant.watching.sums import Estimate
@@ -24,6 +25,7 @@ METHODS = ("auto", "em", "bbse", "set-level")
 _FARTHEST = 30.0  # Log-odds of a shift.
 
 
+@renamed_arguments(by="keep_together")
 def adapt(
     calibrator: Calibrator,
     valid: Predictions,
@@ -31,7 +33,7 @@ def adapt(
     *,
     method: str = "auto",
     copies: Mapping[str, Predictions] | Sequence[Predictions] = (),
-    by: str | None = "auto",
+    keep_together: str | None = "auto",
     level: float = 0.95,
     bootstrap: int = 400,
     seed: int = 0,
@@ -74,11 +76,12 @@ def adapt(
     settings = {"level": level, "bootstrap": bootstrap, "seed": seed}
     if method == "set-level":
         return _set_level(plain, valid, unlabelled, named, settings)
-    by = unit_column(valid, by)
+    by = unit_column(valid, keep_together)
     if by is not None and by not in unlabelled.groups:
         raise InputError(
             f"The validation data have a column '{by}' of rows that depend on each other, the new "
-            "data have none; add it, or take rows as independent (--by none)."
+            "data have none; add it, or take rows as independent "
+            "(--keep-together none)."
         )
     return adapt_class_shares(plain, valid, unlabelled, method, by, settings)
 

@@ -38,7 +38,7 @@ from calibrant.metrics.entities import Reduction
 from calibrant.metrics.metric import percent
 from calibrant.metrics.sample import Sample
 from calibrant.metrics.segmentation_example import Scene
-from calibrant.old_names import warn_renamed
+from calibrant.old_names import renamed_arguments
 from calibrant.predictions import Predictions
 
 __all__ = ["audit"]
@@ -51,6 +51,7 @@ MOST_BINS = 10_000
 _SORTED = 1_000_000  # Above, thresholds come from a sketch, and are exact to 0.0003.
 
 
+@renamed_arguments(by="keep_together")
 def audit(
     source: Predictions | Claims | Iterable[Predictions] | Iterable[Claims],
     *,
@@ -66,7 +67,6 @@ def audit(
     sample: int = 10_000_000,
     scenes: Sequence[Scene] = (),
     provenance: Mapping[str, Any] | None = None,
-    by: str | None = "",
 ) -> Audit:
     """Measure how far these confidences can be trusted.
 
@@ -88,9 +88,6 @@ def audit(
     >>> print(audit(p, bootstrap=0).verdict[0])
     Overconfident by 20.0 points: the model says 90.0 % on average and is right 70.0 % of the time.
     """
-    if by != "":
-        warn_renamed("audit(by=…)", "audit(keep_together=…)")
-        keep_together = by
     estimate = Estimator(bootstrap, level, seed)  # Its settings are checked before the long part.
     if bins > MOST_BINS:
         raise InputError(f"audit expects at most {MOST_BINS:,} bins, got {bins:,}.")

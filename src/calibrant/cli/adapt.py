@@ -8,7 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calibrant.cli.document import document
-from calibrant.cli.options import add_file_options, add_output, add_trust, columns_from
+from calibrant.cli.options import (
+    add_data_dir,
+    add_file_options,
+    add_intervals,
+    add_json,
+    add_keep_together,
+    add_output,
+    add_run_options,
+    columns_from,
+)
 from calibrant.errors import InputError, printable
 
 if TYPE_CHECKING:
@@ -67,31 +76,21 @@ def add_parser(commands: Any) -> None:
         help="em, bbse: other class frequencies; set-level: harder examples, as in the copies "
         "(auto: set-level with copies, else em)",
     )
-    parser.add_argument(
-        "--by",
-        default="auto",
-        metavar="GROUP",
-        help="column that groups dependent rows; 'none': all rows are independent (sentence or "
-        "image, if the files have such a column)",
-    )
-    parser.add_argument("--level", type=float, default=0.95, help="coverage of intervals (0.95)")
-    parser.add_argument(
-        "--bootstrap", type=int, default=400, help="bootstrap replicates for intervals (400)"
-    )
-    parser.add_argument("--seed", type=int, default=0, help="seed of the bootstrap (0)")
+    add_keep_together(parser)
+    add_intervals(parser, 400)
     add_output(
         parser,
         "save the new calibrator to this file, or the copy of the run to this folder",
         metavar="OUT",
         old="output",
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    add_json(parser)
     _add_run_options(parser)
     parser.set_defaults(run=run)
 
 
 def _add_run_options(parser: Any) -> None:
-    group = parser.add_argument_group("runs")
+    group = add_run_options(parser)
     group.add_argument(
         "--corrupt",
         metavar="KIND[-STRENGTH]",
@@ -100,12 +99,7 @@ def _add_run_options(parser: Any) -> None:
         help="corruptions that make labelled copies of the run's test split (five kinds at the "
         "strengths 1, 3 and 5)",
     )
-    group.add_argument(
-        "--tokens", action="store_true", help="texts of entities are already split into words"
-    )
-    group.add_argument("--data-dir", metavar="FOLDER", help="where the run's data is found")
-    group.add_argument("--device", help="cpu or cuda (cuda if there is one)")
-    add_trust(group)
+    add_data_dir(group)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -166,7 +160,7 @@ def _adapt_calibrator(args: argparse.Namespace) -> Adaptation:
         _read(args.unlabelled, args),
         method=args.method,
         copies={str(name): _read([name], args) for name in args.copies},
-        by=None if args.by == "none" else args.by,
+        keep_together=args.keep_together,
         level=args.level,
         bootstrap=args.bootstrap,
         seed=args.seed,

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from calibrant.cli.document import document
 from calibrant.cli.entities import add_entity_options, audit_entity_files, without_entities
-from calibrant.cli.options import add_file_options, columns_from, files_read, print_notes
+from calibrant.cli.options import (
+    add_file_options,
+    add_intervals,
+    add_keep_together,
+    add_report,
+    columns_from,
+    files_read,
+    print_notes,
+)
 from calibrant.errors import printable
 
 if TYPE_CHECKING:
@@ -32,11 +40,7 @@ def add_parser(commands: Any) -> None:
     )
     add_file_options(parser)
     add_entity_options(parser)
-    parser.add_argument(
-        "--report", metavar="HTML", type=Path, help="write an HTML report to this file"
-    )
-    parser.add_argument("--overwrite", action="store_true", help="replace an existing report")
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    add_report(parser)
     parser.add_argument(
         "--calibrator",
         metavar="FILE",
@@ -50,22 +54,8 @@ def add_parser(commands: Any) -> None:
         default="right",
         help="which end of a bin belongs to it (right)",
     )
-    parser.add_argument(
-        "--bootstrap",
-        type=int,
-        default=1000,
-        help="bootstrap replicates for intervals; 0: no intervals (1000)",
-    )
-    parser.add_argument(
-        "--level", type=float, default=0.95, help="coverage of the intervals (0.95)"
-    )
-    parser.add_argument(
-        "--keep-together",
-        default="auto",
-        metavar="COLUMN",
-        help="column that groups dependent examples, which the bootstrap keeps together; 'none': "
-        "all examples are independent (sentence or image, if the file has such a column)",
-    )
+    add_intervals(parser, 1000, optional=True, seed="seed of bootstrap and sample")
+    add_keep_together(parser)
     parser.add_argument(
         "--per",
         metavar="COLUMN",
@@ -87,7 +77,6 @@ def add_parser(commands: Any) -> None:
         metavar="EXAMPLES",
         help="above this many examples, rank metrics use a random sample (10 million)",
     )
-    parser.add_argument("--seed", type=int, default=0, help="seed of bootstrap and sample (0)")
     parser.set_defaults(run=run)
 
 
@@ -138,7 +127,7 @@ def _audits(args: argparse.Namespace) -> dict[str, Audit]:
         "closed": args.closed,
         "bootstrap": args.bootstrap,
         "level": args.level,
-        "keep_together": None if args.keep_together == "none" else args.keep_together,
+        "keep_together": args.keep_together,
         "per": args.per,
         "reduction": args.reduction,
         "seed": args.seed,

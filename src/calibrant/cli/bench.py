@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calibrant.cli.old_options import printed_renames
-from calibrant.cli.options import add_set, add_trust, parse_settings
+from calibrant.cli.options import add_data_dir, add_device, add_set, add_trust, parse_settings
 from calibrant.errors import InputError, MissingExtraError, printable
 
 if TYPE_CHECKING:
@@ -60,10 +60,8 @@ def add_parser(commands: Any) -> None:
         metavar="ADDRESS",
         help="run on a Ray cluster: auto (that of this machine), host:port, or local (a new one)",
     )
-    parser.add_argument(
-        "--data-dir", metavar="FOLDER", help="folder of the corpora (CALIBRANT_DATA)"
-    )
-    parser.add_argument("--device", help="cpu, cuda or cuda:1 (cuda if there is one)")
+    add_data_dir(parser)
+    add_device(parser)
     parser.add_argument(
         "--time-limit",
         metavar="SECONDS",

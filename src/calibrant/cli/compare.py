@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from calibrant.cli.document import document
 from calibrant.cli.old_options import calibrator_name
-from calibrant.cli.options import add_file_options
+from calibrant.cli.options import add_file_options, add_json
 from calibrant.errors import printable
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def add_parser(commands: Any) -> None:
         help="compare even if VALID and TEST hold the same examples; the numbers on TEST are then "
         "too good",
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    add_json(parser)
     parser.set_defaults(run=run)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from calibrant.cli.document import document
-from calibrant.cli.options import add_trust
+from calibrant.cli.options import add_data_dir, add_device, add_json, add_run, add_trust
 from calibrant.errors import printable
 
 __all__ = ["add_parser", "run"]
@@ -29,9 +29,7 @@ def add_parser(commands: Any) -> None:
         description="Measure the model of a training run on labelled data, clean and corrupted at "
         "strengths from 1 to 5. Print a table, and draw score and ECE against strength.",
     )
-    parser.add_argument(
-        "model", metavar="RUN", type=Path, help="folder of a finished 'calibrant train'"
-    )
+    add_run(parser)
     parser.add_argument(
         "data",
         metavar="DATA",
@@ -52,11 +50,9 @@ def add_parser(commands: Any) -> None:
         "--figure", metavar="FILE", type=Path, help="draw a .png, .svg or .pdf (needs --corrupt)"
     )
     parser.add_argument("--overwrite", action="store_true", help="replace an existing figure")
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
-    parser.add_argument(
-        "--data-dir", metavar="FOLDER", help="folder of the corpora (CALIBRANT_DATA)"
-    )
-    parser.add_argument("--device", help="cpu or cuda (cuda if there is one)")
+    add_json(parser)
+    add_data_dir(parser)
+    add_device(parser)
     add_trust(parser)
     parser.set_defaults(run=run)
 

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from calibrant.cli.options import add_trust
+from calibrant.cli.options import add_data_dir, add_json, add_output, add_run, add_trust
 from calibrant.errors import InputError, printable
 
 __all__ = ["add_parser", "run"]
@@ -22,10 +22,8 @@ def add_parser(commands: Any) -> None:
         "'calibrant predict FOLDER' and calibrant.load(FOLDER) use it with onnxruntime, tokenizers "
         "and NumPy alone.",
     )
-    parser.add_argument(
-        "model", metavar="RUN", type=Path, help="folder of a finished 'calibrant train'"
-    )
-    parser.add_argument("-o", "--output", metavar="FOLDER", type=Path, required=True)
+    add_run(parser)
+    add_output(parser, "write to this folder", metavar="FOLDER", old="folder")
     parser.add_argument(
         "--int8",
         action="store_true",
@@ -46,11 +44,8 @@ def add_parser(commands: Any) -> None:
         default=[],
         help="a policy of 'calibrant guarantee' that goes along; may be repeated",
     )
-    parser.add_argument(
-        "--data-dir", metavar="FOLDER", help="folder of the corpora (CALIBRANT_DATA), for --int8"
-    )
-    parser.add_argument("--overwrite", action="store_true", help="replace an existing folder")
-    parser.add_argument("--json", action="store_true", help="print a JSON document")
+    add_data_dir(parser, ", for --int8")
+    add_json(parser)
     add_trust(parser)
     parser.set_defaults(run=run)
 

@@ -14,6 +14,7 @@ from calibrant.cli.entities import add_entity_options, fit_entities, without_ent
 from calibrant.cli.old_options import calibrator_name
 from calibrant.cli.options import (
     add_file_options,
+    add_json,
     add_output,
     add_set,
     columns_from,
@@ -62,7 +63,7 @@ def add_parser(commands: Any) -> None:
     )
     add_set(parser, "set a hyper-parameter of the calibrator, such as --set bins=10")
     add_output(parser, "save the calibrator here")
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    add_json(parser)
     parser.set_defaults(run=run)
 
 

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from calibrant.cli.document import document
 from calibrant.cli.entities import add_entity_options, matched_files, refuse_options
-from calibrant.cli.options import add_file_options, add_output, files_read
+from calibrant.cli.options import (
+    add_file_options,
+    add_json,
+    add_keep_together,
+    add_output,
+    files_read,
+)
 from calibrant.errors import InputError, printable
 
 if TYPE_CHECKING:
@@ -41,7 +47,7 @@ def add_parser(commands: Any) -> None:
     _add_sets(parser)
     add_entity_options(parser)
     add_output(parser, "save the policy (.json)")
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    add_json(parser)
     parser.set_defaults(run=run)
 
 
@@ -74,11 +80,7 @@ def _add_units(parser: argparse.ArgumentParser) -> None:
         "--per", choices=("type",), help="one threshold for each predicted class or entity type; "
         "of sets, for each true class",
     )  # fmt: skip
-    parser.add_argument(
-        "--by", default="auto", metavar="GROUP", help="column whose values are drawn "
-        "independently, while rows of one value may depend on each other; 'none': every row "
-        "(document, sentence or image, if the file has such a column)",
-    )  # fmt: skip
+    add_keep_together(parser, "document, sentence or image")
     parser.add_argument(
         "--average", choices=("rows", "groups"), default="rows", help="what a target risk is a "
         "mean over: all accepted rows (or entities), or groups, each with the wrong share of what "
@@ -161,7 +163,7 @@ def _options(args: argparse.Namespace) -> dict[str, Any]:
         "level": args.level,
         "on_average": args.on_average,
         "per": args.per,
-        "group": None if args.by == "none" else args.by,
+        "keep_together": args.keep_together,
         "average": args.average,
         "items": args.items,
         "score": args.score,
@@ -196,9 +198,9 @@ def _of_entities(args: argparse.Namespace) -> Policy:
 
     from calibrant.policies import Items, guarantee_items
 
-    defaults = (("calibrator", None), ("by", "auto"), ("items", "auto"), ("reduction", "auto"))
-    others = (("max_missed", None), ("coverage", None), ("tokens", False), ("on_average", False))
-    refuse_options(args, *defaults, *others)
+    automatic = [(name, "auto") for name in ("keep_together", "items", "reduction")]
+    empty = [(name, None) for name in ("calibrator", "max_missed", "coverage")]
+    refuse_options(args, *automatic, *empty, ("tokens", False), ("on_average", False))
     if args.target_risk is None:
         raise InputError("--entities needs --target-risk.")
     found = matched_files(args)

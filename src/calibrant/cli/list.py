@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from calibrant.cli.document import document
+from calibrant.cli.options import add_json
 from calibrant.cli.table import render_table
 
 __all__ = ["add_parser", "run"]
@@ -91,7 +92,7 @@ def add_parser(commands: Any) -> None:
         description=f"List all names of one kind, each with one line and its paper. {about}.",
     )
     parser.add_argument("kind", choices=list(KINDS), help="what to list")
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    add_json(parser)
     parser.set_defaults(run=run)
 
 

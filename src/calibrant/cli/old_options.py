@@ -18,10 +18,13 @@ __all__ = [
 
 # Command → old option → new option.
 OLD_OPTIONS: Mapping[str, Mapping[str, str]] = {
+    "adapt": {"--by": "--keep-together"},
     "audit": {"--with": "--calibrator", "--by": "--keep-together"},
     "compare": {"--methods": "--calibrators"},
     "fit": {"--method": "--calibrator"},
+    "guarantee": {"--by": "--keep-together"},
     "report": {"--maps": "--calibrators"},
+    "watch": {"--map": "--calibrator", "--by": "--keep-together"},
 }
 
 

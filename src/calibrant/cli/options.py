@@ -13,8 +13,16 @@ from calibrant.files import Columns, Paths, expand, notes, read_label_names, suf
 from calibrant.inputs import parse_json
 
 __all__ = [
+    "add_data_dir",
+    "add_device",
     "add_file_options",
+    "add_intervals",
+    "add_json",
+    "add_keep_together",
     "add_output",
+    "add_report",
+    "add_run",
+    "add_run_options",
     "add_set",
     "add_trust",
     "columns_from",
@@ -87,6 +95,82 @@ def add_output(parser: Any, words: str, *, metavar: str = "FILE", old: str = "fi
     """Add the options of a command that must write: where to, and whether over something."""
     parser.add_argument("-o", "--output", metavar=metavar, type=Path, required=True, help=words)
     parser.add_argument("--overwrite", action="store_true", help=f"replace an existing {old}")
+
+
+def add_json(parser: Any) -> None:
+    """Add ``--json``."""
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+
+
+def add_report(parser: Any) -> None:
+    """Add what a command that prints or writes a page takes."""
+    parser.add_argument(
+        "--report", metavar="HTML", type=Path, help="write an HTML report to this file"
+    )
+    parser.add_argument("--overwrite", action="store_true", help="replace an existing report")
+    add_json(parser)
+
+
+def add_keep_together(parser: Any, found: str = "sentence or image") -> None:
+    """Add ``--keep-together``, None for "none"; ``found`` says which columns "auto" takes."""
+    parser.add_argument(
+        "--keep-together",
+        type=lambda name: None if name == "none" else name,
+        default="auto",
+        metavar="COLUMN",
+        help="column that groups rows which depend on each other and stay together; 'none': all "
+        f"rows are independent ({found}, if the file has such a column)",
+    )
+
+
+def add_intervals(
+    parser: Any,
+    replicates: int | None = None,
+    *,
+    optional: bool = False,
+    seed: str = "seed of the bootstrap",
+) -> None:
+    """Add level and seed of intervals; of a bootstrap its ``replicates``, 0 if it is optional."""
+    none = "; 0: no intervals" if optional else ""
+    if replicates is not None:
+        parser.add_argument(
+            "--bootstrap",
+            type=int,
+            default=replicates,
+            help=f"bootstrap replicates for intervals{none} ({replicates})",
+        )
+    parser.add_argument("--level", type=float, default=0.95, help="coverage of intervals (0.95)")
+    parser.add_argument("--seed", type=int, default=0, help=f"{seed} (0)")
+
+
+def add_run(parser: Any, more: str = "") -> None:
+    """Add the folder of a run, ``args.model``."""
+    parser.add_argument(
+        "model", metavar="RUN", type=Path, help=f"folder of a finished 'calibrant train'{more}"
+    )
+
+
+def add_data_dir(parser: Any, more: str = "") -> None:
+    """Add where corpora are."""
+    parser.add_argument(
+        "--data-dir", metavar="FOLDER", help=f"folder of the corpora (CALIBRANT_DATA){more}"
+    )
+
+
+def add_device(parser: Any) -> None:
+    """Add where a model runs."""
+    parser.add_argument("--device", help="cpu, cuda or cuda:1 (cuda if there is one)")
+
+
+def add_run_options(parser: Any) -> Any:
+    """Add what a run needs to predict new texts or images; return the group."""
+    group = parser.add_argument_group("runs")
+    group.add_argument(
+        "--tokens", action="store_true", help="texts of entities are already split into words"
+    )
+    add_device(group)
+    add_trust(group)
+    return group
 
 
 def add_trust(parser: Any) -> None:

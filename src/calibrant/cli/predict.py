@@ -11,7 +11,7 @@ from itertools import islice, tee
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from calibrant.cli.options import add_trust
+from calibrant.cli.options import add_device, add_run, add_trust
 from calibrant.errors import InputError
 
 if TYPE_CHECKING:
@@ -33,12 +33,7 @@ def add_parser(commands: Any) -> None:
         "classes of texts or images, masks of images, each with calibrated confidence. Texts are "
         "split into sentences and words in the same way as the training data.",
     )
-    parser.add_argument(
-        "model",
-        metavar="RUN",
-        type=Path,
-        help="folder of a finished 'calibrant train' or of 'calibrant export'",
-    )
+    add_run(parser, " or of 'calibrant export'")
     parser.add_argument(
         "input",
         metavar="INPUT",
@@ -71,7 +66,7 @@ def add_parser(commands: Any) -> None:
         "and NAME.confidence.png (255: certain)",
     )
     parser.add_argument("--overwrite", action="store_true", help="replace an existing file")
-    parser.add_argument("--device", help="cpu or cuda (cuda if there is one)")
+    add_device(parser)
     add_trust(parser)
     parser.set_defaults(run=run)
     parser.parse_known_args = partial(_text_last, parser.parse_known_args)

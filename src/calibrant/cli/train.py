@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calibrant.cli.document import document
+from calibrant.cli.options import add_json
 from calibrant.errors import InputError, printable
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "-o", "--output", metavar="RUN", type=Path, required=True, help="write to this folder"
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    add_json(parser)
     parser.set_defaults(run=run)
     parser.later = _add_options
 

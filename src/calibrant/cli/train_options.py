@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from calibrant.cli.old_options import calibrator_name, method_name
-from calibrant.cli.options import add_set, add_trust, parse_settings
+from calibrant.cli.options import add_data_dir, add_device, add_set, add_trust, parse_settings
 from calibrant.errors import InputError
 from calibrant.experiments.recipe import Recipe
 from calibrant.tasks import all_tasks
@@ -71,10 +71,8 @@ def _text(value: Any) -> str:
 
 def _add_where(group: Any) -> None:
     add_trust(group)
-    group.add_argument(
-        "--data-dir", metavar="FOLDER", help="folder of the corpora (CALIBRANT_DATA)"
-    )
-    group.add_argument("--device", help="cpu, cuda or cuda:1 (cuda if there is one)")
+    add_data_dir(group)
+    add_device(group)
     group.add_argument(
         "--save-every",
         type=float,

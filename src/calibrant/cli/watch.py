@@ -10,7 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calibrant.cli.document import document
-from calibrant.cli.options import add_file_options, add_trust, columns_from
+from calibrant.cli.options import (
+    add_file_options,
+    add_intervals,
+    add_keep_together,
+    add_report,
+    add_run_options,
+    columns_from,
+)
 from calibrant.errors import printable
 
 if TYPE_CHECKING:
@@ -36,7 +43,6 @@ def add_parser(commands: Any) -> None:
     source = parser.add_mutually_exclusive_group()
     source.add_argument(
         "--calibrator",
-        "--map",
         metavar="FILE",
         type=Path,
         help="make the confidences honest with this calibrator, a file that 'calibrant fit' saved",
@@ -61,20 +67,14 @@ def add_parser(commands: Any) -> None:
     cut.add_argument(
         "--per", metavar="COLUMN", help="a chunk for each value of this column; times: for each day"
     )
-    parser.add_argument(
-        "--by",
-        default="auto",
-        metavar="GROUP",
-        help="column that groups dependent rows, which stay together; 'none': all rows are "
-        "independent (sentence or image, if the file has such a column)",
-    )
+    add_keep_together(parser)
     parser.add_argument(
         "--estimator",
         choices=("cbpe", "atc"),
         default="cbpe",
         help="of accuracy: mean calibrated confidence, or average thresholded confidence (cbpe)",
     )
-    parser.add_argument("--level", type=float, default=0.95, help="coverage of intervals (0.95)")
+    add_intervals(parser, seed="seed that breaks ties")
     parser.add_argument(
         "--false-alarms",
         type=float,
@@ -82,16 +82,8 @@ def add_parser(commands: Any) -> None:
         metavar="RATE",
         help="the largest probability of an alarm over the whole stream if nothing changes (0.01)",
     )
-    parser.add_argument("--seed", type=int, default=0, help="seed that breaks ties (0)")
-    parser.add_argument("--report", metavar="HTML", type=Path, help="write a page to this file")
-    parser.add_argument("--overwrite", action="store_true", help="replace an existing page")
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
-    group = parser.add_argument_group("runs")
-    group.add_argument(
-        "--tokens", action="store_true", help="texts of entities are already split into words"
-    )
-    group.add_argument("--device", help="cpu or cuda (cuda if there is one)")
-    add_trust(group)
+    add_report(parser)
+    add_run_options(parser)
     parser.set_defaults(run=run)
 
 
@@ -110,7 +102,7 @@ def run(args: argparse.Namespace) -> int:
         calibrator=calibrator,
         chunk=args.chunk,
         per=args.per,
-        by=None if args.by == "none" else args.by,
+        keep_together=args.keep_together,
         estimator=args.estimator,
         level=args.level,
         false_alarms=args.false_alarms,

@@ -14,7 +14,7 @@ from calibrant.comparison.record import Comparison, Row, Settings
 from calibrant.comparison.selection import Selection, map_names, select_calibrator
 from calibrant.errors import InputError
 from calibrant.metrics.bootstrap import check_bootstrap
-from calibrant.old_names import warn_renamed
+from calibrant.old_names import renamed_arguments
 from calibrant.predictions import Predictions
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
 ]
 
 
+@renamed_arguments(methods="calibrators")
 def compare(
     valid: Predictions | Claims,
     test: Predictions | Claims,
@@ -40,7 +41,6 @@ def compare(
     same_data: bool = False,
     keep_predictions: bool = False,
     progress: Callable[[str], None] | None = None,
-    methods: Sequence[str] | None = None,
 ) -> Comparison:
     """Compare the named calibrators (default: all) and recommend one.
 
@@ -50,7 +50,7 @@ def compare(
     ``keep_predictions`` leaves out calibrators that can change the predicted class. VALID and TEST
     with the same examples are refused unless ``same_data`` is set. ``progress`` is called with the
     name of each finished calibrator. Claims (top labels with a confidence) are compared by the
-    calibrators that need no more. ``methods`` is the old name of ``calibrators``.
+    calibrators that need no more.
 
     >>> rng = np.random.default_rng(0)
     >>> labels = rng.integers(0, 3, 3000)
@@ -59,9 +59,6 @@ def compare(
     >>> compare(p[:1500], p[1500:], ["temperature"]).recommended
     'temperature'
     """
-    if methods is not None:
-        warn_renamed("compare(methods=…)", "compare(calibrators=…)")
-        calibrators = methods
     map_names(calibrators)  # Refuses an unknown name before the work.
     _check(valid, test, bootstrap)
     valid, test = valid.numpy(), test.numpy()

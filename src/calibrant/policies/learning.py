@@ -16,6 +16,7 @@ from calibrant.metrics.confidences import top_label
 from calibrant.metrics.entities import Reduction, span_confidence
 from calibrant.metrics.spans import Tagging
 from calibrant.metrics.tags import is_bio
+from calibrant.old_names import renamed_arguments
 from calibrant.policies import wording
 from calibrant.policies.missed import FLOOR, add_review
 from calibrant.policies.policy import ALL, TARGET_RISK, Policy
@@ -47,6 +48,7 @@ class Items:
     thresholds: np.ndarray = field(default_factory=lambda: THRESHOLDS)
 
 
+@renamed_arguments(group="keep_together")
 def guarantee(
     predictions: Predictions | Claims,
     *,
@@ -56,7 +58,7 @@ def guarantee(
     level: float = 0.9,
     on_average: bool = False,
     per: str | None = None,
-    group: str | None = "auto",
+    keep_together: str | None = "auto",
     average: str = "rows",
     items: str = "auto",
     reduction: Reduction = "product",
@@ -79,8 +81,9 @@ def guarantee(
     this probability, by the ``score`` "lac", "aps" or "raps".
 
     ``per="type"`` learns a threshold for each predicted class or entity type (of sets: for each
-    true class). ``group`` names the column whose values are drawn independently ("auto": document,
-    sentence or image if there is one; None: every row). With ``average="groups"`` a target risk is
+    true class). ``keep_together`` names the column whose values are drawn independently, while
+    rows of one value may depend on each other ("auto": document, sentence or image if there is one;
+    None: every row). With ``average="groups"`` a target risk is
     the share of wrong ones among what is accepted of a group, averaged over groups, so that long
     ones count as much as short ones. ``items`` is "rows" or "entities"; "auto"
     takes entities where labels are BIO tags. ``calibrator`` and ``model`` are fingerprints to save.
@@ -97,7 +100,7 @@ def guarantee(
     check_promises(wanted, per, level)
     if not len(predictions):
         raise InputError("guarantee needs labelled validation predictions, got no rows.")
-    unit = _unit(predictions, group)
+    unit = _unit(predictions, keep_together)
     check_average(average, unit, target_risk)
     about: dict[str, Any] = {"calibrator": calibrator, "model": model}
     if isinstance(predictions, Claims):
@@ -251,7 +254,7 @@ def check_average(average: str, unit: str | None, target: float | None) -> None:
     if average not in AVERAGES:
         raise unknown_name("average", str(average), AVERAGES)
     if average == "groups" and (unit is None or target is None):
-        missing = "a column of groups (--by)" if unit is None else "a target risk"
+        missing = "a column of groups (--keep-together)" if unit is None else "a target risk"
         raise InputError(f"A risk averaged over groups needs {missing}, got none.")
 
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from calibrant.errors import InputError, unknown_name
 from calibrant.experiments.record import TITLES, Record, located_records
 from calibrant.metrics.table import with_new_names
-from calibrant.old_names import warn_renamed
+from calibrant.old_names import renamed_arguments, warn_renamed
 from calibrant.study.comparison_table import comparison_tables
 from calibrant.study.corpora_tables import wide_table, win_tables
 from calibrant.study.grouping import at_main_depth, by_setting, by_unit, members_of
@@ -94,6 +94,7 @@ class Extra(NamedTuple):
     sentences: Sequence[str] = ()
 
 
+@renamed_arguments(maps="calibrators")
 def build_study(
     records: Iterable[Record],
     *,
@@ -103,7 +104,6 @@ def build_study(
     calibrators: Sequence[str] | None = None,
     extra_tables: Callable[[StudyInputs], Extra] | None = None,
     title: str = "",
-    maps: Sequence[str] | None = None,
 ) -> Study:
     """Compare the runs behind the records; their order does not matter.
 
@@ -111,16 +111,14 @@ def build_study(
     ``baseline`` is the method that all others are tested against, with its options as the tables
     write them. ``metrics`` are the columns of the tables. ``calibrators`` are those of most
     tables (default: identity and temperature; ``["all"]`` for all); the table of calibrators always
-    has all. ``maps`` is their old name. ``extra_tables`` returns further tables and sentences; they
+    has all. ``extra_tables`` returns further tables and sentences; they
     come first.
 
     Only runs that were trained alike are compared: records of one corpus that differ in any other
     key are kept apart.
     """
-    if maps is not None:
-        warn_renamed("build_study(maps=…)", "build_study(calibrators=…)")
     complete = arrange(records, by)
-    runs = with_maps(complete, maps if calibrators is None else calibrators)
+    runs = with_maps(complete, calibrators)
     methods = {run.method for run in runs}
     if baseline is not None and baseline not in methods:
         raise unknown_name("baseline", baseline, methods)

@@ -60,8 +60,8 @@ def _of_entities(
 ) -> Policy:
     from calibrant.tasks.ner.finished_run import entity_judge
 
-    if options["group"] not in ("auto", "sentence"):
-        raise InputError("Entities of a run are drawn by sentences: leave --by out.")
+    if options["keep_together"] not in ("auto", "sentence"):
+        raise InputError("Entities of a run are drawn by sentences: leave --keep-together out.")
     judge, valid, kind = entity_judge(folder, raw=not tokens)
     about |= {"calibrator": calibrator_fingerprint(judge.calibrator), "classes": valid.classes}
     about["label_names"] = valid.label_names

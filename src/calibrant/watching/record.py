@@ -118,7 +118,7 @@ class Watch:
         if not self.total.labelled:
             return ()
         value, low, high = self.total.accuracy
-        unit = self.settings.get("by")
+        unit = self.settings.get("keep_together")
         mean = f"the mean accuracy of a {unit} ({percent(value)})" if unit else "the mean accuracy"
         return (
             f"{counted(self.total.labelled, 'label')} arrived: "

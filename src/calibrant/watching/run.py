@@ -10,6 +10,7 @@ import numpy as np
 from calibrant.arguments import check_kind, check_whole
 from calibrant.calibrators import Calibrator
 from calibrant.errors import InputError, unknown_name
+from calibrant.old_names import renamed_arguments
 from calibrant.predictions import Predictions
 from calibrant.watching.pieces import Pieces
 from calibrant.watching.record import Watch
@@ -19,6 +20,7 @@ from calibrant.watching.watcher import Watcher
 __all__ = ["ESTIMATORS", "watch"]
 
 
+@renamed_arguments(by="keep_together")
 def watch(
     source: Predictions | Iterable[Predictions],
     *,
@@ -26,7 +28,7 @@ def watch(
     calibrator: Calibrator | None = None,
     chunk: int = 1000,
     per: str | None = None,
-    by: str | None = "auto",
+    keep_together: str | None = "auto",
     estimator: str = "cbpe",
     level: float = 0.95,
     false_alarms: float = 0.01,
@@ -40,10 +42,10 @@ def watch(
     model before the map, for example those that the map was fitted on.
 
     Numbers are given for each ``chunk`` of so many rows, or for each value of the group ``per``.
-    Rows with the same value of ``by`` ("auto": sentence or image, if there is one) depend on each
-    other and stay together. The ``estimator`` of accuracy is "cbpe" (the mean honest confidence) or
-    "atc" (Garg et al. 2022; it needs a reference). Intervals cover ``level``; alarms come with a
-    probability of at most ``false_alarms`` over the whole stream if nothing changes.
+    Rows with the same value of ``keep_together`` ("auto": sentence or image, if there is one)
+    depend on each other and stay together. The ``estimator`` of accuracy is "cbpe" (the mean honest
+    confidence) or "atc" (Garg et al. 2022; it needs a reference). Intervals cover ``level``; alarms
+    come with a probability of at most ``false_alarms`` over the whole stream if nothing changes.
 
     >>> from calibrant.watching.pieces import unlabelled
     >>> random = np.random.default_rng(0)
@@ -56,7 +58,7 @@ def watch(
     ()
     """
     _check(source, reference, calibrator, chunk, estimator, level, false_alarms)
-    pieces = Pieces(source, chunk, per, by)
+    pieces = Pieces(source, chunk, per, keep_together)
     summary = Summary(estimator, level)
     watcher = Watcher(calibrator, reference, summary, false_alarms, seed)
     for name, piece in pieces:
@@ -69,7 +71,8 @@ def watch(
     settings = {
         "chunk": chunk if per is None else None,
         "per": per,
-        "by": pieces.by,
+        "keep_together": pieces.by,
+        "by": pieces.by,  # Its old name.
         "estimator": estimator,
         "level": level,
         "false_alarms": false_alarms,

@@ -155,7 +155,7 @@ class Watcher:
         if by is not None and by not in given.groups:
             raise InputError(
                 f"The stream has a column '{by}' of rows that depend on each other, the reference "
-                "has none; add it, or take rows as independent (--by none)."
+                "has none; add it, or take rows as independent (--keep-together none)."
             )
         return Reference.of(given, self.calibrator, by, self.seed)
 
