@@ -108,7 +108,8 @@ def invocations(folder, trained):
         "watch": [
             ["watch", f"{folder}/test.npz"],
             (
-                f"watch {folder}/test.npz --calibrator {folder}/map.json --reference {folder}/valid.npz"
+                f"watch {folder}/test.npz --calibrator {folder}/map.json "
+                f"--reference {folder}/valid.npz"
             ).split(),
         ],
         "report": [["report", str(PILOT)]],
