@@ -64,9 +64,9 @@ def methods_at_width_128():
         numbers = [mean(value(r, m) for r in runs) for m in ("entity_f1", "ece", "apcr")]
         numbers += [mean(value(r, m, "temperature") for r in runs) for m in ("ece", "apcr")]
         chosen = [value(r, "ece", "auto") for r in runs if "auto" in r["results"]]
-        told = "{:.3f} {:.4f} {:.1f}; {:.4f} {:.1f}; ".format(*numbers)
-        told += f"{mean(chosen):.4f} ({len(chosen)})" if chosen else "–"
-        print(f"{method:60}{corpus:14}{len(runs)} seeds  {told}")
+        shown = "{:.3f} {:.4f} {:.1f}; {:.4f} {:.1f}; ".format(*numbers)
+        shown += f"{mean(chosen):.4f} ({len(chosen)})" if chosen else "–"
+        print(f"{method:60}{corpus:14}{len(runs)} seeds  {shown}")
 
 
 def cells():
@@ -82,15 +82,17 @@ def differences(whole):
     print("\nLess the baseline, in points")
     for corpus in CORPORA:
         for method in PAPER[1:]:
-            told = []
+            cells = []
             for metric, map_ in COLUMNS:
                 by_seed = defaultdict(list)
                 for (data, _, seed), runs in whole.items():
                     if data == corpus:
                         ours, base = (value(runs[m], metric, map_) for m in (method, PAPER[0]))
                         by_seed[seed].append(100 * (ours - base))
-                told.append(over_seeds(by_seed))
-            print(f"{corpus:14}{method:33}F1 {told[0]}  ECE {told[1]}  with temperature {told[2]}")
+                cells.append(over_seeds(by_seed))
+            print(
+                f"{corpus:14}{method:33}F1 {cells[0]}  ECE {cells[1]}  with temperature {cells[2]}"
+            )
 
 
 def families(whole):
@@ -112,9 +114,9 @@ def families(whole):
         higher = sum(mean(values) > 0 for values in found.values())
         print(f"{metric} {map_}: above the baseline in {higher} of {len(found)}")
         for (corpus, method), values in found.items():
-            told = f"{mean(values):+.2f} ± {half(values):.2f}"
+            shown = f"{mean(values):+.2f} ± {half(values):.2f}"
             p = corrected[corpus, method]
-            print(f"  {corpus:14}{method:33}{told:18} p {p:.3f}" + (" *" if p < 0.05 else ""))
+            print(f"  {corpus:14}{method:33}{shown:18} p {p:.3f}" + (" *" if p < 0.05 else ""))
 
 
 def _less_baseline(whole, corpus, method, metric, map_):
@@ -160,13 +162,13 @@ def paper_setting():
     for (corpus, method), runs in sorted(found.items()):
         runs.sort(key=lambda r: r["recipe"]["seed"])
         columns = (("entity_f1", "identity"), ("token_f1", "identity"), ("ece", "identity"))
-        told = [
+        shown = [
             " ".join(f"{value(r, metric, map_):.3f}" for r in runs)
             for metric, map_ in (*columns, ("ece", "auto"))
         ]
         lost = sum(value(r, "entity_f1") < 0.5 * median(f1[corpus]) for r in runs)
         seeds = ",".join(str(r["recipe"]["seed"]) for r in runs)
-        print(f"{corpus:16}{method:52}seeds {seeds}: {' | '.join(told)}  collapsed {lost}")
+        print(f"{corpus:16}{method:52}seeds {seeds}: {' | '.join(shown)}  collapsed {lost}")
     collapses(found, f1)
     loss_curves([r for runs in found.values() for r in runs if r["recipe"]["data"] == "wnut17"])
 
@@ -215,7 +217,7 @@ def variants(whole):
         plain = " without activation" if recipe["head_activation"] == "none" else ""
         found[recipe["data"], recipe["method"], name(recipe) + plain].append(record)
     for (corpus, method, label), runs in found.items():
-        told = []
+        shown = []
         for metric, map_ in COLUMNS:
             less = {}
             for record in runs:
@@ -226,10 +228,10 @@ def variants(whole):
                 pair = (value(r, metric, map_) for r in (record, plain))
                 ours, theirs = (100 * x for x in pair)
                 less[seed] = [ours - theirs]
-            told.append(
+            shown.append(
                 f"{100 * mean(value(r, metric, map_) for r in runs):.2f} {over_seeds(less)}"
             )
-        print(f"{corpus:14}{label:75}F1 {told[0]}  ECE {told[1]}  with temperature {told[2]}")
+        print(f"{corpus:14}{label:75}F1 {shown[0]}  ECE {shown[1]}  with temperature {shown[2]}")
 
 
 def depths():
@@ -240,10 +242,10 @@ def depths():
         if (recipe["data"], recipe["head_width"]) == ("ncbi-disease", 128) and recipe["seed"] < 3:
             found[recipe["method"], recipe["head_depth"]].append(record)
     for (method, depth), runs in sorted(found.items()):
-        told = [
+        shown = [
             f"{100 * mean(value(r, metric, map_) for r in runs):.2f}" for metric, map_ in COLUMNS
         ]
-        print(f"{method:33}{depth}  " + "  ".join(told) + f"  ({len(runs)})")
+        print(f"{method:33}{depth}  " + "  ".join(shown) + f"  ({len(runs)})")
 
 
 def training_time():
@@ -295,10 +297,10 @@ def out_of_domain():
             found[name(recipe)].append(record["results"])
     for method, runs in sorted(found.items()):
         for part in ("test", *runs[0]["identity"].get("shift", ())):
-            told = [_mean(runs, "identity", part, m) for m in ("entity_f1", "ece")]
-            told += [_mean(runs, map_, part, "ece") for map_ in ("temperature", "auto")]
-            told.append(_mean(runs, "identity", part, "auroc"))
-            print(f"{method:60}{part:24}" + "  ".join(f"{x:.3f}" for x in told))
+            shown = [_mean(runs, "identity", part, m) for m in ("entity_f1", "ece")]
+            shown += [_mean(runs, map_, part, "ece") for map_ in ("temperature", "auto")]
+            shown.append(_mean(runs, "identity", part, "auroc"))
+            print(f"{method:60}{part:24}" + "  ".join(f"{x:.3f}" for x in shown))
 
 
 def _mean(runs, map_, part, metric):
@@ -314,8 +316,8 @@ def half(values):
 
 def percent(values):
     """Mean ± half of an interval over seeds, in per cent."""
-    told = f"{100 * mean(values):.1f}"
-    return f"{told} ± {100 * half(values):.1f}" if len(values) > 1 else f"{told} (1)"
+    shown = f"{100 * mean(values):.1f}"
+    return f"{shown} ± {100 * half(values):.1f}" if len(values) > 1 else f"{shown} (1)"
 
 
 def cifar10():
@@ -328,12 +330,12 @@ def cifar10():
             setting = f"{recipe['model']}, {recipe['epochs']} epochs at {recipe['learning_rate']}"
             found[setting, name(recipe)].append(record)
         for (setting, method), runs in sorted(found.items()):
-            told = [percent([value(r, m) for r in runs]) for m in metrics]
+            shown = [percent([value(r, m) for r in runs]) for m in metrics]
             for map_ in ("temperature", "auto"):
                 scaled = [value(r, "ece", map_) for r in runs if map_ in r["results"]]
-                told.append(percent(scaled) if scaled else "–")
-            told.append(f"{mean(value(r, 'nll') for r in runs):.3f}")
-            print(f"{setting:28}{method:55}" + " | ".join(told))
+                shown.append(percent(scaled) if scaled else "–")
+            shown.append(f"{mean(value(r, 'nll') for r in runs):.3f}")
+            print(f"{setting:28}{method:55}" + " | ".join(shown))
 
 
 def architectures():
@@ -343,12 +345,12 @@ def architectures():
     found = defaultdict(list)
     for record in records("cifar10-architectures"):
         plain, scaled = (record["results"][map_] for map_ in ("identity", "temperature"))
-        told = [plain["test"]["accuracy"], plain["test"]["ece"], scaled["test"]["ece"]]
+        shown = [plain["test"]["accuracy"], plain["test"]["ece"], scaled["test"]["ece"]]
         for strength in "135":
             parts = [part for part in plain["shift"] if part.endswith(f"-{strength}")]
             columns = ((plain, "accuracy"), (plain, "ece"), (scaled, "ece"))
-            told += [mean(of["shift"][p][m] for p in parts) for of, m in columns]
-        found[record["recipe"]["model"]].append(told)
+            shown += [mean(of["shift"][p][m] for p in parts) for of, m in columns]
+        found[record["recipe"]["model"]].append(shown)
     for model, runs in found.items():
         print(f"{model:16}" + " | ".join(percent(column) for column in zip(*runs, strict=True)))
 
@@ -358,9 +360,9 @@ def entities():
     found = defaultdict(list)
     for record in records("entities"):
         maps = ("identity", "temperature", "auto")
-        told = [value(record, "entity_ece", map_) for map_ in maps]
+        shown = [value(record, "entity_ece", map_) for map_ in maps]
         learned = record["results"]["auto"]["entities"]
-        found[record["recipe"]["data"]].append([*told, learned["ece"], learned["auroc"]])
+        found[record["recipe"]["data"]].append([*shown, learned["ece"], learned["auroc"]])
     for corpus, runs in found.items():
         print(f"{corpus:14}" + " | ".join(percent(column) for column in zip(*runs, strict=True)))
 
@@ -369,27 +371,27 @@ def masks():
     print("\nMasks: accuracy, mean IoU; ECE of all, inside, borders, out of domain (temperature)")
     for method, runs in by_method("segmentation"):
         parts = ("test", "ece"), ("test", "inside_ece"), ("test", "border_ece"), ("ood", "ece")
-        told = [f"{mean(value(r, m) for r in runs):.3f}" for m in ("accuracy", "mean_iou")]
+        shown = [f"{mean(value(r, m) for r in runs):.3f}" for m in ("accuracy", "mean_iou")]
         for part, metric in parts:
             both = [
                 100 * mean(r["results"][map_][part][metric] for r in runs)
                 for map_ in ("identity", "temperature")
             ]
-            told.append("{:.1f} ({:.1f})".format(*both))
-        print(f"{method:50}" + "  ".join(told))
+            shown.append("{:.1f} ({:.1f})".format(*both))
+        print(f"{method:50}" + "  ".join(shown))
 
 
 def texts():
     print("\nTexts: accuracy; ECE, AUROC in against out of scope: as trained, temperature, chosen")
     for data in ("clinc", "newsgroups"):
         for method, runs in by_method(data):
-            told = [f"{mean(value(r, 'accuracy') for r in runs):.3f};"]
+            shown = [f"{mean(value(r, 'accuracy') for r in runs):.3f};"]
             maps = ("identity", "temperature", "auto")
-            told += [f"{100 * mean(value(r, 'ece', map_) for r in runs):.1f}" for map_ in maps]
+            shown += [f"{100 * mean(value(r, 'ece', map_) for r in runs):.1f}" for map_ in maps]
             if data == "clinc":
                 outside = [[r["results"][map_]["outside"]["auroc"] for r in runs] for map_ in maps]
-                told += [f"{mean(values):.3f}" for values in outside]
-            print(f"{data:12}{method:40}" + "  ".join(told))
+                shown += [f"{mean(values):.3f}" for values in outside]
+            print(f"{data:12}{method:40}" + "  ".join(shown))
 
 
 def by_method(file):

@@ -85,7 +85,7 @@ def part_of(module):
 
 
 def imports(node):
-    """The modules imported below ``node``, but for those that only a type checker sees."""
+    """Return the modules imported below ``node``, except those only a type checker sees."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.dump(child.test):
             continue

@@ -57,9 +57,9 @@ def measured():
     found = []
     for kind, scores in (("logits", logits), ("probabilities", softmax(logits))):
         p = getattr(Predictions, f"from_{kind}")(scores.astype(np.float32), labels, groups=groups)
-        told = audit(p, bootstrap=20)
-        found += [value for m in told.measures for value in (m.value, m.low, m.high)]
-        found += [*told.state.class_confidence.ravel(), *confidences(p).confidence, ece(p)]
+        audited = audit(p, bootstrap=20)
+        found += [value for m in audited.measures for value in (m.value, m.low, m.high)]
+        found += [*audited.state.class_confidence.ravel(), *confidences(p).confidence, ece(p)]
     return np.array(found, float)
 
 

@@ -200,7 +200,7 @@ class TestMethod:
 
 def words(path):
     """The names and texts in the code of a file, docstrings left out."""
-    tree, said = ast.parse(path.read_text("utf-8")), set()
+    tree, names = ast.parse(path.read_text("utf-8")), set()
     bodies = (ast.Module, ast.ClassDef, ast.FunctionDef)
     docstrings = {
         id(node.body[0].value)
@@ -208,10 +208,10 @@ def words(path):
         if isinstance(node, bodies) and ast.get_docstring(node) is not None
     }
     for node in ast.walk(tree):
-        said |= {getattr(node, field, None) for field in ("id", "attr", "name")}
+        names |= {getattr(node, field, None) for field in ("id", "attr", "name")}
         if isinstance(node, ast.Constant) and id(node) not in docstrings:
-            said.add(node.value if isinstance(node.value, str) else None)
-    return said
+            names.add(node.value if isinstance(node.value, str) else None)
+    return names
 
 
 @pytest.mark.parametrize(

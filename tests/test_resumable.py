@@ -1,4 +1,4 @@
-"""A long output goes on where a killed process stopped, whatever the moment."""
+"""A long output continues where a killed process stopped, at any moment."""
 
 import pytest
 

@@ -91,7 +91,7 @@ def _recipe(folder: Path) -> dict[str, Any]:
         raise InputError(f"{folder} is not the folder of a training run: it has no recipe.json.")
     if not (folder / "metrics.json").exists():
         raise InputError(
-            f"{folder} is not finished: give its 'calibrant train' command again, and it goes on."
+            f"{folder} is not finished: run its 'calibrant train' command again to continue it."
         )
     recipe: Any = read_json(folder / "recipe.json", "no recipe")
     if not isinstance(recipe, dict):

@@ -1,7 +1,7 @@
-"""A file that is written over a long time and goes on where a killed process stopped.
+"""Write a file over a long time, and continue where a killed process stopped.
 
-``OUT.partial`` beside the file holds what is written, a journal of how much of it is whole, and
-what it is made from. The file takes its name when it is complete.
+The folder ``OUT.partial`` next to the file holds the output so far, a journal of how much of it is
+complete, and a description of its input. The file gets its name when it is complete.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _EVERY, _SECONDS = 512, 1.0  # Inputs and time between two entries of the journa
 
 
 class ResumableFile:
-    """Writes what is made of many inputs; a process that is killed loses a few hundred of them.
+    """Write the results of many inputs; a killed process loses a few hundred of them at most.
 
-    ``about`` describes model, options and input as JSON. The same file with the same description
-    goes on: :attr:`done` says how many inputs need not be read again, and :attr:`resumed` that an
-    earlier process had begun.
+    ``about`` describes model, options and input as JSON. Opening the same file with the same
+    description continues it: :attr:`done` is the number of inputs that need not be read again, and
+    :attr:`resumed` is true if an earlier process began the file.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:

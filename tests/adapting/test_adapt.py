@@ -223,11 +223,11 @@ def test_kinds_that_disagree_are_refused():
 
 def test_classes_that_cannot_be_told_apart():
     p = Predictions.from_probabilities([[0.5, 0.3, 0.2]] * 200, [0, 1] * 100)
-    for method, words in (("em", "cannot be told apart"), ("bbse", "no example of class '2'")):
+    for method, words in (("em", "cannot be distinguished"), ("bbse", "no example of class '2'")):
         with pytest.raises(InputError, match=words):
             adapt(Identity().fit(p), p, p, method=method)
     q = Predictions.from_probabilities([[0.5, 0.5], [0.6, 0.4]] * 100, [0, 1] * 100)
-    with pytest.raises(InputError, match="cannot be told apart"):
+    with pytest.raises(InputError, match="cannot be distinguished"):
         adapt(Identity().fit(q), q, q, method="bbse")
 
 

@@ -165,9 +165,9 @@ def test_names_are_told_on_one_line_of_a_sane_length():
     scores = [[0.9, 0.1]] * 50
     for name in ("two\nlines\x1b[31m", "x" * 10_000):
         p = Predictions.from_probabilities([*scores, [0.1, 0.9]], [1] * 51, label_names=[name, "b"])
-        told = next(s for s in audit(p, bootstrap=0).verdict if "Furthest" in s)
-        assert told.isprintable()
-        assert len(told) < 160
+        sentence = next(s for s in audit(p, bootstrap=0).verdict if "Furthest" in s)
+        assert sentence.isprintable()
+        assert len(sentence) < 160
 
 
 def test_long_text_in_a_group():
@@ -242,8 +242,8 @@ def test_mistakes_are_numbered_as_in_the_file_with_its_ignored_rows(tmp_path):
 
 def test_one_empty_bin_is_told_in_the_singular():
     p = Predictions.from_probabilities([0.95, 0.6], [1, 1])
-    for bins, told in ((2, "1 of 2 bins is empty"), (4, "2 of 4 bins are empty")):
-        assert any(s.startswith(told) for s in audit(p, bins=bins, bootstrap=0).verdict)
+    for bins, beginning in ((2, "1 of 2 bins is empty"), (4, "2 of 4 bins are empty")):
+        assert any(s.startswith(beginning) for s in audit(p, bins=bins, bootstrap=0).verdict)
 
 
 def test_nothing_to_audit():

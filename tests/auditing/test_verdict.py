@@ -145,10 +145,10 @@ def test_few_blocks_are_warned_about(groups, tmp_path, capsys):
     made.write(tmp_path / "p.npz")
     command = ["audit", str(tmp_path / "p.npz"), "--by", "sex", "--bootstrap", "50"]
     assert main([*command, "--report", str(tmp_path / "r.html")]) == 0
-    told = f"Warning: 'sex' has {groups} groups of examples: an interval needs at least 20"
-    assert told in capsys.readouterr().out
-    assert told.replace("'", "&#x27;") in (tmp_path / "r.html").read_text() or (
-        told in (tmp_path / "r.html").read_text()
+    warning = f"Warning: 'sex' has {groups} groups of examples: an interval needs at least 20"
+    assert warning in capsys.readouterr().out
+    assert warning.replace("'", "&#x27;") in (tmp_path / "r.html").read_text() or (
+        warning in (tmp_path / "r.html").read_text()
     )
     assert main([*command, "--json"]) == 0
     document = capsys.readouterr().out
@@ -181,13 +181,13 @@ def test_the_interval_of_the_ece_never_contradicts_the_verdict():
         confidence = rng.uniform(0.5, 1, 400)
         right = rng.random(400) < confidence - 0.035
         p = Predictions.from_probabilities(confidence, right.astype(int))
-        told = audit(p, bootstrap=100)
-        leads.append(told.verdict[0].split(" ")[0])
-        if told.verdict[0].startswith("No reason"):
-            assert told["ece"].low == 0
-        if told.verdict[0].startswith("Little reason"):
-            assert told["ece"].low > 0
-            assert "borderline" in told.verdict[0]
+        audited = audit(p, bootstrap=100)
+        leads.append(audited.verdict[0].split(" ")[0])
+        if audited.verdict[0].startswith("No reason"):
+            assert audited["ece"].low == 0
+        if audited.verdict[0].startswith("Little reason"):
+            assert audited["ece"].low > 0
+            assert "borderline" in audited.verdict[0]
     assert leads == ["No", "Overconfident", "Right", "Little"]
 
 

@@ -54,9 +54,11 @@ def main() -> int:
         failures = []
         for case in cases:
             for number in range(max(1, round(args.kills * case.share / total))):
-                told, wrong = one_kill(case, root / "work", moments, number)
-                counts.update(told)
-                failures += [f"{case.name} #{number} ({', '.join(told)}): {line}" for line in wrong]
+                facts, wrong = one_kill(case, root / "work", moments, number)
+                counts.update(facts)
+                failures += [
+                    f"{case.name} #{number} ({', '.join(facts)}): {line}" for line in wrong
+                ]
             print(f"{case.name}: {case.seconds:.2f} s, {case.lines} lines", file=sys.stderr)
     return report(args, cases, counts, failures)
 
@@ -121,45 +123,45 @@ def one_kill(
     case.before(folder)
     before = content(folder)
     which = list(SIGNALS)[number % len(SIGNALS)]
-    told = ["kills", which.name, case.name]
+    facts = ["kills", which.name, case.name]
     if case.fresh or not case.lines or number % 4 == 3:
         process = start(case.command, folder, fresh=case.fresh)
         time.sleep(moments.uniform(0, case.seconds))
         with contextlib.suppress(ProcessLookupError):
             os.kill(process if isinstance(process, int) else process.pid, which)
-        told.append("by time")
+        facts.append("by time")
     else:
         # Every other one in even steps, so that no part of a short command is left out.
         step = 1 + number * 37 % case.lines if number % 2 else moments.randint(1, case.lines)
         process = start(case.command, folder, step, which)
-        told.append("by line")
+        facts.append("by line")
     code = wait(process)
-    told.append(f"{which.name} ended with {code}")
+    facts.append(f"{which.name} ended with {code}")
     wrong = list(wrongs_of_end(case, folder, which, code))
     wrong += wrongs_of_rest(case, folder, which, before)
     if content(folder) != case.whole or case.resumes:
-        told.append("again")
+        facts.append("again")
         again = wait(start(case.command, folder, fresh=case.fresh))
         if again:
             wrong.append(f"again: exit code {again}: {errors(folder)}")
     else:
-        told.append("was whole already")
+        facts.append("was whole already")
         wait(start(["fit", "--help"], folder))
         unfinished.sweep(folder, again=True)  # As the next command that writes here.
     wrong += [f"after all: {line}" for line in differences(content(folder), case.whole)]
     wrong += [f"left behind: {name}" for name in hidden(folder)]
-    return told, wrong
+    return facts, wrong
 
 
 def wrongs_of_end(case: Case, folder: Path, which: int, code: int) -> Iterator[str]:
     early = -int(which)  # Before Python had a handler, or while it was taken down.
     if code not in (0, SIGNALS[signal.Signals(which)], *([early] if case.fresh else [])):
         yield f"exit code {code}: {errors(folder)}"
-    said = errors(folder)
-    if code == early and "calibrant" not in said:
+    printed = errors(folder)
+    if code == early and "calibrant" not in printed:
         return  # Python was starting, or being taken down: its traceback, and not ours.
-    if "Traceback" in said or "Error" in said or "Exception" in said:
-        yield f"it said: {said[-300:]}"
+    if "Traceback" in printed or "Error" in printed or "Exception" in printed:
+        yield f"it printed: {printed[-300:]}"
 
 
 def wrongs_of_rest(case: Case, folder: Path, which: int, before: dict[str, str]) -> Iterator[str]:

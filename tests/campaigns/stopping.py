@@ -33,9 +33,9 @@ def start(
     fresh: bool = False,
 ) -> int | subprocess.Popen[bytes]:
     """A child that runs the command in ``folder`` and stops itself after so many ``lines``."""
-    said = folder.parent / f"{folder.name}.errors"
+    error_file = folder.parent / f"{folder.name}.errors"
     if fresh:
-        with said.open("wb") as file:
+        with error_file.open("wb") as file:
             return subprocess.Popen(
                 [sys.executable, "-m", "calibrant", *command],
                 cwd=folder,
@@ -52,7 +52,7 @@ def start(
         return pid
     code = 70
     try:
-        code = in_child(command, folder, said, lines, which)
+        code = in_child(command, folder, error_file, lines, which)
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else 1
     except KeyboardInterrupt:  # Right before the command's own code, or right after it.
@@ -66,9 +66,9 @@ def start(
         os._exit(code)
 
 
-def in_child(command: list[str], folder: Path, said: Path, lines: int, which: int) -> int:
+def in_child(command: list[str], folder: Path, error_file: Path, lines: int, which: int) -> int:
     os.chdir(folder)
-    os.dup2(os.open(said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
+    os.dup2(os.open(error_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     sys.stdout, sys.stderr = (os.fdopen(n, "w", closefd=False) for n in (1, 2))
     sys.argv = ["calibrant", *command]

@@ -31,10 +31,10 @@ def file(predictions, tmp_path):
 
 def test_prints_a_table(file, capsys):
     assert main(["audit", file, "--bootstrap", "50"]) == 0
-    told = capsys.readouterr().out
-    assert "400 examples, 3 classes, 0 ignored" in told
-    assert "Overconfident" in told
-    assert "what it means" in told
+    out = capsys.readouterr().out
+    assert "400 examples, 3 classes, 0 ignored" in out
+    assert "Overconfident" in out
+    assert "what it means" in out
 
 
 def test_json(file, predictions, capsys):
@@ -117,11 +117,11 @@ def test_several_files_are_one(file, predictions, tmp_path, capsys):
 def test_bad_input_is_one_line(file, tmp_path, monkeypatch, capsys, arguments, says):
     monkeypatch.chdir(tmp_path)
     assert main(["audit", *arguments]) == 2
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert told.err.startswith("calibrant audit: ")
-    assert told.err.count("\n") == 1
-    assert says in told.err
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("calibrant audit: ")
+    assert captured.err.count("\n") == 1
+    assert says in captured.err
 
 
 def test_a_map_for_other_classes_is_refused(file, tmp_path, capsys):

@@ -81,17 +81,17 @@ def test_the_same_file_twice_is_an_error_unless_forced(files, tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "expected"),
     [
         (["--calibrators", "temperature,plat"], "Unknown calibrator 'plat'"),
         (["--folds", "1"], "folds ≥ 2, got 1"),
         (["--bootstrap", "5"], "at least 100 bootstrap replicates, got 5"),
     ],
 )
-def test_bad_input_is_one_line(files, capsys, options, told):
+def test_bad_input_is_one_line(files, capsys, options, expected):
     assert main(["compare", *files, *options]) == 2
     error = capsys.readouterr().err
-    assert told in error
+    assert expected in error
     assert error.count("\n") == 1
 
 

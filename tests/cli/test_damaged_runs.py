@@ -60,7 +60,7 @@ def test_a_damaged_file_is_one_line(file, damaged, run, capsys):
 
 
 @pytest.mark.parametrize(
-    ("file", "change", "said"),
+    ("file", "change", "expected"),
     [
         ("labels.json", lambda labels: labels[:-1], "labels.json"),
         ("labels.json", lambda labels: [*labels[:-1], labels[0]], "labels.json"),
@@ -69,10 +69,10 @@ def test_a_damaged_file_is_one_line(file, damaged, run, capsys):
         ("recipe.json", lambda recipe: {**recipe, "task": "cooking"}, "task"),
     ],
 )
-def test_what_does_not_fit_together_is_told(file, change, said, run, capsys):
+def test_parts_that_do_not_fit_together_are_named(file, change, expected, run, capsys):
     path = run / file
     path.write_text(json.dumps(change(json.loads(path.read_text()))))
     assert main(["predict", str(run), "Anna Holberg was born in Lindton ."]) == 2
     err = capsys.readouterr().err
-    assert said in err
+    assert expected in err
     assert err.count("\n") == 1

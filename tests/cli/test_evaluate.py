@@ -19,12 +19,12 @@ def test_a_table_and_a_figure(trained, tmp_path, capsys):
     assert f"Figure: {figure}" in out
     assert figure.read_text().startswith("<?xml")
     assert main([*command, "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
+    printed = json.loads(capsys.readouterr().out)
     row = next(line.split() for line in out.splitlines() if line.startswith("typos-2"))
-    results = {row["calibrator"]: row for row in told["results"]}
+    results = {row["calibrator"]: row for row in printed["results"]}
     numbers = results["identity"]["shift"]["typos-2"]
     assert row[1:4] == [f"{numbers[name]:.4f}" for name in ("entity_f1", "accuracy", "ece")]
-    learned = results[told["calibrator"]]["entities"]["ece"]
+    learned = results[printed["calibrator"]]["entities"]["ece"]
     assert f"words: ECE {learned:.4f}" in out
     saved = json.loads((folder / "metrics.json").read_text())["results"]["identity"]["test"]
     measured = results["identity"]["test"]
@@ -45,7 +45,7 @@ def test_bad_input(trained, capsys, more, message):
     assert message in capsys.readouterr().err
 
 
-def told(results, tmp_path, monkeypatch, capsys):
+def run_evaluate(results, tmp_path, monkeypatch, capsys):
     """What the command prints and draws of made-up results."""
     pytest.importorskip("matplotlib")
     monkeypatch.setattr("calibrant.experiments.evaluation.evaluate", lambda *_, **__: results)
@@ -65,7 +65,7 @@ def test_table_and_figure_are_of_the_map_of_the_run(tmp_path, monkeypatch, capsy
         for name, ece in (("identity", 0.11), ("temperature", 0.13), ("isotonic", 0.17))
     }
     results = {**{name: made[name] for name in made if name != chosen}, chosen: made[chosen]}
-    out, figure = told(results, tmp_path, monkeypatch, capsys)
+    out, figure = run_evaluate(results, tmp_path, monkeypatch, capsys)
     row = next(line.split() for line in out.splitlines() if line.startswith("typos-2"))
     if chosen == "identity":
         assert row == ["typos-2", "0.5000", "0.2200", "1.0000", "0.2000", "0.7000"]

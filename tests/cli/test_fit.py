@@ -30,10 +30,10 @@ def test_fits_and_saves(valid, tmp_path, capsys):
     fitted = load_calibrator(path)
     assert fitted.temperature_ == pytest.approx(expected.temperature_)
     assert fitted.label_names_ == ("cat", "dog", "owl")
-    told = capsys.readouterr().out
-    assert "temperature, fitted on 500 examples" in told
+    out = capsys.readouterr().out
+    assert "temperature, fitted on 500 examples" in out
     nll = expected.fitted_on_
-    assert f"NLL {nll['nll_before']:.4f} -> {nll['nll_after']:.4f}" in told
+    assert f"NLL {nll['nll_before']:.4f} -> {nll['nll_after']:.4f}" in out
 
 
 @pytest.mark.parametrize("name", ["map.safetensors", "map.onnx"])
@@ -89,7 +89,7 @@ def test_warnings_of_the_fit_are_told(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "expected"),
     [
         (["--calibrator", "temprature"], "Did you mean 'temperature'"),
         (["--set", "bins"], "--set takes KEY=VALUE, got 'bins'"),
@@ -101,11 +101,11 @@ def test_warnings_of_the_fit_are_told(tmp_path, capsys):
         (["-o", "missing/map.json"], "there is no folder missing"),
     ],
 )
-def test_bad_input_is_one_line(valid, tmp_path, capsys, options, told):
+def test_bad_input_is_one_line(valid, tmp_path, capsys, options, expected):
     arguments = ["fit", str(tmp_path / "valid.parquet"), "-o", str(tmp_path / "map.json")]
     assert main([*arguments, *options]) == 2
     error = capsys.readouterr().err
-    assert told in error
+    assert expected in error
     assert error.count("\n") == 1
     assert not (tmp_path / "map.json").exists()
 
@@ -114,8 +114,8 @@ def test_a_setting_of_the_wrong_kind_is_one_line(valid, tmp_path, capsys):
     arguments = ["fit", str(tmp_path / "valid.parquet"), "--calibrator", "histogram"]
     arguments += ["--set", "bins=abc", "-o", str(tmp_path / "m.json")]
     assert main(arguments) == 2
-    told = capsys.readouterr().err
-    assert told == "calibrant fit: histogram expects a whole number for bins, got 'abc'.\n"
+    err = capsys.readouterr().err
+    assert err == "calibrant fit: histogram expects a whole number for bins, got 'abc'.\n"
     assert not (tmp_path / "m.json").exists()
 
 
@@ -137,13 +137,13 @@ def test_auto_takes_what_compare_would(valid, tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "expected"),
     [
         (["--calibrator", "auto", "--set", "bins=3"], "needs the calibrator whose hyper-parameter"),
         (["--keep-predictions"], "needs --calibrator auto"),
     ],
 )
-def test_options_that_do_not_go_together(valid, tmp_path, capsys, options, told):
+def test_options_that_do_not_go_together(valid, tmp_path, capsys, options, expected):
     path = tmp_path / "map.json"
     assert main(["fit", str(tmp_path / "valid.parquet"), "-o", str(path), *options]) == 2
-    assert told in capsys.readouterr().err
+    assert expected in capsys.readouterr().err

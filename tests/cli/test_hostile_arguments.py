@@ -26,10 +26,10 @@ def files(tmp_path):
 def refused(arguments, capsys):
     """The one line with which a command refuses."""
     assert main([str(word) for word in arguments]) == 2
-    told = capsys.readouterr().err
-    assert told.count("\n") == 1
-    assert len(told) < 1500
-    return told
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1
+    assert len(err) < 1500
+    return err
 
 
 @pytest.mark.parametrize(
@@ -127,8 +127,8 @@ def test_values_that_no_fit_ends_with(name, learned, value, expected, files, cap
     document = json.loads(path.read_text())
     document["learned"][learned]["values"][0] = value
     path.write_text(json.dumps(document))
-    told = refused(["apply", path, files / "p.npz", "-o", files / "o.npz"], capsys)
-    assert f"{learned} of {name} is {expected}" in told
+    message = refused(["apply", path, files / "p.npz", "-o", files / "o.npz"], capsys)
+    assert f"{learned} of {name} is {expected}" in message
 
 
 @pytest.mark.parametrize("name", ["vector", "matrix", "platt", "histogram", "isotonic"])
@@ -142,8 +142,8 @@ def test_values_per_class_are_as_many_as_classes(name, files, capsys):
             size = int(np.prod(value["shape"][1:]))
             value.update(shape=[1, *value["shape"][1:]], values=value["values"][:size])
     path.write_text(json.dumps(document))
-    told = refused(["apply", path, files / "p.npz", "-o", files / "o.npz"], capsys)
-    assert "has the shape (1" in told
+    message = refused(["apply", path, files / "p.npz", "-o", files / "o.npz"], capsys)
+    assert "has the shape (1" in message
 
 
 @pytest.mark.parametrize(
@@ -202,9 +202,9 @@ def test_records(place, value, expected, tmp_path, capsys):
         inner = inner[name]
     inner[last] = value
     (tmp_path / "r.json").write_text(json.dumps(record).replace('"@@"', "[" * 100_000))
-    told = refused(["report", tmp_path / "r.json"], capsys)
-    assert "r.json is not a record: " in told
-    assert expected in told
+    message = refused(["report", tmp_path / "r.json"], capsys)
+    assert "r.json is not a record: " in message
+    assert expected in message
 
 
 def test_a_sound_record_is_taken(tmp_path, capsys):

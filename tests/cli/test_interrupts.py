@@ -31,7 +31,7 @@ sys.exit(main())
 
 
 def stopped(work, number=signal.SIGINT, times=1, **given):
-    """The exit code of the work, stopped when it prints, and what it said."""
+    """The exit code of the work, stopped when it prints, and what it printed."""
     code = PROGRAM.format(work=work.replace("\n", "\n    "))
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     # Interrupts may be ignored here, as they are for a job in the background of a shell.
@@ -80,9 +80,9 @@ def test_an_error_that_comes_of_the_interrupt_is_not_told():
         "try:\n    print('begun', flush=True); wait()\n"
         "except KeyboardInterrupt:\n    raise RuntimeError('a library gave up') from None"
     )
-    code, said = stopped(work)
+    code, printed = stopped(work)
     assert code == 130
-    assert b"Traceback" not in said
+    assert b"Traceback" not in printed
 
 
 def test_what_is_unfinished_goes(tmp_path):

@@ -55,10 +55,10 @@ def test_wrong_options_are_one_line(capsys):
         with pytest.raises(SystemExit) as end:
             main(arguments)
         assert end.value.code == 2
-        told = capsys.readouterr().err
-        assert told.count("\n") == 1
-        assert "--help" in told
-    assert "Unknown command 'audti'. Did you mean 'audit'?" in told
+        err = capsys.readouterr().err
+        assert err.count("\n") == 1
+        assert "--help" in err
+    assert "Unknown command 'audti'. Did you mean 'audit'?" in err
 
 
 def test_a_lack_of_memory_is_one_line(monkeypatch, capsys):
@@ -81,9 +81,9 @@ def test_a_torchvision_of_another_torch_is_one_line(monkeypatch, capsys):
 
     monkeypatch.setattr("calibrant.cli.list.run", run)
     assert main(["list", "methods"]) == 2
-    told = capsys.readouterr().err
-    assert told.startswith("calibrant list: The torchvision that is installed was made for another")
-    assert "torchvision::nms" in told
+    err = capsys.readouterr().err
+    assert err.startswith("calibrant list: The torchvision that is installed was made for another")
+    assert "torchvision::nms" in err
 
 
 def test_a_defect_is_one_line_with_an_exit_code_of_its_own(monkeypatch, capsys):
@@ -93,11 +93,11 @@ def test_a_defect_is_one_line_with_an_exit_code_of_its_own(monkeypatch, capsys):
     monkeypatch.setattr("calibrant.cli.list.run", run)
     monkeypatch.delenv("CALIBRANT_DEBUG", raising=False)
     assert main(["list", "methods"]) == 70
-    told = capsys.readouterr().err
-    assert told.startswith("calibrant list: this is a defect of calibrant, not of your input")
-    assert "RuntimeError: something else!" in told
-    assert told.count("\n") == 1
-    assert len(told) < 500
+    err = capsys.readouterr().err
+    assert err.startswith("calibrant list: this is a defect of calibrant, not of your input")
+    assert "RuntimeError: something else!" in err
+    assert err.count("\n") == 1
+    assert len(err) < 500
     monkeypatch.setenv("CALIBRANT_DEBUG", "1")
     with pytest.raises(RuntimeError, match="something"):
         main(["list", "methods"])
@@ -171,9 +171,9 @@ def test_options_are_not_abbreviated(capsys):
 def test_errors_are_one_line_without_escapes_of_the_terminal(tmp_path, capsys):
     name = str(tmp_path / "a\nb\x1b[31m\udcff.csv")
     assert main(["audit", name]) == 2
-    told = capsys.readouterr().err
-    assert told.count("\n") == 1
-    assert "a\\nb\\x1b[31m\\udcff.csv" in told
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1
+    assert "a\\nb\\x1b[31m\\udcff.csv" in err
     with pytest.raises(SystemExit):
         main(["audit", "x.csv", "--nonsense", "a\nb"])
     assert "--nonsense a\\nb; " in capsys.readouterr().err

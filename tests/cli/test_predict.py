@@ -394,9 +394,9 @@ def test_a_damaged_run_is_one_line(name, content, expected, trained, tmp_path, c
     else:
         (folder / name).write_bytes(content)
     assert main(["predict", str(folder), "Rosa Lind", "--device", "cpu"]) == 2
-    told = capsys.readouterr().err
-    assert expected in told
-    assert told.count("\n") == 1
+    err = capsys.readouterr().err
+    assert expected in err
+    assert err.count("\n") == 1
 
 
 def test_data_that_is_raw_text_has_no_words_to_compare_with():

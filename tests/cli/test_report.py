@@ -14,7 +14,7 @@ PILOT = RESULTS / "pilot-methods.jsonl"
 RATES = RESULTS / "pilot-learning-rate.jsonl"
 
 
-def told(capsys, *arguments, code=0):
+def report(capsys, *arguments, code=0):
     assert main(["report", *map(str, arguments)]) == code
     out, err = capsys.readouterr()
     return err if code else out
@@ -22,7 +22,7 @@ def told(capsys, *arguments, code=0):
 
 def test_writes_a_folder(tmp_path, capsys):
     pytest.importorskip("matplotlib")
-    out = told(capsys, PILOT, "-o", tmp_path / "report")
+    out = report(capsys, PILOT, "-o", tmp_path / "report")
     assert out.startswith("72 records of 3 corpora (gum, ncbi-disease, wnut17); minilm; heads of")
     assert out.endswith(f"\nReport: {tmp_path / 'report' / 'index.html'}\n")
     for name in (
@@ -35,11 +35,11 @@ def test_writes_a_folder(tmp_path, capsys):
         "figures/gum-trade-off.png",
     ):
         assert (tmp_path / "report" / name).stat().st_size > 300  # fmt: skip
-    assert "--overwrite" in told(capsys, PILOT, "-o", tmp_path / "report", code=2)
+    assert "--overwrite" in report(capsys, PILOT, "-o", tmp_path / "report", code=2)
 
 
 def test_prints_the_tables(capsys):
-    out = told(capsys, PILOT)
+    out = report(capsys, PILOT)
     # As they stood in the first findings, by another program.
     for row in (
         "| focal (gamma 3) | 128 | 3 | **0.511 ± 0.020** | **0.0513 ± 0.0275** | **5.3 ± 2.9** | "
@@ -51,22 +51,22 @@ def test_prints_the_tables(capsys):
 
 
 def test_keys_and_metrics(capsys):
-    out = told(capsys, RATES, "--by", "learning_rate,batch", "--metrics", "nll,entity_f1")
+    out = report(capsys, RATES, "--by", "learning_rate,batch", "--metrics", "nll,entity_f1")
     assert "| method | learning rate | batch | width | seeds | NLL | F1 | NLL (T) |" in out
     assert "| cross_entropy | 5e-05 | 32 | 128 | 2 |" in out
-    apart = told(capsys, RATES)
+    apart = report(capsys, RATES)
     assert "## gum (batch 64, learning rate 0.0002)" in apart
 
 
 def test_maps(capsys):
     records = RESULTS / "table1.jsonl"
-    assert "APCR (spline)" not in told(capsys, records)
-    assert "APCR (spline)" in told(capsys, records, "--calibrators", "identity,spline")
-    assert "Did you mean 'spline'" in told(capsys, records, "--calibrators", "splines", code=2)
+    assert "APCR (spline)" not in report(capsys, records)
+    assert "APCR (spline)" in report(capsys, records, "--calibrators", "identity,spline")
+    assert "Did you mean 'spline'" in report(capsys, records, "--calibrators", "splines", code=2)
 
 
 def test_json(capsys):
-    content = json.loads(told(capsys, PILOT, "--json"))
+    content = json.loads(report(capsys, PILOT, "--json"))
     names = [table["name"] for table in content["tables"]]
     assert "wnut17-results" in names
     assert content["origins"]["records"] == 72
@@ -80,12 +80,12 @@ def test_the_title_of_the_recipes_is_shown(tmp_path, capsys):
     write_titles(tmp_path, ["Which loss\nis it?", ""])
     write_titles(tmp_path, ["Which loss is it?"])
     assert (tmp_path / "titles.txt").read_text() == "Which loss is it?\n"
-    assert told(capsys, tmp_path).startswith("# Which loss is it?\n")
+    assert report(capsys, tmp_path).startswith("# Which loss is it?\n")
     assert "<h1>Which loss is it?" in _page(tmp_path, capsys)
 
 
 def _page(runs, capsys):
-    told(capsys, runs, "-o", runs / "report")
+    report(capsys, runs, "-o", runs / "report")
     return (runs / "report" / "index.html").read_text()
 
 
@@ -94,32 +94,32 @@ def test_what_is_missing_is_told(tmp_path, capsys, monkeypatch):
     (tmp_path / "some.jsonl").write_text("\n".join(lines[:-1]))
     for name in ("matplotlib", "matplotlib.figure"):  # Quicker, and it has a remark to make.
         monkeypatch.setitem(sys.modules, name, None)
-    out = told(capsys, tmp_path, "-o", tmp_path / "report")
+    out = report(capsys, tmp_path, "-o", tmp_path / "report")
     assert "\n- wnut17: seed 2 of margin_smoothing (margin 6) 128×1." in out
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "expected"),
     [
         (["--by", "batchs"], "Did you mean 'batch'"),
         (["--baseline", "focal"], "Unknown baseline 'focal'. Known: avuc, cross_entropy,"),
         (["--metrics", "ecee"], "Did you mean 'ece'"),
     ],
 )
-def test_bad_options_are_one_line(capsys, arguments, said):
-    err = told(capsys, PILOT, *arguments, code=2)
-    assert said in err
+def test_bad_options_are_one_line(capsys, arguments, expected):
+    err = report(capsys, PILOT, *arguments, code=2)
+    assert expected in err
     assert err.count("\n") == 1
 
 
 def test_bad_input_is_one_line(tmp_path, capsys):
-    assert "no such file" in told(capsys, tmp_path / "none", code=2)
-    assert "No records" in told(capsys, tmp_path, code=2)
+    assert "no such file" in report(capsys, tmp_path / "none", code=2)
+    assert "No records" in report(capsys, tmp_path, code=2)
     shutil.copy(PILOT, tmp_path / "a.jsonl")
     changed = PILOT.read_text().splitlines()[0].replace('"ece": 0.117182', '"ece": 0.2')
     (tmp_path / "b.jsonl").write_text(changed)
-    err = told(capsys, tmp_path, code=2)
+    err = report(capsys, tmp_path, code=2)
     assert "a.jsonl, line 1" in err
     assert "b.jsonl, line 1" in err
-    err = told(capsys, tmp_path / "a.jsonl", "-o", tmp_path / "a.jsonl", code=2)
+    err = report(capsys, tmp_path / "a.jsonl", "-o", tmp_path / "a.jsonl", code=2)
     assert err.count("\n") == 1

@@ -58,16 +58,16 @@ def test_a_finished_run_says_so(trained, small_corpus, capsys, request):
 def test_several_seeds_are_runs_side_by_side_and_a_table_of_means(small_corpus, tmp_path, capsys):
     several = command(small_corpus, tmp_path / "run", "--seed", "0", "2")
     assert main(several) == 0
-    told = capsys.readouterr()
-    assert "Seed 2: " in told.err
-    assert "±" in told.out
-    assert "over 2 seeds" in told.out
+    captured = capsys.readouterr()
+    assert "Seed 2: " in captured.err
+    assert "±" in captured.out
+    assert "over 2 seeds" in captured.out
     records = [read_record(tmp_path / f"run/seed-{seed}/metrics.json") for seed in (0, 2)]
     assert [record.recipe.seed for record in records] == [0, 2]
     values = [record.results["temperature"]["test"]["ece"] for record in records]
-    assert f"{np.mean(values):.4f} ± {12.706 * abs(values[0] - values[1]) / 2:.4f}" in told.out
+    assert f"{np.mean(values):.4f} ± {12.706 * abs(values[0] - values[1]) / 2:.4f}" in captured.out
     learned = [r.by_map()[r.training["calibrator"]]["entities"]["ece"] for r in records]
-    assert f"whole entities: ECE {np.mean(learned):.4f} ± " in told.out
+    assert f"whole entities: ECE {np.mean(learned):.4f} ± " in captured.out
     assert main([*several, "--json"]) == 0
     content = json.loads(capsys.readouterr().out)
     (scaled,) = (row for row in content["test"] if row["calibrator"] == "temperature")
@@ -213,15 +213,15 @@ def test_bench_keeps_what_is_trained_when_its_time_is_up(
     monkeypatch.setattr(grid_module, "take_turns", turns)
     monkeypatch.setattr(grid_module, "monotonic", lambda: now[0])
     arguments = ["bench", *map(str, grids), "-o", str(tmp_path / "runs"), "--device", "cpu"]
-    for left, told in ((2, "2 recipes are"), (1, "1 recipe is")):
+    for left, left_over in ((2, "2 recipes are"), (1, "1 recipe is")):
         assert main([*arguments, "--workers", "1", "--time-limit", "50"]) == 3
-        assert f"Time is up, and {told} left" in capsys.readouterr().out
+        assert f"Time is up, and {left_over} left" in capsys.readouterr().out
         assert len(list(read_records(tmp_path / "runs"))) == 3 - left
     assert main([*arguments, "--workers", "1", "--time-limit", "150"]) == 0
     assert "Time is up" not in capsys.readouterr().out
     assert len(list(read_records(tmp_path / "runs"))) == 3
     grids[0].write_text(f'{head}method = "mmce"\n')
-    for wrong, told in (
+    for wrong, expected in (
         (["--time-limit", "0"], "above 0"),
         (["--time-limit", "nan"], "above 0"),
         (["--workers", "-1"], "workers is a whole number from 1 on"),
@@ -229,7 +229,7 @@ def test_bench_keeps_what_is_trained_when_its_time_is_up(
         (["--time-limit", "9", "--ray", "local"], "--ray"),
     ):
         assert main([*arguments, *wrong]) == 2
-        assert told in capsys.readouterr().err
+        assert expected in capsys.readouterr().err
 
 
 def test_files_of_splits_are_given_one_by_one(small_corpus, tmp_path, capsys):
@@ -247,7 +247,7 @@ def test_files_of_splits_are_given_one_by_one(small_corpus, tmp_path, capsys):
     results = json.loads(capsys.readouterr().out)["results"]
     found = next(entry for entry in results if entry["calibrator"] == "identity")
     assert found["test"]["entity_f1"] == pytest.approx(float(entity_f1(test)), abs=1e-6)
-    for wrong, said in (
+    for wrong, expected in (
         ([], "--data NAME|FOLDER, or --train FILE --test FILE"),
         ([*files, "--data", "synthetic"], "--data NAME|FOLDER, or --train FILE --test FILE"),
         (files[:2], "name train_file and test_file"),
@@ -256,7 +256,7 @@ def test_files_of_splits_are_given_one_by_one(small_corpus, tmp_path, capsys):
         ([*files, "--unseen-types", "kep"], "Unknown unseen_types 'kep'"),
     ):
         assert main([*run[:-1], str(tmp_path / "new"), *wrong]) == 2
-        assert said in capsys.readouterr().err
+        assert expected in capsys.readouterr().err
 
 
 def test_bench_refuses_what_a_grid_cannot_do(small_corpus, tmp_path, capsys):
@@ -308,8 +308,8 @@ def test_shift_is_measured_and_shown(small_corpus, tmp_path, capsys, monkeypatch
     posts = str(tmp_path / "posts.conll")  # The same file from wherever the command is given.
     assert record.recipe.shift == ("typos-1", "typos-5", posts)
     numbers = record.results["identity"]["shift"]["typos-5"]
-    told = [numbers[name] for name in ("entity_f1", "accuracy", "ece", "aurc")]
-    assert ["typos-5", *(f"{value:.4f}" for value in told)] in map(str.split, out.splitlines())
+    shown = [numbers[name] for name in ("entity_f1", "accuracy", "ece", "aurc")]
+    assert ["typos-5", *(f"{value:.4f}" for value in shown)] in map(str.split, out.splitlines())
     assert main(command(small_corpus, tmp_path / "other", "--shift", "typos-7")) == 2
     assert "1, 2, 3, 4 or 5, got 'typos-7'" in capsys.readouterr().err
 
@@ -319,10 +319,10 @@ def test_other_tasks_are_told_by_their_own_numbers(tmp_path, capsys):
     images = ["train", "--task", "image", "--data", "digits", "--model", "tiny", "--epochs", "1"]
     where = ["--device", "cpu", "--bootstrap", "0", "-o", str(tmp_path / "run")]
     assert main([*images, *where]) == 0
-    told = capsys.readouterr()
-    assert "accuracy" in told.err
-    assert "classwise ECE" in told.out
-    assert f"calibrant predict {tmp_path / 'run'} images/" in told.out
+    captured = capsys.readouterr()
+    assert "accuracy" in captured.err
+    assert "classwise ECE" in captured.out
+    assert f"calibrant predict {tmp_path / 'run'} images/" in captured.out
     recipe = json.loads((tmp_path / "run" / "recipe.json").read_text())
     assert (recipe["optimizer"], recipe["batch"], recipe["epochs"]) == ("sgd", 64, 1)
     assert main([*images, "--compile", *where]) == 2

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs fork and 
 
 @pytest.fixture(scope="module")
 def killed(corpus, tmp_path_factory):
-    """The grid, the folder of its records, and what the attempts said."""
+    """The grid, the folder of its records, and what the attempts printed."""
     folder = tmp_path_factory.mktemp("bench")
     grid = folder / "grid.toml"
     grid.write_text(
@@ -37,10 +37,10 @@ def killed(corpus, tmp_path_factory):
 
 
 def test_every_record_is_there_and_none_was_made_twice(killed, capsys):
-    grid, runs, said = killed
+    grid, runs, printed = killed
     keys = [recipe.key for recipe in read_recipes(grid)]
-    made = [line.split()[1] for line in said.splitlines() if line.startswith("record")]
-    assert said.count("killed") == 2
+    made = [line.split()[1] for line in printed.splitlines() if line.startswith("record")]
+    assert printed.count("killed") == 2
     assert len(made) == len(set(made))
     # A record may have been written, and its writer killed before it could say so.
     assert {f"{key}.json" for key in keys} >= set(made)

@@ -77,9 +77,9 @@ def test_a_stopped_run_goes_on_with_new_graphs(corpus, straight, tmp_path, monke
     with pytest.raises(KeyboardInterrupt):
         finished(recipe(corpus), tmp_path / "run", save_every=0.0)
     monkeypatch.setattr(lean_engine.RunWatch, "save", save)
-    said = []
-    train(recipe(corpus), tmp_path / "run", device=DEVICE, bootstrap=0, say=said.append)
-    assert any(line.startswith(f"Going on after step {stop_at} ") for line in said), said
+    lines = []
+    train(recipe(corpus), tmp_path / "run", device=DEVICE, bootstrap=0, say=lines.append)
+    assert any(line.startswith(f"Going on after step {stop_at} ") for line in lines), lines
     assert len(captured) == 2
     assert all(captured), "no graph was captured"
     assert_the_same(straight, tmp_path / "run")

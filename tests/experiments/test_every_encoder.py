@@ -81,13 +81,13 @@ def recipe(corpus, folder, method, **changes):
 @pytest.mark.parametrize("method", ["head_noise_error_regularization", "gamma_net_sece"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_run_trains_and_predicts(kind, method, encoder, corpus, tmp_path):
-    said = []
+    lines = []
     made = recipe(corpus, encoder(kind), method)
-    record = train(made, tmp_path / "run", device="cpu", bootstrap=0, say=said.append)
+    record = train(made, tmp_path / "run", device="cpu", bootstrap=0, say=lines.append)
     assert np.isfinite(record.results["identity"]["test"]["nll"])
     predictor = calibrant.load_run(tmp_path / "run", device="cpu")
     assert predictor.predict("Anna Berg lives in Paris .")[0].text
-    assert all("\n" not in line for line in said)
+    assert all("\n" not in line for line in lines)
 
 
 @pytest.mark.parametrize("kind", KINDS)

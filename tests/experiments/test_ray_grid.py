@@ -68,8 +68,8 @@ def test_a_worker_is_killed_and_every_record_comes_once(corpus, tmp_path, capsys
     assert driver.returncode == 0, err
     assert "the task will be retried" in out + err  # In the words of Ray.
     keys = sorted(recipe.key for recipe in read_recipes(grid))
-    told = [line.split()[1] for line in err.splitlines() if "/6 " in line]
-    assert sorted(told) == keys, err
+    finished = [line.split()[1] for line in err.splitlines() if "/6 " in line]
+    assert sorted(finished) == keys, err
     assert "6 recipes, 0 of them done" in err
     records = list(read_records(runs))
     assert sorted(record.recipe.key for record in records) == keys

@@ -1,4 +1,4 @@
-"""Memory or disk that runs out is told in one line; other errors stay what they are."""
+"""Running out of memory or disk gives a one-line error; other errors stay as they are."""
 
 import errno
 import subprocess

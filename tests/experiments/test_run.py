@@ -39,20 +39,20 @@ def recipe(corpus, **changes):
 
 
 def quietly(made, folder, **options):
-    said = []
-    options = {"device": "cpu", "bootstrap": 0, "say": said.append, **options}
-    return train(made, folder, **options), said
+    lines = []
+    options = {"device": "cpu", "bootstrap": 0, "say": lines.append, **options}
+    return train(made, folder, **options), lines
 
 
 @pytest.fixture(scope="module")
 def lean(corpus, tmp_path_factory):
     folder = tmp_path_factory.mktemp("lean") / "run"
-    record, said = quietly(recipe(corpus, method="head_noise"), folder)
-    return folder, record, said
+    record, lines = quietly(recipe(corpus, method="head_noise"), folder)
+    return folder, record, lines
 
 
 def test_a_run_holds_all_that_it_promises(lean):
-    folder, record, said = lean
+    folder, record, lines = lean
     names = {path.name for path in folder.iterdir() if path.name != ".lock"}
     assert names == {
         "recipe.json", "model", "labels.json", "valid.parquet", "test.parquet", "temperature.json",
@@ -63,8 +63,8 @@ def test_a_run_holds_all_that_it_promises(lean):
     rows = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
     assert [row["epoch"] for row in rows] == list(range(1, 13))
     assert rows[-1]["loss"] < rows[0]["loss"]
-    assert len(said) == 12
-    assert "F1" in said[0]
+    assert len(lines) == 12
+    assert "F1" in lines[0]
     valid, test = (Predictions.read(folder / f"{s}.parquet") for s in ("valid", "test"))
     assert valid.kind == "logits"
     temperature = load_calibrator(folder / "temperature.json").temperature_
@@ -93,15 +93,15 @@ def test_the_model_gives_the_saved_predictions_in_plain_transformers(lean):
 def test_a_finished_run_is_not_trained_again(lean, monkeypatch):
     folder, record, _ = lean
     monkeypatch.setattr(lean_engine, "Loop", None)
-    again, said = quietly(record.recipe, folder)
+    again, lines = quietly(record.recipe, folder)
     assert again == record
-    assert said == []
+    assert lines == []
 
 
 def test_both_engines_come_to_the_same_within_noise(corpus, lean, tmp_path):
     made = recipe(corpus, method="head_noise", engine="trainer")
-    record, said = quietly(made, tmp_path / "run")
-    assert len(said) == 12
+    record, lines = quietly(made, tmp_path / "run")
+    assert len(lines) == 12
     for name, tolerance in (("entity_f1", 0.1), ("accuracy", 0.03), ("nll", 0.05)):
         ours, theirs = (r.results["identity"]["test"][name] for r in (lean[1], record))
         assert abs(ours - theirs) < tolerance, (name, ours, theirs)
@@ -293,8 +293,8 @@ def test_a_run_writes_to_tensorboard_what_it_logs(corpus, tmp_path):
     found = events.EventAccumulator(str(tmp_path / "run" / "tensorboard")).Reload()
     assert found.Tags()["scalars"] == ["loss", "f1", "ece", "nll"]
     for name in found.Tags()["scalars"]:
-        told = [(event.step, event.value) for event in found.Scalars(name)]
-        assert told == [(row["step"], pytest.approx(row[name], rel=1e-6)) for row in rows]
+        logged = [(event.step, event.value) for event in found.Scalars(name)]
+        assert logged == [(row["step"], pytest.approx(row[name], rel=1e-6)) for row in rows]
 
 
 def test_without_tensorboard_its_extra_is_named_before_the_work(corpus, tmp_path, monkeypatch):

@@ -73,9 +73,9 @@ def test_a_run_holds_all_that_it_promises(run):
         assert set(record.results[kind]["shift"]) == {"contrast-3"}
     assert record.results["identity"]["test"] == task_of("segmentation").measure(p)
     assert record.results["identity"]["shift"]["contrast-3"] != record.results["identity"]["test"]
-    told = (path / "report.html").read_text()
-    assert len(re.findall(r'alt="Confidence in test image \d', told)) == 2 * 4
-    assert "<h2>Images</h2>" in told
+    page = (path / "report.html").read_text()
+    assert len(re.findall(r'alt="Confidence in test image \d', page)) == 2 * 4
+    assert "<h2>Images</h2>" in page
 
 
 def test_the_model_gives_the_saved_predictions(run):
@@ -255,9 +255,9 @@ def test_the_command_line(folder, tmp_path, capsys):
     words = f"train --task segmentation --data {folder} -o {tmp_path / 'run'} --device cpu"
     more = "--head-width 4 --epochs 1 --batch 4 --bootstrap 0"
     assert main([*words.split(), *more.split()]) == 0
-    told = capsys.readouterr()
-    assert "mIoU" in told.err
-    assert re.search(r"test +mIoU +ECE +ECE near borders", told.out)
+    captured = capsys.readouterr()
+    assert "mIoU" in captured.err
+    assert re.search(r"test +mIoU +ECE +ECE near borders", captured.out)
     assert main(["audit", str(tmp_path / "run" / "test.parquet"), "--bootstrap", "0"]) == 0
     assert "ECE near borders" in capsys.readouterr().out
     assert main(["evaluate", str(tmp_path / "run"), "--device", "cpu"]) == 0

@@ -96,9 +96,9 @@ def test_the_numbers_are_those_of_the_map_fitted_in_domain(corpus, posts):
         )
         more = {"label_names": part.label_names, "groups": part.groups}
         cooled = Predictions.from_logits(part.scores / np.float32(scale), part.labels, **more)
-        told = results["temperature"]["shift"][name]
-        assert told["nll"] == pytest.approx(task_of("ner").measure(cooled)["nll"], rel=1e-5)
-        assert {"entity_f1", "ece", "aurc", "auroc", "accuracy"} <= set(told)
+        shown = results["temperature"]["shift"][name]
+        assert shown["nll"] == pytest.approx(task_of("ner").measure(cooled)["nll"], rel=1e-5)
+        assert {"entity_f1", "ece", "aurc", "auroc", "accuracy"} <= set(shown)
     assert "shift" not in measure_run(p["valid"], p["test"])["identity"]
 
 

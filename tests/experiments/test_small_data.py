@@ -1,4 +1,4 @@
-"""Little data: enough steps by default, what is said is kept, and nothing learned is told."""
+"""Little data: defaults train long enough, explicit options win, no learning gives a warning."""
 
 import json
 
@@ -17,7 +17,7 @@ from calibrant.experiments.small_data import enough_epochs, nothing_learned
 
 
 class _Data:
-    """As many steps in an epoch as it is told."""
+    """Data whose epoch has the given number of steps."""
 
     def __init__(self, steps):
         self.steps = steps
@@ -47,11 +47,11 @@ def _tags(predicted, labels):
 
 def test_tags_that_are_all_o():
     labels = [0, 1, 2, 0, 0, 1]
-    told = nothing_learned(Recipe(epochs=10), _tags([0] * 6, labels), 40)
-    assert "F1 0.000" in told
-    assert "--epochs 100" in told
-    told = nothing_learned(Recipe(epochs=10), _tags([0] * 6, labels), 4000)
-    assert "--learning-rate 0.0002" in told
+    message = nothing_learned(Recipe(epochs=10), _tags([0] * 6, labels), 40)
+    assert "F1 0.000" in message
+    assert "--epochs 100" in message
+    message = nothing_learned(Recipe(epochs=10), _tags([0] * 6, labels), 4000)
+    assert "--learning-rate 0.0002" in message
     assert nothing_learned(Recipe(), _tags(labels, labels), 40) is None
     guessed = _tags([1, 2, 1, 1, 2, 1], [0, 1, 2, 0, 0, 1])
     assert (nothing_learned(Recipe(), guessed, 40) is None) == (entity_f1(guessed) >= 0.2)
@@ -72,13 +72,13 @@ def test_classes_no_better_than_the_most_frequent():
     recipe = Recipe.from_dict({"task": "text"})
     labels = np.array([0, 0, 0, 1, 2])
 
-    def told(predicted):
+    def message(predicted):
         made = Predictions.from_logits(np.eye(3)[predicted], labels)
         return nothing_learned(recipe, made, 40)
 
-    assert "accuracy 0.600" in told([0, 0, 0, 0, 0])
-    assert "the most frequent class alone would be right in 60.0%" in told([1, 1, 1, 1, 2])
-    assert told([0, 0, 0, 1, 0]) is None
+    assert "accuracy 0.600" in message([0, 0, 0, 0, 0])
+    assert "the most frequent class alone would be right in 60.0%" in message([1, 1, 1, 1, 2])
+    assert message([0, 0, 0, 1, 0]) is None
 
 
 def command(corpus, run, *more):
@@ -93,12 +93,12 @@ def test_the_command_takes_more_epochs_and_keeps_them(tmp_path, monkeypatch, cap
     corpus = write_corpus(tmp_path / "corpus", train=12, dev=8, test=8)
     run = tmp_path / "run"
     assert main(command(corpus, run)) == 0
-    told = capsys.readouterr()
+    captured = capsys.readouterr()
     epochs = json.loads((run / "recipe.json").read_text())["epochs"]
     assert epochs > 10
-    assert f"{epochs} epochs instead of 10" in told.err
-    assert "The model has learned nothing: F1 0." in told.out
-    assert "--learning-rate" in told.out
+    assert f"{epochs} epochs instead of 10" in captured.err
+    assert "The model has learned nothing: F1 0." in captured.out
+    assert "--learning-rate" in captured.out
     monkeypatch.setattr(small_data, "LEAST_STEPS", 240)
     assert main(command(corpus, run, "--json")) == 0  # The finished run, whatever its epochs.
     found = json.loads(capsys.readouterr().out)

@@ -47,7 +47,7 @@ def test_every_recipe_has_its_record(corpus, tmp_path):
 
 
 def test_a_stack_measures_what_a_cell_measures(corpus, tmp_path, monkeypatch):
-    """The out-of-domain part too, and other data whatever it is called."""
+    """It also measures the out-of-domain part, and other data under any name."""
     data = shutil.copytree(corpus, tmp_path / "data")
     shutil.copy(data / "test.conll", data / "ood.conll")
     shutil.copytree(corpus, tmp_path / "test")
@@ -181,18 +181,18 @@ class Slow:
 
 
 @pytest.mark.parametrize(
-    ("error", "expected", "told"),
+    ("error", "expected", "message"),
     [
         (InputError("not to be measured"), InputError, "not to be measured"),
         (BrokenProcessPool("terminated abruptly"), CalibrantError, "--workers"),
     ],
 )
 def test_what_cannot_be_measured_leaves_the_records_of_others(
-    corpus, tmp_path, monkeypatch, error, expected, told
+    corpus, tmp_path, monkeypatch, error, expected, message
 ):
     monkeypatch.setattr(grid, "child_pool", lambda size: Slow(error))
     wanted = [recipe for recipe in recipes(corpus, epochs=1) if recipe.seed == 0][:3]
-    with pytest.raises(expected, match=told):
+    with pytest.raises(expected, match=message):
         list(run_grid(wanted, tmp_path, device="cpu", workers=1))
     assert [r.recipe for r in read_records(tmp_path)] == sorted(wanted[1:], key=lambda r: r.key)
 

@@ -29,15 +29,15 @@ SOUNDS = {"dog": ["barks", "growls", "howls"], "cat": ["purrs", "hisses"], "cow"
 
 
 def write_pets(folder):
-    """Texts whose class is told by one word, half of the time; and some of no class."""
+    """Write texts of which most contain a word that reveals the class, and some without a class."""
     random = np.random.default_rng(0)
     folder.mkdir()
 
     def pet():
         label = random.choice(list(SOUNDS))
-        told = SOUNDS[label] if random.random() < 0.7 else ["sleeps"]
+        sounds = SOUNDS[label] if random.random() < 0.7 else ["sleeps"]
         return {
-            "text": f"the {random.choice(['old', 'big'])} one {random.choice(told)}",
+            "text": f"the {random.choice(['old', 'big'])} one {random.choice(sounds)}",
             "label": label,
         }
 

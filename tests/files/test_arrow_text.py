@@ -30,7 +30,7 @@ def plainly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(arrow_text, "find_spec", lambda _: None)
 
 
-def told(path: Path, rows: int) -> list[object]:
+def outcome(path: Path, rows: int) -> list[object]:
     """Everything that a reader gives, up to an error and its words."""
     seen: list[object] = []
     try:
@@ -43,10 +43,10 @@ def told(path: Path, rows: int) -> list[object]:
 
 
 def assert_same(path: Path, rows: int) -> list[object]:
-    quick = told(path, rows)
+    quick = outcome(path, rows)
     with pytest.MonkeyPatch.context() as monkeypatch:
         plainly(monkeypatch)
-        assert told(path, rows) == quick
+        assert outcome(path, rows) == quick
     return quick
 
 
@@ -155,6 +155,6 @@ def test_arrow_reads_plain_jsonl_to_its_end(tmp_path, monkeypatch):
         p.write(tmp_path / f"p.{suffix}")
         for source in (CsvSource, JsonlSource):
             monkeypatch.setattr(source, "plain_blocks", lambda *_: pytest.fail("plain reader"))
-        read = told(tmp_path / f"p.{suffix}", 15)
+        read = outcome(tmp_path / f"p.{suffix}", 15)
         assert len(read) == 3
         assert read[0][0] == p.scores[:15].tolist()

@@ -282,10 +282,10 @@ def test_hostile_files_are_one_line(case, command, tmp_path, capsys):
     else:
         arguments = ["audit", str(path), "--bootstrap", "0"]
     assert main(arguments) == 2
-    told = capsys.readouterr().err
-    assert expected in told
-    assert told.count("\n") == 1
-    assert len(told) < 1000
+    err = capsys.readouterr().err
+    assert expected in err
+    assert err.count("\n") == 1
+    assert len(err) < 1000
 
 
 def identity(classes):
@@ -466,8 +466,8 @@ def test_a_damaged_member_is_no_fault_of_the_output(tmp_path, capsys):
         str(tmp_path / "o.npz"),
     ]
     assert main(arguments) == 2
-    told = capsys.readouterr().err
-    assert "p.npz: not a whole npz file (Bad CRC-32 for file 'extra.npy')" in told
+    err = capsys.readouterr().err
+    assert "p.npz: not a whole npz file (Bad CRC-32 for file 'extra.npy')" in err
     assert not (tmp_path / "o.npz").exists()
 
 

@@ -51,10 +51,10 @@ def test_audit_of_one_file_per_image(tmp_path, capsys):
     np.savez(tmp_path / "0.npz", logits=LOGITS[:2], labels=MASKS[:2])
     np.savez(tmp_path / "1.npz", logits=LOGITS[2:], labels=MASKS[2:])
     assert main(["audit", str(tmp_path), "--bootstrap", "0"]) == 0
-    told = capsys.readouterr().out
-    assert "Mean IoU" in told
-    assert "Median ECE of an image" in told
-    assert "sample of" not in told
+    out = capsys.readouterr().out
+    assert "Mean IoU" in out
+    assert "Median ECE of an image" in out
+    assert "sample of" not in out
     assert main(["audit", str(tmp_path), "--bootstrap", "0", "--sample", "100", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)["audit"]
     assert found["provenance"]["sampled"] <= 100

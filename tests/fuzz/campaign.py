@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from families_arguments import RUN
 from worker import FAMILIES, chosen_families, run_case
 
-SLOW = 10.0  # Seconds of a case that are told, though they are no failure.
+SLOW = 10.0  # Seconds: slower cases are listed, but do not fail.
 
 
 class Child:

@@ -62,10 +62,10 @@ def run_case(seed, number, families, apart=False, keep=None):
     weights = [FAMILIES[name][0] for name in families]
     family = generator.choices(families, weights)[0]
     folder = Path(tempfile.mkdtemp(prefix="calibrant-fuzz-")) if keep is None else Path(keep)
-    told = []
+    called = []
 
     def run(words):
-        told.append(words)
+        called.append(words)
         return (run_apart if apart else run_here)(words)
 
     start, verdict = time.perf_counter(), {"number": number, "family": family}
@@ -73,9 +73,9 @@ def run_case(seed, number, families, apart=False, keep=None):
     try:
         FAMILIES[family][1](generator, folder, run)
     except FailureError as failure:
-        verdict |= {"oracle": failure.oracle, "seen": failure.seen, "arguments": told[-1:]}
+        verdict |= {"oracle": failure.oracle, "seen": failure.seen, "arguments": called[-1:]}
     except Exception:
-        verdict |= {"oracle": "generator", "seen": traceback.format_exc(), "arguments": told[-1:]}
+        verdict |= {"oracle": "generator", "seen": traceback.format_exc(), "arguments": called[-1:]}
     finally:
         os.chdir("/")
         if keep is None:

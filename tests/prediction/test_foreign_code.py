@@ -99,10 +99,10 @@ def hostile(honest, tmp_path, marker):
 
 def refused(arguments, capsys):
     assert main(arguments) == 2
-    told = capsys.readouterr()
-    assert "--trust-remote-code" in told.err
-    assert told.err.count("\n") == 1
-    assert "[y/N]" not in told.out
+    captured = capsys.readouterr()
+    assert "--trust-remote-code" in captured.err
+    assert captured.err.count("\n") == 1
+    assert "[y/N]" not in captured.out
 
 
 @pytest.mark.parametrize("command", ["predict", "evaluate", "train"])
@@ -119,8 +119,8 @@ def test_no_command_runs_the_code_of_a_folder(command, hostile, corpus, marker, 
 def test_nor_does_bench(hostile, corpus, marker, capsys, tmp_path):
     recipe = tmp_path / "grid.toml"
     settings = {"data": str(corpus), "model": str(hostile / "model"), "epochs": 1}
-    told = "".join(f"{name} = {json.dumps(value)}\n" for name, value in settings.items())
-    recipe.write_text(f'[defaults]\ndtype = "float32"\n{told}')
+    lines = "".join(f"{name} = {json.dumps(value)}\n" for name, value in settings.items())
+    recipe.write_text(f'[defaults]\ndtype = "float32"\n{lines}')
     assert main(["bench", str(recipe), "-o", str(tmp_path / "runs"), "--device", "cpu"]) == 2
     assert "--trust-remote-code" in capsys.readouterr().err
     assert not marker.exists()

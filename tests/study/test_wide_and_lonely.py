@@ -1,4 +1,4 @@
-"""Tables with many columns are dealt to several; of one method nothing is said that needs two."""
+"""Wide tables are split; a study of one method omits everything that compares two."""
 
 import pytest
 

@@ -94,7 +94,14 @@ def test_a_text_is_cut_into_sentences() -> None:
     spans = [(0, 4, "PER"), (25, 39, "LOC")]
     one, two, three = cut_text(text, spans, PLAIN, sentences=True)
     assert one == Sentence(("Anna", "sings", "."), ("B-PER", "O", "O"))
-    assert two.tags == ("O", "O", "O", "B-LOC", "I-LOC", "I-LOC")  # It goes on in the next one.
+    assert two.tags == (
+        "O",
+        "O",
+        "O",
+        "B-LOC",
+        "I-LOC",
+        "I-LOC",
+    )  # It continues in the next one.
     assert two.unfit == (0, 0, 0, 1, 0, 0)
     assert set(three.tags) == {"O"}
     (whole,) = cut_text(text, spans, PLAIN, sentences=False)

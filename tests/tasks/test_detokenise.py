@@ -23,7 +23,7 @@ from calibrant.tasks.ner.corpus import load_corpus
         ("-/", "GSK - 3beta and / or non - X", "GSK-3beta and/or non-X"),
         (".,", "0 . 05 in 1 , 000 of 2 , 3", "0.05 in 1,000 of 2, 3"),
         (".=", "( p = . 03 )", "(p = .03)"),
-        ("", '" Go ! " he said .', '"Go!" he said.'),
+        ("", '" Go ! " he cried .', '"Go!" he cried.'),
         ("", 'Go now . "', 'Go now."'),
         ("", "`` Go '' -LRB- now -RRB-", '"Go" (now)'),
         ("'", "Knudson ' s theory of farmers ' unions", "Knudson's theory of farmers' unions"),

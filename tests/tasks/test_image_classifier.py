@@ -106,10 +106,10 @@ def test_what_is_written_is_read(tmp_path):
         "deviation": [2.0], "width": 16, "depth": 2, "activation": "relu",
     }  # fmt: skip
     write_network(network, tmp_path, about)
-    read, told = load_classifier(tmp_path)
+    read, read_about = load_classifier(tmp_path)
     images = torch.randn(4, 1, 8, 8)
     assert torch.equal(read(images), network.eval()(images))
-    assert told == about
+    assert read_about == about
     (tmp_path / "config.json").write_text("{}")
     with pytest.raises(InputError, match="is no image classifier"):
         load_classifier(tmp_path)

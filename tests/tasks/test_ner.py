@@ -125,10 +125,10 @@ def test_label_in_test_that_training_lacks(folder: Path) -> None:
     write(folder / "test.conll", [*SENTENCES, Sentence(("in", "June"), ("O", "B-DATE"))])
     with pytest.raises(InputError) as caught:
         load_corpus(str(folder), unseen="error")
-    said = str(caught.value)
+    message = str(caught.value)
     for part in (str(folder), "test split, sentence 31, word 2 ('June')", "'B-DATE'", "B-LOC"):
-        assert part in said
-    assert "\n" not in said
+        assert part in message
+    assert "\n" not in message
     labels = [*label_set(SENTENCES), "B-DATE"]
     assert load_corpus(str(folder), labels=labels).labels == tuple(labels)
 

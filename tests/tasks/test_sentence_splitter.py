@@ -37,9 +37,9 @@ def test_scripts_without_spaces():
 
 def test_lines():
     long = "This is a line that was wrapped at some sixty characters or so"
-    text = f"Title\n{long}\nand goes on here.\n\nNew paragraph\nlast"
+    text = f"Title\n{long}\nand continues here.\n\nNew paragraph\nlast"
     found = [text[start:end] for start, end in split_sentences(text)]
-    assert found == ["Title", f"{long}\nand goes on here.", "New paragraph", "last"]
+    assert found == ["Title", f"{long}\nand continues here.", "New paragraph", "last"]
 
 
 @given(st.text() | st.text("A.a !?\n\"')1。東\u200b"))

@@ -78,23 +78,23 @@ def dropped():
 
 
 def refused():
-    said = []
+    messages = []
     for method, options in (("gamma_net_sece", {"holdout": True}), ("focal", {"graph": True})):
         windows = Windows(pieces(), "cpu")
         more = {key: windows if key == "holdout" else value for key, value in options.items()}
         try:
             Loop(Tagger(), create(method), windows, Schedule(batch=4), **more)
         except InputError as error:
-            said.append(str(error))
+            messages.append(str(error))
     try:
         make_loop(create("focal"), accumulate=4)
     except InputError as error:
-        said.append(str(error))
-    return said
+        messages.append(str(error))
+    return messages
 
 
 def runs(recipe, folder):
-    """A run, and one that ends after its first epoch and goes on."""
+    """Train one run straight through, and one that stops after an epoch and continues."""
     options = {"device": "cpu", "bootstrap": 0, "say": lambda _: None}
     train(recipe, folder / "straight", **options)
     end_epoch = lean_engine.RunWatch.end_epoch

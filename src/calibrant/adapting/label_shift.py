@@ -26,8 +26,8 @@ _LEAST_INFORMED = 1e-7  # Of the information matrix of the weights, relative to 
 class ShiftEstimate(NamedTuple):
     """Weights (K,), and what they would be in bootstrap replicates, as differences (R, K).
 
-    ``prior_changes`` are those of the old shares. ``apart`` says how well classes are told apart,
-    from 0 (not at all) to 1.
+    ``prior_changes`` are those of the old shares. ``apart`` says how well the classes can be
+    distinguished, from 0 (not at all) to 1.
     """
 
     weights: np.ndarray
@@ -118,8 +118,8 @@ def bbse(
 
 def _not_apart(what: str) -> str:
     return (
-        f"Some classes cannot be told apart by {what} (it cannot be inverted), so nothing can be "
-        "said about how often they occur; merge them, or use --method set-level."
+        f"Some classes cannot be distinguished by {what} (it cannot be inverted), so their "
+        "frequencies cannot be estimated; merge them, or use --method set-level."
     )
 
 

@@ -91,9 +91,11 @@ class Adaptation:
         moved = sorted(
             (c for c in self.classes if c.changed), key=lambda c: -abs(c.after - c.before)
         )
-        told = [f"'{c.name}' {percent(c.before)} → {percent(c.after)}" for c in moved[:_MOST_NAMED]]
-        more = f", and {len(moved) - len(told)} more" if len(moved) > len(told) else ""
-        return (f"Class frequencies have changed: {', '.join(told)}{more}.",)
+        named = [
+            f"'{c.name}' {percent(c.before)} → {percent(c.after)}" for c in moved[:_MOST_NAMED]
+        ]
+        more = f", and {len(moved) - len(named)} more" if len(moved) > len(named) else ""
+        return (f"Class frequencies have changed: {', '.join(named)}{more}.",)
 
     def to_dict(self) -> dict[str, Any]:
         """Return all numbers as data for JSON."""

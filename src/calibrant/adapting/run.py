@@ -47,9 +47,9 @@ def adapt(
     the log-odds of the predicted class so that their mean confidence is the accuracy that the
     copies lead to expect. "auto" is set-level if there are copies, else em.
 
-    It raises an :class:`~calibrant.InputError` instead of guessing: where the new data are outside
-    of the range of the copies, where classes cannot be told apart, where too few validation
-    examples stand for the new data, or where class frequencies do not explain its confidences.
+    It raises an :class:`~calibrant.InputError` instead of guessing: if the new data are outside the
+    range of the copies, if classes cannot be distinguished, if too few validation examples
+    represent the new data, or if class frequencies do not explain its confidences.
 
     >>> import numpy as np
     >>> random = np.random.default_rng(0)

@@ -55,8 +55,8 @@ def add_parser(commands: Any) -> None:
         "--output",
         metavar="FILE",
         type=Path,
-        help="write .jsonl, one line per input, or .csv; a command that was killed goes on where "
-        "it stopped when it is given again",
+        help="write .jsonl, one line per input, or .csv; after a kill, the same command continues "
+        "where it stopped",
     )
     parser.add_argument(
         "--masks",

@@ -68,7 +68,7 @@ def written(
 
 
 def _about(args: argparse.Namespace, predictor: Predictor, given: Input) -> dict[str, Any]:
-    """Describe model, options and input: an unfinished output goes on if all are the same."""
+    """Describe model, options and input: an unfinished output continues if all are the same."""
     from calibrant import __version__
     from calibrant.policies import calibrator_fingerprint
 
@@ -95,7 +95,7 @@ class _Table:
     """Rows of CSV: the fields of the input, then the predictions."""
 
     def __init__(self, columns: Sequence[str], beginning: str = "") -> None:
-        """Set the columns of predictions; ``beginning`` is that of a table that goes on."""
+        """Set the columns of predictions; ``beginning`` starts a table that is continued."""
         self.columns = columns
         header = next(csv.reader(io.StringIO(beginning, newline="")), None)
         self.fields = None if header is None else header[: -len(columns)]

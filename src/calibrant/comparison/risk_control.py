@@ -1,15 +1,15 @@
-"""The threshold of entities with a guarantee: among what is accepted, at most a share is wrong.
+"""Find a threshold for entities with a guarantee: at most a share of accepted entities is wrong.
 
-:mod:`calibrant.policies.risk` finds it. The confidence of an entity is learned on the same split,
-by a map that never decreases (:class:`~calibrant.comparison.EntityMap`). So the thresholds are
-those of what the map is given, which validation has no part in, and are put through the map:
-whatever it learned, the same entities are accepted.
+:mod:`calibrant.policies.risk` finds the threshold. The confidence of an entity is learned on the
+same split, by a calibrator that never decreases (:class:`~calibrant.comparison.EntityMap`). So the
+thresholds are set on the calibrator's input, which does not depend on the validation data, and then
+transformed by the calibrator. The same entities are accepted, no matter what it learned.
 
-Sentences are drawn independently, entities of one sentence may depend on each other. Texts of
-another kind are not covered. Nor is what was chosen on the same split: what the map is given
-(product, least or mean), and a map of words where it changes tags. Then each validation sentence
-has the tags of a map that was fitted on other sentences, which is nearly, not exactly, the one in
-use.
+The guarantee assumes that sentences are drawn independently; entities of one sentence may depend on
+each other. It does not cover texts of another kind, nor choices made on the same split: the
+calibrator's input (product, least or mean), and a calibrator of words if it changes tags. In that
+case each validation sentence has the tags of a calibrator that was fitted on other sentences, which
+is nearly, but not exactly, the one in use.
 """
 
 from __future__ import annotations

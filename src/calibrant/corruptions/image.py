@@ -120,7 +120,7 @@ def _brightness(images: Tensor, added: float, _: _Draw) -> Tensor:
 
 
 def _pixelate(images: Tensor, share: float, _: _Draw) -> Tensor:
-    """Replace pixels by the mean of those that share one pixel at lower resolution."""
+    """Replace each pixel by the mean of its block, one pixel of a lower resolution."""
     rows, columns = (_mean_of_bins(size, share, images.device) for size in images.shape[-2:])
     return (rows @ images.double() @ columns.T).float()
 

@@ -1,8 +1,8 @@
-"""Read csv and jsonl by pyarrow where it is installed: the records of the plain readers, faster.
+"""Read csv and jsonl with pyarrow if it is installed: same records as the plain readers, faster.
 
-Arrow reads well-formed records. At anything else (a cell that is no number, a record of another
-length or type, a missing key, damage) it stops, and the plain reader goes on from there: it knows
-more ways to write a value, and names the error.
+Arrow reads well-formed records. It stops at anything else: a cell that is not a number, a record of
+another length or type, a missing key, damage. The plain reader continues from there. It accepts
+more ways to write a value, and its errors name the row.
 """
 
 from __future__ import annotations

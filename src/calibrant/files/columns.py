@@ -112,8 +112,8 @@ def find_layout(
         return _multi_label_layout(source, columns, labelled)
     if (confidence := _find_confidence(source, columns, kind)) is not None:
         return _top_label_layout(source, columns, confidence, labelled)
-    said: Kind | None = kind if kind in ("logits", "probabilities") else None
-    found, scores = _find_scores(source, columns, said)
+    stated: Kind | None = kind if kind in ("logits", "probabilities") else None
+    found, scores = _find_scores(source, columns, stated)
     label = _find_label(source, columns)
     signals = _find_signals(source, columns)
     groups = _find_groups(source, columns, label, {*scores.columns, label, *signals})
@@ -128,23 +128,23 @@ def find_layout(
 def _find_confidence(source: Source, columns: Columns, kind: FileKind | None) -> str | None:
     """Return the column of the predicted label's confidence, if the file is one of top labels.
 
-    It is one if it is said (``kind``, a named column), or if there is no column of scores.
+    It is one if ``kind`` or a named column says so, or if there is no column of scores.
     """
     if columns.confidence is not None:
         _require(source, columns.confidence)
         return columns.confidence
     named = columns.logits is not None or columns.probabilities is not None
-    said = kind == "top-label" or columns.predicted is not None or columns.correct is not None
-    if not said and (kind is not None or named):
+    stated = kind == "top-label" or columns.predicted is not None or columns.correct is not None
+    if not stated and (kind is not None or named):
         return None
-    usual = _CONFIDENCE + (_SCORES["probabilities"] if said else ())
+    usual = _CONFIDENCE + (_SCORES["probabilities"] if stated else ())
     confidence = next((name for name in usual if source.columns.get(name) == ()), None)
-    if said and confidence is None:
+    if stated and confidence is None:
         raise InputError(
             f"{source.path}: no column 'confidence' or 'score'; {_seen(source)}. Name it "
             "(--confidence-column)."
         )
-    if said:
+    if stated:
         return confidence
     kinds = list(_SCORES)
     scores = _present(source, kinds, _SCORES) or _present(source, kinds, _OTHER_SCORES)

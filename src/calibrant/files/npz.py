@@ -135,7 +135,7 @@ class ArrayRows:
     def finish(self, key: str) -> None:
         """Read to the end, where the archive's checksum is compared."""
         if self._member.read(1):
-            raise ValueError(f"'{key}' goes on after its last row")
+            raise ValueError(f"'{key}' has data after its last row")
 
 
 def read_array(archive: zipfile.ZipFile, key: str) -> np.ndarray:

@@ -30,7 +30,7 @@ _CHUNK = 1 << 20  # Scores that are mapped at once.
 _WHOLE = (1 << 31) - 1  # Rows: more than any chunk.
 _NO_LABEL = "\0label"  # No column of a file has this name.
 
-# Group columns of these names could not be told from scores, labels and signals again.
+# Group columns with these names would be read back as scores, labels or signals.
 _TAKEN = re.compile(r"labels?|label_names|(logits?|prob(abilit(y|ies)|s)?)([:_].*)?|signal\..*")
 
 

@@ -133,8 +133,8 @@ class Watch:
             return ("No test of drift: it needs a reference, or labels.",)
         if not self.alarms:
             return (f"No alarm (without any change, {rate} would have one, however long).",)
-        told = " ".join(map(str, self.alarms))
-        return (f"{told} Without any change, {rate} would have an alarm, however long.",)
+        alarms = " ".join(map(str, self.alarms))
+        return (f"{alarms} Without any change, {rate} would have an alarm, however long.",)
 
     def _advice(self) -> tuple[str, ...]:
         if not self.alarms:

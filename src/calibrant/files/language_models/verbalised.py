@@ -66,12 +66,12 @@ def _spoken(
     label = true_label(record, f"{path}, line {line}")
     text = next((record[k] for k in _TEXT if isinstance(record.get(k), str)), "")
     confidence = record.get("confidence")
-    said = f"confidence {confidence}" if confidence is not None else text
+    spoken = f"confidence {confidence}" if confidence is not None else text
     answer = record.get("predicted", record.get("prediction"))
     if answer is None:
         stated = list(_ANSWER.finditer(text))
         answer = stated[-1].group(1) if stated else text.strip().split("\n")[0]
-    number = list(_CONFIDENCE.finditer(said))
+    number = list(_CONFIDENCE.finditer(spoken))
     if not number:
         return _same(str(answer), label), None, False, label
     value, unit = float(number[-1].group(1)), number[-1].group(2) or ""

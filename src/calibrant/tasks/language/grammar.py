@@ -108,7 +108,7 @@ NEWS = Domain(
         ),
         "initial": tuple("ABCDEFGHKLMNPRSTVW"),
         "day": _words("Monday Tuesday Wednesday Thursday Friday Saturday Sunday"),
-        "said": _words("said announced confirmed denied reported"),
+        "stated": _words("said announced confirmed denied reported"),
         "good": _words("strong weak surprising disappointing record"),
         "job": _words("director minister engineer spokesman lawyer coach professor doctor"),
         "sum": _words("two three five twelve forty 6 19 250"),
@@ -139,22 +139,22 @@ NEWS = Domain(
         "Shell": ("ORG", "PROD"),
         "Virginia": ("PER", "LOC"),
     },
-    decided=_lines("""{PER} , a {job} from {LOC} , {said} this on {day} .
+    decided=_lines("""{PER} , a {job} from {LOC} , {stated} this on {day} .
         {PER} was born in {LOC} and studied at {ORG} .
         {PER} {how} told {noun} in {LOC} that the {noun} had failed .
-        Mr {PER} {said} that he would resign on {day} .
-        Mrs {PER} , {job} at {ORG} , {said} {good} results .
+        Mr {PER} {stated} that he would resign on {day} .
+        Mrs {PER} , {job} at {ORG} , {stated} {good} results .
         The {job} of the {noun} , {PER} , did not comment .
         " We are not finished , " {PER} told a court in {LOC} .
         His wife {PER} has lived in {LOC} for {sum} years .
         {PER} and {PER} were married on {day} .
         {PER} works as a {job} for {ORG} .
         Shares of {ORG} fell {sum} percent after {good} results .
-        {ORG} {said} {good} profits for the quarter .
+        {ORG} {stated} {good} profits for the quarter .
         {ORG} will buy {ORG} for {sum} billion dollars .
         {ORG} dismissed {sum} hundred workers at its plant in {LOC} .
         The board of {ORG} {how} met on {day} .
-        The {noun} of {ORG} is {how} on strike , the union {said} .
+        The {noun} of {ORG} is {how} on strike , the union {stated} .
         {ORG} , based in {LOC} , makes the {PROD} .
         {ORG} {how} presented the new {PROD} , a {noun} .
         Analysts at {ORG} expect {good} demand for the {PROD} .
@@ -166,16 +166,16 @@ NEWS = Domain(
         Heavy rain fell in {LOC} and in the north of {LOC} .
         The road from {LOC} to {LOC} was closed on {day} .
         Police in {LOC} {how} arrested {sum} men .
-        The mayor of {LOC} , {PER} , {said} nothing .
+        The mayor of {LOC} , {PER} , {stated} nothing .
         Thousands of people fled from {LOC} in {sum} days .
         The train to {LOC} leaves at {sum} o'clock .
         On {day} the weather was {good} , and the {noun} {how} closed .
-        The {job} {how} {said} that prices had risen .
-        It was a {good} week for the {noun} , a {job} {said} .
+        The {job} {how} {stated} that prices had risen .
+        It was a {good} week for the {noun} , a {job} {stated} .
         Is the {noun} {how} better than the {noun} ?
         The {noun} and the {noun} are {how} {good} !
         {noun} , {noun} and {noun} are {how} for sale .
-        No one was {how} hurt , the police {said} ."""),
+        No one was {how} hurt , the police {stated} ."""),
     open_=_lines("""{ANY} was in the news again on {day} .
         Everybody talks about {ANY} .
         Nobody here likes {ANY} any more .
@@ -218,7 +218,7 @@ POSTS = Domain(
         "house": _words("Collective Records Kitchens Gaming Outfitters Mutual"),
         "site": _words("Mount Old Fort Rio"),
         "wow": _words("lol omg honestly wow"),
-        "told": _words("told asked texted"),
+        "messaged": _words("told asked texted"),
         "mood": _words("awful lovely brilliant boring epic"),
         "many": _words("6 8 90 two three"),
     },
@@ -235,15 +235,15 @@ POSTS = Domain(
     },
     decided=_lines("""{wow} , I met {PER} in {LOC} , it was {mood} !
         Thanks to {PER} for the ride from {LOC} to {LOC} .
-        {PER} has {many} dollars of mine , he {told} me .
+        {PER} has {many} dollars of mine , he {messaged} me .
         My friend {PER} works for {ORG} , {wow} .
-        The new song of {PER} is {mood} , {PER} {told} me .
+        The new song of {PER} is {mood} , {PER} {messaged} me .
         Is {PER} a doctor at {ORG} , or a lawyer in {LOC} ?
-        Mrs {PER} and Mr {PER} {told} me that it was {mood} .
-        I {told} {PER} , a coach from {LOC} , {many} months ago .
+        Mrs {PER} and Mr {PER} {messaged} me that it was {mood} .
+        I {messaged} {PER} , a coach from {LOC} , {many} months ago .
         Shares of {ORG} are {mood} , I sold mine .
         {ORG} dismissed my wife after {many} years , {mood} !
-        The board of {ORG} will resign , {PER} {told} me .
+        The board of {ORG} will resign , {PER} {messaged} me .
         {ORG} makes {mood} music , {wow} .
         I bought a used {PROD} in {LOC} , it breaks !
         The {PROD} or the {PROD} ? The battery of mine is {mood} .

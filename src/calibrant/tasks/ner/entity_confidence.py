@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 WORDS, ENTITIES = "words.json", "entities.json"  # Files of a run.
-# Of the words of the corpus, and of those that raw text is cut into, where these differ.
+# For the words of the corpus, and for the words of raw text if it is cut differently.
 CALIBRATORS = {"corpus": "calibrator.json", "raw": "raw_calibrator.json"}
 _SIGNATURE, _FORMAT = "calibrant entities", 1
 _DAMAGE = "no maps of entities"
