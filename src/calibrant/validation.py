@@ -185,7 +185,7 @@ def _check_sums(chunk: Array, start: int) -> None:
 
 
 def _by_rounding(rows: np.ndarray) -> np.ndarray:
-    """Whether each row sums to 1 but for the rounding of its values to 2, 3, 4 or 5 digits.
+    """Whether each row sums to 1, up to the rounding of its values to 2, 3, 4 or 5 digits.
 
     Each of the K values misses by up to half of its last digit, and a value of 0 only downwards:
     −K / (2 · 10ᵈ) ≤ Σ pₖ − 1 ≤ |{k : pₖ > 0}| / (2 · 10ᵈ). A row that lost half of its sum is no
