@@ -10,6 +10,7 @@ import pytest
 
 from calibrant import Claims, InputError, Predictions, audit, ece, write_report
 from calibrant.auditing.estimate import Estimator
+from calibrant.auditing.groups import Judged
 from calibrant.auditing.per_group import PerGroup
 from calibrant.cli import main
 from calibrant.metrics import Bins, accuracy, mean_confidence
@@ -64,7 +65,7 @@ def test_false_alarms_are_rare() -> None:
             Claims.of_positive(binary(300, off=None, seed=seed)),
             PerGroup("site", 1, BINS),
         )
-        sums.add(claims, np.zeros(300, int), claims.confidence, claims.correct)
+        sums.add(claims, Judged(np.zeros(300, int), claims.confidence, claims.correct))
         table = sums.table(Estimator(replicates=0), grouped=False)
         alarms += any(row.differs for row in table.rows)
     assert alarms <= 20

@@ -11,8 +11,7 @@ import numpy as np
 from calibrant.arguments import check_kind
 from calibrant.arrays import to_numpy
 from calibrant.auditing.entities import Columns, EntitySums, Sentences, entity_sums
-from calibrant.auditing.groups import GroupSums
-from calibrant.auditing.label_sums import LabelSums
+from calibrant.auditing.groups import GroupSums, Judged, LabelSums
 from calibrant.auditing.per_group import PerGroup
 from calibrant.auditing.pixels import PixelSums
 from calibrant.auditing.record import Mistake
@@ -92,14 +91,15 @@ class Collector:
             self._add_labels(chunk, block)
         else:
             self._add_scores(chunk, (confidence, predicted, correct, block))
+        judged = Judged(block, confidence, correct)
         if self.groups is not None:
-            self.groups.add(chunk, block, confidence, correct)
+            self.groups.add(chunk, judged)
         for subgroups in self.per_group:
             if subgroups.of == "positive class" and isinstance(chunk, Predictions):
                 claims = Claims.of_positive(chunk)
-                subgroups.add(chunk, block, claims.confidence, claims.correct)
+                subgroups.add(chunk, Judged(block, claims.confidence, claims.correct))
             else:
-                subgroups.add(chunk, block, confidence, correct)
+                subgroups.add(chunk, judged)
         self.rows, self.ignored = self.rows + len(chunk), self.ignored + chunk.ignored
         self.unlabelled += chunk.unlabelled
 

@@ -1,24 +1,35 @@
-"""Sums by the columns that part examples into few groups, such as domain or sex."""
+"""Sums by the columns that part examples into few groups, such as domain or sex, and by label."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
 from calibrant.auditing.evidence import ClaimSums, Question, findings_of
 from calibrant.auditing.record import Finding
 from calibrant.claims import Claims
-from calibrant.metrics import Bins
+from calibrant.metrics import Bins, CalibrationState
 from calibrant.predictions import Predictions
 
-__all__ = ["GroupSums"]
+__all__ = ["GroupSums", "Judged", "LabelSums"]
 
 # A column of more values numbers or describes examples; it does not part them into groups.
 _MOST_VALUES = 20
 _MOST_COLUMNS = 20
+_MOST_SUMS = 4_000_000  # Of blocks and labels together: 32 MB per table.
 _FIRST = 1000  # Rows whose values decide at once that a column has too many.
+
+
+class Judged(NamedTuple):
+    """The bootstrap block, confidence and correctness of each example of a chunk."""
+
+    block: np.ndarray
+    confidence: np.ndarray
+    correct: np.ndarray
 
 
 class GroupSums:
@@ -28,20 +39,14 @@ class GroupSums:
         self.blocks, self.bins, self.by = blocks, bins, by
         self._columns: dict[str, dict[str, tuple[np.ndarray, np.ndarray]] | None] = {}
 
-    def add(
-        self,
-        chunk: Predictions | Claims,
-        block: np.ndarray,
-        confidence: np.ndarray,
-        correct: np.ndarray,
-    ) -> None:
-        """Add a chunk with the block, confidence and correctness of each example."""
+    def add(self, chunk: Predictions | Claims, judged: Judged) -> None:
+        """Add a chunk."""
         for name, column in chunk.groups.items():
             if name == self.by or self._columns.get(name, {}) is None:
                 continue
             if name not in self._columns and len(self._columns) >= _MOST_COLUMNS:
                 continue
-            self._columns[name] = self._added(name, column, block, confidence, correct)
+            self._columns[name] = self._added(name, column, *judged)
 
     def _added(
         self, name: str, column: np.ndarray, *each: np.ndarray
@@ -97,3 +102,52 @@ class GroupSums:
                     like = whole.map(partial(np.broadcast_to, shape=cells[0].shape))
                     claims = like._replace(n=cells[0], claimed=cells[1], right=cells[2])
                 yield Question(f"{name} = {value}", claims, where)
+
+
+class LabelSums:
+    """Counts, confidences and right claims per label and block.
+
+    The labels are those of claims, which are not known in advance: new ones add columns.
+    """
+
+    def __init__(self, blocks: int) -> None:
+        self.blocks, self.names = blocks, dict[str, int]()
+        self._tables = np.zeros((4, blocks, 0))
+        self.whole = True  # Whether there were few enough labels to keep all sums.
+
+    def add(self, claims: Claims, block: np.ndarray) -> None:
+        """Add the claims of a chunk; the fourth table counts true labels."""
+        if not self.whole or claims.about is None:
+            return
+        place = np.array([self.names.setdefault(n, len(self.names)) for n in claims.names], int)
+        if len(self.names) * self.blocks > _MOST_SUMS:
+            self.whole = False
+            return
+        wider = np.zeros((4, self.blocks, len(self.names) - self._tables.shape[2]))
+        self._tables = np.concatenate([self._tables, wider], axis=2)
+        weights = (None, claims.confidence, claims.correct)
+        about = place[claims.about]
+        for table, weight in zip(self._tables, weights, strict=False):
+            self._sum(table, block, about, weight)
+        if claims.truth is not None:
+            self._sum(self._tables[3], block, place[claims.truth], None)
+
+    def _sum(
+        self, table: np.ndarray, block: np.ndarray, label: np.ndarray, weight: np.ndarray | None
+    ) -> None:
+        cell = block * len(self.names) + label
+        table += np.bincount(cell, weight, minlength=table.size).reshape(table.shape)
+
+    def into(self, state: CalibrationState) -> CalibrationState:
+        """Return the state, which has blocks, with the sums of each label."""
+        if not self.whole or not self.names:
+            return state
+        count, confidence, right, labelled = self._tables
+        return replace(
+            state,
+            classes=len(self.names),
+            predicted_count=count.astype(np.int64),
+            predicted_confidence=confidence,
+            predicted_correct=right.astype(np.int64),
+            label_count=labelled.astype(np.int64),
+        )

@@ -10,6 +10,7 @@ import numpy as np
 
 from calibrant.auditing.estimate import Estimator
 from calibrant.auditing.evidence import ClaimSums, p_values
+from calibrant.auditing.groups import Judged
 from calibrant.auditing.record import GroupRow, GroupTable, Of
 from calibrant.claims import Claims
 from calibrant.distributions import holm
@@ -32,14 +33,8 @@ class PerGroup:
         self.names: dict[str, int] = {}
         self._tables = np.zeros((3, 0, blocks, bins.count))
 
-    def add(
-        self,
-        chunk: Predictions | Claims,
-        block: np.ndarray,
-        confidence: np.ndarray,
-        correct: np.ndarray,
-    ) -> None:
-        """Add a chunk with the block, confidence and correctness of each example."""
+    def add(self, chunk: Predictions | Claims, judged: Judged) -> None:
+        """Add a chunk."""
         if self.column not in chunk.groups:
             raise unknown_name("column for the subgroups", self.column, chunk.groups)
         found = encode(chunk.groups[self.column])
@@ -50,6 +45,7 @@ class PerGroup:
         self._tables = np.concatenate([self._tables, wider], axis=1)
         if not len(chunk):
             return
+        block, confidence, correct = judged
         cell = (place[found.codes] * self.blocks + block) * self.bins.count
         cell += self.bins.index(confidence)
         for table, weights in zip(self._tables, (None, confidence, correct), strict=True):

@@ -13,24 +13,6 @@ from calibrant.metrics import CalibrationState, Confidences, RiskPoint
 from calibrant.metrics.segmentation_example import Scene
 from calibrant.metrics.table import with_former_names
 
-__all__ = [
-    "Audit",
-    "ClassRow",
-    "EntityView",
-    "Finding",
-    "GroupRow",
-    "GroupTable",
-    "ImageRow",
-    "Measure",
-    "Mistake",
-    "Of",
-    "PixelView",
-    "PositiveView",
-    "RegionRow",
-    "TopView",
-]
-
-
 Of: TypeAlias = Literal["top label", "positive class"]
 
 
@@ -61,13 +43,9 @@ class Measure:
         return f"{self.title:<28}{self.value_text} {self.interval_text}".rstrip()
 
 
-@dataclass(frozen=True)
-class ClassRow:
-    """How one predicted class fares: its examples, mean confidence, precision."""
+class _WithGap:
+    """What has a mean confidence and an accuracy."""
 
-    name: str
-    labelled: int
-    predicted: int
     confidence: float
     accuracy: float
 
@@ -78,7 +56,18 @@ class ClassRow:
 
 
 @dataclass(frozen=True)
-class Finding:
+class ClassRow(_WithGap):
+    """How one predicted class fares: its examples, mean confidence, precision."""
+
+    name: str
+    labelled: int
+    predicted: int
+    confidence: float
+    accuracy: float
+
+
+@dataclass(frozen=True)
+class Finding(_WithGap):
     """A class or group whose claims differ from what is right by more than chance."""
 
     kind: str  # "class" or "group"
@@ -88,11 +77,6 @@ class Finding:
     confidence: float
     accuracy: float
     p_value: float  # corrected for the number of classes or groups
-
-    @property
-    def gap(self) -> float:
-        """Return confidence − accuracy; positive is overconfident."""
-        return self.confidence - self.accuracy
 
 
 @dataclass(frozen=True)
@@ -118,7 +102,7 @@ class EntityView:
 
 
 @dataclass(frozen=True)
-class ImageRow:
+class ImageRow(_WithGap):
     """How the pixels of one image fare, ignored ones not counted."""
 
     name: str
@@ -126,11 +110,6 @@ class ImageRow:
     confidence: float
     accuracy: float
     ece: float
-
-    @property
-    def gap(self) -> float:
-        """Return confidence − accuracy; positive is overconfident."""
-        return self.confidence - self.accuracy
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import platform
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -92,32 +92,35 @@ def audit(
     if bins > MOST_BINS:
         raise InputError(f"audit expects at most {MOST_BINS:,} bins, got {bins:,}.")
     kept: Sample[Confidences] = Sample(sample, seed)
+    columns = (per,) if isinstance(per, str) else tuple(per)
+    collector = Collector(Bins(bins, closed), keep_together, reduction, mistakes, kept, columns)
+    found = collect(_chunks(source), collector)
+    if found.state is None or not found.rows:
+        raise _nothing(found)
+    settings = {"bootstrap": bootstrap, "level": level, "keep_together": found.by, "seed": seed}
+    settings["by"] = found.by  # Its old name.
+    about = {**(provenance or {}), **_provenance(found), **settings}
+    return _concluded(found, replace(estimate, independent=found.by is None), scenes, about)
+
+
+def _chunks(source: Any) -> Iterable[Predictions | Claims]:
     if not isinstance(source, Iterable) or isinstance(source, (str, np.ndarray)):
         check_kind("audit", source, Predictions, Claims)
     chunks: Any = [source] if isinstance(source, (Predictions, Claims)) else source
-    columns = (per,) if isinstance(per, str) else tuple(per)
-    collector = Collector(Bins(bins, closed), keep_together, reduction, mistakes, kept, columns)
-    found = collect(chunks, collector)
-    if found.state is None or not found.rows:
-        raise _nothing(found)
-    estimate = replace(estimate, independent=found.by is None)
+    return cast(Iterable[Predictions | Claims], chunks)
+
+
+def _concluded(
+    found: Collector, estimate: Estimator, scenes: Sequence[Scene], provenance: Mapping[str, Any]
+) -> Audit:
+    """Return what the collected sums say."""
     state = found.total()
-    classes = _class_rows(state, found.label_names)
-    entities = pixels = None
-    if found.entities is not None:
-        entities = entity_view(found.entities, found.state.without_classes(), reduction, estimate)
-    if found.pixels is not None:
-        pixels = pixel_view(found.pixels, found.state, state, found.label_names, estimate, scenes)
-    positive = None
-    if found.positive is not None and found.state.classwise:
-        scores = Confidences.concatenate(found.positive.take())
-        positive = positive_view(found.state, scores, found.label_names[1], estimate)
+    views = _views(found, state, estimate, scenes)
     confidences = found.take_confidences()
     chance, p_value, findings = _evidence(found, state)
-    settings = {"bootstrap": bootstrap, "level": level, "keep_together": found.by, "seed": seed}
-    settings["by"] = found.by  # Its old name.
     measures = _measures(found, confidences, estimate)
     least = next((m.low or 0.0 for m in measures if m.name == "ece"), 0.0)
+    sketched = len(confidences) > _SORTED
     return Audit(
         label_names=found.label_names,
         state=state,
@@ -129,20 +132,33 @@ def audit(
             ),
             *_left_out(found),
         ),
-        classes=classes,
+        classes=_class_rows(state, found.label_names),
         mistakes=tuple(found.mistakes),
-        entities=entities,
-        provenance={**(provenance or {}), **_provenance(found), **settings},
-        pixels=pixels,
+        provenance=provenance,
         findings=findings,
-        warnings=_warnings(found, bootstrap),
-        at_risk=risk_points(
-            confidences if len(confidences) <= _SORTED else ConfidenceSketch.of(confidences)
-        ),
-        positive=positive,
-        top=_top_view(found, estimate),
+        warnings=_warnings(found, estimate.replicates),
+        at_risk=risk_points(ConfidenceSketch.of(confidences) if sketched else confidences),
         per=tuple(p.table(estimate, grouped=found.by is not None) for p in found.per_group),
+        **views,
     )
+
+
+def _views(
+    found: Collector, state: CalibrationState, estimate: Estimator, scenes: Sequence[Scene]
+) -> dict[str, Any]:
+    """Return the views of entities, pixels, the positive class and top labels, or None."""
+    assert found.state is not None
+    blocked = found.state.without_classes()
+    entities = pixels = positive = None
+    if found.entities is not None:
+        entities = entity_view(found.entities, blocked, found.reduction, estimate)
+    if found.pixels is not None:
+        pixels = pixel_view(found.pixels, found.state, state, found.label_names, estimate, scenes)
+    if found.positive is not None and found.state.classwise:
+        scores = Confidences.concatenate(found.positive.take())
+        positive = positive_view(found.state, scores, found.label_names[1], estimate)
+    top = _top_view(found, estimate)
+    return {"entities": entities, "pixels": pixels, "positive": positive, "top": top}
 
 
 def _evidence(

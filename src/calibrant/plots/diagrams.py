@@ -24,15 +24,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = [
-    "classwise_grid",
-    "confidence_histogram",
-    "confidence_map",
-    "confidence_maps",
-    "reliability_diagram",
-    "risk_coverage",
-]
-
 _LONGEST = 24  # Letters of a class name that fit over a small chart.
 
 

@@ -62,7 +62,7 @@ def conformity_scores(
 
 
 def true_scores(predictions: Predictions, score: str = "lac", **options: Any) -> np.ndarray:
-    """Return the score of the true class of each row, (n,); options as above."""
+    """Return the score of the true class of each row, (n,); options as of conformity_scores."""
     labels = np.asarray(to_numpy(predictions.labels))
     own = np.empty(len(labels))
     for rows, values in _by_chunks(predictions, score, **options):
@@ -135,18 +135,17 @@ def prediction_sets(
     thresholds: np.ndarray,
     *,
     score: str = "lac",
-    penalty: float = 0.01,
-    free: int = 1,
-    randomised: bool = False,
-    seed: int = 0,
+    **options: Any,
 ) -> np.ndarray:
     """Return which classes are in the set of each row; ``thresholds`` has one q for each class.
+
+    The options are those of :func:`conformity_scores`.
 
     >>> p = Predictions.from_probabilities([[0.5, 0.2, 0.3]], [0])
     >>> prediction_sets(p, np.full(3, 0.75))
     array([[ True, False,  True]])
     """
     inside = np.empty((len(predictions), predictions.classes), bool)
-    for rows, values in _by_chunks(predictions, score, penalty, free, randomised, seed):
+    for rows, values in _by_chunks(predictions, score, **options):
         inside[rows] = values <= thresholds + _ROUNDING
     return inside
