@@ -372,7 +372,8 @@ def _two_columns(
     predicted: Any, labels: Any, n: int
 ) -> tuple[np.ndarray | None, np.ndarray | None, tuple[str, ...] | None]:
     """Return predicted and true labels as places in one list of names; −1 is a missing label."""
-    columns = [None if given is None else encode(given) for given in (predicted, labels)]
+    first = None if predicted is None else encode(predicted)
+    columns = [first, None if labels is None else encode(labels, first.names if first else ())]
     for name, column in zip(("predicted labels", "labels"), columns, strict=True):
         if column is not None and len(column.codes) != n:
             raise InputError(

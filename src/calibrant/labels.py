@@ -6,7 +6,7 @@ All become class numbers. A missing label (None, NaN, an empty cell) becomes NaN
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,7 +32,9 @@ __all__ = [
 _IGNORED = -100
 _FEW_VALUES = 1 << 20  # Whole numbers in a smaller range are found by counting, not by sorting.
 _MOST_DIGITS = 18  # Of a number of 64 bits.
-_MISSING_TEXTS = ("", "nan", "null", "none", "na", "<na>", "n/a")
+# Texts that programs write where there is no value. "none" and "NONE" are names of classes.
+_NO_TEXT = ("", "nan", "NaN", "<NA>")
+_MISSING_TEXTS = (*_NO_TEXT, "NA", "N/A", "n/a", "#N/A", "NULL", "null", "None")
 _TRUTH = {"true": 1, "false": 0}
 
 
@@ -153,7 +155,7 @@ class _Names:
         if text in self.places:
             return self.places[text]
         plain = text.strip().lower()
-        if plain in _MISSING_TEXTS:
+        if text.strip() in _MISSING_TEXTS:
             return float("nan")
         if self.positive_alone:
             return float(_IGNORED) if plain == str(_IGNORED) else 0.0
@@ -229,7 +231,7 @@ def _truth_of_texts(array: np.ndarray, name: str) -> np.ndarray:
     found: dict[Any, float] = {}
     for value in dict.fromkeys(array.tolist()):
         plain = "" if is_missing(value) else _decoded(value).strip().lower()
-        if plain not in known and plain not in _MISSING_TEXTS:
+        if plain not in known and plain not in {text.lower() for text in _MISSING_TEXTS}:
             row = next(i for i, other in enumerate(array.tolist()) if other == value)
             shown = shortened(_decoded(value))
             raise RowError(
@@ -258,8 +260,11 @@ class Encoded(NamedTuple):
     names: tuple[str, ...]
 
 
-def encode(column: Any) -> Encoded:
+def encode(column: Any, predicted: Sequence[str] | None = None) -> Encoded:
     """Return labels of any kind as places in the list of their names; whole numbers lose a ".0".
+
+    A text such as NA or None is a missing label, unless it is among those that were ``predicted``:
+    then a class has this name. Without these, only an empty text is missing.
 
     >>> encode(["b", "a", None, "b"])
     Encoded(codes=array([ 0,  1, -1,  0]), names=('b', 'a'))
@@ -279,7 +284,11 @@ def encode(column: Any) -> Encoded:
         kept = ~np.isnan(values)
         codes = np.where(kept, np.cumsum(kept) - 1, -1)[codes.reshape(-1)]
         return Encoded(codes, tuple(_plain_number(value) for value in values[kept].tolist()))
-    return _encode_texts(array)
+    return _encode_texts(array, _NO_TEXT if predicted is None else _missing_beside(predicted))
+
+
+def _missing_beside(predicted: Sequence[str]) -> set[str]:
+    return {*_MISSING_TEXTS} - {*predicted}
 
 
 def _encode_whole(values: np.ndarray) -> Encoded:
@@ -295,7 +304,7 @@ def _encode_whole(values: np.ndarray) -> Encoded:
     )
 
 
-def _encode_texts(array: np.ndarray) -> Encoded:
+def _encode_texts(array: np.ndarray, missing_texts: Collection[str]) -> Encoded:
     places: dict[Any, int] = {}
     codes = [places.setdefault(value, len(places)) for value in array.tolist()]
     named: dict[str, int] = {}
@@ -303,7 +312,7 @@ def _encode_texts(array: np.ndarray) -> Encoded:
     for value, place in places.items():
         text = _plain_number(value) if isinstance(value, float) else _decoded(value)
         text = text.removesuffix(".0") if is_whole_number(text) else text
-        missing = is_missing(value) or text.strip().lower() in _MISSING_TEXTS
+        missing = is_missing(value) or text.strip() in missing_texts
         table[place] = -1 if missing else named.setdefault(text, len(named))
     return Encoded(table[np.array(codes, np.int64)], tuple(named))
 

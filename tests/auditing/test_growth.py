@@ -5,7 +5,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from calibrant import InputError, Predictions
+from calibrant import Claims, InputError, Predictions
 from calibrant.auditing import audit, collect
 from calibrant.metrics import (
     CalibrationState,
@@ -109,3 +109,32 @@ def test_many_classes_have_the_measures_of_the_state():
 def test_bins_beyond_memory_are_refused():
     with pytest.raises(InputError, match=r"at most 3,355 bins for 5,000 classes, got 9,999"):
         audit(drawn(2, 5000), bins=9999)
+
+
+@pytest.mark.parametrize("keep_together", [None, "document"])
+def test_more_labels_than_sums_of_blocks_have_room_for(monkeypatch, keep_together):
+    """Answers of a language model: the first chunk has few labels, the next ones thousands."""
+    monkeypatch.setattr("calibrant.auditing.groups._MOST_SUMS", 5000)
+    random = np.random.default_rng(0)
+    confidence = random.uniform(0.5, 1, 300)
+    correct = random.random(300) < confidence
+    names = ["a"] * 100 + [f"answer {i}" for i in range(200)]
+    true = [name if right else "other" for name, right in zip(names, correct, strict=True)]
+    groups = {"document": np.arange(300) // 3}
+    claims = Claims.from_top_label(names, confidence, true, groups=groups)
+    chunks = [
+        Claims.from_top_label(names[i:j], confidence[i:j], true[i:j], groups={"document": g[i:j]})
+        for g in groups.values()
+        for i, j in ((0, 100), (100, 180), (180, 300))
+    ]
+    found = audit(iter(chunks), bootstrap=0, keep_together=keep_together)
+    rows = {row.name: row for row in found.classes}
+    assert len(rows) == 201
+    assert rows["a"].predicted == 100
+    assert rows["a"].accuracy == pytest.approx(correct[:100].mean())
+    assert rows["a"].labelled == correct[:100].sum()
+    monkeypatch.undo()
+    whole = audit(claims, bootstrap=0, keep_together=keep_together)
+    assert {(r.name, r.predicted, r.labelled) for r in whole.classes} == {
+        (r.name, r.predicted, r.labelled) for r in found.classes
+    }

@@ -186,3 +186,23 @@ def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert main(["fit", valid, "--calibrator", "vector", "-o", str(tmp_path / "v.json")]) == 2
     assert "vector needs the scores of all classes" in capsys.readouterr().err
     assert not (tmp_path / "v.json").exists()
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".npz", ".parquet"])
+@pytest.mark.parametrize("name", ["none", "NONE", "na", "NA", "N/A", "null", "None"])
+def test_a_class_may_have_the_name_of_nothing(tmp_path: Path, suffix: str, name: str) -> None:
+    """A text of the predicted labels is a class: stance 'none', relation 'NA', country NA."""
+    true, predicted = [name, "hate", name, "hate"], [name, name, "hate", "hate"]
+    columns = {"true_label": true, "pred_label": predicted, "confidence": CONFIDENCE[:4]}
+    claims = read(save(tmp_path / f"p{suffix}", columns))
+    assert isinstance(claims, Claims)
+    assert claims.correct.tolist() == [True, False, False, True]
+
+
+def test_only_what_programs_write_for_nothing_is_a_missing_label() -> None:
+    true = ["none", "NA", "None", "nan", "", "hate"]
+    claims = Claims.from_top_label(["hate"] * 6, [0.5] * 6, true)
+    assert (len(claims), claims.unlabelled) == (2, 4)
+    assert claims.correct.tolist() == [False, True]
+    binary = Predictions.from_probabilities([0.9, 0.2, 0.3], ["hate", "none", ""], positive="hate")
+    assert (binary.labels.tolist(), binary.unlabelled) == ([1, 0], 1)

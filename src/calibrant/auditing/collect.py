@@ -131,7 +131,7 @@ class Collector:
 
     def finish(self) -> None:
         """Add the last sentence, which waited for its end, and the sums of labels."""
-        if self.label_sums is not None and self.state is not None:
+        if self.label_sums is not None and self.label_sums.blocked and self.state is not None:
             self.state = self.label_sums.into(self.state)
         if self._sentences is not None:
             self._add_sentences(self._sentences.rest())
@@ -156,6 +156,8 @@ class Collector:
         if self.state is None:
             raise InputError("Nothing to audit: no rows.")
         total = self.state.total()
+        if self.label_sums is not None:
+            return self.label_sums.into(total)
         if self.class_sums is None:
             return total
         tables = self.class_sums.total()

@@ -107,22 +107,24 @@ class GroupSums:
 class LabelSums:
     """Counts, confidences and right claims per label and block.
 
-    The labels are those of claims, which are not known in advance: new ones add columns.
+    The labels are those of claims, which are not known in advance: new ones add columns. They may
+    be as many as examples (answers of a language model): sums of so many are kept without blocks.
     """
 
     def __init__(self, blocks: int) -> None:
         self.blocks, self.names = blocks, dict[str, int]()
         self._tables = np.zeros((4, blocks, 0))
-        self.whole = True  # Whether there were few enough labels to keep all sums.
+        self.blocked = True  # Whether there were few enough labels for sums of each block.
 
     def add(self, claims: Claims, block: np.ndarray) -> None:
         """Add the claims of a chunk; the fourth table counts true labels."""
-        if not self.whole or claims.about is None:
+        if claims.about is None:
             return
         place = np.array([self.names.setdefault(n, len(self.names)) for n in claims.names], int)
-        if len(self.names) * self.blocks > _MOST_SUMS:
-            self.whole = False
-            return
+        if self.blocked and len(self.names) * self.blocks > _MOST_SUMS:
+            self.blocked, self.blocks = False, 1
+            self._tables = self._tables.sum(axis=1, keepdims=True)
+        block = block if self.blocked else np.zeros_like(block)
         wider = np.zeros((4, self.blocks, len(self.names) - self._tables.shape[2]))
         self._tables = np.concatenate([self._tables, wider], axis=2)
         weights = (None, claims.confidence, claims.correct)
@@ -139,10 +141,11 @@ class LabelSums:
         table += np.bincount(cell, weight, minlength=table.size).reshape(table.shape)
 
     def into(self, state: CalibrationState) -> CalibrationState:
-        """Return the state, which has blocks, with the sums of each label."""
-        if not self.whole or not self.names:
+        """Return the state with the sums of each label; one without blocks takes their totals."""
+        if not self.names:
             return state
-        count, confidence, right, labelled = self._tables
+        tables = self._tables.sum(axis=1) if state.n.ndim == 0 else self._tables
+        count, confidence, right, labelled = tables
         return replace(
             state,
             classes=len(self.names),

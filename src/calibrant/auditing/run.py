@@ -177,7 +177,9 @@ def _evidence(
     whole = state if blocked is None else blocked
     chance = chance_ece(whole, quantile=1 - level / 2)
     p_value = whole_p_value(whole, grouped=grouped)
-    classes = class_findings(state, found.label_names, blocked=blocked, level=level)
+    sums = found.label_sums
+    tested = found.label_names if not grouped or sums is None or sums.blocked else ()
+    classes = class_findings(state, tested, blocked=blocked, level=level)
     findings = (*classes, *found.groups.findings(grouped=grouped, level=level))
     return chance, p_value if p_value <= level / 2 else None, findings
 
