@@ -8,7 +8,9 @@ and texts out of scope are tested with a fit on all kinds. Beside it: the scores
 temperature and the default choice, both fitted on clean validation, and, with several files of one
 data set, the mean probabilities of these models. Writes one line per file, test part and setting:
 the ECE over all rows and over rows that are predicted to be entities, the accuracy, what the mean
-confidence says of it, and ATC's estimate. ``--summary`` prints the tables of a finished file.
+confidence says of it, and ATC's estimate. ``--entities`` tests the learned confidence of whole
+entities in the same way, beside that learned from clean validation. ``--summary`` prints the
+tables of a finished file.
 """
 
 from __future__ import annotations
@@ -26,7 +28,9 @@ import numpy as np
 
 from calibrant import Predictions
 from calibrant.calibrators import Calibrator, ShiftAware, Temperature
-from calibrant.comparison import select_calibrator
+from calibrant.claims import Claims
+from calibrant.comparison import EntityMap, select_calibrator
+from calibrant.comparison.entity_signals import entity_claims
 from calibrant.experiments.record import circumstances
 from calibrant.metrics import accumulate, ece
 
@@ -79,8 +83,12 @@ class Parts:
 
     def copies(self, left_out: str = "", **options: Any) -> Predictions:
         """Return clean validation and its copies, without one kind of them."""
-        names = [f"{kind}-{s}" for kind in self.kinds if kind != left_out for s in STRENGTHS]
-        return _joined([self.get("valid", name, **options) for name in (CLEAN, *names)])
+        return _joined([self.get("valid", name, **options) for name in self.copied(left_out)])
+
+    def copied(self, left_out: str = "") -> list[str]:
+        """Return the names of clean validation and of its copies, without one kind."""
+        kinds = [kind for kind in self.kinds if kind != left_out]
+        return [CLEAN, *(f"{kind}-{s}" for kind in kinds for s in STRENGTHS)]
 
     def _column(self, split: str, name: str, column: str) -> np.ndarray:
         return np.asarray(self.arrays[f"{split}/{name}/{column}"])
@@ -145,8 +153,7 @@ def study(parts: Parts, ablations: bool, distance: bool) -> Iterator[dict[str, A
     }  # fmt: skip
     for setting, calibrator in ({} if distance else fixed).items():
         yield from _tests(parts, parts_of(parts), setting, calibrator, background)
-    tests = {"": [CLEAN, *(name for name in parts.others if name != CLEAN)]}
-    tests |= {kind: [f"{kind}-{s}" for s in STRENGTHS] for kind in parts.kinds}
+    tests = tests_by_kind(parts)
     forms: dict[str, dict[str, Any]] = {"shift-aware": {}}
     if ablations:
         forms |= {"shift-aware, scores alone": {"signals": ()}}
@@ -168,6 +175,50 @@ def study(parts: Parts, ablations: bool, distance: bool) -> Iterator[dict[str, A
             ShiftAware(clean_weight=CLEAN_WEIGHT).fit(clean),
             background,
         )
+
+
+def tests_by_kind(parts: Parts) -> dict[str, list[str]]:
+    """Return the test parts by the kind that is left out of the fit; "" is none."""
+    tests = {"": [CLEAN, *(name for name in parts.others if name != CLEAN)]}
+    return tests | {kind: [f"{kind}-{s}" for s in STRENGTHS] for kind in parts.kinds}
+
+
+def entity_study(parts: Parts) -> Iterator[dict[str, Any]]:
+    """Yield the results of whole entities: learned from clean words, and from copies."""
+    plain = EntityMap().fit(parts.get("valid", CLEAN))
+    for name in parts_of(parts):
+        found = plain.transform(parts.get("test", name))
+        yield _entity_numbers("entities, clean", "beta", name, found.confidence, found.correct)
+    for setting, more in (
+        ("entities, shift-aware", ()),
+        ("entities, with distance", ("distance",)),
+    ):
+        options = {"signals": (*GIVEN["ner"], *more)}
+        claims = {
+            name: entity_claims(parts.get("valid", name, **options), plain.reduction_)
+            for name in parts.copied()
+        }
+        for kind, names in tests_by_kind(parts).items():
+            learned = Claims.concatenate([claims[name] for name in parts.copied(kind)])
+            start = time.perf_counter()
+            fitted = ShiftAware(clean_weight=CLEAN_WEIGHT).fit(learned)
+            took = time.perf_counter() - start
+            for name in names:
+                test = entity_claims(parts.get("test", name, **options), plain.reduction_)
+                new = fitted.transform(test)
+                numbers = new.confidence, new.correct
+                yield {**_entity_numbers(setting, fitted.name, name, *numbers), "fit_s": took}
+
+
+def _entity_numbers(
+    setting: str, calibrator: str, test: str, confidence: np.ndarray, correct: np.ndarray
+) -> dict[str, Any]:
+    found = Claims.from_top_label(None, confidence, correct=correct)
+    return {
+        "setting": setting, "calibrator": calibrator, "test": test, "ece": float(ece(found)),
+        "accuracy": float(correct.mean()), "confidence": float(confidence.mean()), "atc": None,
+        "rows": len(correct),
+    }  # fmt: skip
 
 
 def parts_of(parts: Parts) -> list[str]:
@@ -248,6 +299,7 @@ def main() -> None:
     parser.add_argument(
         "--distance", action="store_true", help="also read the distance; no corruptions are tested"
     )
+    parser.add_argument("--entities", action="store_true", help="whole entities, and no words")
     parser.add_argument("--summary", action="store_true")
     options = parser.parse_args()
     if options.summary:
@@ -269,9 +321,12 @@ def main() -> None:
             "cpu": platform.machine(),
         }
         for parts in opened:
-            for found in study(parts, options.ablations, options.distance):
+            made = study(parts, options.ablations, options.distance)
+            for found in entity_study(parts) if options.entities else made:
                 write(parts, parts.about["recipe"]["seed"], found)
             print(parts.path, flush=True)
+        if options.entities:
+            return
         for data in {(p.data, p.about["recipe"]["model"]) for p in opened}:
             same = [p for p in opened if (p.data, p.about["recipe"]["model"]) == data]
             if len(same) > 1:

@@ -12,6 +12,7 @@ from calibrant.calibrators import Beta, Temperature, TopLabelIsotonic, Vector
 from calibrant.comparison import EntityMap
 from calibrant.comparison.cross_validation import make_folds
 from calibrant.comparison.entity_map import entity_words, new_entity_words
+from calibrant.comparison.entity_signals import entity_claims
 from calibrant.errors import InputError, NotFittedError
 from calibrant.metrics import ece, entity_ece
 from calibrant.metrics.confidences import bin_confidences
@@ -176,3 +177,89 @@ def test_wrong_use_is_told():
         EntityMap().transform(sentences(np.random.default_rng(0), 9, np.mean))
     with pytest.raises(InputError):  # Classes that are no tags.
         EntityMap().fit(Predictions.from_probabilities([[0.9, 0.1]], [0]))
+
+
+def damaged_words(n, damage, seed, corruption=None):
+    """Entities of one or two words; the pieces of a word say how often it is wrong, no score."""
+    random = np.random.default_rng(seed)
+    length = random.integers(1, 3, n)
+    sentence, first = np.repeat(np.arange(n), length), np.cumsum(length) - length
+    opens = np.isin(np.arange(length.sum()), first)
+    pieces = 1 + random.poisson(0.2 + damage, len(sentence))
+    worst = np.maximum.reduceat(pieces, first)
+    right = np.repeat(random.random(n) > np.minimum(0.12 * worst, 0.9), length)
+    tag = np.where(opens, 1, 2)
+    logits = 3 * np.eye(3)[tag] + 0.5 * random.normal(size=(len(tag), 3))
+    groups = {"sentence": sentence}
+    if corruption is not None:
+        groups["corruption"] = np.full(len(tag), corruption)
+    labels, signals = np.where(right, tag, 0), {"pieces": pieces}
+    return Predictions.from_logits(
+        logits, labels, label_names=LABELS, groups=groups, signals=signals
+    )
+
+
+@pytest.fixture(scope="module")
+def with_copies():
+    copies = [
+        damaged_words(700, strength, number, f"{kind}-{strength}")
+        for number, (kind, strength) in enumerate((k, s) for k in ("ocr", "typos") for s in (1, 4))
+    ]
+    return EntityMap("mean").fit(damaged_words(700, 0, 9), Predictions.concatenate(copies))
+
+
+def test_copies_teach_the_confidence_of_entities(with_copies):
+    plain_map = EntityMap("mean").fit(damaged_words(700, 0, 9))
+    test, clean = damaged_words(2000, 3, 10), damaged_words(2000, 0, 11)
+    assert with_copies.reads_signals
+    assert "on unseen damage" in with_copies.reason_
+    before, after = (ece(bin_confidences(m.transform(test))) for m in (plain_map, with_copies))
+    assert after < before / 3
+    assert ece(bin_confidences(with_copies.transform(clean))) < 0.05
+
+
+def test_held_out_entities_stand_in_the_order_of_validation(with_copies):
+    valid = damaged_words(700, 0, 9)
+    held_out, whole = with_copies.held_out_, with_copies.transform(valid)
+    assert held_out.groups["sentence"].tolist() == list(range(700))
+    assert held_out.correct.tolist() == whole.correct.tolist()
+    assert 0.001 < np.abs(held_out.confidence - whole.confidence).max() < 0.3
+
+
+def test_a_map_of_signals_survives_its_file_and_refuses_bare_confidences(with_copies):
+    again = EntityMap.from_dict(with_copies.to_dict(), "a file")
+    test = damaged_words(50, 2, 12)
+    assert again.transform(test).confidence.tolist() == (
+        with_copies.transform(test).confidence.tolist()
+    )
+    with pytest.raises(InputError, match="reads signals of entities"):
+        again.apply(np.array([0.5]))
+    unsigned = Predictions.from_logits(
+        test.scores, test.labels, label_names=LABELS, groups=test.groups
+    )
+    with pytest.raises(InputError, match="the signal 'pieces', which is missing"):
+        again.transform(unsigned)
+
+
+def test_signals_of_entities_against_plain_loops():
+    words = damaged_words(40, 1, 3)
+    claims = entity_claims(words, "min")
+    p, pieces = words.probabilities(), words.signals["pieces"]
+    for i in range(40):
+        rows = np.flatnonzero(words.groups["sentence"] == i)
+        ordered = np.sort(words.scores[rows], axis=1)
+        margins = ordered[:, -1] - ordered[:, -2]
+        assert claims.confidence[i] == pytest.approx(p[rows].max(axis=1).min())
+        assert claims.signals["pieces"][i] == pytest.approx(pieces[rows].mean())
+        assert claims.signals["sentence_pieces"][i] == pytest.approx(pieces[rows].mean())
+        assert claims.signals["margin"][i] == pytest.approx(margins.mean())
+        assert claims.signals["least_margin"][i] == pytest.approx(margins.min())
+        assert claims.signals["words"][i] == len(rows)
+
+
+def test_copies_without_entities_teach_nothing():
+    valid, blank = damaged_words(60, 0, 1), damaged_words(60, 0, 2, "ocr-1")
+    outside = blank.with_scores(np.tile([9.0, 0, 0], (len(blank), 1)), "logits")
+    fitted = EntityMap().fit(valid, outside)
+    assert not fitted.reads_signals
+    assert "one kind alone" in fitted.reason_

@@ -8,11 +8,17 @@ import numpy as np
 import pytest
 
 from calibrant import InputError, Predictions, load_calibrator
+from calibrant.calibrators import ShiftAware
+from calibrant.comparison import EntityMap
+from calibrant.comparison.entity_signals import entity_claims
+from calibrant.comparison.under_shift import with_corruption
 from calibrant.experiments.evaluation import evaluate
 from calibrant.experiments.outcome import choose_calibrator, copy_names
 from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.run import train
 from calibrant.loading import load_run
+from calibrant.tasks.ner.entity_confidence import EntityConfidence
+from calibrant.tasks.ner.finished_run import read_judges
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +75,24 @@ def test_bad_names_are_told_before_training(settings: dict[str, object], message
 def test_a_map_that_needs_no_copies_is_fitted_without() -> None:
     rng = np.random.default_rng(0)
     p = Predictions.from_logits(rng.normal(size=(50, 3)), rng.integers(0, 3, 50))
-    from calibrant.comparison.under_shift import with_corruption
-
     found = choose_calibrator("temperature", p, with_corruption(p, "ocr-1"))
     assert found.fitted_on_["n"] == 50
+
+
+def test_entities_of_a_run_can_read_signals_too(run: Path, tmp_path: Path) -> None:
+    predictor = load_run(run, device="cpu")
+    valid = Predictions.read(next(run.glob("raw_valid.*")))
+    judge = predictor._of_texts
+    claims = entity_claims(with_corruption(valid, ""), judge.chosen)
+    made = EntityMap(judge.chosen).fit(valid)
+    made.calibrator_, made.held_out_ = ShiftAware().fit(claims), claims
+    predictor._of_texts = EntityConfidence.fit(judge.calibrator, valid, made)
+    text = "Anna Lind lives in Paris ."
+    predictor.write_parts(tmp_path)
+    again = read_judges(tmp_path, predictor.labels)["raw"]
+    assert again.entity_map().reads_signals
+    assert again.threshold(0.5) == predictor.threshold(0.5)
+    found = [e.confidence for p in predictor.predict(text) for e in p.entities]
+    predictor._of_texts = again
+    assert [e.confidence for p in predictor.predict(text) for e in p.entities] == found
+    assert predictor.entity_map("min").reads_signals == (judge.chosen == "min")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import Any, TypeAlias
 
@@ -115,19 +114,19 @@ def learned_entities(
     words: Predictions,
     calibrated: Predictions,
     reduction: Reduction,
-    learned: Callable[[np.ndarray], np.ndarray],
+    learned: np.ndarray,
     *,
     bootstrap: int = 1000,
 ) -> EntityView:
     """Return the view of entities whose confidence is learned, as ``calibrant predict`` gives it.
 
-    ``learned`` maps the ``reduction`` of the confidences of an entity's ``words``
+    ``learned`` is the confidence of each entity, from the ``reduction`` of those of its ``words``
     (:class:`~calibrant.comparison.EntityMap`); ``calibrated`` are the words as they are given.
     """
     block, bins, tagging = assign_blocks(words), Bins(), Tagging(words)
     sums = entity_sums(words, tagging, block, _MOST_BLOCKS, bins, reduction)
     each = sums.entity_confidences
-    mapped = replace(each, confidence=learned(each.confidence))
+    mapped = replace(each, confidence=learned)
     cells = (_MOST_BLOCKS, len(tagging.tags.types))
     cell = np.asarray(mapped.block) * cells[1] + tagging.predicted.type
     rows = Tagging(calibrated).inside(tagging.tags.type >= 0)

@@ -175,7 +175,7 @@ class Calibrator(ABC):
         check_same_kind(type(self).__name__, fitted_on, predictions)
         if isinstance(predictions, Claims):
             binary = self._binary(predictions, self.fitted_on_.get("labels", []))
-            scores = self._mapped(binary.scores, "probabilities", binary.groups, {})
+            scores = self._mapped(binary.scores, "probabilities", *_beside(binary))
             return predictions.with_confidence(scores[:, 1])
         check_names(type(self).__name__, self.label_names_, predictions.label_names)
         scores = self._mapped(predictions.scores, predictions.kind, *_beside(predictions))
@@ -429,7 +429,7 @@ class Calibrator(ABC):
         same, n = int(binary.labels[0]), len(binary)
         if (binary.labels != same).any():
             return False
-        after = self._mapped(binary.scores, "probabilities", binary.groups, {})
+        after = self._mapped(binary.scores, "probabilities", *_beside(binary))
         doubt = 1 - float(binary.scores[:, same].mean()), 1 - float(after[:, same].mean())
         return doubt[1] < min(doubt[0], 1 - most_confidence(n)) * (1 - 1e-4)
 

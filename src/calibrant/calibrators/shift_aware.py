@@ -15,6 +15,7 @@ from calibrant.calibrators.shift_fit import fit_experts
 from calibrant.calibrators.signals import (
     CORRUPTION,
     Top,
+    claim_of,
     context_group,
     signal_columns,
     signal_names,
@@ -43,6 +44,9 @@ class ShiftAware(Calibrator):
     group ``sentence`` or ``image``, means over it: of these columns, of the log-odds, of the share
     of confidences below 0.9; and its size. New predictions must have the same.
 
+    Claims have one confidence each: z is its log-odds, c' may be anything, and the signals are the
+    given columns alone. So files of top labels and whole entities can use the map.
+
     Fit it on validation predictions *and corrupted copies of them*: the group ``corruption`` holds
     the name of the corruption, an empty text for clean rows, and copies of a sentence keep its
     number. Without copies the map learns nothing about damage. Clean rows count ``clean_weight``
@@ -63,6 +67,7 @@ class ShiftAware(Calibrator):
     gives: ClassVar[Kind] = "probabilities"
     keeps_argmax: ClassVar[bool] = True
     needs_copies: ClassVar[bool] = True
+    takes_claims: ClassVar[bool] = True
 
     # Signal i is in segment j between its nodes; there, function k (a₁, a₂, π) is a line.
     nodes_: np.ndarray  # (signals, m)
@@ -97,14 +102,14 @@ class ShiftAware(Calibrator):
         return () if group is None else (group,)
 
     def _fit(self, predictions: Predictions) -> Fit:
-        names = signal_names(predictions, self.signals)
+        names = signal_names(predictions, self.signals, context=not self.claims_)
         background = _background(predictions.label_names)
         beside = predictions.groups, predictions.signals
         columns = signal_columns("ShiftAware", names, predictions.scores, "logits", 0.0, *beside)
         is_clean = _is_clean(predictions)
         chosen = _sample(is_clean, self.rows)
-        top = top_of(unmasked(predictions.scores[chosen].astype(np.float64)))
-        signals = _signals(top, [column[chosen] for column in columns.values()], background)
+        top = self._top(unmasked(predictions.scores[chosen].astype(np.float64)))
+        signals = self._signals(top, [column[chosen] for column in columns.values()], background)
         right = (top.predicted == predictions.labels[chosen]).astype(np.float64)
         weight = _weights(is_clean[chosen], self.clean_weight)
         learned = fit_experts(top.log_odds, np.stack(signals, 1), right, weight, self.penalty)
@@ -118,15 +123,30 @@ class ShiftAware(Calibrator):
 
     def _apply(self, scores: Array, values: Mapping[str, Any]) -> Array:
         xp = namespace(scores)
-        top = top_of(scores)
-        signals = _signals(top, [values[name] for name in self.signals_], self.background_)
+        top = self._top(scores)
+        columns = [values[name] for name in self.signals_]
+        signals = self._signals(top, columns, self.background_)
         first, second, damage = _evaluated("", values, signals)
         by_first, by_second = _evaluated("log_odds_", values, [top.log_odds])
         high, low = first + by_first, second + by_second
         confidence = sigmoid(high + sigmoid(damage) * (low - high))[..., None]
         confidence = xp.clip(confidence, _NEAREST, 1 - _NEAREST)
+        if self.claims_:
+            return xp.concatenate((1 - confidence, confidence), axis=-1)
         before = xp.clip(top.probabilities, values["floor_"], None)
         return with_confidence(before, top.predicted, confidence, keep=True)
+
+    def _top(self, logits: Array) -> Top:
+        return claim_of(logits) if self.claims_ else top_of(logits)
+
+    def _signals(self, top: Top, columns: Sequence[Array], background: int) -> list[Array]:
+        """Return all signals, each of shape (n,): there is at least one."""
+        if self.claims_:  # Margin and entropy say no more than the confidence itself.
+            return [*columns] or [0.0 * top.margin]
+        is_background = namespace(top.margin).where(
+            top.predicted == background, 1.0, 0.0 * top.margin
+        )
+        return [top.margin, top.entropy, is_background, *columns]
 
 
 def _evaluated(prefix: str, values: Mapping[str, Any], columns: list[Array]) -> list[Array]:
@@ -137,12 +157,6 @@ def _evaluated(prefix: str, values: Mapping[str, Any], columns: list[Array]) -> 
 def _background(names: Sequence[str] | None) -> int:
     """Return the class of words outside of entities; −1 where there is none."""
     return list(names).index(_BACKGROUND) if names and _BACKGROUND in names else -1
-
-
-def _signals(top: Top, columns: Sequence[Array], background: int) -> list[Array]:
-    """Return all signals, each of shape (n,)."""
-    is_background = namespace(top.margin).where(top.predicted == background, 1.0, 0.0 * top.margin)
-    return [top.margin, top.entropy, is_background, *columns]
 
 
 def _is_clean(predictions: Predictions) -> np.ndarray:

@@ -23,6 +23,7 @@ from calibrant.predictions import Kind, Predictions
 __all__ = [
     "CORRUPTION",
     "Top",
+    "claim_of",
     "context_group",
     "signal_columns",
     "signal_names",
@@ -73,10 +74,24 @@ def top_of(logits: Array) -> Top:
     )
 
 
-def signal_names(predictions: Predictions, wanted: Sequence[str] | None) -> tuple[str, ...]:
+def claim_of(logits: Array) -> Top:
+    """Return what the scores of each claim say: class 1 is "came true", and always predicted.
+
+    >>> claim_of(np.array([[0.0, 2.0], [1.0, 0.0]])).log_odds
+    array([ 2., -1.])
+    """
+    top = top_of(logits)
+    claimed = logits[..., 1] - logits[..., 0]
+    return top._replace(predicted=0 * top.predicted + 1, log_odds=claimed, margin=claimed)
+
+
+def signal_names(
+    predictions: Predictions, wanted: Sequence[str] | None = None, *, context: bool = True
+) -> tuple[str, ...]:
     """Return the columns that a map reads; ``wanted`` limits the given signals."""
     given = sorted(predictions.signals) if wanted is None else list(wanted)
-    group = next((name for name in _GROUPS if name in predictions.groups), None)
+    groups = _GROUPS if context else ()
+    group = next((name for name in groups if name in predictions.groups), None)
     return (*given, *(f"{group}.{name}" for name in (*given, *_OWN) if group is not None))
 
 

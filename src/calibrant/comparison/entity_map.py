@@ -12,18 +12,29 @@ import numpy as np
 from calibrant.arrays import to_numpy
 from calibrant.calibrators import Beta, CalibrationWarning, Calibrator, Identity
 from calibrant.calibrators.saving import from_dict, to_dict
+from calibrant.claims import Claims
 from calibrant.comparison.cross_validation import make_folds, out_of_fold
+from calibrant.comparison.entity_signals import entity_claims, span_claims
+from calibrant.comparison.under_shift import judge_under_shift, with_corruption
 from calibrant.errors import InputError, NotFittedError, unknown_name
 from calibrant.inputs import door
 from calibrant.metrics import Confidences, assign_blocks, entity_confidences, nll
 from calibrant.metrics.confidences import bin_confidences
-from calibrant.metrics.entities import Reduction
+from calibrant.metrics.entities import Reduction, span_confidence
+from calibrant.metrics.spans import Spans, Tagging
 from calibrant.predictions import Predictions
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-__all__ = ["AUTO", "REDUCTIONS", "EntityMap", "entity_words", "new_entity_words"]
+__all__ = [
+    "AUTO",
+    "REDUCTIONS",
+    "EntityMap",
+    "entity_words",
+    "fit_entities",
+    "new_entity_words",
+]
 
 AUTO = "auto"
 REDUCTIONS: tuple[Reduction, ...] = ("product", "min", "mean")
@@ -45,6 +56,12 @@ class EntityMap:
     map of words (one that changes tags: :func:`entity_words`). Where no sentence, or one alone, has
     an entity there is nothing to learn from: the map is identity, with "auto" of the product.
 
+    With corrupted ``copies`` of the validation words, :class:`~calibrant.calibrators.ShiftAware` of
+    r and of signals of the entity may take the place of ``beta``, by the rule for words
+    (:func:`~calibrant.comparison.under_shift.judge_under_shift`). The order of entities is then
+    another one. ``reason_`` says why, and ``held_out_`` has the validation entities with the
+    confidence by a map that was fitted without them.
+
     >>> random = np.random.default_rng(0)
     >>> sure = random.uniform(0.5, 1, 800)  # Two words an entity, right or wrong together.
     >>> right, words = random.random(800) < sure, np.repeat(sure, 2)
@@ -62,14 +79,22 @@ class EntityMap:
 
     reduction_: Reduction
     calibrator_: Calibrator
+    reason_: str = ""
+    held_out_: Claims | None = None
 
     def __init__(self, reduction: str = AUTO) -> None:
         if reduction not in (AUTO, *REDUCTIONS):
             raise unknown_name("reduction", str(reduction), (AUTO, *REDUCTIONS))
         self.reduction = reduction
 
-    def fit(self, valid: Predictions) -> Self:
-        """Learn from the entities that are predicted on the validation split."""
+    @property
+    def reads_signals(self) -> bool:
+        """Whether the confidence of an entity follows from more than that of its words."""
+        self._check_fitted()
+        return bool(self.calibrator_.signals_)
+
+    def fit(self, valid: Predictions, copies: Predictions | None = None) -> Self:
+        """Learn from the entities that are predicted on the validation split, and on its copies."""
         wanted = [r for r in REDUCTIONS if self.reduction in (AUTO, r)]
         found = {r: _by_sentence(valid, r) for r in wanted}
         if _sentences_with_any(found[wanted[0]]) < 2:
@@ -84,11 +109,26 @@ class EntityMap:
             warnings.simplefilter("ignore", CalibrationWarning)
             learned = _as_predictions(found[self.reduction_])
             self.calibrator_ = Beta(smooth_targets=True).fit(learned)
+        if copies is not None:
+            self._learn_from_copies(with_corruption(valid, ""), copies)
         return self
+
+    def _learn_from_copies(self, valid: Predictions, copies: Predictions) -> None:
+        clean, damaged = (entity_claims(words, self.reduction_) for words in (valid, copies))
+        folds = make_folds(clean, _FOLDS, seed=0)
+        found = judge_under_shift(Beta(smooth_targets=True), clean, damaged, folds)
+        self.reason_ = found.reason
+        if found.candidate is not None:
+            assert isinstance(found.held_out, Claims)
+            self.calibrator_, self.held_out_ = found.candidate.calibrator, found.held_out
 
     def apply(self, confidence: np.ndarray) -> np.ndarray:
         """Map confidences that are already reduced, one for each entity."""
-        self._check_fitted()
+        if self.reads_signals:
+            raise InputError(
+                "This EntityMap reads signals of entities, not their confidence alone: "
+                "EntityMap.transform takes the predictions of words."
+            )
         values = np.asarray(to_numpy(confidence), np.float64)
         if values.ndim != 1:
             raise InputError(f"EntityMap.apply takes one number per entity, got {values.shape}.")
@@ -105,8 +145,16 @@ class EntityMap:
         array([0.9])
         """
         self._check_fitted()
-        found = entity_confidences(predictions, reduction=self.reduction_)
-        return Confidences(self.apply(found.confidence), found.correct)
+        tagging = Tagging(predictions)
+        mapped = self.of_spans(predictions, tagging.predicted, tagging.top[0])
+        return Confidences(mapped, tagging.right)
+
+    def of_spans(self, words: Predictions, spans: Spans, confidence: np.ndarray) -> np.ndarray:
+        """Return the honest confidence of each entity; ``confidence`` is that of the words."""
+        if self.reads_signals:
+            claims = span_claims(words, spans, confidence, self.reduction_)
+            return self.calibrator_.transform(claims).confidence
+        return self.apply(span_confidence(spans, confidence, self.reduction_))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fitted map as data for JSON."""
@@ -152,6 +200,17 @@ def new_entity_words(calibrator: Calibrator, valid: Predictions) -> Predictions:
         return calibrator.transform(valid)
     in_place = np.argsort(np.argsort(folds.fold, kind="stable"))  # Rows come fold by fold.
     return out_of_fold(calibrator, valid, folds)[in_place]
+
+
+def fit_entities(
+    calibrator: Calibrator, valid: Predictions, copies: Predictions | None = None
+) -> EntityMap:
+    """Learn the confidence of entities as ``calibrant predict`` gives it, for a map of words.
+
+    Copies are raw predictions, and of use where the map keeps every tag.
+    """
+    words = new_entity_words(calibrator, valid)
+    return EntityMap().fit(words, copies if _keeps_tags(calibrator) else None)
 
 
 def _keeps_tags(calibrator: Calibrator) -> bool:

@@ -112,9 +112,7 @@ def select_calibrator(
     taken = candidates[chosen].calibrator
     if names is None and copies is None:
         skipped[_SHIFTED] = _NO_COPIES
-    elif (
-        isinstance(valid, Predictions) and copies is not None and _SHIFTED in (names or CALIBRATORS)
-    ):
+    elif copies is not None and _SHIFTED in (names or CALIBRATORS):
         found = judge_under_shift(taken, valid, copies, dealt, bootstrap=bootstrap, seed=seed)
         reason = f"{reason} {found.reason}"
         if found.candidate is not None:

@@ -29,18 +29,19 @@ __all__ = ["UnderShift", "copies_of", "judge_under_shift", "predicted_copies", "
 _P: Kind = "probabilities"
 _ROWS = 1 << 15  # Examples that a map of cross-validation is fitted on.
 _COPIES = 1 << 17  # Rows of copies that cross-validation looks at.
-_CLEAN_WEIGHTS = (
-    0.7,
-    1.5,
-    3.0,
-)  # More saves clean data, and costs some honesty under damage.
+# More saves clean data, and costs some honesty under damage.
+_CLEAN_WEIGHTS = (0.7, 1.5, 3.0)
 
 
 class UnderShift(NamedTuple):
-    """The evidence for a map that was fitted on corrupted copies too, and the fitted map."""
+    """The evidence for a map that was fitted on corrupted copies too, and the fitted map.
+
+    ``held_out`` are the clean rows, each calibrated by a map that was fitted without it.
+    """
 
     candidate: Candidate | None  # None: the ordinary map stays.
     reason: str
+    held_out: Predictions | Claims | None = None
 
 
 def with_corruption(predictions: Predictions, name: str) -> Predictions:
@@ -62,9 +63,11 @@ def predicted_copies(
     return Predictions.concatenate(made) if made else None
 
 
-def copies_of(valid: Predictions | Claims) -> tuple[Predictions | Claims, Predictions | None]:
+def copies_of(
+    valid: Predictions | Claims,
+) -> tuple[Predictions | Claims, Predictions | Claims | None]:
     """Return the clean rows of VALID, and the corrupted copies where there are any."""
-    if isinstance(valid, Claims) or CORRUPTION not in valid.groups:
+    if CORRUPTION not in valid.groups:
         return valid, None
     is_clean = valid.groups[CORRUPTION].astype(str) == ""
     if not is_clean.any():
@@ -77,8 +80,8 @@ def copies_of(valid: Predictions | Claims) -> tuple[Predictions | Claims, Predic
 
 def judge_under_shift(
     ordinary: Calibrator,
-    clean: Predictions,
-    copies: Predictions,
+    clean: Predictions | Claims,
+    copies: Predictions | Claims,
     folds: Folds,
     *,
     bootstrap: int = 1000,
@@ -106,12 +109,12 @@ def judge_under_shift(
         if gains["damaged"].low <= 0:
             return UnderShift(None, f"shift-aware lowers the NLL by {verdict}: it is not chosen.")
         if gains["clean"].high >= 0:
-            whole = Predictions.concatenate([clean, every])
+            whole = _together(clean, every)
             start = time.perf_counter()
             map_ = _quiet_fit(ShiftAware(clean_weight=weight), whole)
             candidate = made.candidate(map_, time.perf_counter() - start)
             chosen = f"shift-aware lowers the NLL of {ordinary.name} by {verdict}."
-            return UnderShift(candidate, chosen)
+            return UnderShift(candidate, chosen, made.held_out[np.argsort(made.rows)])
         reason = f"shift-aware lowers the NLL by {verdict}, where it is worse: it is not chosen."
     return UnderShift(None, reason)
 
@@ -122,17 +125,17 @@ class _Trial:
     def __init__(
         self,
         ordinary: Calibrator,
-        clean: Predictions,
-        copies: Predictions,
+        clean: Predictions | Claims,
+        copies: Predictions | Claims,
         folds: Folds,
         fold: np.ndarray,
         kinds: np.ndarray,
         found: np.ndarray,
         weight: float,
     ) -> None:
-        floor = probability_floor(clean)
+        floor = probability_floor(clean.binary() if isinstance(clean, Claims) else clean)
         parts: Mapping[str, list[tuple[np.ndarray, np.ndarray]]] = {"clean": [], "damaged": []}
-        held_out: list[Predictions] = []
+        held_out: list[Predictions | Claims] = []
         for number in range(folds.count):
             kind = found[number % len(found)]
             inside = folds.fold == number
@@ -142,7 +145,7 @@ class _Trial:
                 _quiet_fit(copy.deepcopy(ordinary), clean[~inside]),
                 _quiet_fit(
                     ShiftAware(clean_weight=weight, rows=_ROWS),
-                    Predictions.concatenate([clean[~inside], seen]),
+                    _together(clean[~inside], seen),
                 ),
             )
             for name, part in (("clean", clean[inside]), ("damaged", copies[held])):
@@ -150,12 +153,13 @@ class _Trial:
                 losses = np.stack([example_nll(new, floor) for new in mapped])
                 parts[name].append((losses, assign_blocks(part)))
                 if name == "clean":
-                    held_out.append(mapped[1].with_scores(mapped[1].probabilities(), _P))
-        self._parts, self._held_out = parts, Predictions.concatenate(held_out)
+                    held_out.append(_as_probabilities(mapped[1]))
+        self._parts, self.held_out = parts, _together(*held_out)
+        self.rows = np.argsort(folds.fold, kind="stable")  # Which rows these are.
 
     def candidate(self, calibrator: Calibrator, seconds: float) -> Candidate:
         """Return the fitted map with its losses on the clean rows, each held out once."""
-        new = self._held_out
+        new = self.held_out
         nll = np.concatenate([loss[1] for loss, _ in self._parts["clean"]])
         return Candidate(calibrator, nll, example_brier(new), float(ece(new)), None, seconds)
 
@@ -166,7 +170,18 @@ class _Trial:
         return Differences(losses, block, bootstrap, seed).gain(over=0, of=1)
 
 
-def _fewer(copies: Predictions) -> Predictions:
+def _together(*parts: Any) -> Any:
+    return type(parts[0]).concatenate(parts)
+
+
+def _as_probabilities(examples: Any) -> Any:
+    """Return predictions with probabilities: maps that fell back leave logits as they are."""
+    if isinstance(examples, Claims):
+        return examples
+    return examples.with_scores(examples.probabilities(), _P)
+
+
+def _fewer(copies: Any) -> Any:
     """Return the copies of every so-manieth sentence (or row), where there are very many."""
     stride = -(-len(copies) // _COPIES)
     if stride == 1:
@@ -177,7 +192,9 @@ def _fewer(copies: Predictions) -> Predictions:
     return copies[np.unique(copies.groups[group], return_inverse=True)[1] % stride == 0]
 
 
-def _folds_of_copies(clean: Predictions, copies: Predictions, folds: Folds) -> np.ndarray:
+def _folds_of_copies(
+    clean: Predictions | Claims, copies: Predictions | Claims, folds: Folds
+) -> np.ndarray:
     """Return the fold of each copy: that of the sentence, or of the row, that it is a copy of."""
     group = dependent_group(clean)
     if group is not None:
@@ -191,7 +208,7 @@ def _folds_of_copies(clean: Predictions, copies: Predictions, folds: Folds) -> n
     return fold
 
 
-def _quiet_fit(calibrator: Calibrator, predictions: Predictions) -> Calibrator:
+def _quiet_fit(calibrator: Calibrator, predictions: Predictions | Claims) -> Calibrator:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CalibrationWarning)
         return calibrator.fit(predictions)

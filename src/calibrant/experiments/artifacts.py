@@ -12,7 +12,7 @@ from torch import nn
 
 from calibrant.auditing import Audit, audit, learned_entities
 from calibrant.calibrators import Calibrator, Temperature
-from calibrant.comparison.entity_map import EntityMap, entity_words, new_entity_words
+from calibrant.comparison.entity_map import EntityMap, entity_words
 from calibrant.experiments.outcome import (
     Job,
     Outcome,
@@ -50,16 +50,19 @@ def finish(outcome: Outcome, job: Job, model: nn.Module, run: RunFolder, bootstr
     run.write_json("labels.json", list(data.labels))
     with new_folder(run.model, overwrite=True) as folder:
         job.task.write_model(recipe, data, model, folder)
-    record, maps, chosen = measure_outcome(outcome, circumstances())
+    record, maps, chosen, entities = measure_outcome(outcome, circumstances())
     maps["temperature"].save(run.temperature, overwrite=True)
     chosen.save(run.calibrator, overwrite=True)
     with noted_warnings() as warned:
         audits = _audits(recipe, data, model, outcome.test, chosen, bootstrap)
-        audits = _with_learned_entities(audits, outcome.valid, outcome.test, chosen, bootstrap)
+        if entities is not None:
+            audits = _with_learned_entities(audits, entities, outcome.test, chosen, bootstrap)
         write_report(audits, run.report, overwrite=True)
         choose = functools.partial(choose_calibrator, recipe.calibrator)
         copied = copy_names(recipe, len(outcome.valid)) if outcome.copies is not None else ()
-        trained = TrainedRun(recipe, data, model, run, suffix, made, chosen, choose, copied)
+        trained = TrainedRun(
+            recipe, data, model, run, suffix, made, chosen, choose, copied, outcome.copies, entities
+        )
         more = job.task.finish(trained)
     # Shifted data may have been sampled since the outcome was made.
     notes = list(dict.fromkeys([*record.training["notes"], *data.notes, *warned]))
@@ -94,7 +97,7 @@ def _audits(
 
 def _with_learned_entities(
     audits: dict[str, Audit],
-    valid: Predictions,
+    fitted: EntityMap,
     test: Predictions,
     calibrator: Calibrator,
     bootstrap: int,
@@ -103,13 +106,10 @@ def _with_learned_entities(
     before, after = audits
     if audits[after].entities is None:
         return audits
-    fitted = EntityMap().fit(new_entity_words(calibrator, valid))
+    words = entity_words(calibrator, test)
+    learned = fitted.transform(words).confidence
     view = learned_entities(
-        entity_words(calibrator, test),
-        calibrator.transform(test),
-        fitted.reduction_,
-        fitted.apply,
-        bootstrap=bootstrap,
+        words, calibrator.transform(test), fitted.reduction_, learned, bootstrap=bootstrap
     )
     plain = replace(audits[before], entities=None)
     return {before: plain, after: replace(audits[after], entities=view)}

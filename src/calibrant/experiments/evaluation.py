@@ -73,6 +73,7 @@ def evaluate(
         calibrator=chosen,
         measure=task.measure,
         fitted=_saved(folder, split, chosen),
+        entities=examples.entities(),
     )
     return {**{name: results[name] for name in results if name != chosen}, chosen: results[chosen]}
 

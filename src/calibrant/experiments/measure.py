@@ -10,7 +10,7 @@ import numpy as np
 from calibrant.calibrators import Calibrator, Temperature, calibrator_class
 from calibrant.comparison import EntityMap
 from calibrant.comparison.cross_validation import Folds, make_folds, out_of_fold
-from calibrant.comparison.entity_map import entity_words, new_entity_words
+from calibrant.comparison.entity_map import entity_words, fit_entities
 from calibrant.errors import InputError
 from calibrant.metrics import (
     Confidences,
@@ -63,6 +63,7 @@ def measure_run(
     measure: Callable[[Predictions], dict[str, float]] = measure,
     outside: np.ndarray | None = None,
     fitted: Mapping[str, Calibrator] | None = None,
+    entities: EntityMap | None = None,
 ) -> dict[str, Any]:
     """Return ``{calibrator: {"valid": …, "test": …}}``, with each calibrator fitted on validation.
 
@@ -74,7 +75,8 @@ def measure_run(
     - ``outside`` are logits of examples that belong to no class. ``"outside"`` says how well the
       confidence separates them from the test split.
     - For tags, ``calibrator`` also has ``"entities"``: how honest the learned confidences of whole
-      entities are.
+      entities are, and under ``"shift"`` the same for each shifted part. ``entities`` is what was
+      learned, by default from ``valid`` alone.
     - ``fitted`` holds calibrators, by name, that are already fitted on ``valid``.
     """
     known, results = fitted or {}, dict[str, Any]()
@@ -98,20 +100,26 @@ def measure_run(
         if isinstance(map_, Temperature):
             results[name]["temperature"] = map_.temperature_
         if name == calibrator and "entity_f1" in results[name]["test"]:
-            results[name]["entities"] = _measure_entities(map_, valid, test)
+            entities = fit_entities(map_, valid) if entities is None else entities
+            results[name]["entities"] = {
+                "reduction": entities.reduction_,
+                "calibrator": entities.calibrator_.name,
+                **_measure_entities(map_, entities, test),
+            }
     for other, part in (shift or {}).items():  # One at a time: there may be many, of many pixels.
         for name, map_ in under_shift.items():
             results[name]["shift"][other] = measure(map_.transform(part))
+            if entities is not None and "entities" in results[name]:
+                found = results[name]["entities"].setdefault("shift", {})
+                found[other] = _measure_entities(map_, entities, part)
     return results
 
 
-def _measure_entities(words: Calibrator, valid: Predictions, test: Predictions) -> dict[str, Any]:
-    """Measure the confidences of entities on the test split, learned as for predicting."""
-    fitted = EntityMap().fit(new_entity_words(words, valid))
+def _measure_entities(words: Calibrator, fitted: EntityMap, test: Predictions) -> dict[str, float]:
+    """Measure the learned confidences of the entities of some words."""
     found = fitted.transform(entity_words(words, test))
     state = bin_confidences(found)
     return {
-        "reduction": fitted.reduction_,
         "examples": float(len(found)),
         "ece": float(ece(state)),
         "mean_confidence": float(mean_confidence(state)),

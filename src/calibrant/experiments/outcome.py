@@ -20,6 +20,8 @@ from calibrant.calibrators import (
     Calibrator,
     calibrator_class,
 )
+from calibrant.comparison import EntityMap
+from calibrant.comparison.entity_map import fit_entities
 from calibrant.comparison.selection import select_calibrator
 from calibrant.comparison.under_shift import predicted_copies, with_corruption
 from calibrant.errors import InputError
@@ -28,6 +30,7 @@ from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.recipe_checks import AUTO
 from calibrant.experiments.record import Record, under_own_word
 from calibrant.experiments.small_data import nothing_learned
+from calibrant.metrics.tags import is_bio
 from calibrant.predictions import Predictions
 from calibrant.tasks import task_of
 from calibrant.tasks.data import Data
@@ -140,11 +143,15 @@ def copy_names(recipe: Recipe, rows: int) -> tuple[str, ...]:
 
 
 class Measured(NamedTuple):
-    """A record, and its fitted calibrators: those of the recipe, and the chosen one."""
+    """A record, and its fitted calibrators: those of the recipe, and the chosen one.
+
+    ``entities`` is the learned confidence of entities, where labels are tags.
+    """
 
     record: Record
     maps: Mapping[str, Calibrator]
     chosen: Calibrator
+    entities: EntityMap | None = None
 
 
 @contextlib.contextmanager
@@ -169,6 +176,9 @@ def measure_outcome(outcome: Outcome, circumstances: Mapping[str, Any]) -> Measu
         for name in recipe.measure:
             if name not in maps:
                 maps[name] = calibrator_class(name)().fit(outcome.valid)
+        entities = None
+        if is_bio(outcome.valid.label_names):
+            entities = fit_entities(chosen, outcome.valid, outcome.copies)
         results = measure_run(
             outcome.valid,
             outcome.test,
@@ -179,6 +189,7 @@ def measure_outcome(outcome: Outcome, circumstances: Mapping[str, Any]) -> Measu
             measure=task_of(recipe.task).measure,
             outside=outcome.outside,
             fitted=maps,
+            entities=entities,
         )
     training = {
         **training,
@@ -189,7 +200,8 @@ def measure_outcome(outcome: Outcome, circumstances: Mapping[str, Any]) -> Measu
     if nothing is not None:
         training["nothing_learned"] = nothing
     results = under_own_word(results, recipe, chosen.name)
-    return Measured(Record(recipe, results, training, dict(circumstances)), maps, chosen)
+    record = Record(recipe, results, training, dict(circumstances))
+    return Measured(record, maps, chosen, entities)
 
 
 def record_of(outcome: Outcome, circumstances: Mapping[str, Any]) -> Record:

@@ -10,7 +10,7 @@ from calibrant.metrics.table import with_new_names
 
 __all__ = ["checked_results", "checked_training"]
 
-_WORDS = ("reduction",)  # Results that are not numbers.
+_WORDS = ("reduction", "calibrator")  # Results that are not numbers.
 _COUNTED = ("steps", "seconds")
 _TOO_MUCH = 2**63
 _INFINITE = {"inf": math.inf, "-inf": -math.inf}  # As calibrant.json_values writes them.

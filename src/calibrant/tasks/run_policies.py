@@ -1,8 +1,9 @@
 """The policy of a finished run: learned on its validation split, for the confidences it predicts.
 
 The calibrator of the run was fitted on the same split. Maps of entities never decrease, so they
-accept the same entities whatever they learned; calibrators of words and rows have few parameters,
-and what they learned is not covered by the promise.
+accept the same entities whatever they learned; one that reads signals is judged on entities that it
+was fitted without. Calibrators of words and rows have few parameters, and what they learned is not
+covered by the promise.
 """
 
 from __future__ import annotations
@@ -28,7 +29,6 @@ from calibrant.policies import (
 )
 from calibrant.policies.learning import check_average, check_promises, with_floor
 from calibrant.policies.missed import add_review
-from calibrant.policies.risk import THRESHOLDS
 from calibrant.predictions import Predictions
 from calibrant.tasks.run_files import find_file, read_labels
 
@@ -79,9 +79,10 @@ def _of_entities(
     spans = tagging.predicted
     values = span_confidence(spans, tagging.top[0], together.reduction_)
     sentence = np.asarray(valid.groups["sentence"])[spans.start]
+    known, thresholds = judge.judged(reduction)
     items = Items(
-        together.apply(values), tagging.right, spans.type, tagging.tags.types, sentence,
-        "sentence", "entities", together.apply(THRESHOLDS),
+        known.confidence, tagging.right, spans.type, tagging.tags.types, sentence,
+        "sentence", "entities", thresholds,
     )  # fmt: skip
     settings = {"words": kind, "reduction": together.reduction_}
     made = {

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from calibrant.calibrators import Calibrator
+    from calibrant.comparison import EntityMap
     from calibrant.experiments.recipe import Recipe
     from calibrant.experiments.run_folder import RunFolder
     from calibrant.tasks.data import Data, StackedData
@@ -61,6 +62,10 @@ class LabelledExamples(ABC):
         """
         return "valid", training.get("calibrator", "temperature")
 
+    def entities(self) -> EntityMap | None:
+        """Return the learned confidence of entities of the run, where labels are tags."""
+        return None
+
 
 @dataclass(frozen=True)
 class TrainedRun:
@@ -76,6 +81,8 @@ class TrainedRun:
     # A calibrator on validation predictions, and on corrupted copies where there are any.
     choose: Callable[[Predictions, Predictions | None], Calibrator]
     copies: tuple[str, ...] = ()  # The corruptions of the copies that it learned from.
+    copied: Predictions | None = None  # Their predictions.
+    entities: EntityMap | None = None  # The learned confidence of entities, where labels are tags.
 
 
 class AdaptedRun(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -43,22 +44,26 @@ def _shifted(
     judge: EntityConfidence, adapted: AdaptedRun
 ) -> tuple[EntityConfidence, dict[str, Any]]:
     """Return the judge with shifted maps; a map for which no line is determined stays."""
-    maps, notes = dict(judge.maps), dict[str, dict[str, Any]]()
+    maps, evidence = dict(judge.maps), dict(judge.evidence)
+    notes = dict[str, dict[str, Any]]()
     for reduction, made in judge.maps.items():
         try:
-            maps[reduction], expected = _shifted_map(made, adapted)
+            maps[reduction], expected, shift = _shifted_map(made, adapted)
         except InputError as error:
             notes[reduction] = {"unchanged": str(error)}
         else:
             bounds = zip(("value", "low", "high"), expected, strict=True)
             notes[reduction] = {"expected_precision": dict(bounds)}
-    new = EntityConfidence(adapted.calibrator, maps, judge.chosen, judge.evidence)
+            if made.reads_signals:  # Its evidence is what it makes of entities.
+                moved = _moved(evidence[reduction].confidence, shift)
+                evidence[reduction] = replace(evidence[reduction], confidence=moved)
+    new = EntityConfidence(adapted.calibrator, maps, judge.chosen, evidence)
     return new, notes[judge.chosen]
 
 
 def _shifted_map(
     made: EntityMap, adapted: AdaptedRun
-) -> tuple[EntityMap, tuple[float, float, float]]:
+) -> tuple[EntityMap, tuple[float, float, float], float]:
     def entities(words: Predictions) -> Confidences:
         return made.transform(entity_words(adapted.calibrator, words))
 
@@ -77,15 +82,19 @@ def _shifted_map(
     result = EntityMap(made.reduction_)
     result.reduction_ = made.reduction_
     result.calibrator_ = corrected(made.calibrator_, bias=np.array([0.0, shift]))
-    return result, expected
+    return result, expected, shift
 
 
 def _shift_to(confidence: np.ndarray, mean: float) -> float:
     """Return the shift of log-odds after which the confidences have this mean, by bisection."""
-    c = np.clip(confidence, 1e-9, 1 - 1e-9)
-    odds, low, high = np.log(c / (1 - c)), -30.0, 30.0
+    low, high = -30.0, 30.0
     while high - low > 1e-9:
         middle = (low + high) / 2
-        below = float((1 / (1 + np.exp(-(odds + middle)))).mean()) < mean
+        below = float(_moved(confidence, middle).mean()) < mean
         low, high = (middle, high) if below else (low, middle)
     return math.fsum((low, high)) / 2
+
+
+def _moved(confidence: np.ndarray, shift: float) -> np.ndarray:
+    c = np.clip(confidence, 1e-9, 1 - 1e-9)
+    return np.asarray(1 / (1 + np.exp(-(np.log(c / (1 - c)) + shift))))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,8 @@ class EntityConfidence:
     All are of words that were cut in one way: those of the corpus, or those of raw text. There is
     an :class:`~calibrant.comparison.EntityMap` for each reduction, and ``chosen`` is the one that
     cross-validation prefers. ``evidence`` has the raw confidence of each validation entity by
-    reduction, and whether it is right; from it :meth:`threshold` is found.
+    reduction, and whether it is right; from it :meth:`threshold` is found. Of a map that reads
+    signals it has the mapped confidence, by a map that was fitted without the entity.
     """
 
     def __init__(
@@ -57,13 +59,21 @@ class EntityConfidence:
         self.evidence = evidence
 
     @classmethod
-    def fit(cls, calibrator: Calibrator, valid: Predictions) -> EntityConfidence:
-        """Learn from raw validation predictions, which ``calibrator`` was fitted on."""
+    def fit(
+        cls, calibrator: Calibrator, valid: Predictions, best: EntityMap | None = None
+    ) -> EntityConfidence:
+        """Learn from raw validation predictions, which ``calibrator`` was fitted on.
+
+        ``best`` is the map of the reduction that is preferred, if it is already fitted.
+        """
         words = new_entity_words(calibrator, valid)
-        best = EntityMap().fit(words)
+        best = EntityMap().fit(words) if best is None else best
         others = {r: EntityMap(r).fit(words) for r in REDUCTIONS if r != best.reduction_}
         block = _sentence_numbers(words)
         evidence = {r: entity_confidences(words, reduction=r, block=block) for r in REDUCTIONS}
+        if best.held_out_ is not None:
+            mapped = best.held_out_.confidence
+            evidence[best.reduction_] = replace(evidence[best.reduction_], confidence=mapped)
         return cls(calibrator, {**others, best.reduction_: best}, best.reduction_, evidence)
 
     def entity_map(self, reduction: str = AUTO) -> EntityMap:
@@ -79,17 +89,28 @@ class EntityConfidence:
         It holds with probability ``level``, for texts like those of the validation split: see
         :mod:`calibrant.comparison.risk_control`.
         """
-        together = self.entity_map(reduction)
-        found = self.evidence[together.reduction_]
-        # The map of entities never decreases: thresholds of what it makes are thresholds of what it
-        # is given, which stood before validation was seen.
+        found, thresholds = self.judged(reduction)
         return guaranteed_threshold(
-            together.apply(found.confidence),
+            found.confidence,
             found.correct,
             target_risk,
             level,
             groups=found.block,
-            thresholds=together.apply(THRESHOLDS),
+            thresholds=thresholds,
+        )
+
+    def judged(self, reduction: str = AUTO) -> tuple[Confidences, np.ndarray]:
+        """Return the validation entities as new ones are judged, and thresholds to try on them.
+
+        A map without signals never decreases: thresholds of what it makes are thresholds of what it
+        is given, which stood before validation was seen.
+        """
+        together = self.entity_map(reduction)
+        found = self.evidence[together.reduction_]
+        if together.reads_signals:
+            return found, THRESHOLDS
+        return replace(found, confidence=together.apply(found.confidence)), together.apply(
+            THRESHOLDS
         )
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from calibrant.calibrators import load_calibrator
-from calibrant.comparison.entity_map import entity_words
+from calibrant.comparison.entity_map import entity_words, fit_entities
 from calibrant.comparison.under_shift import predicted_copies
 from calibrant.errors import InputError
 from calibrant.inputs import read_json
@@ -55,7 +55,7 @@ def finish_raw_text(trained: TrainedRun) -> dict[str, Any]:
     """Write the files for predicting raw text; return how raw text differs from the corpus."""
     run, data, calibrator = trained.run, trained.data, trained.calibrator
     made = trained.predictions
-    judges = {CORPUS: EntityConfidence.fit(calibrator, made["valid"])}
+    judges = {CORPUS: EntityConfidence.fit(calibrator, made["valid"], trained.entities)}
     known = {CORPUS: _numbers(judges[CORPUS], made["test"])}
     (run.path / CALIBRATORS[RAW]).unlink(missing_ok=True)  # Of a run that was cut short.
     parts = data.raw_pieces()
@@ -67,7 +67,8 @@ def finish_raw_text(trained: TrainedRun) -> dict[str, Any]:
         )
         calibrator = trained.choose(raw["valid"], copies)
         calibrator.save(run.path / CALIBRATORS[RAW], overwrite=True)
-        judges[RAW] = EntityConfidence.fit(calibrator, raw["valid"])
+        best = fit_entities(calibrator, raw["valid"], copies)
+        judges[RAW] = EntityConfidence.fit(calibrator, raw["valid"], best)
         known[RAW] = _numbers(judges[RAW], raw["test"])
     write_words(run.path, judges, data.cutting)
     return {

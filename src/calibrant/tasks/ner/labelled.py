@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from calibrant.comparison import EntityMap
 from calibrant.predictions import Predictions
 from calibrant.tasks.encoders.model_folder import load_model
 from calibrant.tasks.language.sentences import Sentence
 from calibrant.tasks.ner.corpora.corrupted_sentences import corrupt_sentence
 from calibrant.tasks.ner.corpora.shared_types import in_types_of
 from calibrant.tasks.ner.corpus import load_test
-from calibrant.tasks.ner.finished_run import read_cutting
+from calibrant.tasks.ner.finished_run import CORPUS, RAW, read_cutting, read_judges
 from calibrant.tasks.ner.shift import ignoring
 from calibrant.tasks.ner.subword_windows import encode
 from calibrant.tasks.ner.word_predictions import predict_words
@@ -28,6 +29,7 @@ class TaggedSentences(LabelledExamples):
     def __init__(self, target: EvaluationTarget) -> None:
         self.model, self.tokenizer = load_model(target.run.model)
         self.model.to(target.device)
+        self.folder = target.run.path
         self.labels, self.max_length = target.run.labels(), target.recipe.max_length
         check_labels(target.run.path, self.labels, self.model)
         named = target.recipe.test_file if target.own else ""
@@ -49,6 +51,10 @@ class TaggedSentences(LabelledExamples):
         if self.raw:
             return "raw_valid", training["raw_text"]["calibrator"]
         return super().validation(training)
+
+    def entities(self) -> EntityMap:
+        """Return what the run learned of words that were cut in this way."""
+        return read_judges(self.folder, self.labels)[RAW if self.raw else CORPUS].entity_map()
 
     def predict(self, corruption: tuple[str, int] | None, seed: int) -> Predictions:
         """Predict one row per word."""

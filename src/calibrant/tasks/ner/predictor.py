@@ -357,9 +357,7 @@ class EntityPredictor(Predictor):
         tags = TagSet.of(self.labels)
         spans = find_spans(words.predicted, tags, sentence_starts(words.calibrated))
         together = self._judge(settings.tokens).entity_map(settings.reduction)
-        values = together.apply(
-            span_confidence(spans, top_label(words.source)[0], together.reduction_)
-        )
+        values = together.of_spans(words.source, spans, top_label(words.source)[0])
         types = [tags.types[kind] for kind in spans.type.tolist()]
         accepted = self._accepted(words, spans, values, types, settings.accept).tolist()
         others = _Alternatives(words.calibrated, tags, settings.top_k)
