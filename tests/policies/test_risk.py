@@ -11,7 +11,7 @@ from calibrant.comparison.risk_control import guaranteed_threshold
 from calibrant.errors import InputError
 from calibrant.policies import risk
 from calibrant.policies.p_values import betting_p_value, binomial_tail, loosest, upper_bound
-from calibrant.policies.risk import THRESHOLDS, find_threshold, starts
+from calibrant.policies.risk import THRESHOLDS, find_threshold, row_starts, starts
 
 counts = st.tuples(st.integers(0, 400), st.integers(0, 400)).map(sorted)
 shares = st.floats(1e-4, 1 - 1e-4)
@@ -51,12 +51,41 @@ def test_starts_share_the_whole_level():
         assert set(shares) <= set(range(len(THRESHOLDS)))
 
 
+def test_accepting_all_of_few_rows_gets_what_it_can_use():
+    last = len(THRESHOLDS) - 1
+    for n, target, level in ((100, 0.1, 0.9), (1000, 0.05, 0.95), (30, 0.9, 0.5), (5, 0.01, 0.9)):
+        shares = row_starts(target, n, 1 - level)
+        assert sum(shares.values()) == pytest.approx(1)
+        tails = [0.0, *(binomial_tail(k, n, target) / (1 - level) for k in range(n))]
+        assert min(abs(shares[last] - tail) for tail in tails) < 1e-9
+        assert shares[last] <= max(0.25, starts(target)[last])
+
+
+def test_few_rows_that_need_no_threshold_are_all_accepted():
+    """Four of 100 are wrong, at any confidence: P[Binomial(100, 0.1) ≤ 4] = 0.024 suffices."""
+    confidence, correct = np.linspace(0.5, 0.9, 100), np.ones(100, bool)
+    correct[[20, 40, 97, 99]] = False
+    assert find_threshold(confidence, correct, 0.1).threshold == 0.0
+    correct[60] = False
+    assert find_threshold(confidence, correct, 0.1).threshold != 0.0
+
+
+def test_thresholds_above_a_floor_have_the_whole_level():
+    """Without the loose thresholds, their starts' shares go to those that are left."""
+    above = THRESHOLDS[THRESHOLDS >= 0.5]
+    shares = {i: share for i, share in starts(0.05).items() if i < len(above)}
+    level = 0.1 * shares[len(above) - 1] / sum(shares.values())  # All lie below the other starts.
+    least = math.ceil(math.log(level) / math.log(0.95))
+    confidence, correct = np.full(least, 0.6), np.ones(least, bool)
+    assert find_threshold(confidence, correct, 0.05, thresholds=above).threshold == above[-1]
+
+
 def test_by_hand():
     """All right, all at one confidence above every start: it passes at the first start or not.
 
     0.9999999 is the first threshold below which all lie, so all starts' shares up to there count.
     """
-    shares = starts(0.05)
+    shares = row_starts(0.05, 60, 0.1)  # The same for each of some sixty rows.
     first = min(i for i in shares if THRESHOLDS[i] <= 0.99)
     level = 0.1 * shares[first]
     least = math.ceil(math.log(level) / math.log(0.95))
@@ -79,7 +108,7 @@ def test_the_fallback_procedure_by_hand():
 
 def plainly(confidence, correct, target, level):
     """The loosest threshold by loops."""
-    best, have, shares = math.inf, 0.0, starts(target)
+    best, have, shares = math.inf, 0.0, row_starts(target, len(correct), 1 - level)
     for i, threshold in enumerate(THRESHOLDS):
         have += (1 - level) * shares.get(i, 0)
         accepted = [ok for c, ok in zip(confidence, correct, strict=True) if c >= threshold]

@@ -19,6 +19,7 @@ Thresholds are tested from tight to loose by the fallback procedure (Wiens 2003)
 brings its share of δ = 1 − level. A threshold that passes hands what it had to the next one; one
 that fails loses it. With probability 1 − δ no threshold that passed has a risk above the target.
 Most of δ is given at 1 − t = target, where an honest confidence is safe, and less to tighter ones.
+Accepting everything gets more where there are few rows, which every other threshold cuts further.
 """
 
 from __future__ import annotations
@@ -32,13 +33,15 @@ import numpy as np
 from calibrant.errors import InputError
 from calibrant.policies.p_values import betting_p_value, binomial_tail, loosest, upper_bound
 
-__all__ = ["THRESHOLDS", "AcceptedRisk", "find_threshold", "least_refused", "starts"]
+__all__ = ["THRESHOLDS", "AcceptedRisk", "find_threshold", "least_refused", "row_starts", "starts"]
 
 _PER_DECADE = 100
 _TIGHTEST = -7  # 1 − 1e-7: float32 has no number between this and 1 but one.
 _LOG = 10.0 ** (np.arange(_TIGHTEST * _PER_DECADE, 1) / _PER_DECADE)
 # Close to each other on both scales: in 1 − t below 0.1, in t above.
 THRESHOLDS = 1 - np.unique(np.concatenate([_LOG[_LOG < 0.1], np.arange(20, 201) / 200]))
+# Of δ, accepting all of n rows gets the first number over n · target, and at most the second.
+_ROWS_FOR_ALL, _MOST_FOR_ALL = 2.5, 0.25
 _ORDERS = 4  # Wealth is averaged over so many orders of the groups.
 
 
@@ -99,8 +102,10 @@ def find_threshold(
             return binomial_tail(int(wrong[index]), int(accepted[index]), target)
         return units.p_value(thresholds[index], target, 1 - level)
 
-    best = loosest(p_value, starts(target), len(thresholds), 1 - level)
     n, errors = len(confidence), int((~correct).sum())
+    every = len(thresholds) == len(THRESHOLDS)
+    shares = row_starts(target, n, 1 - level) if units is None and every else starts(target)
+    best = loosest(p_value, _within(shares, len(thresholds)), len(thresholds), 1 - level)
     sizes = (n, 1) if units is None else (units.count, units.largest)
     error = _mean_wrong(correct, groups, average)
     if best is None:
@@ -143,6 +148,44 @@ def starts(target: float) -> dict[int, float]:
         found[index] = found.get(index, 0.0) + share
     total = sum(found.values())
     return {index: share / total for index, share in found.items()}
+
+
+def row_starts(target: float, n: int, delta: float) -> dict[int, float]:
+    """Return the starts for ``n`` independent rows, with the share that accepting all can use.
+
+    All rows are accepted at the last threshold whatever their confidences, so the p-values that
+    can occur there are known before any data is seen. What lies between the largest of them that
+    the share allows and the share itself is worth nothing there, and goes to the other starts.
+
+    >>> last = len(THRESHOLDS) - 1
+    >>> round(row_starts(0.1, 100, 0.1)[last], 4), round(binomial_tail(4, 100, 0.1) / 0.1, 4)
+    (0.2371, 0.2371)
+    """
+    shares, last = starts(target), len(THRESHOLDS) - 1
+    given = max(shares[last], min(_MOST_FOR_ALL, _ROWS_FOR_ALL / (n * target))) if n else 0.0
+    # A little more, so that this p-value is not above its own level after rounding.
+    used = _largest_tail(n, target, given * delta) / delta * (1 + 1e-12)
+    rest = 1 - shares.pop(last)
+    return {**{i: (1 - used) * share / rest for i, share in shares.items()}, last: used}
+
+
+def _within(shares: dict[int, float], count: int) -> dict[int, float]:
+    """Return the shares of the starts among the first ``count`` thresholds, which sum to one."""
+    inside = {index: share for index, share in shares.items() if index < count}
+    total = sum(inside.values())
+    return {index: share / total for index, share in inside.items()}
+
+
+def _largest_tail(n: int, target: float, delta: float) -> float:
+    """Return the largest P[Binomial(n, target) ≤ k] that is at most ``delta``, 0 without one."""
+    low, high = -1, n  # The tail of low is at most delta, that of high above: bisect.
+    while high - low > 1:
+        middle = (low + high) // 2
+        if binomial_tail(middle, n, target) <= delta:
+            low = middle
+        else:
+            high = middle
+    return binomial_tail(low, n, target) if low >= 0 else 0.0
 
 
 def least_refused(error: float, target: float) -> float:
