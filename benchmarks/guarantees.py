@@ -11,7 +11,8 @@ level 0.9 one split in ten may be. "Kept" is the true share that is accepted, 0 
 Confidences are honest and spread ("honest"), honest and high ("sharp"), claim too much ("over") or
 too little ("under"), or say nothing about items whose risk is just above the target ("nothing" and
 "halves", which has one half above 0.99 and one below 0.5: whatever is accepted breaks the promise).
-In groups, a share √ρ of the items takes its luck from the group, so that the correlation of two items of a group is ρ (intra-class correlation).
+In groups, a share √ρ of the items takes its luck from the group, so that the correlation of two
+items of a group is ρ (intra-class correlation).
 
 Missed: reach of the true entities of sentences. Sets: ten classes, from the same probabilities.
 """
