@@ -14,10 +14,10 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from calibrant.arrays import Array, as_array, is_tensor, join_columns, to_numpy
-from calibrant.conversion import group_column, signal_column
+from calibrant.conversion import group_column, signal_column, weight_column
 from calibrant.errors import InputError
 from calibrant.labels import Encoded, encode, joined_names, truth_values
-from calibrant.predictions import Predictions, joined_rows, selected_rows
+from calibrant.predictions import Predictions, joined_rows, joined_weights, selected_rows
 from calibrant.validation import RANGE_TOLERANCE, RowError, check_signals
 
 __all__ = ["ClaimKind", "Claims"]
@@ -38,7 +38,8 @@ class Claims:
 
     ``confidence`` and ``correct`` have shape (n,). ``about`` gives the label that each claim is
     about, ``truth`` the true label, both as places in ``label_names``; either may be None.
-    ``groups``, ``signals``, ``ignored``, ``unlabelled`` and ``rows`` are those of predictions.
+    ``groups``, ``signals``, ``ignored``, ``unlabelled``, ``rows`` and ``weights`` are those of
+    predictions.
 
     >>> claims = Claims.from_top_label(["cat", "dog", "cat"], [0.9, 0.8, 0.6], ["cat", "cat", None])
     >>> claims
@@ -58,6 +59,7 @@ class Claims:
     rows: np.ndarray | None = None
     signals: Mapping[str, np.ndarray] = field(default_factory=dict)
     unlabelled: int = 0
+    weights: np.ndarray | None = None
 
     classes = 2  # A claim comes true or not.
 
@@ -71,6 +73,7 @@ class Claims:
         correct: Any = None,
         groups: Mapping[str, Any] | None = None,
         signals: Mapping[str, Any] | None = None,
+        weights: Any = None,
     ) -> Claims:
         """Make claims of predicted labels, their confidences, and true labels or ``correct``.
 
@@ -83,9 +86,9 @@ class Claims:
         about, truth, names = _two_columns(predicted, labels, n)
         right, ignored, missing = _outcomes(about, truth, names, correct, n)
         _check_predicted(about, ignored | missing)
-        return cls._kept(
-            (confidence, right, about, truth, names), ignored, missing, groups, signals, "top-label"
-        )
+        columns = (confidence, right, about, truth, names)
+        beside = (groups, signals, weights)
+        return cls._kept(columns, ignored, missing, *beside, "top-label")
 
     @classmethod
     def from_multi_label(
@@ -96,12 +99,14 @@ class Claims:
         label_names: Sequence[str] | None = None,
         groups: Mapping[str, Any] | None = None,
         signals: Mapping[str, Any] | None = None,
+        weights: Any = None,
     ) -> Claims:
         """Make the n × K claims "label k applies" of independent probabilities, of shape (n, K).
 
         ``labels`` has the same shape, with 1 or 0, or NaN where nobody knows; or it holds the names
         of the labels of each example. scikit-learn's list of K arrays (n, 2) is taken
-        too. Claims of one example are kept together by a group ``example``.
+        too. Claims of one example are kept together by a group ``example``, and each has the weight
+        of its example.
 
         >>> p, labels = [[0.9, 0.2], [0.4, 0.7]], [["a"], []]
         >>> claims = Claims.from_multi_label(p, labels, label_names=["a", "b"])
@@ -118,7 +123,9 @@ class Claims:
         measured = _repeated(signals or {}, n, count)
         columns = (scores.reshape(-1), values == 1, np.tile(np.arange(count), n), None, names)
         ignored, missing = values == int(_IGNORED), np.isnan(values)
-        return cls._kept(columns, ignored, missing, tables, measured, "multi-label")
+        if weights is not None:
+            weights = _repeated({"weights": to_numpy(as_array(weights))}, n, count)["weights"]
+        return cls._kept(columns, ignored, missing, tables, measured, weights, "multi-label")
 
     def top_labels(self) -> Claims:
         """Return the claim with the largest probability of each example of multi-label claims.
@@ -156,6 +163,7 @@ class Claims:
             rows=p.rows,
             signals=p.signals,
             unlabelled=p.unlabelled,
+            weights=p.weights,
         )
 
     @classmethod
@@ -166,11 +174,15 @@ class Claims:
         missing: np.ndarray,
         groups: Mapping[str, Any] | None,
         signals: Mapping[str, Any] | None,
+        weights: Any,
         kind: ClaimKind,
     ) -> Claims:
-        """Drop rows that are ignored or without a label, and check the others."""
+        """Drop rows that are ignored, without a label or of weight 0, and check the others."""
         confidence, correct, about, truth, names = columns
         kept = ~(ignored | missing)
+        if weights is not None:
+            weights = weight_column(weights, kept)
+            kept = weights > 0
         dropped = len(kept) - int(kept.sum())
         tables = {k: group_column(k, v) for k, v in (groups or {}).items()}
         measured = {k: signal_column(k, v) for k, v in (signals or {}).items()}
@@ -184,11 +196,13 @@ class Claims:
             about, truth = (None if c is None else c[kept] for c in (about, truth))
             tables = {k: v[kept] for k, v in tables.items()}
             measured = {k: v[kept] for k, v in measured.items()}
+            weights = None if weights is None else weights[kept]
         about_what: dict[str, Any] = {"about": about, "truth": truth, "label_names": names}
         counts: dict[str, Any] = {
             "ignored": dropped,
             "unlabelled": int(missing.sum()),
             "rows": rows,
+            "weights": weights,
         }
         return cls(
             confidence, correct, kind, groups=tables, signals=measured, **about_what, **counts
@@ -211,7 +225,8 @@ class Claims:
     def __getitem__(self, rows: Any) -> Claims:
         """Return some rows: a slice, a mask or an array of indices."""
         index = selected_rows(rows, len(self))
-        columns = {n: getattr(self, n) for n in ("confidence", "correct", "about", "truth")}
+        single = ("confidence", "correct", "about", "truth", "weights")
+        columns = {name: getattr(self, name) for name in single}
         parts: dict[str, Any] = {n: None if c is None else c[index] for n, c in columns.items()}
         parts |= {
             name: {k: v[index] for k, v in getattr(self, name).items()}
@@ -247,12 +262,18 @@ class Claims:
             joined_rows(parts),
             {k: np.concatenate([part.signals[k] for part in parts]) for k in first.signals},
             sum(part.unlabelled for part in parts),
+            joined_weights(parts),
         )
 
     @property
     def labels(self) -> np.ndarray:
         """1 where the claim came true, else 0: the labels of :meth:`binary`."""
         return self.correct.astype(np.int64)
+
+    @property
+    def weighted(self) -> bool:
+        """Whether the claims have sample weights."""
+        return self.weights is not None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -275,6 +296,7 @@ class Claims:
             ignored=self.ignored,
             signals=self.signals,
             unlabelled=self.unlabelled,
+            weights=self.weights,
         )
 
     def with_confidence(self, confidence: Any) -> Claims:

@@ -27,6 +27,7 @@ __all__ = [
     "one_column",
     "signal_column",
     "two_columns",
+    "weight_column",
 ]
 
 _IGNORED = -100
@@ -73,16 +74,22 @@ def one_column(scores: Array, kind: str) -> Array:
 
 
 def flattened(
-    scores: Array, labels: Array, groups: Mapping[str, Any], signals: Mapping[str, Any]
-) -> tuple[Array, Array, dict[str, Any], dict[str, Any]]:
+    scores: Array,
+    labels: Array,
+    groups: Mapping[str, Any],
+    signals: Mapping[str, Any],
+    weights: Any = None,
+) -> tuple[Array, Array, dict[str, Any], dict[str, Any], Any]:
     """Flatten (b, t, K) scores with (b, t) labels to rows; the leading axis becomes a group."""
     if scores.ndim < 3 or tuple(labels.shape) != tuple(scores.shape[:-1]):
-        return scores, labels, dict(groups), dict(signals)
+        return scores, labels, dict(groups), dict(signals), weights
     lead, rows = int(scores.shape[0]), int(np.prod(scores.shape[:-1]))
     leading = {str(leading_group(scores.ndim)): np.repeat(np.arange(lead), _inner(lead, rows))}
     flat_groups = leading | {name: _flat(groups[name], lead, rows) for name in groups}
     flat_signals = {name: _flat(signals[name], lead, rows) for name in signals}
-    return scores.reshape(rows, scores.shape[-1]), labels.reshape(rows), flat_groups, flat_signals
+    flat_weights = None if weights is None else _flat(weights, lead, rows)
+    flat = scores.reshape(rows, scores.shape[-1]), labels.reshape(rows)
+    return *flat, flat_groups, flat_signals, flat_weights
 
 
 def _flat(column: Any, lead: int, rows: int) -> np.ndarray:
@@ -126,6 +133,33 @@ def signal_column(name: str, column: Any) -> np.ndarray:
     if array.ndim != 1:
         raise InputError(f"Signal '{name}' must have one value per example, got {array.shape}.")
     return array if array.dtype.kind == "f" else array.astype(np.float64)
+
+
+def weight_column(weights: Any, counted: np.ndarray, *, some: bool = True) -> np.ndarray:
+    """Return sample weights as float64, one per example: finite, none negative.
+
+    Those of examples that are not ``counted`` (ignored, without a label) may be anything. With
+    ``some`` they may not all be 0.
+    """
+    array = to_numpy(weights) if is_tensor(weights) else np.asarray(as_array(weights))
+    if array.dtype.kind not in "fiub":
+        found = describe_objects(array) if array.dtype == object else f"dtype {array.dtype}"
+        raise InputError(f"Weights must be numbers, got {found}.")
+    if array.shape != counted.shape:
+        raise InputError(
+            f"Weights must have one value per example, got shape {array.shape} for "
+            f"{len(counted)} examples."
+        )
+    wide = np.where(counted, array.astype(np.float64), 0.0)
+    wrong = ~(np.isfinite(wide) & (wide >= 0))
+    if wrong.any():
+        row = int(wrong.argmax())
+        raise RowError(
+            f"A weight must be finite and at least 0, got {wide[row]} at {{where}}.", row
+        )
+    if some and counted.any() and not wide.any():
+        raise InputError("All weights are 0; at least one example must count.")
+    return wide
 
 
 def labels_beside(labels: Array, scores: Array) -> tuple[Array, int]:

@@ -24,6 +24,7 @@ from calibrant.conversion import (
     labels_beside,
     signal_column,
     two_columns,
+    weight_column,
 )
 from calibrant.errors import InputError
 from calibrant.labels import as_labels, positive_names
@@ -40,7 +41,15 @@ if TYPE_CHECKING:
     from calibrant.claims import Claims
     from calibrant.files import Columns, Paths
 
-__all__ = ["IGNORED", "Kind", "Predictions", "joined_rows", "selected_rows", "softmax"]
+__all__ = [
+    "IGNORED",
+    "Kind",
+    "Predictions",
+    "joined_rows",
+    "joined_weights",
+    "selected_rows",
+    "softmax",
+]
 
 Kind: TypeAlias = Literal["logits", "probabilities"]
 
@@ -64,6 +73,9 @@ class Predictions:
     the training data, …); maps that stay honest under shift read them. Rows without a label
     (None, NaN) are dropped too: they count in ``ignored`` and, by themselves, in ``unlabelled``.
     Labels may be names if ``label_names`` has them, truth values, or a pandas Categorical.
+    ``weights`` says how much each example counts (n numbers ≥ 0, float64), or is None if all count
+    alike. A weight of 2 equals the same row twice. A row of weight 0 is dropped and counts in
+    ``ignored``. See docs/decisions/0021-sample-weights.md.
 
     >>> p = Predictions.from_logits([[2.0, 0.0], [0.0, 1.0], [3.0, 0.0]], [0, 0, -100])
     >>> p
@@ -82,6 +94,7 @@ class Predictions:
     rows: np.ndarray | None = None
     signals: Mapping[str, np.ndarray] = field(default_factory=dict)
     unlabelled: int = 0
+    weights: np.ndarray | None = None
 
     @classmethod
     def from_logits(
@@ -93,18 +106,19 @@ class Predictions:
         positive: Any = None,
         groups: Mapping[str, Any] | None = None,
         signals: Mapping[str, Any] | None = None,
+        weights: Any = None,
     ) -> Predictions:
         """Take unnormalised scores of shape (…, K), or (n,) for the logit of class 1 of two.
 
         Further axes are flattened: (sentences, words, K) with labels (sentences, words) gets a
-        group ``sentence``, four axes a group ``image``; a group or signal may have the shape of the
-        labels or one value per sentence.
+        group ``sentence``, four axes a group ``image``; groups, signals and weights may have the
+        shape of the labels or one value per sentence.
 
         >>> Predictions.from_logits([[[1, 0], [0, 2]]], [[0, -100]]).groups
         {'sentence': array([0])}
         """
         names = label_names if positive is None else positive_names(positive)
-        return cls._from("logits", logits, labels, names, groups, signals)
+        return cls._from("logits", logits, labels, names, groups, signals, weights)
 
     @classmethod
     def from_probabilities(
@@ -116,6 +130,7 @@ class Predictions:
         positive: Any = None,
         groups: Mapping[str, Any] | None = None,
         signals: Mapping[str, Any] | None = None,
+        weights: Any = None,
     ) -> Predictions:
         """Take rows that sum to 1, of shape (…, K), or (n,) for P(class 1) of two classes.
 
@@ -125,7 +140,7 @@ class Predictions:
         array([1, 0])
         """
         names = label_names if positive is None else positive_names(positive)
-        return cls._from("probabilities", probabilities, labels, names, groups, signals)
+        return cls._from("probabilities", probabilities, labels, names, groups, signals, weights)
 
     @staticmethod
     def from_top_label(
@@ -162,15 +177,18 @@ class Predictions:
         label_names: Sequence[str] | None,
         groups: Mapping[str, Any] | None,
         signals: Mapping[str, Any] | None,
+        weights: Any,
     ) -> Predictions:
         scores = floating(as_array(scores), kind)
         if scores.ndim == 1:
             scores = two_columns(scores, kind)
         names = None if label_names is None else tuple(str(name) for name in label_names)
         labels, names = as_labels(labels, names, int(scores.shape[-1]) if scores.ndim else 0)
-        scores, labels, groups, signals = flattened(scores, labels, groups or {}, signals or {})
+        scores, labels, groups, signals, weights = flattened(
+            scores, labels, groups or {}, signals or {}, weights
+        )
         names = None if names is None else tuple(names)
-        return cls(scores, labels, kind, names, groups, signals=signals)
+        return cls(scores, labels, kind, names, groups, signals=signals, weights=weights)
 
     def __post_init__(self) -> None:
         check_shapes(
@@ -179,11 +197,15 @@ class Predictions:
         labels, unlabelled = labels_beside(self.labels, self.scores)
         groups = {name: group_column(name, column) for name, column in self.groups.items()}
         signals = {name: signal_column(name, column) for name, column in self.signals.items()}
-        scores, rows, kept = self.scores, self.rows, labels != IGNORED
+        scores, rows, kept, weights = self.scores, self.rows, labels != IGNORED, self.weights
+        if weights is not None:
+            weights = weight_column(weights, to_numpy(kept))
+            kept = weights > 0  # It is 0 where the label is −100.
         dropped = int(labels.shape[0]) - int(kept.sum())
         if dropped:
-            scores, labels = scores[kept], labels[kept]
+            scores, labels = _rows(scores, kept), _rows(labels, kept)
             keep = to_numpy(kept)
+            weights = None if weights is None else weights[keep]
             groups = {name: column[keep] for name, column in groups.items()}
             signals = {name: column[keep] for name, column in signals.items()}
             rows = keep.nonzero()[0] if rows is None else rows[keep]
@@ -194,7 +216,7 @@ class Predictions:
         except RowError as error:  # Its rows are numbered after the drop, the user's before.
             raise RowError(error.message, int(to_numpy(kept).nonzero()[0][error.row])) from None
         values = {"scores": scores, "labels": labels, "groups": groups, "signals": signals}
-        values |= {"rows": rows, "ignored": self.ignored + dropped}
+        values |= {"rows": rows, "ignored": self.ignored + dropped, "weights": weights}
         for name, value in {**values, "unlabelled": self.unlabelled + unlabelled}.items():
             object.__setattr__(self, name, value)  # Frozen for everybody but the constructor.
 
@@ -226,7 +248,7 @@ class Predictions:
         unlabelled = sum(part.unlabelled for part in parts)
         rows = joined_rows(parts)
         names = first.label_names
-        about = (groups, ignored, rows, signals, unlabelled)
+        about = (groups, ignored, rows, signals, unlabelled, joined_weights(parts))
         return _checked(scores, labels, first.kind, names, *about)
 
     @classmethod
@@ -265,6 +287,11 @@ class Predictions:
         return int(self.scores.shape[1])
 
     @property
+    def weighted(self) -> bool:
+        """Whether the examples have sample weights."""
+        return self.weights is not None
+
+    @property
     def names(self) -> tuple[str, ...]:
         """The label names, or the column numbers as text where there are none."""
         return self.label_names or tuple(str(k) for k in range(self.classes))
@@ -279,8 +306,9 @@ class Predictions:
         groups = {name: column[index] for name, column in self.groups.items()}
         signals = {name: column[index] for name, column in self.signals.items()}
         scores, labels = _rows(self.scores, index), _rows(self.labels, index)
-        names = self.label_names
-        return _checked(scores, labels, self.kind, names, groups, 0, None, signals)
+        weights = None if self.weights is None else self.weights[index]
+        about = (groups, 0, None, signals, 0, weights)
+        return _checked(scores, labels, self.kind, self.label_names, *about)
 
     def chunks(self, rows: int) -> Iterator[Predictions]:
         """Yield consecutive parts of at most ``rows`` rows, without a copy."""
@@ -308,7 +336,7 @@ class Predictions:
 
     def with_checked_scores(self, scores: Array, kind: Kind) -> Predictions:
         """:meth:`with_scores` for scores that need no check: softmax or logarithm of these."""
-        about = (self.groups, self.ignored, self.rows, self.signals, self.unlabelled)
+        about = (self.groups, self.ignored, self.rows, self.signals, self.unlabelled, self.weights)
         return _checked(scores, self.labels, kind, self.label_names, *about)
 
     def with_signals(self, signals: Mapping[str, Any]) -> Predictions:
@@ -356,12 +384,14 @@ def _checked(
     ignored: int,
     row_numbers: np.ndarray | None,
     signals: Mapping[str, np.ndarray],
-    unlabelled: int = 0,
+    unlabelled: int,
+    weights: np.ndarray | None,
 ) -> Predictions:
     """Make predictions from checked ones without checking them again."""
     made = object.__new__(Predictions)
-    values = (scores, labels, kind, label_names, groups, ignored, row_numbers, signals, unlabelled)
-    for name, value in zip(Predictions.__dataclass_fields__, values, strict=True):
+    values = (scores, labels, kind, label_names, groups, ignored, row_numbers, signals)
+    fields = zip(Predictions.__dataclass_fields__, (*values, unlabelled, weights), strict=True)
+    for name, value in fields:
         object.__setattr__(made, name, value)
     return made
 
@@ -391,6 +421,17 @@ def joined_rows(parts: Sequence[Any]) -> np.ndarray | None:
     starts = np.cumsum([0, *sizes])
     given = (np.arange(len(part)) if part.rows is None else part.rows for part in parts)
     return np.concatenate([rows + start for rows, start in zip(given, starts, strict=False)])
+
+
+def joined_weights(parts: Sequence[Any]) -> np.ndarray | None:
+    """Join the weights of the parts, which all have them or all do not."""
+    weights = [part.weights for part in parts if part.weights is not None]
+    if len(weights) not in (0, len(parts)):
+        raise InputError(
+            f"{type(parts[0]).__name__}.concatenate expects weights in all parts, or in none; "
+            "weights of 1 count as none do."
+        )
+    return np.concatenate(weights) if weights else None
 
 
 def _check_same(first: Predictions, part: Predictions) -> None:

@@ -25,12 +25,13 @@ TEXT = (
 NAMES = ["O", "B-PER", 'a "quoted", name', "naïve\nname: 3 ", "7"]
 GROUPS = {
     "sentence": np.arange(23) // 4,
-    "weight": np.linspace(0, 1, 23),
+    "mass": np.linspace(0, 1, 23),
     "document": np.array([f"d,{i // 9} 'ü'\n\"" for i in range(23)]),
     "long": np.array([str(i) * 70 for i in range(23)], dtype=object),
 }
 
 
+WEIGHTS = np.linspace(0.5, 3, 23)
 SIGNALS = {"pieces": np.arange(23) % 5, "log odds, 1": np.linspace(-9, 1e9, 23)}
 
 
@@ -51,6 +52,8 @@ def assert_same(a: Predictions, b: Predictions, *, dtype: bool = True) -> None:
     assert np.array_equal(a.labels, b.labels)
     assert list(a.groups) == list(b.groups)
     assert list(a.signals) == list(b.signals)
+    assert (a.weights is None) == (b.weights is None)
+    assert a.weights is None or a.weights.tolist() == b.weights.tolist()
     for name in a.signals:
         assert a.signals[name].tolist() == b.signals[name].tolist()
         assert a.signals[name].dtype.kind == "f"
@@ -78,7 +81,7 @@ def test_round_trip(
 @pytest.mark.parametrize("rows", [1, 2, 7, 22, 23, 1000])
 @pytest.mark.parametrize("suffix", suffixes())
 def test_chunk_size_does_not_matter(tmp_path: Path, suffix: str, rows: int) -> None:
-    predictions = make("logits", label_names=NAMES, groups=GROUPS, signals=SIGNALS)
+    predictions = make("logits", label_names=NAMES, groups=GROUPS, signals=SIGNALS, weights=WEIGHTS)
     path = tmp_path / f"p{suffix}"
     predictions.write(path)
     chunks = list(stream(path, rows=rows))
@@ -88,7 +91,9 @@ def test_chunk_size_does_not_matter(tmp_path: Path, suffix: str, rows: int) -> N
 
 @pytest.mark.parametrize("suffix", suffixes())
 def test_several_files_are_read_as_one(tmp_path: Path, suffix: str) -> None:
-    predictions = make("probabilities", label_names=NAMES, groups=GROUPS, signals=SIGNALS)
+    predictions = make(
+        "probabilities", label_names=NAMES, groups=GROUPS, signals=SIGNALS, weights=WEIGHTS
+    )
     paths = [tmp_path / f"p{i}{suffix}" for i in range(4)]
     for path, part in zip(paths, predictions.chunks(6), strict=True):
         part.write(path)
@@ -98,7 +103,7 @@ def test_several_files_are_read_as_one(tmp_path: Path, suffix: str) -> None:
 
 @pytest.mark.parametrize("suffix", suffixes())
 def test_a_stream_is_written_as_the_whole(tmp_path: Path, suffix: str) -> None:
-    predictions = make("logits", label_names=NAMES, groups=GROUPS, signals=SIGNALS)
+    predictions = make("logits", label_names=NAMES, groups=GROUPS, signals=SIGNALS, weights=WEIGHTS)
     write(predictions, tmp_path / f"whole{suffix}")
     write(predictions.chunks(5), tmp_path / f"parts{suffix}")
     assert_same(read(tmp_path / f"parts{suffix}"), read(tmp_path / f"whole{suffix}"))
@@ -154,7 +159,7 @@ def test_torch_tensors_are_written_in_half_precision_too(tmp_path: Path) -> None
 @pytest.mark.parametrize("suffix", suffixes())
 def test_equal_predictions_are_equal_bytes(tmp_path: Path, suffix: str) -> None:
     for name in "ab":
-        make("logits", label_names=NAMES, groups=GROUPS, signals=SIGNALS).write(
+        make("logits", label_names=NAMES, groups=GROUPS, signals=SIGNALS, weights=WEIGHTS).write(
             tmp_path / f"{name}{suffix}"
         )
     assert (tmp_path / f"a{suffix}").read_bytes() == (tmp_path / f"b{suffix}").read_bytes()

@@ -60,6 +60,8 @@ class Collector:
     ignored: int = 0
     unlabelled: int = 0
     rounded: int = 0  # rows of probabilities that miss a sum of 1
+    weight: float = 0.0  # the sum of the sample weights, and of their squares
+    squares: float = 0.0
     kind: str = ""
     dtype: str = ""
     label_names: tuple[str, ...] = ()
@@ -85,7 +87,11 @@ class Collector:
         block = assign_blocks(chunk, self.by, self.blocks, start=self.rows)
         self._add_state(chunk, block)
         confidence, predicted, correct = top_label(chunk)
-        self.sample.add(Confidences(confidence, correct, block.astype(np.int16)))
+        part = Confidences(confidence, correct, block.astype(np.int16), chunk.weights)
+        self.sample.add(part)
+        if chunk.weights is not None:
+            self.weight += float(chunk.weights.sum())
+            self.squares += float(np.square(chunk.weights).sum())
         self._note_mistakes(chunk, confidence, predicted, correct)
         if isinstance(chunk, Claims):
             self._add_labels(chunk, block)
@@ -110,8 +116,8 @@ class Collector:
             self.rounded += rounded_rows(chunk.scores)
         if self.positive is not None:
             claims = Claims.of_positive(chunk)
-            part = Confidences(claims.confidence, claims.correct, columns[3].astype(np.int16))
-            self.positive.add(part)
+            each = (claims.confidence, claims.correct, columns[3].astype(np.int16))
+            self.positive.add(Confidences(*each, claims.weights))
         if self._sentences is not None:
             self._add_sentences(self._sentences.whole(chunk, *columns))
         if self.pixels is not None:
@@ -131,10 +137,36 @@ class Collector:
 
     def finish(self) -> None:
         """Add the last sentence, which waited for its end, and the sums of labels."""
+        if self.weighted and self.weight:
+            self._scale(self.rows / self.weight)
         if self.label_sums is not None and self.label_sums.blocked and self.state is not None:
             self.state = self.label_sums.into(self.state)
         if self._sentences is not None:
             self._add_sentences(self._sentences.rest())
+
+    def _scale(self, factor: float) -> None:
+        """Scale the weights to a mean of 1, so that their sum is the number of examples."""
+        assert self.state is not None
+        self.state = self.state.scaled(factor)
+        self.top = None if self.top is None else self.top.scaled(factor)
+        for sums in (self.groups, self.label_sums, *self.per_group):
+            if sums is not None:
+                sums.scale(factor)
+
+    @property
+    def weighted(self) -> bool:
+        """Whether the examples have sample weights."""
+        return self.state is not None and self.state.weighted
+
+    @property
+    def grouped(self) -> bool:
+        """Whether the variance of sums comes from blocks: weighted counts are not binomial."""
+        return self.by is not None or self.weighted
+
+    @property
+    def effective(self) -> float:
+        """The number of examples of one weight that say as much: (Σ w)² / Σ w² (Kish 1965)."""
+        return self.weight**2 / self.squares if self.squares else float(self.rows)
 
     @property
     def classwise(self) -> CalibrationState | ClassSums | None:
@@ -161,6 +193,8 @@ class Collector:
         if self.class_sums is None:
             return total
         tables = self.class_sums.total()
+        if self.weighted:
+            tables = tables.scaled(self.rows / self.weight)
         names = [name for name in CalibrationState.SUMS if name.startswith("class_")]
         return replace(total, **{name: getattr(tables, name) for name in names})
 
@@ -188,8 +222,9 @@ class Collector:
             self.label_sums = None if chunk.kind == "multi-label" else LabelSums(self.blocks)
             return
         if sums > _FEW_SUMS:
-            self.class_sums = ClassSums(chunk.classes, self.bins, self.blocks)
-        if chunk.label_names is not None and is_bio(chunk.label_names):
+            size = (chunk.classes, self.bins, self.blocks)
+            self.class_sums = ClassSums(*size, weighted=chunk.weighted)
+        if is_bio(chunk.label_names) and not chunk.weighted:
             self._sentences = Sentences()
         if chunk.classes == 2 and "image" not in chunk.groups:
             self.positive = Sample(self.sample.most, self.sample.seed)

@@ -50,7 +50,7 @@ class Estimator:
         rows = [
             row
             for row in METRICS.values()
-            if row.kind == kind and row.audited and sources.keys() >= set(row.source)
+            if row.kind == kind and row.audited and row.applies(sources)
         ]
         found: dict[str, Measure] = {}
         for names in dict.fromkeys(row.source for row in rows):

@@ -13,6 +13,7 @@ from calibrant.auditing.evidence import ClaimSums, Question, findings_of
 from calibrant.auditing.record import Finding
 from calibrant.claims import Claims
 from calibrant.metrics import Bins, CalibrationState
+from calibrant.metrics.state import times
 from calibrant.predictions import Predictions
 
 __all__ = ["GroupSums", "Judged", "LabelSums"]
@@ -46,10 +47,10 @@ class GroupSums:
                 continue
             if name not in self._columns and len(self._columns) >= _MOST_COLUMNS:
                 continue
-            self._columns[name] = self._added(name, column, *judged)
+            self._columns[name] = self._added(name, column, chunk.weights, *judged)
 
     def _added(
-        self, name: str, column: np.ndarray, *each: np.ndarray
+        self, name: str, column: np.ndarray, weights: np.ndarray | None, *each: np.ndarray
     ) -> dict[str, tuple[np.ndarray, np.ndarray]] | None:
         """Return the sums of a column with those of a chunk; None if it has too many values."""
         if len(np.unique(column[:_FIRST])) > _MOST_VALUES:
@@ -59,20 +60,32 @@ class GroupSums:
         if len(sums.keys() | set(map(str, values.tolist()))) > _MOST_VALUES:
             return None
         for place, value in enumerate(map(str, values.tolist())):
-            added = self._of_rows(*(a[where == place] for a in each))
+            own = None if weights is None else weights[where == place]
+            added = self._of_rows(own, *(a[where == place] for a in each))
             old = sums.get(value)
             sums[value] = added if old is None else (old[0] + added[0], old[1] + added[1])
         return sums
 
     def _of_rows(
-        self, block: np.ndarray, confidence: np.ndarray, correct: np.ndarray
+        self,
+        own: np.ndarray | None,
+        block: np.ndarray,
+        confidence: np.ndarray,
+        correct: np.ndarray,
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return tables (3, bins) and (3, blocks): number, sum of confidence, number right."""
         bin_ = self.bins.index(confidence)
-        weights = (None, confidence, correct)
+        weights = (own, times(confidence, own), times(correct, own))
         binned = [np.bincount(bin_, w, minlength=self.bins.count) for w in weights]
         blocked = [np.bincount(block, w, minlength=self.blocks) for w in weights]
         return np.stack(binned).astype(np.float64), np.stack(blocked).astype(np.float64)
+
+    def scale(self, factor: float) -> None:
+        """Multiply all sample weights by a factor."""
+        for sums in self._columns.values():
+            for tables in (sums or {}).values():
+                for table in tables:
+                    table *= factor
 
     @property
     def any(self) -> bool:
@@ -114,6 +127,7 @@ class LabelSums:
     def __init__(self, blocks: int) -> None:
         self.blocks, self.names = blocks, dict[str, int]()
         self._tables = np.zeros((4, blocks, 0))
+        self.weighted = False
         self.blocked = True  # Whether there were few enough labels for sums of each block.
 
     def add(self, claims: Claims, block: np.ndarray) -> None:
@@ -127,12 +141,13 @@ class LabelSums:
         block = block if self.blocked else np.zeros_like(block)
         wider = np.zeros((4, self.blocks, len(self.names) - self._tables.shape[2]))
         self._tables = np.concatenate([self._tables, wider], axis=2)
-        weights = (None, claims.confidence, claims.correct)
+        w, self.weighted = claims.weights, claims.weighted
+        weights = (w, times(claims.confidence, w), times(claims.correct, w))
         about = place[claims.about]
         for table, weight in zip(self._tables, weights, strict=False):
             self._sum(table, block, about, weight)
         if claims.truth is not None:
-            self._sum(self._tables[3], block, place[claims.truth], None)
+            self._sum(self._tables[3], block, place[claims.truth], w)
 
     def _sum(
         self, table: np.ndarray, block: np.ndarray, label: np.ndarray, weight: np.ndarray | None
@@ -140,17 +155,22 @@ class LabelSums:
         cell = block * len(self.names) + label
         table += np.bincount(cell, weight, minlength=table.size).reshape(table.shape)
 
+    def scale(self, factor: float) -> None:
+        """Multiply all sample weights by a factor."""
+        self._tables *= factor
+
     def into(self, state: CalibrationState) -> CalibrationState:
         """Return the state with the sums of each label; one without blocks takes their totals."""
         if not self.names:
             return state
         tables = self._tables.sum(axis=1) if state.n.ndim == 0 else self._tables
         count, confidence, right, labelled = tables
+        dtype = np.float64 if self.weighted else np.int64
         return replace(
             state,
             classes=len(self.names),
-            predicted_count=count.astype(np.int64),
+            predicted_count=count.astype(dtype),
             predicted_confidence=confidence,
-            predicted_correct=right.astype(np.int64),
-            label_count=labelled.astype(np.int64),
+            predicted_correct=right.astype(dtype),
+            label_count=labelled.astype(dtype),
         )

@@ -17,6 +17,7 @@ from calibrant.distributions import holm
 from calibrant.errors import InputError, unknown_name
 from calibrant.labels import encode
 from calibrant.metrics import Bins, CalibrationState, accuracy, ece, mean_confidence
+from calibrant.metrics.state import times
 from calibrant.predictions import Predictions
 
 __all__ = ["PerGroup"]
@@ -32,6 +33,7 @@ class PerGroup:
         self.column, self.blocks, self.bins, self.of = column, blocks, bins, of
         self.names: dict[str, int] = {}
         self._tables = np.zeros((3, 0, blocks, bins.count))
+        self.weighted = False
 
     def add(self, chunk: Predictions | Claims, judged: Judged) -> None:
         """Add a chunk."""
@@ -48,8 +50,14 @@ class PerGroup:
         block, confidence, correct = judged
         cell = (place[found.codes] * self.blocks + block) * self.bins.count
         cell += self.bins.index(confidence)
-        for table, weights in zip(self._tables, (None, confidence, correct), strict=True):
+        w, self.weighted = chunk.weights, chunk.weighted
+        sums = (w, times(confidence, w), times(correct, w))
+        for table, weights in zip(self._tables, sums, strict=True):
             table += np.bincount(cell, weights, minlength=table.size).reshape(table.shape)
+
+    def scale(self, factor: float) -> None:
+        """Multiply all sample weights by a factor."""
+        self._tables *= factor
 
     def _check_number(self) -> None:
         if len(self.names) > MOST_GROUPS:
@@ -100,13 +108,16 @@ class PerGroup:
         for key, (value, bounds) in zip(functions, measured, strict=True):
             low, high = bounds or (None, None)
             numbers |= {key: value, f"{key}_low": low, f"{key}_high": high}
-        n, differs = int(state.n.sum()), p_value <= _LEVEL
+        total, differs = float(state.n.sum()), p_value <= _LEVEL
+        n = max(round(total), int(total > 0))  # A sum of weights may round to 0.
         return GroupRow(name, n, p_value=p_value, differs=differs, **numbers)
 
     def _state(self, place: int) -> CalibrationState:
         count, confidence, right = self._tables[:, place]
-        empty = CalibrationState.empty(0, self.bins, classwise=False, blocks=(self.blocks,))
-        count, right = count.astype(np.int64), right.astype(np.int64)
+        options: dict[str, Any] = {"blocks": (self.blocks,), "weighted": self.weighted}
+        empty = CalibrationState.empty(0, self.bins, classwise=False, **options)
+        if not self.weighted:
+            count, right = count.astype(np.int64), right.astype(np.int64)
         tables = {"top_count": count, "top_confidence": confidence, "top_correct": right}
         return replace(empty, n=count.sum(axis=-1), correct=right.sum(axis=-1), **tables)
 

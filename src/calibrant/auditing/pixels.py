@@ -45,7 +45,7 @@ class PixelSums:
         if self.regions is None and "border" in chunk.groups:
             shape = (self.blocks, 2)
             self.regions = CalibrationState.empty(
-                chunk.classes, self.bins, classwise=False, blocks=shape
+                chunk.classes, self.bins, classwise=False, blocks=shape, weighted=chunk.weighted
             )
         for number, name in enumerate(names.tolist()):
             rows = slice(2 * number, 2 * number + 2)

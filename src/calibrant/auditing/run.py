@@ -31,6 +31,7 @@ from calibrant.metrics import (
     Confidences,
     ConfidenceSketch,
     chance_ece,
+    is_bio,
     risk_points,
 )
 from calibrant.metrics.bins import Closed
@@ -138,7 +139,7 @@ def _concluded(
         findings=findings,
         warnings=_warnings(found, estimate.replicates),
         at_risk=risk_points(ConfidenceSketch.of(confidences) if sketched else confidences),
-        per=tuple(p.table(estimate, grouped=found.by is not None) for p in found.per_group),
+        per=tuple(p.table(estimate, grouped=found.grouped) for p in found.per_group),
         **views,
     )
 
@@ -171,7 +172,7 @@ def _evidence(
     """
     assert found.state is not None
     assert found.groups is not None
-    grouped = found.by is not None
+    grouped = found.grouped
     level = ALARM / (3 if found.groups.any else 2)
     blocked = found.state if grouped else None
     whole = state if blocked is None else blocked
@@ -192,13 +193,24 @@ def _top_view(found: Collector, estimate: Estimator) -> TopView | None:
 
 
 def _left_out(found: Collector) -> tuple[str, ...]:
-    """Return a sentence about the metrics that claims are not enough for."""
+    """Return sentences about sample weights, and the metrics that claims are not enough for."""
+    weights = _about_weights(found) if found.weighted else ()
     if not found.of_claims:
-        return ()
+        return weights
     known = {"state", "confidences"} | ({"classwise"} if found.classwise_known else set())
     rows = [row for row in METRICS.values() if row.kind == "classes" and row.audited]
     titles = [row.title for row in rows if not known >= set(row.source)]
-    return (f"Left out, as they need the scores of all classes: {', '.join(titles)}.",)
+    return (*weights, f"Left out, as they need the scores of all classes: {', '.join(titles)}.")
+
+
+def _about_weights(found: Collector) -> tuple[str, ...]:
+    kinds = ("classes", "tags") if is_bio(found.label_names) else ("classes",)
+    rows = [row for row in METRICS.values() if row.kind in kinds and row.audited]
+    titles = ", ".join(row.title for row in rows if not row.weighted)
+    return (
+        f"Examples count by their sample weights, and are worth {found.effective:,.0f} of one "
+        f"weight; numbers of examples are sums of weights. Left out, as they take none: {titles}.",
+    )
 
 
 def _warnings(found: Collector, bootstrap: int) -> tuple[str, ...]:
@@ -295,8 +307,8 @@ def _class_rows(state: CalibrationState, names: tuple[str, ...]) -> tuple[ClassR
     rows = [
         ClassRow(
             name,
-            int(state.label_count[k]),
-            int(state.predicted_count[k]),
+            round(state.label_count[k]),
+            round(state.predicted_count[k]),
             float(state.predicted_confidence[k] / state.predicted_count[k]),
             float(state.predicted_correct[k] / state.predicted_count[k]),
         )
@@ -312,6 +324,7 @@ def _provenance(found: Collector) -> dict[str, Any]:
         "n": found.rows,
         "ignored": found.ignored,
         "unlabelled": found.unlabelled,
+        **({"effective_n": found.effective} if found.weighted else {}),
         **({} if found.sample.whole else {"sampled": found.sample.held}),
         "classes": len(found.label_names),
         "kind": found.kind,

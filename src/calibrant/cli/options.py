@@ -75,6 +75,11 @@ def add_file_options(
         help="the label of the positive class, for one score per example and labels that are text",
     )
     group.add_argument(
+        "--weights-column",
+        metavar="NAME",
+        help="where the sample weights are; '' reads none (default: weight or sample_weight)",
+    )
+    group.add_argument(
         "--group-columns",
         metavar="NAME[,NAME…]",
         help="further columns to keep, such as sentence; '' keeps none (default: all others)",
@@ -231,6 +236,7 @@ def columns_from(args: argparse.Namespace) -> Columns:
         correct=args.correct_column,
         positive=args.positive,
         signals=_listed(args.signal_columns),
+        weights=args.weights_column,
     )
 
 

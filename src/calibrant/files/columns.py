@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from calibrant.errors import InputError
-from calibrant.files.format import SIGNAL, FileKind, Layout, Source
+from calibrant.files.format import SIGNAL, WEIGHT, FileKind, Layout, Source
 from calibrant.inputs import shortened
 from calibrant.labels import positive_names
 from calibrant.predictions import Kind
@@ -54,6 +54,7 @@ _PREDICTED: tuple[str, ...] = (
 )
 _PREDICTED += ("predicted_class", "pred_class", "predicted_labels", "pred_labels", "predictions")
 _CORRECT = ("correct", "is_correct", "right", "hit")
+_WEIGHTS = (WEIGHT, "weights", "sample_weight", "sample_weights")
 _LISTS = ("predictions", "y_pred_proba")
 _OTHER_LABEL = (
     *("y_true", "ground_truth", "true_label", "true_labels", "target", "targets"),
@@ -79,6 +80,8 @@ class Columns:
     columns of signals, by default every ``signal.NAME``. ``confidence``, ``predicted`` and
     ``correct`` are the columns of top labels, where the scores of all classes are not known.
     ``positive`` is the label of class 1 of two, where labels are text and there is one score.
+    ``weights`` is the column of sample weights, by default ``weight`` or ``sample_weight`` where
+    there is one; "" reads none.
 
     >>> Columns(probabilities="p_*", label="gold", groups=("sentence",)).label
     'gold'
@@ -94,6 +97,7 @@ class Columns:
     confidence: str | None = None
     correct: str | None = None
     positive: str | None = None
+    weights: str | None = None
 
 
 DEFAULT_COLUMNS = Columns()
@@ -116,13 +120,15 @@ def find_layout(
     found, scores = _find_scores(source, columns, stated)
     label = _find_label(source, columns)
     signals = _find_signals(source, columns)
-    groups = _find_groups(source, columns, label, {*scores.columns, label, *signals})
+    weights = _find_weights(source, columns, label)
+    groups = _find_groups(source, columns, label, {*scores.columns, label, *signals, weights})
     names = scores.names or source.label_names(scores.columns[0])
     if columns.label_names is not None:
         names = tuple(str(name) for name in columns.label_names)
     if columns.positive is not None:
         names = positive_names(columns.positive)
-    return Layout(found, scores.columns, label, groups, names, scores.per_class, signals)
+    layout = Layout(found, scores.columns, label, groups, names, scores.per_class, signals)
+    return replace(layout, weights=weights)
 
 
 def _find_confidence(source: Source, columns: Columns, kind: FileKind | None) -> str | None:
@@ -175,7 +181,8 @@ def _multi_label_layout(source: Source, columns: Columns, labelled: bool) -> Lay
                 "or there is a column label:NAME for each."
             )
     signals = _find_signals(source, columns)
-    taken = {*scores.columns, label, *found, *signals}
+    weights = _find_weights(source, columns, None)
+    taken = {*scores.columns, label, *found, *signals, weights}
     groups = _find_groups(source, columns, label, taken) if labelled else ()
     names = scores.names or source.label_names(scores.columns[0])
     if columns.label_names is not None:
@@ -187,7 +194,7 @@ def _multi_label_layout(source: Source, columns: Columns, labelled: bool) -> Lay
         )
     read = tuple(dict.fromkeys((*groups, *(name for name in found if name != label))))
     layout = Layout("multi-label", scores.columns, label, read, names, scores.per_class, signals)
-    return replace(layout, labels=found, of_logits=kind == "logits")
+    return replace(layout, labels=found, of_logits=kind == "logits", weights=weights)
 
 
 def _top_label_layout(source: Source, columns: Columns, confidence: str, labelled: bool) -> Layout:
@@ -214,11 +221,12 @@ def _top_label_layout(source: Source, columns: Columns, confidence: str, labelle
     label = truth if truth is not None and predicted is not None else correct or confidence
     own = tuple(name for name in (predicted, correct) if name is not None)
     signals = _find_signals(source, columns)
-    groups = _find_groups(source, columns, label, {confidence, label, *own, *signals})
+    weights = _find_weights(source, columns, label)
+    groups = _find_groups(source, columns, label, {confidence, label, *own, *signals, weights})
     groups += tuple(name for name in own if name != label)
-    return Layout(
-        "top-label", (confidence,), label, groups, None, False, signals, predicted, correct
-    )
+    beside = (signals, predicted, correct)
+    layout = Layout("top-label", (confidence,), label, groups, None, False, *beside)
+    return replace(layout, weights=weights)
 
 
 def _first(source: Source, names: Sequence[str], but: str | None = None) -> str | None:
@@ -343,7 +351,27 @@ def find_label(source: Source, columns: Columns) -> str | None:
     return next((name for name in LABEL_NAMES if name in source.columns), None)
 
 
-def _find_groups(source: Source, columns: Columns, label: str, taken: set[str]) -> tuple[str, ...]:
+def _find_weights(source: Source, columns: Columns, label: str | None) -> str | None:
+    """Find the column of sample weights: one number per label, or per row where that is None.
+
+    A column of a usual name is one unless it is named as a group.
+    """
+    if columns.weights == "":
+        return None
+    shapes = ((), None if label is None else source.columns[label])
+    if columns.weights is not None:
+        _require(source, columns.weights)
+        if source.columns[columns.weights] not in shapes:
+            raise InputError(f"{source.path}: '{columns.weights}' must hold one weight per row.")
+        return columns.weights
+    named = columns.groups or ()
+    usual = (name for name in _WEIGHTS if name in source.columns and name not in named)
+    return next((name for name in usual if source.columns[name] in shapes), None)
+
+
+def _find_groups(
+    source: Source, columns: Columns, label: str, taken: set[str | None]
+) -> tuple[str, ...]:
     """Find the columns with one value per label that are not taken."""
     fits = [
         name

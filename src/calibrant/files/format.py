@@ -20,6 +20,7 @@ from calibrant.predictions import Kind, Predictions
 
 __all__ = [
     "SIGNAL",
+    "WEIGHT",
     "Block",
     "FileKind",
     "Format",
@@ -32,6 +33,7 @@ __all__ = [
 ]
 
 SIGNAL = "signal."  # Columns signal.NAME hold the signal NAME.
+WEIGHT = "weight"  # The column of sample weights, in files that calibrant writes.
 
 # What the scores of a file are.
 FileKind: TypeAlias = Kind | Literal["top-label", "multi-label"]
@@ -56,16 +58,18 @@ class Layout:
     correct: str | None = None
     labels: tuple[str, ...] = ()  # Of many labels: one column each; they are among ``groups`` too.
     of_logits: bool = False  # Whether the scores of many labels are logits.
+    weights: str | None = None  # The column of sample weights.
 
     @property
     def names(self) -> tuple[str, ...]:
         """Return the names of all columns to read."""
-        return tuple(dict.fromkeys((*self.scores, self.label, *self.groups, *self.signals)))
+        own = (*self.scores, self.label, *self.groups, *self.signals)
+        return tuple(dict.fromkeys((*own, self.weights) if self.weights else own))
 
     @property
     def numbers(self) -> tuple[str, ...]:
         """Return the names of the columns that must hold numbers."""
-        return (*self.scores, *self.signals)
+        return (*self.scores, *self.signals, *((self.weights,) if self.weights else ()))
 
 
 def other_columns(part: Predictions | Claims) -> dict[str, np.ndarray]:
@@ -75,7 +79,8 @@ def other_columns(part: Predictions | Claims) -> dict[str, np.ndarray]:
     """
     signals = {f"{SIGNAL}{name}": part.signals[name] for name in part.signals}
     own = claim_columns(part) if isinstance(part, Claims) else {}
-    return {**own, **part.groups, **signals}
+    weights = {} if part.weights is None else {WEIGHT: part.weights}
+    return {**own, **part.groups, **signals, **weights}
 
 
 def joined(parts: Iterable[Predictions | Claims]) -> Predictions | Claims:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -105,6 +106,12 @@ def agree(sources: list[Source], layouts: list[Layout]) -> tuple[str, ...] | Non
     """Check that the shards hold the same kind of scores; return the label names they share."""
     first, names, named = layouts[0], None, sources[0]
     for source, found in zip(sources, layouts, strict=True):
+        if (found.weights is None) != (first.weights is None):
+            one, other = (source, sources[0]) if found.weights else (sources[0], source)
+            raise InputError(
+                f"{one.path} has sample weights, but {other.path} has none; add the column, or "
+                "read none (--weights-column '')."
+            )
         if found.kind != first.kind:
             raise InputError(
                 f"{source.path} holds {found.kind}, but {sources[0].path} {first.kind}; "
@@ -148,6 +155,8 @@ def _chunks(
     if not kept:
         where = sources[0].path if len(sources) == 1 else f"{len(sources)} files"
         why = describe_ignored(ignored, unlabelled) if ignored else "no rows"
+        if ignored and layouts[0].weights is not None:
+            why = f"all {ignored} rows are ignored, without a label, or of weight 0"
         raise InputError(f"{where}: {why}.")
 
 
@@ -160,6 +169,11 @@ def assemble(
     sentence (scores of shape (n, words, K)), it numbers the sentences; and where it holds an image,
     the images. Those may have their classes second, (n, K, height, width), as convolutions do.
     """
+    if layout.weights is not None and not block.columns[layout.weights].any():
+        # Nothing counts here, which is an error only if it is so in all blocks.
+        part = assemble(path, block, replace(layout, weights=None), names, first)
+        ignored = part.ignored + len(part)
+        return replace(part[:0], weights=np.empty(0), ignored=ignored, unlabelled=part.unlabelled)
     make = Predictions.from_logits if layout.kind == "logits" else Predictions.from_probabilities
     try:
         if layout.kind == "top-label":
@@ -171,8 +185,7 @@ def assemble(
         groups = {name: block.columns[name] for name in layout.groups}
         if leading := leading_group(scores.ndim):
             groups.setdefault(leading, np.arange(first, first + len(scores)))
-        signals = {signal_name(name): block.columns[name] for name in layout.signals}
-        return make(scores, labels, label_names=names, groups=groups, signals=signals)
+        return make(scores, labels, label_names=names, groups=groups, **_beside(block, layout))
     except RowError as error:
         inner = prod(block.columns[layout.label].shape[1:])
         inner = len(layout.labels) if layout.labels else inner
@@ -191,8 +204,15 @@ def _top_labels(block: Block, layout: Layout) -> Claims:
         None if layout.label in (*own, *layout.scores) else columns[layout.label],
         correct=None if layout.correct is None else columns[layout.correct],
         groups={name: columns[name] for name in layout.groups if name not in own},
-        signals={signal_name(name): columns[name] for name in layout.signals},
+        **_beside(block, layout),
     )
+
+
+def _beside(block: Block, layout: Layout) -> dict[str, Any]:
+    """Return the signals and the weights of a block, as arguments of a constructor."""
+    signals = {signal_name(name): block.columns[name] for name in layout.signals}
+    weights = None if layout.weights is None else block.columns[layout.weights]
+    return {"signals": signals, "weights": weights}
 
 
 def _multi_labels(block: Block, layout: Layout, names: Sequence[str] | None, first: int) -> Claims:
@@ -206,10 +226,8 @@ def _multi_labels(block: Block, layout: Layout, names: Sequence[str] | None, fir
         )
     groups = {name: block.columns[name] for name in layout.groups if name not in own}
     groups.setdefault("example", np.arange(first, first + len(scores)))
-    signals = {signal_name(name): block.columns[name] for name in layout.signals}
-    return Claims.from_multi_label(
-        scores, labels, label_names=names, groups=groups, signals=signals
-    )
+    beside = _beside(block, layout)
+    return Claims.from_multi_label(scores, labels, label_names=names, groups=groups, **beside)
 
 
 def _scores(block: Block, layout: Layout) -> np.ndarray:

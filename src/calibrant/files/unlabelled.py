@@ -47,6 +47,9 @@ def stream_unlabelled(
     """
     if rows is not None and rows < 1:
         raise InputError(f"rows must be at least 1, got {rows}.")
+    if columns.weights:
+        raise InputError("This command counts every row alike; it takes no --weights-column.")
+    columns = replace(columns, weights="")
     sources = [open_source(path) for path in expand(paths)]
     layouts = [_layout(source, columns, kind) for source in sources]
     if any(layout.kind == "multi-label" for layout in layouts):

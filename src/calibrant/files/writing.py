@@ -30,8 +30,10 @@ _CHUNK = 1 << 20  # Scores that are mapped at once.
 _WHOLE = (1 << 31) - 1  # Rows: more than any chunk.
 _NO_LABEL = "\0label"  # No column of a file has this name.
 
-# Group columns with these names would be read back as scores, labels or signals.
-_TAKEN = re.compile(r"labels?|label_names|(logits?|prob(abilit(y|ies)|s)?)([:_].*)?|signal\..*")
+# Group columns with these names would be read back as scores, labels, signals or weights.
+_TAKEN = re.compile(
+    r"labels?|label_names|(logits?|prob(abilit(y|ies)|s)?)([:_].*)?|signal\..*|(sample_)?weights?"
+)
 
 
 def write(
@@ -135,7 +137,8 @@ def _rewritten_layout(
 ) -> Layout:
     """Return the layout of scores and wanted groups, without a label, which may be missing."""
     some = next(iter(source.columns), None)  # A label column that is surely there.
-    found = find_layout(source, replace(columns, label=some, groups=()), kind, labelled=False)
+    wanted = replace(columns, label=some, groups=(), weights="")
+    found = find_layout(source, wanted, kind, labelled=False)
     for name in groups:
         if name not in source.columns:
             raise InputError(

@@ -89,7 +89,7 @@ class CalibrationMetrics(Metric):
 
     def compute(self) -> dict[str, Tensor]:
         """Return the metrics of everything that was added, by name."""
-        sums = {name: self._table(f"state_{name}") for name in CalibrationState.SUMS}
+        sums: dict[str, Any] = {n: self._table(f"state_{n}") for n in CalibrationState.SUMS}
         state = CalibrationState(self.bins, self.classes, int(self.ignored), **sums)
         sources: dict[str, Any] = {"state": state, "classwise": state}
         if self.ranks:

@@ -21,7 +21,7 @@ from calibrant.metrics.kernel_dispatch import (
     rows_per_task,
     spread,
 )
-from calibrant.metrics.state import CalibrationState
+from calibrant.metrics.state import CalibrationState, times
 from calibrant.predictions import Kind, Predictions
 
 __all__ = ["accumulate", "accumulate_by", "check_counted", "edge_type", "kernel_edges"]
@@ -49,7 +49,7 @@ def accumulate(
 
     Tensors stay on their device. Large inputs in host memory use the kernels of the
     extra ``fast`` if it is installed (:mod:`calibrant.metrics.kernel_dispatch`), with
-    equal results.
+    equal results. Predictions with sample weights are summed by NumPy, or on their device.
 
     >>> p = Predictions.from_probabilities([[0.9, 0.1], [0.3, 0.7]], [0, 0])
     >>> accumulate(p, bins=5).top_count
@@ -79,7 +79,8 @@ def accumulate_by(
 ) -> CalibrationState:
     """Accumulate with these kernels; without any, with NumPy or on the tensors' device."""
     lead = 1 if block is None else blocks
-    state = CalibrationState.empty(predictions.classes, bins, classwise=classwise, blocks=(lead,))
+    options: dict[str, Any] = {"classwise": classwise, "weighted": predictions.weighted}
+    state = CalibrationState.empty(predictions.classes, bins, blocks=(lead,), **options)
     state = _added_in_place(module, predictions, state, block)
     return state.total() if block is None else state
 
@@ -91,16 +92,19 @@ def _added_in_place(
     block: np.ndarray | None,
 ) -> CalibrationState:
     """Add the predictions in place to ``state``, whose leading axis is that of blocks."""
+    if predictions.weighted != state.weighted:
+        raise InputError("accumulate expects sample weights in all parts, or in none.")
     if not in_host_memory(predictions.scores):
         from calibrant.metrics.tensors import add_tensors
 
         add_tensors(state, predictions, block)
-    elif module is not None:
+    elif module is not None and not predictions.weighted:
         _add_compiled(state, predictions, block, module)
     else:
         _add_numpy(state, predictions, block)
     n, correct = state.top_count.sum(axis=-1), state.top_correct.sum(axis=-1)
-    check_counted(int(n.sum() - state.n.sum()), len(predictions))
+    if not state.weighted:
+        check_counted(int(n.sum() - state.n.sum()), len(predictions))
     return replace(state, ignored=state.ignored + predictions.ignored, n=n, correct=correct)
 
 
@@ -195,14 +199,20 @@ def _add_numpy(state: CalibrationState, p: Predictions, block: np.ndarray | None
         part = slice(start, start + rows)
         scores, labels = to_numpy(p.scores[part]), to_numpy(p.labels[part])
         where = np.zeros(len(labels), np.int64) if block is None else block[part]
-        _add_rows(state, scores, labels, p.kind == "logits", where)
+        weights = None if p.weights is None else p.weights[part]
+        _add_rows(state, scores, labels, p.kind == "logits", where, weights)
 
 
 def _add_rows(
-    state: CalibrationState, scores: np.ndarray, labels: np.ndarray, logits: bool, block: np.ndarray
+    state: CalibrationState,
+    scores: np.ndarray,
+    labels: np.ndarray,
+    logits: bool,
+    block: np.ndarray,
+    weights: np.ndarray | None,
 ) -> None:
     """Add the rows of one chunk to the sums of their blocks, in place."""
-    rows = np.arange(len(labels))
+    rows, w = np.arange(len(labels)), weights
     probabilities, nll = _probabilities_and_nll(scores, labels, logits)
     predicted = scores.argmax(axis=1)
     confidence = probabilities[rows, predicted]
@@ -211,23 +221,23 @@ def _add_rows(
     # Σ_k (p_k − 1[y = k])² = Σ_k p_k² − 2 p_y + 1
     brier = np.einsum("nk,nk->n", wide, wide) - 2 * wide[rows, labels] + 1
 
-    _add(state.nll, block, nll)
-    _add(state.brier, block, brier)
-    cell = block * state.bins.count + state.bins.index(confidence)
-    _add(state.top_count, cell)
-    _add(state.top_confidence, cell, confidence)
-    _add(state.top_correct, cell, correct)
-    _add(state.label_count, block * state.classes + labels)
-    cell = block * state.classes + predicted
-    _add(state.predicted_count, cell)
-    _add(state.predicted_confidence, cell, confidence)
-    _add(state.predicted_correct, cell, correct)
+    _add(state.nll, block, times(nll, w))
+    _add(state.brier, block, times(brier, w))
+    sums = {"count": w, "confidence": times(confidence, w), "correct": times(correct, w)}
+    of_bin = block * state.bins.count + state.bins.index(confidence)
+    of_class = block * state.classes
+    _add(state.label_count, of_class + labels, w)
+    of_class += predicted
+    for name, values in sums.items():
+        _add(getattr(state, f"top_{name}"), of_bin, values)
+        _add(getattr(state, f"predicted_{name}"), of_class, values)
     if state.classwise:
         row = block[:, None] * state.classes + np.arange(state.classes)
         cells = row * state.bins.count + state.bins.index(probabilities)
-        _add(state.class_count, cells.ravel())
-        _add(state.class_confidence, cells.ravel(), probabilities.ravel())
-        _add(state.class_correct, cells[rows, labels])
+        each = None if w is None else np.repeat(w, state.classes)
+        _add(state.class_count, cells.ravel(), each)
+        _add(state.class_confidence, cells.ravel(), times(probabilities.ravel(), each))
+        _add(state.class_correct, cells[rows, labels], w)
 
 
 def _probabilities_and_nll(

@@ -60,7 +60,8 @@ def adaptive_classwise_ece(predictions: Predictions, bins: int = 15) -> float:
                 column -= top
             np.exp(column, out=column)
             column /= sums
-        total += adaptive_ece(Confidences(column, labels == k), bins)
+        each = Confidences(column, labels == k, weights=predictions.weights)
+        total += adaptive_ece(each, bins)
     return total / predictions.classes
 
 
@@ -77,6 +78,9 @@ def equal_mass_bin(count: np.ndarray, bins: int) -> np.ndarray:
     array([0, 1, 2])
     """
     check_whole("equal_mass_bin", "a whole number of bins ≥ 1", bins)
+    if count.dtype.kind == "f":  # Sums of weights; the slack is for their rounding.
+        share = (np.cumsum(count) - count / 2) / count.sum()
+        return np.asarray(np.minimum(int(bins) * share + 1e-9, int(bins) - 1), np.int64)
     middle = np.cumsum(count, dtype=np.int64)  # Whole numbers, so the cut is exact.
     middle *= 2
     middle -= count

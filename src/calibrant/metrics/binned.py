@@ -112,12 +112,18 @@ def debiased_rms_ece(source: TopSource, bins: int | Bins = 15, *, closed: Closed
 
     sqrt(max(0, Σ_b (n_b / n) · [(acc_b − conf_b)² − acc_b (1 − acc_b) / (n_b − 1)])): the squared
     error of each bin minus the part that sampling noise alone explains. Bins with a single example
-    cannot estimate their own noise and are left out of the sum, as its authors do.
+    cannot estimate their own noise and are left out of the sum, as its authors do. It takes no
+    sample weights, which do not say how many examples were seen.
 
     >>> debiased_rms_ece(Predictions.from_probabilities([[0.9, 0.1]] * 10, [0] * 9 + [1]))
     0.0
     """
     state = top_bins_of(source, bins, closed)
+    if state.weighted:
+        raise InputError(
+            "debiased_rms_ece needs the number of examples in each bin, which sample weights do "
+            "not say; ece takes them."
+        )
     count = state.top_count
     accuracy, confidence = _ratio(state.top_correct, count), _ratio(state.top_confidence, count)
     noise = accuracy * (1 - accuracy) / np.maximum(count - 1, 1e-300)

@@ -111,7 +111,7 @@ def bootstrap_interval(
     estimate = None if method == "percentile" else _estimate(metric, source)
     least = None
     if method == "auto" and plain_function(metric) in (ece, entity_ece) and _in_blocks(source):
-        state = source.total() if independent else source
+        state = source.total() if independent and not source.weighted else source
         least = least_ece(state, level=level, replicates=replicates, seed=seed)
     groups = effective_groups(source)
     return interval_of(
@@ -135,12 +135,14 @@ def effective_groups(source: Blocked) -> float:
     1.18
     """
     if isinstance(source, Confidences):
-        sizes = np.bincount(source.block) if source.block is not None else np.ones(1)
+        sizes: np.ndarray = np.ones(1)
+        if source.block is not None:
+            sizes = np.bincount(source.block, source.weights)
     else:
         states = source if isinstance(source, tuple) else (source,)
         sizes = states[0].n.reshape(len(states[0].n), -1).sum(axis=1)
     variances = sizes.astype(np.float64) ** 1.5
-    return float(variances.sum() ** 2 / max(1.0, np.square(variances).sum()))
+    return float(variances.sum() ** 2 / (np.square(variances).sum() or 1.0))
 
 
 def check_bootstrap(replicates: int, level: float = 0.95, seed: int = 0) -> None:

@@ -7,8 +7,9 @@ from dataclasses import replace
 import numpy as np
 
 from calibrant.claims import Claims
+from calibrant.errors import InputError
 from calibrant.metrics.bins import Bins
-from calibrant.metrics.state import CalibrationState
+from calibrant.metrics.state import CalibrationState, times
 
 __all__ = ["claim_state"]
 
@@ -41,12 +42,16 @@ def claim_state(
     state = into
     if state is None:
         made = known and classwise
-        state = CalibrationState.empty(classes, bins, classwise=made, blocks=(lead,))
+        options = {"classwise": made, "weighted": claims.weighted}
+        state = CalibrationState.empty(classes, bins, blocks=(lead,), **options)
+    if state.weighted != claims.weighted:
+        raise InputError("accumulate expects sample weights in all parts, or in none.")
     for start in range(0, len(claims), _CHUNK):
         rows = slice(start, start + _CHUNK)
         where = None if block is None else block[rows]
         about = None if claims.about is None or not known else claims.about[rows]
-        _add(state, claims.confidence[rows], claims.correct[rows], where, about)
+        weights = None if claims.weights is None else claims.weights[rows]
+        _add(state, claims.confidence[rows], claims.correct[rows], where, about, weights)
     n, correct = state.top_count.sum(axis=-1), state.top_correct.sum(axis=-1)
     state = replace(state, ignored=state.ignored + claims.ignored, n=n, correct=correct)
     return state.total() if block is None and into is None else state
@@ -58,6 +63,7 @@ def _add(
     right: np.ndarray,
     block: np.ndarray | None,
     about: np.ndarray | None,
+    w: np.ndarray | None,
 ) -> None:
     """Add some claims to the sums of their blocks, in place."""
     bin_ = state.bins.index(given)
@@ -66,10 +72,11 @@ def _add(
         nll = -np.log(np.where(right, confidence, 1 - confidence))
     place: np.ndarray | int = 0 if block is None else block
     whole = np.zeros(len(given), np.int64) if block is None else block
-    _sum(state.nll, whole, nll)
-    _sum(state.brier, whole, 2 * (confidence - right) ** 2)
+    _sum(state.nll, whole, times(nll, w))
+    _sum(state.brier, whole, times(2 * (confidence - right) ** 2, w))
     cell = place * state.bins.count + bin_
-    for name, weights in (("count", None), ("confidence", confidence), ("correct", right)):
+    sums = {"count": w, "confidence": times(confidence, w), "correct": times(right, w)}
+    for name, weights in sums.items():
         _sum(getattr(state, f"top_{name}"), cell, weights)
         if about is not None:
             label = place * state.classes + about
@@ -77,7 +84,8 @@ def _add(
             if state.classwise:
                 _sum(getattr(state, f"class_{name}"), label * state.bins.count + bin_, weights)
     if about is not None:
-        _sum(state.label_count, (place * state.classes + about)[right], None)
+        known = None if w is None else w[right]
+        _sum(state.label_count, (place * state.classes + about)[right], known)
 
 
 def _sum(total: np.ndarray, cell: np.ndarray, weights: np.ndarray | None) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -37,11 +38,12 @@ class ClassSums:
            [0, 0]])
     """
 
-    def __init__(self, classes: int, bins: Bins, blocks: int) -> None:
+    def __init__(self, classes: int, bins: Bins, blocks: int, *, weighted: bool = False) -> None:
         self.classes, self.bins, self.blocks = classes, bins, blocks
-        self.n = np.zeros(blocks, np.int64)
+        self.n = np.zeros(blocks, np.float64 if weighted else np.int64)
+        self.weighted = weighted
         self._whole = True  # False: too many entries for an interval
-        empty = CalibrationState.empty(classes, bins)
+        empty = CalibrationState.empty(classes, bins, weighted=weighted)
         self._tables = empty.class_count, empty.class_confidence, empty.class_correct
         self._first = np.zeros((blocks, classes))
         self._place: np.ndarray = np.empty(0, np.int64)
@@ -51,7 +53,7 @@ class ClassSums:
 
     def add(self, p: Predictions, block: np.ndarray) -> None:
         """Add predictions; ``block`` is the block of each row."""
-        self.n += np.bincount(block, minlength=self.blocks)
+        self.n += np.bincount(block, p.weights, minlength=self.blocks)
         if len(p) >= self.bins.count and (block == block[0]).all():
             self._add_block(accumulate(p, self.bins), int(block[0]))
             return
@@ -60,13 +62,13 @@ class ClassSums:
         for start in range(0, len(p), step):
             rows = order[start : start + step]
             part = p[rows].numpy()
-            self._add_rows(part.scores, part.labels, part.kind == "logits", block[rows])
+            self._add_rows(part, block[rows])
 
     def total(self) -> CalibrationState:
         """Return the state of all blocks, with n, the labels and the tables of classes alone."""
         count, confidence, correct = self._tables
         return replace(
-            CalibrationState.empty(self.classes, self.bins),
+            CalibrationState.empty(self.classes, self.bins, weighted=self.weighted),
             n=np.asarray(self.n.sum()),
             label_count=correct.sum(axis=1),
             class_count=count,
@@ -106,31 +108,33 @@ class ClassSums:
         cell = cell[cell % self.bins.count > 0]
         self._note(np.full(len(cell), block), cell, gaps.reshape(-1)[cell])
 
-    def _add_rows(
-        self, scores: np.ndarray, labels: np.ndarray, logits: bool, block: np.ndarray
-    ) -> None:
+    def _add_rows(self, p: Predictions, block: np.ndarray) -> None:
         """Add rows that are sorted by their block."""
-        probabilities = softmax(scores.astype(np.float64)) if logits else scores
-        above, wide = self._above_first(probabilities), probabilities.astype(np.float64, copy=False)
+        labels, w = p.labels, p.weights
+        scores = p.scores
+        probabilities = softmax(scores.astype(np.float64)) if p.kind == "logits" else scores
+        above = self._above_first(probabilities)
+        wide = probabilities.astype(np.float64, copy=False)
+        wide = wide if w is None else wide * w[:, None]
         first = np.where(above, 0.0, wide)
         starts = np.flatnonzero(np.diff(block, prepend=-1))
         self._first[block[starts]] -= np.add.reduceat(first, starts, axis=0)
         count, confidence, correct = self._tables
-        count[:, 0] += len(labels) - above.sum(axis=0)
+        count[:, 0] += len(labels) - above.sum(axis=0) if w is None else w @ ~above
         confidence[:, 0] += first.sum(axis=0)
 
         row, column = np.nonzero(above)
         cell = column * self.bins.count + self.bins.index(probabilities[row, column])
-        np.add.at(count.reshape(-1), cell, 1)
+        np.add.at(count.reshape(-1), cell, _ones(w, row))
         np.add.at(confidence.reshape(-1), cell, wide[row, column])
         self._note(block[row], cell, -wide[row, column])
 
         of_label = self.bins.index(probabilities[np.arange(len(labels)), labels])
-        np.add.at(correct, (labels, of_label), 1)
+        np.add.at(correct, (labels, of_label), _ones(w, slice(None)))
         low = of_label == 0
-        np.add.at(self._first, (block[low], labels[low]), 1)
+        np.add.at(self._first, (block[low], labels[low]), _ones(w, low))
         cell = labels[~low] * self.bins.count + of_label[~low]
-        self._note(block[~low], cell, np.ones(len(cell)))
+        self._note(block[~low], cell, np.ones(len(cell)) * _ones(w, ~low))
 
     def _above_first(self, probabilities: np.ndarray) -> np.ndarray:
         """Return which probabilities are not in the first bin; equal to ``bins.index(…) > 0``."""
@@ -169,3 +173,8 @@ class ClassSums:
             gaps, part = np.zeros((self.blocks, width)), slice(start, stop)
             gaps[block[part], column[part] - number * step] = self._gap[part]
             yield gaps
+
+
+def _ones(weights: np.ndarray | None, rows: np.ndarray | slice) -> Any:
+    """Return what these rows count: 1 each, or their sample weights."""
+    return 1 if weights is None else weights[rows]

@@ -5,18 +5,20 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field, replace
 from types import ModuleType
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from calibrant.arguments import check_kind
 from calibrant.arrays import is_tensor, to_numpy
 from calibrant.claims import Claims
+from calibrant.conversion import weight_column
 from calibrant.errors import InputError
 from calibrant.metrics.bins import Bins, Closed
 from calibrant.metrics.kernel_dispatch import kernels_for, plain, spread
-from calibrant.metrics.state import CalibrationState
-from calibrant.predictions import Predictions, softmax
+from calibrant.metrics.state import CalibrationState, times
+from calibrant.metrics.state_bytes import check_complete, json_column, json_object
+from calibrant.predictions import Predictions, joined_weights, softmax
 
 __all__ = ["Confidences", "TopLabel", "bin_confidences", "confidences", "top_label"]
 
@@ -25,7 +27,7 @@ TopLabel: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray]  # confidence, c
 
 @dataclass(frozen=True, eq=False)
 class Confidences:
-    """Confidence and correctness of each example, and optionally its bootstrap block.
+    """Confidence and correctness of each example, optionally its bootstrap block and its weight.
 
     Adding two states concatenates their examples. Metrics sort the examples first and
     treat tied confidences as one step, so the order of examples or shards does not matter.
@@ -38,6 +40,7 @@ class Confidences:
     confidence: np.ndarray
     correct: np.ndarray
     block: np.ndarray | None = field(default=None)
+    weights: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         shapes = {np.shape(a) for a in (self.confidence, self.correct)}
@@ -55,14 +58,22 @@ class Confidences:
         object.__setattr__(self, "correct", np.asarray(to_numpy(self.correct), bool))
         if not np.isfinite(self.confidence).all():
             raise InputError("Confidences must be finite numbers, got NaN or infinity.")
+        if self.weights is not None:
+            weights = weight_column(self.weights, np.ones(len(self), bool), some=False)
+            object.__setattr__(self, "weights", weights)
+
+    @property
+    def weighted(self) -> bool:
+        """Whether the examples have sample weights."""
+        return self.weights is not None
 
     def __len__(self) -> int:
         return len(self.confidence)
 
     def __getitem__(self, rows: np.ndarray | slice) -> Confidences:
         """Select examples by a mask, an array of indices or a slice."""
-        block = None if self.block is None else self.block[rows]
-        return Confidences(self.confidence[rows], self.correct[rows], block)
+        block, weights = (None if c is None else c[rows] for c in (self.block, self.weights))
+        return Confidences(self.confidence[rows], self.correct[rows], block, weights)
 
     def __add__(self, other: Confidences) -> Confidences:
         if not isinstance(other, Confidences):
@@ -82,18 +93,24 @@ class Confidences:
             np.concatenate([p.confidence for p in parts]),
             np.concatenate([p.correct for p in parts]),
             np.concatenate(blocks) if len(blocks) == len(parts) else None,
+            joined_weights(parts),
         )
 
     def to_json(self) -> str:
         """Return one line of JSON; :meth:`from_json` restores the same state, to the last bit."""
-        columns = ("confidence", "correct", "block")
+        columns = ("confidence", "correct", "block", "weights")
         present = {c: getattr(self, c).tolist() for c in columns if getattr(self, c) is not None}
         return json.dumps(present)
 
     @classmethod
     def from_json(cls, text: str) -> Confidences:
         """Read the output of :meth:`to_json`."""
-        return cls(**{name: np.asarray(column) for name, column in json.loads(text).items()})
+        content, name = json_object(cls.__name__, text), cls.__name__
+        extra = {column for column in ("block", "weights") if column in content}
+        check_complete(name, {"confidence", "correct"} | extra, content, "from_json")
+        types = {"confidence": np.float64, "correct": bool, "block": np.int64}
+        columns = {c: json_column(name, c, v, types.get(c)) for c, v in content.items()}
+        return cls(**columns)
 
 
 def confidences(
@@ -104,7 +121,7 @@ def confidences(
         return source
     check_kind("This metric", source, Predictions, Claims, Confidences)
     confidence, _, correct = top_label(source)
-    return Confidences(confidence, correct, block)
+    return Confidences(confidence, correct, block, source.weights)
 
 
 def top_label(predictions: Predictions | Claims) -> TopLabel:
@@ -187,19 +204,22 @@ def bin_confidences(
     confidence, right = np.clip(state.confidence, 0, 1), state.correct
     with np.errstate(divide="ignore"):  # Certain and wrong: the log-likelihood is −∞.
         nll = -np.log(np.where(right, confidence, 1 - confidence))
-    each = {"n": None, "correct": right, "nll": nll, "brier": 2 * (confidence - right) ** 2}
-    columns = {"count": None, "confidence": confidence, "correct": right}
-    empty = CalibrationState.empty(2, bins, classwise=False, blocks=lead)
-    sums = {name: (place, weights) for name, weights in each.items()}
+    w = state.weights
+    each = {"correct": right, "nll": nll, "brier": 2 * (confidence - right) ** 2}
+    columns = {"count": w, "confidence": times(confidence, w), "correct": times(right, w)}
+    empty = CalibrationState.empty(2, bins, classwise=False, blocks=lead, weighted=w is not None)
+    sums: dict[str, tuple[np.ndarray, Any]] = {"n": (place, w)}
+    sums |= {name: (place, times(values, w)) for name, values in each.items()}
     for name, weights in columns.items():
         sums[f"top_{name}"] = (place * bins.count + bins.index(confidence), weights)
         sums[f"predicted_{name}"] = (2 * place + 1, weights)
-    sums["label_count"] = (2 * place + right, None)
+    sums["label_count"] = (2 * place + right, w)
     tables = {}
     for name in CalibrationState.SUMS:
         zero = getattr(empty, name)
         table = zero
         if name in sums:
-            table = np.bincount(*sums[name], minlength=zero.size).astype(zero.dtype)
+            where, values = sums[name]
+            table = np.bincount(where, values, minlength=zero.size).astype(zero.dtype)
         tables[name] = table.reshape(cells + zero.shape[1:])
     return replace(empty, **tables)

@@ -32,7 +32,7 @@ def measure(
     """Return every metric of these ``kinds`` by name, except those that need all scores.
 
     The default is all kinds that apply: classes, tags if the label names are BIO tags, and pixels
-    if there is a group ``image``.
+    if there is a group ``image``. With sample weights, metrics that take none are left out.
 
     >>> p = Predictions.from_probabilities([[0.75, 0.25], [0.5, 0.5]], [0, 1])
     >>> measure(p)["error_rate"]
@@ -61,19 +61,20 @@ def measure_sources(
     return {
         metric.name: float(metric.with_bins(bins)(*(sources[name] for name in metric.source)))
         for metric in METRICS.values()
-        if metric.kind in kinds and sources.keys() >= set(metric.source)
+        if metric.kind in kinds and metric.applies(sources)
     }
 
 
 def _kinds(predictions: Predictions) -> list[Kind]:
     kinds: list[Kind] = ["classes"]
-    kinds += ["tags"] if is_bio(predictions.label_names) else []
+    tags = is_bio(predictions.label_names) and not predictions.weighted
+    kinds += ["tags"] if tags else []
     return [*kinds, "pixels"] if "image" in predictions.groups else kinds
 
 
 def _class_sources(predictions: Predictions, top: TopLabel) -> dict[str, Any]:
     state, (confidence, _, correct) = accumulate(predictions), top
-    steps = confidence_steps(Confidences(confidence, correct))
+    steps = confidence_steps(Confidences(confidence, correct, weights=predictions.weights))
     return {"state": state, "classwise": state, "confidences": steps}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import (
     Any,
@@ -107,6 +107,7 @@ class Metric:
     quality: bool = False  # whether it measures the predictions rather than their confidence
     compared: bool = False  # whether 'calibrant compare' prints it
     audited: bool = True  # whether an audit shows it; records have it in any case
+    weighted: bool = True  # whether sample weights have a meaning for it
     takes_bins: bool = False  # whether the function has an argument ``bins``
     like: tuple[Callable[..., Any], ...] = ()  # other functions with the same source and spread
     paper: str = "–"
@@ -115,6 +116,13 @@ class Metric:
     def with_bins(self, bins: int) -> Callable[..., Any]:
         """Return the function with this number of bins, if it takes one."""
         return functools.partial(self.function, bins=bins) if self.takes_bins else self.function
+
+    def applies(self, sources: Mapping[str, Any]) -> bool:
+        """Whether its sources are there, without sample weights unless these mean something."""
+        if not sources.keys() >= set(self.source):
+            return False
+        weighted = any(getattr(sources[name], "weighted", False) for name in self.source)
+        return self.weighted or not weighted
 
     def computes(self, function: Callable[..., Any]) -> bool:
         """Whether this row is about ``function``, or about one with the same source and spread."""

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 
+from calibrant.claims import Claims
 from calibrant.distributions import student_quantile
+from calibrant.errors import InputError
+from calibrant.metrics.accumulate import accumulate
 from calibrant.metrics.binned import Source, state_of
+from calibrant.metrics.blocks import assign_blocks
 from calibrant.metrics.state import CalibrationState
+from calibrant.predictions import Predictions
 
 __all__ = ["chance_ece", "least_ece"]
 
@@ -31,7 +37,8 @@ def chance_ece(
     (tokens of a sentence), chance explains more: pass a state with a leading axis of blocks that
     keep such examples together. Its gaps then get a random normal factor per block (a wild
     bootstrap; Cameron, Gelbach & Miller 2008), widened like Student's t for few blocks; the larger
-    result of the two is returned.
+    result of the two is returned. Right answers of weighted examples are not binomial, so with
+    sample weights the blocks alone decide; a weighted state needs them.
 
     >>> from calibrant import Predictions
     >>> p = Predictions.from_probabilities([[0.7, 0.3]] * 100, [0] * 70 + [1] * 30)
@@ -39,6 +46,9 @@ def chance_ece(
     >>> round(expected, 2), round(upper, 2)
     (0.04, 0.09)
     """
+    if isinstance(source, (Predictions, Claims)) and source.weighted:
+        options: dict[str, Any] = {"block": assign_blocks(source), "blocks": 1000}
+        source = accumulate(source, classwise=False, **options)
     draws = _GapDraws(state_of(source), replicates, seed)
     if not draws.n:
         return float("nan"), float("nan")
@@ -78,7 +88,7 @@ def least_ece(
         for centre in (0 * draws.gap, draws.gap)
         for gaps in draws.around(centre)
     )
-    return float(max(least, abs(draws.gap.sum()) - chance) / max(1, draws.n))
+    return float(max(least, abs(draws.gap.sum()) - chance) / (draws.n or 1))
 
 
 def _least(gap: np.ndarray, deviation: np.ndarray, explains: Callable[..., bool]) -> np.ndarray:
@@ -102,11 +112,14 @@ class _GapDraws:
     def __init__(self, state: CalibrationState, replicates: int, seed: int) -> None:
         total = state.total()
         self.count, self.confidence = total.top_count, total.top_confidence
-        self.n = int(self.count.sum())
+        self.n = self.count.sum().item()
+        self._binomial_draws = not state.weighted
         self.gap = np.asarray(self.confidence - total.top_correct, np.float64)
         self._shape, self._seed = (replicates, len(self.count)), seed
-        claimed, right = (self._binomial(sums) for sums in (self.confidence, total.top_correct))
-        variance = np.maximum(claimed, right)
+        variance = np.zeros(len(self.count))
+        if self._binomial_draws:
+            sums = (self.confidence, total.top_correct)
+            variance = np.maximum(*(self._binomial(right) for right in sums))
         self._scaled: tuple[np.ndarray, np.ndarray] | None = None
         used = np.atleast_1d(state.n) > 0
         if np.ndim(state.n) and used.sum() > 1:
@@ -115,6 +128,11 @@ class _GapDraws:
             factors = _factors(replicates, len(gaps), seed)
             self._scaled = factors @ gaps, factors @ counts
             variance = np.maximum(variance, np.square(gaps).sum(axis=0))
+        elif state.weighted and self.n:
+            raise InputError(
+                "Chance needs at least two blocks of weighted examples: accumulate(p, "
+                "block=assign_blocks(p), blocks=1000)."
+            )
         self.deviation = np.sqrt(variance)
 
     def around(self, gap: np.ndarray) -> list[np.ndarray]:
@@ -123,10 +141,12 @@ class _GapDraws:
         Right answers are binomial. Of blocks, what their gaps have beyond ``gap`` is scaled by
         their factors.
         """
-        off_by = gap / np.maximum(self.count, 1)
-        share = np.clip(self.confidence / np.maximum(self.count, 1) - off_by, 0, 1)
-        right = np.random.default_rng(self._seed).binomial(self.count, share, self._shape)
-        drawn = [np.asarray(self.confidence - right)]
+        count = np.where(self.count > 0, self.count, 1)
+        off_by, drawn = gap / count, []
+        if self._binomial_draws:
+            share = np.clip(self.confidence / count - off_by, 0, 1)
+            right = np.random.default_rng(self._seed).binomial(self.count, share, self._shape)
+            drawn.append(np.asarray(self.confidence - right))
         if self._scaled is not None:
             gaps, counts = self._scaled
             drawn.append(gap + gaps - counts * off_by)

@@ -71,7 +71,7 @@ def risk_coverage_curve(source: StepSource) -> RiskCoverage:
     risk = (s.count - s.correct)[::-1].astype(np.float64)
     np.cumsum(risk, out=risk)
     risk /= count
-    count /= max(1, s.n)
+    count /= s.n or 1
     return RiskCoverage(s.confidence[::-1], count, risk)
 
 
@@ -93,6 +93,8 @@ def aurc(source: StepSource) -> float:
 def e_aurc(source: StepSource) -> float:
     """Excess AURC: AURC minus that of the best ranking, which has all wrong examples last.
 
+    It takes no sample weights: the best ranking is one of single examples.
+
     Geifman, Uziel & El-Yaniv 2019, who write the second term as r + (1 − r) log(1 − r), its limit
     for large n; here it is the finite sum, so a perfect ranking has exactly 0 and none has less.
 
@@ -101,6 +103,11 @@ def e_aurc(source: StepSource) -> float:
     0.1667
     """
     s = confidence_steps(source)
+    if s.weighted:
+        raise InputError(
+            "e_aurc compares with the best order of single examples, which sample weights do not "
+            "have; aurc and augrc take them."
+        )
     if not s.n:
         return float("nan")
     right = int(s.correct.sum())
@@ -125,7 +132,8 @@ def augrc(source: StepSource) -> float:
     if not s.n:
         return float("nan")
     wrong = s.count - s.correct
-    twice = np.cumsum(wrong[::-1], dtype=np.int64)  # Accepted and wrong, as the threshold falls;
+    # Accepted and wrong, as the threshold falls,
+    twice: np.ndarray = np.cumsum(wrong[::-1], dtype=s.wide)
     twice *= 2
     twice -= wrong[::-1]  # and with those before the step.
     twice *= s.count[::-1]
@@ -208,10 +216,11 @@ def auroc(source: StepSource) -> float:
     """
     s = confidence_steps(source)
     wrong = s.count - s.correct
-    pairs = int(s.correct.sum()) * int(wrong.sum())
+    pairs = s.correct.sum().item() * wrong.sum().item()
     if not pairs:
         return float("nan")
-    twice = np.cumsum(wrong, dtype=np.int64)  # Wrong ones below the step, and half of its own.
+    # Wrong ones below the step, and half of its own.
+    twice: np.ndarray = np.cumsum(wrong, dtype=s.wide)
     twice *= 2
     twice -= wrong
     twice *= s.correct

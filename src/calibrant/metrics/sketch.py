@@ -11,6 +11,7 @@ import numpy as np
 from calibrant.errors import InputError
 from calibrant.metrics.all_reduce import sum_over_processes
 from calibrant.metrics.confidences import Confidences, confidences
+from calibrant.metrics.state import times
 from calibrant.metrics.state_bytes import check_complete, pack_state, unpack_state
 from calibrant.predictions import Predictions
 
@@ -60,14 +61,16 @@ class ConfidenceSketch:
     confidence: np.ndarray  # sums
 
     @classmethod
-    def empty(cls) -> ConfidenceSketch:
-        """Return the neutral element of ``+``."""
-        return cls(np.zeros(_BINS, np.int64), np.zeros(_BINS, np.int64), np.zeros(_BINS))
+    def empty(cls, *, weighted: bool = False) -> ConfidenceSketch:
+        """Return the neutral element of ``+``; with sample weights, counts are sums of them."""
+        dtype = np.float64 if weighted else np.int64
+        return cls(np.zeros(_BINS, dtype), np.zeros(_BINS, dtype), np.zeros(_BINS))
 
     @classmethod
     def of(cls, source: Predictions | Confidences) -> ConfidenceSketch:
         """Return the sketch of predictions, by their top label, or of confidences."""
-        state, made = confidences(source), cls.empty()
+        state = confidences(source)
+        made = cls.empty(weighted=state.weighted)
         for start in range(0, len(state), _CHUNK):
             made._add(state[start : start + _CHUNK])
         return made
@@ -75,15 +78,16 @@ class ConfidenceSketch:
     def _add(self, part: Confidences) -> None:
         if not 0 <= part.confidence.min() <= part.confidence.max() <= 1:
             raise InputError("ConfidenceSketch expects confidences from 0 to 1.")
-        place = _bin(part.confidence)
-        self.count[:] += np.bincount(place, minlength=_BINS)
-        self.correct[:] += np.bincount(place[part.correct], minlength=_BINS)
-        self.confidence[:] += np.bincount(place, part.confidence, _BINS)
+        place, w = _bin(part.confidence), part.weights
+        self.count[:] += np.bincount(place, w, _BINS)
+        right = None if w is None else w[part.correct]
+        self.correct[:] += np.bincount(place[part.correct], right, _BINS)
+        self.confidence[:] += np.bincount(place, times(part.confidence, w), _BINS)
 
     @property
-    def n(self) -> int:
-        """The number of examples."""
-        return int(self.count.sum())
+    def n(self) -> Any:
+        """The number of examples, or the sum of their weights."""
+        return self.count.sum().item()
 
     def __add__(self, other: ConfidenceSketch) -> ConfidenceSketch:
         if not isinstance(other, ConfidenceSketch):
@@ -123,7 +127,7 @@ class ConfidenceSketch:
             )
         if len({array.shape for array in arrays.values()}) > 1:
             raise InputError(f"from_bytes: the arrays of the {_KIND} differ in length.")
-        made = cls.empty()
+        made = cls.empty(weighted=arrays["count"].dtype.kind == "f")
         for name in ("count", "correct", "confidence"):
             getattr(made, name)[arrays["bin"]] = arrays[name]
         return made

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TypeAlias
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from calibrant.claims import Claims
 from calibrant.errors import InputError
 from calibrant.metrics.confidences import Confidences, confidences
 from calibrant.metrics.sketch import ROUNDING, ConfidenceSketch
+from calibrant.metrics.state import times
 from calibrant.predictions import Predictions
 
 __all__ = ["ConfidenceSteps", "StepSource", "confidence_steps", "resampled_steps"]
@@ -20,6 +21,8 @@ __all__ = ["ConfidenceSteps", "StepSource", "confidence_steps", "resampled_steps
 @dataclass(frozen=True, eq=False)
 class ConfidenceSteps:
     """The distinct confidences, ascending, with the examples and the right ones at each.
+
+    With sample weights both are sums of weights, in float64, and otherwise whole numbers.
 
     No threshold separates examples of equal confidence, so metrics of steps do not depend
     on the order of the examples. A bootstrap replicate is the same table with other counts.
@@ -30,9 +33,19 @@ class ConfidenceSteps:
     correct: np.ndarray
 
     @property
-    def n(self) -> int:
-        """The number of examples."""
-        return int(self.count.sum())
+    def n(self) -> Any:
+        """The number of examples, or the sum of their weights."""
+        return self.count.sum().item()
+
+    @property
+    def weighted(self) -> bool:
+        """Whether the counts are sums of weights."""
+        return self.count.dtype.kind == "f"
+
+    @property
+    def wide(self) -> type:
+        """The type in which sums of counts are exact, or as exact as weights are."""
+        return np.float64 if self.weighted else np.int64
 
 
 _CHUNK = 1 << 18  # Values compared at a time.
@@ -51,7 +64,12 @@ def confidence_steps(source: StepSource) -> ConfidenceSteps:
         return source
     if isinstance(source, ConfidenceSketch):
         return ConfidenceSteps(*source.steps())
-    confidence, correct = _sorted(confidences(source))
+    state = confidences(source)
+    if state.weights is not None:
+        return next(
+            resampled_steps(replace(state, block=np.zeros(len(state), int)), np.ones((1, 1)))
+        )
+    confidence, correct = _sorted(state)
     starts = _starts(confidence)
     # Half the memory of int64, which counts below 2³¹ do not need.
     dtype = np.int32 if len(confidence) < 2**31 else np.int64
@@ -70,9 +88,9 @@ def resampled_steps(state: Confidences, weights: np.ndarray) -> Iterator[Confide
     order = np.argsort(state.confidence)
     starts = _starts(state.confidence[order])
     confidence, correct = state.confidence[order][starts], state.correct[order]
-    block = state.block[order]
+    block, own = state.block[order], None if state.weights is None else state.weights[order]
     for row in weights:
-        weight = row[block]
+        weight = times(row[block], own)
         count = _add_up(weight, starts)
         kept = count > 0
         right = _add_up(np.where(correct, weight, 0), starts)

@@ -132,6 +132,11 @@ class Tagging:
         self, predictions: Predictions, mode: Mode = "default", top: TopLabel | None = None
     ) -> None:
         check_kind("This metric", predictions, Predictions)
+        if predictions.weighted:
+            raise InputError(
+                "Metrics of entities take no sample weights: these belong to words, and an entity "
+                "has several; ece and the other metrics of words take them."
+            )
         self.predictions, self.mode = predictions, mode
         self.tags = TagSet.of(predictions.label_names)
         self.labels = to_numpy(predictions.labels)

@@ -13,9 +13,14 @@ from calibrant.errors import InputError
 from calibrant.html_tables import html_table
 from calibrant.metrics.all_reduce import sum_over_processes
 from calibrant.metrics.bins import Bins
-from calibrant.metrics.state_bytes import check_complete, pack_state, unpack_state
+from calibrant.metrics.state_bytes import (
+    check_complete,
+    json_object,
+    pack_state,
+    unpack_state,
+)
 
-__all__ = ["CalibrationState"]
+__all__ = ["CalibrationState", "times"]
 
 _SETTINGS = ("bins", "closed", "classes", "ignored")
 _PER_CLASS = ("class_", "label_", "predicted_")
@@ -27,7 +32,8 @@ class CalibrationState:
 
     Sums are float64 for scores of any type; memory does not grow with n. Every array may
     have leading axes, one state per entry (blocks of a bootstrap, replicates): the metrics work on
-    the last axes and return one number per entry.
+    the last axes and return one number per entry. With sample weights (``weighted``) every example
+    counts by its weight: each count is a sum of weights, in float64, and each sum is weighted.
 
     ======================== ========= =====================================================
     field                    shape     per
@@ -67,6 +73,7 @@ class CalibrationState:
     predicted_count: np.ndarray
     predicted_confidence: np.ndarray
     predicted_correct: np.ndarray
+    weighted: bool = False
 
     SUMS: ClassVar[tuple[str, ...]]
 
@@ -78,6 +85,7 @@ class CalibrationState:
         *,
         classwise: bool = True,
         blocks: tuple[int, ...] = (),
+        weighted: bool = False,
     ) -> CalibrationState:
         """Return the neutral element of ``+``; without ``classwise`` (K, B) tables have no rows."""
         bins = bins or Bins()
@@ -91,8 +99,9 @@ class CalibrationState:
                 "label": (classes,),
                 "predicted": (classes,),
             }.get(part, ())
-        whole = ("n", "correct", "top_count", "top_correct", "class_count", "class_correct")
-        integer = (*whole, "label_count", "predicted_count", "predicted_correct")
+        counts = ("n", "correct", "top_count", "top_correct", "class_count", "class_correct")
+        whole = (*counts, "label_count", "predicted_count", "predicted_correct")
+        integer = () if weighted else whole
         return cls(
             bins,
             classes,
@@ -101,6 +110,7 @@ class CalibrationState:
                 name: np.zeros(blocks + shape, np.int64 if name in integer else np.float64)
                 for name, shape in shapes.items()
             },
+            weighted=weighted,
         )
 
     @property
@@ -125,6 +135,10 @@ class CalibrationState:
             mine, theirs = getattr(self, name), getattr(other, name)
             if mine != theirs:
                 raise InputError(f"States with different {name} do not add: {mine} and {theirs}.")
+        if self.weighted != other.weighted:
+            raise InputError(
+                "States with and without sample weights do not add; weights of 1 count as none do."
+            )
         sums = {name: getattr(self, name) + getattr(other, name) for name in self.SUMS}
         return replace(self, ignored=self.ignored + other.ignored, **sums)
 
@@ -139,6 +153,11 @@ class CalibrationState:
         """Sum over the leading axes."""
         lead = tuple(range(self.n.ndim))
         return replace(self, **{s: getattr(self, s).sum(axis=lead) for s in self.SUMS})
+
+    def scaled(self, factor: float) -> CalibrationState:
+        """Return the state of the same examples with all sample weights times a factor."""
+        sums: dict[str, Any] = {s: np.asarray(getattr(self, s) * factor) for s in self.SUMS}
+        return replace(self, **sums, weighted=True)
 
     def resampled(self, weights: np.ndarray) -> CalibrationState:
         """Return states of bootstrap replicates: (R, G) weights times the sums of G blocks."""
@@ -173,25 +192,31 @@ class CalibrationState:
     def to_json(self) -> str:
         """Return one line of JSON; :meth:`from_json` restores the same state, to the last bit."""
         content: dict[str, Any] = {s: getattr(self, s).tolist() for s in self.SUMS}
-        header = {"bins": self.bins.count, "closed": self.bins.closed, "classes": self.classes}
-        return json.dumps({**header, "ignored": self.ignored, **content}).replace(
+        return json.dumps({**self._header(), **content}).replace(
             "Infinity",
             '"inf"',  # JSON has no infinity; nll is infinite if p_y = 0.
         )
 
+    def _header(self) -> dict[str, Any]:
+        """Return the settings; files without weights are as they were before there were any."""
+        header = {"bins": self.bins.count, "closed": self.bins.closed, "classes": self.classes}
+        weighted = {"weighted": True} if self.weighted else {}
+        return {**header, "ignored": self.ignored, **weighted}
+
     @classmethod
     def from_json(cls, text: str) -> CalibrationState:
         """Read the output of :meth:`to_json`."""
-        content = json.loads(text)
+        content = json_object(cls.__name__, text)
+        weighted = bool(content.pop("weighted", False))
         check_complete(cls.__name__, (*_SETTINGS, *cls.SUMS), content, "from_json")
         bins = Bins(content["bins"], content["closed"])
-        empty = cls.empty(content["classes"], bins)
+        empty = cls.empty(content["classes"], bins, weighted=weighted)
         sums = {s: np.asarray(content[s], dtype=getattr(empty, s).dtype) for s in cls.SUMS}
         if not sums["class_count"].size:
             shape = (*sums["n"].shape, 0, bins.count)
             sums |= {s: sums[s].reshape(shape) for s in cls.SUMS if s.startswith("class_")}
         cls._check_shapes(bins, content["classes"], sums, "from_json")
-        return cls(bins, content["classes"], content["ignored"], **sums)
+        return cls(bins, content["classes"], content["ignored"], **sums, weighted=weighted)
 
     def all_reduce(self, group: Any = None) -> CalibrationState:
         """Return the sum of the states of all processes of ``torch.distributed``, in each of them.
@@ -206,18 +231,18 @@ class CalibrationState:
 
     def to_bytes(self) -> bytes:
         """Return the state with a version and a checksum, to send it to another process."""
-        header = {"bins": self.bins.count, "closed": self.bins.closed, "classes": self.classes}
         sums = {name: getattr(self, name) for name in self.SUMS}
-        return pack_state(type(self).__name__, {**header, "ignored": self.ignored}, sums)
+        return pack_state(type(self).__name__, self._header(), sums)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> CalibrationState:
         """Read the output of :meth:`to_bytes`: the same state, to the last bit."""
         header, sums = unpack_state(cls.__name__, data)
+        weighted = bool(header.pop("weighted", False))
         check_complete(cls.__name__, (*_SETTINGS, *cls.SUMS), (*header, *sums))
         bins = Bins(header["bins"], header["closed"])
         cls._check_shapes(bins, header["classes"], sums, "from_bytes")
-        return cls(bins, header["classes"], header["ignored"], **sums)
+        return cls(bins, header["classes"], header["ignored"], **sums, weighted=weighted)
 
     @classmethod
     def _check_shapes(
@@ -235,6 +260,11 @@ class CalibrationState:
                 )
 
 
+def times(values: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
+    """Return the values, each times its sample weight where there are weights."""
+    return values if weights is None else values * weights
+
+
 def _weighted(weights: np.ndarray, table: np.ndarray) -> np.ndarray:
     """Return weights @ table with 0 · ∞ = 0: an undrawn block does not count (nll can be ∞)."""
     infinite = np.isinf(table)
@@ -244,4 +274,4 @@ def _weighted(weights: np.ndarray, table: np.ndarray) -> np.ndarray:
     return np.where(weights @ infinite.astype(np.float64) > 0, np.inf, total)
 
 
-CalibrationState.SUMS = tuple(f.name for f in fields(CalibrationState))[3:]
+CalibrationState.SUMS = tuple(f.name for f in fields(CalibrationState))[3:-1]

@@ -56,6 +56,27 @@ def unpack_state(kind: str, data: bytes) -> tuple[dict[str, Any], dict[str, np.n
         raise InputError(f"from_bytes: the {kind} is not as to_bytes writes it: {error}.") from None
 
 
+def json_object(kind: str, text: str) -> dict[str, Any]:
+    """Return the object of one line of JSON, as a ``to_json`` writes it."""
+    try:
+        content = json.loads(text)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"from_json expects a {kind} as to_json wrote it: {error}.") from None
+    if not isinstance(content, dict):
+        raise InputError(
+            f"from_json expects a {kind} as to_json wrote it, got a {type(content).__name__}."
+        )
+    return content
+
+
+def json_column(kind: str, name: str, column: Any, dtype: Any) -> np.ndarray:
+    """Return a list of numbers of such an object as an array."""
+    try:
+        return np.asarray(column, dtype)
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(f"from_json: {name} of the {kind} must be a list of numbers.") from None
+
+
 def check_complete(
     kind: str, needed: Iterable[str], found: Iterable[str], where: str = "from_bytes"
 ) -> None:

@@ -115,7 +115,7 @@ _ROWS = (
         lambda v: (
             f"Root-mean-square gap of {points(v)}, without the part that chance explains."
         ),
-        former=("debiased_ece",), paper="Kumar, Liang & Ma 2019",
+        weighted=False, former=("debiased_ece",), paper="Kumar, Liang & Ma 2019",
     ),
     # Of a maximum no interval is good: measured, see docs/decisions/0012.
     Metric(
@@ -182,7 +182,7 @@ _ROWS = (
     Metric(
         "e_aurc", "Excess AURC", "excess AURC", e_aurc, _CONFIDENCES,
         lambda v: f"Ranking the same errors last would lower the AURC by {points(v)}.",
-        spread="proportion", paper="Geifman, Uziel & El-Yaniv 2019",
+        spread="proportion", weighted=False, paper="Geifman, Uziel & El-Yaniv 2019",
     ),
     Metric(
         "augrc", "AUGRC", "AUGRC", augrc, _CONFIDENCES,
@@ -211,40 +211,40 @@ _ROWS = (
     Metric(
         "entity_f1", "Entity F1", "F1", entity_f1, ("entity_counts",),
         lambda v: f"Exact spans and types found: F1 {percent(v)}.",
-        "tags", 1, 3, "counted", quality=True, like=(f1_of_counts,),
+        "tags", 1, 3, "counted", quality=True, like=(f1_of_counts,), weighted=False,
     ),
     Metric(
         "token_f1", "Token F1", "token F1", token_f1, ("token_counts",),
         lambda v: f"Micro F1 over tags other than O: {percent(v)}.",
-        "tags", 1, 3, "counted",
+        "tags", 1, 3, "counted", weighted=False,
     ),
     Metric(
         "entity_precision", "Entity precision", "entity precision", accuracy, ("entities",),
         lambda v: f"{percent(v)} of the predicted entities are right (precision).",
-        "tags", 1, spread="counted", former=("entity_accuracy",),
+        "tags", 1, spread="counted", former=("entity_accuracy",), weighted=False,
     ),
     Metric(
         "entity_confidence", "Mean entity confidence", "entity confidence",
         mean_confidence, ("entities",),
         lambda v: f"The model claims that {percent(v)} of its entities are right.",
-        "tags", 0, spread="proportion",
+        "tags", 0, spread="proportion", weighted=False,
     ),
     Metric(
         "entity_ece", "Entity ECE", "entity ECE", entity_ece, ("entities",),
         lambda v: (
             f"The confidence of an entity misses its accuracy by {points(v)} on average."
         ),
-        "tags", spread="biased upwards",
+        "tags", spread="biased upwards", weighted=False,
     ),
     Metric(
         "entity_auroc", "Entity AUROC", "entity AUROC", auroc, ("entity_confidences",),
         lambda v: f"A right entity is more confident than a wrong one {percent(v)} of the time.",
-        "tags", 1, 3, "proportion",
+        "tags", 1, 3, "proportion", weighted=False,
     ),
     Metric(
         "ece_without_o", "ECE without O", "ECE without O", ece, ("without_o",),
         lambda v: f"Where gold or prediction is not O, confidence misses accuracy by {points(v)}.",
-        "tags", spread="biased upwards",
+        "tags", spread="biased upwards", weighted=False,
     ),
     Metric(
         "apcr", "APCR (entity F1² / ECE)", "APCR", _apcr, ("entity_counts", "state"),
@@ -253,7 +253,7 @@ _ROWS = (
             if np.isinf(v)
             else f"F1² / ECE = {v:.1f}; higher is a better trade of performance and trust."
         ),
-        "tags", 1, 1, most=math.inf, paper="Jouet et al. 2022",
+        "tags", 1, 1, most=math.inf, paper="Jouet et al. 2022", weighted=False,
     ),
     # Binary predictions
     Metric(

@@ -11,6 +11,7 @@ import numpy as np
 from calibrant.arguments import check_kind
 from calibrant.errors import InputError
 from calibrant.metrics.spans import Mode, Tagging, lost_entities
+from calibrant.metrics.state_bytes import check_complete, json_column, json_object
 from calibrant.metrics.tags import TagSet
 from calibrant.predictions import Predictions
 
@@ -70,9 +71,16 @@ class MatchCounts:
     @classmethod
     def from_json(cls, text: str) -> MatchCounts:
         """Read the output of :meth:`to_json`."""
-        content = json.loads(text)
-        sums = (np.asarray(content[s], np.int64) for s in cls.SUMS)
-        return cls(tuple(content["types"]), *sums)
+        content = json_object(cls.__name__, text)
+        check_complete(cls.__name__, ("types", *cls.SUMS), content, "from_json")
+        sums = [json_column(cls.__name__, s, content[s], np.int64) for s in cls.SUMS]
+        types = content["types"]
+        if not isinstance(types, list) or {s.shape[-1:] for s in sums} != {(len(types),)}:
+            raise InputError(
+                f"from_json: the {cls.__name__} must have one count per entity type, got types "
+                f"{types!r} and shapes {', '.join(str(s.shape) for s in sums)}."
+            )
+        return cls(tuple(map(str, types)), *sums)
 
 
 def f1_of_counts(counts: MatchCounts, *, by_type: bool = False) -> Any:

@@ -31,7 +31,10 @@ def add_tensors(state: CalibrationState, p: Predictions, block: np.ndarray | Non
         part = slice(start, start + rows)
         labels = p.labels[part]
         blocks = torch.zeros_like(labels) if where is None else where[part]
-        _add_rows(sums, state, p.scores[part], labels, p.kind == "logits", blocks)
+        ones = torch.ones_like(labels)
+        if p.weights is not None:
+            ones = torch.as_tensor(p.weights[part]).to(device, widest(device))
+        _add_rows(sums, state, p.scores[part], labels, p.kind == "logits", blocks, ones)
     for name, total in sums.items():
         getattr(state, name)[...] += total.cpu().numpy().reshape(getattr(state, name).shape)
 
@@ -48,33 +51,35 @@ def _add_rows(
     labels: Tensor,
     logits: bool,
     block: Tensor,
+    ones: Tensor,
 ) -> None:
-    """Add rows as in accumulate.py, by scatter-additions."""
+    """Add rows as in accumulate.py, by scatter-additions; ``ones`` are the sample weights."""
     bins, classes = state.bins, state.classes
     probabilities, compared, nll = _probabilities_and_nll(scores, labels, logits)
     predicted = scores.argmax(dim=1)
     confidence = _pick(probabilities, predicted)
-    correct = (predicted == labels).long()
-    ones = torch.ones_like(labels)
+    correct = (predicted == labels) * ones
+    top = confidence * ones
     brier = probabilities.square().sum(dim=1) - 2 * _pick(probabilities, labels) + 1
 
-    sums["nll"].index_add_(0, block, nll)
-    sums["brier"].index_add_(0, block, brier)
+    sums["nll"].index_add_(0, block, nll * ones)
+    sums["brier"].index_add_(0, block, brier * ones)
     cell = block * bins.count + _index(bins, _pick(compared, predicted))
     sums["top_count"].index_add_(0, cell, ones)
-    sums["top_confidence"].index_add_(0, cell, confidence)
+    sums["top_confidence"].index_add_(0, cell, top)
     sums["top_correct"].index_add_(0, cell, correct)
     sums["label_count"].index_add_(0, block * classes + labels, ones)
     cell = block * classes + predicted
     sums["predicted_count"].index_add_(0, cell, ones)
-    sums["predicted_confidence"].index_add_(0, cell, confidence)
+    sums["predicted_confidence"].index_add_(0, cell, top)
     sums["predicted_correct"].index_add_(0, cell, correct)
     if state.classwise:
         row = block[:, None] * classes + torch.arange(classes, device=scores.device)
         cells = row * bins.count + _index(bins, compared)
         flat = cells.reshape(-1)
-        sums["class_count"].index_add_(0, flat, torch.ones_like(flat))
-        sums["class_confidence"].index_add_(0, flat, probabilities.reshape(-1))
+        sums["class_count"].index_add_(0, flat, ones.repeat_interleave(classes))
+        each = probabilities * ones[:, None]
+        sums["class_confidence"].index_add_(0, flat, each.reshape(-1))
         sums["class_correct"].index_add_(0, _pick(cells, labels), ones)
 
 

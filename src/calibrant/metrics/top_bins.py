@@ -79,6 +79,11 @@ class TopBins:
         return np.asarray(self.top_correct.sum(axis=-1))
 
     @property
+    def weighted(self) -> bool:
+        """Whether the counts are sums of sample weights."""
+        return self.top_count.dtype.kind == "f"
+
+    @property
     def tables(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The counts, sums of confidences and counts of correct examples, for the kernels."""
         return self.top_count, self.top_confidence, self.top_correct
@@ -113,7 +118,8 @@ def top_bins(
     if isinstance(predictions, Claims):
         state = claim_state(predictions, bins)
         return TopBins(bins, state.ignored, *(getattr(state, name) for name in _TABLES))
-    if (module := kernels_for(predictions)) is None:
+    module = None if predictions.weighted else kernels_for(predictions)
+    if module is None:
         return _by_numpy(predictions, bins)
     p = predictions
     if _is_float32(p.scores):
@@ -168,7 +174,7 @@ def _are_plain(scores: Array, labels: Array) -> bool:
 
 def _by_numpy(p: Predictions, bins: Bins) -> TopBins:
     """Compute with NumPy in chunks that stay in cache, or on the tensors' device."""
-    if not in_host_memory(p.scores):
+    if p.weighted or not in_host_memory(p.scores):
         state = accumulate_by(None, p, bins, classwise=False)
         return TopBins(bins, p.ignored, state.top_count, state.top_confidence, state.top_correct)
     rows = max(1, _CHUNK // p.classes)

@@ -1,0 +1,80 @@
+"""Sample weights of predictions and claims: kept with their rows, checked once."""
+
+import numpy as np
+import pytest
+
+from calibrant import Claims, InputError, Predictions
+
+
+def test_weights_stay_with_their_rows() -> None:
+    p = Predictions.from_probabilities([0.9, 0.8, 0.7, 0.6], [1, -100, 0, 1], weights=[1, 5, 0, 2])
+    assert p.weights.tolist() == [1, 2]
+    assert (len(p), p.ignored, p.rows.tolist()) == (2, 2, [0, 3])
+    assert p[1:].weights.tolist() == [2]
+    assert p[np.array([True, False])].weights.tolist() == [1]
+    assert Predictions.concatenate([p, p]).weights.tolist() == [1, 2, 1, 2]
+    assert p.with_scores(p.scores, "probabilities").weights.tolist() == [1, 2]
+    assert [part.weights.tolist() for part in p.chunks(1)] == [[1], [2]]
+    assert Claims.of_positive(p).weights.tolist() == [1, 2]
+    assert Claims.of_positive(p).binary().weights.tolist() == [1, 2]
+
+
+def test_claims_keep_weights() -> None:
+    claims = Claims.from_top_label(
+        list("aab"), [0.9, 0.8, 0.7], ["a", None, "b"], weights=[1, 5, 2]
+    )
+    assert claims.weights.tolist() == [1, 2]
+    assert claims[[1]].weights.tolist() == [2]
+    assert Claims.concatenate([claims, claims]).weights.tolist() == [1, 2, 1, 2]
+    many = Claims.from_multi_label([[0.9, 0.1], [0.2, 0.7]], [[1, 0], [0, 1]], weights=[1, 3])
+    assert many.weights.tolist() == [1, 1, 3, 3]
+    assert many.top_labels().weights.tolist() == [1, 3]
+
+
+def test_weights_of_sentences() -> None:
+    scores, labels = np.zeros((2, 3, 2)), np.zeros((2, 3), int)
+    one_each = Predictions.from_logits(scores, labels, weights=[1, 2])
+    assert one_each.weights.tolist() == [1, 1, 1, 2, 2, 2]
+    by_word = Predictions.from_logits(scores, labels, weights=np.arange(6).reshape(2, 3))
+    assert by_word.weights.tolist() == [1, 2, 3, 4, 5]
+
+
+def test_tensors_have_weights_on_the_host() -> None:
+    torch = pytest.importorskip("torch")
+    scores = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
+    p = Predictions.from_logits(scores, torch.tensor([0, 1]), weights=torch.tensor([0.0, 2.0]))
+    assert p.weights.tolist() == [2]
+    assert torch.is_tensor(p.scores)
+    assert len(p.scores) == 1
+
+
+@pytest.mark.parametrize(
+    ("weights", "words"),
+    [
+        ([1, -1], "at least 0, got -1"),
+        ([1, np.nan], "got nan at row 1"),
+        ([np.inf, 1], "got inf at row 0"),
+        ([0, 0], "All weights are 0"),
+        ([1], "one value per example"),
+        ([[1], [2]], "one value per example"),
+        (["a", "b"], "numbers"),
+    ],
+)
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda w: Predictions.from_probabilities([0.9, 0.2], [1, 0], weights=w),
+        lambda w: Claims.from_top_label(None, [0.9, 0.2], correct=[1, 0], weights=w),
+    ],
+    ids=["predictions", "claims"],
+)
+def test_bad_weights_are_one_line(make, weights: object, words: str) -> None:
+    with pytest.raises(InputError, match=words) as caught:
+        make(weights)
+    assert "\n" not in str(caught.value)
+
+
+def test_weights_in_all_parts_or_in_none() -> None:
+    p = Predictions.from_probabilities([0.9], [1])
+    with pytest.raises(InputError, match="weights in all parts, or in none"):
+        Predictions.concatenate([p, Predictions.from_probabilities([0.9], [1], weights=[1])])
