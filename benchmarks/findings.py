@@ -109,14 +109,33 @@ def families(whole):
                 found[corpus, method] = [
                     mean(v) for v in _less_baseline(whole, corpus, method, metric, map_).values()
                 ]
-        raw = {key: stats.ttest_1samp(values, 0).pvalue for key, values in found.items()}
-        corrected = holm(raw)
-        higher = sum(mean(values) > 0 for values in found.values())
-        print(f"{metric} {map_}: above the baseline in {higher} of {len(found)}")
-        for (corpus, method), values in found.items():
-            shown = f"{mean(values):+.2f} ± {half(values):.2f}"
-            p = corrected[corpus, method]
-            print(f"  {corpus:14}{method:33}{shown:18} p {p:.3f}" + (" *" if p < 0.05 else ""))
+        print_family(f"{metric} {map_}", found)
+
+
+def print_family(title, found):
+    """One line per comparison: the mean over seeds, its interval, and p after Holm."""
+    corrected = holm({key: stats.ttest_1samp(values, 0).pvalue for key, values in found.items()})
+    higher = sum(mean(values) > 0 for values in found.values())
+    print(f"{title}: above the baseline in {higher} of {len(found)}")
+    for (corpus, method), values in found.items():
+        shown = f"{mean(values):+.2f} ± {half(values):.2f}"
+        p = corrected[corpus, method]
+        print(f"  {corpus:14}{method:33}{shown:18} p {p:.3f}" + (" *" if p < 0.05 else ""))
+
+
+def meta_regularised(whole):
+    """SECE, DECE and γ-Net at today's defaults less cross-entropy, paired by seed, width 128."""
+    print("\nCE-DECE, CE-SECE (weight .1), FLγ-SECE less cross-entropy, in points; Holm over 15")
+    shown = ("dece (weight 0.1)", "sece (weight 0.1)", "gamma_net_sece")
+    for metric, map_ in COLUMNS:
+        found = defaultdict(list)
+        for record in records("others"):
+            recipe = record["recipe"]
+            if recipe["head_width"] == 128 and name(recipe) in shown:
+                base = whole[recipe["data"], 128, recipe["seed"]][PAPER[0]]
+                ours, theirs = (value(r, metric, map_) for r in (record, base))
+                found[recipe["data"], name(recipe)].append(100 * (ours - theirs))
+        print_family(f"{metric} {map_}", found)
 
 
 def _less_baseline(whole, corpus, method, metric, map_):
@@ -148,39 +167,63 @@ def cells_won(whole):
     print(f"\n∇Acc has the higher mean APCR in {won} of {len(found)} cells of corpus and width")
 
 
+def variation(recipe):
+    """What a run in the paper's setting has otherwise than the five methods at width 128."""
+    return ", ".join(
+        text
+        for differs, text in (
+            (recipe["warm_up"] != 0, f"warm-up {recipe['warm_up']}"),
+            (recipe["head_width"] != 128, f"width {recipe['head_width']}"),
+            (recipe["head_activation"] == "none", "without activation"),
+            (recipe["dtype"] != "bfloat16", recipe["dtype"]),
+            ("mpnet" not in recipe["model"], recipe["model"]),
+        )
+        if differs
+    )
+
+
 def paper_setting():
     """The paper's own setting: every run, and how many of them collapsed."""
     print("\nThe paper's setting: entity F1, token F1, ECE, ECE with the chosen map, by seed")
-    found = defaultdict(list)
-    for record in records("paper-setting", "paper-setting-weights", "paper-setting-more"):
+    runs = records("paper-setting", "paper-setting-weights", "paper-setting-more")
+    found, f1 = defaultdict(list), defaultdict(list)
+    for record in runs:
         recipe = record["recipe"]
-        warm = f", warm-up {recipe['warm_up']}" if recipe["warm_up"] else ""
-        found[recipe["data"], name(recipe) + warm].append(record)
-    f1 = defaultdict(list)
-    for (corpus, _), runs in found.items():
-        f1[corpus] += [value(r, "entity_f1") for r in runs]
-    for (corpus, method), runs in sorted(found.items()):
-        runs.sort(key=lambda r: r["recipe"]["seed"])
+        found[recipe["data"], variation(recipe), name(recipe)].append(record)
+        f1[recipe["data"]].append(value(record, "entity_f1"))
+    half_of_median = {corpus: median(values) / 2 for corpus, values in f1.items()}
+    collapsed = [value(r, "entity_f1") < half_of_median[r["recipe"]["data"]] for r in runs]
+    of_run = dict(zip(map(id, runs), collapsed, strict=True))
+    for (corpus, varied, method), group in sorted(found.items()):
+        group.sort(key=lambda r: r["recipe"]["seed"])
         columns = (("entity_f1", "identity"), ("token_f1", "identity"), ("ece", "identity"))
         shown = [
-            " ".join(f"{value(r, metric, map_):.3f}" for r in runs)
+            " ".join(f"{value(r, metric, map_):.3f}" for r in group)
             for metric, map_ in (*columns, ("ece", "auto"))
         ]
-        lost = sum(value(r, "entity_f1") < 0.5 * median(f1[corpus]) for r in runs)
-        seeds = ",".join(str(r["recipe"]["seed"]) for r in runs)
-        print(f"{corpus:16}{method:52}seeds {seeds}: {' | '.join(shown)}  collapsed {lost}")
-    collapses(found, f1)
-    loss_curves([r for runs in found.values() for r in runs if r["recipe"]["data"] == "wnut17"])
+        seeds = ",".join(str(r["recipe"]["seed"]) for r in group)
+        lost = sum(of_run[id(r)] for r in group)
+        label = f"{method}{', ' * bool(varied)}{varied}"
+        print(f"{corpus:16}{label:64}seeds {seeds}: {' | '.join(shown)}  collapsed {lost}")
+    collapses(runs, collapsed)
+    loss_curves([r for r in runs if r["recipe"]["data"] == "wnut17"])
 
 
-def collapses(found, f1):
-    """Collapsed runs on WNUT17 by method, with and without warm-up, and Fisher's exact tests."""
+def collapses(runs, collapsed):
+    """Collapsed runs by corpus and variation; on WNUT17 by method, with Fisher's exact tests."""
     counts = defaultdict(lambda: [0, 0])
-    for (corpus, _), runs in found.items():
-        for record in runs if corpus == "wnut17" else ():
-            collapsed = value(record, "entity_f1") < 0.5 * median(f1[corpus])
-            counts[name(record["recipe"])][0 if collapsed else 1] += 1
-    print("\nWNUT17, runs that collapsed and that did not:", dict(counts))
+    by_variation = defaultdict(lambda: [0, 0])
+    for record, lost in zip(runs, collapsed, strict=True):
+        recipe = record["recipe"]
+        options = "other weight or quirk" if recipe["method_options"] else ""
+        key = recipe["data"], ", ".join(filter(None, (variation(recipe), options)))
+        by_variation[key][0 if lost else 1] += 1
+        if recipe["data"] == "wnut17" and variation(recipe) in ("", "warm-up 0.06"):
+            counts[name(recipe)][0 if lost else 1] += 1
+    print("\nRuns that collapsed and that did not:")
+    for (corpus, varied), pair in sorted(by_variation.items()):
+        print(f"{corpus:16}{varied or 'as in the paper':52}{pair[0]} of {sum(pair)}")
+    print("\nWNUT17, with and without warm-up, collapsed and not:", dict(counts))
     small = [sum(counts[f"avuc (weight {w})"][i] for w in (0.1, 0.25)) for i in (0, 1)]
     large = [counts["avuc"][i] + counts["avuc (weight 3.0)"][i] for i in (0, 1)]
     for label, table in (
@@ -406,6 +449,7 @@ if __name__ == "__main__":
     differences(cells())
     families(cells())
     cells_won(cells())
+    meta_regularised(cells())
     paper_setting()
     variants(cells())
     depths()

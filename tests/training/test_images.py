@@ -220,6 +220,7 @@ class TestOnAGpu:
         rows = images(augment, "cuda")
         return model, Loop(model, made, rows, schedule, graph=graph, holdout=held)
 
+    @pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is deprecated")
     @pytest.mark.parametrize("compiled", [False, True])
     def test_a_captured_step_is_the_eager_one(self, compiled):
         """Whose warm-up leaves no trace, neither in weights nor in batch norms nor in momentum."""

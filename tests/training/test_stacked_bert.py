@@ -169,6 +169,7 @@ def test_what_is_no_plain_bert_goes_another_way():
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 class TestOnAGpu:
+    @pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is deprecated")
     @pytest.mark.parametrize("kind", KINDS)
     @pytest.mark.parametrize("compiled", [False, True])
     def test_captured_it_trains_as_it_does_eagerly(self, compiled, kind):
