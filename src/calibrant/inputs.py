@@ -28,6 +28,7 @@ __all__ = [
     "has_half_a_character",
     "parse_json",
     "read_json",
+    "read_signed",
     "shortened",
 ]
 
@@ -146,6 +147,19 @@ def read_json(path: str | PathLike[str], damage: str) -> Any:
     """Return the value of a JSON file; ``damage`` describes a file that cannot be read."""
     with door(check_file(path), damage):
         return parse_json(Path(path).read_bytes())
+
+
+def read_signed(path: str | PathLike[str], damage: str, signature: str, number: int) -> Any:
+    """Return the object of a JSON file that must have this signature and number of format."""
+    content = read_json(path, damage)
+    if not isinstance(content, dict) or content.get("signature") != signature:
+        raise InputError(f"{path}: {damage}.")
+    if content.get("format") != number:
+        raise InputError(
+            f"{path} has format {content.get('format')}, and this version reads format {number}: "
+            "upgrade calibrant."
+        )
+    return content
 
 
 def _depth(value: Any) -> int:

@@ -64,7 +64,27 @@ def equal_mass_edges(scores: np.ndarray, bins: int, *, ascending: bool = False) 
     return edges
 
 
-class HistogramBinning(OneVsRest):
+class _Binned:
+    """The arguments and learned values of both forms."""
+
+    edges_: np.ndarray
+    values_: np.ndarray
+
+    def __init__(
+        self,
+        bins: int = 15,
+        equal: Literal["mass", "width"] = "mass",
+        floor: float | None = None,
+    ) -> None:
+        self.bins = bins
+        self.equal = equal
+        self.floor = floor
+
+    def _scalar(self) -> ScalarMap:
+        return _Histogram(self.bins, self.equal, self.floor)
+
+
+class HistogramBinning(_Binned, OneVsRest):
     """q_k = share of examples of class k among those in the bin of p_k; one against the rest.
 
     Zadrozny, Elkan, "Obtaining calibrated probability estimates from decision trees and naive
@@ -84,24 +104,8 @@ class HistogramBinning(OneVsRest):
 
     name = "histogram"
 
-    edges_: np.ndarray
-    values_: np.ndarray
 
-    def __init__(
-        self,
-        bins: int = 15,
-        equal: Literal["mass", "width"] = "mass",
-        floor: float | None = None,
-    ) -> None:
-        self.bins = bins
-        self.equal = equal
-        self.floor = floor
-
-    def _scalar(self) -> ScalarMap:
-        return _Histogram(self.bins, self.equal, self.floor)
-
-
-class TopLabelHistogramBinning(TopLabel):
+class TopLabelHistogramBinning(_Binned, TopLabel):
     """c' = accuracy among the examples in the bin of the confidence c; the rest as before.
 
     The top-label form (Guo et al. 2017; Gupta, Ramdas, "Top-label calibration", ICLR 2022, who
@@ -115,9 +119,6 @@ class TopLabelHistogramBinning(TopLabel):
 
     name = "histogram-top-label"
 
-    edges_: np.ndarray
-    values_: np.ndarray
-
     def __init__(
         self,
         bins: int = 15,
@@ -125,13 +126,8 @@ class TopLabelHistogramBinning(TopLabel):
         floor: float | None = None,
         keep_prediction: bool = True,
     ) -> None:
-        self.bins = bins
-        self.equal = equal
-        self.floor = floor
+        super().__init__(bins, equal, floor)
         self.keep_prediction = keep_prediction
-
-    def _scalar(self) -> ScalarMap:
-        return _Histogram(self.bins, self.equal, self.floor)
 
 
 class _Histogram(StepMap):

@@ -21,7 +21,7 @@ from calibrant.entities.matching import (
     columns_of,
 )
 from calibrant.errors import InputError, NotFittedError
-from calibrant.inputs import check_file, read_json
+from calibrant.inputs import read_signed
 from calibrant.outputs import new_file
 
 if TYPE_CHECKING:
@@ -254,16 +254,8 @@ def is_entity_calibrator(path: str | Path) -> bool:
 
 def load_entity_calibrator(path: str | Path) -> EntityCalibrator:
     """Read what :meth:`EntityCalibrator.save` wrote."""
-    content = read_json(check_file(path), "this is not an entity calibrator")
-    if not isinstance(content, dict) or content.get("signature") != _SIGNATURE:
-        raise InputError(
-            f"{path} is not an entity calibrator; 'calibrant fit --entities' saves one."
-        )
-    if content.get("format") != FORMAT:
-        raise InputError(
-            f"{path} has format {content.get('format')}; this version reads format {FORMAT}: "
-            "upgrade calibrant."
-        )
+    damage = "this is not an entity calibrator; 'calibrant fit --entities' saves one"
+    content = read_signed(path, damage, _SIGNATURE, FORMAT)
     try:
         return _rebuilt(content)
     except (LookupError, TypeError, ValueError, AttributeError) as error:

@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from calibrant.errors import InputError
-from calibrant.inputs import read_json
+from calibrant.inputs import read_signed
 from calibrant.policies import Policy, load_policy
 from calibrant.tasks import TASKS, task_of
 from calibrant.tasks.predictor import Predictor
@@ -56,14 +56,7 @@ def write_manifest(folder: Path, content: Mapping[str, Any]) -> None:
 def read_manifest(folder: Path) -> dict[str, Any]:
     """Read the manifest, and check that every file is there as it was written."""
     path = folder / MANIFEST
-    content = read_json(path, "no manifest of an export")
-    if not isinstance(content, dict) or content.get("signature") != _SIGNATURE:
-        raise InputError(f"{path}: no manifest of an export.")
-    if content.get("format") != _FORMAT:
-        raise InputError(
-            f"{path} has format {content.get('format')}, and this version reads format {_FORMAT}: "
-            "upgrade calibrant."
-        )
+    content = read_signed(path, "no manifest of an export", _SIGNATURE, _FORMAT)
     task, files = content.get("task"), content.get("files")
     if task not in TASKS or not isinstance(content.get("settings"), dict):
         raise InputError(f"{path} is damaged: it names no task and settings; {_AGAIN}.")

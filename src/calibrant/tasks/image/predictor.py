@@ -15,19 +15,17 @@ from calibrant.inputs import check_file, shortened
 from calibrant.metrics import Confidences
 from calibrant.tasks.evidence import read_map
 from calibrant.tasks.image.picture_files import in_channels, open_image, resized
-from calibrant.tasks.predictor import ClassPredictor
+from calibrant.tasks.predictor import ClassPredictor, ModelPredictor
 from calibrant.tasks.run_files import check_classes, read_labels
 from calibrant.tasks.scoring import Scorer, TorchScorer
 
-__all__ = ["ImagePredictor", "as_images", "load_trained", "normalised", "read_image"]
+__all__ = ["ImagePredictor", "OfImages", "load_trained", "normalised", "read_image"]
 
 
-class ImagePredictor(ClassPredictor):
-    """Predicts the class of each image: a file, a picture of Pillow, or an array of bytes.
+class OfImages(ModelPredictor):
+    """Predicts images: files, pictures of Pillow, or arrays of bytes.
 
-    ``about`` has the ``size`` and ``channels`` that the model takes and the ``mean`` and
-    ``deviation`` of its training images. Pictures of another size are brought to it; grey ones
-    become three equal channels where the model takes colours.
+    ``about`` is what is known about the training images.
     """
 
     unit = "images"
@@ -45,7 +43,19 @@ class ImagePredictor(ClassPredictor):
 
     def as_inputs(self, inputs: Any) -> Iterable[Any]:
         """Return the images one by one; a single file or picture counts as a list of one."""
-        return as_images(inputs)
+        grey = isinstance(inputs, np.ndarray) and inputs.ndim == 2
+        if grey or isinstance(inputs, (str, Path)) or hasattr(inputs, "convert"):
+            return [inputs]
+        return list(inputs) if isinstance(inputs, np.ndarray) else inputs
+
+
+class ImagePredictor(OfImages, ClassPredictor):
+    """Predicts the class of each image: a file, a picture of Pillow, or an array of bytes.
+
+    ``about`` has the ``size`` and ``channels`` that the model takes and the ``mean`` and
+    ``deviation`` of its training images. Pictures of another size are brought to it; grey ones
+    become three equal channels where the model takes colours.
+    """
 
     def logits(self, inputs: Sequence[Any]) -> np.ndarray:
         """Return the raw logits of some images, (n, classes)."""
@@ -65,14 +75,6 @@ class ImagePredictor(ClassPredictor):
     def settings(self) -> dict[str, Any]:
         """Return size, channels, mean and deviation of the images."""
         return {name: self.about[name] for name in ("size", "channels", "mean", "deviation")}
-
-
-def as_images(inputs: Any) -> Iterable[Any]:
-    """Return images one by one; a single file or picture counts as a list of one."""
-    grey = isinstance(inputs, np.ndarray) and inputs.ndim == 2
-    if grey or isinstance(inputs, (str, Path)) or hasattr(inputs, "convert"):
-        return [inputs]
-    return list(inputs) if isinstance(inputs, np.ndarray) else inputs
 
 
 def _noise(shape: tuple[int, ...]) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -18,14 +19,48 @@ if TYPE_CHECKING:
     from calibrant.experiments.recipe import Recipe
     from calibrant.tasks.image.classifier import ImageClassifier
     from calibrant.tasks.image.data import ImageData, LabelledImages, Part
-    from calibrant.tasks.image.predictor import ImagePredictor
+    from calibrant.tasks.image.predictor import ImagePredictor, OfImages
     from calibrant.tasks.scoring import Scorer
 
-__all__ = ["Image"]
+__all__ = ["Image", "ImageTask"]
 
 
-class Image(Task):
-    """A network by name, trained from scratch on images in device memory."""
+class ImageTask(Task):
+    """A task of images: a network by name, trained from scratch on images in device memory."""
+
+    corruptions = IMAGE
+
+    @abstractmethod
+    def load_network(self, folder: Path) -> tuple[nn.Module, Mapping[str, Any]]:
+        """Return the network of a run, and what is known about its images."""
+
+    @abstractmethod
+    def predictor_class(self) -> type[OfImages]:
+        """Return the class of its predictors."""
+
+    def predictor(
+        self,
+        folder: Path,
+        recipe: Mapping[str, Any],  # noqa: ARG002
+        device: str,
+    ) -> OfImages:
+        """Return the predictor of a run."""
+        from calibrant.tasks.image.predictor import load_trained
+
+        network = self.load_network(folder / "model")
+        return load_trained(self.predictor_class(), network, folder, device)
+
+    def exported(
+        self, folder: Path, labels: tuple[str, ...], settings: Mapping[str, Any], scorer: Scorer
+    ) -> OfImages:
+        """Return the predictor of an export."""
+        from calibrant.tasks.evidence import read_map
+
+        return self.predictor_class()(scorer, labels, *read_map(folder, labels), settings)
+
+
+class Image(ImageTask):
+    """One class for each image."""
 
     name = "image"
     summary = "image classification: one class for each image"
@@ -33,7 +68,6 @@ class Image(Task):
     known_data = "digits, cifar10"
     known_models = "lenet, tiny, resnet18, resnet50, vit_tiny, mlp_mixer, …"
     hint = "Try: calibrant predict {run} images/ -o out.jsonl"
-    corruptions = IMAGE
     defaults: ClassVar[Mapping[str, Any]] = {
         "data": "digits",
         "model": "lenet",
@@ -146,23 +180,14 @@ class Image(Task):
 
         return LabelledImages(target)
 
-    def predictor(
-        self,
-        folder: Path,
-        recipe: Mapping[str, Any],  # noqa: ARG002
-        device: str,
-    ) -> ImagePredictor:
-        """Return the predictor of classes of images."""
+    def load_network(self, folder: Path) -> tuple[nn.Module, Mapping[str, Any]]:
+        """Load the network of a run."""
         from calibrant.tasks.image.classifier import load_classifier
-        from calibrant.tasks.image.predictor import ImagePredictor, load_trained
 
-        return load_trained(ImagePredictor, load_classifier(folder / "model"), folder, device)
+        return load_classifier(folder)
 
-    def exported(
-        self, folder: Path, labels: tuple[str, ...], settings: Mapping[str, Any], scorer: Scorer
-    ) -> ImagePredictor:
-        """Return the predictor of an export."""
-        from calibrant.tasks.evidence import read_map
+    def predictor_class(self) -> type[ImagePredictor]:
+        """Return the predictor of classes of images."""
         from calibrant.tasks.image.predictor import ImagePredictor
 
-        return ImagePredictor(scorer, labels, *read_map(folder, labels), settings)
+        return ImagePredictor

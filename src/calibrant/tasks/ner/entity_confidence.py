@@ -14,7 +14,7 @@ from calibrant.calibrators import Calibrator
 from calibrant.comparison.entity_map import AUTO, REDUCTIONS, EntityMap, new_entity_words
 from calibrant.comparison.risk_control import THRESHOLDS, Guarantee, guaranteed_threshold
 from calibrant.errors import InputError, unknown_name
-from calibrant.inputs import read_json
+from calibrant.inputs import read_signed
 from calibrant.metrics import Confidences, entity_confidences
 from calibrant.metrics.entities import Reduction
 from calibrant.outputs import new_file
@@ -156,14 +156,7 @@ def read_entities(
 
     ``evidence`` is named ``WORDS.REDUCTION``.
     """
-    content = read_json(path, _DAMAGE)
-    if not isinstance(content, dict) or content.get("signature") != _SIGNATURE:
-        raise InputError(f"{path}: {_DAMAGE}.")
-    if content.get("format") != _FORMAT:
-        raise InputError(
-            f"{path} has format {content.get('format')}, and this version reads format {_FORMAT}: "
-            "upgrade calibrant."
-        )
+    content = read_signed(path, _DAMAGE, _SIGNATURE, _FORMAT)
     try:
         return {
             name: EntityConfidence(

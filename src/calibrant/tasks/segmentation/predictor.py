@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from calibrant.calibrators import Calibrator
 from calibrant.errors import InputError
-from calibrant.metrics import Confidences
-from calibrant.tasks.image.predictor import as_images, normalised, read_image
-from calibrant.tasks.predictor import Acceptance, ModelPredictor, check_top_k, ranked, unlabelled
-from calibrant.tasks.scoring import Scorer
+from calibrant.tasks.image.predictor import OfImages, normalised, read_image
+from calibrant.tasks.predictor import Acceptance, check_top_k, ranked, unlabelled
 
 __all__ = ["Mask", "MaskPredictor"]
 
@@ -58,30 +55,14 @@ class Mask:
         }
 
 
-class MaskPredictor(ModelPredictor):
+class MaskPredictor(OfImages):
     """Predicts the class of each pixel of images: files, pictures of Pillow, arrays of bytes.
 
     Images keep their size. ``about`` has the ``mean`` and ``deviation`` of the training images.
     """
 
-    unit = "images"
     items = "pixels"
     makes_masks = True
-
-    def __init__(
-        self,
-        scorer: Scorer,
-        labels: Sequence[str],
-        calibrator: Calibrator,
-        evidence: Confidences,
-        about: Mapping[str, Any],
-    ) -> None:
-        super().__init__(scorer, labels, calibrator, evidence)
-        self.about = about
-
-    def as_inputs(self, inputs: Any) -> Iterable[Any]:
-        """Return the images one by one; a single file or picture counts as a list of one."""
-        return as_images(inputs)
 
     def stream(self, inputs: Iterable[Any], *, top_k: int = 1, **options: Any) -> Iterator[Mask]:
         """Predict as :meth:`predict`, one image at a time: each may have its own size."""

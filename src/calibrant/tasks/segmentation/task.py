@@ -10,13 +10,13 @@ from calibrant.corruptions import IMAGE, known_corruption
 from calibrant.errors import InputError
 from calibrant.metrics import mean_iou
 from calibrant.predictions import Predictions
-from calibrant.tasks.task import EvaluationTarget, Task
+from calibrant.tasks.image.task import ImageTask
+from calibrant.tasks.task import EvaluationTarget
 
 if TYPE_CHECKING:
     from torch import nn
 
     from calibrant.experiments.recipe import Recipe
-    from calibrant.tasks.scoring import Scorer
     from calibrant.tasks.segmentation.data import Pixels, SegmentationData
     from calibrant.tasks.segmentation.labelled import LabelledScenes
     from calibrant.tasks.segmentation.predictor import MaskPredictor
@@ -27,15 +27,14 @@ __all__ = ["Segmentation"]
 _SEED = 0  # For corruptions: the same in every run.
 
 
-class Segmentation(Task):
-    """A network by name, trained from scratch on images in device memory."""
+class Segmentation(ImageTask):
+    """One class for each pixel."""
 
     name = "segmentation"
     summary = "semantic segmentation: one class for each pixel of an image"
     embedded = known_data = "shapes"
     known_models = "unet, fcn_resnet50, deeplabv3_resnet50"
     hint = "Try: calibrant predict {run} images/ --masks masks/"
-    corruptions = IMAGE
     kinds = ("classes", "pixels")
     score_metric = "mean_iou"
     shown = ("mean_iou", "ece", "border_ece", "classwise_ece", "accuracy", "nll")
@@ -156,24 +155,14 @@ class Segmentation(Task):
         """Compute the mean IoU."""
         return float(mean_iou(predictions))
 
-    def predictor(
-        self,
-        folder: Path,
-        recipe: Mapping[str, Any],  # noqa: ARG002
-        device: str,
-    ) -> MaskPredictor:
-        """Return the predictor of masks of images."""
-        from calibrant.tasks.image.predictor import load_trained
-        from calibrant.tasks.segmentation.predictor import MaskPredictor
+    def load_network(self, folder: Path) -> tuple[nn.Module, Mapping[str, Any]]:
+        """Load the network of a run."""
         from calibrant.tasks.segmentation.segmenter import load_segmenter
 
-        return load_trained(MaskPredictor, load_segmenter(folder / "model"), folder, device)
+        return load_segmenter(folder)
 
-    def exported(
-        self, folder: Path, labels: tuple[str, ...], settings: Mapping[str, Any], scorer: Scorer
-    ) -> MaskPredictor:
-        """Return the predictor of an export."""
-        from calibrant.tasks.evidence import read_map
+    def predictor_class(self) -> type[MaskPredictor]:
+        """Return the predictor of masks of images."""
         from calibrant.tasks.segmentation.predictor import MaskPredictor
 
-        return MaskPredictor(scorer, labels, *read_map(folder, labels), settings)
+        return MaskPredictor
