@@ -149,7 +149,9 @@ def read_json(path: str | PathLike[str], damage: str) -> Any:
         return parse_json(Path(path).read_bytes())
 
 
-def read_signed(path: str | PathLike[str], damage: str, signature: str, number: int) -> Any:
+def read_signed(
+    path: str | PathLike[str], damage: str, signature: str, number: int
+) -> dict[str, Any]:
     """Return the object of a JSON file that must have this signature and number of format."""
     content = read_json(path, damage)
     if not isinstance(content, dict) or content.get("signature") != signature:

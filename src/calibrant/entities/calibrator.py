@@ -21,7 +21,7 @@ from calibrant.entities.matching import (
     columns_of,
 )
 from calibrant.errors import InputError, NotFittedError
-from calibrant.inputs import read_signed
+from calibrant.inputs import read_json, read_signed
 from calibrant.outputs import new_file
 
 if TYPE_CHECKING:
