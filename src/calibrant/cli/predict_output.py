@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from calibrant.cli.predict_input import Input, Row
-    from calibrant.tasks.ner.predictor import Entity, Prediction
+    from calibrant.tasks.ner.found_entities import Entity, Prediction
     from calibrant.tasks.predictor import Acceptance, Classification, Predictor
     from calibrant.tasks.segmentation.predictor import Mask
 
