@@ -146,20 +146,21 @@ def run(args: argparse.Namespace) -> int:
     if (promise := accept.describe()) is not None:
         print(promise, file=sys.stderr)
     given = _read(args, predictor)
-    predict = partial(_predicted, predictor, args=args, options=options)
+    streamed = {k: v for k, v in options.items() if k not in _ACCEPTING} | {"accept": accept}
+    predict = partial(_predicted, predictor, args=args, options=streamed)
     if args.output is not None:
         return written(args, predictor, accept, given, predict)
     _print(args, predictor, accept, predict(given.rows, given.total))
     return 0
 
 
+_ACCEPTING = ("min_confidence", "target_risk", "level", "policy")
 _NOT_ACCEPTING = ("top_k", "sentences")
 
 
 def _options(args: argparse.Namespace, predictor: Predictor) -> dict[str, Any]:
     """Return the options that the predictor takes; one that it lacks must not be given."""
-    names = ("top_k", "min_confidence", "target_risk", "level", "policy")
-    options = {name: getattr(args, name) for name in names}
+    options = {name: getattr(args, name) for name in ("top_k", *_ACCEPTING)}
     for name, default in _OF_ENTITIES.items():
         if predictor.finds_entities:
             options[name] = getattr(args, name)

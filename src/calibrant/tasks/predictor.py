@@ -184,9 +184,15 @@ class Predictor(ABC):
         target_risk: float | None = None,
         level: float = 0.9,
         policy: Policy | str | Path | None = None,
+        accept: Acceptance | None = None,
         **options: Any,
     ) -> Acceptance:
-        """Return which predictions are accepted; ``options`` are those of :meth:`threshold`."""
+        """Return which predictions are accepted; ``options`` are those of :meth:`threshold`.
+
+        ``accept`` is the answer itself, of a caller that has asked before.
+        """
+        if accept is not None:
+            return accept
         if not 0 <= min_confidence <= 1:
             raise InputError(f"A confidence lies in [0, 1], got {min_confidence}.")
         if policy is not None and target_risk is not None:
