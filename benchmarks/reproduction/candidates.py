@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from calibrant.study.grouping import Units, methods_of, with_enough_seeds
-from calibrant.study.measures import StudyMeasure, maps_of
+from calibrant.study.measures import StudyMeasure, calibrators_of
 from calibrant.study.runs import Run
 from calibrant.study.statistics import Estimate, estimate, paired_values
 
@@ -79,7 +79,7 @@ def candidates_of(
     Candidates without a number on validation for some corpus come last; before them those that cost
     too much F1.
     """
-    maps = maps_of([run for runs in units.values() for run in runs])
+    maps = calibrators_of([run for runs in units.values() for run in runs])
     corpora, on_validation = list(units), references_of(units, "valid")
     found = [
         _candidate(units, references, on_validation, baseline, method, map_)

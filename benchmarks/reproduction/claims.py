@@ -107,7 +107,8 @@ def describe_claims(claims: Sequence[Claim], baseline: str) -> list[str]:
             f"{claim.measure.title} better on {claim.better} of {claim.corpora} (significantly on "
             f"{claim.surely}, significantly worse on {claim.surely_worse})"
             for claim in claims
-            if (claim.method, claim.values) == (method, values) and claim.measure.map == "identity"
+            if (claim.method, claim.values) == (method, values)
+            and claim.measure.calibrator == "identity"
         )
         if counts:
             sentences.append(

@@ -70,8 +70,8 @@ def _printed(run: Run, measure: StudyMeasure) -> float:
     Table I is of heads of depth 1; its rows are compared with any options of the method.
     """
     recipe = run.record.recipe
-    found = cifar10_value(recipe, measure.metric, measure.map)
-    if found is None and run.depth == 1 and measure.map == "identity":
+    found = cifar10_value(recipe, measure.metric, measure.calibrator)
+    if found is None and run.depth == 1 and measure.calibrator == "identity":
         found = paper_value(run.corpus, recipe.method, run.width, measure.metric)
     return math.nan if found is None else found
 

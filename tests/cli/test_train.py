@@ -66,7 +66,7 @@ def test_several_seeds_are_runs_side_by_side_and_a_table_of_means(small_corpus, 
     assert [record.recipe.seed for record in records] == [0, 2]
     values = [record.results["temperature"]["test"]["ece"] for record in records]
     assert f"{np.mean(values):.4f} ± {12.706 * abs(values[0] - values[1]) / 2:.4f}" in captured.out
-    learned = [r.by_map()[r.training["calibrator"]]["entities"]["ece"] for r in records]
+    learned = [r.by_calibrator()[r.training["calibrator"]]["entities"]["ece"] for r in records]
     assert f"whole entities: ECE {np.mean(learned):.4f} ± " in captured.out
     assert main([*several, "--json"]) == 0
     content = json.loads(capsys.readouterr().out)
@@ -339,5 +339,5 @@ def test_the_report_shows_the_confidence_of_entities_that_predict_gives(trained)
     assert "Entity ECE (learned confidence)" in text
     assert "of words)" not in text
     record = read_record(trained[0] / "metrics.json")
-    learned = record.by_map()[record.training["calibrator"]]["entities"]["ece"]
+    learned = record.by_calibrator()[record.training["calibrator"]]["entities"]["ece"]
     assert f"{learned:.4f}" in text

@@ -74,8 +74,10 @@ def test_a_run_of_an_earlier_version_is_read_as_one_of_this(tmp_path):
     record = read_record(path)
     assert set(record.results) == {"identity", "temperature", "auto"}
     assert record.results["auto"]["test"]["ece"] == 0.02
-    assert set(record.by_map()) == {"identity", "temperature", "spline"}
-    assert record.by_map()["spline"] == record.results["auto"]
+    with pytest.warns(FutureWarning, match="by_map is now Record.by_calibrator"):
+        assert record.by_map() == record.by_calibrator()
+    assert set(record.by_calibrator()) == {"identity", "temperature", "spline"}
+    assert record.by_calibrator()["spline"] == record.results["auto"]
 
 
 def test_older_records_without_a_choice_stay_as_they_are(tmp_path):
@@ -85,10 +87,10 @@ def test_older_records_without_a_choice_stay_as_they_are(tmp_path):
     path = tmp_path / "KEY.json"
     path.write_text(json.dumps(old))
     record = read_record(path)
-    assert record.results == record.by_map() == old["results"]
+    assert record.results == record.by_calibrator() == old["results"]
     # The chosen map may be one of the recipe's own.
     old["training"]["calibrator"] = "temperature"
     path.write_text(json.dumps(old))
     record = read_record(path)
     assert set(record.results) == {"identity", "temperature", "auto"}
-    assert record.by_map()["temperature"]["temperature"] == 1.5
+    assert record.by_calibrator()["temperature"]["temperature"] == 1.5

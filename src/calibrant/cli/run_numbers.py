@@ -34,7 +34,7 @@ def show(record: Record, folder: Path) -> str:
     """Format the test numbers of one run, and what to look at next."""
     task = task_of(record.recipe.task)
     titles = _titles([record])
-    results = record.by_map()
+    results = record.by_calibrator()
     numbers = {kind: results[kind]["test"] for kind in titles}
     shown = {kind: [_number(numbers[kind][name]) for name in task.shown] for kind in titles}
     shifted = "".join(f"\n\n{_shift_table(record, kind)}" for kind in _MAPS if record.recipe.shift)
@@ -122,7 +122,7 @@ def show_over_seeds(records: Mapping[Path, Record]) -> str:
 def _entities_over_seeds(runs: Sequence[Record]) -> str:
     from calibrant.study.statistics import estimate
 
-    used = [run.by_map()[run.training.get("calibrator", "identity")] for run in runs]
+    used = [run.by_calibrator()[run.training.get("calibrator", "identity")] for run in runs]
     if not all(map(describe_entities, used)):
         return ""
     found = estimate([numbers["entities"]["ece"] for numbers in used]).show(4)
@@ -135,7 +135,7 @@ def content(record: Record, folder: Path, there: bool) -> dict[str, Any]:
         "run": str(folder),
         "finished_before": there,
         **_named(record.training.get("calibrator")),
-        "results": listed_results(record.by_map()),
+        "results": listed_results(record.by_calibrator()),
         "training": record.training,
     }
 
@@ -181,7 +181,7 @@ def content_over_seeds(
 def _over_seeds(runs: Sequence[Record], metric: str, kind: str) -> Estimate:
     from calibrant.study.statistics import estimate
 
-    return estimate([float(run.by_map()[kind]["test"][metric]) for run in runs])
+    return estimate([float(run.by_calibrator()[kind]["test"][metric]) for run in runs])
 
 
 def _shift_table(record: Record, kind: str) -> str:

@@ -17,6 +17,7 @@ from calibrant.experiments.recipe import Recipe
 from calibrant.experiments.record_checks import checked_results, checked_training
 from calibrant.inputs import check_file, parse_json
 from calibrant.json_values import json_values
+from calibrant.old_names import warn_renamed
 from calibrant.outputs import make_folder, new_file
 
 __all__ = [
@@ -50,13 +51,18 @@ class Record:
     training: dict[str, Any]
     circumstances: dict[str, Any]
 
-    def by_map(self) -> dict[str, Any]:
+    def by_calibrator(self) -> dict[str, Any]:
         """Return the results by calibrator: ``"auto"`` is replaced by the one that was chosen."""
         word, chosen = self.recipe.calibrator, self.training.get("calibrator")
         if chosen is None or word not in self.results:
             return self.results
         others = {name: found for name, found in self.results.items() if name != word}
         return {**others, chosen: self.results[word]}
+
+    def by_map(self) -> dict[str, Any]:
+        """Return :meth:`by_calibrator`: the old name."""
+        warn_renamed("Record.by_map", "Record.by_calibrator")
+        return self.by_calibrator()
 
     def write(self, folder: Path, name: str | None = None) -> Path:
         """Write ``folder/KEY.json``, or another name, atomically."""

@@ -30,9 +30,9 @@ _TESTED = (
 )
 
 
-def wide_table(units: Units, measures: Sequence[StudyMeasure], map_: str) -> Table | None:
+def wide_table(units: Units, measures: Sequence[StudyMeasure], calibrator: str) -> Table | None:
     """Make a table of means on every corpus after one map; None if no measure has that map."""
-    shown = [measure for measure in measures if measure.map == map_]
+    shown = [measure for measure in measures if measure.calibrator == calibrator]
     runs = [run for members in units.values() for run in members]
     if not shown:
         return None
@@ -53,9 +53,9 @@ def wide_table(units: Units, measures: Sequence[StudyMeasure], map_: str) -> Tab
     ]
     compared = len(methods) > 1
     return Table(
-        f"all-corpora-{map_}",
+        f"all-corpora-{calibrator}",
         "All corpora side by side"
-        + ("" if map_ == "identity" else f", with {map_.replace('_', ' ')}"),
+        + ("" if calibrator == "identity" else f", with {calibrator.replace('_', ' ')}"),
         ("method", "width"),
         tuple(measure.title for _, measure in columns),
         grouped(rows),
@@ -123,7 +123,7 @@ def _matrix(units: Units, methods: Sequence[str], measure: StudyMeasure, counts:
         return TableEntry("/".join(map(str, found)) if any(found) else "")
 
     return Table(
-        f"wins-{measure.map}-{measure.metric}",
+        f"wins-{measure.calibrator}-{measure.metric}",
         f"Wins/ties/losses in {measure.title}, pair by pair",
         ("method",),
         tuple(methods),

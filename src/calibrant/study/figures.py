@@ -20,7 +20,7 @@ from calibrant.study.grouping import (
     varied,
     with_several_depths,
 )
-from calibrant.study.measures import StudyMeasure, maps_of, measures_of, score_of
+from calibrant.study.measures import StudyMeasure, calibrators_of, measures_of, score_of
 from calibrant.study.ranks import rank_over
 from calibrant.study.runs import Run
 from calibrant.study.settings import file_names
@@ -110,11 +110,13 @@ def _trade_off(unit: str, runs: Sequence[Run], by: Sequence[str]) -> StudyFigure
     charts = []
     for values, members in by_value(shown, keys).items():
         cells = group_by(members, label)
-        for map_ in maps_of(runs):
-            measures = StudyMeasure("ece", map_), replace(f1, map=map_)
+        for calibrator in calibrators_of(runs):
+            measures = StudyMeasure("ece", calibrator), replace(f1, calibrator=calibrator)
             # A name has one colour in all charts, so it has its turn where it has no runs.
             points = [_point(name, cells.get(name, ()), *measures) for name in names]
-            title = ", ".join(filter(None, [_map_title(map_), describe_values(values)]))
+            title = ", ".join(
+                filter(None, [_calibrator_title(calibrator), describe_values(values)])
+            )
             charts += [_weighed(title, f1.title, points)] if any(p.places for p in points) else []
     name = f"{f1.title[0].upper()}{f1.title[1:]}"
     title = f"{name} against ECE on {unit}{describe_width(shown, runs)}"
@@ -148,7 +150,7 @@ def _depth(unit: str, runs: Sequence[Run], by: Sequence[str]) -> StudyFigure | N
             curves(runs, measure, label, lambda run: run.depth),
             "Depth of the head",
             "ECE",
-            title=_map_title(measure.map),
+            title=_calibrator_title(measure.calibrator),
         )
         for measure in measures_of(runs, ("ece",))
     ]
@@ -184,8 +186,8 @@ def _sweep(unit: str, runs: Sequence[Run], study: Study) -> StudyFigure | None:
     return StudyFigure(key, title, unit, tuple(charts), _LINES)
 
 
-def _map_title(map_: str) -> str:
-    return "As trained" if map_ == "identity" else f"With {map_.replace('_', ' ')}"
+def _calibrator_title(calibrator: str) -> str:
+    return "As trained" if calibrator == "identity" else f"With {calibrator.replace('_', ' ')}"
 
 
 def _is_number(value: Any) -> bool:
@@ -202,7 +204,7 @@ def _shift_figures(unit: str, runs: Sequence[Run], by: Sequence[str] = ()) -> li
         measured = at_shared_widths(whole)
         charts = []
         for measure in shift_measures(measured, shift):
-            if measure.map != "identity" and measure.metric in _ORDER_ALONE:
+            if measure.calibrator != "identity" and measure.metric in _ORDER_ALONE:
                 continue
             lines = []
             for label, cell in group_by(measured, labels_of(measured, by)).items():

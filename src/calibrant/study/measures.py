@@ -14,18 +14,18 @@ from calibrant.study.runs import Run
 __all__ = [
     "SHIFT_METRICS",
     "StudyMeasure",
+    "calibrators_of",
     "check_metrics",
     "in_parts",
-    "maps_of",
     "measures_of",
     "score_of",
-    "with_maps",
+    "with_calibrators",
 ]
 
 SHIFT_METRICS = ("accuracy", "ece", "aurc", "auroc")
 _MOST_COLUMNS = 8  # Columns of a mean with its interval that fit on a screen.
 # The calibrators that every table shows unless others are requested.
-_USUAL_MAPS = ("identity", "temperature")
+_USUAL_CALIBRATORS = ("identity", "temperature")
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class StudyMeasure:
     """A column: a metric after a calibrator, on a part ("test", "shift/typos-1")."""
 
     metric: str
-    map: str = "identity"
+    calibrator: str = "identity"
     part: str = "test"
 
     @property
@@ -45,9 +45,10 @@ class StudyMeasure:
         """
         row = METRICS.get(self.metric)
         name = self.metric.replace("_", " ") if row is None else row.short
-        if self.map == "identity":
+        if self.calibrator == "identity":
             return name
-        return f"{name} ({'T' if self.map == 'temperature' else self.map.replace('_', ' ')})"
+        after = "T" if self.calibrator == "temperature" else self.calibrator.replace("_", " ")
+        return f"{name} ({after})"
 
     @property
     def digits(self) -> int:
@@ -61,45 +62,50 @@ class StudyMeasure:
 
     def of(self, run: Run) -> float:
         """Return the value of a run; NaN if it has none."""
-        return run.value(self.metric, self.map, self.part)
+        return run.value(self.metric, self.calibrator, self.part)
 
     def to_dict(self) -> dict[str, str]:
         """Return the measure as data."""
         # "map" is the old key, until the format changes.
         return {
             "metric": self.metric,
-            "calibrator": self.map,
-            "map": self.map,
+            "calibrator": self.calibrator,
+            "map": self.calibrator,
             "part": self.part,
         }
 
 
-def maps_of(runs: Iterable[Run]) -> list[str]:
+def calibrators_of(runs: Iterable[Run]) -> list[str]:
     """Return the calibrators in the records: identity, temperature, then by name."""
     found = {name for run in runs for name in run.record.results}
-    first = [name for name in _USUAL_MAPS if name in found]
+    first = [name for name in _USUAL_CALIBRATORS if name in found]
     return [*first, *sorted(found.difference(first))]
 
 
-def with_maps(runs: Sequence[Run], maps: Sequence[str] | None = None) -> list[Run]:
+def _known_metrics(runs: Iterable[Run], part: str = "test") -> set[str]:
+    each = ((run, name) for run in runs for name in calibrators_of([run]))
+    return {metric for run, calibrator in each for metric in run.part(calibrator, part)}
+
+
+def with_calibrators(runs: Sequence[Run], calibrators: Sequence[str] | None = None) -> list[Run]:
     """Return the runs with the numbers of the requested calibrators only.
 
     The default is identity and temperature, or all if no record has either. ``["all"]``
     requests all.
     """
-    known = maps_of(runs)
-    for name in maps or ():
+    known = calibrators_of(runs)
+    for name in calibrators or ():
         if name not in (*known, "all"):
             raise unknown_name("calibrator", name, known)
-    if maps is None:
-        chosen = [name for name in _USUAL_MAPS if name in known] or known
+    if calibrators is None:
+        chosen = [name for name in _USUAL_CALIBRATORS if name in known] or known
     else:
-        chosen = known if "all" in maps else list(maps)
+        chosen = known if "all" in calibrators else list(calibrators)
     return [_with(run, chosen) for run in runs]
 
 
-def _with(run: Run, maps: Collection[str]) -> Run:
-    results = {name: parts for name, parts in run.record.results.items() if name in maps}
+def _with(run: Run, calibrators: Collection[str]) -> Run:
+    results = {name: parts for name, parts in run.record.results.items() if name in calibrators}
     return replace(run, record=replace(run.record, results=results))
 
 
@@ -107,18 +113,18 @@ def measures_of(
     runs: Sequence[Run], metrics: Sequence[str] | None = None, part: str = "test"
 ) -> list[StudyMeasure]:
     """Return the columns of the runs; a metric that no calibrator changes comes once."""
-    known = {name for run in runs for map_ in maps_of([run]) for name in run.part(map_, part)}
+    known = _known_metrics(runs, part)
     found = []
-    for map_ in maps_of(runs):
+    for calibrator in calibrators_of(runs):
         for metric in _chosen(metrics, known):
             measure, plain = (
-                StudyMeasure(metric, map_, part),
+                StudyMeasure(metric, calibrator, part),
                 StudyMeasure(metric, "identity", part),
             )
             values = [measure.of(run) for run in runs]
             if all(map(math.isnan, values)):
                 continue
-            if map_ == "identity" or not _same(values, [plain.of(run) for run in runs]):
+            if calibrator == "identity" or not _same(values, [plain.of(run) for run in runs]):
                 found.append(measure)
     return found
 
@@ -129,13 +135,13 @@ def in_parts(measures: Sequence[StudyMeasure]) -> dict[str, list[StudyMeasure]]:
     The first part has no words. All measures of a calibrator stay together.
 
     >>> maps = ("identity", "spline")
-    >>> wide = [StudyMeasure(m, map_) for map_ in maps for m in ("ece", "nll") * 3]
+    >>> wide = [StudyMeasure(m, calibrator) for calibrator in maps for m in ("ece", "nll") * 3]
     >>> {words: len(part) for words, part in in_parts(wide).items()}
     {'': 6, 'with spline': 6}
     """
     maps: dict[str, list[StudyMeasure]] = {}
     for measure in measures:
-        maps.setdefault(measure.map, []).append(measure)
+        maps.setdefault(measure.calibrator, []).append(measure)
     parts: list[list[str]] = [[]]
     for name, group in maps.items():
         before = sum(len(maps[other]) for other in parts[-1])
@@ -159,7 +165,7 @@ def score_of(runs: Iterable[Run]) -> StudyMeasure:
 
 def check_metrics(runs: Iterable[Run], metrics: Iterable[str]) -> None:
     """Refuse a metric that no record has."""
-    known = {name for run in runs for map_ in maps_of([run]) for name in run.part(map_)}
+    known = _known_metrics(runs)
     for metric in metrics:
         if metric not in known:
             raise unknown_name("metric", metric, known)

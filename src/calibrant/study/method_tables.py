@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from calibrant.study.grouping import Units, at_main_width
-from calibrant.study.measures import StudyMeasure, maps_of, measures_of
+from calibrant.study.measures import StudyMeasure, calibrators_of, measures_of
 from calibrant.study.rows import (
     bold_marks,
     by_method,
@@ -72,10 +72,10 @@ def method_table(
 
 def maps_table(runs: Sequence[Run], shown: Sequence[str], by: Sequence[str]) -> Table | None:
     """Make a row per method at the main width; None if the other tables have all maps."""
-    runs, maps = at_main_width(runs), maps_of(runs)
+    runs, maps = at_main_width(runs), calibrators_of(runs)
     metrics = [
         metric for metric in ("ece", "apcr")
-        if any(not math.isnan(run.value(metric, map_)) for run in runs for map_ in maps)
+        if any(not math.isnan(run.value(metric, calibrator)) for run in runs for calibrator in maps)
     ]  # fmt: skip
     if set(maps) <= set(shown) or not metrics:
         return None
@@ -96,15 +96,18 @@ def maps_table(runs: Sequence[Run], shown: Sequence[str], by: Sequence[str]) -> 
         "the best of the row, and those that the paired t-test over seeds does not separate from "
         "it (5 %, Holm-corrected).",
         runs[0].unit,
-        tuple(StudyMeasure(metric, map_).to_dict() for metric in metrics for map_ in maps),
+        tuple(
+            StudyMeasure(metric, calibrator).to_dict() for metric in metrics for calibrator in maps
+        ),
         groups=(("", 1), *groups),
     )
 
 
 def _entries(cell: Sequence[Run], metric: str, maps: Sequence[str]) -> list[TableEntry]:
-    measures = [StudyMeasure(metric, map_) for map_ in maps]
+    measures = [StudyMeasure(metric, calibrator) for calibrator in maps]
     columns = [
-        {run.pair: measure.of(run) for run in cell if run.part(measure.map)} for measure in measures
+        {run.pair: measure.of(run) for run in cell if run.part(measure.calibrator)}
+        for measure in measures
     ]
     known = [column or {(): math.nan} for column in columns]
     marks = best_alike(known, measures[0].sign)
@@ -155,7 +158,7 @@ class _Learned(StudyMeasure):
 
     def of(self, run: Run) -> float:
         """Return the value of a run; NaN if it has none."""
-        found = (run.value(self.metric, map_, self.part) for map_ in run.record.results)
+        found = (run.value(self.metric, calibrator, self.part) for calibrator in run.record.results)
         return next((value for value in found if not math.isnan(value)), math.nan)
 
 

@@ -69,16 +69,16 @@ class Run:
         """What a run shares with its counterpart of another method."""
         return (self.width, self.depth, self.extra, self.seed)
 
-    def part(self, map_: str, part: str = "test") -> Mapping[str, Any]:
+    def part(self, calibrator: str, part: str = "test") -> Mapping[str, Any]:
         """Return the numbers of a part ("test", "shift/NAME") after a map; may be empty."""
-        found: Any = self.record.results.get(map_, {})
+        found: Any = self.record.results.get(calibrator, {})
         for name in part.split("/", 1):
             found = found.get(name, {})
         return found if isinstance(found, Mapping) else {}
 
-    def value(self, metric: str, map_: str = "identity", part: str = "test") -> float:
+    def value(self, metric: str, calibrator: str = "identity", part: str = "test") -> float:
         """Return a number of the record; NaN if missing, or for the APCR of 0 of older records."""
-        value = float(self.part(map_, part).get(metric, math.nan))
+        value = float(self.part(calibrator, part).get(metric, math.nan))
         return math.nan if metric == "apcr" and value == 0 else value
 
 

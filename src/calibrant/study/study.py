@@ -15,7 +15,7 @@ from calibrant.old_names import renamed_arguments, warn_renamed
 from calibrant.study.comparison_table import comparison_tables
 from calibrant.study.corpora_tables import wide_table, win_tables
 from calibrant.study.grouping import at_main_depth, by_setting, by_unit, members_of
-from calibrant.study.measures import check_metrics, maps_of, measures_of, with_maps
+from calibrant.study.measures import calibrators_of, check_metrics, measures_of, with_calibrators
 from calibrant.study.method_tables import (
     entities_overview,
     entities_table,
@@ -118,7 +118,7 @@ def build_study(
     key are kept apart.
     """
     complete = arrange(records, by)
-    runs = with_maps(complete, calibrators)
+    runs = with_calibrators(complete, calibrators)
     methods = {run.method for run in runs}
     if baseline is not None and baseline not in methods:
         raise unknown_name("baseline", baseline, methods)
@@ -152,7 +152,7 @@ def _over_corpora(inputs: StudyInputs) -> list[Table]:
             continue
         members = members_of(units)
         measures = measures_of(members, inputs.metrics)
-        wide = [wide_table(units, measures, m) for m in maps_of(members) if not inputs.by]
+        wide = [wide_table(units, measures, m) for m in calibrators_of(members) if not inputs.by]
         tables = [
             *(_remarked(table, "" if alike.setting else settings) for table in wide),
             rank_table(units, measures),
@@ -177,7 +177,7 @@ def _by_unit(inputs: StudyInputs) -> list[Table]:
         tables += [
             *result_tables(main, measures, inputs.by),
             *comparison_tables(main, measures, inputs.baseline),
-            maps_table(complete, maps_of(main), inputs.by),
+            maps_table(complete, calibrators_of(main), inputs.by),
             depth_table(members, measures, inputs.by),
             entities_table(complete, inputs.by),
             out_of_scope_table(main, inputs.by),
