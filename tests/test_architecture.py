@@ -72,7 +72,7 @@ ALLOWED = {
     },
     "study": {"metrics", "charts", "plots", "report", "experiments"},
     "demo": set(),
-    "entities": {"metrics", "calibrators", "auditing", "files"},
+    "entities": {"metrics", "calibrators", "policies", "auditing", "files"},
     "integrations": {"metrics", "entities"},
 }
 SEES_ALL = {"__init__", "__main__", "cli"}

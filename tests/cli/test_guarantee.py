@@ -10,6 +10,7 @@ import pytest
 from calibrant import Predictions, guarantee, load_policy
 from calibrant.calibrators import Temperature
 from calibrant.cli import main
+from calibrant.errors import InputError
 
 NAMES = ("cat", "dog", "owl")
 
@@ -173,7 +174,7 @@ def test_entities_of_any_tool(folder, capsys):
     assert all(r["accepted"] == (r["confidence"] >= policy.thresholds["*"]) for r in records)
     for option, expected in (
         (("--coverage", "0.9"), "--coverage does not go with --entities"),
-        ((), "--entities needs --target-risk"),
+        ((), "need --target-risk, --max-missed or both"),
         (("--target-risk", "0.1", "--calibrator", "map.json"), "--calibrator does not go"),
         (("--target-risk", "0.1", "--keep-together", "sentence"), "--keep-together does not go"),
         (("--target-risk", "0.1", "--tokens"), "--tokens does not go"),
@@ -351,3 +352,76 @@ def test_a_risk_averaged_over_groups(folder, capsys):
     assert "on average over pages with accepted rows" in out
     types = (*options, "--per", "type", "-o", "types.json")
     assert "owl" in ok(capsys, "guarantee", "pages.npz", *types)
+
+
+def test_missed_entities_of_any_tool(folder, capsys):
+    tool_files(folder, 600)
+    command = ["guarantee", "--entities", "predicted.jsonl", "gold.jsonl", "--max-missed", "0.1"]
+    out = ok(capsys, *command, "-o", "policy.json")
+    assert "Review: entities with a score of at least" in out
+    assert "at most 10 % of the true entities of a document are not sent to review" in out
+    policy = load_policy("policy.json")
+    least = policy.review["threshold"]
+    assert 0.5 < least < 0.6  # Scores are uniform in [0.5, 1]; a tenth and a little less.
+    ok(capsys, "apply", "predicted.jsonl", "--policy", "policy.json", "-o", "review.csv")
+    rows = list(csv.DictReader(Path("review.csv").read_text().splitlines()))
+    assert all((row["review"] == "True") == (float(row["confidence"]) >= least) for row in rows)
+    assert all(row["accepted"] == "False" for row in rows)
+    error = refused(capsys, *command, "--target-risk", "0.2", "-o", "both.json")
+    assert "missed whatever is reviewed. No predicted entity that could be reviewed" in error
+    both = [*command[:4], "--max-missed", "0.35", "--target-risk", "0.2", "-o", "both.json"]
+    assert "neither accepted nor sent to review" in ok(capsys, *both, "--on-average")
+    ok(capsys, "apply", "predicted.jsonl", "--policy", "both.json", "-o", "both.jsonl")
+    records = [json.loads(line) for line in Path("both.jsonl").read_text().splitlines()]
+    assert any(record["accepted"] for record in records)
+    assert not any(record["accepted"] and record["review"] for record in records)
+
+
+def test_labels_of_many_do_not_apply(folder, capsys):
+    random = np.random.default_rng(3)
+    scores = random.uniform(0, 1, (900, 3))
+    truth = (random.random((900, 3)) < scores).astype(int)
+    np.savez("many.npz", probabilities=scores, labels=truth, label_names=np.array(NAMES))
+    common = ["guarantee", "many.npz", "--kind", "multi-label", "--target-risk", "0.2"]
+    out = ok(capsys, *common, "-o", "many.json")
+    assert "2,700 labels, in 900 example groups" in out
+    assert "% do not apply, so at least" in out
+    assert "of them do not apply" in out
+    assert "of the accepted labels do not apply" in out
+    assert "wrong" not in out
+    assert "of them do not apply" in ok(capsys, *common, "--per", "type", "-o", "types.json")
+
+
+def test_thresholds_are_numbers_that_a_person_can_use(folder, capsys):
+    """Nothing is wrong, so everything is accepted; no exponents, and no 1 for what is below 1."""
+    Predictions.from_probabilities(np.full(500, 0.7), np.ones(500, int)).write("right.npz")
+    out = ok(capsys, "guarantee", "right.npz", "--target-risk", "0.05", "-o", "all.json")
+    assert "Threshold: accept everything. It keeps 100.00 % (500 of 500)" in out
+    each = ("--per", "type", "-o", "each.json")
+    assert " all " in ok(capsys, "guarantee", "right.npz", "--target-risk", "0.05", *each)
+    random = np.random.default_rng(0)
+    wrong = random.random(9000) < np.linspace(0.2, 0, 9000)
+    confidence = 1 - np.logspace(-2, -6.5, 9000)
+    Predictions.from_probabilities(confidence, (~wrong).astype(int)).write("sure.npz")
+    out = ok(capsys, "guarantee", "sure.npz", "--target-risk", "0.05", "-o", "sure.json")
+    threshold = load_policy("sure.json").thresholds["*"]
+    assert 0.9999 < threshold < 1
+    assert f"from confidence {threshold:.9f}"[:25] in out
+    assert "from confidence 1 on" not in out
+
+
+def test_top_labels_of_another_label_set(folder, capsys):
+    top_labels(folder / "valid.csv", 3000)
+    ok(capsys, "guarantee", "valid.csv", "--target-risk", "0.15", "-o", "policy.json")
+    Path("cats.csv").write_text("predicted,confidence\ncat,0.99\nspam,0.99\n")
+    apply = ["apply", "cats.csv", "--policy", "policy.json", "-o", "cats.jsonl"]
+    assert "Unknown type of this policy: 'cat'; it was made for the labels spam, ham" in refused(
+        capsys, *apply
+    )
+    assert not Path("cats.jsonl").exists()
+    policy = load_policy("policy.json")
+    policy.check(
+        label_names=("eggs", "spam", "ham")
+    )  # A model may have labels that never occurred.
+    with pytest.raises(InputError, match="made for the labels spam, ham, got cat, dog"):
+        policy.check(label_names=("cat", "dog"))

@@ -89,7 +89,7 @@ def _parts(
             first += len(part) + part.ignored
             progress.advance(len(part) + part.ignored)
             mapped = part if calibrator is None else calibrator.transform(part)
-            if stream is not None or (policy.items == "rows" and policy.review is None):
+            if stream is not None or (policy.items != "entities" and policy.review is None):
                 yield mapped, rows
             else:  # A sentence may lie in two chunks.
                 parts.append(mapped)
@@ -145,11 +145,23 @@ def _entities(policy: Policy, args: argparse.Namespace) -> Iterator[dict[str, An
                 raise InputError(
                     f"{path}: document {each.id or number} has entities without score."
                 )
-            accepted = policy.decide(scores, types) if scores else ()
-            for entity, accept in zip(each.entities, accepted, strict=True):
+            decisions = _of_scores(policy, scores, types) if scores else ()
+            for entity, decision in zip(each.entities, decisions, strict=True):
                 place = {"document": each.id or str(number), "start": entity.start}
                 shown = {"end": entity.end, "type": entity.type, "confidence": entity.score}
-                yield {**place, **shown, "accepted": bool(accept)}
+                yield {**place, **shown, **decision}
+
+
+def _of_scores(policy: Policy, scores: list[Any], types: list[str]) -> list[dict[str, bool]]:
+    """Return what is accepted and, with ``--max-missed``, what is reviewed of the rest."""
+    accepted = np.zeros(len(scores), bool)
+    if policy.thresholds:
+        accepted = policy.decide(scores, types)
+    found = [{"accepted": bool(accept)} for accept in accepted]
+    if policy.review is None:
+        return found
+    review = (np.asarray(scores, float) >= float(policy.review["threshold"])) & ~accepted
+    return [{**each, "review": bool(sent)} for each, sent in zip(found, review, strict=True)]
 
 
 def _summary(counts: dict[str, int]) -> str:

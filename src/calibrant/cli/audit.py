@@ -209,6 +209,7 @@ def print_measures(audits: dict[str, Audit]) -> None:
 def _print_at_risk(audits: dict[str, Audit]) -> None:
     """Print what can be kept at which risk, of entities where there are any."""
     from calibrant.cli.table import render_table
+    from calibrant.policies.wording import threshold_text
 
     views = {name: audit.entities or audit for name, audit in audits.items()}
     found = {name: view.at_risk for name, view in views.items() if view.at_risk}
@@ -221,7 +222,7 @@ def _print_at_risk(audits: dict[str, Audit]) -> None:
     for points in zip(*found.values(), strict=True):
         cells = [f"{100 * points[0].risk:g} %"]
         for point in points:
-            start = "–" if point.threshold is None else f"{point.threshold:.4f}"
+            start = "–" if point.threshold is None else threshold_text(point.threshold)
             cells += [f"{100 * point.coverage:.1f} %", start]
         rows.append(cells)
     print(f"\n{render_table(headers, rows, right=range(len(headers)))}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -193,28 +194,15 @@ def _of_files(args: argparse.Namespace) -> Policy:
 
 
 def _of_entities(args: argparse.Namespace) -> Policy:
-    """Learn a target risk of a tool's entities; documents are drawn independently."""
-    import numpy as np
-
-    from calibrant.policies import Items, guarantee_items
+    """Learn a policy for the entities of a tool."""
+    from calibrant.entities.review import guarantee_entities
 
     automatic = [(name, "auto") for name in ("keep_together", "items", "reduction")]
-    empty = [(name, None) for name in ("calibrator", "max_missed", "coverage")]
-    refuse_options(args, *automatic, *empty, ("tokens", False), ("on_average", False))
-    if args.target_risk is None:
-        raise InputError("--entities needs --target-risk.")
-    found = matched_files(args)
-    if not found.scored:
-        raise InputError("A target risk needs entities with scores; --without-scores has none.")
-    types, names = found.types, found.predicted.type.tolist()
-    kinds = np.array([types.index(name) for name in names], np.int64)
-    right, groups = found.right[args.match or "strict"], found.predicted_document
-    items = Items(found.predicted.score, right, kinds, types, groups, "document", "entities")
-    settings = {"source": "entities", "renamed": dict(found.renamed)}
-    names = types if args.per else None
-    about: dict[str, Any] = {"classes": 0, "label_names": names, "settings": settings}
-    about["average"] = args.average
-    return guarantee_items(items, args.target_risk, args.level, per=args.per, **about)
+    empty = [(name, None) for name in ("calibrator", "coverage")]
+    refuse_options(args, *automatic, *empty, ("tokens", False))
+    names = ("target_risk", "max_missed", "level", "on_average", "per", "average")
+    options = {name: getattr(args, name) for name in names}
+    return guarantee_entities(matched_files(args), match=args.match or "strict", **options)
 
 
 def _of_run(folder: Path, args: argparse.Namespace) -> Policy:
@@ -231,13 +219,23 @@ def _lines(policy: Policy) -> list[str]:
     elif policy.kind == "target-risk":
         lines += _of_risk(policy)
     if policy.review is not None:
-        found = policy.review
-        lines.append(
-            f"Review: words with P(not O) of at least {found['threshold']:.4g}, "
-            f"{100 * found['reviewed_words']:.2f} % of the words; {found['missed']:,} of "
-            f"{found['entities']:,} true entities are missed."
-        )
+        lines.append(_of_review(policy.review))
     return [*lines, f"Promise: {printable(policy.promise)}"]
+
+
+def _of_review(found: Mapping[str, Any]) -> str:
+    from calibrant.policies.wording import threshold_text
+
+    threshold = found["threshold"]
+    words = "reviewed_words" in found
+    items, score = ("words", "P(not O)") if words else ("entities", "a score")
+    shown = threshold_text(threshold)
+    which = f"all {items}" if shown == "all" else f"{items} with {score} of at least {shown}"
+    share = 100 * found[f"reviewed_{items}"]
+    return (
+        f"Review: {which}, {share:.2f} % of the {'' if words else 'predicted '}{items}; "
+        f"{found['missed']:,} of {found['entities']:,} true entities are missed."
+    )
 
 
 def _validation(policy: Policy) -> str:
@@ -248,7 +246,7 @@ def _validation(policy: Policy) -> str:
 
 def _of_risk(policy: Policy) -> list[str]:
     from calibrant.cli.table import render_table
-    from calibrant.policies.wording import feasibility
+    from calibrant.policies.wording import feasibility, threshold_text, wrong
 
     if "*" in policy.thresholds:
         found = policy.details["*"]
@@ -256,14 +254,17 @@ def _of_risk(policy: Policy) -> list[str]:
         lines = [f"Feasible? {feasibility(policy)}."]
         if math.isinf(threshold):
             return lines
+        shown, none = threshold_text(threshold), wrong(policy).removeprefix("are ")
+        which = "everything" if shown == "all" else f"from confidence {shown} on"
         return [
             *lines,
-            f"Threshold: accept from confidence {threshold:.6g} on. It keeps "
+            f"Threshold: accept {which}. It keeps "
             f"{100 * found['kept']:.2f} % ({found['accepted']:,} of {found['n']:,}), "
-            f"{found['wrong']:,} of them wrong; {_averaged(policy)}upper bound of the risk "
+            f"{found['wrong']:,} of them {none}; {_averaged(policy)}upper bound of the risk "
             f"{100 * found['upper']:.2f} %.",
         ]
-    headers = ["type", "n", "wrong", "to refuse", "threshold", "kept", "of them wrong"]
+    none = wrong(policy).removeprefix("are ")
+    headers = ["type", "n", none, "to refuse", "threshold", "kept", f"of them {none}"]
     rows = [_row(name, policy) for name in policy.thresholds]
     return [render_table(headers, rows, right=range(1, 7))]
 
@@ -275,11 +276,13 @@ def _averaged(policy: Policy) -> str:
 
 
 def _row(name: str, policy: Policy) -> list[str]:
+    from calibrant.policies.wording import threshold_text
+
     found, threshold = policy.details[name], policy.thresholds[name]
     n = found["n"]
     if not n:
         return [name, "0", "–", "–", "none", "–", "–"]
-    shown = "none" if math.isinf(threshold) else f"{threshold:.4g}"
+    shown = threshold_text(threshold)
     shares = [found["error"], found["least_refused"], found["kept"]]
     error, refused, kept = (f"{100 * share:.1f} %" for share in shares)
     least = "–" if math.isnan(found["least_refused"]) else f"≥ {refused}"

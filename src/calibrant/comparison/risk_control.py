@@ -20,6 +20,7 @@ import numpy as np
 
 from calibrant.arrays import to_numpy
 from calibrant.policies.risk import THRESHOLDS, find_threshold
+from calibrant.policies.wording import threshold_text
 
 __all__ = ["THRESHOLDS", "Guarantee", "guaranteed_threshold"]
 
@@ -50,11 +51,12 @@ class Guarantee:
                 f"No threshold keeps the risk at {target} with confidence {level}, judged by "
                 f"{self.entities:,} validation {self.items}: nothing is accepted."
             )
+        shown = threshold_text(self.threshold)
+        which = "Everything" if shown == "all" else f"What has a confidence of at least {shown}"
         return (
-            f"Accepted from confidence {self.threshold:.4f} on: with probability {level} "
-            f"at most {target} of such {self.items} are wrong, if data is like the validation "
-            f"split's. There it accepts {self.accepted:,} of {self.entities:,}, of which "
-            f"{self.wrong:,} are wrong."
+            f"{which} is accepted: with probability {level} at most {target} of such {self.items} "
+            "are wrong, if data is like the validation split's. There it accepts "
+            f"{self.accepted:,} of {self.entities:,}, of which {self.wrong:,} are wrong."
         )
 
 

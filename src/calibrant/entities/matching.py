@@ -49,6 +49,7 @@ class MatchedEntities:
     right: dict[Match, np.ndarray]
     gold_type: np.ndarray
     gold_document: np.ndarray
+    gold_span: np.ndarray  # (n, 2): start and end
     found: dict[Match, np.ndarray]
     names: tuple[str, ...]  # of the documents
     renamed: Mapping[str, str | None] = field(default_factory=dict)
@@ -106,14 +107,19 @@ def match_entities(
         documents=len(pairs),
         predicted=columns_of([entity for _, entity in ours_all]),
         predicted_document=np.array([i for i, _ in ours_all], np.int64),
-        predicted_span=np.array([e.span[:2] for _, e in ours_all], np.int64).reshape(-1, 2),
+        predicted_span=_spans(ours_all),
         right={match: np.array(values, bool) for match, values in right.items()},
         gold_type=np.array([entity.type for _, entity in gold_all], object),
         gold_document=np.array([i for i, _ in gold_all], np.int64),
+        gold_span=_spans(gold_all),
         found={match: np.array(values, bool) for match, values in found.items()},
         names=tuple(ours.id or str(i) for i, (ours, _) in enumerate(pairs, start=1)),
         renamed=dict(renamed),
     )
+
+
+def _spans(entities: Sequence[tuple[int, Entity]]) -> np.ndarray:
+    return np.array([entity.span[:2] for _, entity in entities], np.int64).reshape(-1, 2)
 
 
 def columns_of(entities: Sequence[Entity]) -> EntityColumns:

@@ -106,7 +106,7 @@ def guarantee(
     if isinstance(predictions, Claims):
         _check_claims(wanted, items)
         # Only labels that occur are known.
-        about |= {"classes": 0, "label_names": predictions.label_names if per else None}
+        about |= {"classes": 0, "label_names": predictions.label_names}
         assert target_risk is not None
         about["average"] = average
         return guarantee_items(_claimed(predictions, unit), target_risk, level, per=per, **about)
@@ -199,7 +199,8 @@ def _details(found: AcceptedRisk, target: float, average: str) -> dict[str, Any]
 def _claimed(claims: Claims, unit: str | None) -> Items:
     confidence, about, correct = top_label(claims)
     groups = None if unit is None else claims.groups[unit]
-    return Items(confidence, correct, about, claims.names, groups, unit)
+    name = "labels" if claims.kind == "multi-label" else "rows"
+    return Items(confidence, correct, about, claims.names, groups, unit, name)
 
 
 def _check_claims(wanted: dict[str, float | None], items: str) -> None:

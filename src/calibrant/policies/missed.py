@@ -13,7 +13,7 @@ sentences; the mean loss is then at most the target with that probability.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,15 @@ from calibrant.policies.policy import MAX_MISSED, Policy, entity_mass
 from calibrant.policies.risk import THRESHOLDS
 from calibrant.predictions import Predictions
 
-__all__ = ["FLOOR", "REVIEW_THRESHOLDS", "add_review", "entity_reach", "review_threshold"]
+__all__ = [
+    "FLOOR",
+    "REVIEW_THRESHOLDS",
+    "Reach",
+    "add_review",
+    "entity_reach",
+    "review_threshold",
+    "reviewed_policy",
+]
 
 # From 0, where every word is reviewed, to 1; close to each other at both ends.
 REVIEW_THRESHOLDS = np.unique(np.concatenate([THRESHOLDS, 1 - THRESHOLDS]))
@@ -77,27 +85,77 @@ def add_review(
     ``confidence`` is that of the predicted entities which ``policy`` decides about, unmapped.
     """
     reach, row = entity_reach(predictions, confidence)
-    if not len(reach):
+    groups = None if unit is None else predictions.groups[unit][row]
+    why = (
+        "Wrong entities that may be accepted hide all their words: use --max-missed without "
+        "--target-risk, or a larger share."
+    )
+    found = Reach(reach, groups, unit, entity_mass(predictions), "words", why)
+    return reviewed_policy(found, target, level, about, policy=policy)
+
+
+@dataclass(frozen=True, eq=False)
+class Reach:
+    """Up to which review threshold each true entity is found, and what the threshold is about.
+
+    ``groups`` has the ``unit`` of each true entity, None where entities are independent. ``scores``
+    are those of all ``items``, words or entities, that may be reviewed, and ``why`` says what hides
+    an entity whose reach is below 0.
+    """
+
+    values: np.ndarray
+    groups: np.ndarray | None
+    unit: str | None
+    scores: np.ndarray
+    items: str
+    why: str
+
+
+def reviewed_policy(
+    reach: Reach,
+    target: float,
+    level: float | None,
+    about: dict[str, Any],
+    *,
+    policy: Policy | None = None,
+) -> Policy:
+    """Add the review threshold to a policy, or make one of it alone."""
+    n = len(reach.values)
+    if not n:
         raise InputError("--max-missed needs validation data with true entities, got none.")
-    groups = np.arange(len(reach)) if unit is None else predictions.groups[unit][row]
-    threshold = review_threshold(reach, groups, target, level)
-    review = {"threshold": threshold, "target": target, "level": level}
+    groups = np.arange(n) if reach.groups is None else reach.groups
+    _check_reached(reach, groups, target)
+    threshold = review_threshold(reach.values, groups, target, level)
+    units = len(np.unique(groups))
     if policy is None:
         policy = Policy(
-            MAX_MISSED, target, {}, n=len(reach), kept=math.nan, level=level, unit=unit,
-            items="entities", units=len(np.unique(groups)), **about,
+            MAX_MISSED, target, {}, n=n, kept=math.nan, level=level, unit=reach.unit,
+            items="entities", units=units, **about,
         )  # fmt: skip
-    policy = replace(policy, review=review)
     # Without entities that are accepted: as many as there can be.
-    reviewed = float((entity_mass(predictions) >= threshold).mean())
-    review |= {
-        "entities": len(reach),
-        "units": len(np.unique(groups)),
-        "missed": int((reach < threshold).sum()),
-        "reviewed_words": reviewed,
+    reviewed = float((reach.scores >= threshold).mean()) if len(reach.scores) else 0.0
+    review = {
+        "threshold": threshold,
+        "target": target,
+        "level": level,
+        "entities": n,
+        "units": units,
+        "missed": int((reach.values < threshold).sum()),
+        f"reviewed_{reach.items}": reviewed,
     }
     policy = replace(policy, review=review, kept=policy.kept if policy.thresholds else reviewed)
     return replace(policy, promise=f"{policy.promise} {wording.of_review(policy)}".strip())
+
+
+def _check_reached(reach: Reach, groups: np.ndarray, target: float) -> None:
+    """Refuse a share that is exceeded even if everything is reviewed."""
+    _, number, sizes = np.unique(groups, return_inverse=True, return_counts=True)
+    never = float((1 / sizes[number])[reach.values < 0].sum()) / len(sizes)
+    if never > target:
+        raise InputError(
+            f"At most {100 * target:g} % missed cannot be promised: {100 * never:.2g} % of the "
+            f"true entities are missed whatever is reviewed. {reach.why}"
+        )
 
 
 def review_threshold(
@@ -134,7 +192,7 @@ def review_threshold(
 
     best = loosest(p_value, {0: 1.0}, len(REVIEW_THRESHOLDS), 1 - level)
     if best is None:
-        raise _unreachable(losses, target) if losses.any() else _too_few(n, target)
+        raise _too_few(n, target, float(losses.mean()))
     return float(REVIEW_THRESHOLDS[best])
 
 
@@ -145,9 +203,8 @@ def _on_average(reach: np.ndarray, weight: np.ndarray, n: int, target: float) ->
     before = np.concatenate([[0.0], np.cumsum(weight[order])])
     before = before[np.searchsorted(values, values, side="left")]
     passes = (before + 1) / (n + 1) <= target + _ROUNDING
-    never = float(weight[reach < 0].sum()) / n
     if not passes.any() or values[passes].max() < 0:
-        raise _unreachable(np.array([never]), target)
+        raise _too_few(n, target, float(weight[reach < 0].sum()) / n)
     return float(values[passes].max())
 
 
@@ -156,16 +213,9 @@ def _check_enough(n: int, target: float) -> None:
         raise _too_few(n, target)
 
 
-def _too_few(n: int, target: float) -> InputError:
+def _too_few(n: int, target: float, never: float = 0.0) -> InputError:
+    hidden = f", as {100 * never:.2g} % are missed whatever is reviewed" if never else ""
     return InputError(
-        f"{n:,} validation sentences with entities are too few for at most {100 * target:g} % "
-        f"missed: use more validation data or a larger --max-missed."
-    )
-
-
-def _unreachable(losses: np.ndarray, target: float) -> InputError:
-    return InputError(
-        f"At most {100 * target:g} % missed cannot be promised: {100 * float(losses.mean()):.2g} % "
-        "of the true entities have no word to review, because wrong entities that may be accepted "
-        "hide them; use --max-missed without --target-risk, or a larger share."
+        f"{n:,} validation sentences or documents with entities are too few for at most "
+        f"{100 * target:g} % missed{hidden}: use more validation data or a larger --max-missed."
     )

@@ -38,15 +38,15 @@ class Policy:
 
     ``kind`` is ``"target-risk"`` (accept from a confidence on), ``"max-missed"`` (send words to
     review) or ``"coverage"`` (prediction sets). ``thresholds`` has one number for each type, or one
-    under ``"*"``; infinity accepts nothing. ``items`` says what is decided about, "rows" or
-    "entities", and ``reduction`` how the words of an entity make its confidence (None where the
-    caller has the confidence of entities). ``unit`` names the group that is drawn independently;
-    ``average`` "groups" means that a target risk is averaged over these groups, not over rows.
-    ``target`` and ``level`` are the promise in numbers and ``promise`` is the same in words; a
-    level of None means that it holds on average. ``n``, ``units`` and ``kept`` describe the
-    validation data. ``label_names`` and the fingerprints ``calibrator`` and ``model`` say what the
-    policy was learned for; :meth:`check` compares them. ``classes`` is 0 where predictions had one
-    confidence each.
+    under ``"*"``; infinity accepts nothing. ``items`` says what is decided about, "rows",
+    "labels" (of many for each row) or "entities", and ``reduction`` how the words of an entity make
+    its confidence (None where the caller has the confidence of entities). ``unit`` names the group
+    that is drawn independently; ``average`` "groups" means that a target risk is averaged over
+    these groups, not over rows. ``target`` and ``level`` are the promise in numbers and ``promise``
+    is the same in words; a level of None means that it holds on average. ``n``, ``units`` and
+    ``kept`` describe the validation data. ``label_names`` and the fingerprints ``calibrator``
+    and ``model`` say what the policy was learned for; :meth:`check` compares them. ``classes`` is 0
+    where predictions had one confidence each.
 
     >>> policy = Policy("target-risk", 0.05, {"*": 0.8}, classes=2, n=100, kept=0.9)
     >>> policy.decide([0.7, 0.8])
@@ -92,6 +92,7 @@ class Policy:
             )
         if isinstance(source, Claims):
             confidence, labels = top_label(source)[0], source.text("about")
+            self._check_occurring(labels)
         elif isinstance(source, Predictions):
             confidence, labels = self._of_predictions(source)
         else:
@@ -146,7 +147,7 @@ class Policy:
         Pass what is known of the predictor; ``calibrator`` and ``model`` are fingerprints. What the
         policy or the caller does not know is not compared.
         """
-        if label_names and self.label_names and tuple(label_names) != self.label_names:
+        if label_names and self.label_names and not self._same_labels(tuple(label_names)):
             raise InputError(
                 f"This policy was made for the labels {_listed(self.label_names)}, got "
                 f"{_listed(label_names)}: {_AGAIN}"
@@ -157,6 +158,21 @@ class Policy:
         ):
             if own is not None and given is not None and own != given:
                 raise InputError(f"This policy was made for another {what}: {_AGAIN}")
+
+    def _same_labels(self, names: tuple[str, ...]) -> bool:
+        """Return whether the label set is the same; of claims, all that occurred must be in it."""
+        known = self.label_names or ()
+        return names == known or (not self.classes and set(known) <= set(names))
+
+    def _check_occurring(self, labels: np.ndarray | None) -> None:
+        """Refuse predicted labels that validation never had: they are of another label set."""
+        if labels is None or not self.label_names:
+            return
+        if strange := sorted(set(labels.tolist()) - set(self.label_names)):
+            raise InputError(
+                f"Unknown type of this policy: '{strange[0]}'; it was made for the labels "
+                f"{_listed(self.label_names)}: {_AGAIN}"
+            )
 
     def check_predictions(self, predictions: Predictions) -> None:
         """Raise an error where the policy was made for other classes than ``predictions`` has."""
@@ -184,7 +200,7 @@ class Policy:
     def _of_predictions(self, predictions: Predictions) -> tuple[np.ndarray, np.ndarray]:
         """Return the confidence and the number of the type of each item."""
         self.check_predictions(predictions)
-        if self.items == "rows":
+        if self.items != "entities":
             confidence, predicted, _ = top_label(predictions)
             return confidence, predicted
         if self.reduction is None:

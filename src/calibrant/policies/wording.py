@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from calibrant.policies.policy import Policy
 
-__all__ = ["feasibility", "of_review", "of_risk", "of_sets"]
+__all__ = ["feasibility", "of_review", "of_risk", "of_sets", "threshold_text", "wrong"]
+
+
+_NOTHING = 1e-9  # No confidence is below it: from here on everything is accepted.
 
 
 def of_risk(policy: Policy) -> str:
@@ -25,11 +28,11 @@ def of_risk(policy: Policy) -> str:
     if policy.average == "groups":
         units = _plural(policy.unit or "")
         return (
-            f"{surely} of the accepted {policy.items} of a {policy.unit} are wrong, on average "
-            f"over {units} with accepted {policy.items}, for {units} drawn like the validation "
-            "ones."
+            f"{surely} of the accepted {policy.items} of a {policy.unit} {wrong(policy)}, on "
+            f"average over {units} with accepted {policy.items}, for {units} drawn like the "
+            "validation ones."
         )
-    return f"{surely} of the accepted {policy.items} are wrong, for {_drawn(policy)}."
+    return f"{surely} of the accepted {policy.items} {wrong(policy)}, for {_drawn(policy)}."
 
 
 def of_review(policy: Policy) -> str:
@@ -69,16 +72,43 @@ def feasibility(policy: Policy, name: str = "*") -> str:
     if not found["n"]:
         return "no validation examples: nothing is accepted"
     error = found.get("error", found["errors"] / found["n"])
-    wrong = f"{100 * error:.2f} % are wrong"
+    share = f"{100 * error:.2f} % {wrong(policy)}"
     if policy.average == "groups":
         what = f"the {policy.items} of a {policy.unit}"
-        wrong = f"{100 * error:.2f} % of {what} are wrong on average"
+        share = f"{100 * error:.2f} % of {what} {wrong(policy)} on average"
     refused = found["least_refused"]
     if refused is None or math.isnan(refused):  # None: read from a file.
-        return f"{wrong}, so something must be refused, whatever the confidence"
+        return f"{share}, so something must be refused, whatever the confidence"
     if refused <= 0:
-        return f"{wrong}, so nothing needs to be refused for the target"
-    return f"{wrong}, so at least {100 * refused:.2f} % must be refused, whatever the confidence"
+        return f"{share}, so nothing needs to be refused for the target"
+    return f"{share}, so at least {100 * refused:.2f} % must be refused, whatever the confidence"
+
+
+def wrong(policy: Policy) -> str:
+    """Return what is the matter with a wrong item: labels of many do not apply.
+
+    >>> from calibrant.policies import Policy
+    >>> wrong(Policy("target-risk", 0.05, {"*": 0.8}, classes=0, n=9, kept=0.9, items="labels"))
+    'do not apply'
+    """
+    return "do not apply" if policy.items == "labels" else "are wrong"
+
+
+def threshold_text(threshold: float) -> str:
+    """Return a threshold with as many decimals as tell it from 0 and 1.
+
+    >>> threshold_text(0.90450082), threshold_text(0.99999), threshold_text(2e-7)
+    ('0.904501', '0.99999', '0.0000002')
+    >>> threshold_text(0.0), threshold_text(2.4e-76), threshold_text(float("inf"))
+    ('all', 'all', 'none')
+    """
+    if threshold > 1:
+        return "none"
+    if threshold < _NOTHING:
+        return "all"
+    distance = min(threshold, 1 - threshold)
+    decimals = max(6, 3 - math.floor(math.log10(distance))) if distance else 0
+    return f"{threshold:.{decimals}f}".rstrip("0").rstrip(".")
 
 
 def _drawn(policy: Policy) -> str:
