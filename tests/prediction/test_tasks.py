@@ -133,6 +133,29 @@ def test_a_mask_has_the_class_of_each_pixel(runs):
     assert sum(numbers["pixels"] for numbers in summary["classes"].values()) == 320
 
 
+def test_masks_of_equal_size_run_together_in_their_order(runs):
+    made = calibrant.load(runs["segmentation"], device="cpu")
+    random, runs_of = np.random.default_rng(0), []
+    sizes = [(16, 20), (12, 16), (16, 20), (16, 20), (12, 16), (24, 8), (16, 20)]
+    images = [random.integers(0, 256, (*size, 3), dtype=np.uint8) for size in sizes]
+    alone = [made.predict(image[None])[0] for image in images]
+    scorer = made.scorer
+
+    class Counting:
+        pixels = 4 * images[0].size  # Four of the largest at a time.
+
+        def __call__(self, *, pixel_values):
+            runs_of.append(len(pixel_values))
+            return scorer(pixel_values=pixel_values)
+
+    made.scorer = Counting()
+    together = made.predict(images)
+    assert runs_of == [3, 1, 1, 1, 1]
+    for one, other in zip(alone, together, strict=True):
+        assert one.classes.shape == other.classes.shape
+        np.testing.assert_allclose(one.confidence, other.confidence, atol=1e-5)
+
+
 def test_texts_to_jsonl_and_csv(runs, tmp_path, capsys):
     run = str(runs["text"])
     (tmp_path / "in.csv").write_text('id,text\n1,"bread, ""soup"""\n2,\n3,"two\nlines"\n')

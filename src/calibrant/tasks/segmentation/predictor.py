@@ -65,15 +65,37 @@ class MaskPredictor(OfImages):
     makes_masks = True
 
     def stream(self, inputs: Iterable[Any], *, top_k: int = 1, **options: Any) -> Iterator[Mask]:
-        """Predict as :meth:`predict`, one image at a time: each may have its own size."""
+        """Predict as :meth:`predict`, a few images at a time; those of equal size run together."""
         check_top_k(top_k)
         accept = self.acceptance(**options)
         if accept.policy is not None and accept.policy.kind == "coverage":
             raise InputError("A policy with a coverage gives sets of classes, which no mask shows.")
+        for images in self._few(inputs):
+            for logits in self._logits(images):
+                yield self._mask(logits, top_k, accept)
+
+    def _few(self, inputs: Iterable[Any]) -> Iterator[list[np.ndarray]]:
+        """Yield images, at least one at a time and as many as the model takes at once."""
+        waiting: list[np.ndarray] = []
         for given in inputs:
             image = read_image(given, len(self.about["mean"]))
-            logits = self.scorer(pixel_values=normalised(image[None], self.about))[0]
-            yield self._mask(logits, top_k, accept)
+            if waiting and sum(each.size for each in waiting) + image.size > self.scorer.pixels:
+                yield waiting
+                waiting = []
+            waiting.append(image)
+        if waiting:
+            yield waiting
+
+    def _logits(self, images: list[np.ndarray]) -> list[np.ndarray]:
+        """Return the logits of each image, (height, width, classes)."""
+        of_size: dict[tuple[int, ...], list[int]] = {}
+        for number, image in enumerate(images):
+            of_size.setdefault(image.shape, []).append(number)
+        found: dict[int, np.ndarray] = {}
+        for numbers in of_size.values():
+            batch = normalised(np.stack([images[number] for number in numbers]), self.about)
+            found |= zip(numbers, self.scorer(pixel_values=batch), strict=True)
+        return [found[number] for number in range(len(images))]
 
     def columns(self, top_k: int, accept: Acceptance) -> list[str]:  # noqa: ARG002
         """Return the columns of a table of masks: size, confidence, pixels of each class."""
