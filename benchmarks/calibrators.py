@@ -198,7 +198,7 @@ def temperature_times(n: int, classes: int, rounds: int) -> dict[str, Any]:
         name: {
             **seconds[name],
             "temperature": found[name],
-            "nll": mean_nll(logits.astype(np.float64) / found[name], "logits", labels),
+            "nll": mean_nll(Predictions.from_logits(logits.astype(float) / found[name], labels)),
         }
         for name in found
     }

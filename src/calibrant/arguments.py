@@ -12,7 +12,7 @@ import numpy as np
 from calibrant.arrays import is_tensor
 from calibrant.errors import InputError
 
-__all__ = ["check_each", "check_kind", "check_whole", "takes_arrays"]
+__all__ = ["check_each", "check_kind", "check_unweighted", "check_whole", "takes_arrays"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 _SCORES = "Predictions.from_probabilities(scores, labels), or from_logits, makes them of arrays"
@@ -79,6 +79,15 @@ def check_kind(who: str, value: Any, *kinds: type) -> None:
     listed = " or ".join([", ".join(names[:-1]), names[-1]] if names[1:] else names)
     hint = _hint(value, names)
     raise InputError(f"{who} takes {listed}, got {_described(value)}{f'; {hint}' if hint else ''}.")
+
+
+def check_unweighted(who: str, predictions: Any, why: str) -> None:
+    """Raise an InputError where predictions have sample weights, which ``who`` does not take."""
+    if predictions.weighted:
+        raise InputError(
+            f"{who} takes no sample weights: {why}. Leave them out (weights=None, or "
+            "--weights-column '') if every row is drawn as new ones will be."
+        )
 
 
 def check_each(who: str, values: Any, kind: type) -> None:

@@ -276,6 +276,11 @@ class Claims:
         return self.weights is not None
 
     @property
+    def size(self) -> float:
+        """The number of rows, or the sum of their weights."""
+        return len(self) if self.weights is None else float(self.weights.sum())
+
+    @property
     def names(self) -> tuple[str, ...]:
         """The label names that occur, or none."""
         return self.label_names or ()

@@ -292,6 +292,11 @@ class Predictions:
         return self.weights is not None
 
     @property
+    def size(self) -> float:
+        """The number of rows, or the sum of their weights."""
+        return len(self) if self.weights is None else float(self.weights.sum())
+
+    @property
     def names(self) -> tuple[str, ...]:
         """The label names, or the column numbers as text where there are none."""
         return self.label_names or tuple(str(k) for k in range(self.classes))

@@ -108,3 +108,14 @@ def test_clear_errors():
         CalibratedClassifier().fit(X[:20], np.r_[few[:-1], 9])
     with pytest.raises(InputError, match="StandardScaler has neither"):
         CalibratedClassifier(StandardScaler()).fit(X, y)
+
+
+def test_sample_weights_reach_the_classifier_and_the_map():
+    X, y = data()
+    w = np.random.default_rng(0).uniform(0.2, 2, len(y))
+    fitted = CalibratedClassifier(GaussianNB(), cv=3).fit(X, y, sample_weight=w)
+    assert not np.allclose(fitted.estimator_.theta_, GaussianNB().fit(X, y).theta_)
+    plain = CalibratedClassifier(GaussianNB(), cv=3).fit(X, y)
+    ones = CalibratedClassifier(GaussianNB(), cv=3).fit(X, y, sample_weight=np.ones(len(y)))
+    assert ones.calibrator_.temperature_ == pytest.approx(plain.calibrator_.temperature_)
+    assert fitted.calibrator_.temperature_ != pytest.approx(plain.calibrator_.temperature_)

@@ -8,7 +8,7 @@ from typing import Any
 from calibrant.adapting.class_shares import adapt_class_shares
 from calibrant.adapting.record import Adaptation
 from calibrant.adapting.set_level import SetPoint, fit_line
-from calibrant.arguments import check_kind, check_whole
+from calibrant.arguments import check_kind, check_unweighted, check_whole
 from calibrant.calibrators import Calibrator
 from calibrant.calibrators.correction import corrected
 from calibrant.charts.numbers import percent
@@ -92,6 +92,7 @@ def _check(
     check_kind("adapt", calibrator, Calibrator)
     for data in (valid, unlabelled):
         check_kind("adapt", data, Predictions)
+        check_unweighted("adapt", data, "it compares rows of two samples")
     if method not in METHODS:
         raise unknown_name("method of adapt", str(method), METHODS)
     check_whole("adapt", "at least 50 bootstrap replicates", bootstrap, 50)

@@ -31,6 +31,7 @@ from calibrant.calibrators.checks import (
     check_same_kind,
     check_scores,
     check_some,
+    check_weights,
     needed_columns,
     needs_all_classes,
 )
@@ -107,6 +108,7 @@ class Calibrator(ABC):
     takes_claims: ClassVar[bool] = False  # Whether one confidence per example is enough.
     reads_about: ClassVar[bool] = False  # Whether a map of claims reads which label each is about.
     needs_groups: ClassVar[tuple[str, ...]] = ()  # The columns of Predictions.groups that it reads.
+    takes_weights: ClassVar[bool] = False  # Whether a fit counts examples by their weights.
     needs_copies: ClassVar[bool] = False  # Whether only corrupted copies teach it something.
 
     n_classes_: int
@@ -144,6 +146,7 @@ class Calibrator(ABC):
             labels = list(predictions.names)
             predictions, self.claims_ = self._binary(predictions, labels), 1.0
         check_some(who, predictions)
+        check_weights(self.name, self.takes_weights, predictions)
         needed_columns(who, self.needs_groups, predictions.groups, len(predictions))
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", CalibrationWarning)
@@ -342,7 +345,7 @@ class Calibrator(ABC):
         self._restore(learned, predictions.classes, predictions.label_names, fit.signals)
         before, after = fit.nll_before, fit.nll_after
         if before is None:
-            before = mean_nll(predictions.scores, predictions.kind, predictions.labels, floor)
+            before = mean_nll(predictions, floor)
         if after is None:
             after = self._nll(predictions) if self.changes_scores else before
         # Rounding may raise an unchanged NLL; NaN counts as worse.
@@ -352,10 +355,10 @@ class Calibrator(ABC):
                 "A simpler calibrator or more data may help.",
             )
         elif self.changes_scores and self._claims_too_much(predictions):
-            n = len(predictions)
+            n = predictions.size
             self._fall_back(
-                f"would raise the mean confidence of {n} predictions, of which every one is right, "
-                f"beyond {most_confidence(n):.4g}, which is what {n} right ones support",
+                f"would raise the mean confidence of {n:g} predictions, of which every one is "
+                f"right, beyond {most_confidence(n):.4g}, which is what {n:g} right ones support",
                 "Fit on more or harder examples; 'temperature' stops there.",
             )
         after = before if self.fell_back_ else after
@@ -375,8 +378,9 @@ class Calibrator(ABC):
         rows = max(1, _CHUNK // self.n_classes_)
         for part in [predictions] if self.signals_ else predictions.chunks(rows):
             scores = self._mapped(part.scores.astype(np.float64), kind, *_beside(part))
-            total += len(part) * mean_nll(scores, self.kind_of(kind), part.labels)
-        return total / len(predictions)
+            mapped = part.with_checked_scores(scores, self.kind_of(kind))
+            total += part.size * mean_nll(mapped)
+        return total / predictions.size
 
     def _restore(
         self,
@@ -408,8 +412,9 @@ class Calibrator(ABC):
         decided = predictions[untied(predictions.scores)]
         if not len(decided):
             return False
-        before, after = (unclaimed(p.scores, p.kind) for p in (decided, self.transform(decided)))
-        least = min(before, 1 - most_confidence(len(decided)))
+        both = (decided, self.transform(decided))
+        before, after = (unclaimed(p.scores, p.kind, weights=p.weights) for p in both)
+        least = min(before, 1 - most_confidence(decided.size))
         return after < least * (1 - 1e-4)  # Temperatures stop at it, to six digits.
 
     def _binary(self, claims: Claims, labels: Sequence[str]) -> Predictions:
@@ -426,11 +431,12 @@ class Calibrator(ABC):
 
     def _claims_beyond(self, binary: Predictions) -> bool:
         """Whether claims that all came true, or none, become surer than so many support."""
-        same, n = int(binary.labels[0]), len(binary)
+        same, n = int(binary.labels[0]), binary.size
         if (binary.labels != same).any():
             return False
         after = self._mapped(binary.scores, "probabilities", *_beside(binary))
-        doubt = 1 - float(binary.scores[:, same].mean()), 1 - float(after[:, same].mean())
+        both = (binary.scores[:, same], after[:, same])
+        doubt = [1 - float(np.average(scores, weights=binary.weights)) for scores in both]
         return doubt[1] < min(doubt[0], 1 - most_confidence(n)) * (1 - 1e-4)
 
     def _fall_back(self, reason: str, advice: str) -> None:

@@ -56,16 +56,20 @@ class _AveragedHistograms(StepMap):
             raise InputError(f"BBQ expects models ≥ 1, got {models}.")
         self.models = models
 
-    def fit(self, scores: np.ndarray, happened: np.ndarray) -> dict[str, np.ndarray]:
-        ordered, events = np.sort(scores), np.sort(scores[happened])
+    def fit(
+        self, scores: np.ndarray, happened: np.ndarray, weights: np.ndarray | None = None
+    ) -> dict[str, np.ndarray]:
+        of_events = None if weights is None else weights[happened]
+        every_below, events_below = _Below(scores, weights), _Below(scores[happened], of_events)
         every = [
-            equal_mass_edges(ordered, b, ascending=True) for b in self._bin_counts(len(scores))
+            equal_mass_edges(every_below.scores, b, ascending=True, weights=every_below.weights)
+            for b in self._bin_counts(int(every_below.total + 1e-9))
         ]
         models = list({edges.tobytes(): edges for edges in every}.values())  # Ties leave fewer.
-        evidence, values = _posteriors(ordered, events, models, self.others)
-        weights = np.exp(evidence - evidence.max())
-        weights = np.where(weights < _NEGLIGIBLE * weights.sum(), 0, weights)
-        return _average(models, values, weights / weights.sum())
+        evidence, values = _posteriors(every_below, events_below, models, self.others)
+        likely = np.exp(evidence - evidence.max())
+        likely = np.where(likely < _NEGLIGIBLE * likely.sum(), 0, likely)
+        return _average(models, values, likely / likely.sum())
 
     def _bin_counts(self, n: int) -> list[int]:
         root = n ** (1 / 3)
@@ -73,8 +77,23 @@ class _AveragedHistograms(StepMap):
         return sorted({int(b) for b in np.geomspace(low, high, self.models).round()})
 
 
+class _Below:
+    """How many of some ascending scores are at most a value, or the sum of their weights."""
+
+    def __init__(self, scores: np.ndarray, weights: np.ndarray | None) -> None:
+        order = None if weights is None else np.argsort(scores)
+        self.scores = np.sort(scores) if order is None else scores[order]
+        self.weights = None if weights is None else weights[order]
+        self._sums = None if self.weights is None else np.append(0, np.cumsum(self.weights))
+        self.total = len(scores) if self._sums is None else float(self._sums[-1])
+
+    def __call__(self, values: np.ndarray) -> np.ndarray:
+        place = np.searchsorted(self.scores, values, side="right")
+        return place if self._sums is None else self._sums[place]
+
+
 def _posteriors(
-    ordered: np.ndarray, events: np.ndarray, models: list[np.ndarray], others: int
+    all_below: _Below, events_below: _Below, models: list[np.ndarray], others: int
 ) -> tuple[np.ndarray, list[np.ndarray]]:
     """Return log P(data | M) and the posterior mean of each bin, for all models at once.
 
@@ -84,9 +103,8 @@ def _posteriors(
     bins = np.array([len(edges) + 1 for edges in models])
     first = np.cumsum(bins) - bins
     right = np.concatenate([np.append(edges, np.inf) for edges in models])
-    count, hits = (
-        _steps_of(np.searchsorted(x, right, side="right"), first) for x in (ordered, events)
-    )
+    count, hits = (_steps_of(below(right), first) for below in (all_below, events_below))
+    hits = np.minimum(hits, count)  # Sums of weights round.
     right = right.clip(max=1)
     middle = right - _steps_of(right, first) / 2
     prior = np.repeat(_PRIOR / bins, bins)

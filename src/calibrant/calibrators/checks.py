@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -22,6 +23,7 @@ __all__ = [
     "check_same_kind",
     "check_scores",
     "check_some",
+    "check_weights",
     "needed_columns",
     "needs_all_classes",
 ]
@@ -58,6 +60,22 @@ def check_same_kind(who: str, fitted: str | None, given: Predictions | Claims) -
 def check_scores(rows: Array, kind: Kind) -> None:
     """Require scores that Predictions would accept."""
     (check_logits if kind == "logits" else check_probabilities)(rows)
+
+
+def check_weights(name: str, taken: bool, predictions: Predictions) -> None:
+    """Refuse sample weights that a map does not take, and warn of sums that are far too small."""
+    if predictions.weighted and not taken:
+        raise InputError(
+            f"'{name}' takes no sample weights; temperature, isotonic and most other calibrators "
+            "do. Without weights: --weights-column ''."
+        )
+    if predictions.size < len(predictions) / 10:
+        warnings.warn(
+            f"The weights of {len(predictions)} rows sum to {predictions.size:.3g}, which a fit "
+            "takes for the number of examples; scale them to a mean of 1.",
+            UserWarning,
+            stacklevel=4,
+        )
 
 
 def check_some(who: str, predictions: Predictions) -> None:

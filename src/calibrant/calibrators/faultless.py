@@ -29,7 +29,7 @@ _CHUNK = 1 << 14  # Scores at once: most samples have a mistake in the first few
 _MOST_PASSES = 60
 
 
-def most_confidence(n: int) -> float:
+def most_confidence(n: float) -> float:
     """Return (n + 1) / (n + 2), the mean confidence that n right predictions support.
 
     >>> most_confidence(98)
@@ -65,7 +65,9 @@ def _all_right(scores: np.ndarray, labels: np.ndarray) -> bool:
     return bool((scores[np.arange(len(labels)), labels] >= scores.max(axis=1)).all())
 
 
-def unclaimed(scores: np.ndarray, kind: Kind, beta: float = 1.0) -> float:
+def unclaimed(
+    scores: np.ndarray, kind: Kind, beta: float = 1.0, weights: np.ndarray | None = None
+) -> float:
     """Return 1 minus the mean confidence, exact also where it is tiny; logits are times ``beta``.
 
     >>> unclaimed(np.array([[100.0, 0.0]]), "logits") == math.exp(-100)
@@ -75,11 +77,12 @@ def unclaimed(scores: np.ndarray, kind: Kind, beta: float = 1.0) -> float:
     for start in range(0, len(scores), size):
         part = scores[start : start + size].astype(np.float64)
         top = part.max(axis=1, keepdims=True)
-        weights = np.exp(beta * (part - top)) if kind == "logits" else part / top
-        np.put_along_axis(weights, part.argmax(axis=1)[:, None], 0.0, axis=1)
-        rest = weights.sum(axis=1)
-        total += float((rest / (1 + rest)).sum())
-    return total / len(scores)
+        odds = np.exp(beta * (part - top)) if kind == "logits" else part / top
+        np.put_along_axis(odds, part.argmax(axis=1)[:, None], 0.0, axis=1)
+        rest = odds.sum(axis=1)
+        doubt = rest / (1 + rest)
+        total += float((doubt if weights is None else doubt * weights[start : start + size]).sum())
+    return total / (len(scores) if weights is None else float(weights.sum()))
 
 
 def untied(scores: np.ndarray) -> np.ndarray:
@@ -90,21 +93,24 @@ def untied(scores: np.ndarray) -> np.ndarray:
     return np.concatenate(found)
 
 
-def stopped(best: Optimum, logits: np.ndarray, labels: np.ndarray) -> Optimum:
+def stopped(
+    best: Optimum, logits: np.ndarray, labels: np.ndarray, weights: np.ndarray | None = None
+) -> Optimum:
     """Return the optimum; of faultless examples the β ≥ 1 whose mean confidence is supported."""
     if best.at.wrong or best.at.spread == 0:
         return best
     alone = untied(logits)
     decided = logits if alone.all() else logits[alone]
-    least = 1 - most_confidence(len(decided))
+    own = None if weights is None else weights[alone]
+    least = 1 - most_confidence(len(decided) if own is None else float(own.sum()))
     low, high = 1.0, max(1.0, best.beta)
-    if not len(decided) or unclaimed(decided, "logits", low) <= least:
+    if not len(decided) or unclaimed(decided, "logits", low, own) <= least:
         high = low
     for _ in range(_MOST_PASSES):
         if high <= low * (1 + 1e-6):
             break
         middle = math.sqrt(low * high)
-        above = unclaimed(decided, "logits", middle) > least
+        above = unclaimed(decided, "logits", middle, own) > least
         low, high = (middle, high) if above else (low, middle)
-    sweep = Sweep(logits, labels)
+    sweep = Sweep(logits, labels, weights)
     return replace(best, beta=low, nll=sweep(low).nll)

@@ -12,10 +12,9 @@ import numpy as np
 from calibrant.arrays import Array
 from calibrant.calibrators.backend import constant, namespace
 from calibrant.calibrators.base import Calibrator, Fit
-from calibrant.calibrators.faultless import stopped
 from calibrant.calibrators.moments import Moments, Sweep
-from calibrant.calibrators.newton import best_inverse_temperature, solve
-from calibrant.calibrators.temperature import warn_if_unbounded
+from calibrant.calibrators.newton import solve
+from calibrant.calibrators.temperature import best_temperature
 from calibrant.errors import InputError
 from calibrant.predictions import Predictions
 
@@ -25,12 +24,10 @@ __all__ = ["PositionTemperature", "TypeTemperature", "entity_types", "group_temp
 class _PulledSweep(Sweep):
     """The moments of n examples plus (1 / 2nσ²) (β/β₀ − 1)²: still convex in β."""
 
-    def __init__(
-        self, logits: np.ndarray, labels: np.ndarray, common: float, spread: float
-    ) -> None:
-        super().__init__(logits, labels)
+    def __init__(self, part: Predictions, common: float, spread: float) -> None:
+        super().__init__(part.scores, part.labels, part.weights)
         self.common = common
-        self.strength = 1 / (len(labels) * spread**2)
+        self.strength = 1 / (part.size * spread**2)
 
     def __call__(self, beta: float) -> Moments:
         """Return the moments at ``beta``, by one more pass."""
@@ -45,8 +42,7 @@ class _PulledSweep(Sweep):
 
 
 def group_temperatures(
-    logits: np.ndarray,
-    labels: np.ndarray,
+    predictions: Predictions,
     group: np.ndarray,
     groups: int,
     *,
@@ -60,16 +56,14 @@ def group_temperatures(
     move and many overrule. Groups of fewer than ``fewest`` examples take the common one. The
     NLL of each group is at most that of the common temperature.
     """
-    best = stopped(best_inverse_temperature(logits, labels), logits, labels)
-    warn_if_unbounded(best, logits)
+    best = best_temperature(predictions)
     common = 1.0 if best.at.spread == 0 else best.beta
     betas = np.full(groups, common)
     # Groups of a faultless sample have nothing to differ by.
     for g in range(groups if best.at.wrong else 0):
-        rows = np.flatnonzero(group == g)
-        if len(rows) >= max(1, fewest):
-            sweep = _PulledSweep(logits[rows], labels[rows], common, spread)
-            betas[g] = solve(sweep, common).beta
+        part = predictions[np.flatnonzero(group == g)]
+        if len(part) and part.size >= fewest:
+            betas[g] = solve(_PulledSweep(part, common, spread), common).beta
     return 1 / common, 1 / betas
 
 
@@ -92,6 +86,7 @@ class TypeTemperature(Calibrator):
 
     name = "type-temperature"
     keeps_argmax = True
+    takes_weights = True
 
     temperature_: float
     temperatures_: np.ndarray
@@ -105,8 +100,7 @@ class TypeTemperature(Calibrator):
         types, type_of_class = entity_types(predictions.label_names)
         logits = predictions.scores
         common, temperatures = group_temperatures(
-            logits,
-            predictions.labels,
+            predictions,
             type_of_class[logits.argmax(axis=1)],
             len(types),
             spread=self.spread,
@@ -169,6 +163,7 @@ class PositionTemperature(Calibrator):
 
     name = "position-temperature"
     keeps_argmax = True
+    takes_weights = True
     needs_groups = ("position",)
 
     temperature_: float
@@ -196,8 +191,7 @@ class PositionTemperature(Calibrator):
                 f"{position.dtype} from {position.min()}."
             )
         common, temperatures = group_temperatures(
-            predictions.scores,
-            predictions.labels,
+            predictions,
             self._bucket(position),
             len(self.starts),
             spread=self.spread,

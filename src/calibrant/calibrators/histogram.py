@@ -21,7 +21,9 @@ class StepMap(ScalarMap):
     """values_[b] where edges_[b − 1] < p ≤ edges_[b]."""
 
     @abstractmethod
-    def fit(self, scores: np.ndarray, happened: np.ndarray) -> dict[str, np.ndarray]:
+    def fit(
+        self, scores: np.ndarray, happened: np.ndarray, weights: np.ndarray | None = None
+    ) -> dict[str, np.ndarray]:
         """Return edges and values."""
 
     def apply(self, scores: Array, values: Mapping[str, Any]) -> Array:
@@ -36,17 +38,22 @@ def steps(edges: np.ndarray, values: np.ndarray) -> dict[str, np.ndarray]:
     return {"edges_": edges.astype(np.float64), "values_": values}
 
 
-def equal_mass_edges(scores: np.ndarray, bins: int, *, ascending: bool = False) -> np.ndarray:
+def equal_mass_edges(
+    scores: np.ndarray, bins: int, *, ascending: bool = False, weights: np.ndarray | None = None
+) -> np.ndarray:
     """Return inner edges that split the scores into bins of nearly equal size.
 
     Each edge lies halfway between the largest score of its bin and the next one: on a score itself,
     a last bit that NumPy, torch and ONNX round differently would put it into another bin. Tied
     scores stay together; a bin that ties would leave empty is merged, so there may be fewer.
-    ``ascending`` scores need not be sorted again.
+    ``ascending`` scores need not be sorted again. With sample weights bins have nearly the same
+    sum of weights.
 
     >>> equal_mass_edges(np.array([0.1, 0.2, 0.3, 0.3, 0.3, 1.0]), 3)
     array([0.25, 0.65])
     """
+    if weights is not None:
+        return _equal_weight_edges(scores, bins, weights)
     starts = np.unique(np.arange(1, bins) * len(scores) // bins)
     starts = starts[starts > 0]
     ordered = scores
@@ -59,6 +66,21 @@ def equal_mass_edges(scores: np.ndarray, bins: int, *, ascending: bool = False) 
         ends = np.unique(ends)
         ends = ends[ends < ordered[-1]]
         following = ordered[np.searchsorted(ordered, ends, side="right")]
+    return _halfway(ends, following)
+
+
+def _equal_weight_edges(scores: np.ndarray, bins: int, weights: np.ndarray) -> np.ndarray:
+    """Return the edges of rows that are repeated as often as their weights say."""
+    distinct, where = np.unique(scores, return_inverse=True)
+    below = np.cumsum(np.bincount(where.reshape(-1), weights))
+    # The last row before k / bins of the mass: whole rows, so one below it still counts.
+    wanted = np.arange(1, bins) * below[-1] / bins - 1
+    ends = np.unique(np.searchsorted(below, wanted[wanted >= 0], side="right"))
+    ends = ends[ends < len(distinct) - 1]
+    return _halfway(distinct[ends], distinct[ends + 1])
+
+
+def _halfway(ends: np.ndarray, following: np.ndarray) -> np.ndarray:
     middle = ends + (following - ends) / 2
     edges: np.ndarray = np.where(middle < following, middle, ends)  # Neighbours have no middle.
     return edges
@@ -139,13 +161,17 @@ class _Histogram(StepMap):
             )
         self.bins, self.equal, self.floor = bins, equal, floor
 
-    def fit(self, scores: np.ndarray, happened: np.ndarray) -> dict[str, np.ndarray]:
+    def fit(
+        self, scores: np.ndarray, happened: np.ndarray, weights: np.ndarray | None = None
+    ) -> dict[str, np.ndarray]:
         if self.equal == "mass":
-            edges = equal_mass_edges(scores, self.bins)
+            edges = equal_mass_edges(scores, self.bins, weights=weights)
         else:
             edges = np.arange(1, self.bins) / self.bins
         index, bins = bin_numbers(edges, scores), len(edges) + 1
-        count, hits = (np.bincount(i, minlength=bins) for i in (index, index[happened]))
+        events = None if weights is None else weights[happened]
+        count = np.bincount(index, weights, minlength=bins)
+        hits = np.bincount(index[happened], events, minlength=bins)
         middle = (np.append(0, edges) + np.append(edges, 1)) / 2
-        values = np.where(count, hits / np.maximum(count, 1), middle)
+        values = np.where(count > 0, hits / np.where(count > 0, count, 1), middle)
         return steps(edges, supported(values, count, self.floor, self.others))

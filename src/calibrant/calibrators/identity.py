@@ -24,6 +24,7 @@ class Identity(Calibrator):
     keeps_argmax = True
     changes_scores = False
     takes_claims = True
+    takes_weights = True
 
     def _fit(self, predictions: Predictions) -> Fit:  # noqa: ARG002 - nothing to learn
         return Fit({})

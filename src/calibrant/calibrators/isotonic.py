@@ -115,8 +115,10 @@ class _IsotonicMap(ScalarMap):
             raise InputError(f"Isotonic regression expects floor in [0, 0.5), got {floor}.")
         self.floor, self.centred = floor, centred
 
-    def fit(self, scores: np.ndarray, happened: np.ndarray) -> dict[str, np.ndarray]:
-        distinct, count, hits = by_score(scores, happened)
+    def fit(
+        self, scores: np.ndarray, happened: np.ndarray, weights: np.ndarray | None = None
+    ) -> dict[str, np.ndarray]:
+        distinct, count, hits = by_score(scores, happened, weights)
         means, starts = pool_adjacent_violators(hits / count, count)
         weights = np.add.reduceat(count, starts)
         values = self._drawn_in(means, weights)
@@ -141,11 +143,20 @@ class _IsotonicMap(ScalarMap):
         return interpolate(values["nodes_"], values["values_"], scores)
 
 
-def by_score(scores: np.ndarray, happened: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the distinct scores in ascending order, their counts, and their events."""
+def by_score(
+    scores: np.ndarray, happened: np.ndarray, weights: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the distinct scores in ascending order, their counts, and their events.
+
+    With sample weights both are sums of weights.
+    """
     order = np.argsort(scores)
     ordered = scores[order]
     first = np.flatnonzero(np.append(True, ordered[1:] > ordered[:-1]))
+    if weights is not None:
+        sums = (weights[order], np.where(happened, weights, 0.0)[order])
+        count, hits = (np.add.reduceat(column, first) for column in sums)
+        return ordered[first], count, hits
     count = np.diff(np.append(first, len(ordered)))
     return ordered[first], count, np.add.reduceat(happened[order].astype(np.int64), first)
 

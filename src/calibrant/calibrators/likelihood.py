@@ -25,19 +25,19 @@ _FLOOR_SCORES = 1 << 21  # Scores, at most, of the sample on which the floor is 
 _MOST_DIGITS = {np.dtype(np.float64): 6, np.dtype(np.float32): 4}
 
 
-def mean_nll(scores: np.ndarray, kind: Kind, labels: np.ndarray, floor: float = FLOOR) -> float:
+def mean_nll(predictions: Predictions, floor: float = FLOOR) -> float:
     """Return the mean of −log p_y; probabilities with zeros become max(p, floor), normalised.
 
-    >>> mean_nll(np.array([[0.5, 0.5]]), "probabilities", np.array([0]))
+    >>> mean_nll(Predictions.from_probabilities([[0.5, 0.5]], [0]))
     0.6931471805599453
     """
-    size = max(1, _CHUNK // scores.shape[1])
     total = 0.0
-    for start in range(0, len(labels), size):
-        part, y = scores[start : start + size].astype(np.float64), labels[start : start + size]
-        logits = part if kind == "logits" else log_probabilities(part, floor)
-        total -= float(log_softmax(logits)[np.arange(len(y)), y].sum())
-    return total / len(labels)
+    for part in predictions.chunks(max(1, _CHUNK // predictions.classes)):
+        wide, y = part.scores.astype(np.float64), part.labels
+        logits = wide if part.kind == "logits" else log_probabilities(wide, floor)
+        chosen = log_softmax(logits)[np.arange(len(y)), y]
+        total -= float((chosen if part.weights is None else chosen * part.weights).sum())
+    return total / predictions.size
 
 
 def zero_label_count(predictions: Predictions) -> int:
@@ -102,8 +102,8 @@ def fitted_floor(predictions: Predictions) -> float:
 def _nll_with_floor(predictions: Predictions, floor: float, distance: float) -> float:
     """Return the NLL after temperature scaling, with one more label of probability 0."""
     logits = log_probabilities(predictions.scores.astype(np.float64), floor)
-    best = best_inverse_temperature(logits, predictions.labels)
-    return best.nll + best.beta * distance / len(predictions)
+    best = best_inverse_temperature(logits, predictions.labels, weights=predictions.weights)
+    return best.nll + best.beta * distance / predictions.size
 
 
 def as_kind(kind: Kind, predictions: Predictions, floor: float) -> Predictions:

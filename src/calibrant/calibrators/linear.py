@@ -13,6 +13,7 @@ from calibrant.calibrators.base import CalibrationWarning
 from calibrant.calibrators.curvature import FEW_CLASSES, Inverse, inverse_curvature
 from calibrant.calibrators.linear_pass import row_chunks, sum_of_nll, tempered
 from calibrant.calibrators.minimize import Minimum, minimize
+from calibrant.predictions import Predictions
 
 __all__ = ["LinearFit", "Penalty", "fit_linear", "linear_features", "tempered_features"]
 
@@ -80,7 +81,7 @@ def tempered_features(scores: np.ndarray, beta: float) -> np.ndarray:
     return linear_features(scores, lambda part: log_softmax(part * beta))
 
 
-def fit_linear(features: np.ndarray, labels: np.ndarray, penalty: Penalty) -> LinearFit:
+def fit_linear(features: np.ndarray, predictions: Predictions, penalty: Penalty) -> LinearFit:
     """Find W and b that minimise the mean NLL of softmax(W x + b), plus the penalty.
 
     W has the shape of the penalty's centre, where the search starts: K weights (W = diag w)
@@ -88,12 +89,14 @@ def fit_linear(features: np.ndarray, labels: np.ndarray, penalty: Penalty) -> Li
     only a few passes. With float32 features the search ends about 1e-8 nats above the minimum.
     """
     n, classes = features.shape
+    labels, counts = predictions.labels, predictions.weights
     theta = np.append(penalty.centre, np.zeros(classes))
     stride = n // max(_SAMPLE, _SAMPLE_PER_NUMBER * theta.size)
     if stride >= 4:
         sample = np.ascontiguousarray(features[::stride]), labels[::stride]
-        theta = _search(*sample, penalty, theta, 1e-4).x
-    best = _search(features, labels, penalty, theta, 1e-6)
+        some = None if counts is None else counts[::stride]
+        theta = _search(*sample, some, penalty, theta, 1e-4).x
+    best = _search(features, labels, counts, penalty, theta, 1e-6)
     _warn_unless_converged(best)
     weights, intercepts = penalty.unpacked(best.x)
     nll = best.value - penalty(weights, intercepts)[0]
@@ -104,10 +107,13 @@ def fit_linear(features: np.ndarray, labels: np.ndarray, penalty: Penalty) -> Li
 def _search(
     features: np.ndarray,
     labels: np.ndarray,
+    counts: np.ndarray | None,
     penalty: Penalty,
     theta: np.ndarray,
     tolerance: float,
 ) -> Minimum:
+    size = len(labels) if counts is None else float(counts.sum())
+
     def curvature(theta: np.ndarray) -> Inverse:
         return inverse_curvature(
             features, *penalty.unpacked(theta), penalty.pull, penalty.intercept_pull
@@ -115,10 +121,10 @@ def _search(
 
     def objective(theta: np.ndarray) -> tuple[float, np.ndarray]:
         parameters = penalty.unpacked(theta)
-        nll, *slopes = sum_of_nll(features, labels, *parameters)
+        nll, *slopes = sum_of_nll(features, labels, *parameters, counts)
         pull, *pulls = penalty(*parameters)
-        parts = [s / len(labels) + p for s, p in zip(slopes, pulls, strict=True)]
-        return nll / len(labels) + pull, np.concatenate([part.ravel() for part in parts])
+        parts = [s / size + p for s, p in zip(slopes, pulls, strict=True)]
+        return nll / size + pull, np.concatenate([part.ravel() for part in parts])
 
     is_short = features.dtype == np.float32
     return minimize(

@@ -19,14 +19,19 @@ _CHUNK = 1 << 18
 
 
 def sum_of_nll(
-    x: np.ndarray, labels: np.ndarray, weights: np.ndarray, intercepts: np.ndarray
+    x: np.ndarray,
+    labels: np.ndarray,
+    weights: np.ndarray,
+    intercepts: np.ndarray,
+    counts: np.ndarray | None = None,
 ) -> Sums:
     """Return Σ −log p_y with p = softmax(W x + b), and its gradients by W and b.
 
-    W has shape (K,), a diagonal, or (K, K).
+    W has shape (K,), a diagonal, or (K, K). ``counts`` are the sample weights, which the compiled
+    pass does not know.
     """
     n, classes = x.shape
-    is_vector, module = weights.ndim == 1, _compiled_for(x)
+    is_vector, module = weights.ndim == 1, None if counts is not None else _compiled_for(x)
     w, b = weights.astype(x.dtype), intercepts.astype(x.dtype)
     labels = np.require(labels, np.int64, ["C", "W"])  # Else numba compiles once more.
 
@@ -35,7 +40,10 @@ def sum_of_nll(
         if is_vector and module is not None:
             return _unpacked(module.vector_rows(x_part, y, w, b))
         logits = _logits(x_part, w, b)
-        loss = _residual(logits, y) if module is None else module.residual_rows(logits, y)
+        if module is not None:
+            loss = module.residual_rows(logits, y)
+        else:
+            loss = _residual(logits, y, None if counts is None else counts[rows])
         return loss, _weight_slope(logits, x_part, is_vector), np.ones(len(y), x.dtype) @ logits
 
     chunks = row_chunks(n, classes, is_vector)
@@ -97,8 +105,8 @@ def _weight_slope(residual: np.ndarray, x: np.ndarray, is_vector: bool) -> np.nd
     return slope
 
 
-def _residual(logits: np.ndarray, labels: np.ndarray) -> float:
-    """Return Σ −log p_y; p − onehot(y) takes the place of the logits."""
+def _residual(logits: np.ndarray, labels: np.ndarray, counts: np.ndarray | None) -> float:
+    """Return Σ −log p_y; p − onehot(y) takes the place of the logits, both times the counts."""
     rows = np.arange(len(labels))
     logits -= logits.max(axis=1, keepdims=True)
     chosen = logits[rows, labels]
@@ -106,4 +114,8 @@ def _residual(logits: np.ndarray, labels: np.ndarray) -> float:
     total = logits @ np.ones(logits.shape[1], logits.dtype)
     logits /= total[:, None]
     logits[rows, labels] -= 1
-    return float((np.log(total) - chosen).sum(dtype=np.float64))
+    losses = np.log(total) - chosen
+    if counts is not None:
+        logits *= counts[:, None].astype(logits.dtype)
+        losses = losses * counts
+    return float(losses.sum(dtype=np.float64))

@@ -13,33 +13,39 @@ from calibrant.calibrators.scalar import OneVsRest, ScalarMap
 from calibrant.errors import InputError
 from calibrant.predictions import Kind
 
-__all__ = ["Beta", "Platt", "logistic_regression"]
+__all__ = ["Beta", "Platt", "logistic_regression", "root_mean_square", "sum_of"]
 
 _MOST_STEPS = 100
 _TOLERANCE = 1e-10
 
 
 def logistic_regression(
-    features: np.ndarray, targets: np.ndarray, prior: np.ndarray, ridge: float | np.ndarray
+    features: np.ndarray,
+    targets: np.ndarray,
+    prior: np.ndarray,
+    ridge: float | np.ndarray,
+    weights: np.ndarray | None = None,
 ) -> np.ndarray:
     """Find θ that minimises mean[log(1 + exp(xθ)) − t xθ] + ½ Σ ridge (θ − prior)².
 
     ``features`` has shape (n, d), ``targets`` lie in 0..1, ``ridge`` is one number or d numbers. It
     keeps θ finite if the classes are separable or one is missing. Newton's method, with the step
-    halved until the loss falls, suffices because the loss is convex.
+    halved until the loss falls, suffices because the loss is convex. With sample weights the mean
+    is weighted.
 
     >>> x = np.array([[1.0], [1.0], [1.0], [1.0]])
     >>> logistic_regression(x, np.array([1, 1, 1, 0]), np.zeros(1), 1e-9).round(6)  # log 3
     array([1.098612])
     """
-    theta = prior.astype(np.float64)
-    loss, gradient, hessian = _derivatives(features, targets, theta, prior, ridge)
+    theta, n = prior.astype(np.float64), len(targets)
+    share = np.full(n, 1 / n) if weights is None else weights / weights.sum()
+    loss, gradient, hessian = _derivatives(features, targets, share, theta, prior, ridge)
     for _ in range(_MOST_STEPS):
         if np.abs(gradient).max() < _TOLERANCE:
             break
         step = -np.linalg.solve(hessian, gradient)
         for _ in range(60):
-            new = _derivatives(features, targets, theta + step, prior, ridge)
+            new = _derivatives(features, targets, share, theta + step, prior, ridge)
             if new[0] <= loss + 1e-4 * float(gradient @ step) + 1e-15 * abs(loss):
                 break
             step = step / 2
@@ -53,25 +59,35 @@ def logistic_regression(
 def _derivatives(
     x: np.ndarray,
     targets: np.ndarray,
+    share: np.ndarray,
     theta: np.ndarray,
     prior: np.ndarray,
     ridge: float | np.ndarray,
 ) -> tuple[float, np.ndarray, np.ndarray]:
-    n = len(targets)
     z = x @ theta
     q = sigmoid(z)
-    loss = float((np.logaddexp(0, z) - targets * z).mean())
+    loss = float(share @ (np.logaddexp(0, z) - targets * z))
     loss += float((ridge * (theta - prior) ** 2).sum()) / 2
-    gradient = x.T @ (q - targets) / n + ridge * (theta - prior)
-    hessian = (x.T * (q * (1 - q))) @ x / n + np.diag(np.zeros(len(theta)) + ridge)
+    gradient = x.T @ (share * (q - targets)) + ridge * (theta - prior)
+    hessian = (x.T * (share * q * (1 - q))) @ x + np.diag(np.zeros(len(theta)) + ridge)
     return loss, gradient, hessian
 
 
-def _targets(happened: np.ndarray, smooth: bool) -> np.ndarray:
+def sum_of(weights: np.ndarray | None, chosen: np.ndarray) -> float:
+    """Return the sum of the weights of chosen examples, or without weights their number."""
+    return float(chosen.sum() if weights is None else weights[chosen].sum())
+
+
+def root_mean_square(scores: np.ndarray, weights: np.ndarray | None) -> float:
+    """Return the size of the scores, by which features are divided."""
+    return float(np.sqrt(np.average(scores**2, weights=weights)))
+
+
+def _targets(happened: np.ndarray, smooth: bool, weights: np.ndarray | None) -> np.ndarray:
     """Return 1 and 0, or Platt's (N₊ + 1) / (N₊ + 2) and 1 / (N₋ + 2)."""
     if not smooth:
         return happened.astype(np.float64)
-    positive, negative = happened.sum(), (~happened).sum()
+    positive, negative = sum_of(weights, happened), sum_of(weights, ~happened)
     smoothed = np.where(happened, (positive + 1) / (positive + 2), 1 / (negative + 2))
     return np.asarray(smoothed)
 
@@ -107,12 +123,15 @@ class _Sigmoid(ScalarMap):
     def __init__(self, smooth_targets: bool) -> None:
         self.smooth_targets = smooth_targets
 
-    def fit(self, scores: np.ndarray, happened: np.ndarray) -> dict[str, np.ndarray]:
-        targets = _targets(happened, self.smooth_targets)
+    def fit(
+        self, scores: np.ndarray, happened: np.ndarray, weights: np.ndarray | None = None
+    ) -> dict[str, np.ndarray]:
+        targets = _targets(happened, self.smooth_targets, weights)
         # Scores have any scale, so the slope is fitted in units of their spread.
-        scale = max(float(np.sqrt((scores**2).mean())), 1e-300)
+        scale = max(root_mean_square(scores, weights), 1e-300)
         features = np.stack([scores / scale, np.ones_like(scores)], axis=1)
-        slope, intercept = logistic_regression(features, targets, np.array([scale, 0.0]), 1e-12)
+        start = np.array([scale, 0.0])
+        slope, intercept = logistic_regression(features, targets, start, 1e-12, weights)
         return {"slope_": np.array([slope / scale]), "intercept_": np.array([intercept])}
 
     def apply(self, scores: Array, values: Mapping[str, Any]) -> Array:
@@ -156,17 +175,21 @@ class _BetaMap(ScalarMap):
             raise InputError(f"Beta expects ridge > 0, got {ridge}.")
         self.ridge, self.smooth_targets = ridge, smooth_targets
 
-    def fit(self, scores: np.ndarray, happened: np.ndarray) -> dict[str, np.ndarray]:
+    def fit(
+        self, scores: np.ndarray, happened: np.ndarray, weights: np.ndarray | None = None
+    ) -> dict[str, np.ndarray]:
         features = np.stack([*_logarithms(scores), np.ones_like(scores)], axis=1)
-        ridge = self.ridge / len(scores)
-        targets = _targets(happened, self.smooth_targets)
+        ridge = self.ridge / sum_of(weights, np.ones(len(scores), bool))
+        targets = _targets(happened, self.smooth_targets, weights)
         identity = np.array([1.0, 1.0, 0.0])
         kept = np.ones(3, bool)
-        theta = logistic_regression(features, targets, identity, ridge)
+        theta = logistic_regression(features, targets, identity, ridge, weights)
         while (theta[:2] < 0).any():
             kept[theta[:2].argmin()] = False
             theta = np.zeros(3)
-            theta[kept] = logistic_regression(features[:, kept], targets, identity[kept], ridge)
+            theta[kept] = logistic_regression(
+                features[:, kept], targets, identity[kept], ridge, weights
+            )
         return {name: theta[[i]] for i, name in enumerate(("a_", "b_", "c_"))}
 
     def apply(self, scores: Array, values: Mapping[str, Any]) -> Array:

@@ -43,6 +43,7 @@ class Vector(Calibrator):
     """
 
     name = "vector"
+    takes_weights = True
 
     weights_: np.ndarray
     intercepts_: np.ndarray
@@ -53,12 +54,14 @@ class Vector(Calibrator):
     def _fit(self, predictions: Predictions) -> Fit:
         if not self.shrinkage >= 0:
             raise InputError(f"Vector expects shrinkage ≥ 0, got {self.shrinkage}.")
-        beta = best_inverse_temperature(predictions.scores, predictions.labels).beta
-        strength, ones = self.shrinkage / len(predictions), np.ones(predictions.classes)
+        beta = best_inverse_temperature(
+            predictions.scores, predictions.labels, weights=predictions.weights
+        ).beta
+        strength, ones = self.shrinkage / predictions.size, np.ones(predictions.classes)
         penalty = Penalty(ones, strength * ones, strength)
         # In units of the temperature the weights are near 1 for logits of any size.
         x = linear_features(predictions.scores, lambda s: beta * centred(wide(s)))
-        return _in_units_of_scores(fit_linear(x, predictions.labels, penalty), beta)
+        return _in_units_of_scores(fit_linear(x, predictions, penalty), beta)
 
     def _apply(self, scores: Array, values: Mapping[str, Any]) -> Array:
         return centred(scores) * values["weights_"] + values["intercepts_"]
@@ -88,6 +91,8 @@ class WeightMatrix(Calibrator):
     K² + K numbers: more than ``most_classes`` classes are refused.
     """
 
+    takes_weights = True
+
     weights_: np.ndarray
     intercepts_: np.ndarray
 
@@ -109,12 +114,14 @@ class WeightMatrix(Calibrator):
     def _fit(self, predictions: Predictions) -> Fit:
         classes = predictions.classes
         check_most_classes(type(self).__name__, classes, self.most_classes)
-        beta = best_inverse_temperature(predictions.scores, predictions.labels).beta
+        beta = best_inverse_temperature(
+            predictions.scores, predictions.labels, weights=predictions.weights
+        ).beta
         x = linear_features(predictions.scores, lambda s: beta * self._features(wide(s)))
-        penalty = self._penalty(len(predictions), classes)
-        return _in_units_of_scores(fit_linear(x, predictions.labels, penalty), beta)
+        penalty = self._penalty(predictions.size, classes)
+        return _in_units_of_scores(fit_linear(x, predictions, penalty), beta)
 
-    def _penalty(self, n: int, classes: int) -> Penalty:
+    def _penalty(self, n: float, classes: int) -> Penalty:
         """Divide λ and μ by the numbers they average over, around identity."""
         pairs = classes * (classes - 1)
         strength = 1 / (2 * n * _OFF_DIAGONAL_SCALE**2)

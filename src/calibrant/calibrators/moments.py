@@ -55,15 +55,16 @@ class Sweep:
 
     nll_at_one: float
 
-    def __init__(self, logits: np.ndarray, labels: np.ndarray) -> None:
-        self.logits, self.labels, self.passes = logits, labels, 0
+    def __init__(
+        self, logits: np.ndarray, labels: np.ndarray, weights: np.ndarray | None = None
+    ) -> None:
+        self.logits, self.labels, self.weights, self.passes = logits, labels, weights, 0
+        self.size = len(labels) if weights is None else float(weights.sum())
 
     def __call__(self, beta: float) -> Moments:
         """Return the moments at ``beta``, by one more pass."""
         table = self._table(beta, also_at_one=self.passes == 0)
-        nll, first, second, third, at_one = (
-            float(s) for s in table[:, :5].sum(axis=0) / len(self.labels)
-        )
+        nll, first, second, third, at_one = (float(s) for s in table[:, :5].sum(axis=0) / self.size)
         if self.passes == 0:
             self.nll_at_one = at_one
         self.passes += 1
@@ -72,12 +73,16 @@ class Sweep:
 
     def _table(self, beta: float, also_at_one: bool) -> np.ndarray:
         """Return one row of sums per chunk of the data."""
-        sums, chunk = _sums(self.logits.size)
+        # The compiled sums know no weights.
+        sums, chunk = _sums(self.logits.size) if self.weights is None else (None, _CHUNK)
         rows = max(1, chunk // self.logits.shape[1])
         chunks = [slice(start, start + rows) for start in range(0, len(self.labels), rows)]
 
         def part(here: slice) -> np.ndarray:
-            return sums(self.logits[here], self.labels[here], beta, also_at_one)
+            rows = (self.logits[here], self.labels[here], beta, also_at_one)
+            if sums is not None:
+                return sums(*rows)
+            return sums_in_numpy(*rows, None if self.weights is None else self.weights[here])
 
         return np.array(list(in_order(part, chunks, self.logits.size)))
 
@@ -91,21 +96,26 @@ def _sums(scores: int) -> tuple[Sums, int]:
 
 
 def sums_in_numpy(
-    logits: np.ndarray, labels: np.ndarray, beta: float, also_at_one: bool
+    logits: np.ndarray,
+    labels: np.ndarray,
+    beta: float,
+    also_at_one: bool,
+    weights: np.ndarray | None = None,
 ) -> np.ndarray:
     """Return sums over rows of f, f', f'', f''' and f(1); the lowest z; the count of z_y < 0."""
     z = np.array(logits.T, dtype=np.float64, order="C")  # Classes first: sums run over long rows.
     z -= z.max(axis=0)
     lowest, z_label = float(z.min()), z[labels, np.arange(len(labels))]
     at_one = np.log(np.exp(z).sum(axis=0)) - z_label if also_at_one else np.zeros(1)
-    weights = np.exp(beta * z)
-    total = weights.sum(axis=0)
-    weights /= total
-    mean = np.einsum("kn,kn->n", weights, z)
+    p = np.exp(beta * z)
+    total = p.sum(axis=0)
+    p /= total
+    mean = np.einsum("kn,kn->n", p, z)
     z -= mean
-    weights *= z
-    variance = np.einsum("kn,kn->n", weights, z)
-    weights *= z
-    skew = np.einsum("kn,kn->n", weights, z)
+    p *= z
+    variance = np.einsum("kn,kn->n", p, z)
+    p *= z
+    skew = np.einsum("kn,kn->n", p, z)
     sums = [np.log(total) - beta * z_label, mean - z_label, variance, skew, at_one]
+    sums = sums if weights is None else [s * weights for s in sums]
     return np.array([*(s.sum() for s in sums), lowest, (z_label < 0).sum()])

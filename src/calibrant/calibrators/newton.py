@@ -42,8 +42,10 @@ class Optimum:
     passes: int
 
 
-def best_inverse_temperature(logits: np.ndarray, labels: np.ndarray, start: float = 1.0) -> Optimum:
-    """Minimise f over β > 0.
+def best_inverse_temperature(
+    logits: np.ndarray, labels: np.ndarray, start: float = 1.0, weights: np.ndarray | None = None
+) -> Optimum:
+    """Minimise f over β > 0; with sample weights, its means are weighted.
 
     >>> logits = np.array([[2.0, 0.0]] * 4)
     >>> best = best_inverse_temperature(logits, np.array([0, 0, 0, 1]))
@@ -53,8 +55,9 @@ def best_inverse_temperature(logits: np.ndarray, labels: np.ndarray, start: floa
     stride = len(labels) // max(1024, _SAMPLE // logits.shape[1])
     if stride >= 4:
         sample = np.ascontiguousarray(logits[::stride]), np.ascontiguousarray(labels[::stride])
-        start = best_inverse_temperature(*sample, start).beta
-    return solve(Sweep(logits, labels), start)
+        some = None if weights is None else weights[::stride]
+        start = best_inverse_temperature(*sample, start, some).beta
+    return solve(Sweep(logits, labels, weights), start)
 
 
 def solve(sweep: Sweep, beta: float) -> Optimum:

@@ -9,7 +9,7 @@ import numpy as np
 
 from calibrant.arrays import Array
 from calibrant.calibrators.backend import sigmoid
-from calibrant.calibrators.logistic import logistic_regression
+from calibrant.calibrators.logistic import logistic_regression, root_mean_square, sum_of
 from calibrant.calibrators.scalar import OneVsRest, ScalarMap, TopLabel
 from calibrant.errors import InputError
 from calibrant.predictions import Kind
@@ -89,15 +89,18 @@ class _Parabola(ScalarMap):
             )
         self.intercept, self.curvature, self.ridge = intercept, curvature, ridge
 
-    def fit(self, scores: np.ndarray, happened: np.ndarray) -> dict[str, np.ndarray]:
+    def fit(
+        self, scores: np.ndarray, happened: np.ndarray, weights: np.ndarray | None = None
+    ) -> dict[str, np.ndarray]:
         # Scores have any scale, so the coefficients are fitted in units of their spread.
-        scale = float(np.sqrt((scores**2).mean())) or 1.0
+        scale = root_mean_square(scores, weights) or 1.0
         z = scores / scale
         features = np.stack([np.ones_like(z), z, z**2], axis=1)
         penalty = 2 * np.array([self.intercept, 0.0, self.curvature * scale**-4.0])
-        ridge = penalty + self.ridge / len(z)
+        ridge = penalty + self.ridge / sum_of(weights, np.ones(len(z), bool))
         identity = np.array([0.0, scale, 0.0])
-        theta = logistic_regression(features, happened.astype(np.float64), identity, ridge)
+        targets = happened.astype(np.float64)
+        theta = logistic_regression(features, targets, identity, ridge, weights)
         return {"coefficients_": theta / np.array([1.0, scale, scale**2])}
 
     def apply(self, scores: Array, values: Mapping[str, Any]) -> Array:

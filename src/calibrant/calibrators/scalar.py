@@ -44,8 +44,13 @@ class ScalarMap(ABC):
     others: int = 1
 
     @abstractmethod
-    def fit(self, scores: np.ndarray, happened: np.ndarray) -> dict[str, np.ndarray]:
-        """Learn from float64 scores (n,) and booleans (n,): one-dimensional arrays by name."""
+    def fit(
+        self, scores: np.ndarray, happened: np.ndarray, weights: np.ndarray | None = None
+    ) -> dict[str, np.ndarray]:
+        """Learn from float64 scores (n,) and booleans (n,): one-dimensional arrays by name.
+
+        With sample weights every pair counts by its weight, and their sum stands for n.
+        """
 
     @abstractmethod
     def apply(self, scores: Array, values: Mapping[str, Any]) -> Array:
@@ -62,6 +67,7 @@ class OneVsRest(Calibrator):
     takes: ClassVar[Kind] = "probabilities"
     gives: ClassVar[Kind] = "probabilities"
     takes_claims: ClassVar[bool] = True
+    takes_weights: ClassVar[bool] = True
 
     @abstractmethod
     def _scalar(self) -> ScalarMap:
@@ -73,7 +79,8 @@ class OneVsRest(Calibrator):
         first, scalar.others = predictions.classes - scores.shape[1], predictions.classes - 1
 
         def fit_column(c: int) -> dict[str, np.ndarray]:
-            return scalar.fit(np.ascontiguousarray(scores[:, c]), labels == first + c)
+            happened = labels == first + c
+            return scalar.fit(np.ascontiguousarray(scores[:, c]), happened, predictions.weights)
 
         # Sorting, most of the work, releases the interpreter's lock.
         with ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -108,6 +115,7 @@ class TopLabel(Calibrator):
     gives: ClassVar[Kind] = "probabilities"
     keeps_argmax: ClassVar[bool] = True
     takes_claims: ClassVar[bool] = True
+    takes_weights: ClassVar[bool] = True
 
     keep_prediction: bool
 
@@ -121,7 +129,8 @@ class TopLabel(Calibrator):
         if self.claims_:
             predicted[:] = 1
         given = pick(_as_given(scores, self.takes), predicted)[:, 0]
-        return Fit(_stacked([self._scalar().fit(given, predicted == predictions.labels)]))
+        right = predicted == predictions.labels
+        return Fit(_stacked([self._scalar().fit(given, right, predictions.weights)]))
 
     def _apply(self, scores: Array, values: Mapping[str, Any]) -> Array:
         xp = namespace(scores)

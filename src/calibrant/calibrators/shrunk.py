@@ -10,7 +10,7 @@ import numpy as np
 from calibrant.arrays import Array
 from calibrant.calibrators.backend import log_odds, namespace, normalized, sigmoid
 from calibrant.calibrators.base import Calibrator, Fit
-from calibrant.calibrators.logistic import logistic_regression
+from calibrant.calibrators.logistic import logistic_regression, root_mean_square
 from calibrant.predictions import Kind, Predictions
 
 __all__ = ["ShrunkPlatt"]
@@ -43,6 +43,7 @@ class ShrunkPlatt(Calibrator):
     takes: ClassVar[Kind] = "logits"
     gives: ClassVar[Kind] = "probabilities"
     takes_claims: ClassVar[bool] = True
+    takes_weights: ClassVar[bool] = True
     reads_about: ClassVar[bool] = True
 
     coefficients_: np.ndarray  # slope and intercept of each label; in the last row, of all
@@ -50,15 +51,20 @@ class ShrunkPlatt(Calibrator):
 
     def _fit(self, predictions: Predictions) -> Fit:
         odds, happened, label, count = self._events(predictions)
-        scale = max(float(np.sqrt((odds**2).mean())), 1e-300)
+        each = predictions.weights
+        if each is not None:
+            each = np.repeat(each, len(odds) // len(predictions))
+        scale = max(root_mean_square(odds, each), 1e-300)
         features = np.stack([odds / scale, np.ones_like(odds)], axis=1)
-        shared = logistic_regression(features, happened, np.array([scale, 0.0]), _RIDGE)
+        shared = logistic_regression(features, happened, np.array([scale, 0.0]), _RIDGE, each)
+        counts = np.ones(len(odds)) if each is None else each
         order = np.argsort(label, kind="stable")
         parts = np.split(order, np.searchsorted(label[order], np.arange(1, count)))
-        own = [_fitted(features[rows], happened[rows], shared, np.zeros(2)) for rows in parts]
+        columns = [(features[rows], happened[rows], counts[rows]) for rows in parts]
+        own = [_fitted(*part, shared, np.zeros(2)) for part in columns]
         spread = np.array([_spread([(t[j] - shared[j], e[j]) for t, e in own]) for j in range(2)])
         precision = np.minimum(1 / np.maximum(spread**2, 1 / _MOST), _MOST)
-        pulled = [_fitted(features[rows], happened[rows], shared, precision)[0] for rows in parts]
+        pulled = [_fitted(*part, shared, precision)[0] for part in columns]
         table = np.array([*pulled, shared]) / np.array([scale, 1.0])
         return Fit({"coefficients_": table, "spread_": spread / np.array([scale, 1.0])})
 
@@ -82,16 +88,20 @@ class ShrunkPlatt(Calibrator):
 
 
 def _fitted(
-    features: np.ndarray, happened: np.ndarray, shared: np.ndarray, precision: np.ndarray
+    features: np.ndarray,
+    happened: np.ndarray,
+    counts: np.ndarray,
+    shared: np.ndarray,
+    precision: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the slope and intercept of one label under its prior, and their variances."""
-    n = len(happened)
+    n = float(counts.sum())
     if not n:
         return shared, np.full(2, np.inf)
     ridge = precision / n + _RIDGE
-    theta = logistic_regression(features, happened, shared, ridge)
+    theta = logistic_regression(features, happened, shared, ridge, counts)
     q = sigmoid(features @ theta)
-    hessian = (features.T * (q * (1 - q))) @ features + np.diag(n * ridge)
+    hessian = (features.T * (counts * q * (1 - q))) @ features + np.diag(n * ridge)
     both = 0 < happened.mean() < 1  # Else its own map is known to no precision at all.
     return theta, np.diag(np.linalg.inv(hessian)) if both else np.full(2, np.inf)
 

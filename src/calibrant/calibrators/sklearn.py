@@ -20,7 +20,11 @@ from sklearn.linear_model import LogisticRegression  # noqa: E402
 from sklearn.model_selection import check_cv, cross_val_predict  # noqa: E402
 from sklearn.utils import assert_all_finite, column_or_1d, get_tags, indexable  # noqa: E402
 from sklearn.utils.multiclass import check_classification_targets  # noqa: E402
-from sklearn.utils.validation import check_is_fitted  # noqa: E402
+from sklearn.utils.validation import (  # noqa: E402
+    _check_sample_weight,
+    check_is_fitted,
+    has_fit_parameter,
+)
 
 __all__ = ["CalibratedClassifier"]
 
@@ -62,19 +66,30 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         self.n_jobs = n_jobs
         self.method = method
 
-    def fit(self, X: Any, y: Any) -> CalibratedClassifier:
-        """Fit the map on cross-validated predictions and the classifier on all examples."""
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> CalibratedClassifier:
+        """Fit the map on cross-validated predictions and the classifier on all examples.
+
+        ``sample_weight`` goes to the classifier, where its ``fit`` takes it, and to the map.
+        """
         X, y = indexable(X, column_or_1d(y, warn=True))
         assert_all_finite(y, input_name="y")
         check_classification_targets(y)
-        estimator = self._estimator()
+        estimator, weights, given = self._estimator(), None, {}
+        if sample_weight is not None:
+            weights = _check_sample_weight(sample_weight, X, ensure_non_negative=True)
+            given = {"sample_weight": weights} if _takes_weights(estimator) else {}
         self.classes_, labels = np.unique(y, return_inverse=True)
+        if weights is not None and (found := len(np.unique(labels[weights > 0]))) < 2:
+            raise InputError(
+                "CalibratedClassifier needs at least 2 classes whose examples have a weight above "
+                f"0, got {found} class."
+            )
         folds = check_cv(_folds(self.cv, self.classes_, labels), y, classifier=True)
-        scores = cross_val_predict(
-            clone(estimator), X, y, cv=folds, n_jobs=self.n_jobs, method=_response(estimator)
-        )
-        self.calibrator_ = self._calibrator().fit(_predictions(scores, labels, estimator))
-        self.estimator_ = clone(estimator).fit(X, y)
+        options = {"cv": folds, "n_jobs": self.n_jobs, "method": _response(estimator)}
+        scores = cross_val_predict(clone(estimator), X, y, params=given, **options)
+        made = _predictions(scores, labels, estimator, weights)
+        self.calibrator_ = self._calibrator().fit(made)
+        self.estimator_ = clone(estimator).fit(X, y, **given)
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self.estimator_, name):
                 setattr(self, name, getattr(self.estimator_, name))
@@ -119,10 +134,18 @@ def _response(estimator: Any) -> str:
     )
 
 
-def _predictions(scores: Any, labels: np.ndarray, estimator: Any) -> Predictions:
+def _takes_weights(estimator: Any) -> bool:
+    """Whether the ``fit`` of a classifier takes sample weights."""
+    return bool(has_fit_parameter(estimator, "sample_weight"))
+
+
+def _predictions(
+    scores: Any, labels: np.ndarray, estimator: Any, weights: np.ndarray | None = None
+) -> Predictions:
     """Treat decision values as logits (one column: the second class), others as probabilities."""
     logits = _response(estimator) == "decision_function"
-    return (Predictions.from_logits if logits else Predictions.from_probabilities)(scores, labels)
+    make = Predictions.from_logits if logits else Predictions.from_probabilities
+    return make(scores, labels, weights=weights)
 
 
 def _folds(cv: Any, classes: np.ndarray, labels: np.ndarray) -> Any:

@@ -72,13 +72,17 @@ class _SplineMap(ScalarMap):
             )
         self.knots, self.less_confidence, self.floor = knots, less_confidence, floor
 
-    def fit(self, scores: np.ndarray, happened: np.ndarray) -> dict[str, np.ndarray]:
+    def fit(
+        self, scores: np.ndarray, happened: np.ndarray, weights: np.ndarray | None = None
+    ) -> dict[str, np.ndarray]:
         order = np.argsort(scores)
         ordered = scores[order]
         last = np.flatnonzero(np.append(ordered[1:] > ordered[:-1], True))
-        t = (last + 1) / len(scores)
+        counts = np.ones(len(scores)) if weights is None else weights[order]
+        total = float(counts.sum())
+        t = counts.cumsum()[last] / total
         reference = ordered if self.less_confidence else np.zeros_like(ordered)
-        h = (happened[order] - reference).cumsum()[last] / len(scores)
+        h = (counts * (happened[order] - reference)).cumsum()[last] / total
         knots = np.linspace(0, 1, self.knots)
         # h(0) = 0 is a point of the curve too.
         basis = natural_splines(np.append(0, t), knots)
@@ -89,7 +93,7 @@ class _SplineMap(ScalarMap):
         before, after = np.append(0, t)[:-1][kept], t[kept]
         ends = [natural_splines(at, knots) @ coefficients for at in (before, after)]
         slope = (ends[1] - ends[0]) / (after - before) + reference[last][kept]
-        between = np.full(len(slope), len(scores) / (self.knots - 1))
+        between = np.full(len(slope), total / (self.knots - 1))
         nodes, values = ordered[last][kept], supported(slope, between, self.floor)
         if len(nodes) == 1:
             nodes, values = np.repeat(nodes, 2), np.repeat(values, 2)

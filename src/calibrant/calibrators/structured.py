@@ -35,6 +35,7 @@ class StructuredVector(Calibrator):
     """
 
     name = "structured-vector"
+    takes_weights = True
 
     temperature_: float
     weights_: np.ndarray
@@ -49,7 +50,7 @@ class StructuredVector(Calibrator):
         self.tau = tau
 
     def _fit(self, predictions: Predictions) -> Fit:
-        n, classes = len(predictions), predictions.classes
+        n, classes = predictions.size, predictions.classes
         r = classes**self.rho / n**self.tau
         ones = np.ones(classes)
         penalty = Penalty(ones, 2 * r * self.diagonal * ones, 2 * r * self.intercept)
@@ -78,6 +79,7 @@ class StructuredMatrix(Calibrator):
     """
 
     name = "structured-matrix"
+    takes_weights = True
 
     temperature_: float
     weights_: np.ndarray
@@ -100,7 +102,7 @@ class StructuredMatrix(Calibrator):
         self.most_classes = most_classes
 
     def _fit(self, predictions: Predictions) -> Fit:
-        n, classes = len(predictions), predictions.classes
+        n, classes = predictions.size, predictions.classes
         check_most_classes(type(self).__name__, classes, self.most_classes)
         r = classes**self.rho / n**self.tau
         pairs = (classes * (classes - 1)) ** self.rho / n**self.tau
@@ -117,10 +119,11 @@ def _fit_scaled(predictions: Predictions, penalty: Penalty, calibrator: Calibrat
     for name, value in calibrator.get_params().items():
         if not value >= 0:
             raise InputError(f"{type(calibrator).__name__} expects {name} ≥ 0, got {value}.")
-    best = best_inverse_temperature(predictions.scores, predictions.labels)
+    logits, labels, weights = predictions.scores, predictions.labels, predictions.weights
+    best = best_inverse_temperature(logits, labels, weights=weights)
     beta = 1.0 if best.at.spread == 0 else best.beta
-    x = tempered_features(predictions.scores, beta)
-    fitted = fit_linear(x, predictions.labels, penalty)
+    x = tempered_features(logits, beta)
+    fitted = fit_linear(x, predictions, penalty)
     learned: dict[str, Any] = {"weights_": fitted.weights, "intercepts_": fitted.intercepts}
     learned["temperature_"] = 1 / beta
     return Fit(learned, best.nll_at_one, fitted.nll, rounding=fitted.rounding)

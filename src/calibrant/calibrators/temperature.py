@@ -44,18 +44,26 @@ class Temperature(Calibrator):
     name = "temperature"
     keeps_argmax = True
     takes_claims = True
+    takes_weights = True
 
     temperature_: float
 
     def _fit(self, predictions: Predictions) -> Fit:
-        logits, labels = predictions.scores, predictions.labels
-        best = stopped(best_inverse_temperature(logits, labels), logits, labels)
-        warn_if_unbounded(best, logits)
+        best = best_temperature(predictions)
         beta = 1.0 if best.at.spread == 0 else best.beta
         return Fit({"temperature_": 1 / beta}, best.nll_at_one, best.nll, {"passes": best.passes})
 
     def _apply(self, scores: Array, values: Mapping[str, Any]) -> Array:
         return scores / values["temperature_"]
+
+
+def best_temperature(predictions: Predictions) -> Optimum:
+    """Return the inverse temperature with the least NLL, and warn if no finite one is best."""
+    logits, labels, weights = predictions.scores, predictions.labels, predictions.weights
+    best = best_inverse_temperature(logits, labels, weights=weights)
+    best = stopped(best, logits, labels, weights)
+    warn_if_unbounded(best, logits)
+    return best
 
 
 def warn_if_unbounded(best: Optimum, logits: np.ndarray) -> None:
@@ -95,17 +103,16 @@ class EnsembleTemperature(Calibrator):
     name = "ensemble-temperature"
     gives = "probabilities"
     keeps_argmax = True
+    takes_weights = True
 
     temperature_: float
     weights_: np.ndarray
 
     def _fit(self, predictions: Predictions) -> Fit:
-        logits, labels = predictions.scores, predictions.labels
-        best = stopped(best_inverse_temperature(logits, labels), logits, labels)
-        warn_if_unbounded(best, logits)
+        logits, best = predictions.scores, best_temperature(predictions)
         beta = 1.0 if best.at.spread == 0 else best.beta
-        chosen = _label_probabilities(logits, labels, beta)
-        weights = _distinct(_mixture_weights(chosen))
+        chosen = _label_probabilities(logits, predictions.labels, beta)
+        weights = _distinct(_mixture_weights(chosen, predictions.weights))
         return Fit({"temperature_": 1 / beta, "weights_": weights})
 
     def _apply(self, scores: Array, values: Mapping[str, Any]) -> Array:
@@ -134,8 +141,10 @@ def _label_probabilities(logits: np.ndarray, labels: np.ndarray, beta: float) ->
     return result
 
 
-def _mixture_weights(chosen: np.ndarray) -> np.ndarray:
+def _mixture_weights(chosen: np.ndarray, counts: np.ndarray | None = None) -> np.ndarray:
     """Find w on the simplex that minimises the convex f(w) = −mean log Σ_j w_j p_ij.
+
+    ``counts`` are the sample weights of the rows, if they have any.
 
     Each Newton step moves towards the minimum of the quadratic model on the simplex, halved until
     f falls, so that a weight can become exactly 0.
@@ -144,26 +153,27 @@ def _mixture_weights(chosen: np.ndarray) -> np.ndarray:
     array([1., 0., 0.])
     """
     weights = np.full(3, 1 / 3)
-    loss = _loss(chosen, weights)
+    share = np.full(len(chosen), 1 / len(chosen)) if counts is None else counts / counts.sum()
+    loss = _loss(chosen, weights, share)
     for _ in range(100):
         ratio = chosen / (chosen @ weights)[:, None]
-        gradient, hessian = -ratio.mean(axis=0), ratio.T @ ratio / len(ratio)
+        gradient, hessian = -(share @ ratio), (ratio.T * share) @ ratio
         step = _model_minimum(weights, gradient, hessian) - weights
         if -float(gradient @ step) < 1e-14:
             break
-        new = _loss(chosen, weights + step)
+        new = _loss(chosen, weights + step, share)
         while new > loss + 1e-4 * float(gradient @ step) and np.abs(step).max() > 1e-12:
             step /= 2
-            new = _loss(chosen, weights + step)
+            new = _loss(chosen, weights + step, share)
         if new >= loss:
             break
         weights, loss = weights + step, new
     return weights
 
 
-def _loss(chosen: np.ndarray, weights: np.ndarray) -> float:
+def _loss(chosen: np.ndarray, weights: np.ndarray, share: np.ndarray) -> float:
     with np.errstate(divide="ignore"):  # Infinite if the mixture gives a label probability 0.
-        return -float(np.log(chosen @ weights).mean())
+        return -float(share @ np.log(chosen @ weights))
 
 
 def _model_minimum(w: np.ndarray, gradient: np.ndarray, hessian: np.ndarray) -> np.ndarray:

@@ -31,6 +31,7 @@ class VennAbers(OneVsRest):
     of two isotonic regressions, of the validation examples with (s, 0) and with (s, 1) added. One
     of them is perfectly calibrated for any data; where they are far apart there is little
     data. Never exactly 0 or 1, and less eager than :class:`Isotonic`, which p₀ and p₁ enclose.
+    With sample weights s has weight 1, and the statement about calibration does not hold.
 
     >>> p = Predictions.from_probabilities([0.1] * 9 + [0.9] * 9, [0] * 6 + [1] * 5 + [0] + [1] * 6)
     >>> venn_abers = VennAbers().fit(p)
@@ -100,8 +101,10 @@ class TopLabelVennAbers(TopLabel):
 
 
 class _VennAbersMap(ScalarMap):
-    def fit(self, scores: np.ndarray, happened: np.ndarray) -> dict[str, np.ndarray]:
-        distinct, count, hits = by_score(scores, happened)
+    def fit(
+        self, scores: np.ndarray, happened: np.ndarray, weights: np.ndarray | None = None
+    ) -> dict[str, np.ndarray]:
+        distinct, count, hits = by_score(scores, happened, weights)
         high = upper_bounds(count, hits)
         low = 1 - upper_bounds(count[::-1], (count - hits)[::-1])[::-1]
         # p₁ of a score between two fitted ones is that of the next, p₀ that of the one before.

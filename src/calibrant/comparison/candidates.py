@@ -41,7 +41,8 @@ class Candidate:
     """A calibrator fitted on all of VALID, and VALID's examples calibrated out of fold.
 
     ``nll`` and ``brier`` have an entry per example, in the order of ``Folds.in_order``;
-    ``calibration`` is the part of the mean NLL that recalibration would still take away.
+    ``calibration`` is the part of the mean NLL that recalibration would still take away;
+    ``weights`` are the sample weights of the examples, if they have any.
     """
 
     calibrator: Calibrator
@@ -50,6 +51,7 @@ class Candidate:
     ece: float
     calibration: float | None
     fit_seconds: float
+    weights: np.ndarray | None = None
 
 
 def fit_candidate(
@@ -69,7 +71,8 @@ def fit_candidate(
         start = time.perf_counter()
         calibrator.fit(valid)
         seconds = time.perf_counter() - start
-    return Candidate(calibrator, nll, brier, float(ece(held_out)), calibration, seconds)
+    about = (float(ece(held_out)), calibration, seconds, held_out.weights)
+    return Candidate(calibrator, nll, brier, *about)
 
 
 def calibration_part(predictions: Predictions | Claims, nll: np.ndarray, folds: Folds) -> float:
@@ -79,11 +82,9 @@ def calibration_part(predictions: Predictions | Claims, nll: np.ndarray, folds: 
     which is what they know about the labels; its estimate is the NLL after the better of two maps,
     one simple and one free, in cross-validation (Berta et al. 2025).
     """
-    after = [
-        float(example_nll(out_of_fold(calibrator_class(name)(), predictions, folds)).mean())
-        for name in _RECALIBRATIONS
-    ]
-    return max(0.0, float(nll.mean()) - min(after))
+    again = [out_of_fold(calibrator_class(name)(), predictions, folds) for name in _RECALIBRATIONS]
+    after = [np.average(example_nll(mapped), weights=mapped.weights) for mapped in again]
+    return max(0.0, float(np.average(nll, weights=predictions.weights) - min(after)))
 
 
 def evaluate(
@@ -103,8 +104,8 @@ def evaluate(
     metrics = measure_sources(sources, ["classes"], bins)
     return Row(
         name=candidate.calibrator.name,
-        valid_nll=float(candidate.nll.mean()),
-        valid_brier=float(candidate.brier.mean()),
+        valid_nll=float(np.average(candidate.nll, weights=candidate.weights)),
+        valid_brier=float(np.average(candidate.brier, weights=candidate.weights)),
         valid_ece=candidate.ece,
         valid_calibration=candidate.calibration,
         metrics=metrics,

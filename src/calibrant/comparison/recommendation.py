@@ -30,19 +30,28 @@ class Interval:
 class Differences:
     """Paired bootstrap of the mean NLL of several maps on the same examples.
 
-    ``nll`` has shape (maps, n). Blocks of examples (sentences where there are any) are drawn with
-    replacement, the same for all maps, so that what makes an example hard for all cancels.
+    ``nll`` has shape (maps, n); ``weights`` are sample weights, (n,), or None. Blocks of examples
+    (sentences where there are any) are drawn with replacement, the same for all maps, so that what
+    makes an example hard for all cancels.
 
     >>> nll = np.array([[1.0, 2.0, 3.0, 4.0], [0.5, 1.5, 2.6, 3.4]])
     >>> print(Differences(nll, np.arange(4), replicates=1000, seed=0).gain(over=0, of=1))
     0.5 (95 % interval 0.425 to 0.5506)
     """
 
-    def __init__(self, nll: np.ndarray, block: np.ndarray, replicates: int, seed: int) -> None:
+    def __init__(
+        self,
+        nll: np.ndarray,
+        block: np.ndarray,
+        replicates: int,
+        seed: int,
+        weights: np.ndarray | None = None,
+    ) -> None:
         used, block = np.unique(block, return_inverse=True)
-        count = np.bincount(block)
-        sums = np.stack([np.bincount(block, row) for row in nll], axis=1)
-        self.mean = nll.mean(axis=1)
+        count = np.bincount(block, weights)
+        each = nll if weights is None else nll * weights
+        sums = np.stack([np.bincount(block, row) for row in each], axis=1)
+        self.mean = np.average(nll, axis=1, weights=weights)
         probability = np.full(len(used), 1 / len(used))
         drawn = np.random.default_rng(seed).multinomial(len(used), probability, replicates)
         self._replicates = (drawn @ sums) / (drawn @ count)[:, None]
@@ -70,7 +79,7 @@ class Differences:
         return bool((gain[noisy] / deviation[noisy]).max() > np.quantile(largest, LEVEL))
 
 
-def with_one_mistake(nll: np.ndarray) -> np.ndarray:
+def with_one_mistake(nll: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
     """Return (maps, n) losses as if one more example had come, and been wrong.
 
     Examples that are all right praise the map that claims most: T near 0 has no loss at all, and
@@ -80,8 +89,9 @@ def with_one_mistake(nll: np.ndarray) -> np.ndarray:
     >>> with_one_mistake(-np.log([[0.9, 0.9], [1.0, 1.0]])).round(2).tolist()
     [[1.26, 1.26], [43.67, 43.67]]
     """
-    mistake = -np.log(np.maximum(-np.expm1(-nll), _LEAST)).mean(axis=1, keepdims=True)
-    return np.asarray(nll + mistake / nll.shape[1])
+    losses = -np.log(np.maximum(-np.expm1(-nll), _LEAST))
+    mistake = np.average(losses, axis=1, weights=weights)[:, None]
+    return np.asarray(nll + mistake / (nll.shape[1] if weights is None else weights.sum()))
 
 
 def choose(

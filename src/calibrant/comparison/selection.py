@@ -102,16 +102,19 @@ def select_calibrator(
     block = dealt.in_order().block
     losses = np.stack([candidates[name].nll for name in choice])
     faultless = bool(top_label(valid)[2].all())
-    losses = with_one_mistake(losses) if faultless else losses
-    nll = Differences(losses, block, bootstrap, seed)
+    weights = candidates[choice[0]].weights
+    losses = with_one_mistake(losses, weights) if faultless else losses
+    nll = Differences(losses, block, bootstrap, seed, weights)
     briers = np.stack([candidates[name].brier for name in choice])
-    chosen, reason = choose(choice, nll, Differences(briers, block, bootstrap, seed))
+    chosen, reason = choose(choice, nll, Differences(briers, block, bootstrap, seed, weights))
     if len(choice) < len(candidates):
         reason += _LEFT_OUT.format(" and ".join(n for n in candidates if n not in choice))
     reason += _FAULTLESS if faultless else ""
     taken = candidates[chosen].calibrator
     if names is None and copies is None:
         skipped[_SHIFTED] = _NO_COPIES
+    elif copies is not None and valid.weighted:
+        skipped[_SHIFTED] = "it takes no sample weights."
     elif copies is not None and _SHIFTED in (names or CALIBRATORS):
         found = judge_under_shift(taken, valid, copies, dealt, bootstrap=bootstrap, seed=seed)
         reason = f"{reason} {found.reason}"

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.arguments import check_kind
+from calibrant.arguments import check_kind, check_unweighted
 from calibrant.claims import Claims
 from calibrant.errors import InputError, unknown_name
 from calibrant.metrics.blocks import dependent_group
@@ -96,6 +96,9 @@ def guarantee(
     ({'*': 0.835}, 0.34)
     """
     check_kind("guarantee", predictions, Predictions, Claims)
+    check_unweighted(
+        "guarantee", predictions, "its bounds count errors of rows that are drawn alike"
+    )
     wanted = {"target_risk": target_risk, "max_missed": max_missed, "coverage": coverage}
     check_promises(wanted, per, level)
     if not len(predictions):

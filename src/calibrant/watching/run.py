@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from calibrant.arguments import check_kind, check_whole
+from calibrant.arguments import check_kind, check_unweighted, check_whole
 from calibrant.calibrators import Calibrator
 from calibrant.errors import InputError, unknown_name
 from calibrant.old_names import renamed_arguments
@@ -103,6 +103,7 @@ def _check(
         check_kind("watch", source, Predictions)
     if reference is not None:
         check_kind("watch(reference=…)", reference, Predictions)
+        check_unweighted("watch", reference, "it compares rows of two samples")
     if calibrator is not None:
         check_kind("watch(calibrator=…)", calibrator, Calibrator)
     check_whole("watch", "a chunk of at least 1 row", chunk)
