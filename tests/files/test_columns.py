@@ -313,3 +313,52 @@ def test_one_number_called_predictions_may_be_a_class(tmp_path: Path) -> None:
     np.savez(tmp_path / "p.npz", predictions=np.array([0.0, 1.0]), target=np.array([0, 1]))
     with pytest.raises(InputError, match="no column of logits or probabilities; it has pred"):
         read(tmp_path / "p.npz")
+
+
+def _written(path: Path, table: dict[str, Any]) -> Path:
+    """A table as another program writes it, with the numbers as numbers."""
+    if path.suffix == ".npz":
+        np.savez(path, **{name: np.array(column) for name, column in table.items()})
+    elif path.suffix == ".parquet":
+        parquet(path, **table)
+    else:
+        rows = [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
+        lines = [json.dumps(row) for row in rows]
+        if path.suffix == ".csv":
+            lines = [",".join(table), *(",".join(map(str, row.values())) for row in rows)]
+        path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".npz", ".parquet"])
+def test_classes_with_numbers_as_names(tmp_path: Path, suffix: str) -> None:
+    """Stars of one to three, and classes in another order: one table, one meaning everywhere."""
+    from calibrant.files import rewrite
+    from calibrant.files.unlabelled import stream_unlabelled
+
+    scores = {"probabilities:3": [0.75, 0.125], "probabilities:1": [0.25, 0.5]}
+    scores["probabilities:2"] = [0.0, 0.375]
+    path = _written(tmp_path / f"stars{suffix}", {**scores, "label": [3, 1]})
+    found = read(path)
+    assert (found.names, found.labels.tolist()) == (("3", "1", "2"), [0, 1])
+    again = [part.labels.tolist() for part in stream_unlabelled(path)]
+    assert again == [[0, 1]]
+    rewrite(path, tmp_path / f"same{suffix}", lambda p: p)
+    assert read(tmp_path / f"same{suffix}").labels.tolist() == [0, 1]
+    ignored = _written(tmp_path / f"i{suffix}", {**scores, "label": [-100, 2]})
+    assert (read(ignored).labels.tolist(), read(ignored).ignored) == ([2], 1)
+    wrong = _written(tmp_path / f"w{suffix}", {**scores, "label": [3, 0]})
+    with pytest.raises(InputError, match="Label '0' in column 'label' is not one of the label"):
+        read(wrong)
+
+
+def test_numbers_as_keys_and_in_frames(tmp_path: Path) -> None:
+    path = tmp_path / "p.jsonl"
+    path.write_text('{"probabilities": {"1": 0.5, "2": 0.5}, "label": 2}\n')
+    assert read(path).labels.tolist() == [1]
+    frame = {"probabilities:1": [0.5], "probabilities:2": [0.5], "label": [2]}
+    assert Predictions.from_frame(frame).labels.tolist() == [1]
+    p = Predictions.from_probabilities(P, LABEL, label_names=["1", "0"])
+    for suffix in (".npz", ".parquet", ".jsonl", ".csv"):  # What calibrant writes stays the same.
+        p.write(tmp_path / f"own{suffix}")
+        assert read(tmp_path / f"own{suffix}").labels.tolist() == LABEL

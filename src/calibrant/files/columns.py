@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from calibrant.errors import InputError
 from calibrant.files.format import SIGNAL, WEIGHT, FileKind, Layout, Source
+from calibrant.files.lines import TextSource
 from calibrant.inputs import shortened
 from calibrant.labels import positive_names
 from calibrant.predictions import Kind
@@ -123,12 +124,14 @@ def find_layout(
     weights = _find_weights(source, columns, label)
     groups = _find_groups(source, columns, label, {*scores.columns, label, *signals, weights})
     names = scores.names or source.label_names(scores.columns[0])
+    # Keys of an object in jsonl name classes as columns do; a list of names only describes them.
+    named = scores.names is not None or (names is not None and isinstance(source, TextSource))
     if columns.label_names is not None:
-        names = tuple(str(name) for name in columns.label_names)
+        names, named = tuple(str(name) for name in columns.label_names), False
     if columns.positive is not None:
-        names = positive_names(columns.positive)
+        names, named = positive_names(columns.positive), False
     layout = Layout(found, scores.columns, label, groups, names, scores.per_class, signals)
-    return replace(layout, weights=weights)
+    return replace(layout, weights=weights, named=named)
 
 
 def _find_confidence(source: Source, columns: Columns, kind: FileKind | None) -> str | None:

@@ -16,6 +16,7 @@ import numpy as np
 
 from calibrant.claims import Claims
 from calibrant.errors import InputError
+from calibrant.labels import encode, is_whole_number
 from calibrant.predictions import Kind, Predictions
 
 __all__ = [
@@ -59,6 +60,7 @@ class Layout:
     labels: tuple[str, ...] = ()  # Of many labels: one column each; they are among ``groups`` too.
     of_logits: bool = False  # Whether the scores of many labels are logits.
     weights: str | None = None  # The column of sample weights.
+    named: bool = False  # Whether columns name the classes: labels that are numbers are names too.
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -113,6 +115,19 @@ class Block:
     columns: Mapping[str, np.ndarray]
     numbers: Sequence[int]
     unit: Literal["row", "line"] = "row"
+
+    def labels(self, layout: Layout) -> np.ndarray:
+        """Return the labels, as text if columns name the classes and some name is a number.
+
+        With columns ``probabilities:1`` to ``probabilities:5``, a label of 1 is the first class in
+        every format, as it is in csv, where all is text.
+        """
+        column, names = self.columns[layout.label], layout.label_names or ()
+        numeric = column.dtype.kind in "iuf" and any(map(is_whole_number, names))
+        if not (layout.named and numeric):
+            return column
+        found = encode(column)
+        return np.asarray(np.array([*found.names, ""], object)[found.codes])
 
 
 @dataclass(frozen=True, eq=False)

@@ -181,7 +181,7 @@ def assemble(
         if layout.kind == "multi-label":
             return _multi_labels(block, layout, names, first)
         scores = _classes_last(_scores(block, layout), block.columns[layout.label].shape)
-        labels = label_numbers(block.columns[layout.label], names, layout.label)
+        labels = label_numbers(block.labels(layout), names, layout.label)
         groups = {name: block.columns[name] for name in layout.groups}
         if leading := leading_group(scores.ndim):
             groups.setdefault(leading, np.arange(first, first + len(scores)))

@@ -105,7 +105,7 @@ def _chunks(
         size = rows or max(1, _CHUNK // row_width(source, layout))
         groups = tuple(name for name in layout.groups if name != LABELLED)
         label = _NO_LABEL if layout.label in layout.scores else layout.label
-        read = replace(layout, label=label, groups=(*groups, LABELLED))
+        read = replace(layout, label=label, groups=(*groups, LABELLED), named=False)
         for block in source.blocks(size, layout):
             marked = _marked(block, layout, label, names)
             found = assemble(source.path, marked, read, names, first)
@@ -120,7 +120,7 @@ def _marked(block: Block, layout: Layout, label: str, names: Sequence[str] | Non
         shape = column.shape[:-1] if column.ndim > 1 else column.shape
         labels, known = np.zeros(shape, np.int64), np.zeros(shape, bool)
     else:
-        labels, known = _filled(column, names, label)
+        labels, known = _filled(block.labels(layout), names, label)
     given = block.columns.get(LABELLED)  # As calibrant writes such predictions.
     if given is not None and given.shape == known.shape and given.dtype.kind in "biu":
         known = known & given.astype(bool)

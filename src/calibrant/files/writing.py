@@ -177,7 +177,7 @@ def _mapped(
     labels = np.zeros(shape[:-1] if len(shape) > 1 and not many else shape, np.int64)
     labelled = Block({**block.columns, _NO_LABEL: labels}, block.numbers, block.unit)
     top = layout.kind == "top-label"
-    layout = replace(layout, label=_NO_LABEL, correct=_NO_LABEL if top else None)
+    layout = replace(layout, label=_NO_LABEL, correct=_NO_LABEL if top else None, named=False)
     old = assemble(path, labelled, layout, layout.label_names, first)
     if isinstance(old, Claims):
         return np.asarray(transform(old).confidence).reshape(shape)
