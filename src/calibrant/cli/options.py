@@ -10,7 +10,7 @@ from typing import Any
 
 from calibrant.errors import InputError, printable
 from calibrant.files import Columns, Paths, expand, notes, read_label_names, suffixes
-from calibrant.inputs import parse_json
+from calibrant.inputs import parse_json, read_json
 
 __all__ = [
     "add_data_dir",
@@ -19,6 +19,7 @@ __all__ = [
     "add_intervals",
     "add_json",
     "add_keep_together",
+    "add_labels",
     "add_output",
     "add_report",
     "add_run",
@@ -29,6 +30,7 @@ __all__ = [
     "files_read",
     "parse_settings",
     "print_notes",
+    "read_label_pairs",
 ]
 
 
@@ -197,6 +199,32 @@ def add_set(parser: Any, words: str) -> None:
         default=[],
         help=f"{words}, as JSON; may be repeated",
     )
+
+
+def add_labels(parser: Any) -> None:
+    """Add the names that the classes of a fine-tuned model have in the corpus."""
+    parser.add_argument(
+        "--labels",
+        metavar="MODEL=CORPUS[,…]|FILE",
+        help="wrapped: which class of the model (for entities also: which type) is which of the "
+        "corpus, such as PERSON=PER,GPE=LOC,DATE=O, or a JSON file of such pairs",
+    )
+
+
+def read_label_pairs(given: str) -> dict[str, str]:
+    """Read pairs of names, or a JSON file of them.
+
+    >>> read_label_pairs("LABEL_0=neg,LABEL_1=pos")
+    {'LABEL_0': 'neg', 'LABEL_1': 'pos'}
+    """
+    from calibrant.tasks.label_matching import parse_labels
+
+    if not given.endswith(".json"):
+        return parse_labels(given)
+    content = read_json(Path(given), "no JSON file of label names")
+    if not isinstance(content, dict) or not all(isinstance(v, str) for v in content.values()):
+        raise InputError(f'{given}: expected {{"MODEL": "CORPUS", …}}.')
+    return content
 
 
 def parse_settings(settings: Sequence[str]) -> dict[str, Any]:

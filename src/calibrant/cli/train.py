@@ -94,12 +94,12 @@ def _is_finished(folder: Path, recipe: Recipe, any_epochs: bool) -> bool:
     """Check a folder before the work starts; return whether its run is finished."""
     from calibrant.experiments.run_folder import RunFolder
 
-    _check_apart(folder, (recipe.data, recipe.model, *recipe.shift))
+    check_apart(folder, (recipe.data, recipe.model, *recipe.shift))
     RunFolder(folder).check(recipe, any_epochs)
     return RunFolder(folder).finished
 
 
-def _check_apart(folder: Path, names: Iterable[str]) -> None:
+def check_apart(folder: Path, names: Iterable[str]) -> None:
     """Refuse data, models and shifted data that lie in the folder that the run writes."""
     from calibrant.tasks.reading.catalogue import is_place
 

@@ -8,7 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from calibrant.cli.old_options import calibrator_name, method_name
-from calibrant.cli.options import add_data_dir, add_device, add_set, add_trust, parse_settings
+from calibrant.cli.options import (
+    add_data_dir,
+    add_device,
+    add_labels,
+    add_set,
+    add_trust,
+    parse_settings,
+    read_label_pairs,
+)
 from calibrant.errors import InputError
 from calibrant.experiments.recipe import Recipe
 from calibrant.tasks import all_tasks
@@ -34,7 +42,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def _add_option(group: Any, setting: Field[Any]) -> None:
     about, kind = setting.metadata, type(setting.default)
     if setting.default is MISSING:
-        add_set(group, about["help"])
+        if setting.name == "method_options":
+            add_set(group, about["help"])
+        else:
+            add_labels(group)
         return
     options: dict[str, Any] = {"help": f"{about['help']}{_default(setting)}".replace("%", "%%")}
     if kind in (int, float) or setting.name in _NAMES:
@@ -104,6 +115,8 @@ def recipe_from(args: argparse.Namespace, seed: int, device: str) -> Recipe:
             given[name] = _resolved(given[name])
     given.setdefault("data", given.get("train_file"))
     given["shift"] = [_resolved(name) for name in given.get("shift", ())]
+    if "labels" in given:
+        given["labels"] = read_label_pairs(given["labels"])
     given |= {"seed": seed, "method_options": parse_settings(args.settings)}
     return Recipe.from_dict(given).on(device)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from calibrant.errors import unknown_name
-from calibrant.experiments.recipe_checks import AUTO, check_recipe, checked_names
+from calibrant.experiments.recipe_checks import AUTO, WRAPPED, check_recipe, checked_names
 from calibrant.tasks import DEFAULT_TASK, TASKS, all_tasks, task_of
 from calibrant.tasks.ner.corpora.label_sets import UNSEEN
 
@@ -21,7 +21,7 @@ __all__ = ["Recipe", "with_new_keys"]
 _LATER = (
     "task", "engine", "accumulate", "patience", "shift", "optimizer", "momentum", "decay", "clip",
     "augment", "compile", "calibrator", "image_size", "measure", "train_file", "dev_file",
-    "test_file", "unseen_types", "copies",
+    "test_file", "unseen_types", "copies", "labels", "scheme",
 )  # fmt: skip
 # Key of today → key of older records and recipes, which the hash in a run's name keeps.
 _OLD_KEYS = {"measure": "maps"}
@@ -135,8 +135,17 @@ class Recipe:
     engine: str = setting(
         "lean",
         "lean: fast, float32 or bfloat16; trainer: the Hugging Face Trainer, also float16, not for "
-        "images; both also under torchrun",
-        choices=("lean", "trainer"),
+        "images; both also under torchrun; wrapped: a fine-tuned model as it is, as 'calibrant "
+        "wrap' does",
+        choices=("lean", "trainer", WRAPPED),
+    )
+    # Of engine "wrapped" alone.
+    labels: Mapping[str, str] = setting({}, "wrapped: names of the model's classes in the corpus")
+    scheme: str = setting(
+        "bio",
+        "wrapped, ner: io reads B- and I- of the model as one, for models whose B- only separates "
+        "entities that touch (IOB1)",
+        choices=("bio", "io"),
     )
     seed: int = setting(
         0,
@@ -229,7 +238,8 @@ class Recipe:
     def to_dict(self) -> dict[str, Any]:
         """Return every key with its value, defaults included."""
         lists = {name: list(getattr(self, name)) for name in ("shift", "measure", "copies")}
-        return {**asdict(self), "method_options": dict(self.method_options), **lists}
+        tables = {name: dict(getattr(self, name)) for name in ("method_options", "labels")}
+        return {**asdict(self), **tables, **lists}
 
     def on(self, device: str) -> Recipe:
         """Return the recipe with the number type that it has on a device.
@@ -240,6 +250,11 @@ class Recipe:
         if self.dtype != AUTO:
             return self
         return replace(self, dtype="bfloat16" if device.startswith("cuda") else "float32")
+
+    @property
+    def wrapped(self) -> bool:
+        """Whether the model is taken as it is, with its own head; nothing is trained."""
+        return self.engine == WRAPPED
 
     @property
     def files(self) -> dict[str, str]:
@@ -254,8 +269,8 @@ class Recipe:
         >>> Recipe(data="gum", seed=3).key
         'gum-cross_entropy-128x1-s3-...'
         """
-        later = {f.name: f.default for f in fields(self) if f.name in _LATER}
-        old = {name for name, default in later.items() if getattr(self, name) == default}
+        plain = type(self)()
+        old = {name for name in _LATER if getattr(self, name) == getattr(plain, name)}
         settings = {_OLD_KEYS.get(k, k): v for k, v in self.to_dict().items() if k not in old}
         content = json.dumps(settings, sort_keys=True)
         digest = hashlib.sha256(content.encode()).hexdigest()[:8]

@@ -17,15 +17,16 @@ from calibrant.tasks import all_tasks, task_of
 if TYPE_CHECKING:
     from calibrant.experiments.recipe import Recipe
 
-__all__ = ["AUTO", "check_recipe", "checked_names"]
+__all__ = ["AUTO", "WRAPPED", "check_recipe", "checked_names"]
 
+WRAPPED = "wrapped"  # The engine that trains nothing: a fine-tuned model as it is.
 AUTO = "auto"  # The map of a run is chosen on its validation split.
 _TOO_MUCH = 2**63
 _KINDS = {
     str: (str, "a text"),
     float: ((int, float), "a number"),
     bool: (bool, "true or false"),
-    type(MISSING): (Mapping, "a table, such as {gamma = 3}"),  # The only default from a factory.
+    type(MISSING): (Mapping, "a table, such as {gamma = 3}"),  # Defaults from a factory.
 }
 
 
@@ -78,6 +79,7 @@ def _check_kinds(recipe: Recipe) -> None:
         elif not isinstance(value, tuple):
             _check_kind(name, value, *_KINDS[type(setting.default)])
     _check_options(recipe.method_options)
+    _check_wrapped(recipe)
     if has_half_a_character(recipe.to_dict()):
         raise InputError("A name in the recipe holds half of a character.")
 
@@ -102,6 +104,14 @@ def _check_options(options: Any) -> None:
         json.dumps(options)
     except (TypeError, ValueError, RecursionError) as error:
         raise InputError(f"method_options cannot be kept in a record: {error}.") from None
+
+
+def _check_wrapped(recipe: Recipe) -> None:
+    names: Mapping[Any, Any] = recipe.labels
+    if not all(isinstance(name, str) and name for pair in names.items() for name in pair):
+        raise InputError(f"labels has names and names, such as {{PERSON = 'PER'}}, got {names!r}.")
+    if not recipe.wrapped and (names or recipe.scheme != type(recipe).scheme):
+        raise InputError("labels and scheme are settings of engine 'wrapped' ('calibrant wrap').")
 
 
 def _check_task(recipe: Recipe) -> None:

@@ -66,7 +66,8 @@ def train(
     its number, and little data gets more
     (:func:`~calibrant.experiments.small_data.enough_epochs`).
     An encoder that brings code of its own is refused unless ``trust_remote_code`` lets it run.
-    The lean engine trains in float32 or bfloat16, the Trainer engine also in float16 on CUDA.
+    The lean engine trains in float32 or bfloat16, the Trainer engine also in float16 on CUDA. The
+    engine "wrapped" trains nothing: the model is a fine-tuned classifier with its own head.
     """
     run, device = RunFolder(Path(folder)), device or default_device()
     recipe = recipe.on(device)
@@ -81,7 +82,7 @@ def train(
     with trusting(trust_remote_code):
         job = Job.of(recipe, directory)  # Now, and not after hours of training.
         requested = recipe
-        if default_epochs:
+        if default_epochs and not recipe.wrapped:
             recipe = _with_epochs(recipe, job.data, run, device)
         model = job.build(recipe)
     first = _first_process()
@@ -114,6 +115,9 @@ def _train(
     reporter: Reporter,
 ) -> dict[str, Any]:
     """Train with the recipe's engine; return what a record says of the training."""
+    if recipe.wrapped:
+        model.to(device).eval()
+        return {"steps": 0, "seconds": 0.0, "notes": []}
     if recipe.engine == "lean":
         watch = RunWatch(recipe, job.data, run, save_every, reporter)
         return train_lean(recipe, job, model, device, watch)

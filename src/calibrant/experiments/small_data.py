@@ -42,6 +42,8 @@ def nothing_learned(
     found = task_of(recipe.task).nothing_learned(test) if _can_tell(test) else None
     if valid is not None and _can_tell(valid):
         found = found if task_of(recipe.task).nothing_learned(valid) else None
+    if recipe.wrapped:
+        return found and f"The model knows little of this data: {found}. Check its --labels."
     return found and (
         f"The model has learned nothing: {found}. "
         f"It took {steps:,} steps at a learning rate of {recipe.learning_rate:g}: "

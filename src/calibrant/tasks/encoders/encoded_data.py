@@ -15,6 +15,7 @@ from torch import nn
 from calibrant.errors import InputError
 from calibrant.predictions import IGNORED
 from calibrant.tasks.encoders.finding import find_encoder, load_tokenizer
+from calibrant.tasks.encoders.fine_tuned import most_pieces
 from calibrant.tasks.encoders.heads import load_encoder
 from calibrant.tasks.encoders.small_encoder import (
     TINY,
@@ -28,11 +29,6 @@ from calibrant.training.windows import LENGTHS, Windows
 __all__ = ["EncodedData", "check_encoder", "pad", "tokenizer_of"]
 
 P = TypeVar("P")
-# RoBERTa and its relatives count positions from the id of the padding.
-_COUNTS_FROM_PADDING = (
-    "camembert", "data2vec-text", "ibert", "longformer", "mpnet", "roberta",
-    "roberta-prelayernorm", "xlm-roberta", "xlm-roberta-xl", "xmod",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +36,8 @@ class EncodedData(Generic[P]):
     """A corpus and its splits in word pieces.
 
     ``held`` is taken from the training split if a method needs it; ``ood`` is the out-of-domain
-    part of a corpus that has one. ``model`` names the encoder.
+    part of a corpus that has one. ``model`` names the encoder, and ``own`` is a fine-tuned
+    classifier that is taken as it is.
     """
 
     corpus: Any
@@ -49,6 +46,7 @@ class EncodedData(Generic[P]):
     tokenizer: Any
     splits: Mapping[str, P]
     notes: tuple[str, ...]
+    own: Any = None
 
     @property
     def name(self) -> str:
@@ -132,9 +130,7 @@ def check_encoder(model: Any, max_length: int, head_depth: int) -> None:
             f"{type(model).__name__} comes with code of its own, and takes --head-depth 0: with "
             "hidden layers it could not be loaded again."
         )
-    places = getattr(config, "max_position_embeddings", None) or -1
-    if places > 0 and config.model_type in _COUNTS_FROM_PADDING:
-        places -= (config.pad_token_id or 0) + 1
+    places = most_pieces(config)
     if 0 < places < max_length:
         fits = [length for length in LENGTHS if length <= places]
         advice = f"give --max-length {fits[-1]}" if fits else "take another encoder"

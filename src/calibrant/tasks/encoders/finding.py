@@ -19,11 +19,13 @@ from calibrant.tasks.reading.hub import asking_the_hub
 __all__ = [
     "ENCODERS",
     "OWN_TYPE",
+    "check_place",
     "find_encoder",
     "is_own_model",
     "load_own_encoder",
     "load_own_tokenizer",
     "load_tokenizer",
+    "with_padding",
 ]
 
 # Short name → package on the index that ships the weights, and the folder inside it.
@@ -54,25 +56,29 @@ def find_encoder(name: str) -> str:
     return str(Path(found.origin).parent / inside)
 
 
-def load_tokenizer(name: str) -> Any:
-    """Load the fast tokenizer of an encoder, for text that comes in words."""
+def load_tokenizer(name: str, *, words: bool = True) -> Any:
+    """Load the fast tokenizer of an encoder, for text that comes in words.
+
+    Without ``words`` it is the tokenizer as it was saved, which reads whole texts.
+    """
     transformers = require("transformers", "transformers", "Training on text")
     where = find_encoder(name)
-    _check_place(name, where)
+    check_place(f"the tokenizer of '{name}'", where)
     with loading(f"Cannot load the tokenizer of '{name}'", _hint(where)), asking_the_hub(where):
         load = functools.partial(
             transformers.AutoTokenizer.from_pretrained, where, trust_remote_code=trusted()
         )
         tokenizer = load_own_tokenizer(where) if is_own_model(where) else load()
-        if getattr(tokenizer, "add_prefix_space", None) is False and not is_own_model(where):
+        prefix = getattr(tokenizer, "add_prefix_space", None)
+        if words and prefix is False and not is_own_model(where):
             # Else RoBERTa and its relatives read every word as the end of another.
             tokenizer = load(add_prefix_space=True)
     if not tokenizer.is_fast:
         raise InputError(f"'{name}' has no fast tokenizer, which is needed to find its words.")
-    return _with_padding(tokenizer, name)
+    return with_padding(tokenizer, name)
 
 
-def _with_padding(tokenizer: Any, name: str) -> Any:
+def with_padding(tokenizer: Any, name: str) -> Any:
     """Give a tokenizer without a padding token one, as decoders need; padding is masked."""
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token or tokenizer.unk_token
@@ -81,11 +87,12 @@ def _with_padding(tokenizer: Any, name: str) -> Any:
     return tokenizer
 
 
-def _check_place(name: str, where: str) -> None:
+def check_place(what: str, where: str) -> None:
+    """Refuse a folder that holds no model."""
     if Path(where).is_dir() and not (Path(where) / "config.json").exists():
         raise InputError(
-            f"Cannot load the tokenizer of '{name}': the folder holds no model, as save_pretrained "
-            "writes it, with a config.json."
+            f"Cannot load {what}: the folder holds no model, as save_pretrained writes it, with a "
+            "config.json."
         )
 
 

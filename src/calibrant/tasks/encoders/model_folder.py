@@ -19,6 +19,7 @@ from calibrant.errors import InputError
 from calibrant.extras import require
 from calibrant.tasks import encoders
 from calibrant.tasks.encoders.finding import OWN_TYPE, load_own_tokenizer
+from calibrant.tasks.encoders.fine_tuned import with_merged
 from calibrant.tasks.encoders.foreign_models import loading, quiet, trusted
 from calibrant.tasks.encoders.heads import head_name
 
@@ -84,7 +85,7 @@ def load_model(folder: Path, unit: str = "token") -> tuple[Any, Any]:
             if found[keys]:  # transformers draws them at random, or leaves them out.
                 first = sorted(found[keys])[0]
                 raise InputError(f"{folder} is no model that can be loaded: it {fault} {first}.")
-    return model.eval(), tokenizer
+    return with_merged(model).eval(), tokenizer
 
 
 def _with_code(model: Any, head: dict[str, Any], unit: str) -> Any:

@@ -185,9 +185,11 @@ def build_classifier(
         return ImageClassifier(encoder, head)
 
 
-def load_classifier(folder: str | Path) -> tuple[ImageClassifier, dict[str, Any]]:
-    """Load the model of a run, in evaluation mode, and what its ``config.json`` says."""
-    return load_network(folder, _build, "image classifier")
+def load_classifier(folder: str | Path) -> tuple[nn.Module, dict[str, Any]]:
+    """Load the model of a run, in evaluation mode, and what is known about its images."""
+    from calibrant.tasks.image.fine_tuned import load_wrapped
+
+    return load_wrapped(Path(folder)) or load_network(folder, _build, "image classifier")
 
 
 def _build(about: dict[str, Any]) -> ImageClassifier:

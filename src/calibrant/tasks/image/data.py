@@ -16,6 +16,7 @@ from calibrant.errors import InputError
 from calibrant.methods import create
 from calibrant.predictions import IGNORED, Predictions
 from calibrant.tasks.image.classifier import Shape, image_logits, load_classifier
+from calibrant.tasks.image.framing import frame_of
 from calibrant.tasks.image.networks import SmallConvNet
 from calibrant.tasks.image.picture_files import in_channels
 from calibrant.tasks.image.pictures import Pictures, load_pictures, load_test_pictures
@@ -27,6 +28,7 @@ from calibrant.training.images import Images, parse_augmentation
 
 if TYPE_CHECKING:
     from calibrant.experiments.recipe import Recipe
+    from calibrant.tasks.encoders.fine_tuned import FineTuned
 
 __all__ = ["ImageData", "LabelledImages", "Part", "prepare", "shifted_tests"]
 
@@ -44,15 +46,26 @@ class ImageData:
     """Images by split; a batch has tensors (channels, height, width) of mean 0 and deviation 1.
 
     ``mean`` and ``deviation`` are those of the training split. ``held`` is taken from it where a
-    method needs it; ``ood`` may hold images of no class.
+    method needs it; ``ood`` may hold images of no class. A fine-tuned model (``own``) brings mean
+    and deviation in ``about``.
     """
 
     def __init__(
-        self, pictures: Pictures, augment: frozenset[str] = frozenset(), held: bool = False
+        self,
+        pictures: Pictures,
+        augment: frozenset[str] = frozenset(),
+        held: bool = False,
+        *,
+        own: FineTuned | None = None,
+        about: Mapping[str, Any] | None = None,
     ) -> None:
         self.pictures, self.augment = pictures, augment
+        self.own, self.about = own, about or {}
         self.name, self.labels, self.notes = pictures.name, pictures.labels, tuple(pictures.notes)
         self.splits: Mapping[str, Part] = _split(pictures, held)
+        if own is not None:
+            self.mean, self.deviation = (np.asarray(self.about[k]) for k in ("mean", "deviation"))
+            return
         train = pictures.images["train"]
         self.mean = train.mean((0, 1, 2), dtype=np.float64)
         # A channel that is the same everywhere is left at zero.
@@ -149,6 +162,10 @@ def _split(pictures: Pictures, held: bool) -> dict[str, Part]:
 
 def prepare(recipe: Recipe, directory: str | None = None) -> ImageData:
     """Load the images of a recipe."""
+    if recipe.wrapped:
+        from calibrant.tasks.image.fine_tuned import prepare_wrapped
+
+        return prepare_wrapped(recipe, directory)
     held = create(recipe.method, **recipe.method_options).needs_holdout
     augment = parse_augmentation(recipe.augment)
     state = data_state(recipe.data, "image", directory)
@@ -206,8 +223,9 @@ class LabelledImages(LabelledExamples):
         self.model, self.about = load_classifier(target.run.model)
         self.model.to(target.device)
         self.device, self.labels, data = target.device, target.run.labels(), target.data
+        size = frame_of(self.about) if target.recipe.wrapped else target.recipe.image_size
         images, labels = load_test_pictures(
-            data, target.directory, target.recipe.image_size or None, whole=not target.own
+            data, target.directory, size or None, whole=not target.own
         )
         self.images = in_channels(images, self.about["channels"])
         self.classes = known_classes(some_examples(labels, data), self.labels, data)

@@ -10,6 +10,7 @@ from calibrant.errors import InputError
 from calibrant.extras import require
 from calibrant.files.npz import array_names, opened_npz, read_array
 from calibrant.inputs import check_file, first_repeated
+from calibrant.tasks.image.framing import Framing
 from calibrant.tasks.image.picture_files import resized
 from calibrant.tasks.reading.splits import only_one, split_of
 
@@ -18,7 +19,7 @@ __all__ = ["Example", "array_examples", "read_npz"]
 Example = tuple[np.ndarray, str]  # (height, width, channels) of bytes, and label
 
 
-def read_npz(path: Path, size: int | None = None) -> dict[str, list[Example]]:
+def read_npz(path: Path, size: Framing | int | None = None) -> dict[str, list[Example]]:
     """Read the examples of each split: ``train_images``, ``train_labels`` and so on.
 
     Labels are whole numbers or texts. With ``label_names`` they are numbers of these names. A
@@ -46,7 +47,7 @@ def read_npz(path: Path, size: int | None = None) -> dict[str, list[Example]]:
 
 
 def array_examples(
-    images: np.ndarray, labels: list[str], size: int | None, where: str
+    images: np.ndarray, labels: list[str], size: Framing | int | None, where: str
 ) -> list[Example]:
     """Return pairs of an image, scaled to ``size``, and its label.
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from calibrant.errors import InputError
 from calibrant.extras import require
+from calibrant.tasks.image.framing import Framing
 
 __all__ = [
     "SUFFIXES",
@@ -42,16 +43,19 @@ def opened_picture(path: Path) -> Iterator[Any]:
         raise InputError(f"{path} is not an image that can be read.") from None
 
 
-def open_image(path: Path, size: int | None = None) -> np.ndarray:
+def open_image(path: Path, size: Framing | int | None = None) -> np.ndarray:
     """Read an image file as (height, width, 1 or 3) of bytes, scaled to ``size`` if given."""
     with opened_picture(path) as picture:
         return resized(picture, size)
 
 
-def resized(picture: Any, size: int | None) -> np.ndarray:
+def resized(picture: Any, size: Framing | int | None) -> np.ndarray:
     """Return a picture of Pillow as (height, width, 1 or 3) of bytes, scaled to ``size``."""
     whole = in_bytes(picture)
-    pixels = np.asarray(whole.resize((size, size)) if size else whole)
+    if isinstance(size, Framing):
+        pixels = np.asarray(size(whole))
+    else:
+        pixels = np.asarray(whole.resize((size, size)) if size else whole)
     return pixels[..., None] if pixels.ndim == 2 else pixels
 
 

@@ -12,17 +12,19 @@ import numpy as np
 
 from calibrant.errors import InputError, unknown_name
 from calibrant.extras import require
+from calibrant.tasks.image.framing import Framing
 from calibrant.tasks.image.picture_arrays import Example, array_examples, read_npz
 from calibrant.tasks.image.picture_files import SUFFIXES, in_channels, open_image, resized
 from calibrant.tasks.reading.catalogue import data_directory, find_file, find_folder
 from calibrant.tasks.reading.class_labels import (
     class_folders,
     has_splits,
+    label_names,
     number_labels,
     training_labels,
 )
 from calibrant.tasks.reading.hub import check_name, column, is_saved, load_hub, load_saved, names_of
-from calibrant.tasks.reading.splits import complete
+from calibrant.tasks.reading.splits import complete, for_wrapping
 
 __all__ = [
     "DIGITS",
@@ -58,7 +60,9 @@ def load_pictures(
     name: str,
     directory: str | Path | None = None,
     seed: int = 0,
-    size: int | None = None,
+    size: Framing | int | None = None,
+    *,
+    trained: bool = False,
 ) -> Pictures:
     """Load images by name: ``digits``, an npz file, a folder, a name of torchvision or the hub.
 
@@ -66,10 +70,16 @@ def load_pictures(
     ``train_images``, ``train_labels``, the same of other splits, and optionally ``label_names``. A
     folder holds a folder for each class, optionally within one for each split. Images of several
     sizes need ``size``, to which all are scaled. Missing splits are carved from the training
-    split, seeded, and noted.
+    split, seeded, and noted. A model that is ``trained`` already needs validation and test data,
+    and nothing is carved for it.
     """
     parts, where = _parts(name, directory, size)
-    labels = training_labels(parts.get("train", ()), where, "images")
+    if trained:
+        parts = for_wrapping(parts, where)
+        parts["train"] = parts["dev"]  # What the model was trained on is not needed.
+        labels = label_names(y for split, part in parts.items() if split != "ood" for _, y in part)
+    else:
+        labels = training_labels(parts.get("train", ()), where, "images")
     full, notes = complete(parts, where, seed, test=True)
     numbers = number_labels({s: [y for _, y in p] for s, p in full.items()}, labels, where)
     images = _stacked({s: [image for image, _ in p] for s, p in full.items()}, where)
@@ -80,7 +90,7 @@ def load_pictures(
 def load_test_pictures(
     name: str,
     directory: str | Path | None = None,
-    size: int | None = None,
+    size: Framing | int | None = None,
     *,
     whole: bool = False,
 ) -> tuple[np.ndarray, list[str]]:
@@ -123,7 +133,7 @@ def find_pictures(name: str, directory: str | Path | None = None) -> Path | None
 
 
 def _parts(
-    name: str, directory: str | Path | None, size: int | None
+    name: str, directory: str | Path | None, size: Framing | int | None
 ) -> tuple[dict[str, Sequence[Example]], str]:
     if name == DIGITS:
         return {"train": _digits(size)}, name
@@ -141,7 +151,7 @@ def _parts(
     return {s: _from_table(t, s, size) for s, t in load_hub(name).items()}, name
 
 
-def _opened(folder: Path, size: int | None) -> dict[str, Sequence[Example]]:
+def _opened(folder: Path, size: Framing | int | None) -> dict[str, Sequence[Example]]:
     """Open the images of class folders; the first of another size is an error at once."""
     first: tuple[int, ...] | None = None
     found: dict[str, list[Example]] = {}
@@ -164,7 +174,7 @@ def _several(where: str, first: tuple[int, ...], which: str, other: tuple[int, .
     )
 
 
-def _digits(size: int | None) -> list[Example]:
+def _digits(size: Framing | int | None) -> list[Example]:
     """Load scikit-learn's 1,797 handwritten digits of 8×8 pixels, whose values are 0 to 16."""
     sklearn = require("sklearn.datasets", "sklearn", "The embedded digits")
     pixels, labels = sklearn.load_digits(return_X_y=True)
@@ -173,7 +183,7 @@ def _digits(size: int | None) -> list[Example]:
 
 
 def _from_torchvision(
-    name: str, directory: str | Path | None, size: int | None
+    name: str, directory: str | Path | None, size: Framing | int | None
 ) -> dict[str, Sequence[Example]]:
     torchvision = require("torchvision.datasets", "image", f"The image set '{name}'")
     home = os.environ.get("TORCH_HOME", str(Path.home() / ".cache" / "torch"))
@@ -191,7 +201,7 @@ def _from_torchvision(
     return parts
 
 
-def _from_table(table: Any, split: str, size: int | None) -> list[Example]:
+def _from_table(table: Any, split: str, size: Framing | int | None) -> list[Example]:
     image = column(table, ("image", "img", "images"), split)
     label = column(table, ("label", "labels", "fine_label"), split)
     names = names_of(table, label)

@@ -14,6 +14,7 @@ from calibrant.errors import InputError
 from calibrant.inputs import check_file, shortened
 from calibrant.metrics import Confidences
 from calibrant.tasks.evidence import read_map
+from calibrant.tasks.image.framing import Framing, frame_of
 from calibrant.tasks.image.picture_files import in_channels, open_image, resized
 from calibrant.tasks.predictor import ClassPredictor, ModelPredictor
 from calibrant.tasks.run_files import check_classes, read_labels
@@ -60,10 +61,11 @@ class ImagePredictor(OfImages, ClassPredictor):
     def logits(self, inputs: Sequence[Any]) -> np.ndarray:
         """Return the raw logits of some images, (n, classes)."""
         channels, size = int(self.about["channels"]), int(self.about["size"])
+        frame = frame_of(self.about)
         step = max(1, self.scorer.pixels // (channels * size * size))
         found = []
         for start in range(0, len(inputs), step):
-            images = [read_image(one, channels, size) for one in inputs[start : start + step]]
+            images = [read_image(one, channels, frame) for one in inputs[start : start + step]]
             found.append(self.scorer(pixel_values=normalised(np.stack(images), self.about)))
         return np.concatenate(found)
 
@@ -74,14 +76,15 @@ class ImagePredictor(OfImages, ClassPredictor):
 
     def settings(self) -> dict[str, Any]:
         """Return size, channels, mean and deviation of the images."""
-        return {name: self.about[name] for name in ("size", "channels", "mean", "deviation")}
+        names = ("size", "channels", "mean", "deviation", "framing")
+        return {name: self.about[name] for name in names if name in self.about}
 
 
 def _noise(shape: tuple[int, ...]) -> np.ndarray:
     return np.random.default_rng(0).normal(size=shape).astype(np.float32)
 
 
-def read_image(given: Any, channels: int, size: int | None = None) -> np.ndarray:
+def read_image(given: Any, channels: int, size: Framing | int | None = None) -> np.ndarray:
     """Return an image as bytes (height, width, channels), brought to ``size`` if that is given.
 
     >>> read_image(np.zeros((8, 8), np.uint8), channels=3).shape
@@ -101,7 +104,7 @@ def read_image(given: Any, channels: int, size: int | None = None) -> np.ndarray
     return image
 
 
-def _from_array(given: Any, size: int | None) -> np.ndarray:
+def _from_array(given: Any, size: Framing | int | None) -> np.ndarray:
     image = np.asarray(to_numpy(given)) if hasattr(given, "shape") else None
     if image is None or image.dtype != np.uint8 or image.ndim not in (2, 3) or not image.size:
         got = shortened(repr(given)) if image is None else f"{image.dtype} {image.shape}"

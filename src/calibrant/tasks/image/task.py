@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 
@@ -83,6 +83,7 @@ class Image(ImageTask):
         "augment": "crop",
     }
     own_settings = ("augment", "compile", "image_size")
+    engines = ("lean", "wrapped")
 
     def open(
         self, data: str, directory: str | Path | None = None, seed: int = 0, **options: Any
@@ -113,7 +114,7 @@ class Image(ImageTask):
         from calibrant.tasks.image.pictures import find_pictures
 
         find_pictures(recipe.data, directory)
-        if recipe.model not in IMAGE_MODELS:
+        if recipe.model not in IMAGE_MODELS and not recipe.wrapped:
             raise unknown_name("image model", recipe.model, IMAGE_MODELS)
         for name in recipe.shift:
             known_corruption(name, IMAGE, of="images")
@@ -129,6 +130,9 @@ class Image(ImageTask):
         import torch
 
         from calibrant.tasks.image.classifier import build_classifier
+
+        if data.own is not None:
+            return cast("nn.Module", data.own.model)
 
         model = build_classifier(
             recipe.model,
@@ -149,8 +153,12 @@ class Image(ImageTask):
         self, recipe: Recipe, data: ImageData, model: ImageClassifier, folder: Path
     ) -> None:
         """Write the weights, and the settings to build the network again."""
+        from calibrant.tasks.image.fine_tuned import write_wrapped
         from calibrant.tasks.image.networks import write_network
 
+        if data.own is not None:
+            write_wrapped(data, folder)
+            return
         about = {
             "model": recipe.model,
             **data.shape._asdict(),

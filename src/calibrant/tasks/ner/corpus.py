@@ -20,7 +20,7 @@ from calibrant.tasks.ner.corpora.label_sets import all_labels, check_tags, label
 from calibrant.tasks.ner.corpora.sentence_files import corpus_files, read_sentences
 from calibrant.tasks.reading.catalogue import find_folder
 from calibrant.tasks.reading.hub import check_name, column, is_saved, load_hub, load_saved, names_of
-from calibrant.tasks.reading.splits import complete
+from calibrant.tasks.reading.splits import complete, for_wrapping
 
 __all__ = [
     "SYNTHETIC",
@@ -82,6 +82,7 @@ def load_corpus(
     *,
     files: Mapping[str, str] | None = None,
     unseen: str = "keep",
+    trained: bool = False,
 ) -> NerCorpus:
     """Load a corpus by name: a folder, a known name, ``synthetic``, or a name on the hub.
 
@@ -90,9 +91,12 @@ def load_corpus(
     CALIBRANT_DATA), then on the hub. A missing validation split is carved from the training split,
     seeded, and noted. ``labels`` is the label set where the training split does not have all tags.
     Without it, entity types that training does not have are kept, as entities that cannot be found;
-    or dropped, so that their words are O; or an error.
+    or dropped, so that their words are O; or an error. A model that is ``trained`` already needs
+    validation and test data, and nothing is carved for it.
     """
     parts, where = _named_files(files) if files else _parts(name, directory, seed)
+    if trained:
+        parts = for_wrapping(parts, where)
     notes: list[str] = []
     for split, sentences in parts.items():
         kept = [sentence for sentence in sentences if len(sentence)]
@@ -100,7 +104,9 @@ def load_corpus(
             notes.append(f"{len(sentences) - len(kept):,} empty sentences of {split} left out.")
         parts[split] = kept
     parts, marked = _cut(parts, notes)
-    if labels is None:  # Before carving: the carved part has no tag that training lacks.
+    if labels is None and trained:
+        labels = label_set([sentence for part in parts.values() for sentence in part])
+    elif labels is None:  # Before carving: the carved part has no tag that training lacks.
         labels = all_labels(parts, unseen, notes)
     full, carved = complete(parts, where, seed, hint="; name the files: --train FILE --test FILE")
     corpus = NerCorpus(

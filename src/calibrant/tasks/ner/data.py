@@ -20,11 +20,14 @@ from calibrant.errors import InputError
 from calibrant.methods import create
 from calibrant.predictions import IGNORED, Predictions
 from calibrant.tasks.encoders.encoded_data import EncodedData, tokenizer_of
+from calibrant.tasks.encoders.fine_tuned import FineTuned
 from calibrant.tasks.encoders.heads import with_head
 from calibrant.tasks.encoders.small_encoder import TINY
+from calibrant.tasks.label_matching import in_tags_of, match_tags
 from calibrant.tasks.language.sentences import Sentence
 from calibrant.tasks.language.splitter_choice import Cutting
 from calibrant.tasks.ner.corpora.corrupted_sentences import corrupt_sentences
+from calibrant.tasks.ner.corpora.label_sets import without_tags
 from calibrant.tasks.ner.corpus import NerCorpus, load_corpus
 from calibrant.tasks.ner.subword_windows import Pieces, encode
 from calibrant.tasks.ner.word_predictions import predict_runs, predict_words
@@ -44,6 +47,7 @@ __all__ = [
     "prepare",
     "renumber",
     "trim_embeddings",
+    "wrap_corpus",
 ]
 
 _SEED = 0  # For the held-out part: the same in every run.
@@ -104,17 +108,22 @@ class NerData(EncodedData[Pieces]):
 
 
 def encode_corpus(
-    corpus: NerCorpus, model: str | None = None, max_length: int = 512, held: bool = False
+    corpus: NerCorpus,
+    model: str | None = None,
+    max_length: int = 512,
+    held: bool = False,
+    own: FineTuned | None = None,
 ) -> NerData:
     """Cut a corpus into the pieces of an encoder; without ``model``, of the small one.
 
-    With ``held``, a tenth of the training split is held out.
+    With ``held``, a tenth of the training split is held out. A classifier that is fine-tuned
+    (``own``) brings its tokenizer and needs no training split.
     """
     model = model or TINY
-    tokenizer = tokenizer_of(model, (word for s in corpus.train for word in s.words))
-    parts: dict[str, Sequence[Sentence]] = {
-        split: getattr(corpus, split) for split in ("train", "dev", "test", "ood")
-    }
+    words = (word for sentence in corpus.train for word in sentence.words)
+    tokenizer = own.reader if own else tokenizer_of(model, words)
+    splits = ("dev", "test", "ood") if own else ("train", "dev", "test", "ood")
+    parts: dict[str, Sequence[Sentence]] = {split: getattr(corpus, split) for split in splits}
     if held:
         parts["train"], taken = carve(corpus.train, _SEED, corpus.name)
         # All held-out batches are padded to one length, which the few longest would set.
@@ -125,17 +134,44 @@ def encode_corpus(
         for split, sentences in parts.items()
         if sentences
     }
-    return NerData(corpus, model, max_length, tokenizer, pieces, tuple(corpus.notes))
+    whole = own and own.model
+    return NerData(corpus, model, max_length, tokenizer, pieces, tuple(corpus.notes), whole)
 
 
 def prepare(recipe: Recipe, directory: str | None = None) -> NerData:
     """Load the corpus of a recipe and cut it into the pieces of its encoder."""
+    if recipe.wrapped:
+        corpus = load_corpus(recipe.data, directory, files=recipe.files, trained=True)
+        return wrap_corpus(corpus, FineTuned.load(recipe.model, "token"), recipe)
     held = create(recipe.method, **recipe.method_options).needs_holdout
     files = tuple(recipe.files.items())
     named = disk_state(*recipe.files.values())
     state = named if files else data_state(recipe.data, "ner", directory)
     corpus = _corpus(recipe.data, directory, files, recipe.unseen_types, state)
     return _encoded(corpus, recipe.model, recipe.max_length, held)
+
+
+def wrap_corpus(corpus: NerCorpus, own: FineTuned, recipe: Recipe) -> NerData:
+    """Cut a corpus into the pieces of a fine-tuned tagger, with tags that both have."""
+    drop = recipe.unseen_types == "drop"
+    names = match_tags(
+        own.classes, corpus.labels, recipe.labels, drop=drop, join=recipe.scheme == "io"
+    )
+    labels = tuple(dict.fromkeys(names))
+    more = {tag for tag in corpus.labels if tag != "O" and tag[2:] not in {t[2:] for t in labels}}
+    notes = list(corpus.notes)
+    if more:
+        kinds = ", ".join(sorted({tag[2:] for tag in more}))
+        notes.append(f"Types that the model does not have became O: {kinds}.")
+    parts: dict[str, Any] = {
+        split: [
+            replace(s, tags=in_tags_of(labels, s.tags))
+            for s in (without_tags(sentence, more) for sentence in getattr(corpus, split))
+        ]
+        for split in ("train", "dev", "test", "ood")
+    }
+    corpus = replace(corpus, **parts, given=labels, notes=tuple(notes))
+    return encode_corpus(corpus, recipe.model, recipe.max_length, own=own.named(names))
 
 
 @functools.lru_cache(maxsize=16)
@@ -154,7 +190,7 @@ def _encoded(corpus: NerCorpus, model: str, max_length: int, held: bool) -> NerD
     data = encode_corpus(corpus, model, max_length, held)
     labels = data.splits["train"].labels
     tagged = labels[labels != IGNORED]
-    if not tagged.any():  # O is the first label.
+    if (tagged == data.labels.index("O")).all():
         raise InputError(
             f"{corpus.name}: the training split has no entity, all of its {len(tagged):,} words "
             "have the tag O: there is nothing to learn."

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from calibrant.comparison import EntityMap
 from calibrant.predictions import Predictions
 from calibrant.tasks.encoders.model_folder import load_model
+from calibrant.tasks.label_matching import in_tags_of
 from calibrant.tasks.language.sentences import Sentence
 from calibrant.tasks.ner.corpora.corrupted_sentences import corrupt_sentence
 from calibrant.tasks.ner.corpora.shared_types import in_types_of
@@ -37,6 +39,7 @@ class TaggedSentences(LabelledExamples):
         found = some_examples(
             load_test(named or target.data, target.directory, cutting), target.data
         )
+        found = [replace(s, tags=in_tags_of(self.labels, s.tags)) for s in found]
         raw = any(sentence.text is not None for sentence in found)
         # Whether the run has a calibrator for raw text.
         self.raw = raw and target.run.predictions("raw_valid").exists()

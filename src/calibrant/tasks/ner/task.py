@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -53,7 +53,7 @@ class Ner(Task):
         "words.json", "entities.json", "raw_calibrator.json", "raw_valid.parquet", "raw_valid.npz",
     )  # fmt: skip
     own_calibrators = ("type-temperature", "position-temperature")
-    engines = ("lean", "trainer")
+    engines = ("lean", "trainer", "wrapped")
     pretrained = stacks = True
 
     def open(
@@ -100,6 +100,9 @@ class Ner(Task):
         """Build a fresh copy of the encoder with a head drawn from the recipe's seed."""
         from calibrant.tasks.encoders.encoded_data import check_encoder
 
+        if data.own is not None:
+            check_encoder(data.own, recipe.max_length, 0)
+            return cast("nn.Module", data.own)
         head = {"width": recipe.head_width, "activation": recipe.head_activation}
         model = data.build_model(recipe.seed, depth=recipe.head_depth, **head)
         check_encoder(model, recipe.max_length, recipe.head_depth)
@@ -107,8 +110,12 @@ class Ner(Task):
 
     def write_model(self, recipe: Recipe, data: NerData, model: Any, folder: Path) -> None:
         """Write a folder that plain transformers loads."""
+        from calibrant.tasks.encoders.fine_tuned import write_fine_tuned
         from calibrant.tasks.encoders.model_folder import write_model
 
+        if data.own is not None:
+            write_fine_tuned(model, data.tokenizer, folder)
+            return
         head: dict[str, Any] = {"width": recipe.head_width, "activation": recipe.head_activation}
         write_model(model, data.tokenizer, folder, depth=recipe.head_depth, **head)
 

@@ -15,6 +15,7 @@ __all__ = [
     "NAMES",
     "carve",
     "complete",
+    "for_wrapping",
     "loosely_named_files",
     "only_one",
     "part_of",
@@ -32,6 +33,7 @@ NAMES = {
     "test": ("test", "testing", "eval", "testb"),
     "ood": ("ood", "oos-test"),
 }
+_UNSEEN = {"dev": "validation", "test": "test"}  # By a model that is trained already.
 CARVED = 0.1  # Share of the training split that replaces a missing split, or is held out.
 
 
@@ -126,6 +128,20 @@ def complete(
             size = len(parts[split])
             notes.append(f"No {name} split: {size:,} training examples taken (seed {seed}).")
     return parts, tuple(notes)
+
+
+def for_wrapping(parts: dict[str, Sequence[T]], where: str) -> dict[str, Sequence[T]]:
+    """Return the splits for a model that is trained already: validation, test, and the rest.
+
+    Nothing is carved from the training split, which the model may have seen. It may be missing.
+    """
+    lacking = [name for split, name in _UNSEEN.items() if not parts.get(split)]
+    if lacking:
+        raise InputError(
+            f"{where} has no {' and no '.join(lacking)} split; found: {', '.join(parts) or 'none'}."
+            " A model that is trained already needs both: what it was trained on shows it too sure."
+        )
+    return {**parts, "train": parts.get("train") or parts["dev"]}
 
 
 def carve(train: Sequence[Any], seed: int, where: str) -> tuple[list[Any], list[Any]]:

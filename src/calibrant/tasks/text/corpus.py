@@ -14,12 +14,13 @@ from calibrant.tasks.reading.catalogue import find_folder
 from calibrant.tasks.reading.class_labels import (
     class_folders,
     has_splits,
+    label_names,
     number_labels,
     training_labels,
 )
 from calibrant.tasks.reading.hub import check_name, column, is_saved, load_hub, load_saved, names_of
 from calibrant.tasks.reading.records import SUFFIXES, TEXTS, field, read_records
-from calibrant.tasks.reading.splits import complete, split_files, split_of
+from calibrant.tasks.reading.splits import complete, for_wrapping, split_files, split_of
 
 __all__ = [
     "INTENTS",
@@ -51,15 +52,23 @@ class TextCorpus:
     notes: tuple[str, ...] = ()
 
 
-def load_texts(name: str, directory: str | Path | None = None, seed: int = 0) -> TextCorpus:
+def load_texts(
+    name: str, directory: str | Path | None = None, seed: int = 0, *, trained: bool = False
+) -> TextCorpus:
     """Load a corpus by name: a folder, a file, ``synthetic``, or a name on the hub.
 
     A folder holds train, (dev), (test) files as csv, tsv or jsonl with ``text`` and ``label``, or
     a folder for each class with a .txt file for each text. One such file is all training split.
     Missing splits are carved from the training split, seeded, and noted. Empty texts stay, and are
-    noted.
+    noted. A model that is ``trained`` already needs validation and test data, and nothing is carved
+    for it.
     """
-    return _corpus(name, *_parts(name, directory, seed), seed)
+    parts, where = _parts(name, directory, seed)
+    if not trained:
+        return _corpus(name, parts, where, seed)
+    parts = for_wrapping(parts, where)
+    known = label_names(y for split, part in parts.items() if split != "ood" for _, y in part)
+    return _corpus(name, parts, where, seed, known)
 
 
 def find_texts(name: str, directory: str | Path | None = None) -> Path | None:
@@ -109,8 +118,14 @@ def load_test_texts(
     return list(zip(corpus.texts["test"], labels, strict=True))
 
 
-def _corpus(name: str, parts: dict[str, Sequence[Example]], where: str, seed: int) -> TextCorpus:
-    labels = training_labels(parts.get("train", ()), where, "texts")
+def _corpus(
+    name: str,
+    parts: dict[str, Sequence[Example]],
+    where: str,
+    seed: int,
+    known: tuple[str, ...] | None = None,
+) -> TextCorpus:
+    labels = known or training_labels(parts.get("train", ()), where, "texts")
     full, notes = complete(parts, where, seed, test=True)
     texts = {split: [text for text, _ in part] for split, part in full.items()}
     classes = number_labels({s: [label for _, label in p] for s, p in full.items()}, labels, where)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,9 +14,11 @@ from calibrant.corruptions import TEXT, corrupt_text, known_corruption
 from calibrant.methods import create
 from calibrant.predictions import IGNORED, Predictions
 from calibrant.tasks.encoders.encoded_data import EncodedData, tokenizer_of
+from calibrant.tasks.encoders.fine_tuned import FineTuned
 from calibrant.tasks.encoders.heads import with_sequence_head
 from calibrant.tasks.encoders.model_folder import load_model
 from calibrant.tasks.encoders.small_encoder import MAX_LENGTH, TINY
+from calibrant.tasks.label_matching import match_classes, renumbered
 from calibrant.tasks.language.words import split_words
 from calibrant.tasks.reading.class_labels import known_classes, some_examples
 from calibrant.tasks.reading.fingerprint import data_state
@@ -28,7 +31,7 @@ from calibrant.tasks.text.encoded_texts import EncodedTexts, encode_texts, text_
 if TYPE_CHECKING:
     from calibrant.experiments.recipe import Recipe
 
-__all__ = ["LabelledTexts", "TextData", "encode_corpus", "prepare", "shifted_tests"]
+__all__ = ["LabelledTexts", "TextData", "encode_corpus", "prepare", "shifted_tests", "wrap_corpus"]
 
 _SEED = 0  # For corruptions and the held-out part: the same in every run.
 
@@ -66,15 +69,18 @@ def encode_corpus(
     model: str | None = None,
     max_length: int = MAX_LENGTH,
     held: bool = False,
+    own: FineTuned | None = None,
 ) -> TextData:
     """Cut a corpus into the pieces of an encoder; without ``model``, of the small one.
 
-    With ``held``, a tenth of the training split is held out.
+    With ``held``, a tenth of the training split is held out. A classifier that is fine-tuned
+    (``own``) brings its tokenizer and needs no training split.
     """
     model = model or TINY
     words = (word.text for text in corpus.texts["train"] for word in split_words(text))
-    tokenizer = tokenizer_of(model, words)
-    parts = {s: (list(corpus.texts[s]), list(corpus.classes[s])) for s in corpus.texts}
+    tokenizer = own.reader if own else tokenizer_of(model, words)
+    splits = (split for split in corpus.texts if not own or split != "train")
+    parts = {s: (list(corpus.texts[s]), list(corpus.classes[s])) for s in splits}
     if held:
         texts, classes = parts["train"]
         both = carve(range(len(texts)), _SEED, corpus.name)
@@ -82,7 +88,8 @@ def encode_corpus(
             parts[split] = [texts[i] for i in rows], [classes[i] for i in rows]
     encoded = {s: encode_texts(*part, tokenizer, max_length) for s, part in parts.items()}
     notes = (*corpus.notes, *_shortened(encoded, max_length))
-    return TextData(corpus, model, max_length, tokenizer, encoded, notes)
+    whole = own and own.model
+    return TextData(corpus, model, max_length, tokenizer, encoded, notes, whole)
 
 
 def _shortened(encoded: Mapping[str, EncodedTexts], max_length: int) -> list[str]:
@@ -95,9 +102,21 @@ def _shortened(encoded: Mapping[str, EncodedTexts], max_length: int) -> list[str
 
 def prepare(recipe: Recipe, directory: str | None = None) -> TextData:
     """Load the corpus of a recipe and cut it into the pieces of its encoder."""
+    if recipe.wrapped:
+        corpus = load_texts(recipe.data, directory, trained=True)
+        return wrap_corpus(corpus, FineTuned.load(recipe.model, "sequence"), recipe)
     held = create(recipe.method, **recipe.method_options).needs_holdout
     state = data_state(recipe.data, "text", directory)
     return _prepare(recipe.data, recipe.model, recipe.max_length, directory, held, state)
+
+
+def wrap_corpus(corpus: TextCorpus, own: FineTuned, recipe: Recipe) -> TextData:
+    """Cut a corpus into the pieces of a fine-tuned classifier, with its classes."""
+    names = match_classes(own.classes, corpus.labels, recipe.labels)
+    labels = tuple(dict.fromkeys(names))
+    classes = renumbered(corpus.classes, corpus.labels, labels)
+    corpus = replace(corpus, classes=classes, labels=labels)
+    return encode_corpus(corpus, recipe.model, recipe.max_length, own=own.named(names))
 
 
 @functools.lru_cache(maxsize=16)

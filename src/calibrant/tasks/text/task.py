@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from calibrant.corruptions import TEXT, known_corruption
 from calibrant.tasks.encoders import ENCODER_NAMES
@@ -38,7 +38,7 @@ class Text(Task):
         "max_length": 256,
     }
     own_settings = ("max_length",)
-    engines = ("lean", "trainer")
+    engines = ("lean", "trainer", "wrapped")
     pretrained = True
 
     def open(
@@ -77,6 +77,9 @@ class Text(Task):
         """Build a fresh copy of the encoder with a head drawn from the recipe's seed."""
         from calibrant.tasks.encoders.encoded_data import check_encoder
 
+        if data.own is not None:
+            check_encoder(data.own, recipe.max_length, 0)
+            return cast("nn.Module", data.own)
         head = {"width": recipe.head_width, "activation": recipe.head_activation}
         model = data.build_model(recipe.seed, recipe.head_depth, **head)
         check_encoder(model, recipe.max_length, recipe.head_depth)
@@ -84,8 +87,12 @@ class Text(Task):
 
     def write_model(self, recipe: Recipe, data: TextData, model: Any, folder: Path) -> None:
         """Write a folder that plain transformers loads."""
+        from calibrant.tasks.encoders.fine_tuned import write_fine_tuned
         from calibrant.tasks.encoders.model_folder import write_model
 
+        if data.own is not None:
+            write_fine_tuned(model, data.tokenizer, folder)
+            return
         head: dict[str, Any] = {"width": recipe.head_width, "activation": recipe.head_activation}
         write_model(model, data.tokenizer, folder, depth=recipe.head_depth, unit="sequence", **head)
 

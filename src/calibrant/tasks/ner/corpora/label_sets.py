@@ -8,7 +8,7 @@ from dataclasses import replace
 from calibrant.errors import InputError, unknown_name
 from calibrant.tasks.language.sentences import Sentence
 
-__all__ = ["UNSEEN", "all_labels", "check_tags", "label_set"]
+__all__ = ["UNSEEN", "all_labels", "check_tags", "label_set", "without_tags"]
 
 UNSEEN = ("keep", "drop", "error")  # What happens to types that training does not have.
 
@@ -49,7 +49,7 @@ def all_labels(
     names = ", ".join(sorted({tag[2:] for tag in more}))
     if unseen == "drop":
         for split in {"dev", "test"} & set(parts):
-            parts[split] = [_without(sentence, more) for sentence in parts[split]]
+            parts[split] = [without_tags(sentence, more) for sentence in parts[split]]
         notes.append(f"Types that training does not have became O: {names}.")
         return known
     notes.append(
@@ -58,7 +58,8 @@ def all_labels(
     return (*known, *sorted(more, key=lambda tag: (tag[2:], tag[0])))
 
 
-def _without(sentence: Sentence, tags: set[str]) -> Sentence:
+def without_tags(sentence: Sentence, tags: set[str]) -> Sentence:
+    """Return a sentence whose entities of these tags are no entities."""
     types = {tag[2:] for tag in tags}
     pairs = zip(sentence.tags, sentence.unfit, strict=False)
     return replace(

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from calibrant.errors import InputError
+from calibrant.tasks.label_matching import in_tags_of
 from calibrant.tasks.language.sentences import Sentence
 
 __all__ = ["ALIASES", "in_types_of", "shared_types"]
@@ -65,7 +66,11 @@ def in_types_of(
             f"{where} shares no entity type with the training corpus: it has "
             f"{', '.join(theirs) or 'none'}, training has {', '.join(ours) or 'none'}."
         )
-    new = {f"{p}-{other}": f"{p}-{kind}" for other, kind in types.items() for p in "BI"}
+    new = {
+        f"{p}-{other}": in_tags_of(labels, [f"{p}-{kind}"])[0]
+        for other, kind in types.items()
+        for p in "BI"
+    }
     # A tag that training never showed cannot be predicted either: an I- where there are only B-.
     new = {"O": "O", **{tag: mapped for tag, mapped in new.items() if mapped in known}}
     judged = [[tag in new for tag in s.tags] for s in sentences]

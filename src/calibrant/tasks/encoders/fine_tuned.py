@@ -1,0 +1,176 @@
+"""Fine-tuned classifiers of transformers, taken as they are: with their own head and classes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from calibrant.errors import InputError
+from calibrant.extras import require
+from calibrant.tasks.encoders.finding import (
+    OWN_TYPE,
+    check_place,
+    find_encoder,
+    is_own_model,
+    load_tokenizer,
+    with_padding,
+)
+from calibrant.tasks.encoders.foreign_models import loading, quiet, trusted
+from calibrant.tasks.reading.hub import asking_the_hub
+
+__all__ = [
+    "FineTuned", "check_classifier", "class_names", "load_fine_tuned", "longest_input",
+    "most_pieces", "with_classes", "with_merged", "write_fine_tuned",
+]  # fmt: skip
+
+_MERGED = "calibrant_labels"  # In the config: the class of the run that each output belongs to.
+_TASKS = {"token": "ner", "sequence": "text", "image": "image"}
+_LONGEST = 512  # Pieces; longer sentences become windows, longer texts are cut.
+# RoBERTa and its relatives count positions from the id of the padding.
+_COUNTS_FROM_PADDING = (
+    "camembert", "data2vec-text", "ibert", "longformer", "mpnet", "roberta",
+    "roberta-prelayernorm", "xlm-roberta", "xlm-roberta-xl", "xmod",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class FineTuned:
+    """A fine-tuned classifier and its ``reader``: the tokenizer, or what prepares images."""
+
+    model: Any
+    reader: Any
+
+    @classmethod
+    def load(cls, name: str, unit: str) -> FineTuned:
+        """Load a classifier of each "token" or "sequence", and its tokenizer."""
+        model = load_fine_tuned(name, unit)
+        return cls.of(model, load_tokenizer(name, words=unit == "token"))
+
+    @classmethod
+    def of(cls, model: Any, tokenizer: Any) -> FineTuned:
+        """Take a classifier of tokens or texts and its fast tokenizer."""
+        tokenizer = with_padding(tokenizer, type(model).__name__)
+        model.config.pad_token_id = tokenizer.pad_token_id  # Decoders look for the last other one.
+        return cls(model, tokenizer)
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The names of the model's classes."""
+        return class_names(self.model)
+
+    def named(self, names: Sequence[str]) -> FineTuned:
+        """Return it with other names of its classes."""
+        return replace(self, model=with_classes(self.model, names))
+
+
+def load_fine_tuned(name: str, unit: str) -> Any:
+    """Load a classifier of each "token", "sequence" or "image" from a folder or a hub name."""
+    transformers = require("transformers", "transformers", "A fine-tuned model")
+    import torch
+
+    where = find_encoder(name)
+    check_place(f"the model '{name}'", where)
+    kind: Any = getattr(transformers, f"AutoModelFor{unit.capitalize()}Classification")
+    if is_own_model(where):
+        from calibrant.tasks.encoders.modeling_encoder_with_head import KINDS
+
+        kind = KINDS[unit]
+    with loading(f"Cannot load the model '{name}'", _hint(where)), asking_the_hub(where):
+        model, found = kind.from_pretrained(
+            where, dtype=torch.float32, trust_remote_code=trusted(), output_loading_info=True
+        )
+    check_classifier(model, unit, name)
+    lacking = sorted(found["missing_keys"])
+    if lacking:
+        raise InputError(
+            f"'{name}' is no fine-tuned classifier: its weights have no {lacking[0]}. 'calibrant "
+            f"train --model {name}' trains one."
+        )
+    return with_merged(model).eval()
+
+
+def check_classifier(model: Any, unit: str, name: str) -> None:
+    """Refuse a model of another task, and one that does not choose one class of several."""
+    made = next(iter(getattr(model.config, "architectures", None) or ()), type(model).__name__)
+    other = re.search(r"For(Token|Sequence|Image)Classification$", str(made))
+    if other is not None and other[1].lower() != unit:
+        raise InputError(
+            f"'{name}' is a {made}, which is a model of task '{_TASKS[other[1].lower()]}', not "
+            f"'{_TASKS[unit]}': give --task {_TASKS[other[1].lower()]}."
+        )
+    kind = getattr(model.config, "problem_type", None)
+    if kind not in (None, "single_label_classification") or len(class_names(model)) < 2:
+        raise InputError(
+            f"'{name}' does not choose one class of several: its problem_type is {kind}, and it "
+            f"has {len(class_names(model))} output(s)."
+        )
+
+
+def class_names(model: Any) -> tuple[str, ...]:
+    """Return the names of a model's classes; without names they are LABEL_0 and so on."""
+    return tuple(str(name) for _, name in sorted(model.config.id2label.items()))
+
+
+def with_classes(model: Any, names: Sequence[str]) -> Any:
+    """Return the model with these names of its classes; outputs of the same name are merged."""
+    from calibrant.tasks.encoders.merged_classes import MergedClasses
+
+    if len(set(names)) < len(names):
+        return MergedClasses(model, names)
+    numbers = dict(enumerate(names))
+    model.config.id2label = numbers
+    model.config.label2id = {name: number for number, name in numbers.items()}
+    return model
+
+
+def with_merged(model: Any) -> Any:
+    """Return a loaded model, its outputs merged if its config says so."""
+    names = getattr(model.config, _MERGED, None)
+    return model if names is None else with_classes(model, names)
+
+
+def write_fine_tuned(model: Any, others: Any, folder: Path) -> None:
+    """Write a model, its classes, and ``others``: its tokenizer or image processor, if any."""
+    from calibrant.tasks.encoders.merged_classes import MergedClasses
+
+    whole = model
+    if isinstance(model, MergedClasses):
+        whole = model.model
+        setattr(whole.config, _MERGED, list(model.names))
+    with quiet():
+        whole.save_pretrained(str(folder))
+        if others is not None:
+            others.save_pretrained(str(folder))
+
+
+def longest_input(name: str) -> int:
+    """Return how many pieces a model takes at once, at most 512; reads its config alone."""
+    transformers = require("transformers", "transformers", "A fine-tuned model")
+    where = find_encoder(name)
+    check_place(f"the model '{name}'", where)
+    with loading(f"Cannot load the model '{name}'", _hint(where)), asking_the_hub(where):
+        if is_own_model(where):
+            config = transformers.PretrainedConfig.from_pretrained(where)
+        else:
+            config = transformers.AutoConfig.from_pretrained(where, trust_remote_code=trusted())
+    return min(most_pieces(config) or _LONGEST, _LONGEST)
+
+
+def most_pieces(config: Any) -> int:
+    """Return how many pieces a model of this config takes at once; 0: any number."""
+    inner = getattr(config, "encoder", None)
+    if getattr(config, "model_type", None) == OWN_TYPE and isinstance(inner, dict):
+        from types import SimpleNamespace
+
+        config = SimpleNamespace(**inner)
+    places = getattr(config, "max_position_embeddings", None) or 0
+    if places > 0 and config.model_type in _COUNTS_FROM_PADDING:
+        places -= (config.pad_token_id or 0) + 1
+    return max(places, 0)
+
+
+def _hint(where: str) -> str:
+    return "" if Path(where).is_dir() else "Name a folder, or owner/name on the hub."
