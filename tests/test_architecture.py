@@ -48,6 +48,7 @@ ALLOWED = {
         "training",
     },
     "loading": {"calibrators", "comparison", "policies", "tasks"},
+    "wrapping": {"experiments", "loading", "tasks"},
     "export": {
         "calibrators",
         "experiments",

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.entities.conftest import made_documents
+from tests.wrapping.small_models import TAGS, make_tagger, sentences, write_sentences
 
 from calibrant.cli import main
 
@@ -57,6 +58,10 @@ def folder(tmp_path_factory):
         for p, y in zip(score.tolist(), yes, strict=True)
     ]
     (made / "spoken.jsonl").write_text("\n".join(map(json.dumps, spoken)))
+    pytest.importorskip("transformers")
+    (made / "sentences").mkdir()
+    write_sentences(made / "sentences")
+    make_tagger(made / "tagger", [tag.replace("PER", "PERSON") for tag in TAGS])
     return made
 
 
@@ -78,11 +83,11 @@ def _answer(p, label):
 def test_commands(folder, monkeypatch, capsys):
     """In the order of the page: the calibrator that one saves is used by the next ones."""
     monkeypatch.chdir(folder)
-    assert len(COMMANDS) == 12
+    assert len(COMMANDS) == 14
     for command in COMMANDS:
         words = shlex.split(command)
         assert words[0] == "calibrant"
-        fast = ["--bootstrap", "0"] if words[1] == "audit" else []
+        fast = ["--bootstrap", "0"] if words[1] in ("audit", "wrap") else []
         assert main([*words[1:], *fast]) == 0, capsys.readouterr().err
     assert (folder / "entities.html").exists()
     assert (folder / "honest.jsonl").exists()
@@ -139,6 +144,11 @@ def test_snippets(folder, number, monkeypatch, capsys):
         given["classifier"] = lambda _: [{"label": "good", "score": 0.9}] * 30
         rows = [{"label": "good", "score": 0.9}, {"label": "bad", "score": 0.1}]
         given["all_scores"] = [rows] * 30
+    if "wrap(" in PROGRAMS[number]:
+        transformers = pytest.importorskip("transformers")
+        given["model"] = transformers.AutoModelForTokenClassification.from_pretrained("tagger")
+        given["tokenizer"] = transformers.AutoTokenizer.from_pretrained("tagger")
+        given["valid"] = sentences(0, 40)
     if "entities.json" in PROGRAMS[number] and not Path("entities.json").exists():
         fit = ["fit", "--entities", "found.jsonl", "gold.jsonl", "-o", "entities.json"]
         assert main(fit) == 0

@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from calibrant.report import write_report
     from calibrant.training.trainer import Trainer
     from calibrant.watching import Watch, watch
+    from calibrant.wrapping import WrappedModel, wrap
 
 __all__ = [
     "Adaptation",
@@ -87,6 +88,7 @@ __all__ = [
     "Trainer",
     "VennAbers",
     "Watch",
+    "WrappedModel",
     "__version__",
     "accumulate",
     "accuracy",
@@ -111,6 +113,7 @@ __all__ = [
     "smooth_ece",
     "token_f1",
     "watch",
+    "wrap",
     "write_report",
 ]
 
@@ -133,6 +136,7 @@ _HOMES = {
         "report": "write_report",
         "training.trainer": "Trainer",
         "watching": "Watch watch",
+        "wrapping": "WrappedModel wrap",
     }.items()
     for name in names.split()
 }

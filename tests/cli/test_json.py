@@ -95,6 +95,12 @@ def invocations(folder, trained):
                 f"--bootstrap 0 --device cpu -o {run}"
             ).split()
         ],
+        "wrap": [
+            (
+                f"wrap {run}/model --task ner --data {recipe['data']} --bootstrap 0 --device cpu "
+                f"-o {folder}/wrapped"
+            ).split()
+        ],
         "predict": [["predict", str(run), "Rosa Lind moved .", "--target-risk", "0.5"]],
         "export": [["export", str(run), "-o", f"{folder}/exported", "--overwrite"]],
         "evaluate": [["evaluate", str(run), "--device", "cpu", "--corrupt", "typos-1"]],

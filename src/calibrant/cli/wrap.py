@@ -84,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
     from calibrant.cli.run_numbers import content, show
     from calibrant.cli.train import check_apart
     from calibrant.experiments.run_folder import RunFolder
-    from calibrant.experiments.wrapping import wrap_run
+    from calibrant.wrapping import wrap_run
 
     check_apart(args.output, (args.data, args.model))
     there = RunFolder(args.output).finished

@@ -33,8 +33,16 @@ from calibrant.tasks.data import Data
 from calibrant.tasks.encoders.foreign_models import trusting
 from calibrant.training.processes import join_processes, wait_for_all
 
-__all__ = ["default_device", "explain_resource_errors", "train", "train_side_by_side"]
+__all__ = [
+    "NOTHING_TRAINED",
+    "default_device",
+    "explain_resource_errors",
+    "train",
+    "train_side_by_side",
+]
 
+# What a record says of a fine-tuned model that is taken as it is.
+NOTHING_TRAINED: Mapping[str, Any] = {"steps": 0, "seconds": 0.0, "notes": ()}
 _NO_MEMORY = ("out of memory", "not enough memory", "can't allocate memory")
 _NO_SPACE = ("No space left on device", "Disk quota exceeded")
 _FULL = 1 << 16  # With fewer free bytes a disk counts as full.
@@ -117,7 +125,7 @@ def _train(
     """Train with the recipe's engine; return what a record says of the training."""
     if recipe.wrapped:
         model.to(device).eval()
-        return {"steps": 0, "seconds": 0.0, "notes": []}
+        return dict(NOTHING_TRAINED)
     if recipe.engine == "lean":
         watch = RunWatch(recipe, job.data, run, save_every, reporter)
         return train_lean(recipe, job, model, device, watch)

@@ -248,8 +248,14 @@ def fold_temperature(
     temperature = 1.0 if calibrator.fell_back_ else calibrator.temperature_
     from calibrant.export.torch_logits import divide_head
     from calibrant.tasks.encoders.foreign_models import quiet
+    from calibrant.tasks.encoders.merged_classes import MergedClasses
 
     model: Any = predictor.scorer.model
+    if isinstance(model, MergedClasses):
+        raise InputError(
+            f"{run} adds up classes of its model, whose head cannot hold the temperature of the "
+            "sums: export the run without --fold-temperature."
+        )
     divide_head(model, temperature)
     with new_folder(folder, overwrite=overwrite) as made, quiet():
         shutil.copytree(Path(run) / "model", made, dirs_exist_ok=True)

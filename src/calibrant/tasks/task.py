@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from calibrant.experiments.recipe import Recipe
     from calibrant.experiments.run_folder import RunFolder
     from calibrant.tasks.data import Data, StackedData
+    from calibrant.tasks.encoders.fine_tuned import FineTuned
     from calibrant.tasks.predictor import Predictor
     from calibrant.tasks.scoring import Scorer
 
@@ -161,6 +162,10 @@ class Task(ABC):
     def copies(self, names: Sequence[str], data: Any) -> Mapping[str, Any]:  # noqa: ARG002
         """Return corrupted copies of the validation part by name, for ``data.predict``."""
         return {}
+
+    def wrap(self, parts: Mapping[str, Any], own: FineTuned, recipe: Recipe) -> Data:  # noqa: ARG002
+        """Return labelled examples ("dev" and "test") as data of a fine-tuned model."""
+        raise InputError(f"Task '{self.name}' wraps no models.")
 
     @abstractmethod
     def examples(self, target: EvaluationTarget) -> LabelledExamples:

@@ -52,6 +52,10 @@ class FineTuned:
     @classmethod
     def of(cls, model: Any, tokenizer: Any) -> FineTuned:
         """Take a classifier of tokens or texts and its fast tokenizer."""
+        if not getattr(tokenizer, "is_fast", False):
+            raise InputError(
+                f"A fast tokenizer is needed to find words, got {type(tokenizer).__name__}."
+            )
         tokenizer = with_padding(tokenizer, type(model).__name__)
         model.config.pad_token_id = tokenizer.pad_token_id  # Decoders look for the last other one.
         return cls(model, tokenizer)

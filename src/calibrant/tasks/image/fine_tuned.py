@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,14 +21,16 @@ from calibrant.tasks.encoders.fine_tuned import (
 from calibrant.tasks.encoders.foreign_models import loading, trusted
 from calibrant.tasks.image.data import ImageData
 from calibrant.tasks.image.framing import Framing, about_images
-from calibrant.tasks.image.pictures import Pictures, load_pictures
+from calibrant.tasks.image.pictures import Pictures, given_pictures, load_pictures, table_examples
+from calibrant.tasks.image.predictor import read_image
 from calibrant.tasks.label_matching import match_classes, renumbered
 from calibrant.tasks.reading.hub import asking_the_hub
+from calibrant.tasks.reading.splits import pairs_of
 
 if TYPE_CHECKING:
     from calibrant.experiments.recipe import Recipe
 
-__all__ = ["load_wrapped", "prepare_wrapped", "wrap_pictures", "write_wrapped"]
+__all__ = ["load_wrapped", "prepare_wrapped", "wrap_examples", "write_wrapped"]
 
 _ABOUT = "images.json"
 
@@ -41,11 +44,23 @@ def prepare_wrapped(recipe: Recipe, directory: str | None) -> ImageData:
     return wrap_pictures(pictures, own, recipe, about)
 
 
+def wrap_examples(parts: Mapping[str, Any], own: FineTuned, recipe: Recipe) -> ImageData:
+    """Return pairs of an image and its label, or tables, as data of a fine-tuned model."""
+    about = about_images(own.reader, _channels(own))
+    framing, channels = Framing.from_dict(about["framing"]), int(about["channels"])
+    found: dict[str, Any] = {
+        split: table_examples(part, split, framing)
+        if hasattr(part, "column_names")
+        else [(read_image(i, channels, framing), str(y)) for (i, y), _ in pairs_of(part, split)]
+        for split, part in parts.items()
+    }
+    return wrap_pictures(given_pictures(found), own, recipe, about)
+
+
 def wrap_pictures(
-    pictures: Pictures, own: FineTuned, recipe: Recipe, about: dict[str, Any] | None = None
+    pictures: Pictures, own: FineTuned, recipe: Recipe, about: dict[str, Any]
 ) -> ImageData:
     """Return pictures, made by the model's processor, as data of a fine-tuned model."""
-    about = about or about_images(own.reader, _channels(own))
     names = match_classes(own.classes, pictures.labels, recipe.labels)
     labels = tuple(dict.fromkeys(names))
     own = own.named(names)

@@ -31,8 +31,10 @@ __all__ = [
     "TORCHVISION",
     "Pictures",
     "find_pictures",
+    "given_pictures",
     "load_pictures",
     "load_test_pictures",
+    "table_examples",
 ]
 
 DIGITS = "digits"
@@ -75,14 +77,30 @@ def load_pictures(
     """
     parts, where = _parts(name, directory, size)
     if trained:
-        parts = for_wrapping(parts, where)
-        parts["train"] = parts["dev"]  # What the model was trained on is not needed.
-        labels = label_names(y for split, part in parts.items() if split != "ood" for _, y in part)
-    else:
-        labels = training_labels(parts.get("train", ()), where, "images")
+        return given_pictures(for_wrapping(parts, where), name, where)
+    labels = training_labels(parts.get("train", ()), where, "images")
     full, notes = complete(parts, where, seed, test=True)
-    numbers = number_labels({s: [y for _, y in p] for s, p in full.items()}, labels, where)
-    images = _stacked({s: [image for image, _ in p] for s, p in full.items()}, where)
+    return _pictures(name, full, labels, notes, where)
+
+
+def given_pictures(
+    parts: Mapping[str, Sequence[Example]], name: str = "given", where: str = "The data"
+) -> Pictures:
+    """Return the splits for a model that is trained already, without that of training."""
+    kept = {split: part for split, part in parts.items() if split != "train"}
+    labels = label_names(y for split, part in kept.items() if split != "ood" for _, y in part)
+    return _pictures(name, {**kept, "train": kept["dev"]}, labels, (), where)
+
+
+def _pictures(
+    name: str,
+    parts: Mapping[str, Sequence[Example]],
+    labels: tuple[str, ...],
+    notes: tuple[str, ...],
+    where: str,
+) -> Pictures:
+    numbers = number_labels({s: [y for _, y in p] for s, p in parts.items()}, labels, where)
+    images = _stacked({s: [image for image, _ in p] for s, p in parts.items()}, where)
     classes = {split: np.array(values, np.int64) for split, values in numbers.items()}
     return Pictures(name, images, classes, labels, notes)
 
@@ -143,12 +161,12 @@ def _parts(
     if folder is not None and folder.is_file():
         return dict(read_npz(folder, size)), str(folder)
     if folder is not None and is_saved(folder):
-        return {s: _from_table(t, s, size) for s, t in load_saved(folder).items()}, str(folder)
+        return {s: table_examples(t, s, size) for s, t in load_saved(folder).items()}, str(folder)
     if folder is not None:
         return _opened(folder, size), str(folder)
     if name in TORCHVISION:
         return _from_torchvision(name, directory, size), name
-    return {s: _from_table(t, s, size) for s, t in load_hub(name).items()}, name
+    return {s: table_examples(t, s, size) for s, t in load_hub(name).items()}, name
 
 
 def _opened(folder: Path, size: Framing | int | None) -> dict[str, Sequence[Example]]:
@@ -201,7 +219,8 @@ def _from_torchvision(
     return parts
 
 
-def _from_table(table: Any, split: str, size: Framing | int | None) -> list[Example]:
+def table_examples(table: Any, split: str, size: Framing | int | None) -> list[Example]:
+    """Read a table of the datasets library with a column of images and one of labels."""
     image = column(table, ("image", "img", "images"), split)
     label = column(table, ("label", "labels", "fine_label"), split)
     names = names_of(table, label)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from calibrant.experiments.recipe import Recipe
+    from calibrant.tasks.encoders.fine_tuned import FineTuned
     from calibrant.tasks.image.classifier import ImageClassifier
     from calibrant.tasks.image.data import ImageData, LabelledImages, Part
     from calibrant.tasks.image.predictor import ImagePredictor, OfImages
@@ -181,6 +182,12 @@ class Image(ImageTask):
         from calibrant.tasks.image.data import shifted_tests
 
         return shifted_tests(recipe.shift, data)
+
+    def wrap(self, parts: Mapping[str, Any], own: FineTuned, recipe: Recipe) -> ImageData:
+        """Return pairs of an image and its label as data of a fine-tuned model."""
+        from calibrant.tasks.image.fine_tuned import wrap_examples
+
+        return wrap_examples(parts, own, recipe)
 
     def examples(self, target: EvaluationTarget) -> LabelledImages:
         """Load a run's model and labelled images."""

@@ -20,13 +20,14 @@ from calibrant.tasks.ner.corpora.label_sets import all_labels, check_tags, label
 from calibrant.tasks.ner.corpora.sentence_files import corpus_files, read_sentences
 from calibrant.tasks.reading.catalogue import find_folder
 from calibrant.tasks.reading.hub import check_name, column, is_saved, load_hub, load_saved, names_of
-from calibrant.tasks.reading.splits import complete, for_wrapping
+from calibrant.tasks.reading.splits import complete, for_wrapping, pairs_of
 
 __all__ = [
     "SYNTHETIC",
     "NerCorpus",
     "cut_as",
     "find_corpus",
+    "given_corpus",
     "label_set",
     "load_corpus",
     "load_test",
@@ -121,6 +122,18 @@ def load_corpus(
     )
     check_tags(full, corpus.labels, where)
     return corpus
+
+
+def given_corpus(parts: Mapping[str, Any]) -> NerCorpus:
+    """Return pairs of words and tags, or tables of the datasets library, as a corpus."""
+    found = {
+        split: _from_table(part, split)
+        if hasattr(part, "column_names")
+        else to_bio([tagged(*pair, where) for pair, where in pairs_of(part, split)])
+        for split, part in parts.items()
+    }
+    known = label_set([sentence for part in found.values() for sentence in part])
+    return NerCorpus("given", found["dev"], found["dev"], found["test"], given=known)
 
 
 def _named_files(files: Mapping[str, str]) -> tuple[dict[str, Sequence[Sentence]], str]:

@@ -88,7 +88,8 @@ class NerData(EncodedData[Pieces]):
 
     def encode(self, sentences: Sequence[Sentence]) -> Pieces:
         """Encode other sentences as the corpus is."""
-        return encode(sentences, self.labels, self.tokenizer, self.max_length)
+        known = [replace(s, tags=in_tags_of(self.labels, s.tags)) for s in sentences]
+        return encode(known, self.labels, self.tokenizer, self.max_length)
 
     def copies(self, names: Sequence[str], *, raw: bool = False) -> dict[str, Pieces]:
         """Encode the validation split, or its raw text, once for each corruption."""

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from calibrant.experiments.recipe import Recipe
+    from calibrant.tasks.encoders.fine_tuned import FineTuned
     from calibrant.tasks.ner.data import NerData, TrimmedData
     from calibrant.tasks.ner.labelled import TaggedSentences
     from calibrant.tasks.ner.predictor import EntityPredictor
@@ -128,6 +129,13 @@ class Ner(Task):
     def copies(self, names: Sequence[str], data: NerData) -> Mapping[str, Pieces]:
         """Return corrupted copies of the validation split."""
         return data.copies(names)
+
+    def wrap(self, parts: Mapping[str, Any], own: FineTuned, recipe: Recipe) -> NerData:
+        """Return pairs of words and tags as data of a fine-tuned model."""
+        from calibrant.tasks.ner.corpus import given_corpus
+        from calibrant.tasks.ner.data import wrap_corpus
+
+        return wrap_corpus(given_corpus(parts), own, recipe)
 
     def examples(self, target: EvaluationTarget) -> TaggedSentences:
         """Load a run's model and labelled sentences."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
 from calibrant.errors import InputError, unknown_name
+from calibrant.inputs import shortened
 
 __all__ = [
     "NAMES",
@@ -18,6 +19,7 @@ __all__ = [
     "for_wrapping",
     "loosely_named_files",
     "only_one",
+    "pairs_of",
     "part_of",
     "split_files",
     "split_folders",
@@ -142,6 +144,21 @@ def for_wrapping(parts: dict[str, Sequence[T]], where: str) -> dict[str, Sequenc
             " A model that is trained already needs both: what it was trained on shows it too sure."
         )
     return {**parts, "train": parts.get("train") or parts["dev"]}
+
+
+def pairs_of(examples: Any, split: str) -> Iterator[tuple[tuple[Any, Any], str]]:
+    """Yield each pair of an input and its label that was given in Python, and where it stands.
+
+    >>> list(pairs_of([("It barks.", "dog")], "test"))
+    [(('It barks.', 'dog'), 'test, example 1')]
+    """
+    for number, pair in enumerate(examples, start=1):
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            raise InputError(
+                f"{split}, example {number}: expected a pair of an input and its label, got "
+                f"{shortened(repr(pair))}."
+            )
+        yield (pair[0], pair[1]), f"{split}, example {number}"
 
 
 def carve(train: Sequence[Any], seed: int, where: str) -> tuple[list[Any], list[Any]]:

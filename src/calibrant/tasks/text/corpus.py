@@ -20,13 +20,14 @@ from calibrant.tasks.reading.class_labels import (
 )
 from calibrant.tasks.reading.hub import check_name, column, is_saved, load_hub, load_saved, names_of
 from calibrant.tasks.reading.records import SUFFIXES, TEXTS, field, read_records
-from calibrant.tasks.reading.splits import complete, for_wrapping, split_files, split_of
+from calibrant.tasks.reading.splits import complete, for_wrapping, pairs_of, split_files, split_of
 
 __all__ = [
     "INTENTS",
     "TextCorpus",
     "find_texts",
     "generated_texts",
+    "given_texts",
     "load_test_texts",
     "load_texts",
     "read_intents",
@@ -37,6 +38,7 @@ SYNTHETIC = "synthetic"
 CORPORA = ("20newsgroups", "clinc150")
 _LABEL = ("label", "labels", "category")
 Example = tuple[str, str]  # text and label
+_PAIR = ("text", "label")
 INTENTS = "data_full.json"
 _OUTSIDE = "oos_test"  # Only to test on; a model is trained on texts in scope.
 
@@ -64,8 +66,22 @@ def load_texts(
     for it.
     """
     parts, where = _parts(name, directory, seed)
-    if not trained:
-        return _corpus(name, parts, where, seed)
+    return (_trained if trained else _corpus)(name, parts, where, seed)
+
+
+def given_texts(parts: Mapping[str, Any]) -> TextCorpus:
+    """Return pairs of a text and its label, or tables of the datasets library, as a corpus."""
+    found: dict[str, Sequence[Example]] = {
+        split: _from_table(part, split)
+        if hasattr(part, "column_names")
+        else [_example(dict(zip(_PAIR, pair, strict=True)), w) for pair, w in pairs_of(part, split)]
+        for split, part in parts.items()
+    }
+    return _trained("given", found, "The data", 0)
+
+
+def _trained(name: str, parts: dict[str, Sequence[Example]], where: str, seed: int) -> TextCorpus:
+    """Return the corpus for a model that is trained already, with the labels of all its splits."""
     parts = for_wrapping(parts, where)
     known = label_names(y for split, part in parts.items() if split != "ood" for _, y in part)
     return _corpus(name, parts, where, seed, known)

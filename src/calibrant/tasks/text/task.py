@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from calibrant.experiments.recipe import Recipe
+    from calibrant.tasks.encoders.fine_tuned import FineTuned
     from calibrant.tasks.scoring import Scorer
     from calibrant.tasks.text.data import LabelledTexts, TextData
     from calibrant.tasks.text.encoded_texts import EncodedTexts
@@ -106,6 +107,13 @@ class Text(Task):
         from calibrant.tasks.text.data import shifted_tests
 
         return shifted_tests(recipe.shift, data)
+
+    def wrap(self, parts: Mapping[str, Any], own: FineTuned, recipe: Recipe) -> TextData:
+        """Return pairs of a text and its label as data of a fine-tuned model."""
+        from calibrant.tasks.text.corpus import given_texts
+        from calibrant.tasks.text.data import wrap_corpus
+
+        return wrap_corpus(given_texts(parts), own, recipe)
 
     def examples(self, target: EvaluationTarget) -> LabelledTexts:
         """Load a run's model and labelled texts."""

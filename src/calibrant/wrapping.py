@@ -1,0 +1,186 @@
+"""Wrap a fine-tuned model: calibrate it as it is, and leave a run like a trained one."""
+
+from __future__ import annotations
+
+import copy
+import re
+import shutil
+import tempfile
+import weakref
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from calibrant.errors import InputError
+from calibrant.experiments.artifacts import finish
+from calibrant.experiments.outcome import Job
+from calibrant.experiments.recipe import Recipe
+from calibrant.experiments.recipe_checks import AUTO, WRAPPED
+from calibrant.experiments.record import Record
+from calibrant.experiments.run import NOTHING_TRAINED, train
+from calibrant.experiments.run_folder import RunFolder
+from calibrant.loading import load_run
+from calibrant.outputs import new_folder
+from calibrant.tasks import task_of
+from calibrant.tasks.encoders.fine_tuned import (
+    FineTuned,
+    check_classifier,
+    longest_input,
+    most_pieces,
+)
+from calibrant.tasks.encoders.foreign_models import trusting
+from calibrant.tasks.predictor import Predictor
+from calibrant.tasks.reading.catalogue import is_place
+from calibrant.tasks.reading.splits import carve
+
+__all__ = ["WrappedModel", "wrap", "wrap_run"]
+
+_TASKS = {"Token": "ner", "Sequence": "text", "Image": "image"}
+_LONGEST = 512  # Pieces.
+_GIVEN = "given in Python"  # In place of the name of a corpus.
+
+
+class WrappedModel:
+    """A fine-tuned model with honest confidences; :func:`wrap` returns one.
+
+    ``predictor`` is what ``calibrant.load`` returns for a run, ``record`` has the numbers on test
+    data.
+    """
+
+    def __init__(self, folder: Path, record: Record, device: str) -> None:
+        self.record = record
+        self.predictor: Predictor = load_run(folder / "run", device)
+        self._run = folder / "run"
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+
+    def __repr__(self) -> str:
+        return f"<WrappedModel: {self.predictor!r}>"
+
+    def predict(self, inputs: Any, **options: Any) -> list[Any]:
+        """Predict with calibrated confidences; ``options`` are those of the predictor."""
+        predictor: Any = self.predictor
+        found: list[Any] = predictor.predict(inputs, **options)
+        return found
+
+    def save(self, folder: str | Path, *, overwrite: bool = False) -> None:
+        """Write a run, for ``calibrant.load`` and the command line."""
+        with new_folder(folder, overwrite=overwrite) as made:
+            kept = shutil.ignore_patterns(".lock")
+            shutil.copytree(self._run, made, ignore=kept, dirs_exist_ok=True)
+
+
+def wrap(
+    model: Any,
+    tokenizer: Any,
+    valid: Any,
+    test: Any = None,
+    *,
+    labels: Mapping[str, str] | None = None,
+    unseen_types: str = "error",
+    scheme: str = "bio",
+    max_length: int | None = None,
+    calibrator: str = AUTO,
+    bootstrap: int = 1000,
+    seed: int = 0,
+) -> WrappedModel:
+    """Calibrate a fine-tuned classifier of transformers on validation data.
+
+    ``model`` classifies tokens, texts or images; ``tokenizer`` is its fast tokenizer, or its image
+    processor. ``valid`` and ``test`` are pairs of an input and its label: (words, tags), (text,
+    label) or (image, label), or tables of the ``datasets`` library. The model must not have been
+    trained on them. Without ``test`` a tenth of ``valid`` is held out, drawn by ``seed``. With
+    ``labels`` the model's classes, or types of entities, get the names of the data (:func:`wrap_run`
+    explains the options).
+
+    ``wrap(model, tokenizer, valid).predict(["Anna lives in Paris."])``
+    """
+    task = _task_name(model)
+    parts, notes = _parts(valid, test, seed)
+    settings = _settings(task, labels, unseen_types, scheme, calibrator)
+    if task != "image":
+        settings["max_length"] = max_length or min(most_pieces(model.config) or _LONGEST, _LONGEST)
+    recipe = Recipe.from_dict({**settings, "model": type(model).__name__, "data": _GIVEN})
+    plain = copy.copy(model)  # The caller's config keeps its names.
+    plain.config = copy.deepcopy(model.config)
+    own = FineTuned(plain, tokenizer) if task == "image" else FineTuned.of(plain, tokenizer)
+    data = task_of(task).wrap(parts, own, recipe)
+    job = Job(task_of(task), data, {})
+    network = job.build(recipe).eval()
+    folder = Path(tempfile.mkdtemp(prefix="calibrant-wrapped-"))
+    run = RunFolder(folder / "run")
+    try:
+        with run.begun(recipe):
+            training = {**NOTHING_TRAINED, "notes": notes}
+            outcome = job.outcome(recipe, network, training, lazy=True)
+            record = finish(outcome, job, network, run, bootstrap)
+        return WrappedModel(folder, record, str(next(network.parameters()).device))
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+def wrap_run(
+    model: str,
+    task: str,
+    data: str,
+    folder: str | Path,
+    *,
+    labels: Mapping[str, str] | None = None,
+    unseen_types: str = "error",
+    scheme: str = "bio",
+    max_length: int | None = None,
+    calibrator: str = AUTO,
+    trust_remote_code: bool = False,
+    **options: Any,
+) -> Record:
+    """Run a fine-tuned model on validation and test data, calibrate it and write a run.
+
+    ``model`` is a folder or a hub name, ``data`` a corpus with splits that the model was not
+    trained on. ``labels`` names the model's classes, or types of entities, as the corpus does.
+    Types that the model lacks are an error, or with ``unseen_types="drop"`` no entities. With
+    ``scheme="io"`` B- and I- of the model are one, for models whose B- only separates entities that
+    touch. ``options`` are those of :func:`~calibrant.experiments.run.train`: the folder is that of
+    a run whose engine trains nothing.
+    """
+    settings = _settings(task, labels, unseen_types, scheme, calibrator)
+    if task != "image":
+        with trusting(trust_remote_code):
+            settings["max_length"] = max_length or longest_input(model)
+    recipe = Recipe.from_dict({**settings, "model": _place(model), "data": _place(data)})
+    return train(recipe, folder, trust_remote_code=trust_remote_code, **options)
+
+
+def _settings(
+    task: str, labels: Mapping[str, str] | None, unseen_types: str, scheme: str, calibrator: str
+) -> dict[str, Any]:
+    """Return the settings of a recipe that trains nothing."""
+    named = {"task": task, "engine": WRAPPED, "calibrator": calibrator, "labels": labels or {}}
+    unseen = {"unseen_types": unseen_types} if task == "ner" and unseen_types != "error" else {}
+    return {**named, **unseen, "scheme": scheme, "head_depth": 0}
+
+
+def _place(name: str) -> str:
+    """Return the same name from every working directory."""
+    return str(Path(name).resolve()) if is_place(name) else name
+
+
+def _task_name(model: Any) -> str:
+    kind = re.search(r"For(Token|Sequence|Image)Classification$", type(model).__name__)
+    if kind is None or not hasattr(model, "config"):
+        raise InputError(
+            "wrap takes a classifier of transformers, such as BertForTokenClassification, "
+            f"…ForSequenceClassification or …ForImageClassification, got {type(model).__name__}."
+        )
+    check_classifier(model, kind[1].lower(), type(model).__name__)
+    return _TASKS[kind[1]]
+
+
+def _parts(valid: Any, test: Any, seed: int) -> tuple[dict[str, Any], list[str]]:
+    if test is not None:
+        return {"dev": valid, "test": test}, []
+    rows = list(range(len(valid)))
+    kept, held = carve(rows, seed, "Validation data")
+    note = f"No test data: {len(held):,} validation examples taken (seed {seed})."
+    if hasattr(valid, "select"):  # A table of the datasets library.
+        return {"dev": valid.select(kept), "test": valid.select(held)}, [note]
+    return {"dev": [valid[row] for row in kept], "test": [valid[row] for row in held]}, [note]
