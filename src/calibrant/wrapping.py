@@ -21,7 +21,7 @@ from calibrant.experiments.run import NOTHING_TRAINED, train
 from calibrant.experiments.run_folder import RunFolder
 from calibrant.loading import load_run
 from calibrant.outputs import new_folder
-from calibrant.tasks import task_of
+from calibrant.tasks import all_tasks, task_of
 from calibrant.tasks.encoders.fine_tuned import (
     FineTuned,
     check_classifier,
@@ -32,10 +32,10 @@ from calibrant.tasks.encoders.foreign_models import trusting
 from calibrant.tasks.predictor import Predictor
 from calibrant.tasks.reading.catalogue import is_place
 from calibrant.tasks.reading.splits import carve
+from calibrant.tasks.task import Task
 
 __all__ = ["WrappedModel", "wrap", "wrap_run"]
 
-_TASKS = {"Token": "ner", "Sequence": "text", "Image": "image"}
 _LONGEST = 512  # Pieces.
 _GIVEN = "given in Python"  # In place of the name of a corpus.
 
@@ -89,22 +89,21 @@ def wrap(
     processor. ``valid`` and ``test`` are pairs of an input and its label: (words, tags), (text,
     label) or (image, label), or tables of the ``datasets`` library. The model must not have been
     trained on them. Without ``test`` a tenth of ``valid`` is held out, drawn by ``seed``. With
-    ``labels`` the model's classes, or types of entities, get the names of the data (:func:`wrap_run`
-    explains the options).
+    ``labels`` the model's classes, or types of entities, get the names of the data (as
+    :func:`wrap_run` explains).
 
     ``wrap(model, tokenizer, valid).predict(["Anna lives in Paris."])``
     """
-    task = _task_name(model)
+    task = _task(model)
     parts, notes = _parts(valid, test, seed)
     settings = _settings(task, labels, unseen_types, scheme, calibrator)
-    if task != "image":
+    if _reads_pieces(task):
         settings["max_length"] = max_length or min(most_pieces(model.config) or _LONGEST, _LONGEST)
     recipe = Recipe.from_dict({**settings, "model": type(model).__name__, "data": _GIVEN})
     plain = copy.copy(model)  # The caller's config keeps its names.
     plain.config = copy.deepcopy(model.config)
-    own = FineTuned(plain, tokenizer) if task == "image" else FineTuned.of(plain, tokenizer)
-    data = task_of(task).wrap(parts, own, recipe)
-    job = Job(task_of(task), data, {})
+    own = (FineTuned.of if _reads_pieces(task) else FineTuned)(plain, tokenizer)
+    job = Job(task, task.wrap(parts, own, recipe), {})
     network = job.build(recipe).eval()
     folder = Path(tempfile.mkdtemp(prefix="calibrant-wrapped-"))
     run = RunFolder(folder / "run")
@@ -142,8 +141,8 @@ def wrap_run(
     touch. ``options`` are those of :func:`~calibrant.experiments.run.train`: the folder is that of
     a run whose engine trains nothing.
     """
-    settings = _settings(task, labels, unseen_types, scheme, calibrator)
-    if task != "image":
+    settings = _settings(task_of(task), labels, unseen_types, scheme, calibrator)
+    if _reads_pieces(task_of(task)):
         with trusting(trust_remote_code):
             settings["max_length"] = max_length or longest_input(model)
     recipe = Recipe.from_dict({**settings, "model": _place(model), "data": _place(data)})
@@ -151,12 +150,17 @@ def wrap_run(
 
 
 def _settings(
-    task: str, labels: Mapping[str, str] | None, unseen_types: str, scheme: str, calibrator: str
+    task: Task, labels: Mapping[str, str] | None, unseen_types: str, scheme: str, calibrator: str
 ) -> dict[str, Any]:
     """Return the settings of a recipe that trains nothing."""
-    named = {"task": task, "engine": WRAPPED, "calibrator": calibrator, "labels": labels or {}}
-    unseen = {"unseen_types": unseen_types} if task == "ner" and unseen_types != "error" else {}
-    return {**named, **unseen, "scheme": scheme, "head_depth": 0}
+    named = {"task": task.name, "engine": WRAPPED, "calibrator": calibrator}
+    unseen = {"unseen_types": unseen_types} if "unseen_types" in task.own_settings else {}
+    return {**named, **unseen, "labels": labels or {}, "scheme": scheme, "head_depth": 0}
+
+
+def _reads_pieces(task: Task) -> bool:
+    """Whether the models of a task read word pieces."""
+    return "max_length" in task.own_settings
 
 
 def _place(name: str) -> str:
@@ -164,7 +168,7 @@ def _place(name: str) -> str:
     return str(Path(name).resolve()) if is_place(name) else name
 
 
-def _task_name(model: Any) -> str:
+def _task(model: Any) -> Task:
     kind = re.search(r"For(Token|Sequence|Image)Classification$", type(model).__name__)
     if kind is None or not hasattr(model, "config"):
         raise InputError(
@@ -172,7 +176,7 @@ def _task_name(model: Any) -> str:
             f"…ForSequenceClassification or …ForImageClassification, got {type(model).__name__}."
         )
     check_classifier(model, kind[1].lower(), type(model).__name__)
-    return _TASKS[kind[1]]
+    return next(task for task in all_tasks().values() if task.wraps == kind[1].lower())
 
 
 def _parts(valid: Any, test: Any, seed: int) -> tuple[dict[str, Any], list[str]]:

@@ -136,7 +136,7 @@ def test_bad_arguments_in_python(tagger):
     model = transformers.AutoModelForTokenClassification.from_pretrained(tagger)
     valid = [(["Anna", "sings"], ["B-PER", "O"])] * 20
     with pytest.raises(
-        calibrant.InputError, match="takes a classifier of transformers, .* got str"
+        calibrant.InputError, match=r"takes a classifier of transformers, .* got str"
     ):
         calibrant.wrap("bert", wordpiece(), valid)
     with pytest.raises(calibrant.InputError, match="dev, example 1: expected a pair"):

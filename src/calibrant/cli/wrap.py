@@ -9,10 +9,9 @@ from typing import Any
 from calibrant.cli.document import document
 from calibrant.cli.options import add_labels, add_trust, read_label_pairs
 from calibrant.errors import printable
+from calibrant.tasks import all_tasks
 
 __all__ = ["add_parser", "run"]
-
-_TASKS = ("ner", "text", "image")
 
 
 def add_parser(commands: Any) -> None:
@@ -28,7 +27,12 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "model", metavar="MODEL", help="folder of the model, or its name on the hub"
     )
-    parser.add_argument("--task", choices=_TASKS, required=True, help="what the model does")
+    parser.add_argument(
+        "--task",
+        choices=[name for name, task in all_tasks().items() if task.wraps],
+        required=True,
+        help="what the model does",
+    )
     parser.add_argument(
         "--data",
         metavar="NAME|FOLDER",

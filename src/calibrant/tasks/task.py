@@ -126,6 +126,7 @@ class Task(ABC):
     own_calibrators: ClassVar[tuple[str, ...]] = ()
     own_files: ClassVar[tuple[str, ...]] = ()  # What :meth:`finish` adds to the folder of a run.
     engines: ClassVar[tuple[str, ...]] = ("lean",)
+    wraps: ClassVar[str] = ""  # What fine-tuned models that can be wrapped classify: "token", ….
     pretrained: ClassVar[bool] = False  # Models usually start from pretrained weights.
     stacks: ClassVar[bool] = False  # Several runs can be trained as one stack of models.
 

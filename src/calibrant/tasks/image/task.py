@@ -85,6 +85,7 @@ class Image(ImageTask):
     }
     own_settings = ("augment", "compile", "image_size")
     engines = ("lean", "wrapped")
+    wraps = "image"
 
     def open(
         self, data: str, directory: str | Path | None = None, seed: int = 0, **options: Any

@@ -55,6 +55,7 @@ class Ner(Task):
     )  # fmt: skip
     own_calibrators = ("type-temperature", "position-temperature")
     engines = ("lean", "trainer", "wrapped")
+    wraps = "token"
     pretrained = stacks = True
 
     def open(

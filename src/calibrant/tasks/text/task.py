@@ -40,6 +40,7 @@ class Text(Task):
     }
     own_settings = ("max_length",)
     engines = ("lean", "trainer", "wrapped")
+    wraps = "sequence"
     pretrained = True
 
     def open(
