@@ -154,8 +154,9 @@ def _settings(
 ) -> dict[str, Any]:
     """Return the settings of a recipe that trains nothing."""
     named = {"task": task.name, "engine": WRAPPED, "calibrator": calibrator}
-    unseen = {"unseen_types": unseen_types} if "unseen_types" in task.own_settings else {}
-    return {**named, **unseen, "labels": labels or {}, "scheme": scheme, "head_depth": 0}
+    of_tags = {"unseen_types": unseen_types, "scheme": scheme}
+    own = {name: value for name, value in of_tags.items() if name in task.own_settings}
+    return {**named, **own, "labels": labels or {}, "head_depth": 0}
 
 
 def _reads_pieces(task: Task) -> bool:

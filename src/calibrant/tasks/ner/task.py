@@ -49,7 +49,9 @@ class Ner(Task):
     score_metric = "entity_f1"
     shown = ("entity_f1", "ece", "nll", "entity_ece", "apcr")
     hint = 'Try: calibrant predict {run} "Anna Lind lives in Paris ."'
-    own_settings = ("max_length", "train_file", "dev_file", "test_file", "unseen_types")
+    own_settings = (
+        "max_length", "train_file", "dev_file", "test_file", "unseen_types", "scheme",
+    )  # fmt: skip
     own_files = (
         "words.json", "entities.json", "raw_calibrator.json", "raw_valid.parquet", "raw_valid.npz",
     )  # fmt: skip
