@@ -7,7 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from calibrant.cli.document import document
-from calibrant.cli.options import add_labels, add_trust, read_label_pairs
+from calibrant.cli.options import (
+    add_data_dir,
+    add_device,
+    add_json,
+    add_labels,
+    add_trust,
+    read_label_pairs,
+)
 from calibrant.errors import printable
 from calibrant.tasks import all_tasks
 
@@ -65,10 +72,8 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--calibrator", default="auto", help="calibrator of the predictions; auto chooses one"
     )
-    parser.add_argument(
-        "--data-dir", metavar="FOLDER", help="folder of the corpora (CALIBRANT_DATA)"
-    )
-    parser.add_argument("--device", help="cpu, cuda or cuda:1 (cuda if there is one)")
+    add_data_dir(parser)
+    add_device(parser)
     parser.add_argument(
         "--bootstrap",
         type=int,
@@ -76,7 +81,7 @@ def add_parser(commands: Any) -> None:
         help="bootstrap replicates for the report's intervals (1000)",
     )
     add_trust(parser)
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    add_json(parser)
     parser.set_defaults(run=run)
 
 
