@@ -22,7 +22,7 @@ def test_a_key_is_that_of_the_first_version_until_a_new_setting_is_used():
     new = (
         "task", "engine", "accumulate", "patience", "shift", "optimizer", "momentum", "decay",
         "clip", "augment", "compile", "image_size", "measure", "calibrator", "train_file",
-        "dev_file", "test_file", "unseen_types", "copies",
+        "dev_file", "test_file", "unseen_types", "copies", "labels", "scheme",
     )  # fmt: skip
     first = {k: v for k, v in recipe.to_dict().items() if k not in new}
     digest = hashlib.sha256(json.dumps(first, sort_keys=True).encode()).hexdigest()[:8]
