@@ -1,7 +1,7 @@
 """Which map wins, by how much and when: every map on what this machine can train in minutes.
 
-python benchmarks/map_study.py --scores SCORES -o benchmarks/results/map-study.jsonl     # measures
-python benchmarks/map_study.py --tables benchmarks/results/map-study.jsonl
+python benchmarks/map_study.py --scores SCORES -o map-study.jsonl     # measures what is not there
+python benchmarks/map_study.py --tables map-study.jsonl
 
 Classifiers of scikit-learn on words of five NER corpora (a linear tagger), CLINC150, 20 Newsgroups,
 digits, and synthetic scores whose truth is known; with --scores also the fine-tuned encoders and
@@ -249,8 +249,11 @@ def main():
     if args.tables:
         tables(args.tables)
         return
-    lines = []
+    lines = args.output.read_text().splitlines() if args.output and args.output.exists() else []
+    done = {(row["data"], row["model"]) for row in map(json.loads, lines)}
     for case in cases(args.scores):
+        if case[:2] in done:
+            continue
         lines.append(json.dumps(json_values(measure(*case))))
         print(lines[-1], flush=True)
         if args.output:

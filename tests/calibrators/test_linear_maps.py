@@ -243,12 +243,16 @@ def test_the_inverse_curvature_takes_most_steps_away(classes, monkeypatch):
     def without(*arguments, **options):
         return spy(*arguments, **{**options, "curvature": None})
 
+    ends, counts = [], []
     for search in (spy, without):
+        found.clear()
         monkeypatch.setattr("calibrant.calibrators.linear.minimize", search)
         quiet_fit(Dirichlet(), p)
-    assert found[0].converged
-    assert found[0].value <= found[1].value + 1e-7
-    assert found[0].evaluations < found[1].evaluations / 2
+        ends.append(found[-1])  # With many classes, the diagonal has a search of its own first.
+        counts.append(sum(one.evaluations for one in found))
+    assert ends[0].converged
+    assert ends[0].value <= ends[1].value + 1e-7
+    assert counts[0] < counts[1] / 1.5
 
 
 @pytest.mark.parametrize("start", [np.eye(3), np.array([0.5, 1.0, 1.5])], ids=["matrix", "vector"])

@@ -8,7 +8,7 @@ import pytest
 from calibrant import Predictions
 from calibrant.calibrators import StructuredMatrix, StructuredVector, linear_pass, passes, products
 from calibrant.calibrators import linear as linear_module
-from calibrant.calibrators.linear_pass import sum_of_nll, tempered
+from calibrant.calibrators.linear_pass import sum_of_nll, sums_of_spread, tempered
 
 
 def by_loops(x, labels, weights, intercepts):
@@ -65,6 +65,21 @@ def test_float64_is_exact(shape):
     given = drawn(50, 36, np.float64, shape)
     for got, wanted in zip(sum_of_nll(*given), by_loops(*given), strict=True):
         np.testing.assert_allclose(got, wanted, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.usefixtures("kernels")
+@pytest.mark.parametrize("n", [1, 6, 7, 8, 127, 128, 129, 300])
+def test_the_spread_of_probabilities_is_the_sum_over_rows(n, monkeypatch):
+    x, _, weights, intercepts = drawn(n, 36, np.float32, 1)
+    expected = np.zeros((3, 36))
+    for row in x.astype(np.float64):
+        e = np.exp(weights * row + intercepts - (weights * row + intercepts).max())
+        p = e / e.sum()
+        expected += [p * (1 - p), p * (1 - p) * row, p * (1 - p) * row**2]
+    for chunk in (7 * 36, 1 << 18):
+        monkeypatch.setattr(linear_pass, "_CHUNK", chunk)
+        got = sums_of_spread(x, weights, intercepts)
+        np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5 * n)
 
 
 @pytest.mark.parametrize("shape", [1, 2])

@@ -170,6 +170,44 @@ def test_chunks_and_stages_make_no_difference(n, shape, monkeypatch):
     assert got.nll == pytest.approx(expected.nll, abs=1e-6)
 
 
+def test_many_classes_find_the_matrix_in_few_passes(monkeypatch):
+    """The diagonal comes first, and q_k and the own moments of a class from all rows."""
+    found, search = [], linear_module.minimize
+
+    def spy(*arguments, **options):
+        found.append(search(*arguments, **options))
+        return found[-1]
+
+    monkeypatch.setattr(linear_module, "minimize", spy)
+    p = biased(3000, 40)
+    fitted = quiet_fit(StructuredMatrix(), p)
+    diagonal, matrix = found
+    assert diagonal.x.size == 80
+    assert matrix.evaluations <= 8
+    assert np.abs(matrix.gradient).max() < 1e-6
+    # All rows of W changed alike change no probability, so the best ones are pulled nowhere.
+    pull = np.where(np.eye(40, dtype=bool), 1, 39)
+    np.testing.assert_allclose((pull * (fitted.weights_ - np.eye(40))).sum(axis=0), 0, atol=1e-9)
+
+
+@pytest.mark.parametrize("classes", [5, 40])
+def test_the_penalty_does_not_see_a_change_that_no_probability_shows(classes):
+    rng = np.random.default_rng(0)
+    pull = rng.random((classes, classes))
+    penalty = Penalty(np.eye(classes), pull, 0.3)
+    weights, intercepts = rng.normal(size=(classes, classes)), rng.normal(size=classes)
+    moved = weights + rng.normal(size=classes), intercepts + 1.7
+    for got, expected in zip(penalty(*moved), penalty(weights, intercepts), strict=True):
+        np.testing.assert_allclose(got, expected, atol=1e-9)
+    best, offset = penalty.without_common_change(weights, intercepts)
+    value = (pull * (best - np.eye(classes)) ** 2).sum() / 2 + 0.15 * (offset**2).sum()
+    assert penalty(weights, intercepts)[0] == pytest.approx(value)
+    for step in (-1e-3, 1e-3):
+        assert (pull * (best + step - np.eye(classes)) ** 2).sum() / 2 > value - 0.15 * (
+            offset**2
+        ).sum()
+
+
 @both
 def test_gradient_vanishes_by_autograd(calibrator):
     p = biased(700, 4)

@@ -16,7 +16,7 @@ import numpy as np
 from llvmlite import ir
 from numba import extending, types
 
-__all__ = ["exp_nonpositive", "log_softmax_rows", "residual_rows", "vector_rows"]
+__all__ = ["exp_nonpositive", "log_softmax_rows", "residual_rows", "spread_rows", "vector_rows"]
 
 _LOG2_E = np.float32(1.4426950408889634)
 _LN2_HIGH = np.float32(0.693359375)  # Low bits zero: a whole number times it is exact.
@@ -112,6 +112,22 @@ def vector_rows(x, labels, weights, intercepts):
 
 
 @_compiled
+def spread_rows(x, weights, intercepts):
+    """Return Σ s, Σ s x and Σ s x² with s = p (1 − p), p = softmax(w x + b), as three rows."""
+    n, classes = x.shape
+    result = np.zeros((3, classes))
+    part = np.zeros((3, classes), np.float32)
+    e = np.empty(classes, np.float32)
+    for i in range(n):
+        top = _logits(x[i], weights, intercepts, e)
+        _add_spread(e, _ONE / _exponentials(e, top), x[i], part[0], part[1], part[2])
+        if i % _BLOCK == _BLOCK - 1 or i == n - 1:
+            for j in range(3):
+                _add(part[j], result[j])
+    return result
+
+
+@_compiled
 def residual_rows(logits, labels):
     """Return Σ NLL; softmax − onehot(y) takes the place of the logits."""
     loss = 0.0
@@ -183,6 +199,17 @@ def _add_slopes(e, inverse, x, w_slope, b_slope):
         p = e[k] * inverse
         w_slope[k] += p * x[k]
         b_slope[k] += p
+
+
+@_compiled
+def _add_spread(e, inverse, x, total, first, second):
+    for k in range(len(x)):
+        p = e[k] * inverse
+        s = p * (_ONE - p)
+        total[k] += s
+        s *= x[k]
+        first[k] += s
+        second[k] += s * x[k]
 
 
 @_compiled

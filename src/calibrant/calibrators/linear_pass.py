@@ -1,4 +1,4 @@
-"""One pass over the data of vector, matrix and Dirichlet scaling: the loss and its gradient."""
+"""One pass over the data of vector, matrix and Dirichlet scaling: loss, gradient, curvature."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from types import ModuleType
 
 import numpy as np
 
-from calibrant.calibrators.curvature import FEW_CLASSES
+from calibrant.calibrators.backend import softmax
 from calibrant.calibrators.passes import compiled, in_order
 from calibrant.calibrators.products import rows_times, sum_of_products
 
-__all__ = ["row_chunks", "sum_of_nll", "tempered"]
+__all__ = ["FEW_CLASSES", "row_chunks", "sum_of_nll", "sums_of_spread", "tempered"]
 
 Sums = tuple[float, np.ndarray, np.ndarray]
 
+FEW_CLASSES = 32  # Up to here the whole curvature is made, of (K² + K)² ≤ 1.1 million numbers.
 _CHUNK = 1 << 18
 
 
@@ -55,6 +56,23 @@ def sum_of_nll(
         w_slope += by_weights
         b_slope += by_intercepts
     return loss, w_slope, b_slope
+
+
+def sums_of_spread(x: np.ndarray, weights: np.ndarray, intercepts: np.ndarray) -> np.ndarray:
+    """Return Σ s, Σ s x and Σ s x², s = p (1 − p) with p = softmax(w x + b), as three rows."""
+    module, w, b = _compiled_for(x), weights.astype(x.dtype), intercepts.astype(x.dtype)
+
+    def part(rows: slice) -> np.ndarray:
+        if module is not None:
+            sums: np.ndarray = module.spread_rows(x[rows], w, b)
+            return sums
+        p = softmax(x[rows] * w + b)
+        s = p * (1 - p)
+        parts = [s, s * x[rows], s * x[rows] ** 2]
+        return np.array([values.sum(axis=0, dtype=np.float64) for values in parts])
+
+    total: np.ndarray = sum(in_order(part, row_chunks(*x.shape), x.size), np.zeros((3, x.shape[1])))
+    return total
 
 
 def tempered(scores: np.ndarray, beta: float) -> np.ndarray | None:
