@@ -14,13 +14,11 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import subprocess
 import sys
 import time
 import warnings
 from collections.abc import Callable
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +29,7 @@ from calibrant.calibrators import HistogramBinning, Isotonic, Temperature
 from calibrant.calibrators.isotonic import _IsotonicMap
 from calibrant.calibrators.likelihood import mean_nll
 from calibrant.calibrators.moments import Sweep
+from machine import circumstances
 
 PACKAGES = ("calibrant", "numpy", "numba", "torch", "scikit-learn", "netcal", "probmetrics")
 SLOW = 4.0  # Seconds; contestants that take longer run in fewer rounds.
@@ -272,25 +271,6 @@ def memory(n: int) -> dict[str, Any]:
     return {"n": n, "data MB": logits.nbytes / 2**20, "MB": (kilobytes("VmHWM") - before) / 1024}
 
 
-def circumstances() -> dict[str, Any]:
-    def git(*words: str) -> str:
-        done = subprocess.run(
-            ["git", *words], capture_output=True, text=True, cwd=Path(__file__).parent, check=False
-        )
-        return done.stdout.strip()
-
-    model = Path("/proc/cpuinfo")
-    names = model.read_text().splitlines() if model.exists() else []
-    return {
-        "versions": {"python": platform.python_version(), **{p: version(p) for p in PACKAGES}},
-        "processor": next((n.split(": ")[1] for n in names if "model name" in n), ""),
-        "cores": os.cpu_count(),
-        "load": os.getloadavg() if hasattr(os, "getloadavg") else None,
-        "commit": git("rev-parse", "HEAD"),
-        "changed": bool(git("status", "--porcelain", "--", "../src")),
-    }
-
-
 def show(title: str, result: dict[str, Any]) -> None:
     print(f"\n{title}")
     for name, row in result["rows"].items():
@@ -305,7 +285,7 @@ def show(title: str, result: dict[str, Any]) -> None:
 
 def run_all(quick: bool) -> dict[str, Any]:
     scale, rounds = (10, 3) if quick else (1, 5)
-    results = circumstances()
+    results = circumstances(PACKAGES)
     for n, classes in ((1_000_000 // scale, 10), (100_000 // scale, 100)):
         title = f"temperature, {n:,} × {classes}"
         results[title] = temperature_times(n, classes, rounds)

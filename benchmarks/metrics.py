@@ -18,7 +18,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import subprocess
 import sys
 import tempfile
@@ -27,7 +26,6 @@ import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -48,6 +46,7 @@ from calibrant.metrics import (
     overconfidence_error,
     top_label,
 )
+from machine import circumstances, cores, load
 
 BINS = 15
 PACKAGES = ("calibrant", "numpy", "numba", "torch", "torchmetrics", "netcal", "pyarrow")
@@ -129,10 +128,6 @@ def plain_read(scores: np.ndarray) -> float:
 def threads() -> ThreadPoolExecutor:
     """Started once, so that the read is all that counts."""
     return ThreadPoolExecutor(cores())
-
-
-def cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def timed(contestants: Contest, rounds: int) -> dict[str, dict[str, float]]:
@@ -260,43 +255,6 @@ def in_own_process(*arguments: object) -> dict[str, Any]:
     return dict(json.loads(subprocess.check_output(command, text=True)))
 
 
-def versions() -> dict[str, str]:
-    found = {}
-    for package in PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            found[package] = "not installed"
-    return found
-
-
-def load() -> tuple[float, ...] | None:
-    """Of 1, 5 and 15 minutes: programs that want a processor, at the end this one among them."""
-    return os.getloadavg() if hasattr(os, "getloadavg") else None
-
-
-def circumstances() -> dict[str, Any]:
-    import torch
-
-    def git(*words: str) -> str:
-        done = subprocess.run(
-            ["git", *words], capture_output=True, text=True, cwd=Path(__file__).parent, check=False
-        )
-        return done.stdout.strip()
-
-    model = Path("/proc/cpuinfo")
-    names = model.read_text().splitlines() if model.exists() else []
-    return {
-        "versions": {"python": platform.python_version(), **versions()},
-        "processor": next((n.split(": ")[1] for n in names if "model name" in n), ""),
-        "cores": cores(),
-        "torch's threads": torch.get_num_threads(),
-        "load": load(),
-        "commit": git("rev-parse", "HEAD"),
-        "changed": bool(git("status", "--porcelain", "--", "../src")),
-    }
-
-
 def show_times(title: str, seconds: dict[str, dict[str, float]]) -> None:
     found = {clock: ratios(taken) for clock, taken in seconds.items()}
     print(f"\n{title:52s}" + "".join(f"{clock:>12s}" for clock in seconds))
@@ -308,7 +266,10 @@ def show_times(title: str, seconds: dict[str, dict[str, float]]) -> None:
 
 def run_all(quick: bool) -> dict[str, Any]:
     n = 100_000 if quick else 1_000_000
-    results: dict[str, Any] = {**circumstances(), "first call, s": first_call(), "times": {}}
+    import torch
+
+    results: dict[str, Any] = {**circumstances(PACKAGES), "first call, s": first_call()}
+    results |= {"torch's threads": torch.get_num_threads(), "times": {}}
     print("first call, s:", results["first call, s"])
     os.environ["CALIBRANT_KERNELS"] = "numba"
     for classes in (10, 100):

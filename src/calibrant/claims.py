@@ -13,11 +13,11 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from calibrant.arrays import Array, as_array, is_tensor, join_columns, to_numpy
+from calibrant.arrays import Array, as_array, is_tensor, to_numpy
 from calibrant.conversion import group_column, signal_column, weight_column
 from calibrant.errors import InputError
 from calibrant.labels import Encoded, encode, joined_names, truth_values
-from calibrant.predictions import Predictions, joined_rows, joined_weights, selected_rows
+from calibrant.predictions import Predictions, agreeing, joined_columns, selected_rows
 from calibrant.validation import RANGE_TOLERANCE, RowError, check_signals
 
 __all__ = ["ClaimKind", "Claims"]
@@ -241,29 +241,17 @@ class Claims:
     @classmethod
     def concatenate(cls, parts: Iterable[Claims]) -> Claims:
         """Return the rows of all parts, which must agree in kind and columns."""
-        parts = list(parts)
-        if not parts:
-            raise InputError("Claims.concatenate expects at least one part, got none.")
+        parts = agreeing(cls, parts, ("kind",))
         first = parts[0]
         if len(parts) == 1:
             return first
-        for part in parts:
-            _check_same(first, part)
+        for what in ("about", "truth"):
+            if len({getattr(part, what) is None for part in parts}) > 1:
+                raise InputError(f"Claims.concatenate expects '{what}' in all parts, or in none.")
         names, about, truth = _joined_labels(parts)
-        return cls(
-            np.concatenate([part.confidence for part in parts]),
-            np.concatenate([part.correct for part in parts]),
-            first.kind,
-            about,
-            truth,
-            names,
-            {k: join_columns([part.groups[k] for part in parts]) for k in first.groups},
-            sum(part.ignored for part in parts),
-            joined_rows(parts),
-            {k: np.concatenate([part.signals[k] for part in parts]) for k in first.signals},
-            sum(part.unlabelled for part in parts),
-            joined_weights(parts),
-        )
+        confidence = np.concatenate([part.confidence for part in parts])
+        correct = np.concatenate([part.correct for part in parts])
+        return cls(confidence, correct, first.kind, about, truth, names, *joined_columns(parts))
 
     @property
     def labels(self) -> np.ndarray:
@@ -468,16 +456,3 @@ def _joined_labels(
     ]
     about_codes = None if about[0] is None else found.pop(0)
     return names, about_codes, found[0] if found else None
-
-
-def _check_same(first: Claims, part: Claims) -> None:
-    for what in ("kind", "groups", "signals"):
-        mine, theirs = getattr(first, what), getattr(part, what)
-        if (mine != theirs) if what == "kind" else (set(mine) != set(theirs)):
-            raise InputError(
-                f"Claims.concatenate expects parts of the same {what}, got {sorted(mine)} and "
-                f"{sorted(theirs)}."
-            )
-    for what in ("about", "truth"):
-        if (getattr(first, what) is None) != (getattr(part, what) is None):
-            raise InputError(f"Claims.concatenate expects '{what}' in all parts, or in none.")

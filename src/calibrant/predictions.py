@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -45,8 +45,8 @@ __all__ = [
     "IGNORED",
     "Kind",
     "Predictions",
-    "joined_rows",
-    "joined_weights",
+    "agreeing",
+    "joined_columns",
     "selected_rows",
     "softmax",
 ]
@@ -228,28 +228,13 @@ class Predictions:
         >>> Predictions.concatenate([p, p])
         Predictions(n=2, classes=2, kind='logits', ignored=0)
         """
-        parts = list(parts)
-        if not parts:
-            raise InputError("Predictions.concatenate expects at least one part, got none.")
+        parts = agreeing(cls, parts, ("kind", "classes", "label_names"))
         first = parts[0]
         if len(parts) == 1:
             return first
-        for part in parts:
-            _check_same(first, part)
-        groups = {
-            name: join_columns([part.groups[name] for part in parts]) for name in first.groups
-        }
-        signals = {
-            name: np.concatenate([part.signals[name] for part in parts]) for name in first.signals
-        }
         scores = join_arrays([part.scores for part in parts])
         labels = join_arrays([part.labels for part in parts])
-        ignored = sum(part.ignored for part in parts)
-        unlabelled = sum(part.unlabelled for part in parts)
-        rows = joined_rows(parts)
-        names = first.label_names
-        about = (groups, ignored, rows, signals, unlabelled, joined_weights(parts))
-        return _checked(scores, labels, first.kind, names, *about)
+        return _checked(scores, labels, first.kind, first.label_names, *joined_columns(parts))
 
     @classmethod
     def read(
@@ -418,7 +403,36 @@ def _rows(array: Array, index: Any) -> Array:
     return array[index]
 
 
-def joined_rows(parts: Sequence[Any]) -> np.ndarray | None:
+_Part = TypeVar("_Part")
+
+
+def agreeing(owner: type[_Part], parts: Iterable[_Part], alike: Sequence[str]) -> list[_Part]:
+    """Return the parts that ``owner.concatenate`` joins, if they agree in ``alike`` and columns."""
+    parts = list(parts)
+    if not parts:
+        raise InputError(f"{owner.__name__}.concatenate expects at least one part, got none.")
+    for part in parts[1:]:
+        _check_same(owner.__name__, parts[0], part, alike)
+    return parts
+
+
+def joined_columns(parts: Sequence[Any]) -> tuple[Any, ...]:
+    """Return what stands beside the scores of all parts, in the order of the fields.
+
+    Groups, number of ignored rows, row numbers, signals, rows without a label, weights.
+    """
+    groups, signals = parts[0].groups, parts[0].signals
+    return (
+        {name: join_columns([part.groups[name] for part in parts]) for name in groups},
+        sum(part.ignored for part in parts),
+        _joined_rows(parts),
+        {name: np.concatenate([part.signals[name] for part in parts]) for name in signals},
+        sum(part.unlabelled for part in parts),
+        _joined_weights(parts),
+    )
+
+
+def _joined_rows(parts: Sequence[Any]) -> np.ndarray | None:
     """Join the row numbers of the parts, if something was dropped from any of them."""
     if all(part.rows is None for part in parts):
         return None
@@ -428,7 +442,7 @@ def joined_rows(parts: Sequence[Any]) -> np.ndarray | None:
     return np.concatenate([rows + start for rows, start in zip(given, starts, strict=False)])
 
 
-def joined_weights(parts: Sequence[Any]) -> np.ndarray | None:
+def _joined_weights(parts: Sequence[Any]) -> np.ndarray | None:
     """Join the weights of the parts, which all have them or all do not."""
     weights = [part.weights for part in parts if part.weights is not None]
     if len(weights) not in (0, len(parts)):
@@ -439,17 +453,17 @@ def joined_weights(parts: Sequence[Any]) -> np.ndarray | None:
     return np.concatenate(weights) if weights else None
 
 
-def _check_same(first: Predictions, part: Predictions) -> None:
-    for what in ("kind", "classes", "label_names"):
-        if getattr(first, what) != getattr(part, what):
+def _check_same(owner: str, first: Any, part: Any, alike: Sequence[str]) -> None:
+    for what in alike:
+        these, those = getattr(first, what), getattr(part, what)
+        if these != those:
             raise InputError(
-                f"Predictions.concatenate expects parts of the same {what}, got "
-                f"{getattr(first, what)} and {getattr(part, what)}."
+                f"{owner}.concatenate expects parts of the same {what}, got {these} and {those}."
             )
     for what in ("groups", "signals"):
         these, those = getattr(first, what), getattr(part, what)
         if set(these) != set(those):
             raise InputError(
-                f"Predictions.concatenate expects parts with the same {what}, got "
-                f"{sorted(these)} and {sorted(those)}."
+                f"{owner}.concatenate expects parts with the same {what}, got {sorted(these)} and "
+                f"{sorted(those)}."
             )

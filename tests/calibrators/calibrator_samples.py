@@ -3,9 +3,10 @@
 import warnings
 
 import numpy as np
+import pytest
 
 from calibrant import Predictions
-from calibrant.calibrators import CalibrationWarning
+from calibrant.calibrators import CALIBRATORS, CalibrationWarning
 
 NAMES = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
 
@@ -34,6 +35,10 @@ def quiet_fit(calibrator, predictions):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CalibrationWarning)
         return calibrator.fit(predictions)
+
+
+maps = pytest.mark.parametrize("name", CALIBRATORS)
+kinds = pytest.mark.parametrize("of_kind", [lambda p: p, as_probabilities], ids=["logits", "p"])
 
 
 def gradient(logits, labels, temperature):

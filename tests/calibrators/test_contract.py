@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import sklearn.base
 import torch
-from calibrator_samples import NAMES, as_probabilities, quiet_fit, tagged
+from calibrator_samples import NAMES, as_probabilities, kinds, maps, quiet_fit, tagged
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,13 +18,6 @@ from calibrant.calibrators.export import to_torch
 from calibrant.metrics import mean_confidence, nll
 
 NER = ("type-temperature", "position-temperature")
-maps = pytest.mark.parametrize("name", CALIBRATORS)
-kinds = pytest.mark.parametrize("of_kind", [lambda p: p, as_probabilities], ids=["logits", "p"])
-
-
-@pytest.fixture(scope="module")
-def fitted():
-    return {name: quiet_fit(row.calibrator(), tagged()) for name, row in CALIBRATORS.items()}
 
 
 def probabilities(predictions):

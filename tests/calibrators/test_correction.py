@@ -6,22 +6,15 @@ import numpy as np
 import onnxruntime
 import pytest
 import torch
-from calibrator_samples import as_probabilities, quiet_fit, tagged
+from calibrator_samples import kinds, maps, quiet_fit, tagged
 
 from calibrant import InputError, Predictions, Temperature, load_calibrator
-from calibrant.calibrators import CALIBRATORS, Identity
+from calibrant.calibrators import Identity
 from calibrant.calibrators.correction import corrected
 from calibrant.calibrators.export import to_onnx, to_torch
 from calibrant.comparison.entity_map import entity_words
 
 BIAS = np.log([0.5, 2.0, 1.0, 4.0, 0.1])
-maps = pytest.mark.parametrize("name", CALIBRATORS)
-kinds = pytest.mark.parametrize("of_kind", [lambda p: p, as_probabilities], ids=["logits", "p"])
-
-
-@pytest.fixture(scope="module")
-def fitted():
-    return {name: quiet_fit(row.calibrator(), tagged()) for name, row in CALIBRATORS.items()}
 
 
 def probabilities(predictions):

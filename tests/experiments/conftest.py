@@ -3,6 +3,7 @@
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -13,6 +14,19 @@ def corpus(tmp_path_factory):
     from people_corpus import write_corpus
 
     return write_corpus(tmp_path_factory.mktemp("corpus"))
+
+
+@pytest.fixture
+def skies(tmp_path):
+    """Write a folder of bright and dark images of several sizes."""
+    pil, random = pytest.importorskip("PIL.Image"), np.random.default_rng(0)
+    for label in ("day", "night"):
+        (tmp_path / "sky" / label).mkdir(parents=True)
+        for number in range(15):
+            shape = (10 + number % 3, 12, 3)
+            pixels = random.integers(0, 100, shape, np.uint8) + 150 * (label == "day")
+            pil.fromarray(pixels.astype(np.uint8)).save(tmp_path / "sky" / label / f"{number}.png")
+    return tmp_path / "sky"
 
 
 @pytest.fixture

@@ -135,16 +135,8 @@ def test_a_run_on_one_file_is_not_tested_on_what_it_was_trained_on(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore::calibrant.calibrators.CalibrationWarning")
-def test_images_of_any_size_are_evaluated_in_the_size_of_the_run(tmp_path):
-    pil = pytest.importorskip("PIL.Image")
-    random = np.random.default_rng(0)
-    for label in ("day", "night"):
-        (tmp_path / "sky" / label).mkdir(parents=True)
-        for number in range(15):
-            shape = (10 + number % 3, 12, 3)
-            pixels = random.integers(0, 100, shape, np.uint8) + 150 * (label == "day")
-            pil.fromarray(pixels.astype(np.uint8)).save(tmp_path / "sky" / label / f"{number}.png")
-    settings = {"task": "image", "data": str(tmp_path / "sky"), "model": "tiny", "image_size": 8}
+def test_images_of_any_size_are_evaluated_in_the_size_of_the_run(skies, tmp_path):
+    settings = {"task": "image", "data": str(skies), "model": "tiny", "image_size": 8}
     record = trained(tmp_path / "run", **settings, batch=8, shift=["contrast-5"])
     own = evaluate(tmp_path / "run", corrupt=["contrast-5"], device="cpu")["identity"]
     for found, expected in (

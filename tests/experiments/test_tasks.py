@@ -286,16 +286,8 @@ def test_cifar10_is_found_in_the_data_directory(tmp_path):
     np.testing.assert_array_equal(data.parts["test"].images, arrays["test_images"])
 
 
-def test_images_of_any_size_are_brought_to_one(tmp_path):
-    pil = pytest.importorskip("PIL.Image")
-    random = np.random.default_rng(0)
-    for label in ("day", "night"):
-        (tmp_path / "sky" / label).mkdir(parents=True)
-        for number in range(12):
-            shape = (10 + number % 3, 12, 3)
-            pixels = random.integers(0, 100, shape, np.uint8) + 150 * (label == "day")
-            pil.fromarray(pixels.astype(np.uint8)).save(tmp_path / "sky" / label / f"{number}.png")
-    content = {"task": "image", "data": str(tmp_path / "sky"), "model": "tiny", "epochs": 3}
+def test_images_of_any_size_are_brought_to_one(skies, tmp_path):
+    content = {"task": "image", "data": str(skies), "model": "tiny", "epochs": 3}
     with pytest.raises(InputError, match=r"several shapes.*--image-size"):
         quietly(Recipe.from_dict(content), tmp_path / "run")
     recipe = Recipe.from_dict({**content, "image_size": 8, "batch": 8, "dtype": "float32"})

@@ -67,28 +67,24 @@ def text_file(name, content):
     return make
 
 
-def encrypted(folder):
-    path = npz(folder / "p.npz")
+def with_zip_field(path, place, number):
+    """Write a field of two bytes into both headers of each member of a zip file."""
     content = bytearray(path.read_bytes())
-    for signature, place in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+    for signature, start in ((b"PK\x03\x04", place), (b"PK\x01\x02", place + 2)):
         at = content.find(signature)
         while at >= 0:
-            content[at + place] |= 1
+            content[at + start : at + start + 2] = struct.pack("<H", number)
             at = content.find(signature, at + 1)
     path.write_bytes(content)
     return path
+
+
+def encrypted(folder):
+    return with_zip_field(npz(folder / "p.npz"), place=6, number=1)
 
 
 def strange_compression(folder):
-    path = npz(folder / "p.npz")
-    content = bytearray(path.read_bytes())
-    for signature, place in ((b"PK\x03\x04", 8), (b"PK\x01\x02", 10)):
-        at = content.find(signature)
-        while at >= 0:
-            content[at + place : at + place + 2] = struct.pack("<H", 97)
-            at = content.find(signature, at + 1)
-    path.write_bytes(content)
-    return path
+    return with_zip_field(npz(folder / "p.npz"), place=8, number=97)
 
 
 def many_empty_rows(folder):

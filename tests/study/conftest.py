@@ -40,3 +40,18 @@ def parts_of(f1, ece, shift=()):
 @pytest.fixture(scope="session")
 def make_record():
     return record_of
+
+
+@pytest.fixture
+def two_networks(make_record):
+    """∇Acc is better on the small network and worse on the large one, on both corpora."""
+    ece = {("small", "head_noise"): 0.05, ("large", "head_noise"): 0.2}
+    return [
+        make_record(
+            data=d, model=m, method=n, seed=s, f1=0.5, ece=ece.get((m, n), 0.1) * (1 + 0.01 * s)
+        )
+        for d in ("gum", "wnut17")
+        for m in ("small", "large")
+        for n in ("cross_entropy", "head_noise")
+        for s in range(5)
+    ]

@@ -125,23 +125,8 @@ def test_values_come_by_size_and_only_keys_that_differ_count(make_record):
     assert by_value([], []) == {}
 
 
-@pytest.fixture
-def corpora(make_record):
-    """∇Acc is better on the small network and worse on the large one, on both corpora."""
-    ece = {("small", "head_noise"): 0.05, ("large", "head_noise"): 0.2}
-    return [
-        make_record(
-            data=d, model=m, method=n, seed=s, f1=0.5, ece=ece.get((m, n), 0.1) * (1 + 0.01 * s)
-        )
-        for d in ("gum", "wnut17")
-        for m in ("small", "large")
-        for n in ("cross_entropy", "head_noise")
-        for s in range(5)
-    ]
-
-
-def test_tables_over_corpora_come_for_every_network(corpora):
-    study = build_study(corpora, by=["model"])
+def test_tables_over_corpora_come_for_every_network(two_networks):
+    study = build_study(two_networks, by=["model"])
     place = table_of(study, "ranks-model-small").heads.index("ECE")
     for model, rank, wins in (("small", "1.00", "2/0/0"), ("large", "2.00", "0/0/2")):
         ranks = table_of(study, f"ranks-model-{model}")

@@ -28,30 +28,15 @@ def texts(table):
     return {row.labels: [entry.text for entry in row.entries] for row in table.rows}
 
 
-@pytest.fixture
-def networks(make_record):
-    """∇Acc is better on the small network and worse on the large one, on both corpora."""
-    ece = {("small", "head_noise"): 0.05, ("large", "head_noise"): 0.2}
-    return [
-        make_record(
-            data=d, model=m, method=n, seed=s, f1=0.5, ece=ece.get((m, n), 0.1) * (1 + 0.01 * s)
-        )
-        for d in ("gum", "wnut17")
-        for m in ("small", "large")
-        for n in ("cross_entropy", "head_noise")
-        for s in range(5)
-    ]
-
-
-def test_best_counts_and_targets_come_for_every_network(networks):
-    study = build_study(networks, by=["model"])
+def test_best_counts_and_targets_come_for_every_network(two_networks):
+    study = build_study(two_networks, by=["model"])
     for model, wins in (("small", "2"), ("large", "0")):
         best = table_of(study, f"best-model-{model}")
         assert texts(best)["head_noise",][best.heads.index("ECE")] == wins
         target = table_of(study, f"target-model-{model}")
         assert target.title == f"Which recipe to take (model {model})"
         assert {key for row in target.rows for key in row.keys} == {
-            r.recipe.key for r in networks if r.recipe.model == model
+            r.recipe.key for r in two_networks if r.recipe.model == model
         }
 
 
@@ -301,8 +286,8 @@ def test_claims_by_hand(make_record):
     assert "(T)" not in sentence
 
 
-def test_claims_are_judged_for_every_network(networks):
-    study = build_study(networks, by=["model"])
+def test_claims_are_judged_for_every_network(two_networks):
+    study = build_study(two_networks, by=["model"])
     table = table_of(study, "claims")
     assert table.label_heads == ("method", "model", "measure")
     small, large = (texts(table)["head_noise", m, "ECE"] for m in ("small", "large"))

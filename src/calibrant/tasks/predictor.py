@@ -230,7 +230,10 @@ class Predictor(ABC):
 
 
 class ModelPredictor(Predictor):
-    """Predicts classes by one model and one calibrator: of whole inputs, or of pixels."""
+    """Predicts classes by one model and one calibrator: of whole inputs, or of pixels.
+
+    ``about`` is what the model needs to know about its inputs, such as the size of images.
+    """
 
     items: ClassVar[str] = ""  # What has one class: inputs, unless a subclass says "pixels".
 
@@ -240,9 +243,10 @@ class ModelPredictor(Predictor):
         labels: Sequence[str],
         calibrator: Calibrator,
         evidence: Confidences,
+        about: Mapping[str, Any] | None = None,
     ) -> None:
         self.scorer, self.labels, self.calibrator = scorer, tuple(labels), calibrator
-        self.evidence, self.policies = evidence, {}
+        self.evidence, self.about, self.policies = evidence, about or {}, {}
 
     def __repr__(self) -> str:
         count, name = len(self.labels), self.calibrator.name

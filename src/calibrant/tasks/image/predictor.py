@@ -9,38 +9,22 @@ from typing import Any, TypeVar
 import numpy as np
 
 from calibrant.arrays import to_numpy
-from calibrant.calibrators import Calibrator
 from calibrant.errors import InputError
 from calibrant.inputs import check_file, shortened
-from calibrant.metrics import Confidences
 from calibrant.tasks.evidence import read_map
 from calibrant.tasks.image.framing import Framing, frame_of
 from calibrant.tasks.image.picture_files import in_channels, open_image, resized
 from calibrant.tasks.predictor import ClassPredictor, ModelPredictor
 from calibrant.tasks.run_files import check_classes, read_labels
-from calibrant.tasks.scoring import Scorer, TorchScorer
+from calibrant.tasks.scoring import TorchScorer
 
 __all__ = ["ImagePredictor", "OfImages", "load_trained", "normalised", "read_image"]
 
 
 class OfImages(ModelPredictor):
-    """Predicts images: files, pictures of Pillow, or arrays of bytes.
-
-    ``about`` is what is known about the training images.
-    """
+    """Predicts images: files, pictures of Pillow, or arrays of bytes."""
 
     unit = "images"
-
-    def __init__(
-        self,
-        scorer: Scorer,
-        labels: Sequence[str],
-        calibrator: Calibrator,
-        evidence: Confidences,
-        about: Mapping[str, Any],
-    ) -> None:
-        super().__init__(scorer, labels, calibrator, evidence)
-        self.about = about
 
     def as_inputs(self, inputs: Any) -> Iterable[Any]:
         """Return the images one by one; a single file or picture counts as a list of one."""
