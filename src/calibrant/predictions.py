@@ -47,6 +47,7 @@ __all__ = [
     "Predictions",
     "agreeing",
     "joined_columns",
+    "joined_weights",
     "selected_rows",
     "softmax",
 ]
@@ -428,7 +429,7 @@ def joined_columns(parts: Sequence[Any]) -> tuple[Any, ...]:
         _joined_rows(parts),
         {name: np.concatenate([part.signals[name] for part in parts]) for name in signals},
         sum(part.unlabelled for part in parts),
-        _joined_weights(parts),
+        joined_weights(parts),
     )
 
 
@@ -442,7 +443,7 @@ def _joined_rows(parts: Sequence[Any]) -> np.ndarray | None:
     return np.concatenate([rows + start for rows, start in zip(given, starts, strict=False)])
 
 
-def _joined_weights(parts: Sequence[Any]) -> np.ndarray | None:
+def joined_weights(parts: Sequence[Any]) -> np.ndarray | None:
     """Join the weights of the parts, which all have them or all do not."""
     weights = [part.weights for part in parts if part.weights is not None]
     if len(weights) not in (0, len(parts)):
