@@ -107,10 +107,9 @@ def test_a_target_risk_takes_the_threshold_of_the_validation_split(predictor):
     assert not any(p.entities for p in predictor.predict(TEXTS, target_risk=0.0001))
 
 
-def test_batches_do_not_matter(predictor, monkeypatch):
-    monkeypatch.setattr("calibrant.tasks.ner.predictor._TEXTS", 1)
-    single = found(predictor)
-    monkeypatch.undo()
+def test_batches_do_not_matter(predictor):
+    parts = predictor.stream(TEXTS, batch=1)
+    single = [entity for part in parts for entity in (*part.entities, *part.abstained)]
     for one, many in zip(single, found(predictor), strict=True):
         assert (one.start, one.end, one.type) == (many.start, many.end, many.type)
         assert one.confidence == pytest.approx(many.confidence, rel=1e-4)

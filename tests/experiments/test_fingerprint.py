@@ -56,7 +56,7 @@ def test_images_that_changed_are_read_again(tmp_path):
     assert len(seen) == 2
 
 
-def test_states(tmp_path, monkeypatch):
+def test_states(tmp_path):
     assert data_state("synthetic", "ner") == disk_state() == disk_state(None)
     (tmp_path / "a").write_text("one")
     (tmp_path / "b").symlink_to(tmp_path / "nowhere")
@@ -64,8 +64,7 @@ def test_states(tmp_path, monkeypatch):
     assert disk_state(tmp_path) == before
     (tmp_path / "a").write_text("two")
     assert disk_state(tmp_path) != before
-    monkeypatch.setattr("calibrant.tasks.reading.fingerprint._LARGE", 2)
-    before = disk_state(tmp_path)
-    assert disk_state(tmp_path) == before
+    before = disk_state(tmp_path, large=2)
+    assert disk_state(tmp_path, large=2) == before
     (tmp_path / "a").write_text("three")
-    assert disk_state(tmp_path) != before
+    assert disk_state(tmp_path, large=2) != before

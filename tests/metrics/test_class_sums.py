@@ -28,9 +28,9 @@ def drawn(n, classes, kind="logits", dtype=np.float64, scale=3.0):
     return getattr(Predictions, f"from_{kind}")(scores, labels)
 
 
-def both(p, bins, blocks, parts=1):
+def both(p, bins, blocks, parts=1, **options):
     block = np.random.default_rng(0).integers(0, blocks, len(p))
-    sums = ClassSums(p.classes, bins, blocks)
+    sums = ClassSums(p.classes, bins, blocks, **options)
     for rows in np.array_split(np.arange(len(p)), parts):
         sums.add(p[rows], block[rows])
     return sums, accumulate(p, bins, block=block, blocks=blocks)
@@ -87,10 +87,9 @@ def test_one_block_goes_through_the_state():
     np.testing.assert_allclose(image.replicated_ece(weights), rows.replicated_ece(weights))
 
 
-def test_too_many_entries_give_no_interval_and_the_same_value(monkeypatch):
-    monkeypatch.setattr(class_sums, "MOST_ENTRIES", 10)
+def test_too_many_entries_give_no_interval_and_the_same_value():
     p = drawn(80, 6)
-    sums, dense = both(p, Bins(15), blocks=4)
+    sums, dense = both(p, Bins(15), blocks=4, most_entries=10)
     assert bootstrap_interval(classwise_ece, sums, replicates=50) is None
     assert classwise_ece(sums.total()) == pytest.approx(classwise_ece(dense.total()))
 

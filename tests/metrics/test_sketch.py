@@ -23,7 +23,6 @@ from calibrant.metrics import (
     ece,
     ks_error,
     nll,
-    sketch,
 )
 from calibrant.metrics.state_bytes import pack_state, unpack_state
 
@@ -123,10 +122,9 @@ def test_confidence_one_has_a_bin_of_its_own_up_to_rounding():
 
 
 @pytest.mark.parametrize("size", [1, 6, 7, 8, 13, 14, 15])
-def test_chunks_do_not_show(size, monkeypatch):
-    monkeypatch.setattr(sketch, "_CHUNK", 7)
+def test_chunks_do_not_show(size):
     state = skilled(size)
-    made = ConfidenceSketch.of(state)
+    made = ConfidenceSketch.of(state, chunk=7)
     assert made.n == size
     assert made.correct.sum() == state.correct.sum()
     parts = sum(ConfidenceSketch.of(state[i : i + 1]) for i in range(size))

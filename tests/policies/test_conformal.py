@@ -137,11 +137,11 @@ def test_groups_of_dependent_rows():
 
 @pytest.mark.parametrize("rows", [1, 3, 7, 60, 61])
 @pytest.mark.parametrize("randomised", [False, True])
-def test_chunks_do_not_matter(rows, randomised, monkeypatch):
+def test_chunks_do_not_matter(rows, randomised):
     """Sizes around every chunk: 60 rows of 4 classes in parts of this many rows."""
     p, options = made(60), {"randomised": randomised, "seed": 2}
     whole = conformity_scores(p, "raps", **options)
-    monkeypatch.setattr(conformal, "_CHUNK", 4 * rows)
+    options["chunk"] = 4 * rows
     np.testing.assert_array_equal(conformity_scores(p, "raps", **options), whole)
     own = conformal.true_scores(p, "raps", **options)
     np.testing.assert_array_equal(own, whole[np.arange(60), p.labels])

@@ -274,13 +274,13 @@ def test_a_line_of_json_repeats_the_promise_and_not_the_whole_policy(exports, ca
     assert set(found) == {"kind", "target", "level", "calibrator", "model", "meaning"}
 
 
-def test_randomised_sets_differ_between_batches(exports, monkeypatch):
+def test_randomised_sets_differ_between_batches(exports):
     run = calibrant.load(exports.runs["text"], device="cpu")
     known = {"label_names": run.labels, "calibrator": calibrator_fingerprint(run.calibrator)}
     settings = {"score": "aps", "randomised": True, "penalty": 0.01, "free": 1, "seed": 0}
     sets = Policy("coverage", 0.9, {"*": 0.5}, n=9, kept=0.5, classes=3, settings=settings, **known)
-    monkeypatch.setattr("calibrant.tasks.predictor._BATCH", 1)
-    assert len({found.labels for found in run.predict(["bread"] * 60, policy=sets)}) > 1
+    found = run.stream(["bread"] * 60, policy=sets, batch=1)
+    assert len({each.labels for each in found}) > 1
 
 
 def test_bad_arguments_of_export_are_one_line(exports, tmp_path, capsys):

@@ -82,11 +82,10 @@ def test_texts_are_accepted_by_confidence_and_target(runs):
         assert prediction.accepted == (prediction.confidence >= guarantee.threshold)
 
 
-def test_order_and_batches_do_not_matter(runs, monkeypatch):
+def test_order_and_batches_do_not_matter(runs):
     made = calibrant.load(runs["text"], device="cpu")
     many = made.predict(TEXTS)
-    monkeypatch.setattr("calibrant.tasks.predictor._BATCH", 1)
-    for one, other in zip(made.predict(TEXTS[::-1]), many[::-1], strict=True):
+    for one, other in zip(made.stream(TEXTS[::-1], batch=1), many[::-1], strict=True):
         assert one.label == other.label
         assert one.confidence == pytest.approx(other.confidence, rel=1e-5)
     made.scorer.pieces = 1

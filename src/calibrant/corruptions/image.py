@@ -55,8 +55,9 @@ def corrupt_bytes(
     seed: int = 0,
     first: int = 0,
     device: str = "cpu",
+    batch: int = _BATCH,
 ) -> np.ndarray:
-    """Corrupt images of bytes (n, height, width, channels).
+    """Corrupt images of bytes (n, height, width, channels), ``batch`` values at a time.
 
     >>> corrupt_bytes(np.full((1, 2, 2, 1), 100, np.uint8), "brightness", 1)[0, 0, 0].tolist()
     [113]
@@ -66,7 +67,7 @@ def corrupt_bytes(
             f"Expected images (n, height, width, channels) of bytes, got {images.dtype} "
             f"{images.shape}."
         )
-    step = max(1, _BATCH // max(1, images[:1].size))
+    step = max(1, batch // max(1, images[:1].size))
     made = np.empty_like(images)
     for start in range(0, len(images), step):
         part = torch.as_tensor(images[start : start + step].transpose(0, 3, 1, 2).copy())

@@ -38,8 +38,17 @@ class ClassSums:
            [0, 0]])
     """
 
-    def __init__(self, classes: int, bins: Bins, blocks: int, *, weighted: bool = False) -> None:
+    def __init__(
+        self,
+        classes: int,
+        bins: Bins,
+        blocks: int,
+        *,
+        weighted: bool = False,
+        most_entries: int = MOST_ENTRIES,
+    ) -> None:
         self.classes, self.bins, self.blocks = classes, bins, blocks
+        self.most_entries = most_entries
         self.n = np.zeros(blocks, np.float64 if weighted else np.int64)
         self.weighted = weighted
         self._whole = True  # False: too many entries for an interval
@@ -160,7 +169,7 @@ class ClassSums:
         self._place, where = np.unique(places, return_inverse=True)
         self._gap = np.bincount(where.reshape(-1), gaps, minlength=len(self._place))
         self._pending, self._waiting = [], 0
-        if len(self._place) > MOST_ENTRIES:
+        if len(self._place) > self.most_entries:
             self._whole, self._place, self._gap = False, self._place[:0], self._gap[:0]
 
     def _gaps_above(self, step: int) -> Iterator[np.ndarray]:

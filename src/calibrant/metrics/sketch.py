@@ -67,12 +67,15 @@ class ConfidenceSketch:
         return cls(np.zeros(_BINS, dtype), np.zeros(_BINS, dtype), np.zeros(_BINS))
 
     @classmethod
-    def of(cls, source: Predictions | Confidences) -> ConfidenceSketch:
-        """Return the sketch of predictions, by their top label, or of confidences."""
+    def of(cls, source: Predictions | Confidences, *, chunk: int = _CHUNK) -> ConfidenceSketch:
+        """Return the sketch of predictions, by their top label, or of confidences.
+
+        ``chunk`` confidences are taken at a time.
+        """
         state = confidences(source)
         made = cls.empty(weighted=state.weighted)
-        for start in range(0, len(state), _CHUNK):
-            made._add(state[start : start + _CHUNK])
+        for start in range(0, len(state), chunk):
+            made._add(state[start : start + chunk])
         return made
 
     def _add(self, part: Confidences) -> None:

@@ -49,14 +49,17 @@ def conformity_scores(
     free: int = 1,
     randomised: bool = False,
     seed: int = 0,
+    chunk: int = _CHUNK,
 ) -> np.ndarray:
     """Return the score of every class of every row, (n, K); small where a class is plausible.
+
+    ``chunk`` scores are computed at a time.
 
     >>> p = Predictions.from_probabilities([[0.5, 0.2, 0.3]], [0])
     >>> conformity_scores(p, "aps").round(3), conformity_scores(p, "lac").round(3)
     (array([[0. , 0.8, 0.5]]), array([[0.5, 0.8, 0.7]]))
     """
-    options = (penalty, free, randomised, seed)
+    options = (penalty, free, randomised, seed, chunk)
     parts = [values for _, values in _by_chunks(predictions, score, *options)]
     return np.concatenate(parts) if parts else np.empty((0, predictions.classes))
 
@@ -77,6 +80,7 @@ def _by_chunks(
     free: int = 1,
     randomised: bool = False,
     seed: int = 0,
+    chunk: int = _CHUNK,
 ) -> Iterator[tuple[slice, np.ndarray]]:
     """Yield rows and their scores, a few million numbers at a time."""
     if score not in SCORES:
@@ -86,7 +90,7 @@ def _by_chunks(
     if not 0 <= penalty < math.inf:
         raise InputError(f"RAPS expects a penalty ≥ 0, got {penalty}.")
     share = np.random.default_rng(seed).random(len(predictions)) if randomised else None
-    size = max(1, _CHUNK // predictions.classes)
+    size = max(1, chunk // predictions.classes)
     for start in range(0, len(predictions), size):
         rows = slice(start, start + size)
         probabilities = np.asarray(to_numpy(predictions[rows].probabilities()), np.float64)

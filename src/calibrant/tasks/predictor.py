@@ -304,18 +304,18 @@ class ClassPredictor(ModelPredictor):
         """Return the raw logits of some inputs, (n, classes)."""
 
     def stream(
-        self, inputs: Iterable[Any], *, top_k: int = 1, **options: Any
+        self, inputs: Iterable[Any], *, top_k: int = 1, batch: int = _BATCH, **options: Any
     ) -> Iterator[Classification]:
-        """Predict as :meth:`predict`, a thousand inputs at a time."""
+        """Predict as :meth:`predict`, ``batch`` inputs at a time."""
         check_top_k(top_k)
         accept = self.acceptance(**options)
         waiting, first = iter(inputs), 0
-        while batch := list(islice(waiting, _BATCH)):
-            found = self._classified(self.logits(batch), top_k, accept, first)
-            for given, prediction in zip(batch, found, strict=True):
+        while part := list(islice(waiting, batch)):
+            found = self._classified(self.logits(part), top_k, accept, first)
+            for given, prediction in zip(part, found, strict=True):
                 nothing = self.is_empty(given)
                 yield replace(prediction, accepted=False, empty=True) if nothing else prediction
-            first += len(batch)
+            first += len(part)
 
     def is_empty(self, given: Any) -> bool:  # noqa: ARG002
         """Return whether an input holds nothing that a class could be read from."""

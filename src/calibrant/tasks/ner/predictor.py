@@ -135,9 +135,10 @@ class EntityPredictor(Predictor):
         reduction: str = AUTO,
         sentences: bool | None = None,
         tokens: bool = False,
+        batch: int = _TEXTS,
         **options: Any,
     ) -> Iterator[Prediction]:
-        """Predict as :meth:`predict`, a few hundred texts at a time."""
+        """Predict as :meth:`predict`, ``batch`` texts at a time."""
         check_top_k(top_k)
         if tokens and sentences:
             raise InputError("Words that are given are one sentence for each text: leave one out.")
@@ -147,8 +148,8 @@ class EntityPredictor(Predictor):
             reduction = accept.policy.settings.get("reduction", AUTO)
         settings = _Settings(top_k, reduction, tokens, accept)
         waiting = iter(inputs)
-        while batch := list(islice(waiting, _TEXTS)):
-            cut = [given_words(t) if tokens else cut_words(t, self.cutting, splits) for t in batch]
+        while part := list(islice(waiting, batch)):
+            cut = [given_words(t) if tokens else cut_words(t, self.cutting, splits) for t in part]
             yield from self._batch(cut, settings)
 
     def raw_predictions(

@@ -26,23 +26,23 @@ def fingerprint(labels: Sequence[str], parts: Iterable[Any]) -> str:
     return digest.hexdigest()
 
 
-def disk_state(*places: str | Path | None) -> str:
+def disk_state(*places: str | Path | None, large: int = _LARGE) -> str:
     """Hash what files, and all files of folders, hold now; None adds nothing.
 
-    A cache uses this hash besides the name of the data, because a file may have changed. Large
-    files count by their size and times.
+    A cache uses this hash besides the name of the data, because a file may have changed. Files of
+    more than ``large`` bytes count by their size and times.
     """
     digest = hashlib.sha256()
     for root in (Path(place) for place in places if place is not None):
         found = [root] if root.is_file() else sorted(p for p in root.rglob("*") if p.is_file())
         for path in found:
-            digest.update(f"\0{path}\0".encode("utf-8", "surrogateescape") + _content(path))
+            digest.update(f"\0{path}\0".encode("utf-8", "surrogateescape") + _content(path, large))
     return digest.hexdigest()
 
 
-def _content(path: Path) -> bytes:
+def _content(path: Path, large: int) -> bytes:
     try:
-        if path.stat().st_size <= _LARGE:
+        if path.stat().st_size <= large:
             return hashlib.sha256(path.read_bytes()).digest()
         about = path.stat()
         return repr((about.st_size, about.st_mtime_ns, about.st_ctime_ns, about.st_ino)).encode()
