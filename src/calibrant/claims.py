@@ -16,8 +16,9 @@ import numpy as np
 from calibrant.arrays import Array, as_array, is_tensor, to_numpy
 from calibrant.conversion import group_column, signal_column, weight_column
 from calibrant.errors import InputError
+from calibrant.joining import agreeing, joined_columns
 from calibrant.labels import Encoded, encode, joined_names, truth_values
-from calibrant.predictions import Predictions, agreeing, joined_columns, selected_rows
+from calibrant.predictions import Predictions, selected_rows
 from calibrant.validation import RANGE_TOLERANCE, RowError, check_signals
 
 __all__ = ["ClaimKind", "Claims"]

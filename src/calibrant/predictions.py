@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -14,7 +14,6 @@ from calibrant.arrays import (
     as_array,
     is_tensor,
     join_arrays,
-    join_columns,
     to_numpy,
 )
 from calibrant.conversion import (
@@ -27,6 +26,7 @@ from calibrant.conversion import (
     weight_column,
 )
 from calibrant.errors import InputError
+from calibrant.joining import agreeing, joined_columns
 from calibrant.labels import as_labels, positive_names
 from calibrant.validation import (
     RowError,
@@ -45,9 +45,6 @@ __all__ = [
     "IGNORED",
     "Kind",
     "Predictions",
-    "agreeing",
-    "joined_columns",
-    "joined_weights",
     "selected_rows",
     "softmax",
 ]
@@ -402,69 +399,3 @@ def _rows(array: Array, index: Any) -> Array:
 
         return array[torch.as_tensor(index, device=array.device)]
     return array[index]
-
-
-_Part = TypeVar("_Part")
-
-
-def agreeing(owner: type[_Part], parts: Iterable[_Part], alike: Sequence[str]) -> list[_Part]:
-    """Return the parts that ``owner.concatenate`` joins, if they agree in ``alike`` and columns."""
-    parts = list(parts)
-    if not parts:
-        raise InputError(f"{owner.__name__}.concatenate expects at least one part, got none.")
-    for part in parts[1:]:
-        _check_same(owner.__name__, parts[0], part, alike)
-    return parts
-
-
-def joined_columns(parts: Sequence[Any]) -> tuple[Any, ...]:
-    """Return what stands beside the scores of all parts, in the order of the fields.
-
-    Groups, number of ignored rows, row numbers, signals, rows without a label, weights.
-    """
-    groups, signals = parts[0].groups, parts[0].signals
-    return (
-        {name: join_columns([part.groups[name] for part in parts]) for name in groups},
-        sum(part.ignored for part in parts),
-        _joined_rows(parts),
-        {name: np.concatenate([part.signals[name] for part in parts]) for name in signals},
-        sum(part.unlabelled for part in parts),
-        joined_weights(parts),
-    )
-
-
-def _joined_rows(parts: Sequence[Any]) -> np.ndarray | None:
-    """Join the row numbers of the parts, if something was dropped from any of them."""
-    if all(part.rows is None for part in parts):
-        return None
-    sizes = [len(part) + part.ignored for part in parts]
-    starts = np.cumsum([0, *sizes])
-    given = (np.arange(len(part)) if part.rows is None else part.rows for part in parts)
-    return np.concatenate([rows + start for rows, start in zip(given, starts, strict=False)])
-
-
-def joined_weights(parts: Sequence[Any]) -> np.ndarray | None:
-    """Join the weights of the parts, which all have them or all do not."""
-    weights = [part.weights for part in parts if part.weights is not None]
-    if len(weights) not in (0, len(parts)):
-        raise InputError(
-            f"{type(parts[0]).__name__}.concatenate expects weights in all parts, or in none; "
-            "weights of 1 count as none do."
-        )
-    return np.concatenate(weights) if weights else None
-
-
-def _check_same(owner: str, first: Any, part: Any, alike: Sequence[str]) -> None:
-    for what in alike:
-        these, those = getattr(first, what), getattr(part, what)
-        if these != those:
-            raise InputError(
-                f"{owner}.concatenate expects parts of the same {what}, got {these} and {those}."
-            )
-    for what in ("groups", "signals"):
-        these, those = getattr(first, what), getattr(part, what)
-        if set(these) != set(those):
-            raise InputError(
-                f"{owner}.concatenate expects parts with the same {what}, got {sorted(these)} and "
-                f"{sorted(those)}."
-            )

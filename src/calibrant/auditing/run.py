@@ -19,10 +19,9 @@ from calibrant.auditing.evidence import class_findings, whole_p_value
 from calibrant.auditing.pixels import pixel_view
 from calibrant.auditing.positive import positive_view
 from calibrant.auditing.record import Audit, ClassRow, Finding, Measure, TopView
-from calibrant.auditing.verdict import verdict
+from calibrant.auditing.verdict import left_out, verdict, warnings
 from calibrant.claims import Claims
 from calibrant.errors import InputError
-from calibrant.inputs import shortened
 from calibrant.labels import describe_ignored
 from calibrant.metrics import (
     METRICS,
@@ -31,7 +30,6 @@ from calibrant.metrics import (
     Confidences,
     ConfidenceSketch,
     chance_ece,
-    is_bio,
     risk_points,
 )
 from calibrant.metrics.bins import Closed
@@ -45,7 +43,6 @@ from calibrant.predictions import Predictions
 __all__ = ["audit"]
 
 ALARM = 0.05  # The risk that the verdict doubts confidences that are honest.
-FEW_BLOCKS = 20  # Fewer groups say little about how much they differ.
 _OF_CLAIMS = " Of “right or wrong”, as the scores of all classes are not known."
 # More would hold single examples, and cost gigabytes: each bin has sums per class and block.
 MOST_BINS = 10_000
@@ -131,13 +128,13 @@ def _concluded(
             *verdict(
                 state, chance, findings, p_value, found.unlabelled, least, found.top is not None
             ),
-            *_left_out(found),
+            *left_out(found),
         ),
         classes=_class_rows(state, found.label_names),
         mistakes=tuple(found.mistakes),
         provenance=provenance,
         findings=findings,
-        warnings=_warnings(found, estimate.replicates),
+        warnings=warnings(found, estimate.replicates),
         at_risk=risk_points(ConfidenceSketch.of(confidences) if sketched else confidences),
         per=tuple(p.table(estimate, grouped=found.grouped) for p in found.per_group),
         **views,
@@ -190,69 +187,6 @@ def _top_view(found: Collector, estimate: Estimator) -> TopView | None:
         return None
     measures = estimate("labels", {"top": found.top}, found.bins.count)
     return TopView(measures, found.top.total())
-
-
-def _left_out(found: Collector) -> tuple[str, ...]:
-    """Return sentences about sample weights, and the metrics that claims are not enough for."""
-    weights = _about_weights(found) if found.weighted else ()
-    if not found.of_claims:
-        return weights
-    known = {"state", "confidences"} | ({"classwise"} if found.classwise_known else set())
-    rows = [row for row in METRICS.values() if row.kind == "classes" and row.audited]
-    titles = [row.title for row in rows if not known >= set(row.source)]
-    return (*weights, f"Left out, as they need the scores of all classes: {', '.join(titles)}.")
-
-
-def _about_weights(found: Collector) -> tuple[str, ...]:
-    kinds = ("classes", "tags") if is_bio(found.label_names) else ("classes",)
-    rows = [row for row in METRICS.values() if row.kind in kinds and row.audited]
-    titles = ", ".join(row.title for row in rows if not row.weighted)
-    return (
-        f"Examples count by their sample weights, and are worth {found.effective:,.0f} of one "
-        f"weight; numbers of examples are sums of weights. Left out, as they take none: {titles}.",
-    )
-
-
-def _warnings(found: Collector, bootstrap: int) -> tuple[str, ...]:
-    return (*_other_spelling(found), *_few_digits(found), *_few_blocks(found, bootstrap))
-
-
-def _few_digits(found: Collector) -> tuple[str, ...]:
-    """Warn if rows do not sum to 1 because their values have few digits."""
-    if not found.rounded:
-        return ()
-    return (
-        f"{found.rounded:,} of {found.rows:,} rows miss a sum of 1 by more than 0.01, because "
-        "their probabilities have few digits; they are used as they are. Metrics of every class "
-        "(NLL, Brier score, classwise ECE) are exact with more digits.",
-    )
-
-
-def _other_spelling(found: Collector) -> tuple[str, ...]:
-    """Warn if no top label is right: a pipeline may say LABEL_0 where the truth is called cat."""
-    assert found.state is not None
-    several = found.top is None and found.rows > 1 and len(found.label_names) > 1
-    if not (found.of_claims and several) or int(found.state.correct.sum()):
-        return ()
-    names = ", ".join(f"'{shortened(name)}'" for name in found.label_names[:6])
-    return (
-        f"No prediction is right: are predicted and true labels spelled alike ({names})? If not, "
-        "rename one of them.",
-    )
-
-
-def _few_blocks(found: Collector, bootstrap: int) -> tuple[str, ...]:
-    assert found.state is not None
-    blocks = int((found.state.n > 0).sum())
-    if found.by is None or not bootstrap or blocks >= FEW_BLOCKS:
-        return ()
-    many = "group" if blocks == 1 else "groups"
-    return (
-        f"'{found.by}' has {blocks} {many} of examples: an interval needs at least {FEW_BLOCKS} "
-        "that are independent, so these intervals are wide and only rough (if groups differ much, "
-        "95 % intervals of ten groups held the truth in 89 % of simulated samples); 'none' treats "
-        "every example as independent.",
-    )
 
 
 def _nothing(found: Collector) -> InputError:

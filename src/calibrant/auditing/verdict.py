@@ -1,14 +1,19 @@
-"""Write the verdict of an audit: plain sentences above its numbers."""
+"""Write the sentences of an audit: its verdict, what it leaves out, and its warnings."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from calibrant.auditing.record import Finding
-from calibrant.metrics import CalibrationState, accuracy, ece, mean_confidence
+from calibrant.inputs import shortened
+from calibrant.metrics import METRICS, CalibrationState, accuracy, ece, is_bio, mean_confidence
 from calibrant.metrics.metric import percent, points
 
-__all__ = ["short_name", "verdict"]
+if TYPE_CHECKING:
+    from calibrant.auditing.collect import Collector
+
+__all__ = ["left_out", "short_name", "verdict", "warnings"]
 
 # A gap between mean confidence and accuracy below this is not worth calling a direction.
 _BALANCED = 0.005
@@ -16,6 +21,7 @@ _BALANCED = 0.005
 _INFORMATIVE = 0.1
 # Longer class names than this are cut in a sentence.
 _LONGEST = 60
+FEW_BLOCKS = 20  # Fewer groups say little about how much they differ.
 
 
 def short_name(name: str) -> str:
@@ -149,3 +155,67 @@ def _off(
             f"{100 * p_value:.2g} % of samples."
         )
     return [f"{lead}: {means}.", f"This is more than chance: {would}"]
+
+
+def left_out(found: Collector) -> tuple[str, ...]:
+    """Return sentences about sample weights, and the metrics that claims are not enough for."""
+    weights = _about_weights(found) if found.weighted else ()
+    if not found.of_claims:
+        return weights
+    known = {"state", "confidences"} | ({"classwise"} if found.classwise_known else set())
+    rows = [row for row in METRICS.values() if row.kind == "classes" and row.audited]
+    titles = [row.title for row in rows if not known >= set(row.source)]
+    return (*weights, f"Left out, as they need the scores of all classes: {', '.join(titles)}.")
+
+
+def _about_weights(found: Collector) -> tuple[str, ...]:
+    kinds = ("classes", "tags") if is_bio(found.label_names) else ("classes",)
+    rows = [row for row in METRICS.values() if row.kind in kinds and row.audited]
+    titles = ", ".join(row.title for row in rows if not row.weighted)
+    return (
+        f"Examples count by their sample weights, and are worth {found.effective:,.0f} of one "
+        f"weight; numbers of examples are sums of weights. Left out, as they take none: {titles}.",
+    )
+
+
+def warnings(found: Collector, bootstrap: int) -> tuple[str, ...]:
+    """Return sentences about what makes numbers or intervals doubtful."""
+    return (*_other_spelling(found), *_few_digits(found), *_few_blocks(found, bootstrap))
+
+
+def _few_digits(found: Collector) -> tuple[str, ...]:
+    """Warn if rows do not sum to 1 because their values have few digits."""
+    if not found.rounded:
+        return ()
+    return (
+        f"{found.rounded:,} of {found.rows:,} rows miss a sum of 1 by more than 0.01, because "
+        "their probabilities have few digits; they are used as they are. Metrics of every class "
+        "(NLL, Brier score, classwise ECE) are exact with more digits.",
+    )
+
+
+def _other_spelling(found: Collector) -> tuple[str, ...]:
+    """Warn if no top label is right: a pipeline may say LABEL_0 where the truth is called cat."""
+    assert found.state is not None
+    several = found.top is None and found.rows > 1 and len(found.label_names) > 1
+    if not (found.of_claims and several) or int(found.state.correct.sum()):
+        return ()
+    names = ", ".join(f"'{shortened(name)}'" for name in found.label_names[:6])
+    return (
+        f"No prediction is right: are predicted and true labels spelled alike ({names})? If not, "
+        "rename one of them.",
+    )
+
+
+def _few_blocks(found: Collector, bootstrap: int) -> tuple[str, ...]:
+    assert found.state is not None
+    blocks = int((found.state.n > 0).sum())
+    if found.by is None or not bootstrap or blocks >= FEW_BLOCKS:
+        return ()
+    many = "group" if blocks == 1 else "groups"
+    return (
+        f"'{found.by}' has {blocks} {many} of examples: an interval needs at least {FEW_BLOCKS} "
+        "that are independent, so these intervals are wide and only rough (if groups differ much, "
+        "95 % intervals of ten groups held the truth in 89 % of simulated samples); 'none' treats "
+        "every example as independent.",
+    )

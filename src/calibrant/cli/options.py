@@ -46,7 +46,10 @@ def add_file_options(
             help=f"a file ({', '.join(suffixes())}), a folder of shards, a glob, or '-' for "
             "standard input; several are read as one",
         )
-    group = parser.add_argument_group("columns")
+    _add_columns(parser.add_argument_group("columns"))
+
+
+def _add_columns(group: Any) -> None:
     group.add_argument(
         "--kind",
         choices=("logits", "probabilities", "top-label", "multi-label"),

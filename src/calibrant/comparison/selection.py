@@ -13,7 +13,7 @@ from calibrant.calibrators.matrix import Vector, WeightMatrix
 from calibrant.calibrators.scalar import OneVsRest
 from calibrant.claims import Claims
 from calibrant.comparison.candidates import Candidate, fit_candidate
-from calibrant.comparison.cross_validation import make_folds
+from calibrant.comparison.cross_validation import Folds, make_folds
 from calibrant.comparison.recommendation import Differences, choose, with_one_mistake
 from calibrant.comparison.under_shift import copies_of, judge_under_shift
 from calibrant.errors import CalibrantError, InputError
@@ -97,6 +97,28 @@ def select_calibrator(
             skipped[name] = str(error)
         if progress is not None:
             progress(name)
+    chosen, reason = _chosen(candidates, valid, dealt, bootstrap, seed)
+    taken = candidates[chosen].calibrator
+    if names is None and copies is None:
+        skipped[_SHIFTED] = _NO_COPIES
+    elif copies is not None and valid.weighted:
+        skipped[_SHIFTED] = "it takes no sample weights."
+    elif copies is not None and _SHIFTED in (names or CALIBRATORS):
+        found = judge_under_shift(taken, valid, copies, dealt, bootstrap=bootstrap, seed=seed)
+        reason = f"{reason} {found.reason}"
+        if found.candidate is not None:
+            candidates[_SHIFTED], taken = found.candidate, found.candidate.calibrator
+    return Selection(taken, reason, candidates, skipped, dealt.count)
+
+
+def _chosen(
+    candidates: Mapping[str, Candidate],
+    valid: Predictions | Claims,
+    dealt: Folds,
+    bootstrap: int,
+    seed: int,
+) -> tuple[str, str]:
+    """Return the name of the choice, and the reason."""
     choice = [name for name in candidates if _has_enough_examples(name, valid)]
     choice.sort(key=lambda name: _caution(name, valid.classes))
     block = dealt.in_order().block
@@ -109,18 +131,7 @@ def select_calibrator(
     chosen, reason = choose(choice, nll, Differences(briers, block, bootstrap, seed, weights))
     if len(choice) < len(candidates):
         reason += _LEFT_OUT.format(" and ".join(n for n in candidates if n not in choice))
-    reason += _FAULTLESS if faultless else ""
-    taken = candidates[chosen].calibrator
-    if names is None and copies is None:
-        skipped[_SHIFTED] = _NO_COPIES
-    elif copies is not None and valid.weighted:
-        skipped[_SHIFTED] = "it takes no sample weights."
-    elif copies is not None and _SHIFTED in (names or CALIBRATORS):
-        found = judge_under_shift(taken, valid, copies, dealt, bootstrap=bootstrap, seed=seed)
-        reason = f"{reason} {found.reason}"
-        if found.candidate is not None:
-            candidates[_SHIFTED], taken = found.candidate, found.candidate.calibrator
-    return Selection(taken, reason, candidates, skipped, dealt.count)
+    return chosen, reason + (_FAULTLESS if faultless else "")
 
 
 def _check_suits_claims(name: str, *, asked: bool) -> None:

@@ -14,11 +14,12 @@ from calibrant.arrays import is_tensor, to_numpy
 from calibrant.claims import Claims
 from calibrant.conversion import weight_column
 from calibrant.errors import InputError
+from calibrant.joining import joined_weights
 from calibrant.metrics.bins import Bins, Closed
 from calibrant.metrics.kernel_dispatch import kernels_for, plain, spread
 from calibrant.metrics.state import CalibrationState, times
 from calibrant.metrics.state_bytes import check_complete, json_column, json_object
-from calibrant.predictions import Predictions, joined_weights, softmax
+from calibrant.predictions import Predictions, softmax
 
 __all__ = ["Confidences", "TopLabel", "bin_confidences", "confidences", "top_label"]
 

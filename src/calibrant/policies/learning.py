@@ -108,11 +108,11 @@ def guarantee(
     about: dict[str, Any] = {"calibrator": calibrator, "model": model}
     if isinstance(predictions, Claims):
         _check_claims(wanted, items)
+        assert target_risk is not None
         # Only labels that occur are known.
         about |= {"classes": 0, "label_names": predictions.label_names}
-        assert target_risk is not None
-        about["average"] = average
-        return guarantee_items(_claimed(predictions, unit), target_risk, level, per=per, **about)
+        claimed = _claimed(predictions, unit)
+        return guarantee_items(claimed, target_risk, level, per=per, average=average, **about)
     about |= {"classes": predictions.classes, "label_names": predictions.label_names}
     if coverage is not None:
         settings = {"score": score, "randomised": randomised, "penalty": penalty, "free": free}

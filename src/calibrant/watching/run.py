@@ -80,13 +80,18 @@ def watch(
         "calibrator": None if calibrator is None else calibrator.name,
         "seed": seed,
     }
+    return _concluded(watcher, settings)
+
+
+def _concluded(watcher: Watcher, settings: dict[str, Any]) -> Watch:
+    summary, calibrated = watcher.summary, settings["calibrator"] is not None
     return Watch(
         tuple(watcher.closed),
         watcher.whole(),
         tuple(watcher.alarms.values()),
-        watcher.summary.described_reference(),
+        summary.described_reference(),
         settings,
-        tuple(watcher.summary.warnings(calibrated=calibrator is not None)),
+        tuple(summary.warnings(calibrated=calibrated)),
     )
 
 
