@@ -13,8 +13,9 @@ SOURCE = Path(calibrant.__file__).parent
 # What everybody may import.
 FOUNDATION = {
     "arguments", "arrays", "claims", "conversion", "distributions", "errors", "extras",
-    "html_tables", "inputs", "json_values", "labels", "old_names", "output_checks", "outputs",
-    "predictions", "progress", "resumable", "unfinished", "validation", "",
+    "html_tables", "inputs", "joining", "json_values", "labels", "old_names",
+    "output_checks", "outputs", "predictions", "progress", "resumable", "unfinished",
+    "validation", "",
 }  # fmt: skip
 # Part → the further parts that it may import.
 ALLOWED = {
