@@ -18,6 +18,14 @@ from calibrant.report import render_report, write_report
 from calibrant.report.markup import tag
 
 
+def test_long_sentences_are_whole(overconfident):
+    """A verdict of two numbers and their reasons, or a warning that says what to do, is long."""
+    long = "Warned: " + "the intervals are wide; " * 15 + "use another column."
+    text = render_report(replace(overconfident, verdict=("Lead.", long), warnings=(long,)))
+    visible = re.sub(r' title="[^"]*"', "", text)
+    assert visible.count(long) == 2
+
+
 def test_one_audit_has_every_section(overconfident):
     text = render_report(overconfident)
     heads = re.findall(r"<h2>(.*?)</h2>", text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 from collections.abc import Iterable
 
-__all__ = ["Markup", "join", "tag", "user_text"]
+__all__ = ["Markup", "join", "sentence", "tag", "user_text"]
 
 # Longer names are cut, so that a report stays small with any labels.
 _LONGEST = 200
@@ -47,11 +47,16 @@ def join(parts: Iterable[str | None]) -> Markup:
     )
 
 
-def user_text(value: object) -> Markup:
+def user_text(value: object, longest: int = _LONGEST) -> Markup:
     """Return a user's name, cut to a sane length and unable to reverse the text around it."""
     text = str(value)
-    short = text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+    short = text if len(text) <= longest else text[: longest - 1] + "…"
     return tag("bdi", short, title=text[:1000] if short != text else None)
+
+
+def sentence(text: str) -> Markup:
+    """Return a sentence that may hold a user's name; no sentence of ours is cut."""
+    return user_text(text, 10 * _LONGEST)
 
 
 def _text(value: object) -> str:

@@ -18,7 +18,7 @@ from calibrant.charts.curve import thinned_curve, worst_classes
 from calibrant.charts.numbers import number, percent, points
 from calibrant.metrics import CalibrationState, accuracy, ece, mean_confidence
 from calibrant.report.images import pixel_figures
-from calibrant.report.markup import Markup, join, tag, user_text
+from calibrant.report.markup import Markup, join, sentence, tag, user_text
 from calibrant.report.svg import draw_svg, legend
 from calibrant.report.tables import (
     class_table,
@@ -68,9 +68,9 @@ def sections(audits: Audits) -> Markup:
 def _verdict(audits: Audits) -> Markup:
     def one(_: str, audit: Audit) -> Markup:
         first, *others = audit.verdict or ("",)
-        listed = tag("ul", *(tag("li", user_text(s)) for s in others)) if others else None
-        warned = [tag("p", user_text(f"Warning: {s}"), class_="warning") for s in audit.warnings]
-        return join([tag("p", user_text(first), class_="lead"), *warned, listed])
+        listed = tag("ul", *(tag("li", sentence(s)) for s in others)) if others else None
+        warned = [tag("p", sentence(f"Warning: {s}"), class_="warning") for s in audit.warnings]
+        return join([tag("p", sentence(first), class_="lead"), *warned, listed])
 
     return _section("Verdict", _cards(audits), _each(audits, one))
 
@@ -238,7 +238,7 @@ def _positive(audits: Audits) -> Markup | None:
         return None
 
     def one(name: str, view: PositiveView) -> Markup:
-        words = _note(user_text(view.explanation))
+        words = _note(sentence(view.explanation))
         return join([words, _reliability(view.state, f"positive class, {name}")])
 
     note = (

@@ -11,7 +11,7 @@ from calibrant.charts.comparison import curve_chart
 from calibrant.charts.numbers import DASH, count, counted, percent, show
 from calibrant.charts.stream import stream_chart
 from calibrant.outputs import new_file
-from calibrant.report.markup import Markup, join, tag, user_text
+from calibrant.report.markup import Markup, join, sentence, tag, user_text
 from calibrant.report.page import render_page
 from calibrant.report.svg import draw_svg, legend
 from calibrant.report.tables import entries, more, table_box
@@ -40,8 +40,8 @@ def render_watch(found: Watch) -> str:
 
 def _verdict(found: Watch) -> Markup:
     first, *others = found.verdict
-    warned = [tag("p", user_text(f"Warning: {w}"), class_="warning") for w in found.warnings]
-    listed = tag("ul", *(tag("li", user_text(sentence)) for sentence in others))
+    warned = [tag("p", sentence(f"Warning: {w}"), class_="warning") for w in found.warnings]
+    listed = tag("ul", *(tag("li", sentence(other)) for other in others))
     return _section("Verdict", tag("p", first, class_="lead"), *warned, listed)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from importlib import resources
 
 from calibrant.charts.numbers import counted, show
-from calibrant.report.markup import Markup, join, tag, user_text
+from calibrant.report.markup import Markup, join, sentence, tag, user_text
 from calibrant.report.page import render_page
 from calibrant.report.svg import draw_svg
 from calibrant.report.tables import entries, table_box
@@ -64,7 +64,7 @@ def _contents(study: Study, overall: bool) -> Markup:
 def _missing(study: Study) -> Markup | None:
     if not study.missing:
         return None
-    listed = tag("ul", *(tag("li", user_text(sentence)) for sentence in study.missing))
+    listed = tag("ul", *(tag("li", sentence(words)) for words in study.missing))
     note = tag("p", "The report uses the records that exist. It lacks:", class_="note")
     return tag("section", tag("h2", "Missing"), note, listed, class_="warning")
 
