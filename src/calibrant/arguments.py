@@ -60,7 +60,7 @@ def _with_predictions(who: str, args: tuple[Any, ...], place: int) -> tuple[Any,
         before = "metric, " * place
         raise InputError(
             f"{who} takes predictions or a state, or two arrays: {who}({before}probabilities, "
-            f"labels); got {_described(args[place])} alone."
+            f"labels); got only {_described(args[place])}."
         )
     made = Predictions.from_probabilities(args[place], args[place + 1])
     return (*args[:place], made, *args[place + 2 :])

@@ -44,11 +44,11 @@ _BRACKETS = re.compile(r"[\[\]{}]")
 def door(path: str | PathLike[str], damage: str) -> Iterator[None]:
     """Turn an error while ``path`` is read into one line; ``damage`` describes a damaged file.
 
-    >>> with door("scores.npz", "not a whole npz file"):
+    >>> with door("scores.npz", "not a complete npz file"):
     ...     raise EOFError("an array ends early")
     Traceback (most recent call last):
     ...
-    calibrant.errors.InputError: scores.npz: not a whole npz file (an array ends early).
+    calibrant.errors.InputError: scores.npz: not a complete npz file (an array ends early).
     """
     try:
         yield
@@ -103,7 +103,7 @@ def check_unpacked(path: Path, unpacked: int, remedy: str) -> None:
     if unpacked > max(ALWAYS_ALLOWED, MOST_TIMES * packed):
         raise InputError(
             f"{path}: its {packed:,} bytes unpack to more than {MOST_TIMES} times as many and to "
-            f"over {ALWAYS_ALLOWED >> 30} GiB, which is refused; if you trust the file, {remedy}."
+            f"over {ALWAYS_ALLOWED >> 30} GiB, so it is refused; if you trust the file, {remedy}."
         )
 
 

@@ -63,7 +63,7 @@ def load_run(
     folder = Path(run)
     if is_export(folder):
         if device not in (None, "cpu"):
-            raise InputError(f"{folder} is an export, which runs on the processor: no '{device}'.")
+            raise InputError(f"{folder} is an export, which runs on the CPU, not on '{device}'.")
         return load_export(folder)
     recipe = _recipe(folder)
     task = task_of(recipe.get("task", DEFAULT_TASK))

@@ -35,7 +35,7 @@ def check_writable(
         raise InputError(f"{target} is a device or a pipe, which a file cannot replace.")
     if target.exists() and any(_is_part_of(target, source) for source in inputs):
         raise InputError(
-            f"{target}: it is read here, and a file is not written over itself; name another."
+            f"{target}: it is read here, and a file cannot overwrite itself; name another."
         )
     if os.path.lexists(target) and not overwrite:
         raise exists_error(target)
@@ -64,7 +64,7 @@ def check_folder(target: Path, overwrite: bool) -> None:
     """Raise an error where no new folder can take its place."""
     if os.path.lexists(target):
         if target.is_symlink() or not target.is_dir():
-            raise InputError(f"{target} exists, and is no folder; name a new one.")
+            raise InputError(f"{target} exists and is not a folder; name a new one.")
         if not overwrite and any(target.iterdir()):
             raise InputError(f"{target} exists; name a new folder.")
     if not target.absolute().parent.is_dir():
@@ -83,7 +83,7 @@ def check_part(folder: Path, target: Path, overwrite: bool, inputs: Sequence[Pat
     """Check a file of a folder; folders between must be real ones, not links, or new."""
     between = target.parent
     if between != folder and (between.is_symlink() or (between.exists() and not between.is_dir())):
-        raise InputError(f"{between} is no folder, and one of this name is needed.")
+        raise InputError(f"{between} is not a folder, but a folder of this name is needed.")
     if between.is_dir():
         check_writable(target, overwrite=overwrite, inputs=inputs)
 

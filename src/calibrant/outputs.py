@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 # What a lone surrogate is, which Python's text may hold and no encoding of it.
-_HALF_A_CHARACTER = "a name or text holds half of a character (a lone surrogate); correct it"
+_HALF_A_CHARACTER = "a name or text contains half of a character (a lone surrogate); correct it"
 # What only a file that is written can meet; all else may come from one that is read meanwhile.
 _OF_WRITING = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
 # As file systems say that they have no links.

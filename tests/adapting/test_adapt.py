@@ -187,7 +187,7 @@ def test_refusals(valid, fitted):
         adapt(fitted, valid, new, method="em")
     with pytest.raises(InputError, match="do not explain the confidences"):
         adapt(fitted, valid, new, method="bbse")
-    with pytest.raises(InputError, match="outside of the range of the copies"):
+    with pytest.raises(InputError, match="outside the range of the copies"):
         adapt(fitted, valid, sample(2000, signal=0.1), copies=copies((1.9, 1.8, 1.7)))
     with pytest.raises(InputError, match="at least 4 labelled sets"):
         adapt(fitted, valid, new, copies=copies((1.5,)))
@@ -197,7 +197,7 @@ def test_refusals(valid, fitted):
         adapt(fitted, valid, new, copies=[valid] * 4)
     with pytest.raises(InputError, match="copy 2' has no labelled rows"):
         adapt(fitted, valid, new, copies=[valid, unlabelled(valid), valid])
-    with pytest.raises(InputError, match="validation rows stand for the new"):
+    with pytest.raises(InputError, match="validation rows represent the new"):
         adapt(fitted, valid[:60], sample(2000, [0.97, 0.01, 0.01, 0.01]), method="bbse")
 
 

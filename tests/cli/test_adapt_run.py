@@ -95,8 +95,8 @@ def test_texts_are_watched(trained, texts, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("command", "words"),
     [
-        ("adapt {run} --unlabelled {text} -o {run}", "name a folder beside it"),
-        ("adapt {run} --unlabelled {text} -o {run}/inside", "name a folder beside it"),
+        ("adapt {run} --unlabelled {text} -o {run}", "name another folder"),
+        ("adapt {run} --unlabelled {text} -o {run}/inside", "name another folder"),
         ("adapt {run} --unlabelled {text} -o {folder} --overwrite", "is no run"),
         ("adapt {run} --unlabelled {text} -o {folder}/new --valid {text}", "--valid"),
         ("adapt {run} --unlabelled {folder}/none.txt -o {folder}/new", "no such file"),

@@ -267,7 +267,7 @@ def test_nothing_is_written_over_and_failures_leave_nothing(fitted, logits, tmp_
     assert (tmp_path / "out.npz").read_bytes() == b"mine"
     assert apply(tmp_path, "in.npz", "out.npz", "--overwrite") == 0
     assert apply(tmp_path, "in.npz", "in.npz", "--overwrite") == 2
-    assert "not written over itself" in one_line(capsys)
+    assert "cannot overwrite itself" in one_line(capsys)
 
     broken = logits.copy()
     broken[200, 1] = np.nan  # In the third chunk.

@@ -59,7 +59,7 @@ def test_what_is_read_is_never_written_over(file, tmp_path, capsys):
     before = (tmp_path / "dev.npz").read_bytes()
     for command in (["audit", file, "--report", file], ["fit", file, "-o", file]):
         assert main([*command, "--overwrite"]) == 2
-        assert "not written over itself" in capsys.readouterr().err
+        assert "cannot overwrite itself" in capsys.readouterr().err
     assert (tmp_path / "dev.npz").read_bytes() == before
 
 

@@ -187,15 +187,15 @@ def test_bad_input_is_one_line(trained, tmp_path, capsys):
         ([run, "none.csv"], "There is no file none.csv"),
         ([run, str(tmp_path / "table.json")], "expected a .txt file with a text on each line"),
         ([run, str(tmp_path / "words.csv")], "line 2: expected an object with a 'text'"),
-        ([run, str(tmp_path / "short.csv")], "line 3 has another number of columns"),
-        ([run, "a", "--top-k", "0"], "top_k is a whole number from 1 on"),
+        ([run, str(tmp_path / "short.csv")], "line 3 has a different number of columns"),
+        ([run, "a", "--top-k", "0"], "top_k must be a whole number of at least 1"),
         ([run, "a", "--target-risk", ".1", "--policy", "x"], "a policy or a target risk"),
         ([run, "a", "--policy", "none.json"], "There is no policy at none.json"),
         ([run, "a", "--masks", "there"], "--masks is for models of masks"),
         ([run, "a", "-o", "there.txt"], "predictions are written as .jsonl or .csv"),
         (
             [run, str(tmp_path / "latin.txt"), "-o", str(tmp_path / "latin.txt"), "--overwrite"],
-            "not written over itself",
+            "cannot overwrite itself",
         ),
         ([run, "a", "--device", "cuda:99"], "Device 'cuda:99' cannot be used"),
         (
@@ -206,7 +206,7 @@ def test_bad_input_is_one_line(trained, tmp_path, capsys):
         ([str(tmp_path), "a"], "not the folder of a training run"),
         ([str(tmp_path / "nowhere"), "a"], "There is no folder"),
         ([run, str(tmp_path)], "is a folder: name a .txt, .jsonl or .csv file"),
-        ([run, "a", "--target-risk", "2"], "lie in (0, 1)"),
+        ([run, "a", "--target-risk", "2"], "must be in (0, 1)"),
     ]
     for arguments, message in cases:
         assert main(["predict", *arguments]) == 2
@@ -263,7 +263,7 @@ def test_words_that_are_given(trained, predictor, tmp_path, capsys):
         predictor.predict([3])
     with pytest.raises(InputError, match=r"A list of words or a text is expected, got \[3\]"):
         predictor.predict([[3]], tokens=True)
-    with pytest.raises(InputError, match="one sentence for each text"):
+    with pytest.raises(InputError, match="each list of words is one sentence"):
         predictor.predict([words], tokens=True, sentences=True)
 
 
@@ -378,7 +378,7 @@ def test_training_says_what_raw_text_costs(trained):
             b'{"signature": "calibrant entities", "format": 1}',
             "entities.json is damaged: KeyError",
         ),
-        ("evidence.npz", b"PK", "evidence.npz: not a whole npz file"),
+        ("evidence.npz", b"PK", "evidence.npz: not a complete npz file"),
         ("evidence.npz", None, "There is no file"),
     ],
 )

@@ -93,7 +93,7 @@ def test_several_seeds_that_cannot_be(small_corpus, trained, tmp_path, capsys):
         (["--bootstrap", "3"], "at least 20 bootstrap replicates"),
         (["--save-every", "-1"], "every 0 seconds or more, got -1.0"),
         (["--momentum", "0.5"], "momentum is a setting of optimizer 'sgd'"),
-        (["--weight-decay", "nan"], "weight_decay is a number from 0 on"),
+        (["--weight-decay", "nan"], "weight_decay must be a number of at least 0"),
         (["--data", "nowhere/"], "There is no folder nowhere/"),
         (["--data", __file__], "is a file: name the folder"),
         (["--model", str(Path(__file__).parent)], "the folder holds no model"),
@@ -102,7 +102,7 @@ def test_several_seeds_that_cannot_be(small_corpus, trained, tmp_path, capsys):
         (["--engine", "trainr"], "Did you mean 'trainer'?"),
         (["--dtype", "float16"], "bfloat16"),
         (["--dtype", "half"], "Unknown dtype 'half'"),
-        (["--epochs", "0"], "epochs is a whole number from 1 on"),
+        (["--epochs", "0"], "epochs must be a whole number of at least 1"),
         (["--batch", "8", "--accumulate", "3"], "equal parts"),
         (["--device", "cuda:99"], "cannot be used"),
         (["--head-activation", "swish"], "Unknown activation"),
@@ -224,7 +224,7 @@ def test_bench_keeps_what_is_trained_when_its_time_is_up(
     for wrong, expected in (
         (["--time-limit", "0"], "above 0"),
         (["--time-limit", "nan"], "above 0"),
-        (["--workers", "-1"], "workers is a whole number from 1 on"),
+        (["--workers", "-1"], "workers must be a whole number of at least 1"),
         (["--device", "abacus"], "Device 'abacus' cannot be used"),
         (["--time-limit", "9", "--ray", "local"], "--ray"),
     ):

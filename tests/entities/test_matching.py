@@ -69,7 +69,11 @@ BAD = [
     ),
     ([doc(ONE, id="1")] * 2, [doc(GOLD, id="1")], "two documents have the id '1'"),
     ([doc(ONE)], [doc(GOLD), doc()], "PREDICTED has 1 documents and GOLD 2"),
-    ([doc(ONE, id="1", text="ab")], [doc(GOLD, id="1", text="ac")], "another one in GOLD"),
+    (
+        [doc(ONE, id="1", text="ab")],
+        [doc(GOLD, id="1", text="ac")],
+        "differs between PREDICTED and GOLD",
+    ),
     ([doc(Entity(0, 9, "A", 0.5))], [doc(GOLD, text="abc")], "outside of its text of 3"),
     ([doc(ONE, text="abc")], [doc(Entity(1, 9, "A"))], "GOLD, document 1: entity 1 .A. ends at 9"),
     ([doc()], [doc(GOLD)], "PREDICTED has no entities"),

@@ -79,7 +79,7 @@ def test_a_stopped_run_goes_on_with_new_graphs(corpus, straight, tmp_path, monke
     monkeypatch.setattr(lean_engine.RunWatch, "save", save)
     lines = []
     train(recipe(corpus), tmp_path / "run", device=DEVICE, bootstrap=0, say=lines.append)
-    assert any(line.startswith(f"Going on after step {stop_at} ") for line in lines), lines
+    assert any(line.startswith(f"Continuing after step {stop_at} ") for line in lines), lines
     assert len(captured) == 2
     assert all(captured), "no graph was captured"
     assert_the_same(straight, tmp_path / "run")

@@ -38,7 +38,7 @@ def test_a_killed_run_goes_on_to_the_same_bits(corpus, tmp_path, kind, kills):
     command = [sys.executable, SCRIPT, json.dumps(settings), straight, killed, str(kills)]
     done = subprocess.run([str(c) for c in command], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    resumed = done.stderr.count("Going on after")
+    resumed = done.stderr.count("Continuing after")
     assert resumed >= 2, f"only {resumed} attempts were killed after their first checkpoint"
     names = {path.name for path in straight.iterdir()}
     assert {path.name for path in killed.iterdir()} == names

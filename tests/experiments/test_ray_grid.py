@@ -115,7 +115,7 @@ def test_the_node_with_the_fewest_tasks_gets_the_next():
 
 def test_bad_input(corpus, tmp_path, monkeypatch):
     recipes = expand_grid({**SETTINGS, "data": str(corpus)}, [{}])
-    with pytest.raises(InputError, match="jobs is a whole number from 1 on"):
+    with pytest.raises(InputError, match="jobs must be a whole number of at least 1"):
         list(ray_grid.run_on_ray(recipes, tmp_path, "local", jobs=0))
     ray = pytest.importorskip("ray", reason="Ray is not installed")
 

@@ -254,7 +254,7 @@ def test_one_sentence_cannot_be_trained_on_and_held_out(tmp_path):
     for split in ("train", "dev", "test"):
         (tmp_path / f"{split}.txt").write_text("Anna B-PER\nlaughs O\n")
     recipe = Recipe(data=str(tmp_path), model="tiny", method="gamma_net_sece")
-    with pytest.raises(InputError, match="1 training examples are too few to part"):
+    with pytest.raises(InputError, match="1 training examples are too few to split"):
         prepare(recipe)
 
 

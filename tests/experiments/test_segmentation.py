@@ -241,7 +241,7 @@ def test_grids_and_the_recipe_of_the_benchmark(folder, tmp_path):
             {"shift": ["contrast"]},
             "Which strength of 'contrast'. Expected contrast-1 to",
         ),
-        ({"method": "input_mixup"}, "'input_mixup' takes no masks; take 'feature_mixup'"),
+        ({"method": "input_mixup"}, "'input_mixup' does not support masks; use 'feature_mixup'"),
         ({"augment": "flip"}, "augment is a setting of task 'image'"),
     ],
 )

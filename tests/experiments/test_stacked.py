@@ -140,7 +140,7 @@ def test_out_of_memory_keeps_what_is_done(corpus, tmp_path, monkeypatch):
 
     monkeypatch.setattr(grid, "run_stack", short_of_memory)
     running = run_grid(recipes(corpus, epochs=1), tmp_path, device="cpu", workers=1, stack=4)
-    with pytest.raises(InputError, match=r"1 job\(s\) of up to 3 runs each: take fewer"):
+    with pytest.raises(InputError, match=r"1 job\(s\) of up to 3 runs each: use fewer"):
         list(running)
     assert len(list(read_records(tmp_path))) == 1
 
@@ -243,5 +243,5 @@ def test_what_cannot_be_run_is_said_before_anything_is(corpus, tmp_path, stack, 
 
 
 def test_a_size_below_one_is_an_error(corpus, tmp_path):
-    with pytest.raises(InputError, match="stack is a whole number from 1 on"):
+    with pytest.raises(InputError, match="stack must be a whole number of at least 1"):
         list(run_grid(recipes(corpus), tmp_path, device="cpu", stack=0))

@@ -241,8 +241,8 @@ def test_every_task_has_defaults_of_its_own():
         ({"task": "image", "engine": "trainer"}, "trained by engine lean, not by 'trainer'"),
         ({"task": "image", "optimizer": "adam"}, "Did you mean 'adamw'"),
         ({"engine": "trainer", "optimizer": "sgd"}, "AdamW with linear decay"),
-        ({"momentum": 1.0}, "momentum is below 1"),
-        ({"clip": -1.0}, "clip is a number from 0 on"),
+        ({"momentum": 1.0}, "momentum must be below 1"),
+        ({"clip": -1.0}, "clip must be a number of at least 0"),
     ],
 )
 def test_settings_that_do_not_fit_are_told(content, message):

@@ -321,7 +321,7 @@ def test_label_names_of_shards_must_agree(tmp_path: Path, suffix: str) -> None:
         Predictions.from_logits(LOGITS, LABELS, label_names=names).write(path)
     text = message(lambda: read(paths[:2]))
     assert text == (
-        f"{paths[1]} has other label names than {paths[0]}: class 1 is 'z' against 'y'."
+        f"{paths[1]} has different label names from {paths[0]}: class 1 is 'z' against 'y'."
     )
     # A shard without names takes those of the others, whichever comes first.
     for order in ([0, 2], [2, 0]):

@@ -160,11 +160,11 @@ HOSTILE = {
     ),
     "two objects on a line": (
         text_file("p.jsonl", OBJECT * 2 + "\n"),
-        "line 1: no JSON (Extra data",
+        "line 1: not JSON (Extra data",
     ),
     "two objects on a later line": (
         text_file("p.jsonl", OBJECT + "\n" + OBJECT * 2),
-        "line 2: no JSON (Extra data",
+        "line 2: not JSON (Extra data",
     ),
     "nested without end": (text_file("p.jsonl", '{"logits": ' + "[" * 100_000), "nested too"),
     "a label of many digits": (
@@ -181,7 +181,7 @@ HOSTILE = {
     ),
     "not gzipped": (text_file("p.csv.gz", "logits_0,logits_1,label\n1,2,0\n"), "damaged after"),
     "encrypted": (encrypted, "it is encrypted; save it without a password"),
-    "unknown compression": (strange_compression, "not a whole npz file ("),
+    "unknown compression": (strange_compression, "not a complete npz file ("),
     "dates as labels": (
         lambda folder: npz(folder / "p.npz", labels=np.zeros(30, "M8[s]")),
         "got dtype datetime64[s]",
@@ -206,9 +206,9 @@ HOSTILE = {
         lambda folder: archive(
             folder / "p.npz", logits=header((-1, -3)), labels=header((-1,), "<i8")
         ),
-        "not a whole npz file (an array has the shape (-1, -3))",
+        "not a complete npz file (an array has the shape (-1, -3))",
     ),
-    "numbers for no text": (tensors, "'word' has numbers that stand for no text"),
+    "numbers for no text": (tensors, "'word' has numbers without a text"),
     "a place outside": (
         lambda folder: tensors(folder, labels={"data_offsets": [320, 336]}),
         "it ends before 'labels' does",
@@ -430,7 +430,7 @@ def test_lines_are_counted_where_each_is_one_object(text, lines, size, tmp_path)
 
 def test_memory_is_not_called_damage():
     with pytest.raises(InputError, match=r"p.npz: it does not fit into memory \(1 TB\)"):  # noqa: SIM117
-        with door("p.npz", "not a whole npz file"):
+        with door("p.npz", "not a complete npz file"):
             raise MemoryError("1 TB")
 
 
@@ -463,7 +463,7 @@ def test_a_damaged_member_is_no_fault_of_the_output(tmp_path, capsys):
     ]
     assert main(arguments) == 2
     err = capsys.readouterr().err
-    assert "p.npz: not a whole npz file (Bad CRC-32 for file 'extra.npy')" in err
+    assert "p.npz: not a complete npz file (Bad CRC-32 for file 'extra.npy')" in err
     assert not (tmp_path / "o.npz").exists()
 
 

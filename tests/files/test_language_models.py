@@ -100,7 +100,7 @@ def test_samples_of_other_tasks(tmp_path):
     ("record", "expected"),
     [
         ({**sample([-1, -2]), "filtered_resps": ["some text"]}, "no log-likelihood of each choice"),
-        ({**sample([-1, -2]), "filtered_resps": 3}, "no sample of lm-evaluation-harness"),
+        ({**sample([-1, -2]), "filtered_resps": 3}, "not a sample of lm-evaluation-harness"),
         (sample([-1]), "at least 2 choices, got 1"),
         (sample([math.nan, 1]), "not a number"),
         ({**sample([-1, -2]), "arguments": [["Q", " a"]]}, "at least 2 choices"),

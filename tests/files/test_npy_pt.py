@@ -72,7 +72,7 @@ def test_apply_writes_the_scores(tmp_path: Path) -> None:
 
 def test_bad_npy(tmp_path: Path) -> None:
     path = save_pair(tmp_path, "a_logits.npy", "b_labels.npy")
-    with pytest.raises(InputError, match=r"no labels beside it.*test_labels\.npy"):
+    with pytest.raises(InputError, match=r"no labels for it.*test_labels\.npy"):
         read(path)
     np.save(tmp_path / "a_labels.npy", LABELS[:2])
     with pytest.raises(InputError, match="different length: logits has 3, labels has 2"):

@@ -130,7 +130,7 @@ def test_bad_files(tmp_path: Path) -> None:
             read(path)
         assert "\n" not in str(caught.value)
     path = save(tmp_path / "p.csv", {"pred_label": ["A"], "confidence": [0.5]})
-    with pytest.raises(InputError, match="no column of true labels beside 'confidence'"):
+    with pytest.raises(InputError, match="no column of true labels for 'confidence'"):
         read(path)
     path = save(tmp_path / "p.csv", {**good, "confidence": [0.9, 0.8]})
     with pytest.raises(InputError, match="no column 'sure'"):

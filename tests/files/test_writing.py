@@ -53,7 +53,7 @@ def test_a_folder_of_shards(tmp_path: Path) -> None:
     assert sorted(p.name for p in folder.iterdir()) == ["part-00000.parquet", "part-00001.parquet"]
     assert np.array_equal(read(folder).scores, PREDICTIONS.scores)
     assert count_rows(folder) == 4
-    with pytest.raises(InputError, match="shards need a folder of their own"):
+    with pytest.raises(InputError, match="shards need a new folder"):
         write(PREDICTIONS, folder, overwrite=True)
 
 

@@ -246,7 +246,7 @@ def test_metrics_of_the_small_state():
     halves = make("logits", logits[:150], labels[:150]) + make("logits", logits[150:], labels[150:])
     assert_same(halves, whole)
     assert ece(sum([TopBins.empty(Bins()), small])) == ece(small)
-    with pytest.raises(InputError, match="different bins do not add"):
+    with pytest.raises(InputError, match="different bins cannot be added"):
         small + make("logits", logits, labels, 10)
     with pytest.raises(TypeError):
         small + whole

@@ -139,7 +139,7 @@ def damaged(folder, tmp_path):
         ("manifest.json", lambda b: b.replace(b'"format": 1', b'"format": 7'), "upgrade calibrant"),
         ("manifest.json", lambda b: b.replace(b'"text"', b'"cooking"'), "names no task"),
         ("manifest.json", lambda b: b.replace(b'"model.onnx"', b'"../model"'), "lists no model"),
-        ("manifest.json", lambda b: b.replace(b'"map.onnx"', b'"../map"'), "is no file of an"),
+        ("manifest.json", lambda b: b.replace(b'"map.onnx"', b'"../map"'), "is not a file of an"),
         ("manifest.json", lambda b: b.replace(b'"max_length"', b'"length"'), "is damaged: KeyErr"),
         ("manifest.json", lambda b: b.replace(b'"unk_token_id"', b'"x"'), "x"),
     ],

@@ -222,7 +222,7 @@ def test_a_killed_command_goes_on(suffix, runs, tmp_path, monkeypatch, capsys):
     assert main([*command, str(out), "--top-k", "2"]) == 2
     assert "unfinished output of another command" in capsys.readouterr().err
     assert main([*command, str(out)]) == 0
-    assert "Going on after 30 texts." in capsys.readouterr().out
+    assert "Continuing after 30 texts." in capsys.readouterr().out
     assert out.read_text() == whole.read_text()
 
 
@@ -292,8 +292,8 @@ def test_bad_input_of_the_shell_is_one_line(runs, tmp_path, capsys):
         ([image, "nowhere"], "There is no file nowhere"),
         ([text, "a", "--tokens"], "--tokens is for models of entities"),
         ([text, "a", "--reduction", "min"], "--reduction is for models of entities"),
-        ([text, "a", "--level", "1.5", "--target-risk", ".1"], "lie in (0, 1)"),
-        ([text, "a", "--min-confidence", "nan"], "A confidence lies in [0, 1]"),
+        ([text, "a", "--level", "1.5", "--target-risk", ".1"], "must be in (0, 1)"),
+        ([text, "a", "--min-confidence", "nan"], "A confidence must be in [0, 1]"),
         ([text, "a", "-o", str(tmp_path / "o.csv"), "--field", "x"], "a .csv file has columns"),
     ]
     for arguments, message in cases:

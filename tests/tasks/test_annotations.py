@@ -44,7 +44,7 @@ def test_tokens_and_spans_are_the_same(tmp_path: Path) -> None:
     [
         ({"tokens": ["a", "b"], "tags": ["O"]}, "line 2: 2 words, but 1 tags"),
         ({"tokens": ["a"], "tags": ["PER"]}, "line 2: 'PER' is not a tag"),
-        ({"tokens": ["a"], "tags": [3]}, "the tags are numbers; put their names beside the file"),
+        ({"tokens": ["a"], "tags": [3]}, "the tags are numbers; put their names into labels.txt"),
         ({"tokens": ["a"], "tags": [None]}, "line 2: expected a list of tags as text, got None"),
         ({"tokens": "abc", "tags": ["O"]}, "expected a list of words as text, got 'abc'"),
         ({"tokens": ["a"]}, "line 2: expected 'ner_tags', got tokens"),
@@ -162,10 +162,10 @@ def test_numbers_with_names(name: str, content: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text(content)
     assert read_jsonl(path) == [ANNA]
     path = written(tmp_path, {"tokens": ["Anna", "sings"], "ner_tags": [2, 0]})
-    with pytest.raises(InputError, match="line 1: tag 2 is none of the 2 that have names"):
+    with pytest.raises(InputError, match="line 1: tag 2 has no name; there are 2 names"):
         read_jsonl(path)
     (tmp_path / name).write_text("" if name.endswith("txt") else '[["O"]]')
-    with pytest.raises(InputError, match=r"none of the 0|expected a list of the names"):
+    with pytest.raises(InputError, match=r"there are 0 names|expected a list of the names"):
         read_jsonl(path)
 
 
@@ -189,7 +189,7 @@ def test_half_of_a_character_is_told_before_training(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     sound = '{"tokens": ["\\ud83d\\ude00"], "tags": ["O"]}'
     path.write_text(sound + '\n{"tokens": ["\\ud800"], "tags": ["O"]}\n')
-    with pytest.raises(InputError, match="line 2: it holds half of a character"):
+    with pytest.raises(InputError, match="line 2: it contains half of a character"):
         read_jsonl(path)
     path.write_text(sound)
     assert read_jsonl(path)[0].words == ("😀",)

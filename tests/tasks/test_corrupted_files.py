@@ -127,7 +127,7 @@ def test_lines(tmp_path):
         ("a.jsonl", '{"text": 3}', {}, "expected a text in 'text', got 3"),
         ("a.jsonl", '{"tokens": [1], "tags": ["O"]}', {}, "list of words as text"),
         ("a.jsonl", "{", {}, "no JSON"),
-        ("a.jsonl", '{"text": "\\ud800"}', {}, "line 1: it holds half of a character"),
+        ("a.jsonl", '{"text": "\\ud800"}', {}, "line 1: it contains half of a character"),
         ("a.csv", "text\na\n", {"column": "query"}, "line 2: expected 'query', got text"),
         ("a.csv", "text,y,text\na,b,c\n", {}, "line 1: two columns are called 'text'"),
         ("a.txt", "Anna B-PER\nsings O\n\n. O\n", {}, "words with tags .* conll or lines"),
@@ -148,7 +148,7 @@ def test_what_is_refused_leaves_nothing(tmp_path, name, content, options, messag
 
 
 def test_a_file_is_not_written_over_itself(conll, tmp_path):
-    with pytest.raises(InputError, match="not written over itself"):
+    with pytest.raises(InputError, match="cannot overwrite itself"):
         corrupt_file(conll, conll, "typos", 1, overwrite=True)
     corrupt_file(conll, tmp_path / "b.conll", "typos", 1)
     with pytest.raises(InputError, match="exists"):
@@ -302,7 +302,7 @@ def test_without_torch_the_work_is_named(arrays, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("seed", [-1, 1 << 32])
 def test_seeds_that_would_be_those_of_others(arrays, tmp_path, seed):
-    with pytest.raises(InputError, match="A seed is a whole number from 0 to"):
+    with pytest.raises(InputError, match="A seed must be a whole number from 0 to"):
         corrupt_pictures(arrays, tmp_path / "new.npz", "shot-noise", 1, seed=seed)
     assert not (tmp_path / "new.npz").exists()
 
@@ -317,7 +317,7 @@ def test_seeds_that_would_be_those_of_others(arrays, tmp_path, seed):
         ({"test_images": np.zeros((2, 3, 3), np.uint8)}, {"split": "dev"}, "of the split 'dev'"),
         ({"test_images": np.zeros((2, 3, 3), np.uint8)}, {"kind": "jpg"}, "Did you mean 'jpeg'"),
         ({"test_images": np.zeros((2, 3, 3), np.uint8)}, {"strength": 0}, "got 0"),
-        (None, {}, "not a whole npz file"),
+        (None, {}, "not a complete npz file"),
     ],
 )
 def test_images_that_are_refused(tmp_path, content, options, message):
@@ -350,7 +350,7 @@ def test_archives_that_cannot_be_unpacked(tmp_path):
     pytest.importorskip("torch")
     np.savez(tmp_path / "a.npz", test_images=np.zeros((2, 8, 8), np.uint8))
     sound = (tmp_path / "a.npz").read_bytes()
-    for place, value, expected in ((8, 1, "it is encrypted"), (10, 97, "not a whole npz file")):
+    for place, value, expected in ((8, 1, "it is encrypted"), (10, 97, "not a complete npz file")):
         content = bytearray(sound)
         at = content.find(b"PK\x01\x02")
         content[at + place] = value

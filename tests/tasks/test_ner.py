@@ -231,7 +231,7 @@ def test_folders_without_data(tmp_path: Path) -> None:
         load_corpus(str(tmp_path))
     write(tmp_path / "test.conll", SENTENCES)
     write(tmp_path / "train.conll", SENTENCES[:1])
-    with pytest.raises(InputError, match="1 training examples are too few to part"):
+    with pytest.raises(InputError, match="1 training examples are too few to split"):
         load_corpus(str(tmp_path))
 
 

@@ -125,9 +125,9 @@ def test_a_splitter_is_kept_as_data(splitter):
 
 
 def test_rules_that_are_none():
-    with pytest.raises(InputError, match="'insid': '-' is no rule"):
+    with pytest.raises(InputError, match="'insid': '-' is not a rule"):
         Splitter.from_dict({"insid": "-"})
-    with pytest.raises(InputError, match="'inside': 3 is no rule"):
+    with pytest.raises(InputError, match="'inside': 3 is not a rule"):
         Splitter.from_dict({"inside": 3})
     with pytest.raises(InputError, match="Unknown splitter 'pen'"):
         splitter_of("pen")

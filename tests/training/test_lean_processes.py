@@ -122,7 +122,7 @@ def test_a_checkpoint_belongs_to_as_many_processes(folder):
     import lean_worker
 
     _, loop = lean_worker.make_loop(create("head_noise"), dropout=0.3)
-    with pytest.raises(InputError, match=r"that of 2 process\(es\), and here run 1"):
+    with pytest.raises(InputError, match=r"written by 2 process\(es\), but this run has 1"):
         loop.load(torch.load(folder / "state-0.pt", weights_only=True))
     loop.close()
 

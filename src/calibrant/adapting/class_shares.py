@@ -112,7 +112,7 @@ def _checks(
     effective = effective_size(found.weights, labels)
     if effective < _LEAST_EFFECTIVE:
         raise InputError(
-            f"Only about {effective:.0f} of {len(labels):,} validation rows stand for the new "
+            f"Only about {effective:.0f} of {len(labels):,} validation rows represent the new "
             f"data, whose classes are so different; at least {_LEAST_EFFECTIVE} are needed. Take "
             "validation data with more examples of the classes that have become frequent."
         )

@@ -56,9 +56,9 @@ class SetLine:
         room = _BEYOND * (most - least)
         if not least - room <= x <= most + room:
             raise InputError(
-                f"The mean confidence of the new data, {percent(confidence)}, is outside of the "
-                f"range of the copies, {percent(self.low)} to {percent(self.high)}: what lies "
-                "beyond is not guessed. Add copies that are damaged more, or less."
+                f"The mean confidence of the new data, {percent(confidence)}, is outside the range "
+                f"of the copies, {percent(self.low)} to {percent(self.high)}. adapt does not "
+                "extrapolate: add copies that are damaged more, or less."
             )
         places = np.array([_logits(point)[0] for point in self.sets])
         count, spread = len(places), float(((places - places[0]) ** 2).sum())

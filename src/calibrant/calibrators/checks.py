@@ -36,7 +36,7 @@ def check_predictions(who: str, value: object) -> None:
             f"{who} expects Predictions, got {type(value).__name__}: make them with "
             "Predictions.from_logits(logits, labels) or Predictions.from_probabilities(p, labels), "
             "or from_top_label(predicted, confidence, labels); "
-            "transform_scores(scores, kind) maps an array without labels."
+            "transform_scores(scores, kind) calibrates an array without labels."
         )
 
 
@@ -45,7 +45,7 @@ def needs_all_classes(name: str, claims: Claims) -> InputError:
     return InputError(
         f"{name} needs the scores of all classes; {claims.kind} predictions have one confidence "
         "each. Use temperature, platt, beta, quadratic-top-label, spline, isotonic-top-label, "
-        "venn-abers-top-label or another map of one number."
+        "venn-abers-top-label or another calibrator of one number."
     )
 
 

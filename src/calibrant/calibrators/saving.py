@@ -215,7 +215,7 @@ def _classes(header: dict[str, Any]) -> tuple[int, tuple[str, ...] | None]:
     """Return the number of classes, and their names if they have any."""
     classes, names = int(header["classes"]), header["label_names"]
     if not 2 <= classes <= _MOST_CLASSES:
-        raise InputError(f"The file is damaged: a calibrator has no {classes} classes.")
+        raise InputError(f"The file is damaged: a calibrator cannot have {classes} classes.")
     if names is not None and (not isinstance(names, list) or len(names) != classes):
         raise InputError(f"The file is damaged: it has no list of {classes} label names.")
     return classes, None if names is None else tuple(map(str, names))

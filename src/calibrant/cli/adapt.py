@@ -35,8 +35,8 @@ def add_parser(commands: Any) -> None:
         "adapt",
         help="correct a calibrator or a run for a new data set without labels",
         description="Correct a calibrator, or a run, for a new data set without labels: for other "
-        "class frequencies, or for examples that have become harder. It reports what it believes "
-        "has changed, and refuses what it cannot know.",
+        "class frequencies, or for examples that have become harder. Report what has probably "
+        "changed, and stop with an error if the data do not allow a correction.",
     )
     parser.add_argument(
         "calibrator",
@@ -58,7 +58,7 @@ def add_parser(commands: Any) -> None:
         metavar="FILE",
         nargs="+",
         required=True,
-        help="predictions for the new data, whose labels are not looked at; for a run also texts "
+        help="predictions for the new data, whose labels are not used; for a run also texts "
         "(.txt, .jsonl, .csv) or images",
     )
     parser.add_argument(

@@ -68,7 +68,7 @@ def add_parser(commands: Any) -> None:
         "--reduction",
         choices=("product", "min", "mean"),
         default="product",
-        help="how the confidences of its words make the confidence of an entity (product)",
+        help="how to combine the confidences of words into that of an entity (product)",
     )
     parser.add_argument(
         "--sample",

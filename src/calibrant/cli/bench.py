@@ -47,7 +47,7 @@ def add_parser(commands: Any) -> None:
         "(10 on CUDA, 1 elsewhere)",
     )
     parser.add_argument(
-        "--workers", type=int, help="processes that measure; not with --ray (cores less two)"
+        "--workers", type=int, help="processes that measure; not with --ray (cores minus two)"
     )
     parser.add_argument(
         "--keep",
@@ -58,7 +58,7 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--ray",
         metavar="ADDRESS",
-        help="run on a Ray cluster: auto (that of this machine), host:port, or local (a new one)",
+        help="run on a Ray cluster: auto (on this machine), host:port, or local (a new one)",
     )
     add_data_dir(parser)
     add_device(parser)
@@ -188,5 +188,5 @@ def _check_kept(args: argparse.Namespace) -> None:
         if getattr(args, option) is not None:
             raise InputError(
                 f"--{option.replace('_', '-')} is not for --keep, where each run is a process "
-                "with checkpoints of its own."
+                "with its own checkpoints."
             )

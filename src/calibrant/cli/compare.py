@@ -26,7 +26,7 @@ def add_parser(commands: Any) -> None:
         "compare",
         help="compare all calibrators and recommend one",
         description="Fit every calibrator on VALID, recommend one by cross-validation on VALID, "
-        "and show how each does on TEST. TEST has no part in the choice.",
+        "and show the results of each on TEST. TEST does not influence the choice.",
     )
     parser.add_argument(
         "valid", metavar="VALID", help="predictions to fit on: a file, a folder or a glob"

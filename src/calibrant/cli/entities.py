@@ -48,7 +48,7 @@ def add_entity_options(parser: argparse.ArgumentParser, *, gold: bool = True) ->
         group.add_argument(
             "--without-scores",
             action="store_true",
-            help="the tool gives no scores: type and length alone make the confidence",
+            help="the tool gives no scores: learn the confidence from type and length only",
         )
     group.add_argument(
         "--type",

@@ -17,24 +17,24 @@ def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "export",
         help="write a run as one folder that predicts without torch",
-        description="Write everything that predicting needs into one folder: the model as ONNX, "
+        description="Write everything that prediction needs into one folder: the model as ONNX, "
         "tokenizer, splitter, labels, calibrators, policies and a manifest with checksums. "
-        "'calibrant predict FOLDER' and calibrant.load(FOLDER) use it with onnxruntime, tokenizers "
-        "and NumPy alone.",
+        "'calibrant predict FOLDER' and calibrant.load(FOLDER) need only onnxruntime, tokenizers "
+        "and NumPy.",
     )
     add_run(parser)
     add_output(parser, "write to this folder", metavar="FOLDER", old="folder")
     parser.add_argument(
         "--int8",
         action="store_true",
-        help="store weights in 8 bits (texts and entities); what it changes is measured on the "
-        "test split and printed",
+        help="store weights in 8 bits (texts and entities), and print how this changes the results "
+        "on the test split",
     )
     parser.add_argument(
         "--fold-temperature",
         action="store_true",
-        help="write the model for transformers instead, the temperature of the run in its last "
-        "layer: the softmax of transformers.pipeline is then calibrated",
+        help="write the model for transformers instead, with the temperature of the run in its "
+        "last layer: the softmax of transformers.pipeline is then calibrated",
     )
     parser.add_argument(
         "--policy",
@@ -42,7 +42,7 @@ def add_parser(commands: Any) -> None:
         type=Path,
         action="append",
         default=[],
-        help="a policy of 'calibrant guarantee' that goes along; may be repeated",
+        help="add a policy of 'calibrant guarantee' to the export; may be repeated",
     )
     add_data_dir(parser, ", for --int8")
     add_json(parser)

@@ -30,8 +30,8 @@ def add_parser(commands: Any) -> None:
     """Add the command's options."""
     parser = commands.add_parser(
         "guarantee",
-        help="learn what to accept, with a promise that holds",
-        description="Learn a policy from validation predictions: from which confidence on to "
+        help="learn which predictions to accept, with a guarantee",
+        description="Learn a policy from validation predictions: the confidence from which to "
         "accept, which words to review, or prediction sets, each with a promise about new data. "
         "VALID is a file of predictions, or the folder of a training run. 'apply --policy' and "
         "'predict --policy' use the policy.",
@@ -55,8 +55,8 @@ def add_parser(commands: Any) -> None:
 def _add_promises(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("promises (one, or the first two together)")
     group.add_argument(
-        "--target-risk", type=float, metavar="SHARE", help="at most this share of what is "
-        "accepted is wrong",
+        "--target-risk", type=float, metavar="SHARE", help="at most this share of the "
+        "accepted items is wrong",
     )  # fmt: skip
     group.add_argument(
         "--max-missed", type=float, metavar="SHARE", help="at most this share of the true "
@@ -79,25 +79,25 @@ def _add_promises(parser: argparse.ArgumentParser) -> None:
 def _add_units(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--per", choices=("type",), help="one threshold for each predicted class or entity type; "
-        "of sets, for each true class",
+        "for prediction sets, one for each true class",
     )  # fmt: skip
     add_keep_together(parser, "document, sentence or image")
     parser.add_argument(
-        "--average", choices=("rows", "groups"), default="rows", help="what a target risk is a "
-        "mean over: all accepted rows (or entities), or groups, each with the wrong share of what "
-        "is accepted of it, so that long groups count as much as short ones (rows)",
+        "--average", choices=("rows", "groups"), default="rows", help="what a target risk "
+        "averages: all accepted rows (or entities), or the share of wrong ones among the accepted "
+        "of each group, so that long groups count as much as short ones (rows)",
     )  # fmt: skip
     parser.add_argument(
         "--items", choices=("auto", "rows", "entities"), default="auto", help="what a target risk "
         "is about (entities, if the labels are BIO tags)",
     )  # fmt: skip
     parser.add_argument(
-        "--reduction", choices=("auto", "product", "min", "mean"), default="auto", help="how the "
-        "confidences of its words make the confidence of an entity (product; a run's own choice)",
+        "--reduction", choices=("auto", "product", "min", "mean"), default="auto", help="how to "
+        "combine the confidences of words into that of an entity (product; for a run, its choice)",
     )  # fmt: skip
     parser.add_argument(
-        "--tokens", action="store_true", help="with a run: the policy is for words that are "
-        "given, as with 'predict --tokens'",
+        "--tokens", action="store_true", help="with a run: the policy is for texts that are "
+        "already split into words, as with 'predict --tokens'",
     )  # fmt: skip
 
 

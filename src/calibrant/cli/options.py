@@ -53,8 +53,8 @@ def _add_columns(group: Any) -> None:
     group.add_argument(
         "--kind",
         choices=("logits", "probabilities", "top-label", "multi-label"),
-        help="what the scores are, if the names of the columns do not say it (never guessed from "
-        "the values)",
+        help="what the scores are, if the column names do not show it (never guessed from the "
+        "values)",
     )
     for kind in ("logits", "probabilities"):
         group.add_argument(

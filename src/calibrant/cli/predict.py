@@ -48,7 +48,7 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--field",
         metavar="NAME",
-        help="write the predictions into this field of each line, beside the fields of the input",
+        help="write the predictions into this field of each line; the fields of the input stay",
     )
     parser.add_argument(
         "-o",
@@ -99,7 +99,7 @@ def _add_accepting(parser: Any) -> None:
     parser.add_argument(
         "--policy",
         metavar="FILE|NAME",
-        help="accept by a policy that 'calibrant guarantee' made, or one that the export holds",
+        help="accept by this policy of 'calibrant guarantee', or of the export, by name",
     )
 
 
@@ -121,7 +121,7 @@ def _add_entities(parser: Any) -> None:
         "--tokens",
         action="store_true",
         help="texts are already split into words: by spaces, or in .jsonl as a list 'tokens'; "
-        "confidences and guarantees are then those of the corpus' own words",
+        "confidences and guarantees are then those of the corpus' words",
     )
 
 

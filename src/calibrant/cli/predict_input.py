@@ -101,7 +101,9 @@ def _image_array(path: Path) -> np.ndarray:
             names = array_names(archive)
             if "images" not in names and len(names) != 1:
                 found = ", ".join(names) or "none"
-                raise InputError(f"{path}: expected an array 'images', or one alone; got {found}.")
+                raise InputError(
+                    f"{path}: expected an array 'images', or a single array; got {found}."
+                )
             images = read_array(archive, "images" if "images" in names else names[0])
     if images.ndim not in (3, 4) or images.dtype != np.uint8 or not images.size:
         raise InputError(
@@ -137,7 +139,7 @@ def _table_rows(path: Path, delimiter: str, check: _CHECK) -> Iterator[Row]:
         for row in reader:
             where = f"{path}, line {reader.line_num}"
             if None in row.values() or "" in row:
-                raise InputError(f"{where} has another number of columns than the first.")
+                raise InputError(f"{where} has a different number of columns from the first.")
             check(row, where)
             yield row
 
@@ -187,4 +189,4 @@ def _check_row(row: Any, where: str, *, tokens: bool, taken: Sequence[str]) -> N
 
 def _check_text(text: str, where: str) -> None:
     if has_half_a_character(text):
-        raise InputError(f"{where}: the text holds half of a character; is it UTF-8?")
+        raise InputError(f"{where}: the text contains half of a character; is it UTF-8?")

@@ -52,14 +52,14 @@ def written(
     given: Input,
     predict: Callable[..., Iterator[tuple[Row, Any]]],
 ) -> int:
-    """Write all predictions to a file, and go on with one that a killed process left."""
+    """Write all predictions to a file, and continue a file that a killed process left."""
     about = _about(args, predictor, given)
     line: Callable[[Row, Any], str] = partial(json_line, field=args.field, accept=accept)
     with ResumableFile(args.output, about, overwrite=args.overwrite) as file:
         if args.output.suffix.lower() == ".csv":
             line = _Table(predictor.columns(args.top_k, accept), file.beginning()).lines
         if file.done:
-            print(f"Going on after {file.done:,} {predictor.unit}.")
+            print(f"Continuing after {file.done:,} {predictor.unit}.")
         resumed = {"done": file.done, "replace": file.resumed}
         for row, prediction in predict(given.rows, given.total, **resumed):
             file.write(line(row, prediction), inputs=1)
@@ -142,7 +142,7 @@ class MaskFiles:
         import numpy as np
 
         if len(mask.labels) > _REFUSED:
-            raise InputError(f"A picture has room for {_REFUSED} classes, not {len(mask.labels)}.")
+            raise InputError(f"A mask can show {_REFUSED} classes, got {len(mask.labels)}.")
         name = self._name(row)
         classes = np.where(mask.accepted, mask.classes, _REFUSED).astype(np.uint8)
         row["mask"] = self._save(classes, f"{name}.png")

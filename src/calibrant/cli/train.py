@@ -106,7 +106,7 @@ def check_apart(folder: Path, names: Iterable[str]) -> None:
     for place in (Path(name).resolve() for name in names if is_place(name)):
         if folder.resolve() in (place, *place.parents):
             raise InputError(
-                f"{place} is an input of the run and lies in its folder; name another folder."
+                f"{place} is an input of the run and is inside its folder; name another folder."
             )
 
 

@@ -37,7 +37,7 @@ def add_parser(commands: Any) -> None:
         help="estimate accuracy and F1 of a stream without labels, and watch it for drift",
         description="Estimate accuracy and F1 of a stream of predictions without labels, chunk by "
         "chunk, and raise an alarm when it is no longer like the reference. Labels may be missing; "
-        "those that are there are used.",
+        "existing labels are used.",
     )
     add_file_options(parser, "STREAM")
     source = parser.add_mutually_exclusive_group()
@@ -63,9 +63,13 @@ def add_parser(commands: Any) -> None:
         "calibrator was fitted on; without them no drift is measured",
     )
     cut = parser.add_mutually_exclusive_group()
-    cut.add_argument("--chunk", type=int, default=1000, metavar="ROWS", help="rows a chunk (1000)")
     cut.add_argument(
-        "--per", metavar="COLUMN", help="a chunk for each value of this column; times: for each day"
+        "--chunk", type=int, default=1000, metavar="ROWS", help="rows per chunk (1000)"
+    )
+    cut.add_argument(
+        "--per",
+        metavar="COLUMN",
+        help="one chunk for each value of this column, or for each day of times",
     )
     add_keep_together(parser)
     parser.add_argument(

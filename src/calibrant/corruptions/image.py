@@ -39,7 +39,7 @@ def corrupt_images(
         raise unknown_name("image corruption", kind, IMAGE)
     level = IMAGE[kind].levels[check_strength(strength) - 1]
     if not 0 <= seed < 1 << 32:
-        raise InputError(f"A seed is a whole number from 0 to 2³² − 1, got {seed}.")
+        raise InputError(f"A seed must be a whole number from 0 to 2³² − 1, got {seed}.")
     _check(images)
     if not images.numel():
         return images.clone()

@@ -43,7 +43,9 @@ def jpeg(images: Tensor, quality: float, *, subsample: bool = True) -> Tensor:
     tensor([98.])
     """
     if not 1 <= quality <= 100 or quality != int(quality):
-        raise InputError(f"The quality of a JPEG is a whole number from 1 to 100, got {quality}.")
+        raise InputError(
+            f"The quality of a JPEG must be a whole number from 1 to 100, got {quality}."
+        )
     if images.shape[1] not in (1, 3):
         raise InputError(f"JPEG takes 1 or 3 channels, got {images.shape[1]}.")
     # Use float64: GPUs may multiply float32 matrices with three digits only.

@@ -142,5 +142,5 @@ def _chosen(kind: str, strength: int) -> tuple[TextCorruption, float]:
 
 def _random(seed: int, kind: str, number: int) -> np.random.Generator:
     if not 0 <= seed < 2**63:
-        raise InputError(f"A seed is a whole number from 0 to 2⁶³ − 1, got {seed}.")
+        raise InputError(f"A seed must be a whole number from 0 to 2⁶³ − 1, got {seed}.")
     return np.random.default_rng([seed, zlib.crc32(kind.encode()), number])

@@ -272,11 +272,11 @@ def _rebuilt(content: Mapping[str, Any]) -> EntityCalibrator:
     )
     made.shrinkage_, made.scored_ = float(content["shrinkage"]), bool(content["scored"])
     if content["match"] not in ("strict", "overlapping"):
-        raise ValueError(f"it learned no match '{content['match']}'")
+        raise ValueError(f"unknown match '{content['match']}'")
     made.match_, made.fitted_on_ = content["match"], dict(content["fitted_on"])
     made.renamed_ = dict(content["renamed"])
     if made.length_[1] <= 0 or (made.weights_[:2] < 0).any():
-        raise ValueError("its numbers are none that fit learns")
+        raise ValueError("its numbers cannot come from fit")
     return made
 
 
@@ -285,5 +285,5 @@ def _numbers(values: Any, count: int | None = None) -> np.ndarray:
     if found.ndim != 1 or (count is not None and len(found) != count):
         raise ValueError(f"expected a list of {count} numbers")
     if not (np.abs(found) < _LARGEST).all():
-        raise ValueError("a number is too large, or none")
+        raise ValueError("a value is too large, or not a number")
     return found

@@ -143,7 +143,7 @@ def _paired(
     elif len(predicted) != len(gold):
         raise InputError(
             f"PREDICTED has {len(predicted):,} documents and GOLD {len(gold):,}: without ids or "
-            "texts they are paired by order, so that each needs all documents, also empty ones."
+            "texts they are paired by order, so both need all documents, also empty ones."
         )
     else:
         pairs = list(zip(predicted, gold, strict=True))
@@ -177,7 +177,7 @@ def _by_key(
             raise InputError(
                 f"{len(missing):,} of {len(has):,} documents of {one} are not in {other}, such as "
                 f"the one with the {key} '{shortened(missing[0])}'; both need the same documents, "
-                "also those without entities."
+                "including those without entities."
             )
     return [(each, theirs[value]) for value, each in ours.items()]
 
@@ -186,7 +186,7 @@ def _check_pair(predicted: Document, gold: Document, where: str) -> None:
     """Require the same text, and spans inside of the text that only the other one has."""
     if predicted.text is not None and gold.text is not None:
         if predicted.text != gold.text:
-            raise InputError(f"The text of {where} is another one in GOLD than in PREDICTED.")
+            raise InputError(f"The text of {where} differs between PREDICTED and GOLD.")
         return
     for one, other, name in ((predicted, gold, "PREDICTED"), (gold, predicted, "GOLD")):
         if other.text is not None:

@@ -112,9 +112,9 @@ def _lines(path: Path) -> Generator[tuple[str, Any], None, None]:
         try:
             value = parse_json(line)
         except ValueError as error:
-            raise InputError(f"{where}: no JSON ({error}).") from None
+            raise InputError(f"{where}: not JSON ({error}).") from None
         if "\\ud" in line.lower() and has_half_a_character(value):
-            raise InputError(f"{where}: it holds half of a character.")
+            raise InputError(f"{where}: it contains half of a character.")
         yield where, value
 
 

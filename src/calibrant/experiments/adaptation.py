@@ -94,10 +94,10 @@ def check_adapted_folder(run: Path, output: Path, overwrite: bool) -> None:
     """Refuse a place that is not free, or that holds what is no run."""
     places = output.resolve(), run.resolve()
     if places[0] == places[1] or places[0] in places[1].parents or places[1] in places[0].parents:
-        raise InputError(f"{output}: the run {run} is read here; name a folder beside it.")
+        raise InputError(f"{output}: the run {run} is read here; name another folder.")
     check_folder(output, overwrite)
     if output.is_dir() and any(output.iterdir()) and not (output / "recipe.json").exists():
-        raise InputError(f"{output} is no run, so it is not replaced; name another folder.")
+        raise InputError(f"{output} is not a run, so it is not replaced; name another folder.")
 
 
 def finished_run(run: str | Path) -> tuple[RunFolder, Recipe]:

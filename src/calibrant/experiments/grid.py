@@ -131,11 +131,11 @@ def _described(failure: Exception, jobs: int, most: int, workers: int) -> Calibr
     again = "and run the same command again; it continues from here."
     if isinstance(failure, torch.OutOfMemoryError):
         return InputError(
-            f"Out of memory with {jobs} job(s) of up to {most} runs each: take fewer (--jobs, "
+            f"Out of memory with {jobs} job(s) of up to {most} runs each: use fewer (--jobs, "
             f"--stack) {again}"
         )
     return CalibrantError(
-        f"One of {workers} processes that measure was killed, perhaps for lack of memory: take "
+        f"One of {workers} processes that measure was killed, perhaps because memory ran out: use "
         f"fewer (--workers) {again}"
     )
 
@@ -162,7 +162,7 @@ def check_numbers(**values: int | None) -> None:
     """Raise an error for a number that is given and below 1."""
     for name, value in values.items():
         if value is not None and value < 1:
-            raise InputError(f"{name} is a whole number from 1 on, got {value}.")
+            raise InputError(f"{name} must be a whole number of at least 1, got {value}.")
 
 
 def cells_of(recipes: Sequence[Recipe]) -> Iterator[list[Recipe]]:

@@ -150,15 +150,15 @@ class RunWatch(Watch):
     def _resume(self, saved: Mapping[str, Any]) -> None:
         if saved["data"] != self.data.fingerprint:
             raise InputError(
-                f"{self.run.path} was started with other data than '{self.data.name}' holds "
-                "now: restore it, or name a new folder."
+                f"The data '{self.data.name}' have changed since {self.run.path} was started: "
+                "restore them, or name a new folder."
             )
         self.loop.load(saved["loop"])
         self.curve.load(saved.get("curve", ()), self.loop.number, self.loop.device)
         self.history = History.from_dict(saved["history"])
         self.best, self.loss_before = saved["best"], saved["loss_before"]
         self.began -= saved["seconds"]
-        self.reporter.line(f"Going on after step {self.loop.number:,} of {len(self.loop):,}.")
+        self.reporter.line(f"Continuing after step {self.loop.number:,} of {len(self.loop):,}.")
 
     def after(self, number: int) -> bool:
         """Measure at the end of an epoch, and save when it is time."""

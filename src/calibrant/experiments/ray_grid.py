@@ -158,7 +158,7 @@ def _result(ray: Any, task: Any, unit: Unit) -> list[Record]:
     except ray.exceptions.RayError as error:
         raise CalibrantError(
             f"The worker of {unit[0][0].key} was lost {_RETRIES + 1} times "
-            f"({type(error).__name__}), perhaps for lack of memory: the same command continues "
+            f"({type(error).__name__}), perhaps because memory ran out: the same command continues "
             "from here; --jobs 1 needs the least."
         ) from None
     return records
@@ -217,5 +217,5 @@ def _check_answers(address: str) -> None:
 def _unreachable(address: str, reason: str) -> InputError:
     return InputError(
         f"No Ray cluster at '{address}': {reason} 'ray start --head' starts one, and --ray local "
-        "starts one for this grid alone. A cluster with a token needs RAY_AUTH_MODE=token here."
+        "starts one only for this grid. A cluster with a token needs RAY_AUTH_MODE=token here."
     )

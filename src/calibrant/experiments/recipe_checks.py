@@ -34,9 +34,9 @@ def check_recipe(recipe: Recipe) -> None:
     """Raise an error that says which setting is wrong, and what it may be."""
     _check_kinds(recipe)
     if not 0 < recipe.learning_rate < math.inf:
-        raise InputError(f"learning_rate is greater than 0, got {recipe.learning_rate!r}.")
+        raise InputError(f"learning_rate must be greater than 0, got {recipe.learning_rate!r}.")
     if not 0 <= recipe.warm_up < 1:
-        raise InputError(f"warm_up is a share of all steps in [0, 1), got {recipe.warm_up!r}.")
+        raise InputError(f"warm_up must be a share of all steps in [0, 1), got {recipe.warm_up!r}.")
     if recipe.batch % recipe.accumulate:
         raise InputError(
             f"A batch of {recipe.batch} cannot be run in {recipe.accumulate} equal parts."
@@ -81,12 +81,14 @@ def _check_kinds(recipe: Recipe) -> None:
     _check_options(recipe.method_options)
     _check_wrapped(recipe)
     if has_half_a_character(recipe.to_dict()):
-        raise InputError("A name in the recipe holds half of a character.")
+        raise InputError("A name in the recipe contains half of a character.")
 
 
 def _check_whole(name: str, value: Any, least: int, most: int | None) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value < _TOO_MUCH:
-        raise InputError(f"{name} is a whole number from {least} on, got {shortened(repr(value))}.")
+        raise InputError(
+            f"{name} must be a whole number of at least {least}, got {shortened(repr(value))}."
+        )
     if most is not None and value > most:
         raise InputError(f"{name} is at most {most:,}, got {value:,}.")
 
@@ -145,9 +147,11 @@ def _check_copies(recipe: Recipe) -> None:
 def _check_optimizer(recipe: Recipe) -> None:
     for name in ("momentum", "clip", "weight_decay"):
         if not 0 <= getattr(recipe, name) < math.inf:
-            raise InputError(f"{name} is a number from 0 on, got {getattr(recipe, name)!r}.")
+            raise InputError(
+                f"{name} must be a number of at least 0, got {getattr(recipe, name)!r}."
+            )
     if recipe.momentum >= 1:
-        raise InputError(f"momentum is below 1, got {recipe.momentum!r}.")
+        raise InputError(f"momentum must be below 1, got {recipe.momentum!r}.")
     if recipe.optimizer != "sgd" and recipe.momentum != type(recipe).momentum:
         raise InputError(f"momentum is a setting of optimizer 'sgd', not '{recipe.optimizer}'.")
     if recipe.engine == "trainer" and (recipe.optimizer, recipe.decay) != ("adamw", "linear"):

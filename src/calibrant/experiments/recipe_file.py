@@ -83,7 +83,7 @@ def expand_grid(
         if math.prod(map(len, axes)) > _MOST_RECIPES:
             raise InputError(
                 f"A grid has {math.prod(map(len, axes)):,} combinations; at most "
-                f"{_MOST_RECIPES:,} are taken."
+                f"{_MOST_RECIPES:,} are allowed."
             )
         for combination in itertools.product(*axes):
             merged = dict(defaults)

@@ -27,10 +27,10 @@ def checked_results(results: Any) -> dict[str, Any]:
     {'identity': {'test': {'debiased_rms_ece': 0.1}}}
     """
     if not isinstance(results, dict):
-        raise ValueError("its results are no object")
+        raise ValueError("its results are not an object")
     for name, parts in results.items():
         if not isinstance(parts, dict):
-            raise ValueError(f"its results of {shortened(name)} are no object")
+            raise ValueError(f"its results of {shortened(name)} are not an object")
     return {name: _numbers(parts, name) for name, parts in results.items()}
 
 
@@ -49,7 +49,7 @@ def _numbers(content: Any, where: str) -> Any:
 
 def _number(value: Any, where: str) -> int | float:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise ValueError(f"{shortened(where)} is no number: {shortened(repr(value))}")
+        raise ValueError(f"{shortened(where)} is not a number: {shortened(repr(value))}")
     try:
         float(value)
     except OverflowError:
@@ -60,12 +60,12 @@ def _number(value: Any, where: str) -> int | float:
 def checked_training(training: Any) -> dict[str, Any]:
     """Return what a record says of the training; raise ValueError if it is malformed."""
     if not isinstance(training, dict):
-        raise ValueError("what it says of training is no object")
+        raise ValueError("its training is not an object")
     for name in _COUNTED:
         count = training.get(name)
         if count is not None and not 0 <= _number(count, f"training, {name}") < _TOO_MUCH:
-            raise ValueError(f"training, {name} is no count: {shortened(str(count))}")
+            raise ValueError(f"training, {name} is not a count: {shortened(str(count))}")
     notes = training.get("notes", [])
     if not isinstance(notes, list) or not all(isinstance(note, str) for note in notes):
-        raise ValueError("training, notes is no list of texts")
+        raise ValueError("training, notes is not a list of texts")
     return training

@@ -154,7 +154,7 @@ def train_side_by_side(
                 yield future.result()
     except BrokenProcessPool:
         raise CalibrantError(
-            "A training process was killed, perhaps for lack of memory: the same command "
+            "A training process was killed, perhaps because memory ran out: the same command "
             "continues from there; --jobs 1 needs the least."
         ) from None
 
@@ -195,9 +195,7 @@ def _describe_epochs(requested: Recipe, taken: Recipe) -> list[str]:
 def _ready(recipe: Recipe, device: str) -> str:
     """Check that the recipe can be trained on the device; return that of this process."""
     if recipe.dtype == "float16" and (recipe.engine == "lean" or device == "cpu"):
-        raise InputError(
-            "float16 needs its loss scaled: that is engine 'trainer' on CUDA; or take bfloat16."
-        )
+        raise InputError("float16 needs loss scaling: use engine 'trainer' on CUDA, or bfloat16.")
     usable_device(device)
     try_method(recipe)
     if recipe.engine == "lean" and int(os.environ.get("WORLD_SIZE", "1")) > 1:

@@ -104,11 +104,11 @@ class RunFolder:
             return None
         content = read_json(path, "no recipe of this version")
         if not isinstance(content, dict):
-            raise InputError(f"{path}: no recipe of this version.")
+            raise InputError(f"{path} is not a recipe of this version.")
         try:
             return Recipe.from_dict(content)
         except InputError as error:
-            raise InputError(f"{path} is no recipe of this version: {error}") from None
+            raise InputError(f"{path} is not a recipe of this version: {error}") from None
 
     def check(self, recipe: Recipe, any_epochs: bool = False) -> None:
         """Refuse a folder that holds another recipe's run, or something else.
@@ -120,7 +120,7 @@ class RunFolder:
         there = self.recipe() if self.path.is_dir() else None
         if there is None:
             if not self.path.is_dir() or any(e.name[0] != "." for e in self.path.iterdir()):
-                raise InputError(f"{self.path} holds something else: name a new folder.")
+                raise InputError(f"{self.path} is not the folder of a run: name a new folder.")
         elif self.finished or self.checkpoint.exists() or self.trainer.exists():
             same = replace(recipe, epochs=there.epochs) if any_epochs else recipe
             _check_same(self.path, there, same)

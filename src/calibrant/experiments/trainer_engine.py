@@ -154,11 +154,11 @@ class _RunCallback(TrainerCallback):
         assert saved is not None
         if saved["data"] != self.data.fingerprint:
             raise InputError(
-                f"{checkpoint.parent.parent} was started with other data than "
-                f"'{self.data.name}' holds now: restore it, or name a new folder."
+                f"The data '{self.data.name}' have changed since {checkpoint.parent.parent} was "
+                "started: restore them, or name a new folder."
             )
         self.history, self.best = History.from_dict(saved["history"]), saved["best"]
-        self.reporter.line(f"Going on after epoch {len(self.history.epochs)}.")
+        self.reporter.line(f"Continuing after epoch {len(self.history.epochs)}.")
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:  # noqa: ARG002
         self.reporter.step(state.global_step, state.max_steps // math.ceil(args.num_train_epochs))

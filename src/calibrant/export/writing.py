@@ -244,7 +244,7 @@ def fold_temperature(
     path = Path(run) / "temperature.json"
     calibrator = load_calibrator(path)
     if not isinstance(calibrator, Temperature):
-        raise InputError(f"{path} is damaged: it is no temperature.")
+        raise InputError(f"{path} is damaged: it is not a temperature.")
     temperature = 1.0 if calibrator.fell_back_ else calibrator.temperature_
     from calibrant.export.torch_logits import divide_head
     from calibrant.tasks.encoders.foreign_models import quiet

@@ -217,7 +217,7 @@ def _top_label_layout(source: Source, columns: Columns, confidence: str, labelle
     if correct is None and (truth is None or predicted is None):
         missing = "predicted" if predicted is None else "true"
         raise InputError(
-            f"{source.path}: no column of {missing} labels beside '{confidence}'; {_seen(source)}. "
+            f"{source.path}: no column of {missing} labels for '{confidence}'; {_seen(source)}. "
             f"Name it (--{'predicted' if predicted is None else 'label'}-column), or a column that "
             "says which predictions are right (--correct-column)."
         )
@@ -333,8 +333,8 @@ def _find_label(source: Source, columns: Columns) -> str:
     found = find_label(source, columns)
     if found is None and source.path.suffix == ".npy":
         raise InputError(
-            f"{source.path}: there are no labels beside it; save them in the same folder, under "
-            "the same name with 'labels' for what the scores are called (test_logits.npy and "
+            f"{source.path}: there are no labels for it; save them in the same folder, under "
+            "the same name with 'labels' in place of 'logits' or 'probs' (test_logits.npy and "
             "test_labels.npy)."
         )
     if found is None:

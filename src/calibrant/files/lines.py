@@ -131,7 +131,9 @@ def csv_header(path: Path, delimiter: str = ",") -> tuple[int, list[str]]:
     """Return the line and the cells of the first record, which are the names of the columns."""
     line, header = next(_csv_records(path, delimiter), (0, []))
     if (twice := first_repeated(header)) is not None:
-        raise InputError(f"{path}, line {line}: two columns are called '{twice}'; name them apart.")
+        raise InputError(
+            f"{path}, line {line}: two columns are called '{twice}'; give them different names."
+        )
     return line, header
 
 
@@ -169,12 +171,12 @@ def json_records(path: Path, *, as_text: bool = False) -> Iterator[tuple[int, di
         try:
             record = parse_json(line)
         except ValueError as error:
-            raise InputError(f"{path}, line {number}: no JSON ({error}).") from None
+            raise InputError(f"{path}, line {number}: not JSON ({error}).") from None
         if not isinstance(record, dict):
             got = shortened(line.strip(), 40)
             raise InputError(f"{path}, line {number}: expected a JSON object, got {got}.")
         if as_text and "\\ud" in line.lower() and has_half_a_character(record):
-            raise InputError(f"{path}, line {number}: it holds half of a character.")
+            raise InputError(f"{path}, line {number}: it contains half of a character.")
         yield number, record
 
 

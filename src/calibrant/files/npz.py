@@ -84,14 +84,14 @@ def _array_name(member: zipfile.ZipInfo) -> str:
 @contextmanager
 def opened_npz(path: Path) -> Iterator[zipfile.ZipFile]:
     """Open the archive; an error while it is open becomes one line."""
-    with door(path, "not a whole npz file"), zipfile.ZipFile(path) as archive:
+    with door(path, "not a complete npz file"), zipfile.ZipFile(path) as archive:
         members = archive.infolist()
         if (twice := first_repeated(member.filename for member in members)) is not None:
             raise InputError(f"{path}: two arrays are called '{twice}'.")
         if any(member.flag_bits & _ENCRYPTED for member in members):
             raise InputError(f"{path}: it is encrypted; save it without a password.")
         if len(members) != _counted(path):
-            raise InputError(f"{path}: not a whole npz file (its list of arrays is damaged).")
+            raise InputError(f"{path}: not a complete npz file (its list of arrays is damaged).")
         check_unpacked(path, sum(member.file_size for member in members), _SAVE_PLAIN)
         for member in members:  # Compares the name in the list with that at the member itself.
             archive.open(member).close()

@@ -115,13 +115,13 @@ def agree(sources: list[Source], layouts: list[Layout]) -> tuple[str, ...] | Non
         if found.kind != first.kind:
             raise InputError(
                 f"{source.path} holds {found.kind}, but {sources[0].path} {first.kind}; "
-                "say which to use (--kind), or read them apart."
+                "say which to use (--kind), or read them separately."
             )
         if names is None and found.label_names is not None:
             names, named = found.label_names, source
         elif found.label_names not in (None, names):
             raise InputError(
-                f"{source.path} has other label names than {named.path}: "
+                f"{source.path} has different label names from {named.path}: "
                 f"{_difference(found.label_names or (), names or ())}."
             )
     return names

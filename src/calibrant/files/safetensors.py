@@ -101,7 +101,7 @@ class _Rows:
 
     def _as_texts(self, values: np.ndarray, texts: list[str]) -> np.ndarray:
         if values.dtype.kind not in "iu" or ((values < 0) | (values >= len(texts))).any():
-            raise ValueError(f"'{self._name}' has numbers that stand for no text")
+            raise ValueError(f"'{self._name}' has numbers without a text")
         return np.asarray(text_array(texts)[values])
 
 
@@ -137,7 +137,7 @@ def _tensor(
 def _names(text: str) -> tuple[str, ...]:
     names = _texts(parse_json(text))
     if names is None:
-        raise ValueError(f"'{_NAMES}' is no list of names")
+        raise ValueError(f"'{_NAMES}' is not a list of names")
     return tuple(names)
 
 

@@ -75,14 +75,14 @@ def _check_names(target: Path, known: Format, part: Predictions | Claims) -> Non
     if known.by_name and twice is not None:
         by_name = " and ".join(name for name, other in FORMATS.items() if other.by_name)
         raise InputError(
-            f"{target}: two classes are called '{twice}', but {by_name} tell classes by name; "
+            f"{target}: two classes are called '{twice}', but {by_name} identify classes by name; "
             "write another format."
         )
 
 
 def _write_shards(parts: Iterable[Any], folder: Path) -> None:
     if os.path.lexists(folder):
-        raise InputError(f"{folder} exists; shards need a folder of their own.")
+        raise InputError(f"{folder} exists; shards need a new folder.")
     with new_folder(folder) as unfinished:
         for number, part in enumerate(parts):
             PARQUET.write(iter([part]), unfinished / f"part-{number:05}.parquet")

@@ -36,7 +36,7 @@ class CalibratedAnalyzer:
         self.engine, self.calibrator, self.thresholds = engine, calibrator, thresholds
         values = thresholds.values() if isinstance(thresholds, Mapping) else [thresholds]
         if not all(0 <= value <= 1 for value in values):
-            raise InputError(f"Thresholds lie from 0 to 1, got {thresholds}.")
+            raise InputError(f"Thresholds must be between 0 and 1, got {thresholds}.")
 
     def analyze(self, text: str, *arguments: Any, **options: Any) -> list[Any]:
         """Return Presidio's results with confidences, without those below their threshold."""

@@ -120,6 +120,6 @@ def _checked_names(names: Sequence[str] | None) -> list[str]:
     for name in names or ():
         if name not in known:
             raise InputError(
-                f"CalibrationMetrics does not know the metric '{name}': take of {', '.join(known)}."
+                f"CalibrationMetrics does not know the metric '{name}'. Known: {', '.join(known)}."
             )
     return known if names is None else list(names)

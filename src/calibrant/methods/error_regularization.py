@@ -52,7 +52,7 @@ class ErrorRegularization(Regularizer):
         super().__init__(task, weight, across_ranks)
         if error == "history" and across_ranks:
             raise InputError(
-                "ErrorRegularization: with error='history' each rank keeps a history of its own "
+                "ErrorRegularization: with error='history' each rank keeps its own history "
                 "(across_ranks=False)."
             )
         self.error: Literal["loss", "wrong", "history"] = error

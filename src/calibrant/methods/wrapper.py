@@ -35,7 +35,7 @@ class Wrapper(Method):
             inner, outer = type(self.task).__name__, type(self).__name__
             other = "one is enough" if inner == outer else f"write {inner}({outer}(…)) instead"
             raise InputError(
-                f"{outer} cannot stand around {inner}, which splits the gradient between head and "
+                f"{outer} cannot wrap {inner}, which splits the gradient between head and "
                 f"encoder: {other}."
             )
 

@@ -271,7 +271,7 @@ def _replicate_classes(
     metric: Callable[..., Any], source: ClassSums, replicates: int, seed: int
 ) -> np.ndarray | None:
     if metric is not classwise_ece:
-        raise InputError("ClassSums have replicates of classwise_ece alone; use accumulate.")
+        raise InputError("ClassSums only have replicates of classwise_ece; use accumulate.")
     weights = _weights(source.n > 0, replicates, seed)
     if weights is None:
         return None

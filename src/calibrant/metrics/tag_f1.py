@@ -47,7 +47,7 @@ class MatchCounts:
             return NotImplemented
         if self.types != other.types:
             raise InputError(
-                f"Counts of different entity types do not add: {self.types} and {other.types}."
+                f"Counts of different entity types cannot be added: {self.types} and {other.types}."
             )
         return replace(self, **{s: getattr(self, s) + getattr(other, s) for s in self.SUMS})
 

@@ -93,7 +93,7 @@ class TopBins:
             return NotImplemented
         if self.bins != other.bins:
             raise InputError(
-                f"States with different bins do not add: {self.bins} and {other.bins}."
+                f"States with different bins cannot be added: {self.bins} and {other.bins}."
             )
         sums = (mine + theirs for mine, theirs in zip(self.tables, other.tables, strict=True))
         return TopBins(self.bins, self.ignored + other.ignored, *sums)

@@ -123,7 +123,7 @@ def conformal_quantile(
     (9.0, inf)
     """
     if not 0 < coverage < 1:
-        raise InputError(f"A coverage lies in (0, 1), got {coverage}.")
+        raise InputError(f"A coverage must be in (0, 1), got {coverage}.")
     order = np.argsort(scores, kind="stable")
     if groups is None:
         place = math.ceil((len(scores) + 1) * coverage - _ROUNDING)

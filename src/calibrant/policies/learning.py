@@ -210,7 +210,7 @@ def _check_claims(wanted: dict[str, float | None], items: str) -> None:
     if items == "entities" or any(wanted[name] is not None for name in ("max_missed", "coverage")):
         raise InputError(
             "Prediction sets and entities need the scores of all classes; predictions with one "
-            "confidence each have a target_risk alone."
+            "confidence each only support target_risk."
         )
 
 
@@ -242,7 +242,7 @@ def check_promises(wanted: dict[str, float | None], per: str | None, level: floa
     given = {name: value for name, value in wanted.items() if value is not None}
     if not given or ("coverage" in given and len(given) > 1):
         raise InputError(
-            "guarantee takes target_risk, max_missed or both, or coverage alone; got "
+            "guarantee takes target_risk, max_missed or both, or only coverage; got "
             f"{', '.join(given) or 'none'}."
         )
     for name, value in {**given, "level": level}.items():

@@ -171,7 +171,7 @@ def review_threshold(
     (0.09, 0.5)
     """
     if not 0 < target < 1:
-        raise InputError(f"A share of missed entities lies in (0, 1), got {target}.")
+        raise InputError(f"A share of missed entities must be in (0, 1), got {target}.")
     _, number, sizes = np.unique(groups, return_inverse=True, return_counts=True)
     n = len(sizes)
     if level is None:

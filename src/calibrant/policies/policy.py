@@ -87,7 +87,7 @@ class Policy:
         if self.kind != TARGET_RISK:
             way = "sets" if self.kind == COVERAGE else "to_review"
             raise InputError(
-                f"This policy was made with --{self.kind} and accepts nothing by itself: call "
+                f"This policy was made with --{self.kind} and does not accept rows: call "
                 f"policy.{way}(predictions), or make one with --target-risk."
             )
         if isinstance(source, Claims):
@@ -302,7 +302,7 @@ def _confidences(source: Any) -> np.ndarray:
     if not (abs(confidence - 0.5) <= 0.5 + 1e-6).all():  # Also false for NaN.
         row = int(np.flatnonzero(~(abs(confidence - 0.5) <= 0.5 + 1e-6))[0])
         raise InputError(
-            f"Confidences lie in [0, 1]; item {row} has {confidence[row]}: pass probabilities."
+            f"Confidences must be in [0, 1]; item {row} has {confidence[row]}: pass probabilities."
         )
     return confidence
 

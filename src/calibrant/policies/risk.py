@@ -250,7 +250,7 @@ def _dependent(
 
 def _check(confidence: np.ndarray, correct: np.ndarray, target: float, level: float) -> None:
     if not 0 < target < 1 or not 0 < level < 1:
-        raise InputError(f"A target risk and a level lie in (0, 1): got {target} and {level}.")
+        raise InputError(f"A target risk and a level must be in (0, 1): got {target} and {level}.")
     if confidence.shape != correct.shape or confidence.ndim != 1:
         raise InputError(
             f"Expected one confidence and one correctness for each item, got "

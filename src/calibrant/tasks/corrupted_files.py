@@ -88,7 +88,7 @@ def corrupt_file(
                 file.write(lines)
             except UnicodeEncodeError:
                 where = f"{source}, text {texts + 1}"
-                raise InputError(f"{where}: it holds half of a character.") from None
+                raise InputError(f"{where}: it contains half of a character.") from None
             texts += is_text
             if progress is not None:
                 progress(1)

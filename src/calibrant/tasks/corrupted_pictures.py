@@ -190,4 +190,4 @@ def _is_masked(path: Path) -> bool:
 def _check_apart(source: Path, target: Path) -> None:
     whole, inputs = target.resolve(), source.resolve()
     if whole == inputs or inputs in whole.parents or whole in inputs.parents:
-        raise InputError(f"{target}: it is, holds or lies in the folder that is read.")
+        raise InputError(f"{target} is the folder that is read, contains it, or is inside it.")

@@ -70,7 +70,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 def _check_file(folder: Path, name: str, about: Any) -> None:
     inside = PurePosixPath(name)
     if inside.is_absolute() or ".." in inside.parts or not isinstance(about, dict):
-        raise InputError(f"{folder / MANIFEST} is damaged: '{name}' is no file of an export.")
+        raise InputError(f"{folder / MANIFEST} is damaged: '{name}' is not a file of an export.")
     path = folder / inside
     if not path.is_file():
         raise InputError(f"{folder} is damaged: it has no {name}; {_AGAIN}.")

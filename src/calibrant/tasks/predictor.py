@@ -194,7 +194,7 @@ class Predictor(ABC):
         if accept is not None:
             return accept
         if not 0 <= min_confidence <= 1:
-            raise InputError(f"A confidence lies in [0, 1], got {min_confidence}.")
+            raise InputError(f"A confidence must be in [0, 1], got {min_confidence}.")
         if policy is not None and target_risk is not None:
             raise InputError("Give a policy or a target risk, not both: each sets the threshold.")
         found = Acceptance(min_confidence)
@@ -363,7 +363,7 @@ class ClassPredictor(ModelPredictor):
 def check_top_k(top_k: int) -> None:
     """Raise an error for a number of classes that cannot be returned."""
     if isinstance(top_k, bool) or not isinstance(top_k, int) or top_k < 1:
-        raise InputError(f"top_k is a whole number from 1 on, got {top_k!r}.")
+        raise InputError(f"top_k must be a whole number of at least 1, got {top_k!r}.")
 
 
 def ranked(probabilities: np.ndarray, top_k: int) -> np.ndarray:

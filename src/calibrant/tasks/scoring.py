@@ -76,7 +76,7 @@ class OnnxScorer:
             )
         except Exception as error:  # onnxruntime has an error of its own for each fault.
             reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-            raise InputError(f"{path} is no model that onnxruntime can load: {reason}") from None
+            raise InputError(f"{path} is not a model that onnxruntime can load: {reason}") from None
         self.names = {given.name for given in self.session.get_inputs()}
 
     def __call__(self, **inputs: np.ndarray) -> np.ndarray:

@@ -51,8 +51,7 @@ class Planned(ABC):
         self.stream = own_stream(self, self.device)
         if self.stream is None and self.device.type == "cuda":
             raise InputError(
-                "All 32 streams of the GPU are taken by loops that run side by side: take fewer "
-                "jobs."
+                "All 32 streams of the GPU are used by loops that run in parallel: use fewer jobs."
             )
         # Dropout draws from a stream of its own, so that loops side by side stay independent.
         self.random = torch.Generator(self.device)

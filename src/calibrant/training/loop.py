@@ -125,8 +125,8 @@ class Loop(Planned):
         others = state.get("processes", [{}])
         if len(others) != processes.world():
             raise InputError(
-                f"The checkpoint is that of {len(others)} process(es), and here run "
-                f"{processes.world()}: continue with as many."
+                f"The checkpoint was written by {len(others)} process(es), but this run has "
+                f"{processes.world()}: continue with the same number."
             )
         state = {**state, **others[processes.rank()]}
         with self.on_stream():

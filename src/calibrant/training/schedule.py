@@ -47,7 +47,7 @@ class Schedule:
             raise unknown_name("dtype", self.dtype, DTYPES)
         if self.dtype == "float16":
             raise InputError(
-                "float16 needs its loss scaled, which the lean loop does not do: take bfloat16, "
+                "float16 needs loss scaling, which the lean loop does not do: use bfloat16, "
                 "or the Hugging Face Trainer."
             )
         if self.batch % self.accumulate:

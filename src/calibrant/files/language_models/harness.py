@@ -87,7 +87,7 @@ def _sample(path: Path, line: int, record: Mapping[str, Any]) -> _Sample:
     given = record.get("arguments")
     arguments = list(given.values()) if isinstance(given, dict) else given
     if not isinstance(responses, list) or not isinstance(arguments, list):
-        raise InputError(f"{where}: no sample of lm-evaluation-harness.")
+        raise InputError(f"{where}: not a sample of lm-evaluation-harness.")
     try:
         pairs = [tuple(a.values()) if isinstance(a, dict) else tuple(a) for a in arguments]
         contexts, choices = [str(p[0]) for p in pairs], [str(p[1]) for p in pairs]

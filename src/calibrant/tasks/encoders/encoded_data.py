@@ -127,7 +127,7 @@ def check_encoder(model: Any, max_length: int, head_depth: int) -> None:
     config = model.config
     if head_depth and type(model).__module__.startswith("transformers_modules"):
         raise InputError(
-            f"{type(model).__name__} comes with code of its own, and takes --head-depth 0: with "
+            f"{type(model).__name__} comes with its own code and needs --head-depth 0: with "
             "hidden layers it could not be loaded again."
         )
     places = most_pieces(config)

@@ -108,8 +108,8 @@ def with_sequence_head(
             setattr(model, name, made)
         elif depth:
             raise InputError(
-                f"{type(model).__name__} has a head of its own, which takes no hidden layers: "
-                "head_depth 0."
+                f"{type(model).__name__} has its own head, which cannot have hidden layers: "
+                "use head_depth 0."
             )
         else:
             _draw_anew(cast(nn.Module, own))

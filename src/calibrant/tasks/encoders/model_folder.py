@@ -67,7 +67,7 @@ def write_model(
 def load_model(folder: Path, unit: str = "token") -> tuple[Any, Any]:
     """Load the model, in evaluation mode, and its tokenizer; code in the folder needs trust."""
     transformers = require("transformers", "transformers", "A trained model")
-    with loading(f"{folder} is no model that can be loaded"):
+    with loading(f"{folder} is not a model that can be loaded"):
         config = json.loads((folder / "config.json").read_text())
         kind = getattr(transformers, f"AutoModelFor{unit.capitalize()}Classification")
         if config["model_type"] == OWN_TYPE:
@@ -80,7 +80,7 @@ def load_model(folder: Path, unit: str = "token") -> tuple[Any, Any]:
         tokenizer = load_own_tokenizer(folder)
         _check_pieces(folder, model, tokenizer)
         if tokenizer.pad_token_id is None:
-            raise InputError(f"{folder} is no model that can be loaded: it has no token to pad.")
+            raise InputError(f"{folder} is not a model that can be loaded: it has no token to pad.")
         for fault, keys in (("lacks", "missing_keys"), ("has no place for", "unexpected_keys")):
             if found[keys]:  # transformers draws them at random, or leaves them out.
                 first = sorted(found[keys])[0]
@@ -118,6 +118,6 @@ def _check_pieces(folder: Path, model: Any, tokenizer: Any) -> None:
     most = max(pieces | {number for number in special if number is not None}, default=0)
     if most >= len(model.get_input_embeddings().weight):
         raise InputError(
-            f"{folder} is no model that can be loaded: piece {most} of its tokenizer is none of "
-            "the model's."
+            f"{folder} is not a model that can be loaded: piece {most} of its tokenizer is not in "
+            "the model."
         )

@@ -177,7 +177,7 @@ def build_classifier(
     if model not in IMAGE_MODELS:
         raise unknown_name("image model", model, IMAGE_MODELS)
     if shape.size < 8:
-        raise InputError(f"Networks take images from 8×8 on, got {shape.size}×{shape.size}.")
+        raise InputError(f"Networks need images of at least 8×8, got {shape.size}×{shape.size}.")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         encoder, features = IMAGE_MODELS[model](shape)

@@ -78,7 +78,7 @@ class ImageData:
         if height != width:
             raise InputError(
                 f"Networks take square images, got {height}×{width} from '{self.name}': set "
-                "image_size, to which they are brought."
+                "image_size to resize them."
             )
         return Shape(channels, height)
 

@@ -59,7 +59,7 @@ def array_examples(
     if size is not None and whole.shape[1:3] != (size, size):
         if whole.shape[-1] not in (1, 3):
             raise InputError(
-                f"{where}: images of {whole.shape[-1]} channels cannot be brought to a size: leave "
+                f"{where}: images of {whole.shape[-1]} channels cannot be resized: leave "
                 "the image size out."
             )
         pil = require("PIL.Image", "data", "Bringing images to a size")
@@ -98,7 +98,7 @@ def _labels(labels: np.ndarray, names: list[str] | None, where: str, *, outside:
             unknown = next((i for i, y in enumerate(labels) if str(y) not in names), None)
             if unknown is not None:
                 found = f"label '{labels[unknown]}' of image {unknown + 1}"
-                raise InputError(f"{where}: {found} is none of 'label_names'.")
+                raise InputError(f"{where}: {found} is not in 'label_names'.")
         return [str(label) for label in labels]
     if labels.dtype.kind not in "iu":
         raise InputError(

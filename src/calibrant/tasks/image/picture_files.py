@@ -81,7 +81,7 @@ def in_bytes(picture: Any) -> Any:
 
 
 def is_grey(picture: Any) -> bool:
-    """Return whether a picture of Pillow has no colours."""
+    """Return whether a Pillow image has no colours."""
     return picture.mode in ("1", "L", "LA", "La", "I", "F") or picture.mode.startswith("I;16")
 
 

@@ -188,7 +188,7 @@ def _opened(folder: Path, size: Framing | int | None) -> dict[str, Sequence[Exam
 def _several(where: str, first: tuple[int, ...], which: str, other: tuple[int, ...]) -> InputError:
     return InputError(
         f"{where}: images of several shapes, {first} and ({which}) {other}; set an image size "
-        "(size=…, --image-size of 'calibrant train') to bring them to one."
+        "(size=…, --image-size of 'calibrant train') to resize them."
     )
 
 

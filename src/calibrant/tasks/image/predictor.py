@@ -93,7 +93,7 @@ def _from_array(given: Any, size: Framing | int | None) -> np.ndarray:
     if image is None or image.dtype != np.uint8 or image.ndim not in (2, 3) or not image.size:
         got = shortened(repr(given)) if image is None else f"{image.dtype} {image.shape}"
         raise InputError(
-            "An image is a file, a picture of Pillow or an array of bytes (height, width[, "
+            "An image is a file, a Pillow image or an array of bytes (height, width[, "
             f"channels]), got {got}."
         )
     image = image[..., None] if image.ndim == 2 else image

@@ -92,7 +92,7 @@ class Splitter:
         known = {f.name: type(f.default) if f.name != "name" else str for f in fields(cls)}
         for key, value in content.items():
             if key not in known or not isinstance(value, known[key]):
-                raise InputError(f"'{key}': {value!r:.40} is no rule of a splitter of words.")
+                raise InputError(f"'{key}': {value!r:.40} is not a rule of a word splitter.")
         return cls(**{"name": "own", **content})
 
 

@@ -141,7 +141,9 @@ class EntityPredictor(Predictor):
         """Predict as :meth:`predict`, ``batch`` texts at a time."""
         check_top_k(top_k)
         if tokens and sentences:
-            raise InputError("Words that are given are one sentence for each text: leave one out.")
+            raise InputError(
+                "With tokens, each list of words is one sentence: leave tokens or sentences out."
+            )
         accept = self.acceptance(**options, reduction=reduction, tokens=tokens)
         splits = self.cutting.sentences if sentences is None else sentences
         if accept.policy is not None and reduction == AUTO:  # Its thresholds are of this one.
@@ -243,7 +245,7 @@ class EntityPredictor(Predictor):
         super()._check_policy(policy, tokens=tokens, **options)
         if policy.items != "entities":
             raise InputError(
-                f"This policy is about {policy.items}, and this model finds entities: make one "
+                f"This policy is about {policy.items}, but this model finds entities: make one "
                 "with 'calibrant guarantee --target-risk' or '--max-missed' on its validation "
                 "split."
             )

@@ -90,8 +90,8 @@ def class_folders(folder: Path, suffixes: Sequence[str]) -> dict[str, list[tuple
         empty = next((label for label, files in classes.items() if not files), None)
         if empty is not None and split == "train":
             raise InputError(
-                f"{empty} holds no file ({kinds}), so that nothing can be learned of this class: "
-                "fill the folder, or take it away."
+                f"{empty} holds no file ({kinds}), so nothing can be learned about this class: "
+                "fill the folder, or remove it."
             )
     return parts
 

@@ -168,7 +168,7 @@ def carve(train: Sequence[Any], seed: int, where: str) -> tuple[list[Any], list[
     (['a', 'b', 'c', 'd', 'f', 'g', 'h', 'i', 'j'], ['e'])
     """
     if len(train) < 2:
-        raise InputError(f"{where}: {len(train)} training examples are too few to part.")
+        raise InputError(f"{where}: {len(train)} training examples are too few to split.")
     order = np.random.default_rng(seed).permutation(len(train))
     size = max(1, round(CARVED * len(train)))
     held = set(order[:size].tolist())

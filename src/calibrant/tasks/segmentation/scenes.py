@@ -51,7 +51,7 @@ def load_scenes(
     if name == SHAPES:
         return Scenes(name, generate_shapes(seed, size or SIDE, **sizes), CLASSES)
     if sizes:
-        raise InputError(f"'{name}' has the splits that it has: only '{SHAPES}' takes their sizes.")
+        raise InputError(f"The splits of '{name}' are fixed: only '{SHAPES}' takes their sizes.")
     parts, labels, notes = read_mask_folder(find_scenes(name, directory), size, seed)
     return Scenes(name, parts, labels, notes)
 

@@ -86,8 +86,8 @@ class Segmentation(ImageTask):
             )
         if isinstance(create(recipe.method, **recipe.method_options), InputMixup):
             raise InputError(
-                "Void pixels cannot be mixed with others: 'input_mixup' takes no masks; take "
-                "'feature_mixup'."
+                "Void pixels cannot be mixed with others: 'input_mixup' does not support masks; "
+                "use 'feature_mixup'."
             )
         if recipe.data != self.embedded:
             find_scenes(recipe.data, directory)

@@ -99,9 +99,7 @@ def _any_of(values: Any, kind: type) -> bool:
 def _named(numbers: Sequence[Any], names: Sequence[str], where: str) -> list[str]:
     for number in numbers:
         if type(number) is not int or not 0 <= number < len(names):
-            raise InputError(
-                f"{where}: tag {number!r} is none of the {len(names)} that have names."
-            )
+            raise InputError(f"{where}: tag {number!r} has no name; there are {len(names)} names.")
     return [names[number] for number in numbers]
 
 
@@ -112,8 +110,8 @@ def _tag_names(path: Path) -> tuple[str, ...]:
         return tuple(line.strip() for _, line in numbered_lines(text) if line.strip())
     if not content.is_file():
         raise InputError(
-            f"{path}: the tags are numbers; put their names beside the file, one on each line of "
-            "labels.txt in the order of the numbers."
+            f"{path}: the tags are numbers; put their names into labels.txt in the same folder, "
+            "one per line in the order of the numbers."
         )
     try:
         names = json.loads("".join(line for _, line in numbered_lines(content)))
