@@ -288,7 +288,7 @@ def test_counts_as_json():
     again = MatchCounts.from_json(counts.to_json())
     assert json.loads(again.to_json()) == json.loads(counts.to_json())
     assert entity_f1(again + counts) == entity_f1(counts)
-    with pytest.raises(InputError, match="do not add"):
+    with pytest.raises(InputError, match="cannot be added"):
         counts + MatchCounts(("X",), np.zeros(1, int), np.zeros(1, int), np.zeros(1, int))
 
 
