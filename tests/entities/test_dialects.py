@@ -90,7 +90,7 @@ BAD = [
     ("[[0, 2]]", "expected [start, end, type]"),
     ('["A"]', "expected an object"),
     ('{"spans": {"a": [], "b": []}}', "--spans KEY chooses"),
-    ("{", "no JSON"),
+    ("{", "not JSON"),
     ('{"text": "\\ud800", "entities": []}', "half of a character"),
 ]
 

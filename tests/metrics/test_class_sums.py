@@ -96,7 +96,7 @@ def test_too_many_entries_give_no_interval_and_the_same_value():
 
 def test_other_metrics_are_refused():
     sums, _ = both(drawn(30, 4), Bins(15), blocks=3)
-    with pytest.raises(ValueError, match="classwise_ece alone"):
+    with pytest.raises(ValueError, match="only have replicates of classwise_ece"):
         bootstrap_interval(ece, sums, replicates=50)
 
 

@@ -126,7 +126,7 @@ def test_lines(tmp_path):
         ("a.jsonl", '{"txt": "a"}', {}, "line 1: expected 'text', got txt"),
         ("a.jsonl", '{"text": 3}', {}, "expected a text in 'text', got 3"),
         ("a.jsonl", '{"tokens": [1], "tags": ["O"]}', {}, "list of words as text"),
-        ("a.jsonl", "{", {}, "no JSON"),
+        ("a.jsonl", "{", {}, "not JSON"),
         ("a.jsonl", '{"text": "\\ud800"}', {}, "line 1: it contains half of a character"),
         ("a.csv", "text\na\n", {"column": "query"}, "line 2: expected 'query', got text"),
         ("a.csv", "text,y,text\na,b,c\n", {}, "line 1: two columns are called 'text'"),

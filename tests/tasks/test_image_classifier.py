@@ -120,7 +120,7 @@ def test_what_is_written_is_read(tmp_path):
 def test_what_cannot_be_is_told(monkeypatch):
     with pytest.raises(InputError, match=r"Unknown image model 'resnet8'\. Did you mean 'resnet"):
         build_classifier("resnet8", Shape(3, 32), 10)
-    with pytest.raises(InputError, match="from 8×8 on"):
+    with pytest.raises(InputError, match="at least 8×8"):
         build_classifier("lenet", Shape(1, 6), 10)
     monkeypatch.setitem(sys.modules, "torchvision.models", None)
     monkeypatch.setitem(sys.modules, "torchvision", None)
