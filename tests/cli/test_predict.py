@@ -94,7 +94,7 @@ def test_it_abstains_below_a_confidence(predictor):
     for prediction in predictor.predict(TEXTS, min_confidence=middle):
         assert all(entity.confidence >= middle for entity in prediction.entities)
         assert all(entity.confidence < middle for entity in prediction.abstained)
-    with pytest.raises(InputError, match=r"lies in \[0, 1\]"):
+    with pytest.raises(InputError, match=r"must be in \[0, 1\]"):
         predictor.predict(TEXTS, min_confidence=1.5)
 
 
