@@ -293,8 +293,8 @@ def test_parts_with_other_labels_are_joined_by_name() -> None:
 @pytest.mark.parametrize(
     ("arguments", "options", "expected"),
     [
-        ((["a"], [93.0], ["a"]), {}, "must lie in 0..1, got 93 at row 0; divide percentages by"),
-        ((["a"], [np.nan], ["a"]), {}, "must lie in 0..1, got nan at row 0"),
+        ((["a"], [93.0], ["a"]), {}, "must be in 0..1, got 93 at row 0; divide percentages by"),
+        ((["a"], [np.nan], ["a"]), {}, "must be in 0..1, got nan at row 0"),
         ((["a", "a"], [0.5, -0.1], ["a", "b"]), {}, "got -0.1 at row 1"),
         ((["a"], [0.5, 0.6], ["a"]), {}, "2 confidences and 1 predicted labels"),
         ((["a"], [0.5]), {}, "needs predicted and true labels, or correct="),

@@ -372,7 +372,7 @@ def test_only_maps_that_keep_predictions():
     assert map_names(["vector"], keep_predictions=True) == ["identity"]
 
 
-def test_a_map_that_spoils_the_brier_score_is_passed_over():
+def test_a_calibrator_that_spoils_the_brier_score_is_skipped():
     rng = np.random.default_rng(0)
     noise = 0.01 * rng.normal(size=(3, 500))
     nll_of = Differences(np.array([[1.0], [0.5], [0.49]]) + noise, np.arange(500), 1000, 0)

@@ -164,7 +164,7 @@ def test_confidences_of_exactly_0_and_1_stay_finite():
     assert np.isfinite(EntityMap().fit(p).apply(np.array([0.0, 0.5, 1.0]))).all()
 
 
-def test_wrong_use_is_told():
+def test_wrong_use_is_an_error():
     with pytest.raises(InputError, match="reduction"):
         EntityMap("sum")
     with pytest.raises(NotFittedError, match="fit"):

@@ -126,7 +126,7 @@ def test_audit() -> None:
     ("scores", "labels", "expected"),
     [
         ([0.5, 0.6], [1, 0], r"probabilities of shape \(n, K\), got shape \(2,\)"),
-        ([[0.5, 1.6]], [[1, 0]], "must lie in 0..1, got 1.6"),
+        ([[0.5, 1.6]], [[1, 0]], "must be in 0..1, got 1.6"),
         ([[0.5, 0.6]], [[1, 0, 1]], "labels of shape"),
         ([[0.5, 0.6]], [[1, 2]], "'labels' must hold true and false, or 1 and 0, got 2"),
         ([[0.5, 0.6]], [["x"]], "Label 'x' at row 0 is not one of the label names"),

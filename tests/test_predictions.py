@@ -191,8 +191,8 @@ def test_bad_logits(library: Any, scores: Any, labels: Any, expected: str) -> No
     [
         ([0.5, 0.5, 0.5], "row 2 sums to 1.5"),
         ([0.25, 0.5, 0.0], "row 2 sums to 0.75"),
-        ([1.5, -0.5, 0.0], r"must lie in 0..1, got 1.5 and -0.5 at row 2; .* --logits-column NAME"),
-        ([-0.25, 0.75, 0.5], "must lie in 0..1, got -0.25 at row 2"),
+        ([1.5, -0.5, 0.0], r"must be in 0..1, got 1.5 and -0.5 at row 2; .* --logits-column NAME"),
+        ([-0.25, 0.75, 0.5], "must be in 0..1, got -0.25 at row 2"),
         ([0.0, np.nan, 1.0], "must be finite, got nan at row 2, column 1"),
         ([0.0, np.inf, 1.0], "must be finite, got inf at row 2, column 1"),
         ([0.0, -np.inf, 1.0], r"must be finite, got -inf at row 2, column 1\.$"),
@@ -381,13 +381,13 @@ def test_a_huge_label_is_named_without_a_warning():
 
 @pytest.mark.parametrize("labels", [np.array(["a", "b"], object), np.array(["a", "b"]), ["a", "b"]])
 @pytest.mark.parametrize("as_type", [np.asarray, torch.as_tensor])
-def test_labels_of_text_are_told_what_to_do(labels: Any, as_type: Any) -> None:
+def test_the_error_for_text_labels_says_what_to_do(labels: Any, as_type: Any) -> None:
     """pandas keeps text as Python objects; torch cannot hold it at all."""
     with pytest.raises(InputError, match=r"are text .'a'.* not known; give them .label_names="):
         Predictions.from_logits(as_type(np.zeros((2, 3))), labels)
 
 
-def test_sentences_of_different_lengths_are_told_what_to_do() -> None:
+def test_the_error_for_uneven_sentences_says_what_to_do() -> None:
     for scores in ([np.zeros((2, 3)), np.zeros((4, 3))], [torch.zeros(2, 3), torch.zeros(4, 3)]):
         with pytest.raises(InputError, match="rows of different lengths; pad them and label the"):
             Predictions.from_logits(scores, [[0, 1], [1, 2, 0, 0]])

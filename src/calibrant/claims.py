@@ -381,7 +381,7 @@ def _check_confidence(confidence: Array) -> None:
     row = int(wrong.argmax())
     value = float(confidence[row])
     advice = "; divide percentages by 100" if 1 < value <= 100 else ""
-    raise RowError(f"A confidence must lie in 0..1, got {value:.6g} at {{where}}{advice}.", row)
+    raise RowError(f"A confidence must be in 0..1, got {value:.6g} at {{where}}{advice}.", row)
 
 
 def _two_columns(

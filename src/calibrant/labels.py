@@ -171,7 +171,7 @@ class _Names:
         shown = shortened(text)
         where = "" if column is None else f" in column '{column}'"
         if self.given is None and text.strip().lstrip("-").isdecimal():
-            return f"Label {shown}{where} is no class number"
+            return f"Label {shown}{where} is not a class number"
         if self.given is None:
             give = (
                 "label_names=[…], in the order of the columns"

@@ -68,7 +68,7 @@ class Predictions:
     not copied: who changes them in place afterwards changes what was checked. ``rows`` holds the
     place of each example before the drop, or None where nothing was dropped. ``signals`` holds
     columns of n finite numbers that say how hard an example looks (pieces of a word, distance to
-    the training data, …); maps that stay honest under shift read them. Rows without a label
+    the training data, …); calibrators that stay honest under shift read them. Rows without a label
     (None, NaN) are dropped too: they count in ``ignored`` and, by themselves, in ``unlabelled``.
     Labels may be names if ``label_names`` has them, truth values, or a pandas Categorical.
     ``weights`` says how much each example counts (n numbers ≥ 0, float64), or is None if all count

@@ -148,7 +148,7 @@ def rounded_rows(probabilities: Array) -> int:
 
 
 def check_signals(signals: Mapping[str, np.ndarray]) -> None:
-    """Check that every value of a signal is finite: a map would turn NaN into any confidence."""
+    """Check that every value of a signal is finite: NaN could become any confidence."""
     for name, column in signals.items():
         if not _finite(column):
             row = int(np.isfinite(column).argmin())
@@ -162,7 +162,7 @@ def _check_range(chunk: Array, start: int) -> None:
         # More than one: a single score of class 1 stands here as (1 − score, score).
         values = [f"{value:.6g}" for value in to_numpy(chunk[row][wrong[row]])[:3]]
         raise RowError(
-            f"Probabilities must lie in 0..1, got {' and '.join(values)} at {{where}}; "
+            f"Probabilities must be in 0..1, got {' and '.join(values)} at {{where}}; "
             "if these are logits, say so (Predictions.from_logits, or --logits-column NAME).",
             start + row,
         )

@@ -221,7 +221,7 @@ def test_kinds_that_disagree_are_refused():
     assert fit_line(sets[:1] + sets[4:]).slope > 2
 
 
-def test_classes_that_cannot_be_told_apart():
+def test_classes_that_cannot_be_distinguished():
     p = Predictions.from_probabilities([[0.5, 0.3, 0.2]] * 200, [0, 1] * 100)
     for method, words in (("em", "cannot be distinguished"), ("bbse", "no example of class '2'")):
         with pytest.raises(InputError, match=words):

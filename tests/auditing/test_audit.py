@@ -161,7 +161,7 @@ def test_furthest_off_is_the_class_with_the_largest_gap():
     assert found.classes[0].name == "a"  # The table is by what a class costs in all.
 
 
-def test_names_are_told_on_one_line_of_a_sane_length():
+def test_names_are_shown_on_one_line_of_a_sane_length():
     scores = [[0.9, 0.1]] * 50
     for name in ("two\nlines\x1b[31m", "x" * 10_000):
         p = Predictions.from_probabilities([*scores, [0.1, 0.9]], [1] * 51, label_names=[name, "b"])
@@ -240,7 +240,7 @@ def test_mistakes_are_numbered_as_in_the_file_with_its_ignored_rows(tmp_path):
     assert [m.row for m in audit(calibrated, bootstrap=0).mistakes] == [3, 7]
 
 
-def test_one_empty_bin_is_told_in_the_singular():
+def test_one_empty_bin_is_reported_in_the_singular():
     p = Predictions.from_probabilities([0.95, 0.6], [1, 1])
     for bins, beginning in ((2, "1 of 2 bins is empty"), (4, "2 of 4 bins are empty")):
         assert any(s.startswith(beginning) for s in audit(p, bins=bins, bootstrap=0).verdict)

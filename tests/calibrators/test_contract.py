@@ -30,7 +30,7 @@ def test_table_names_are_the_classes_names():
     assert len({row.calibrator for row in CALIBRATORS.values()}) == len(CALIBRATORS)
 
 
-def test_unknown_name_is_told_the_nearest():
+def test_the_error_for_an_unknown_name_suggests_the_nearest():
     with pytest.raises(InputError, match="Did you mean 'temperature'"):
         calibrator_class("temperatur")
 
@@ -285,7 +285,7 @@ def test_fitting_again_forgets(name):
     assert again.fell_back_ == fresh.fell_back_
 
 
-def test_fall_back_is_identity_and_said():
+def test_fall_back_is_identity_and_warns():
     # One bin for all: the frequencies alone, far worse than the scores, which are right.
     p = tagged(n=400, scale=1.0)
     calibrator = calibrator_class("histogram")(bins=1)
@@ -361,7 +361,7 @@ def test_a_flat_row_of_many_classes_is_an_error(fitted, name):
 
 
 @maps
-def test_arrays_are_told_what_to_call(name):
+def test_the_error_for_arrays_says_what_to_call(name):
     calibrator = calibrator_class(name)()
     for call in ("fit", "transform"):
         with pytest.raises(InputError, match=rf"\.{call} expects Predictions, got ndarray.*from_"):
@@ -399,7 +399,7 @@ def test_a_faultless_sample_supports_no_more_than_the_rule_of_succession(name, o
     assert mean_confidence(result) <= max(mean_confidence(p), 151 / 152) + 1e-6
 
 
-def test_going_beyond_what_a_faultless_sample_supports_is_said():
+def test_going_beyond_what_a_faultless_sample_supports_warns():
     p = Predictions.from_logits(np.eye(3)[np.arange(60) % 3], np.arange(60) % 3)
     with pytest.warns(CalibrationWarning, match=r"beyond 0\.9839, .* fell back to identity"):
         calibrator = calibrator_class("vector")().fit(p)

@@ -180,7 +180,7 @@ def test_scores_of_any_size_have_the_same_fit(scale):
     assert scaled.fitted_on_["passes"] < 30
 
 
-def test_one_enormous_mistake_is_told():
+def test_one_enormous_mistake_warns():
     p = overconfident(n=400, classes=4)
     scores = np.vstack([p.scores, [[1e7, 0, 0, 0]]])
     with pytest.warns(CalibrationWarning, match="say nothing about the labels, or the opposite"):

@@ -176,7 +176,7 @@ def test_loaded_map_refuses_other_classes_and_names(tmp_path):
         ),
     ],
 )
-def test_whatever_is_damaged_is_said_to_be(method, key, value, tmp_path):
+def test_damaged_files_are_reported_as_damaged(method, key, value, tmp_path):
     path = tmp_path / "map.json"
     method().fit(tagged()).save(path)
     content = json.loads(path.read_text())

@@ -190,7 +190,7 @@ def test_all_right_and_surer_than_that_stays(logits):
     assert after == pytest.approx(before) or after.max() == pytest.approx(0.5)
 
 
-def test_all_wrong_is_bounded_and_said():
+def test_all_wrong_is_bounded_and_warns():
     p = Predictions.from_logits([[3.0, 0.0], [0.0, 1.0]], [1, 0])
     with pytest.warns(CalibrationWarning, match="say nothing about the labels, or the opposite"):
         fitted = Temperature().fit(p)
@@ -206,7 +206,7 @@ def test_constant_logits():
         assert Temperature().fit(p).temperature_ == 1
 
 
-def test_label_with_probability_zero_is_said():
+def test_label_with_probability_zero_warns():
     rows = [[1.0, 0.0]] + [[0.9, 0.1]] * 200
     p = Predictions.from_probabilities(rows, [1] + [0] * 200)
     with pytest.warns(CalibrationWarning, match=r"1 example\(s\) give their own label prob"):

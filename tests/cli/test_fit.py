@@ -81,7 +81,7 @@ def test_nothing_is_written_over(valid, tmp_path, capsys):
     assert load_calibrator(path).name == "temperature"
 
 
-def test_warnings_of_the_fit_are_told(tmp_path, capsys):
+def test_warnings_of_the_fit_are_printed(tmp_path, capsys):
     right = Predictions.from_logits(5 * np.eye(3), np.arange(3))
     write(right, tmp_path / "right.npz")
     assert main(["fit", str(tmp_path / "right.npz"), "-o", str(tmp_path / "map.json")]) == 0

@@ -93,7 +93,7 @@ def damaged_maps():
     yield "text", learned({**number, "values": ["a"]}), "is not a calibrator saved by calibrant"
     yield "no object", learned(1), "is not a calibrator saved by calibrant"
     yield "format", put(format=float("inf")), "is damaged"
-    yield "classes", put(classes=10**12, label_names=None), "no 1000000000000 classes"
+    yield "classes", put(classes=10**12, label_names=None), "cannot have 1000000000000 classes"
     yield "names", put(label_names=["a"]), "no list of 3 label names"
     yield "deep", put(fitted_on="@@"), "nested too deeply"
 
@@ -182,14 +182,14 @@ RECORD = {
             "identity, test, ece is not a number: 'a lot'",
         ),
         (("results", "identity", "test", "ece"), 10**400, "ece is too large"),
-        (("results", "identity", "test", "ece"), [1], "ece is no number"),
+        (("results", "identity", "test", "ece"), [1], "ece is not a number"),
         (("results", "identity"), 0.5, "its results of identity are not an object"),
         (("results",), [], "its results are not an object"),
         (("training",), None, "its training is not an object"),
-        (("training", "steps"), "3", "training, steps is no number"),
-        (("training", "steps"), float("inf"), "training, steps is no count"),
+        (("training", "steps"), "3", "training, steps is not a number"),
+        (("training", "steps"), float("inf"), "training, steps is not a count"),
         (("training", "notes"), "text", "training, notes is not a list"),
-        (("recipe", "head_width"), "wide", "head_width is a whole number"),
+        (("recipe", "head_width"), "wide", "head_width must be a whole number"),
         (("recipe", "data"), "\ud800", "half of a character"),
         (("circumstances",), "@@", "nested too deeply"),
     ],

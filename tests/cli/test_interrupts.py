@@ -75,7 +75,7 @@ def test_an_interrupt_where_nothing_can_be_raised_is_not_lost():
     assert stopped(work) == (130, b"")
 
 
-def test_an_error_that_comes_of_the_interrupt_is_not_told():
+def test_an_error_caused_by_the_interrupt_is_not_printed():
     work = (
         "try:\n    print('begun', flush=True); wait()\n"
         "except KeyboardInterrupt:\n    raise RuntimeError('a library gave up') from None"

@@ -130,7 +130,7 @@ def test_a_text_on_the_command_line(trained, capsys):
     assert "[" in out
 
 
-def test_colours_in_a_terminal_unless_told_otherwise(trained, capsys, monkeypatch):
+def test_colours_in_a_terminal_unless_switched_off(trained, capsys, monkeypatch):
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
     monkeypatch.delenv("NO_COLOR", raising=False)
     assert main(["predict", str(trained[0]), TEXTS[2]]) == 0

@@ -89,7 +89,7 @@ def _page(runs, capsys):
     return (runs / "report" / "index.html").read_text()
 
 
-def test_what_is_missing_is_told(tmp_path, capsys, monkeypatch):
+def test_missing_data_is_reported(tmp_path, capsys, monkeypatch):
     lines = PILOT.read_text().splitlines()
     (tmp_path / "some.jsonl").write_text("\n".join(lines[:-1]))
     for name in ("matplotlib", "matplotlib.figure"):  # Quicker, and it has a remark to make.

@@ -314,7 +314,7 @@ def test_shift_is_measured_and_shown(small_corpus, tmp_path, capsys, monkeypatch
     assert "1, 2, 3, 4 or 5, got 'typos-7'" in capsys.readouterr().err
 
 
-def test_other_tasks_are_told_by_their_own_numbers(tmp_path, capsys):
+def test_other_tasks_show_their_own_numbers(tmp_path, capsys):
     pytest.importorskip("sklearn")
     images = ["train", "--task", "image", "--data", "digits", "--model", "tiny", "--epochs", "1"]
     where = ["--device", "cpu", "--bootstrap", "0", "-o", str(tmp_path / "run")]

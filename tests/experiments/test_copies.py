@@ -67,7 +67,7 @@ def test_which_copies_there_are() -> None:
         ({"task": "image", "data": "digits", "copies": ["jpeg-3"]}, "makes no corrupted copies"),
     ],
 )
-def test_bad_names_are_told_before_training(settings: dict[str, object], message: str) -> None:
+def test_bad_names_fail_before_training(settings: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=message):
         Recipe.from_dict(settings)
 

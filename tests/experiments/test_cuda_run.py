@@ -57,7 +57,7 @@ def straight(corpus, tmp_path_factory):
 
 
 @pytest.mark.parametrize("stop_at", [3, 5, 12])  # Inside an epoch, at its end, inside a later one.
-def test_a_stopped_run_goes_on_with_new_graphs(corpus, straight, tmp_path, monkeypatch, stop_at):
+def test_a_stopped_run_continues_with_new_graphs(corpus, straight, tmp_path, monkeypatch, stop_at):
     captured = []
     make = loop.Loop._capture
 
@@ -104,7 +104,7 @@ def test_a_killed_run_comes_to_the_same(corpus, straight, tmp_path):
     assert_the_same(straight, run.path)
 
 
-def test_bfloat16_goes_on_too(corpus, tmp_path, monkeypatch):
+def test_bfloat16_continues_too(corpus, tmp_path, monkeypatch):
     made = recipe(corpus, dtype="bfloat16", patience=0)
     save = lean_engine.RunWatch.save
 

@@ -22,7 +22,7 @@ def log(run):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs fork and SIGKILL")
 @pytest.mark.parametrize(("kind", "kills"), [("lean", 6), ("trainer", 3), ("image", 4)])
-def test_a_killed_run_goes_on_to_the_same_bits(corpus, tmp_path, kind, kills):
+def test_a_killed_run_continues_to_the_same_bits(corpus, tmp_path, kind, kills):
     entities = {"data": str(corpus), "batch": 8, "learning_rate": 3e-3, "method": "head_noise"}
     settings = {
         "lean": entities,

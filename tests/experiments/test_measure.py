@@ -98,7 +98,7 @@ def test_the_map_in_use_tells_of_whole_entities_what_predict_will_say():
     assert made["ece"] == pytest.approx(ece(bin_confidences(found)))
 
 
-def test_a_map_that_tags_anew_is_told_with_the_entities_that_it_makes():
+def test_a_calibrator_that_changes_tags_is_measured_with_its_own_entities():
     """As a predictor has them: learned from words that were calibrated out of fold."""
     valid, test = words(200, 0), words(200, 1)
     made = measure_run(valid, test, calibrator="vector")["vector"]["entities"]

@@ -199,7 +199,7 @@ def test_masks_in_black_and_white_are_not_learned_as_black_and_void(folder, tmp_
         train(recipe(tmp_path / "odd", epochs=1), tmp_path / "run", device="cpu")
 
 
-def test_to_be_tested_on_one_class_is_said(run, folder, tmp_path):
+def test_testing_on_one_class_gives_a_note(run, folder, tmp_path):
     shutil.copytree(folder, tmp_path / "odd")
     pillow = pytest.importorskip("PIL.Image")
     for path in (tmp_path / "odd" / "test" / "masks").iterdir():
@@ -209,7 +209,7 @@ def test_to_be_tested_on_one_class_is_said(run, folder, tmp_path):
         evaluate(run[1], str(tmp_path / "odd"), device="cpu")
 
 
-def test_a_class_of_a_test_mask_that_is_none_is_told_before_training(folder, tmp_path):
+def test_an_unknown_class_in_a_test_mask_fails_before_training(folder, tmp_path):
     shutil.copytree(folder, tmp_path / "odd")
     pillow = pytest.importorskip("PIL.Image")
     path = next((tmp_path / "odd" / "test" / "masks").iterdir())

@@ -208,7 +208,7 @@ def test_a_record_that_was_cut_short_is_made_again(corpus, tmp_path):
     assert json.loads(path.read_text())["results"] == json.loads(whole)["results"]
 
 
-def test_a_folder_that_cannot_be_written_is_said_before(corpus, tmp_path, monkeypatch):
+def test_a_folder_that_cannot_be_written_fails_first(corpus, tmp_path, monkeypatch):
     def read_only(**_):
         raise OSError(errno.EROFS, "Read-only file system")
 
@@ -234,7 +234,7 @@ def test_a_folder_that_cannot_be_written_is_said_before(corpus, tmp_path, monkey
         ({"task": "segmentation", "data": "shape", "head_depth": 0}, "Unknown segmentation set"),
     ],
 )
-def test_what_cannot_be_run_is_said_before_anything_is(corpus, tmp_path, stack, wrong, message):
+def test_recipes_that_cannot_run_fail_first(corpus, tmp_path, stack, wrong, message):
     wanted = recipes(corpus)[:3]
     wanted[-1] = Recipe.from_dict({**wanted[-1].to_dict(), **wrong})
     with pytest.raises(InputError, match=message):

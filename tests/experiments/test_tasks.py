@@ -245,7 +245,7 @@ def test_every_task_has_defaults_of_its_own():
         ({"clip": -1.0}, "clip must be a number of at least 0"),
     ],
 )
-def test_settings_that_do_not_fit_are_told(content, message):
+def test_settings_that_do_not_fit_are_errors(content, message):
     with pytest.raises(InputError, match=message):
         Recipe.from_dict(content)
 

@@ -90,7 +90,7 @@ def test_lines_of_errors_are_those_of_the_file(tmp_path, bad, says, rows):
     assert says in assert_same(path, rows)[-1]
 
 
-def test_the_plain_reader_goes_on_where_arrow_stops(tmp_path):
+def test_the_plain_reader_continues_where_arrow_stops(tmp_path):
     path = tmp_path / "p.csv.gz"
     records = [f"{i},{'+' * (i == 11)}{i + 1},0,{i}" for i in range(30)]
     with gzip.open(path, "wt") as file:

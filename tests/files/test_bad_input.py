@@ -127,7 +127,7 @@ def test_probabilities_that_do_not_sum_to_one(tmp_path: Path, suffix: str) -> No
 def test_logits_called_probabilities(tmp_path: Path, suffix: str) -> None:
     path = save(tmp_path / f"p{suffix}", {"probabilities": LOGITS, "label": LABELS})
     text = message(lambda: read(path))
-    assert "must lie in 0..1, got 2 at" in text
+    assert "must be in 0..1, got 2 at" in text
     assert place(suffix, 0) in text
 
 
@@ -354,7 +354,7 @@ def test_lines_of_a_jsonl(tmp_path: Path) -> None:
     path = tmp_path / "p.jsonl"
     good = '{"logits": [1, 2.5], "label": 0}\n\n'
     bad = {
-        '{"logits": [1, 2], "label": ': "line 3: no JSON",
+        '{"logits": [1, 2], "label": ': "line 3: not JSON",
         "[1, 2]": "line 3: expected a JSON object, got [1, 2]",
         '{"logits": [1, 2, 3], "label": 0}': "expected a list of 2 numbers in 'logits' at line 3",
         '{"logits": [1, null], "label": 0}': "expected a list of 2 numbers in 'logits' at line 3",

@@ -169,11 +169,11 @@ HOSTILE = {
     "nested without end": (text_file("p.jsonl", '{"logits": ' + "[" * 100_000), "nested too"),
     "a label of many digits": (
         text_file("p.csv", f"logits_0,logits_1,label\n1,2,{'9' * 5000}\n"),
-        "9… (5,000 characters) in column 'label' is no class number at line 2",
+        "9… (5,000 characters) in column 'label' is not a class number at line 2",
     ),
     "a label of twenty digits": (
         text_file("p.jsonl", f'{{"logits": [1, 2], "label": {10**20}}}\n'),
-        "Label 100000000000000000000 in column 'label' is no class number at line 1",
+        "Label 100000000000000000000 in column 'label' is not a class number at line 1",
     ),
     "a column number of many digits": (
         text_file("p.csv", f"logits_0,logits_{'9' * 5000},label\n1,2,0\n"),
@@ -215,11 +215,11 @@ HOSTILE = {
     ),
     "a place before": (
         lambda folder: tensors(folder, labels={"data_offsets": [-16, 0]}),
-        "a shape or place that is no whole number",
+        "a shape or place that is not a whole number",
     ),
     "a shape of text": (
         lambda folder: tensors(folder, labels={"shape": ["2"]}),
-        "a shape or place that is no whole number",
+        "a shape or place that is not a whole number",
     ),
     "no tensors": (lambda folder: safetensors(folder / "p.safetensors", {}, b""), "no rows"),
     "only single numbers": (
@@ -292,7 +292,7 @@ def identity(classes):
     }  # fmt: skip
 
 
-def test_foreign_metadata_of_parquet_is_passed_over(tmp_path):
+def test_foreign_metadata_of_parquet_is_ignored(tmp_path):
     columns = {"logits": [[1.0, 2.0]] * 2, "label": [0, 1]}
     for content in ("[]", "{", "[" * 100_000, '{"info": {"features": [1]}}',
                     '{"info": {"features": {"label": {"names": "ab"}}}}'):  # fmt: skip

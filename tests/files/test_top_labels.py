@@ -120,7 +120,7 @@ def test_scores_of_all_classes_come_first(tmp_path: Path) -> None:
 def test_bad_files(tmp_path: Path) -> None:
     good: dict[str, Any] = {"true_label": ["A", "B"], "pred_label": ["A", "A"]}
     for column, expected in [
-        ({"confidence": [0.9, 1.7]}, "confidence must lie in 0..1, got 1.7 at line 3"),
+        ({"confidence": [0.9, 1.7]}, "confidence must be in 0..1, got 1.7 at line 3"),
         ({"confidence": [0.9, "x"]}, "expected a number in column 'confidence' at line 3"),
         ({"probability": [0.9, 0.8]}, "may belong to class 1, or to the label in 'pred_label'"),
         ({"weird": [0.9, 0.8]}, "no column of logits or probabilities; it has true_label"),

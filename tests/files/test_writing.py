@@ -19,7 +19,7 @@ PREDICTIONS = Predictions.from_logits(np.eye(4, 3), [0, 1, 2, 1], groups={"fold"
 
 
 @pytest.mark.parametrize("suffix", suffixes())
-def test_nothing_is_written_over_unless_told(tmp_path: Path, suffix: str) -> None:
+def test_nothing_is_overwritten_unless_requested(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"p{suffix}"
     path.write_text("precious")
     with pytest.raises(InputError, match="exists; pass overwrite=True"):

@@ -119,10 +119,10 @@ def two_readers(format_):
         def whole():
             return read(path) if rows is None else list(stream(path, rows=rows))
 
-        quick = _told(call(whole))
+        quick = _outcome(call(whole))
         there, arrow_text.find_spec = arrow_text.find_spec, lambda _: None
         try:
-            plain = _told(call(whole))
+            plain = _outcome(call(whole))
         finally:
             arrow_text.find_spec = there
         if repr(quick) != repr(plain):  # NaN is not NaN, but its name is.
@@ -131,7 +131,7 @@ def two_readers(format_):
     return case
 
 
-def _told(found):
+def _outcome(found):
     parts, refused = found
     if refused is not None:
         return refused

@@ -82,7 +82,7 @@ def test_ignored_examples_add_nothing(loss, batch):
 @every_loss
 @settings(max_examples=25)
 @given(batch=batches())
-def test_never_negative_but_for_the_entropy(loss, batch):
+def test_never_negative_except_for_the_entropy(loss, batch):
     logits, labels = batch
     lowest = -0.1 * torch.log(torch.tensor(4.0)) if loss is losses.entropy_penalty else 0
     assert loss(logits, labels) >= lowest

@@ -182,7 +182,7 @@ def test_the_channels_of_images_are_the_features():
     assert torch.equal(method.loss(step), method.loss(flat))
 
 
-def test_what_is_missing_is_said():
+def test_missing_parts_are_errors():
     _, method, step = toy("full", Sece())
     with pytest.raises(InputError, match="holdout"):
         method.outer_step(replace(step, holdout=None))

@@ -127,12 +127,12 @@ def test_bins_of_the_wrong_kind(bins):
         assert "whole number of bins" in outcome(metric, p, bins), metric
 
 
-def test_arrays_are_told_what_to_call():
+def test_the_error_for_arrays_says_what_to_call():
     scores, labels = kinds()["array"], np.array([0, 0])
     assert ece(scores, labels) == ece(kinds()["predictions"])
     assert outcome(ece, scores) == (
-        "ece takes predictions or a state, or two arrays: ece(probabilities, labels); got an array "
-        "of shape (2, 2) alone."
+        "ece takes predictions or a state, or two arrays: ece(probabilities, labels); got only an "
+        "array of shape (2, 2)."
     )
     assert "if these are logits, say so" in outcome(ece, 9 * scores, labels)
     assert "bootstrap_interval(metric, probabilities, labels); got" in outcome(

@@ -184,7 +184,7 @@ def test_what_is_a_tag_set():
 
 @pytest.mark.parametrize(
     ("names", "message"),
-    [(None, "label names"), (["O", "cat"], "'cat' is no tag"), (["B-A", "I-A"], "no 'O'")],
+    [(None, "label names"), (["O", "cat"], "'cat' is not a tag"), (["B-A", "I-A"], "no 'O'")],
 )
 def test_entity_metrics_need_tags(names, message):
     p = Predictions.from_probabilities([[0.5, 0.5]], [0], label_names=names)

@@ -336,7 +336,7 @@ def test_without_numba(use, monkeypatch):
         kernel_dispatch.kernels(1)
 
 
-def test_numba_that_does_not_load_is_said_and_done_without(use, monkeypatch):
+def test_numba_that_does_not_load_warns_and_is_not_needed(use, monkeypatch):
     kernel_dispatch._load.cache_clear()
     monkeypatch.setitem(sys.modules, "calibrant.metrics.kernels.rows", None)
     use("auto")

@@ -205,7 +205,7 @@ def test_probabilities_that_are_none():
         make("probabilities", probabilities * np.where(np.arange(70) == 3, 1.1, 1)[:, None], labels)
     wrong = probabilities.copy()
     wrong[5, :2] = [-0.5, 1.5 - probabilities[5, 2:].sum()]
-    with pytest.raises(InputError, match=r"must lie in 0\.\.1"):
+    with pytest.raises(InputError, match=r"must be in 0\.\.1"):
         make("probabilities", wrong.astype(np.float32), labels)
 
 

@@ -188,7 +188,7 @@ def test_our_own_run_loads_with_the_code_of_the_package(honest, tmp_path, marker
     capsys.readouterr()
 
 
-def test_training_goes_on_from_our_own_run_without_its_code(
+def test_training_continues_from_our_own_run_without_its_code(
     honest, corpus, tmp_path, marker, capsys
 ):
     model = tmp_path / "model"

@@ -195,7 +195,7 @@ class Killed(BaseException):
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "csv"])
-def test_a_killed_command_goes_on(suffix, runs, tmp_path, monkeypatch, capsys):
+def test_a_killed_command_continues(suffix, runs, tmp_path, monkeypatch, capsys):
     """The same command again: the output is that of one that was never killed."""
     from calibrant.tasks.text.predictor import TextPredictor
 

@@ -229,7 +229,7 @@ def test_values_are_found_or_nan(make_record):
         assert run.value(*nothing) != run.value(*nothing)
 
 
-def test_missing_seeds_and_numbers_are_told(make_record):
+def test_missing_seeds_and_numbers_are_reported(make_record):
     records = [make_record(seed=s) for s in range(4)]
     records += [make_record(seed=s, method="focal") for s in (0, 2)]
     assert missing(arrange(records)) == ["gum: seeds 1, 3 of focal 128×1."]

@@ -364,7 +364,7 @@ def test_the_same_records_give_the_same_bytes(varied, tmp_path):
     assert sorted(one) == json.loads(one["study.json"])["files"]
 
 
-def test_nothing_is_overwritten_unless_told(varied, tmp_path, undrawn):
+def test_nothing_is_overwritten_unless_requested(varied, tmp_path, undrawn):
     out = tmp_path / "out"
     write_study(out, build_study(varied))
     before = contents(out)

@@ -67,7 +67,7 @@ def test_bad_records(record: object, message: str, tmp_path: Path) -> None:
 def test_no_json(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text('{"tokens": [', encoding="utf-8")
-    with pytest.raises(InputError, match=r"a\.jsonl, line 1: no JSON"):
+    with pytest.raises(InputError, match=r"a\.jsonl, line 1: not JSON"):
         read_jsonl(path)
 
 
@@ -184,7 +184,7 @@ def test_a_table_of_words(tmp_path: Path) -> None:
         read_table(path)
 
 
-def test_half_of_a_character_is_told_before_training(tmp_path: Path) -> None:
+def test_half_of_a_character_fails_before_training(tmp_path: Path) -> None:
     """No tokenizer takes a lone surrogate."""
     path = tmp_path / "a.jsonl"
     sound = '{"tokens": ["\\ud83d\\ude00"], "tags": ["O"]}'

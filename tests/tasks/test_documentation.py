@@ -64,6 +64,6 @@ def test_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> No
         assert capsys.readouterr().out == printed
 
 
-def test_every_name_is_told() -> None:
+def test_every_name_is_documented() -> None:
     for name in (*TORCHVISION, *(name for names in NAMES.values() for name in names[:1])):
         assert f"`{name}`" in PAGE

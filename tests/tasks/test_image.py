@@ -321,7 +321,7 @@ def test_labels_that_are_one_number_have_one_order() -> None:
     assert label_names(["1", "01", "0"]) == label_names(["01", "0", "1"]) == ("0", "01", "1")
 
 
-def test_another_size_is_told_before_all_are_read(tmp_path: Path) -> None:
+def test_another_size_fails_before_all_are_read(tmp_path: Path) -> None:
     pil = pytest.importorskip("PIL.Image")
     write_folder(tmp_path)
     pil.fromarray(IMAGES[0, :4]).save(tmp_path / NAMES[0] / "01.png")

@@ -117,7 +117,7 @@ def test_what_is_written_is_read(tmp_path):
         load_classifier(tmp_path / "none")
 
 
-def test_what_cannot_be_is_told(monkeypatch):
+def test_impossible_networks_are_errors(monkeypatch):
     with pytest.raises(InputError, match=r"Unknown image model 'resnet8'\. Did you mean 'resnet"):
         build_classifier("resnet8", Shape(3, 32), 10)
     with pytest.raises(InputError, match="at least 8×8"):

@@ -51,7 +51,7 @@ def test_every_class_occurs_and_borders_are_void() -> None:
     assert plain.min() == 0
 
 
-def test_void_is_as_wide_as_told() -> None:
+def test_void_is_as_wide_as_requested() -> None:
     counts = [
         np.mean([(mask == -100).mean() for _, mask in generate_scenes(10, 32, void=v)])
         for v in (0, 0.75, 2)

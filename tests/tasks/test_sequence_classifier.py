@@ -102,6 +102,6 @@ def test_one_file_is_training_data_of_which_the_rest_is_carved(tmp_path):
         load_texts(str(tmp_path / "none.csv"))
 
 
-def test_a_known_corpus_that_is_not_there_is_told(tmp_path):
+def test_a_known_corpus_that_is_missing_is_an_error(tmp_path):
     with pytest.raises(InputError, match=r"train and test \.jsonl files into text/clinc150"):
         load_texts("clinc150", tmp_path)

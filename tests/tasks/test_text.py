@@ -100,7 +100,7 @@ def test_bad_jsonl(tmp_path: Path) -> None:
     for line, message in (
         ('{"text": 3, "label": "a"}', "line 1: expected a text and a label, got 3"),
         ('{"text": "a", "label": null}', "got 'a' and None"),
-        ("nonsense", "line 1: no JSON"),
+        ("nonsense", "line 1: not JSON"),
     ):
         path.write_text(line)
         with pytest.raises(InputError, match=message):

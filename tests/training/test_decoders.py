@@ -132,7 +132,7 @@ def test_a_mean_over_positions_is_no_position(batch):
             method.loss(step)
 
 
-def test_a_frozen_head_is_told():
+def test_a_frozen_head_warns():
     model = build("Llama")
     model.score.requires_grad_(False)
     with pytest.warns(UserWarning, match="'score', whose parameters are frozen"):

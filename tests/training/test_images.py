@@ -136,7 +136,7 @@ def state(model):
 
 
 @pytest.mark.parametrize("method", ["cross_entropy", "input_mixup", "gamma_net_sece"])
-def test_a_loop_goes_on_from_its_state_to_the_bit(method, tmp_path):
+def test_a_loop_continues_from_its_state_to_the_bit(method, tmp_path):
     """With the momentum of SGD and the running statistics of batch norms."""
     straight, loop = looped(method)
     loop.run()

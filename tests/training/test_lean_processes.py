@@ -99,7 +99,7 @@ def test_every_rank_draws_its_own_numbers(results):
         assert abs(torch.corrcoef(torch.stack([first, second]))[0, 1]) < 0.4
 
 
-def test_what_several_processes_cannot_do_is_said(results):
+def test_work_that_several_processes_cannot_do_is_an_error(results):
     holdout, graph, parts = results["refused"]
     assert "several processes: run it in one" in holdout
     assert "captures no graph" in graph

@@ -122,7 +122,7 @@ METHODS = {
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("stop", [3, 17])
-def test_a_loop_goes_on_from_its_state_to_the_bit(tmp_path, method, stop):
+def test_a_loop_continues_from_its_state_to_the_bit(tmp_path, method, stop):
     straight, loop = trained(method, **METHODS[method])
     loop.run()
     _, loop = trained(method, **METHODS[method])
@@ -225,7 +225,7 @@ def test_evaluation_between_steps_changes_nothing():
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 @pytest.mark.parametrize("method", ["cross_entropy", "head_noise", "avuc"])
-def test_a_graph_goes_on_from_its_state(tmp_path, method):
+def test_a_graph_continues_from_its_state(tmp_path, method):
     def looped():
         torch.manual_seed(0)
         schedule = Schedule(epochs=3, batch=4, learning_rate=1e-2, accumulate=2)
@@ -255,7 +255,7 @@ def test_a_history_knows_every_label(accumulate):
     assert bool((method.right <= method.seen).all())
 
 
-def test_a_history_goes_on_and_begins_again():
+def test_a_history_continues_and_restarts():
     def loop():
         method = create("head_noise", with_={"name": "error_regularization", "error": "history"})
         return Loop(Tagger(), method, Windows(pieces(), "cpu"), Schedule(epochs=2, batch=4))

@@ -169,7 +169,7 @@ def test_in_bfloat16_encoders_follow_their_float32_weights():
         assert torch.equal(run_weights(made, number), run_weights(fresh, number))
 
 
-def test_other_inputs_are_not_passed_over():
+def test_other_inputs_are_not_ignored():
     """What is written out for BERT takes ids and mask; the model itself takes more, or less."""
     schedule = Schedule(epochs=1, batch=4, dtype="bfloat16")
     model, ids = bert(), torch.arange(12).view(2, 6)
@@ -231,7 +231,7 @@ def test_a_restart_is_a_new_stack():
         )
 
 
-def test_what_cannot_be_stacked_is_said():
+def test_models_that_cannot_be_stacked_are_errors():
     models, methods = parts()
     with pytest.raises(InputError, match="9 models and 8 methods"):
         stack(models, methods[:-1])

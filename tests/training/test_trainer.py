@@ -315,7 +315,7 @@ def test_models_return_their_logits_in_any_usual_way(tmp_path, kind):
     assert_same_weights(model.model, expected, rtol=0, atol=0)
 
 
-def test_an_output_without_logits_is_told_with_its_keys(tmp_path):
+def test_the_error_for_an_output_without_logits_names_its_keys(tmp_path):
     with pytest.raises(InputError, match="got dict with scores"):
         train(tmp_path, CrossEntropy(), _Returning("unknown"))
 
@@ -348,7 +348,7 @@ def test_an_empty_holdout(tmp_path):
         Trainer(**given, method=MetaRegularization(), holdout_dataset=[])
 
 
-def test_a_frozen_head_is_told(tmp_path):
+def test_a_frozen_head_warns(tmp_path):
     model = tiny_bert()
     model.classifier.requires_grad_(False)
     with pytest.warns(UserWarning, match="modules_to_save"):

@@ -1,4 +1,4 @@
-"""The correction for other class frequencies: estimate, checks, intervals, and the new map."""
+"""Correct a calibrator for other class frequencies: estimate them, check them, add intervals."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def adapt_class_shares(
     by: str | None,
     settings: dict[str, Any],
 ) -> Adaptation:
-    """Find the class frequencies of the new data, and give the map a bias for them."""
+    """Find the class frequencies of the new data, and give the calibrator a bias for them."""
     old, new = (_honest(calibrator, p) for p in (valid, unlabelled))
     units_old, units_new = (_units(p, by) for p in (valid, unlabelled))
     labels, random = to_numpy(valid.labels), np.random.default_rng(settings["seed"])

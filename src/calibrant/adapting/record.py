@@ -1,4 +1,4 @@
-"""What adapting a map found, as plain data."""
+"""What adapting a calibrator found, as plain data."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class ClassShare:
 
 @dataclass(frozen=True, eq=False)
 class Adaptation:
-    """A map for a new data set, and what is believed to have changed.
+    """A calibrator for a new data set, and what is believed to have changed.
 
     ``changed`` is false where the new data differ from the validation data by no more than chance;
-    then ``calibrator`` is the given map. ``classes`` are there for label shift, ``sets`` for the
-    set-level correction. ``checks`` has the numbers on which the refusals rest.
+    then ``calibrator`` is the given calibrator. ``classes`` are there for label shift, ``sets`` for
+    the set-level correction. ``checks`` has the numbers on which the refusals rest.
     """
 
     calibrator: Calibrator
@@ -46,8 +46,8 @@ class Adaptation:
     changed: bool
     valid_accuracy: float
     valid_confidence: float
-    confidence_before: float  # Of the new data, by the given map.
-    expected_accuracy: Estimate  # And mean confidence, by the new map.
+    confidence_before: float  # Of the new data, by the given calibrator.
+    expected_accuracy: Estimate  # And mean confidence, by the new calibrator.
     classes: tuple[ClassShare, ...] = ()
     sets: tuple[SetPoint, ...] = ()
     checks: Mapping[str, float] = field(default_factory=dict)
@@ -68,7 +68,8 @@ class Adaptation:
         known = f"{percent(value)} ({percent(low)} to {percent(high)})"
         accuracy = (
             f"Expected accuracy on the new data: {known}; on the validation data it was "
-            f"{percent(self.valid_accuracy)}. The given map says {percent(self.confidence_before)}."
+            f"{percent(self.valid_accuracy)}. The given calibrator says "
+            f"{percent(self.confidence_before)}."
         )
         return (*self._change(), accuracy, *self._entities())
 
@@ -85,7 +86,7 @@ class Adaptation:
 
     def _change(self) -> tuple[str, ...]:
         if not self.changed:
-            return ("Nothing has changed by more than chance: the map stays as it is.",)
+            return ("Nothing has changed by more than chance: the calibrator stays unchanged.",)
         if self.sets:
             return ()
         moved = sorted(

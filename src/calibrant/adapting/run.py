@@ -1,4 +1,4 @@
-"""Correct a fitted map for a new data set without labels."""
+"""Correct a fitted calibrator for a new data set without labels."""
 
 from __future__ import annotations
 
@@ -38,14 +38,15 @@ def adapt(
     bootstrap: int = 400,
     seed: int = 0,
 ) -> Adaptation:
-    """Correct a fitted map for a new data set, whose labels are not looked at.
+    """Correct a fitted calibrator for a new data set, whose labels are not used.
 
-    ``valid`` is labelled predictions of the same model before the map, like those that the map was
-    fitted on. Methods: "em" and "bbse" assume that only class frequencies have changed and give the
-    map a bias of the log-probabilities; "set-level" assumes that examples have become harder, as
-    in the labelled ``copies`` of the validation data (damaged ones, or other data sets), and shifts
-    the log-odds of the predicted class so that their mean confidence is the accuracy that the
-    copies lead to expect. "auto" is set-level if there are copies, else em.
+    ``valid`` is labelled predictions of the same model before the calibrator, like those that the
+    calibrator was fitted on. Methods: "em" and "bbse" assume that only class frequencies have
+    changed and give the calibrator a bias of the log-probabilities; "set-level" assumes that
+    examples have become harder, as in the labelled ``copies`` of the validation data (damaged ones,
+    or other data sets), and shifts the log-odds of the predicted class so that their mean
+    confidence is the accuracy that the copies lead to expect. "auto" is set-level if there are
+    copies, else em.
 
     It raises an :class:`~calibrant.InputError` instead of guessing: if the new data are outside the
     range of the copies, if classes cannot be distinguished, if too few validation examples

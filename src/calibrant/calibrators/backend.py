@@ -1,6 +1,6 @@
-"""The few array operations that every map uses, alike for NumPy and torch.
+"""The few array operations that every calibrator uses, alike for NumPy and torch.
 
-A map is written once: NumPy arrays and torch tensors share the names used here (torch takes
+A calibrator is written once: NumPy arrays and torch tensors share the names used here (torch takes
 ``axis`` and ``keepdims`` as NumPy spells them), and the differences are named functions.
 """
 
@@ -108,7 +108,7 @@ def floored(probabilities: Array, floor: Any) -> Array:
 
 
 def log_probabilities(probabilities: Array, floor: Any = FLOOR) -> Array:
-    """Return log max(p, floor): finite, so a class with p = 0 stays a number under every map."""
+    """Return log max(p, floor), which is finite for p = 0, so that every calibrator can use it."""
     xp = namespace(probabilities)
     return xp.log(xp.maximum(probabilities, constant(floor, probabilities)))
 

@@ -70,7 +70,7 @@ class Fit:
     """The values that ``_fit`` learned, and the validation NLL if it is known already.
 
     ``rounding`` is by how much the NLL after the fit may be off, relative to the NLL or to 1.
-    ``signals`` names the columns that the map reads beside scores and groups.
+    ``signals`` names the columns that the calibrator reads in addition to scores and groups.
     """
 
     learned: Mapping[str, Any]
@@ -82,7 +82,7 @@ class Fit:
 
 
 class Calibrator(ABC):
-    """A map from a classifier's scores to honest ones, learned on validation predictions.
+    """A function that makes a classifier's scores honest, learned on validation predictions.
 
     A subclass declares what it ``takes`` and ``gives`` ("logits" or "probabilities"), learns values
     in ``_fit`` and maps scores in ``_apply``, which is written once for NumPy and torch. The rest
@@ -90,11 +90,11 @@ class Calibrator(ABC):
 
     Learned values are attributes that end in ``_``, beside ``classes_`` (an array), ``n_classes_``,
     ``label_names_``, ``fitted_on_`` (n, ignored, NLL before and after, warnings, version) and
-    ``fell_back_``: a map that would raise the validation NLL, or claim more than a faultless sample
-    supports (:mod:`calibrant.calibrators.faultless`), is replaced by identity, with a
-    :class:`CalibrationWarning`. A map that changes scores also has ``floor_``, the value that
-    stands for a probability of 0 (:mod:`calibrant.calibrators.likelihood`): in logarithms,
-    in what a top label leaves to other classes, and where the map fell back.
+    ``fell_back_``: a calibrator that would raise the validation NLL, or claim more than a faultless
+    sample supports (:mod:`calibrant.calibrators.faultless`), is replaced by identity, with a
+    :class:`CalibrationWarning`. A calibrator that changes scores also has ``floor_``, the value
+    that stands for a probability of 0 (:mod:`calibrant.calibrators.likelihood`): in logarithms, in
+    what a top label leaves to other classes, and where the calibrator fell back.
 
     Types: computed in float64 in chunks (float32 on devices without float64); returned as float64
     for float64 and as float32 for float32, float16 and bfloat16, whose softmax saturates too early.
@@ -106,7 +106,7 @@ class Calibrator(ABC):
     keeps_argmax: ClassVar[bool] = False  # Whether predicted class and accuracy never change.
     changes_scores: ClassVar[bool] = True  # If not, a probability of 0 stays 0, unfloored.
     takes_claims: ClassVar[bool] = False  # Whether one confidence per example is enough.
-    reads_about: ClassVar[bool] = False  # Whether a map of claims reads which label each is about.
+    reads_about: ClassVar[bool] = False  # Whether it reads the label that each claim is about.
     needs_groups: ClassVar[tuple[str, ...]] = ()  # The columns of Predictions.groups that it reads.
     takes_weights: ClassVar[bool] = False  # Whether a fit counts examples by their weights.
     needs_copies: ClassVar[bool] = False  # Whether only corrupted copies teach it something.
@@ -116,8 +116,8 @@ class Calibrator(ABC):
     fitted_on_: dict[str, Any]
     fell_back_: bool
     floor_: float
-    claims_: float = 0.0  # 1 for a map of claims: class 1 is "came true", and always predicted.
-    signals_: tuple[str, ...] = ()  # The columns of :meth:`signal_columns` that the map reads.
+    claims_: float = 0.0  # 1 if fitted on claims: class 1 is "came true", and always predicted.
+    signals_: tuple[str, ...] = ()  # The columns of :meth:`signal_columns` that it reads.
     _learned_names: tuple[str, ...]
 
     @abstractmethod
@@ -133,7 +133,7 @@ class Calibrator(ABC):
         """
 
     def fit(self, predictions: Predictions | Claims) -> Self:
-        """Learn the map on validation predictions, or on claims, and return self.
+        """Learn the calibrator on validation predictions, or on claims, and return self.
 
         Fitting runs on the host: tensors on a device are copied there once.
         """
@@ -169,8 +169,8 @@ class Calibrator(ABC):
     def transform(self, predictions: Predictions | Claims) -> Predictions | Claims:
         """Return the same examples with calibrated scores; labels, groups and names are kept.
 
-        Maps that give logits keep the kind of the input; the others give probabilities. A map that
-        was fitted on claims maps claims.
+        Calibrators that give logits keep the kind of the input; the others give probabilities. A
+        calibrator that was fitted on claims maps claims.
         """
         check_predictions(f"{type(self).__name__}.transform", predictions)
         self._check_fitted()
@@ -194,7 +194,7 @@ class Calibrator(ABC):
         """Map scores of shape (…, K), as logits or probabilities, to the same shape.
 
         Scores of shape (n,) are those of class 1 of two, as in :class:`Predictions`, before and
-        after the map. NumPy in, NumPy out; a torch tensor stays one, on its device.
+        after the calibrator. NumPy in, NumPy out; a torch tensor stays one, on its device.
         :meth:`kind_of` gives the kind of the result. Scores that :class:`Predictions` refuses (NaN,
         infinite, probabilities that do not sum to 1) are refused here too.
         """
@@ -223,7 +223,7 @@ class Calibrator(ABC):
         return self._in_chunks(rows, kind, columns).reshape(scores.shape)
 
     def signal_columns(self, predictions: Predictions) -> dict[str, np.ndarray]:
-        """Return the columns ``signals_``: the further inputs of an exported map, in its order.
+        """Return the columns ``signals_``: additional inputs of an exported calibrator, in order.
 
         Some are signals of the predictions as they are, others are means over a group. They are
         computed from all rows at once, so a group must not be cut.
@@ -239,12 +239,12 @@ class Calibrator(ABC):
         groups: Mapping[str, Any],  # noqa: ARG002
         signals: Mapping[str, Any],  # noqa: ARG002
     ) -> dict[str, np.ndarray]:
-        """Return the columns ``signals_`` of checked (n, K) scores; a map that reads any does."""
+        """Return the columns ``signals_`` of checked (n, K) scores, if it reads any."""
         return {}
 
     @property
     def groups_(self) -> tuple[str, ...]:
-        """The groups that the fitted map reads, also those of :meth:`signal_columns`."""
+        """The groups that the fitted calibrator reads, also those of :meth:`signal_columns`."""
         return self.needs_groups
 
     def apply(self, scores: Array, kind: Kind, values: Mapping[str, Any]) -> Array:
@@ -258,7 +258,7 @@ class Calibrator(ABC):
         return correct(out, self.kind_of(kind), values) if CORRECTIONS & values.keys() else out
 
     def _uncorrected(self, scores: Array, kind: Kind, values: Mapping[str, Any]) -> Array:
-        """Apply the map as it was fitted."""
+        """Apply the calibrator as it was fitted."""
         if not self.changes_scores:
             return scores
         if self.fell_back_:
@@ -325,7 +325,7 @@ class Calibrator(ABC):
         return f"<{call}, fitted on {self.fitted_on_['n']:,} examples: {self.describe()}>"
 
     def describe(self) -> str:
-        """Return what a fitted map learned, in a few words: numbers, or the range of many."""
+        """Describe in a few words what was learned: numbers, or the range of many."""
         hidden = ("floor_", "claims_")
         learned = [f"{k}={_shown(v)}" for k, v in self.learned().items() if k not in hidden]
         if self.fell_back_:
@@ -373,7 +373,7 @@ class Calibrator(ABC):
         }
 
     def _nll(self, predictions: Predictions) -> float:
-        """Return the mean NLL after the map, in chunks and in float64 for any type."""
+        """Return the mean NLL after the calibrator, in chunks and in float64 for any type."""
         total, kind = 0.0, predictions.kind
         rows = max(1, _CHUNK // self.n_classes_)
         for part in [predictions] if self.signals_ else predictions.chunks(rows):
@@ -389,7 +389,7 @@ class Calibrator(ABC):
         names: tuple[str, ...] | None,
         signals: tuple[str, ...] = (),
     ) -> None:
-        """Take the state of a fitted map, from ``_fit`` or from a file."""
+        """Take the state of a fitted calibrator, from ``_fit`` or from a file."""
         self.take_learned(learned)
         self.n_classes_, self.label_names_, self.fell_back_ = classes, names, False
         self.signals_ = signals
@@ -400,11 +400,11 @@ class Calibrator(ABC):
             setattr(self, name, value)
         self._learned_names = tuple(learned)
         vars(self).pop("keeps_argmax", None)
-        if BIAS in learned:  # Of this one map, whatever its class does.
+        if BIAS in learned:  # Of this one calibrator, whatever its class does.
             vars(self)["keeps_argmax"] = False
 
     def _claims_too_much(self, predictions: Predictions) -> bool:
-        """Whether the map goes beyond what a sample without a mistake supports."""
+        """Whether the calibrator goes beyond what a sample without a mistake supports."""
         if self.claims_:
             return self._claims_beyond(predictions)
         if not is_faultless(predictions):
@@ -418,7 +418,7 @@ class Calibrator(ABC):
         return after < least * (1 - 1e-4)  # Temperatures stop at it, to six digits.
 
     def _binary(self, claims: Claims, labels: Sequence[str]) -> Predictions:
-        """Return claims as binary predictions; a map that asks for it gets the label of each.
+        """Return claims as binary predictions, with the label of each if the calibrator reads it.
 
         It is the place in ``labels``, or −1 for another label.
         """
@@ -463,7 +463,7 @@ class Calibrator(ABC):
         return result
 
     def _apply_masked(self, scores: Array, kind: Kind, values: Mapping[str, Any]) -> Array:
-        """Apply the map; a class that a logit of −∞ rules out stays ruled out."""
+        """Apply the calibrator; a class that a logit of −∞ rules out stays ruled out."""
         if kind != "logits" or float(scores.min()) != -np.inf:
             return self.apply(scores, kind, values)
         out = self.apply(unmasked(scores), kind, values)

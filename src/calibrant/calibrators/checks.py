@@ -1,4 +1,4 @@
-"""Check that a map's input matches the data that it was fitted on; errors name both."""
+"""Check that a calibrator's input matches the data that it was fitted on; errors name both."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def check_predictions(who: str, value: object) -> None:
 
 
 def needs_all_classes(name: str, claims: Claims) -> InputError:
-    """Return the error of a map that claims have too little for."""
+    """Return the error of a calibrator that needs more than claims have."""
     return InputError(
         f"{name} needs the scores of all classes; {claims.kind} predictions have one confidence "
         "each. Use temperature, platt, beta, quadratic-top-label, spline, isotonic-top-label, "
@@ -50,7 +50,7 @@ def needs_all_classes(name: str, claims: Claims) -> InputError:
 
 
 def check_same_kind(who: str, fitted: str | None, given: Predictions | Claims) -> None:
-    """Require claims of the kind that the map was fitted on, or scores of all classes."""
+    """Require claims of the kind that the calibrator was fitted on, or scores of all classes."""
     kind = given.kind if isinstance(given, Claims) else None
     if kind != fitted:
         names = [f"{k} predictions" if k else "scores of all classes" for k in (fitted, kind)]
@@ -96,7 +96,7 @@ def check_kind(kind: str) -> None:
 def check_classes(who: str, classes: int, shape: tuple[int, ...]) -> None:
     """Require one column per class on the last axis."""
     if len(shape) == 1 and shape[0] == classes:
-        raise InputError(f"{who} maps rows of {classes} scores; give one row as [[…]].")
+        raise InputError(f"{who} takes rows of {classes} scores; give one row as [[…]].")
     if not shape or shape[-1] != classes:
         raise InputError(
             f"{who} was fitted on {classes} classes, got scores of shape {shape}; give scores of "
@@ -129,7 +129,7 @@ def check_names(who: str, mine: tuple[str, ...] | None, theirs: tuple[str, ...] 
 def needed_columns(
     who: str, names: Iterable[str], groups: Mapping[str, Any], rows: int
 ) -> dict[str, np.ndarray]:
-    """Return the columns of ``groups`` that the map reads, flat, with one value per example."""
+    """Return the columns of ``groups`` that a calibrator reads, with one value per example."""
     columns = {}
     for name in names:
         if name not in groups:

@@ -1,7 +1,7 @@
-"""A correction on top of a fitted map, for a data set that differs from its validation data.
+"""A correction on top of a fitted calibrator, for a data set that differs from its validation data.
 
-``calibrant adapt`` finds it. It is a part of the map's learned values, so it is saved, loaded and
-exported with them. There are two, which may come together:
+``calibrant adapt`` finds it. It is a part of the calibrator's learned values, so it is saved,
+loaded and exported with them. There are two, which may come together:
 
 - ``correction_bias_`` (K,) is added to the log-probabilities: p'_k ∝ p_k exp b_k. With b_k the
   logarithm of a class's new share over its old share, this is Bayes' rule for other class
@@ -47,7 +47,7 @@ def corrected(
     shift: float | None = None,
     about: Mapping[str, Any] | None = None,
 ) -> Calibrator:
-    """Return a copy of a fitted map with this correction in place of any earlier one.
+    """Return a copy of a fitted calibrator with this correction in place of any earlier one.
 
     ``about`` is kept in ``fitted_on_["adapted"]``. Without a bias and a shift, the copy has none.
 
@@ -87,7 +87,7 @@ def check_correction(learned: Mapping[str, Any], classes: int) -> None:
 
 
 def correct(scores: Array, kind: Kind, values: Mapping[str, Any]) -> Array:
-    """Apply the corrections among ``values`` to (n, K) scores that a map gave."""
+    """Apply the corrections among ``values`` to (n, K) scores that a calibrator gave."""
     logits = scores if kind == "logits" else log_probabilities(scores, values.get("floor_", FLOOR))
     if BIAS in values:
         logits = logits + values[BIAS]

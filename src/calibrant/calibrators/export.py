@@ -1,7 +1,7 @@
-"""Export fitted maps for production: as a torch module or an ONNX file.
+"""Export fitted calibrators for production: as a torch module or an ONNX file.
 
-Both come from the map's own formula (:meth:`~calibrant.calibrators.Calibrator.apply`), traced, so
-that there is one implementation of each map and nothing to keep in step.
+Both come from the calibrator's own formula (:meth:`~calibrant.calibrators.Calibrator.apply`),
+traced, so that there is one implementation of each calibrator and nothing to keep in step.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def to_torch(
     gives: Kind = "probabilities",
     dtype: torch.dtype | None = None,
 ) -> CalibrationModule:
-    """Return the fitted map as a ``torch.nn.Module`` for compile, export and autograd.
+    """Return the fitted calibrator as a ``torch.nn.Module`` for compile, export and autograd.
 
     ``takes`` is the kind of the scores, by default that of the fit. ``gives="logits"``
     returns log-probabilities, for code that applies a softmax itself. ``dtype`` is float64
@@ -52,7 +52,7 @@ def to_torch(
     torch = require("torch", "torch", "Exporting a calibrator to torch")
     from calibrant.calibrators.torch_module import CalibrationModule
 
-    calibrator.learned()  # Raises an error if the map is not fitted.
+    calibrator.learned()  # Raises an error if the calibrator is not fitted.
     takes = takes or calibrator.fitted_on_["kind"]
     module = CalibrationModule(calibrator, takes, gives, dtype or torch.float64)
     return module.eval()
@@ -66,13 +66,13 @@ def to_onnx(
     gives: Kind = "probabilities",
     overwrite: bool = False,
 ) -> Path:
-    """Write the fitted map as an ONNX file: (n, K) float32 scores in, (n, K) float32 scores out.
+    """Write the fitted calibrator as an ONNX file; input and output are (n, K) float32 scores.
 
-    Input and output are named ``logits`` or ``probabilities`` (a map from logits to logits has
-    the output ``calibrated_logits``); a map that reads groups has one int64 input of shape (n,) for
-    each, of that name; a map that reads signals one float32 input for each of ``signals_``
-    (:meth:`~calibrant.calibrators.Calibrator.signal_columns`). It computes in float64. Method,
-    version, label names and provenance are in the metadata of the file.
+    Input and output are named ``logits`` or ``probabilities`` (a calibrator from logits to logits
+    has the output ``calibrated_logits``); a calibrator that reads groups has one int64 input of
+    shape (n,) for each, of that name; a calibrator that reads signals one float32 input for each of
+    ``signals_`` (:meth:`~calibrant.calibrators.Calibrator.signal_columns`). It computes in float64.
+    Method, version, label names and provenance are in the metadata of the file.
     """
     path = check_writable(path, overwrite=overwrite)
     for needed in ("torch", "onnx", "onnxscript"):

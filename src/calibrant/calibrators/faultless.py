@@ -2,14 +2,15 @@
 
 Where all n predictions are right, the NLL falls as long as confidence rises, and nothing in the
 sample says where to stop. n right answers in a row support a confidence of (n + 1) / (n + 2)
-(Laplace 1774). So no map raises the mean confidence of such a sample beyond that: temperatures stop
-there, and other maps that would go further fall back to identity. Confidences that are higher
-already stay as they are, because nothing speaks against them either. Rows in which classes tie for
-the highest score say nothing about this and are left out, of n as well.
+(Laplace 1774). So no calibrator raises the mean confidence of such a sample beyond that:
+temperatures stop there, and other calibrators that would go further fall back to identity.
+Confidences that are higher already stay as they are, because nothing speaks against them either.
+Rows in which classes tie for the highest score say nothing about this and are left out, of n as
+well.
 
-The same holds for the bins of a map that counts: a bin whose n examples are all right becomes
-(n + 1) / (n + 2), and one without an event 1 / (n + 2), which the other classes share where there
-are more than two. Venn–Abers gives these numbers by its definition.
+The same holds for the bins of a calibrator that counts: a bin whose n examples are all right
+becomes (n + 1) / (n + 2), and one without an event 1 / (n + 2), which the other classes share where
+there are more than two. Venn–Abers gives these numbers by its definition.
 """
 
 from __future__ import annotations

@@ -114,7 +114,7 @@ class HistogramBinning(_Binned, OneVsRest):
     (tied scores stay together); ``"width"``: bins of width 1 / ``bins``. Bins are (lo, hi]. A bin
     without examples has its middle. The value of a bin of n examples stays 1 / (n + 2) away from
     0 and 1 (:mod:`calibrant.calibrators.faultless`); a number as ``floor`` replaces this distance,
-    and ``floor=0`` is the published map.
+    and ``floor=0`` is the published calibrator.
 
     It needs many examples per bin. It makes ties and so changes the accuracy.
 

@@ -1,4 +1,4 @@
-"""Identity: the map that changes nothing, to compare the others with."""
+"""Identity: the calibrator that changes nothing, to compare the others with."""
 
 from __future__ import annotations
 

@@ -30,10 +30,10 @@ class Isotonic(OneVsRest):
     estimates", KDD 2002. Between the blocks of the fit it interpolates linearly, as scikit-learn
     does. The outer blocks, of n examples each, stay 1 / (n + 2) away from 0 and 1, unless their
     neighbour is nearer (:mod:`calibrant.calibrators.faultless`); a number as ``floor`` replaces
-    this distance, and ``floor=0`` is the published map.
+    this distance, and ``floor=0`` is the published calibrator.
 
     It assumes no shape, so it needs data: below about 1000 examples per class prefer a parametric
-    map. Scores within a block become ties.
+    calibrator. Scores within a block become ties.
 
     >>> from calibrant import Predictions
     >>> p = Predictions.from_probabilities([0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1])
@@ -84,7 +84,8 @@ class CentredIsotonic(Isotonic):
 
     Oron, Flournoy, "Centered isotonic regression", Statistics in Biopharmaceutical Research 2017.
     Different scores within the range of the blocks' means stay different, so the ranking, which
-    :class:`Isotonic` loses in its blocks, stays. The map is constant beyond the outer blocks.
+    :class:`Isotonic` loses in its blocks, stays. The calibrator is constant beyond the outer
+    blocks.
 
     >>> from calibrant import Predictions
     >>> p = Predictions.from_probabilities([0.1, 0.4, 0.6, 0.9], [0, 1, 0, 1])

@@ -1,4 +1,4 @@
-"""The data and criterion of a fit: scores of the kind the map takes, and the validation NLL."""
+"""Data and criterion of a fit: scores of the kind a calibrator takes, and the validation NLL."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def _nll_with_floor(predictions: Predictions, floor: float, distance: float) -> 
 
 
 def as_kind(kind: Kind, predictions: Predictions, floor: float) -> Predictions:
-    """Return the predictions as logits or probabilities, by the operations that apply a map."""
+    """Return predictions as logits or probabilities, computed as when a calibrator is applied."""
     if kind == predictions.kind:
         return predictions
     scores = predictions.scores.astype(np.float64)

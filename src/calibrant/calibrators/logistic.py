@@ -141,9 +141,9 @@ class _Sigmoid(ScalarMap):
 class Beta(OneVsRest):
     """q_k = sigmoid(a log p_k − b log(1 − p_k) + c) with a, b ≥ 0; one against the rest.
 
-    Kull, Silva Filho, Flach, "Beta calibration", AISTATS 2017: if the best a or b is negative
-    it is set to 0 and the others are fitted again, so the map never decreases. To the mean loss
-    ½ ``ridge`` / n ‖(a, b, c) − (1, 1, 0)‖² is added, a Gaussian prior around identity: it bounds a
+    Kull, Silva Filho, Flach, "Beta calibration", AISTATS 2017: if the best a or b is negative it is
+    set to 0 and the others are fitted again, so the calibrator never decreases. To the mean loss ½
+    ``ridge`` / n ‖(a, b, c) − (1, 1, 0)‖² is added, a Gaussian prior around identity: it bounds a
     class that is separable or missing and fades as examples grow; the paper has none.
     ``smooth_targets`` fits the targets of :class:`Platt`, so that few examples without a mistake do
     not become certainty.

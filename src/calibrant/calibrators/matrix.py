@@ -28,11 +28,11 @@ class Vector(Calibrator):
     """p = softmax(w ∘ x + b) with w, b ∈ ℝᴷ and x the logits less their mean over the classes.
 
     Guo et al. 2017. They take the logits as they come; less the row mean, logits and
-    log-probabilities of the same predictions give the same map.
+    log-probabilities of the same predictions give the same calibrator.
 
-    The objective is the mean NLL plus (shrinkage / 2n) Σ_k [(T w_k − 1)² + b_k²]: a Gaussian
-    prior around temperature scaling, worth about one example per class at 1, which keeps the map
-    of rare and missing classes finite. ``shrinkage=0`` is the published map.
+    The objective is the mean NLL plus (shrinkage / 2n) Σ_k [(T w_k − 1)² + b_k²]: a Gaussian prior
+    around temperature scaling, worth about one example per class at 1, which keeps the calibrator
+    of rare and missing classes finite. ``shrinkage=0`` is the published calibrator.
 
     Use it when classes are wrong in different directions, with at least tens of examples each.
 

@@ -1,4 +1,4 @@
-"""Hugging Face pipelines with honest scores: a fitted map as their last stage."""
+"""Hugging Face pipelines with honest scores: a fitted calibrator as their last stage."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ _TASKS = {
 
 
 def calibrated(pipeline: Any, calibrator: Calibrator) -> Any:
-    """Return a pipeline like ``pipeline`` whose scores are calibrated by the fitted map.
+    """Return a pipeline like ``pipeline`` whose scores are calibrated by the fitted calibrator.
 
     It supports token classification (with every ``aggregation_strategy``), text and image
     classification; options, batching, devices and the format of the output are the pipeline's own.
     The given pipeline and its model do not change, and the weights are shared.
 
-    Fit the map on logits of the same model, at the tokens that will be shown: the first word
+    Fit the calibrator on logits of the same model, at the tokens that will be shown: the first word
     pieces for ``aggregation_strategy="first"``. The strategies combine several pieces of a
-    word after calibration. A map that reads ``position`` gets the number of the word in
+    word after calibration. A calibrator that reads ``position`` gets the number of the word in
     its text.
 
     .. code-block:: python
 
-        calibrator = calibrant.load_calibrator("map.json")
+        calibrator = calibrant.load_calibrator("calibrator.json")
         ner = calibrated(transformers.pipeline("ner", model="my-model"), calibrator)
         ner("Ada Lovelace lived in London.", aggregation_strategy="first")
     """
@@ -118,7 +118,7 @@ def _check(pipeline: Any, calibrator: Calibrator) -> None:
         label_names=names if named else None,
         groups={name: np.zeros(0, np.int64) for name in calibrator.needs_groups},
     )
-    calibrator.transform(nothing)  # Refuses other classes, other names and unfitted maps.
+    calibrator.transform(nothing)  # Refuses other classes, other names and unfitted calibrators.
 
 
 def _check_function(chosen: Any) -> None:

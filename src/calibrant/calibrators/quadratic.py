@@ -20,12 +20,12 @@ __all__ = ["Quadratic", "TopLabelQuadratic"]
 class Quadratic(OneVsRest):
     """q_k = sigmoid(a_k + b_k s + c_k s²) with s = log p_k / (1 − p_k); one against the rest.
 
-    For two classes the map of Berta, Bach, Jordan, "Classifier calibration with ROC-regularized
-    isotonic regression", 2024, and probmetrics: Platt scaling with a bend, for scores that are
-    overconfident on one side only. λ_a a² + λ_c c² may be added to the mean loss, with λ_a =
-    ``intercept`` and λ_c = ``curvature``. A Gaussian prior around identity, of weight ``ridge`` / n
-    and in units of the scores' spread, bounds separable classes and fades as examples grow. A
-    parabola turns somewhere: far outside the fitted scores it is no guide.
+    For two classes the calibrator of Berta, Bach, Jordan, "Classifier calibration with
+    ROC-regularized isotonic regression", 2024, and probmetrics: Platt scaling with a bend, for
+    scores that are overconfident on one side only. λ_a a² + λ_c c² may be added to the mean loss,
+    with λ_a = ``intercept`` and λ_c = ``curvature``. A Gaussian prior around identity, of weight
+    ``ridge`` / n and in units of the scores' spread, bounds separable classes and fades as examples
+    grow. A parabola turns somewhere: far outside the fitted scores it is no guide.
 
     >>> from calibrant import Predictions
     >>> labels = [0] * 8 + [1, 0, 0, 1, 1, 0] + [1] * 8

@@ -1,4 +1,4 @@
-"""Save fitted maps as one small JSON file, or as safetensors for large arrays; no pickle."""
+"""Save fitted calibrators as one small JSON file, or as safetensors for large arrays; no pickle."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from calibrant.outputs import check_writable, new_file
 __all__ = ["FORMAT", "check_suffix", "from_dict", "load_calibrator", "save", "to_dict"]
 
 FORMAT = 4  # Readers know every format up to this one.
-_UNCORRECTED = 3  # What a map without a correction is written as, so that older versions read it.
-# The implicit setting of maps of format 1, which did not store it.
+_UNCORRECTED = 3  # The format without a correction, which older versions can read.
+# The implicit setting of calibrators of format 1, which did not store it.
 _TOP_LABEL = ("spline", "histogram-top-label", "isotonic-top-label")
 _IN_FORMAT_1 = {name: {"keep_prediction": False} for name in _TOP_LABEL}
 _LARGE = 1 << 20  # From this many bytes of arrays on, the file must be safetensors.
@@ -36,11 +36,11 @@ _ROUNDING = 1e-6
 
 
 def save(calibrator: Calibrator, path: str | Path, *, overwrite: bool = False) -> None:
-    """Write a fitted map; floats round-trip exactly.
+    """Write a fitted calibrator; floats round-trip exactly.
 
     A path that ends in ``.safetensors`` holds the arrays in binary and the rest in its header
-    (extra ``files``), one that ends in ``.json`` is JSON, for maps of up to 1 MB of arrays. The
-    write is atomic. An existing file is kept unless ``overwrite`` is set.
+    (extra ``files``), one that ends in ``.json`` is JSON, for calibrators of up to 1 MB of arrays.
+    The write is atomic. An existing file is kept unless ``overwrite`` is set.
     """
     path = check_writable(check_suffix(path), overwrite=overwrite)
     learned = {name: np.asarray(value) for name, value in calibrator.learned().items()}
@@ -60,7 +60,7 @@ def save(calibrator: Calibrator, path: str | Path, *, overwrite: bool = False) -
 
 
 def to_dict(calibrator: Calibrator) -> dict[str, Any]:
-    """Return a fitted map as data for JSON, for files that hold several parts."""
+    """Return a fitted calibrator as data for JSON, for files that hold several parts."""
     learned = {name: _plain(np.asarray(value)) for name, value in calibrator.learned().items()}
     return {**_header(calibrator), "learned": learned}
 
@@ -74,7 +74,7 @@ def from_dict(content: Mapping[str, Any], where: str | Path) -> Calibrator:
 
 
 def check_suffix(path: str | Path, known: Sequence[str] = (".json", ".safetensors")) -> Path:
-    """Return the path if its suffix names a format of saved maps."""
+    """Return the path if its suffix names a format of saved calibrators."""
     path = Path(path)
     if path.suffix not in known:
         expected = " or ".join(known)
@@ -83,7 +83,7 @@ def check_suffix(path: str | Path, known: Sequence[str] = (".json", ".safetensor
 
 
 def load_calibrator(path: str | Path) -> Calibrator:
-    """Read a map that :func:`save` wrote, in this or an earlier version."""
+    """Read a calibrator that :func:`save` wrote, in this or an earlier version."""
     path = Path(path)
     _check_source(path)
     return _checked(*_read(path), path)
@@ -163,7 +163,7 @@ def _rebuilt(header: dict[str, Any], learned: dict[str, np.ndarray]) -> Calibrat
     _check_shapes(calibrator, learned, classes)
     values = {k: v.item() if v.ndim == 0 else v for k, v in learned.items()}
     if calibrator.changes_scores:
-        values.setdefault("floor_", FLOOR)  # The floor of every map before format 3.
+        values.setdefault("floor_", FLOOR)  # The floor of every calibrator before format 3.
     signals = tuple(str(name) for name in header.get("signals", ()))
     calibrator._restore(values, classes, names, signals)
     calibrator.fell_back_ = bool(header["fell_back"])

@@ -30,11 +30,12 @@ __all__ = ["CalibratedClassifier"]
 
 
 class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
-    """A classifier followed by a map that makes its probabilities honest.
+    """A classifier followed by a calibrator that makes its probabilities honest.
 
-    ``fit`` predicts every example by a model that did not see it (cross-validation), fits the map
-    on those predictions, and refits the classifier on all examples. A classifier that is fitted
-    already must be wrapped in scikit-learn's ``FrozenEstimator``; fit on examples it has not seen.
+    ``fit`` predicts every example by a model that did not see it (cross-validation), fits the
+    calibrator on those predictions, and refits the classifier on all examples. A classifier that is
+    fitted already must be wrapped in scikit-learn's ``FrozenEstimator``; fit on examples it has not
+    seen.
 
     ``estimator`` is any classifier with ``decision_function`` (taken as logits) or
     ``predict_proba`` (default: logistic regression). ``calibrator`` is a name of

@@ -1,4 +1,4 @@
-"""A fitted map as a torch module: the last layer of a model."""
+"""A fitted calibrator as a torch module: the last layer of a model."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class CalibrationModule(nn.Module):
     the type of the buffers (float64 by default, at least float32); the result is
     as wide as the scores, at least float32.
 
-    A map that reads groups (``needs_groups``, such as the position in the sentence) or signals
-    (``signals_``; ``Calibrator.signal_columns`` computes them) takes them as further arguments, in
-    that order, each of shape (…).
+    A calibrator that reads groups (``needs_groups``, such as the position in the sentence) or
+    signals (``signals_``; ``Calibrator.signal_columns`` computes them) takes them as further
+    arguments, in that order, each of shape (…).
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class CalibrationModule(nn.Module):
         flat = {name: c.reshape(-1) for name, c in zip(names, columns, strict=True)}
         flat = {name: c if name in groups else c.to(precise) for name, c in flat.items()}
         out: Tensor = self.calibrator.apply(rows, self.takes, {**values, **flat})
-        # A step or a bin would map NaN to a value.
+        # A step or a bin would turn NaN into a value.
         out = self._as_requested(out).masked_fill(rows.isnan().any(-1, keepdim=True), torch.nan)
         return out.reshape(scores.shape).to(torch.promote_types(scores.dtype, torch.float32))
 

@@ -67,7 +67,7 @@ class VennAbers(OneVsRest):
 class TopLabelVennAbers(TopLabel):
     """c' = p₁ / (1 − p₀ + p₁) for the confidence c: :class:`VennAbers` of "is it right?".
 
-    One map for all classes, so the interval is K times better informed.
+    One calibrator for all classes, so the interval is K times better informed.
 
     >>> p = Predictions.from_probabilities([0.9] * 8, [0, 1, 1, 1] * 2)
     >>> low, high = TopLabelVennAbers().fit(p).interval(p)
@@ -120,7 +120,7 @@ class _VennAbersMap(ScalarMap):
 
 
 def bounds(scores: Array, values: Mapping[str, Any]) -> tuple[Array, Array]:
-    """Return p₀ and p₁ of (n, C) scores, one column per map."""
+    """Return p₀ and p₁ of (n, C) scores, one column per calibrator."""
     low = step(values["low_edges_"], values["low_"], scores)
     return low, step(values["high_edges_"], values["high_"], scores)
 

@@ -17,7 +17,7 @@ from calibrant.errors import printable
 __all__ = ["add_parser", "run"]
 
 
-# Metrics shown with and without the map of a run, and those shown with it alone.
+# Metrics shown with and without the calibrator of a run, and those shown with it alone.
 _BOTH, _MAPPED = ("ece", "nll"), ("aurc", "auroc")
 
 

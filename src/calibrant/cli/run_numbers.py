@@ -150,7 +150,7 @@ def _named(calibrator: str | None) -> dict[str, str | None]:
 
 
 def _with_former_names(numbers: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the numbers of a map, with the earlier names of metrics in every split."""
+    """Return the numbers of a calibrator, with the earlier names of metrics in every split."""
     from calibrant.metrics.table import with_former_names
 
     return {
@@ -198,7 +198,7 @@ def _number(value: float) -> str:
 
 
 def _titles(runs: Sequence[Record]) -> dict[str, str]:
-    """Return the maps to show: always two, and the chosen one if all runs chose the same."""
+    """Return the calibrators to show: always two, and the chosen one if all runs chose the same."""
     chosen = {run.training.get("calibrator", "temperature") for run in runs}
     more = {name: f"with {name}" for name in chosen if len(chosen) == 1 and name not in _MAPS}
     return {**_MAPS, **more}

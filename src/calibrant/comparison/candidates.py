@@ -1,4 +1,4 @@
-"""One map among others: scored on VALID by cross-validation, fitted there, evaluated on TEST."""
+"""Score one calibrator on VALID by cross-validation, fit it there, and evaluate it on TEST."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Candidate:
 def fit_candidate(
     name: str, valid: Predictions | Claims, folds: Folds, *, split: bool = True
 ) -> Candidate:
-    """Cross-validate the map called ``name``, then fit it on all of VALID.
+    """Cross-validate the calibrator called ``name``, then fit it on all of VALID.
 
     ``split`` also splits its NLL (:func:`calibration_part`), which takes ten more fits.
     """
@@ -66,7 +66,7 @@ def fit_candidate(
     floor = probability_floor(valid.binary() if isinstance(valid, Claims) else valid)
     nll, brier = example_nll(held_out, floor), example_brier(held_out)
     calibration = calibration_part(held_out, nll, folds.in_order()) if split else None
-    with warnings.catch_warnings():  # Kept with the map, and shown as notes.
+    with warnings.catch_warnings():  # Kept with the calibrator, and shown as notes.
         warnings.simplefilter("ignore", CalibrationWarning)
         start = time.perf_counter()
         calibrator.fit(valid)
@@ -78,9 +78,9 @@ def fit_candidate(
 def calibration_part(predictions: Predictions | Claims, nll: np.ndarray, folds: Folds) -> float:
     """Return how much recalibration lowers the mean NLL: its calibration part, not its refinement.
 
-    A proper score is the sum of both (Bröcker 2009). No map of the scores lowers the refinement,
-    which is what they know about the labels; its estimate is the NLL after the better of two maps,
-    one simple and one free, in cross-validation (Berta et al. 2025).
+    A proper score is the sum of both (Bröcker 2009). No calibrator of the scores lowers the
+    refinement, which is what they know about the labels; its estimate is the NLL after the better
+    of two calibrators, one simple and one free, in cross-validation (Berta et al. 2025).
     """
     again = [out_of_fold(calibrator_class(name)(), predictions, folds) for name in _RECALIBRATIONS]
     after = [np.average(example_nll(mapped), weights=mapped.weights) for mapped in again]

@@ -1,4 +1,4 @@
-"""Out-of-fold scores: how well a map does on examples that it was not fitted on."""
+"""Out-of-fold scores: how well a calibrator does on examples that it was not fitted on."""
 
 from __future__ import annotations
 
@@ -44,9 +44,10 @@ def make_folds(predictions: Predictions | Claims, folds: int, seed: int) -> Fold
 
     Tokens of one sentence resemble each other, and so do sentences of one document, or questions
     that one person wrote. With some of them in the fitting part, the others would not be new to the
-    map. They usually lie next to each other in a file. Whole groups (sentences, images) therefore
-    go to a fold in runs of consecutive groups, ten runs per fold. Examples without groups go in one
-    run per class and fold, so that every class is in every fold, also in files sorted by class.
+    calibrator. They usually lie next to each other in a file. Whole groups (sentences, images)
+    therefore go to a fold in runs of consecutive groups, ten runs per fold. Examples without groups
+    go in one run per class and fold, so that every class is in every fold, also in files sorted by
+    class.
     """
     if isinstance(folds, bool) or int(folds) != folds or folds < 2:
         raise InputError(f"Cross-validation takes a whole number of folds ≥ 2, got {folds!r}.")
@@ -98,7 +99,7 @@ def out_of_fold(calibrator: Calibrator, predictions: Claims, folds: Folds) -> Cl
 def out_of_fold(
     calibrator: Calibrator, predictions: Predictions | Claims, folds: Folds
 ) -> Predictions | Claims:
-    """Return the examples fold by fold, each calibrated by the map fitted on the other folds."""
+    """Return the examples fold by fold, calibrated by fits on the other folds."""
     parts: list[Any] = []
     for number in range(folds.count):
         held_out = folds.fold == number
@@ -109,7 +110,7 @@ def out_of_fold(
         parts.append(fitted.transform(predictions[held_out]))
     if isinstance(predictions, Claims):
         return Claims.concatenate(parts)
-    if len({part.kind for part in parts}) > 1:  # A map that fell back leaves logits as they are.
+    if len({part.kind for part in parts}) > 1:  # A calibrator that fell back keeps logits.
         parts = [part.with_scores(part.probabilities(), "probabilities") for part in parts]
     return Predictions.concatenate(parts)
 

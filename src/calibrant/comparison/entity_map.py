@@ -45,16 +45,18 @@ _ROUNDING = 1e-6  # By so much a mean of confidences may be above 1.
 class EntityMap:
     """P(the entity is right) = beta(r(c_1 … c_n)) of the confidences c of its words.
 
-    A map of words makes words honest, not entities: tags of one entity hang together, so that the
-    product of their confidences is far too small for long ones, and their mean too large. Here r is
-    the product, the least or the mean, with ``reduction="auto"`` the one that cross-validation on
-    the validation entities prefers (NLL; whole sentences are held out together), and ``beta`` is
-    :class:`~calibrant.calibrators.Beta`, which never decreases: the order of entities is that of r.
-    It is fitted to Platt's targets: n entities that are all right support (n + 1) / (n + 2), not 1.
+    A calibrator of words makes words honest, not entities: the tags of one entity depend on each
+    other, so the product of their confidences is far too small for long ones, their mean too large.
+    Here r is the product, the least or the mean, with ``reduction="auto"`` the one that
+    cross-validation on the validation entities prefers (NLL; whole sentences are held out
+    together), and ``beta`` is :class:`~calibrant.calibrators.Beta`, which never decreases: the
+    order of entities is that of r. It is fitted to Platt's targets: n entities that are all right
+    support (n + 1) / (n + 2), not 1.
 
     ``fit`` and ``transform`` take the predictions of words as the model makes them, in front of any
-    map of words (one that changes tags: :func:`entity_words`). Where no sentence, or one alone, has
-    an entity there is nothing to learn from: the map is identity, with "auto" of the product.
+    calibrator of words (one that changes tags: :func:`entity_words`). Where no sentence, or one
+    alone, has an entity there is nothing to learn from: the calibrator is identity, with "auto" of
+    the product.
 
     With corrupted ``copies`` of the validation words, :class:`~calibrant.calibrators.ShiftAware` of
     r and of signals of the entity may take the place of ``beta``, by the rule for words
@@ -157,7 +159,7 @@ class EntityMap:
         return self.apply(span_confidence(spans, confidence, self.reduction_))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fitted map as data for JSON."""
+        """Return the fitted calibrator as data for JSON."""
         self._check_fitted()
         return {"reduction": self.reduction_, "map": to_dict(self.calibrator_)}
 
@@ -176,7 +178,7 @@ class EntityMap:
 
 
 def entity_words(calibrator: Calibrator, raw: Predictions) -> Predictions:
-    """Return the words that entities are made of: ``raw``, or calibrated if the map changes tags.
+    """Return the words of entities: ``raw``, or calibrated if the calibrator changes tags.
 
     >>> from calibrant.calibrators import Vector
     >>> p = Predictions.from_logits([[0.1, 0.0], [2.0, 0.0]] * 9, [1, 0] * 9)
@@ -189,8 +191,8 @@ def entity_words(calibrator: Calibrator, raw: Predictions) -> Predictions:
 def new_entity_words(calibrator: Calibrator, valid: Predictions) -> Predictions:
     """Return :func:`entity_words` of the split that ``calibrator`` was fitted on, as if new.
 
-    Each sentence is calibrated by a map that was fitted without it, because a flexible map makes
-    the data that it was fitted on look better than new data.
+    The calibrator of each sentence is fitted without it, because a flexible calibrator makes the
+    data that it was fitted on look better than new data.
     """
     if _keeps_tags(calibrator):
         return valid

@@ -28,7 +28,7 @@ class Interval:
 
 
 class Differences:
-    """Paired bootstrap of the mean NLL of several maps on the same examples.
+    """Paired bootstrap of the mean NLL of several calibrators on the same examples.
 
     ``nll`` has shape (maps, n); ``weights`` are sample weights, (n,), or None. Blocks of examples
     (sentences where there are any) are drawn with replacement, the same for all maps, so that what
@@ -57,17 +57,17 @@ class Differences:
         self._replicates = (drawn @ sums) / (drawn @ count)[:, None]
 
     def gain(self, over: int, of: int) -> Interval:
-        """Return how much map ``of`` lowers the mean NLL of map ``over``."""
+        """Return how much calibrator ``of`` lowers the mean NLL of calibrator ``over``."""
         gains = self._replicates[:, over] - self._replicates[:, of]
         low, high = np.quantile(gains, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
         return Interval(float(self.mean[over] - self.mean[of]), float(low), float(high))
 
     def is_beaten(self, one: int) -> bool:
-        """Whether some map lowers the mean NLL of map ``one`` significantly.
+        """Whether some calibrator lowers the mean NLL of calibrator ``one`` significantly.
 
         The largest of all gains, each in units of its bootstrap deviation, against the same largest
         among the replicates about their means (max-T; Romano & Wolf 2005): 5 % is the risk that
-        any map seems better by chance, however many are compared. A gain below 1e-6 is none.
+        any calibrator seems better by chance, however many are compared. A gain below 1e-6 is none.
         """
         gain = self.mean[one] - self.mean
         replicates = self._replicates[:, [one]] - self._replicates
@@ -82,9 +82,9 @@ class Differences:
 def with_one_mistake(nll: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
     """Return (maps, n) losses as if one more example had come, and been wrong.
 
-    Examples that are all right praise the map that claims most: T near 0 has no loss at all, and
-    pays for it with the first mistake. Any of the examples may be that one, so its loss is the mean
-    of −log(1 − p_y), spread over the examples.
+    Examples that are all right praise the calibrator that claims most: T near 0 has no loss at all,
+    and pays for it with the first mistake. Any of the examples may be that one, so its loss is the
+    mean of −log(1 − p_y), spread over the examples.
 
     >>> with_one_mistake(-np.log([[0.9, 0.9], [1.0, 1.0]])).round(2).tolist()
     [[1.26, 1.26], [43.67, 43.67]]
@@ -99,10 +99,11 @@ def choose(
 ) -> tuple[str, str]:
     """Return the recommended one of ``names``, ordered from simple to flexible, and the reason.
 
-    The first is the map that changes nothing. A map is skipped if another one beats it
-    significantly (:meth:`Differences.is_beaten`), or if it raises the Brier score of the first
-    significantly. The simplest map that is left is chosen, or the first if none is. A temperature
-    needs no significance to replace the first: one number cannot overfit, and most scores need it.
+    The first is the calibrator that changes nothing. A calibrator is skipped if another one beats
+    it significantly (:meth:`Differences.is_beaten`), or if it raises the Brier score of the first
+    significantly. The simplest calibrator that is left is chosen, or the first if none is. A
+    temperature needs no significance to replace the first: one number cannot overfit, and most
+    scores need it.
     """
     sound = [i for i in range(len(names)) if brier is None or i == 0 or brier.gain(0, i).high >= 0]
     gain = differences.mean[0] - differences.mean

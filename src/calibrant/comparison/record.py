@@ -1,4 +1,4 @@
-"""What a comparison of maps found, as plain data."""
+"""What a comparison of calibrators found, as plain data."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ __all__ = ["Comparison", "Row", "Settings"]
 
 @dataclass(frozen=True)
 class Row:
-    """One map: what begins with ``valid_`` is on VALID by cross-validation, the rest on TEST.
+    """One calibrator: names with ``valid_`` are cross-validated on VALID, the others are on TEST.
 
     Each metric is an attribute too: ``row.ece`` is ``row.metrics["ece"]``.
     """
 
     name: str
-    valid_nll: float  # Mean NLL of VALID examples under maps fitted without them.
+    valid_nll: float  # Mean NLL of VALID examples under calibrators fitted without them.
     valid_brier: float
     valid_ece: float
-    valid_calibration: float | None  # The part of valid_nll that a map can still take away.
+    valid_calibration: float | None  # The part of valid_nll that a calibrator can still take away.
     metrics: Mapping[str, float]  # All that need no tables per class.
     ece_low: float | None
     ece_high: float | None
@@ -67,7 +67,7 @@ class Comparison:
     """
 
     rows: tuple[Row, ...]  # From the simplest map to the most flexible.
-    skipped: Mapping[str, str]  # Map → why it could not run.
+    skipped: Mapping[str, str]  # Calibrator → why it could not run.
     recommended: str
     reason: str
     settings: Settings
@@ -97,7 +97,7 @@ class Comparison:
         return next(row for row in self.rows if row.name == name)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all but the fitted maps, ready for JSON (:func:`calibrant.json_values`)."""
+        """Return all but the fitted calibrators, ready for JSON (:func:`calibrant.json_values`)."""
         rows = [row.to_dict() for row in self.rows]
         content = {
             "recommended": self.recommended,

@@ -67,10 +67,10 @@ def select_calibrator(
     log-loss no other beats significantly (paired bootstrap, 5 % for all together) and whose Brier
     score is not significantly above that of the original scores. The scores stay unchanged if a
     temperature does not lower the log-loss and nothing beats them. ``matrix`` and ``dirichlet`` are
-    not chosen if they learn more numbers than there are examples.
-    Both are proper scores: unlike the ECE they do not reward a map that gives all examples the same
-    confidence. ``keep_predictions`` leaves out calibrators that can change the predicted class. If
-    every prediction is right, each calibrator is judged as if one more example were wrong.
+    not chosen if they learn more numbers than there are examples. Both are proper scores: unlike
+    the ECE they do not reward a calibrator that gives all examples the same confidence.
+    ``keep_predictions`` leaves out calibrators that can change the predicted class. If every
+    prediction is right, each calibrator is judged as if one more example were wrong.
 
     Rows of VALID with a corruption in the group ``corruption`` are copies: ``shift-aware`` takes
     the place of the choice if it is better on kinds of damage that it did not see, and no worse on
@@ -135,7 +135,7 @@ def _chosen(
 
 
 def _check_suits_claims(name: str, *, asked: bool) -> None:
-    """Skip maps of all classes, and those of each class whose top-label form learns the same."""
+    """Skip calibrators that need all classes, or whose top-label form learns the same."""
     if not CALIBRATORS[name].calibrator.takes_claims:
         raise InputError("these need the scores of all classes, not one confidence per example.")
     if f"{name}-top-label" in CALIBRATORS and not asked:
@@ -145,18 +145,18 @@ def _check_suits_claims(name: str, *, asked: bool) -> None:
 def _has_enough_examples(name: str, valid: Predictions | Claims) -> bool:
     """Whether there are as many examples as free numbers.
 
-    With fewer, such a map learns single examples, and in cross-validation it profits from others
-    that resemble them: paraphrases, neighbours, duplicates.
+    With fewer, such a calibrator learns single examples, and in cross-validation it profits from
+    others that resemble them: paraphrases, neighbours, duplicates.
     """
     numbers = valid.classes * (valid.classes + 1)
     return not issubclass(CALIBRATORS[name].calibrator, WeightMatrix) or len(valid) >= numbers
 
 
 def _caution(name: str, classes: int) -> int:
-    """Return how many examples a map needs: few (0), more (1) or many (2).
+    """Return how many examples a calibrator needs: few (0), more (1) or many (2).
 
     0 is one number or curve for all classes, or a penalty that fades as examples come; 1 is weights
-    without such a penalty; 2 is a map for each of more than two classes by itself.
+    without such a penalty; 2 is a separate calibrator for each of more than two classes.
     """
     calibrator = CALIBRATORS[name].calibrator
     if issubclass(calibrator, OneVsRest) and classes > 2:

@@ -1,4 +1,4 @@
-"""Whether the map that learns from corrupted copies should take the place of the chosen one."""
+"""Decide whether a calibrator that learns from corrupted copies should replace the chosen one."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from calibrant.predictions import Kind, Predictions
 __all__ = ["UnderShift", "copies_of", "judge_under_shift", "predicted_copies", "with_corruption"]
 
 _P: Kind = "probabilities"
-_ROWS = 1 << 15  # Examples that a map of cross-validation is fitted on.
+_ROWS = 1 << 15  # Examples that a calibrator of cross-validation is fitted on.
 _COPIES = 1 << 17  # Rows of copies that cross-validation looks at.
 # More saves clean data, and costs some honesty under damage.
 _CLEAN_WEIGHTS = (0.7, 1.5, 3.0)
@@ -39,7 +39,7 @@ class UnderShift(NamedTuple):
     ``held_out`` are the clean rows, each calibrated by a map that was fitted without it.
     """
 
-    candidate: Candidate | None  # None: the ordinary map stays.
+    candidate: Candidate | None  # None: the ordinary calibrator stays.
     reason: str
     held_out: Predictions | Claims | None = None
 
@@ -87,13 +87,13 @@ def judge_under_shift(
     bootstrap: int = 1000,
     seed: int = 0,
 ) -> UnderShift:
-    """Compare the shift-aware map with the ordinary one, on kinds of damage that it did not see.
+    """Compare the shift-aware calibrator with the ordinary one, on unseen kinds of damage.
 
     In each fold, both predict its clean rows and its copies of one kind of corruption; the
-    shift-aware map is fitted on the other folds without that kind, the ordinary one on their clean
-    rows. It takes over if its log-loss is significantly lower on the copies and not significantly
-    higher on clean rows (paired bootstrap). If it is higher, clean rows get more weight, up to a
-    limit.
+    shift-aware calibrator is fitted on the other folds without that kind, the ordinary one on their
+    clean rows. It takes over if its log-loss is significantly lower on the copies and not
+    significantly higher on clean rows (paired bootstrap). If it is higher, clean rows get more
+    weight, up to a limit.
     """
     every, copies = copies, _fewer(copies)
     kinds = np.array([name.rpartition("-")[0] or name for name in copies.groups[CORRUPTION]])
@@ -120,7 +120,7 @@ def judge_under_shift(
 
 
 class _Trial:
-    """The losses of both maps on held-out rows, clean and damaged."""
+    """The losses of both calibrators on held-out rows, clean and damaged."""
 
     def __init__(
         self,
@@ -164,7 +164,7 @@ class _Trial:
         return Candidate(calibrator, nll, example_brier(new), float(ece(new)), None, seconds)
 
     def gain(self, name: str, bootstrap: int, seed: int) -> Interval:
-        """By how much the shift-aware map lowers the mean NLL of the ordinary one."""
+        """By how much the shift-aware calibrator lowers the mean NLL of the ordinary one."""
         losses = np.concatenate([loss for loss, _ in self._parts[name]], axis=1)
         block = np.concatenate([block for _, block in self._parts[name]])
         return Differences(losses, block, bootstrap, seed).gain(over=0, of=1)

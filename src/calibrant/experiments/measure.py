@@ -88,7 +88,7 @@ def measure_run(
         results[name] = {"valid": measure(map_.transform(valid)), "test": measure(calibrated)}
         if folds is not None and name == "identity":  # It learns nothing.
             results[name]["cross_validated"] = results[name]["valid"]
-        elif folds is not None and not map_.needs_copies:  # Without copies it is another map.
+        elif folds is not None and not map_.needs_copies:  # Without copies it learns otherwise.
             new = out_of_fold(calibrator_class(name)(), valid, folds)
             results[name]["cross_validated"] = measure(new)
         if ood is not None:
@@ -138,7 +138,7 @@ def _folds(valid: Predictions) -> Folds | None:
 
 
 def _calibrated(fitted: Calibrator, logits: np.ndarray) -> np.ndarray:
-    """Return the confidences that a map gives to examples of no class."""
+    """Return the confidences that a calibrator gives to examples of no class."""
     unlabelled = np.zeros(len(logits), np.int64)  # Any class: a calibrator ignores it.
     return top_label(fitted.transform(Predictions.from_logits(logits, unlabelled)))[0]
 

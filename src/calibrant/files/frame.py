@@ -76,7 +76,9 @@ class FrameSource:
 
     def rewrite(self, target: Path, new: NewScores) -> None:  # noqa: ARG002
         """Refuse: a frame is no file."""
-        raise InputError("A data frame is not rewritten; calibrator.transform maps predictions.")
+        raise InputError(
+            "A data frame is not rewritten; calibrator.transform calibrates predictions."
+        )
 
 
 def _column(column: Any) -> np.ndarray:

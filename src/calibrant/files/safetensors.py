@@ -126,7 +126,7 @@ def _tensor(
     if kind not in _TYPES:
         raise ValueError(f"'{name}' has the type {kind}, which is not read")
     if any(type(number) is not int or number < 0 for number in (*shape, begin, end)):
-        raise ValueError(f"the header gives '{name}' a shape or place that is no whole number")
+        raise ValueError(f"the header gives '{name}' a shape or place that is not a whole number")
     if end - begin != _width(kind) * prod(shape):
         raise ValueError(f"the header gives '{name}' the wrong size")
     if start + end > size:

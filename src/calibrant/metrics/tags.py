@@ -46,7 +46,7 @@ class TagSet:
         parsed = [_parse(str(name)) for name in label_names]
         wrong = [n for n, tag in zip(label_names, parsed, strict=True) if tag is None]
         if wrong or "O" not in label_names:
-            what = f"'{wrong[0]}' is no tag" if wrong else "there is no 'O'"
+            what = f"'{wrong[0]}' is not a tag" if wrong else "there is no 'O'"
             raise InputError(
                 f"Entity metrics need tags in the scheme BIO (IOB1, IOB2), BIOES or BILOU; {what}."
             )

@@ -34,8 +34,8 @@ _WIDEST = ("document", "doc")  # Units that hold sentences, used before these.
 class Items:
     """What a target risk is about: rows or entities with confidence, correctness and type.
 
-    ``types`` names the numbers in ``kind``. ``thresholds`` are tested; those of a learned map of
-    entities are :data:`~calibrant.policies.risk.THRESHOLDS` put through it.
+    ``types`` names the numbers in ``kind``. ``thresholds`` are tested; those of a learned
+    calibrator of entities are :data:`~calibrant.policies.risk.THRESHOLDS` put through it.
     """
 
     confidence: np.ndarray

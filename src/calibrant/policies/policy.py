@@ -142,7 +142,7 @@ class Policy:
         calibrator: str | None = None,
         model: str | None = None,
     ) -> None:
-        """Raise an error where the policy was learned for other labels, another map or model.
+        """Raise an error if the policy was learned for other labels, calibrator or model.
 
         Pass what is known of the predictor; ``calibrator`` and ``model`` are fingerprints. What the
         policy or the caller does not know is not compared.

@@ -85,7 +85,7 @@ def find_threshold(
     ``groups`` has the group of each item; items of one may depend on each other in any way. The
     risk is the wrong share of all accepted items (``average`` "rows") or the mean over groups of
     each one's share ("groups").
-    ``thresholds`` are :data:`THRESHOLDS`, or these after a map that never decreases.
+    ``thresholds`` are :data:`THRESHOLDS`, or these after a calibrator that never decreases.
 
     >>> confidence = np.linspace(0.5, 1, 1000)
     >>> found = find_threshold(confidence, confidence > 0.6, target=0.05)

@@ -81,7 +81,7 @@ def _with_test(kind: str, parts: Shift) -> Shift:
 
 
 def shift_measures(runs: Sequence[Run], shift: Shift) -> list[StudyMeasure]:
-    """Return the columns: every metric and map that differs on any of the parts."""
+    """Return the columns: every metric and calibrator that differs on any of the parts."""
     found: dict[StudyMeasure, None] = {}
     for part in shift.values():
         for measure in measures_of(runs, SHIFT_METRICS, part):

@@ -35,16 +35,16 @@ EVIDENCE = "evidence.npz"  # In the folder of a run.
 _COLUMNS = ("confidence", "correct", "block")
 ROWS = "rows"  # The evidence of texts, images and pixels.
 _FOLDS = 5
-# Of more examples (pixels) a seeded sample is kept, and a map that was fitted on all of them is
-# not fitted again: it can hardly be flattered by a single one.
+# Above this many examples (pixels) a seeded sample is kept, and the calibrator that was fitted on
+# all of them is not fitted again: a single example hardly changes it.
 _MOST = 100_000
 
 
 def row_evidence(calibrator: Calibrator, valid: Predictions) -> Confidences:
     """Return the calibrated confidence of each validation row, and whether its class is right.
 
-    Each row is calibrated by a map that was fitted without it, because a flexible map makes the
-    data that it was fitted on look better than new data.
+    The calibrator of each row is fitted without it, because a flexible calibrator makes the data
+    that it was fitted on look better than new data.
     """
     if len(valid) > _MOST:
         chosen = np.sort(np.random.default_rng(0).choice(len(valid), _MOST, replace=False))
@@ -68,7 +68,7 @@ def read_map(folder: Path, labels: tuple[str, ...]) -> tuple[Calibrator, Confide
 
     A run of an earlier version takes the evidence from its validation predictions.
     """
-    # The first version had one map.
+    # The first version had one calibrator.
     calibrator = load_calibrator(find_file(folder, "calibrator.json", "temperature.json"))
     check_classes(folder, labels, "its calibrator", calibrator.n_classes_)
     if not (folder / EVIDENCE).exists():

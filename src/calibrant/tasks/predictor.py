@@ -163,7 +163,7 @@ class Predictor(ABC):
 
     @abstractmethod
     def write_parts(self, folder: Path) -> None:
-        """Write labels, maps, evidence and the like, as the folder of a run has them."""
+        """Write labels, calibrators, evidence and the like, as the folder of a run has them."""
 
     def raw_predictions(
         self,

@@ -68,7 +68,7 @@ def _of_entities(
     target, missed = options["target_risk"], options["max_missed"]
     level = None if options["on_average"] else options["level"]
     words = new_entity_words(judge.calibrator, valid)
-    # A map that changes tags is judged as on new sentences; another one changes no entity.
+    # A calibrator that changes tags is judged as on new sentences; another one changes no entity.
     calibrated = judge.calibrator.transform(valid) if words is valid else words
     if target is None:
         check_average(options.get("average", "rows"), "sentence", target)

@@ -196,7 +196,7 @@ class Task(ABC):
         )
 
     def finish(self, trained: TrainedRun) -> dict[str, Any]:
-        """Write what predicting needs beside model and map; return what the record says of it."""
+        """Write the other files that prediction needs; return what the record says about them."""
         evidence = row_evidence(trained.calibrator, trained.predictions["valid"])
         write_evidence(trained.run.path / EVIDENCE, {ROWS: evidence})
         return {}

@@ -141,7 +141,7 @@ class Watch:
             return ()
         return (
             "Expected values hold while the confidences are honest. Label some rows of the newest "
-            "chunk and watch again, or correct the map with 'calibrant adapt'.",
+            "chunk and watch again, or correct the calibrator with 'calibrant adapt'.",
         )
 
     def to_dict(self) -> dict[str, Any]:

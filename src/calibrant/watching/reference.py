@@ -74,7 +74,7 @@ class Reference:
     def of(
         cls, raw: Predictions, calibrator: Calibrator | None, by: str | None, seed: int
     ) -> Reference:
-        """Return the numbers of labelled predictions, under the map of the stream."""
+        """Return the numbers of labelled predictions, under the calibrator of the stream."""
         if not len(raw):
             raise InputError("The reference has no labelled rows.")
         honest = raw if calibrator is None else calibrator.transform(raw)

@@ -39,7 +39,7 @@ def watch(
     ``source`` is predictions, or an iterator of them in the order of time. Labels are not looked
     at where a group ``labelled`` is false (:func:`calibrant.files.stream_unlabelled` makes it).
     ``calibrator`` makes the confidences honest; ``reference`` is labelled predictions of the same
-    model before the map, for example those that the map was fitted on.
+    model before the calibrator, for example those that the calibrator was fitted on.
 
     Numbers are given for each ``chunk`` of so many rows, or for each value of the group ``per``.
     Rows with the same value of ``keep_together`` ("auto": sentence or image, if there is one)

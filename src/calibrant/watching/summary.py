@@ -111,7 +111,7 @@ class Summary:
         reference = self.reference
         if reference is None:
             if not calibrated:
-                yield "Without a map or a reference the confidences are taken as honest."
+                yield "Without a calibrator or a reference, confidences are assumed to be honest."
             return
         if abs(reference.gap) > max(_DOUBT * math.sqrt(reference.variance), 0.005):
             yield (

@@ -127,7 +127,7 @@ _P = TypeVar("_P")
 def load_trained(
     predictor: Callable[..., _P], model: tuple[Any, Mapping[str, Any]], folder: Path, device: str
 ) -> _P:
-    """Return a predictor of images with the map of the finished run in ``folder``.
+    """Return a predictor of images with the calibrator of the finished run in ``folder``.
 
     ``model`` is the network of the run and what is known about its images.
     """

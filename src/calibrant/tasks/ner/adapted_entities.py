@@ -23,11 +23,11 @@ __all__ = ["adapt_entities"]
 
 
 def adapt_entities(adapted: AdaptedRun) -> dict[str, Any]:
-    """Write the maps of entities again, and return what was expected of them.
+    """Write the calibrators of entities again, and return what was expected of them.
 
     Where tags may have changed (other class frequencies) they are learned again on the validation
     split. Else the share of right entities is expected from their mean confidence, over the same
-    copies as for words, and each map gets the shift that makes this its mean confidence.
+    copies as for words, and each calibrator gets the shift that makes this its mean confidence.
     """
     folder, name = adapted.folder, RAW if adapted.raw else CORPUS
     judges = dict(read_judges(folder, read_labels(folder)))

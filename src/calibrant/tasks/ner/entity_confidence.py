@@ -39,7 +39,7 @@ _DAMAGE = "no maps of entities"
 
 
 class EntityConfidence:
-    """A map of words, the maps from words to entities, and the validation entities behind them.
+    """Calibrators of words and of entities, and the validation entities behind them.
 
     All are of words that were cut in one way: those of the corpus, or those of raw text. There is
     an :class:`~calibrant.comparison.EntityMap` for each reduction, and ``chosen`` is the one that
@@ -77,7 +77,7 @@ class EntityConfidence:
         return cls(calibrator, {**others, best.reduction_: best}, best.reduction_, evidence)
 
     def entity_map(self, reduction: str = AUTO) -> EntityMap:
-        """Return the map from words' confidences to their entity's, learned on validation."""
+        """Return the calibrator of entities, learned on validation words."""
         if reduction not in (AUTO, *REDUCTIONS):
             raise unknown_name("reduction", str(reduction), (AUTO, *REDUCTIONS))
         wanted = self.chosen if reduction == AUTO else reduction
@@ -122,7 +122,7 @@ def _sentence_numbers(words: Predictions) -> np.ndarray:
 
 
 def write_words(folder: Path, judges: Mapping[str, EntityConfidence], cutting: Cutting) -> None:
-    """Write splitter, maps of entities and evidence, by the kind of words they belong to."""
+    """Write splitter, calibrators of entities and evidence, by the kind of words they belong to."""
     for name, content in ((WORDS, cutting.to_dict()), (ENTITIES, entities_content(judges))):
         with new_file(folder / name, overwrite=True) as unfinished:
             text = json.dumps(content, indent=1, ensure_ascii=False)
@@ -132,7 +132,7 @@ def write_words(folder: Path, judges: Mapping[str, EntityConfidence], cutting: C
 
 
 def entities_content(parts: Mapping[str, EntityConfidence]) -> dict[str, Any]:
-    """Return the maps of entities as data for JSON, by the kind of words they belong to."""
+    """Return the calibrators of entities as data for JSON, by the kind of words they belong to."""
     from calibrant import __version__
 
     return {

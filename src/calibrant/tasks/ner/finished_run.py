@@ -1,8 +1,8 @@
 """The files that predicting entities needs: written after training, loaded by the predictor.
 
-Maps, confidences of entities and guarantees that were learned on the words of a corpus hold for
-such words. So they are learned a second time, on the validation split as raw text: detokenised, and
-cut by the splitter of the run.
+Calibrators, confidences of entities and guarantees that were learned on the words of a corpus hold
+for such words. So they are learned a second time, on the validation split as raw text: detokenised,
+and cut by the splitter of the run.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def _numbers(judged: EntityConfidence, test: Predictions) -> dict[str, float]:
 
 
 def load_predictor(folder: Path, recipe: Mapping[str, Any], device: str) -> EntityPredictor:
-    """Load the model and the maps of the finished run in ``folder``."""
+    """Load the model and the calibrators of the finished run in ``folder``."""
     from calibrant.tasks.encoders.model_folder import load_model
 
     labels, length = read_labels(folder), read_max_length(folder, recipe)
@@ -129,8 +129,8 @@ def entity_judge(folder: Path, *, raw: bool) -> tuple[EntityConfidence, Predicti
 
 
 def read_judges(folder: Path, labels: tuple[str, ...]) -> dict[str, EntityConfidence]:
-    """Read the maps of entities; a run of an earlier version learns them from its predictions."""
-    # The first version had one map.
+    """Read the calibrators of entities; for earlier versions, learn them from predictions."""
+    # The first version had one calibrator.
     maps = {CORPUS: load_calibrator(find_file(folder, "calibrator.json", "temperature.json"))}
     if (folder / CALIBRATORS[RAW]).exists():
         maps[RAW] = load_calibrator(folder / CALIBRATORS[RAW])

@@ -187,7 +187,7 @@ class EntityPredictor(Predictor):
         return self._judge(tokens).threshold(target_risk, level, reduction)
 
     def entity_map(self, reduction: str = AUTO, *, tokens: bool = False) -> EntityMap:
-        """Return the map from words' confidences to their entity's, learned on validation."""
+        """Return the calibrator of entities, learned on validation words."""
         return self._judge(tokens).entity_map(reduction)
 
     def columns(self, top_k: int, accept: Acceptance) -> list[str]:
@@ -210,7 +210,7 @@ class EntityPredictor(Predictor):
         return {"max_length": self.max_length, "special": self.tokenizer.special()}
 
     def write_parts(self, folder: Path) -> None:
-        """Write labels, calibrators, maps of entities, evidence, splitter and tokenizer."""
+        """Write labels, calibrators, calibrators of entities, evidence, splitter and tokenizer."""
         write_labels(folder, self.labels)
         judges = {"corpus": self._of_words}
         if self._of_texts is not self._of_words:

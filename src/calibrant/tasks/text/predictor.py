@@ -80,7 +80,7 @@ def load_exported(
 
 
 def load_predictor(folder: Path, recipe: Mapping[str, Any], device: str) -> TextPredictor:
-    """Load the model and the map of the finished run in ``folder``."""
+    """Load the model and the calibrator of the finished run in ``folder``."""
     from calibrant.tasks.encoders.model_folder import load_model
 
     labels, length = read_labels(folder), read_max_length(folder, recipe)
