@@ -31,7 +31,7 @@ _CPU = 1  # DLPack's device type for host memory
 
 
 def is_tensor(value: object) -> bool:
-    """Whether ``value`` is a torch tensor. Nobody has one before torch is imported."""
+    """Whether ``value`` is a torch tensor. There is none before torch is imported."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(value, torch.Tensor)
 
@@ -109,7 +109,7 @@ def _numbers(array: np.ndarray) -> np.ndarray:
 
 
 def _check_unmasked(value: Any) -> None:
-    """Refuse masked values: NumPy would take what lies behind the mask."""
+    """Refuse masked values: NumPy would use the values behind the mask."""
     parts = [value] if isinstance(value, np.ndarray) else value
     if not isinstance(parts, (list, tuple)):
         return

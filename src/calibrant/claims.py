@@ -104,7 +104,7 @@ class Claims:
     ) -> Claims:
         """Make the n × K claims "label k applies" of independent probabilities, of shape (n, K).
 
-        ``labels`` has the same shape, with 1 or 0, or NaN where nobody knows; or it holds the names
+        ``labels`` has the same shape, with 1 or 0, or NaN if unknown; or it holds the names
         of the labels of each example. scikit-learn's list of K arrays (n, 2) is taken
         too. Claims of one example are kept together by a group ``example``, and each has the weight
         of its example.
@@ -298,7 +298,7 @@ class Claims:
         return replace(self, confidence=_numbers(confidence))
 
     def numpy(self) -> Claims:
-        """Return the claims: they lie in host memory."""
+        """Return the claims, which are in host memory."""
         return self
 
     def text(self, column: Literal["about", "truth"]) -> np.ndarray | None:

@@ -1,6 +1,6 @@
 """Open input files in one place, which reports every problem in one line.
 
-Every reader opens its file behind :func:`door`. Whatever the library below raises there becomes an
+Every reader opens its file behind :func:`door`. Any exception of the library below becomes an
 :class:`~calibrant.errors.InputError` that names the file, the cause and, where there is one, the
 remedy. The limits are stated here, and in SECURITY.md.
 """

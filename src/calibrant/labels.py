@@ -91,7 +91,7 @@ def _of_categories(
 
 
 def is_missing(value: Any) -> bool:
-    """Return whether a value stands for "no label": None, NaN, pandas' NA."""
+    """Return whether a value means "no label": None, NaN, pandas' NA."""
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True
     return isinstance(value, float) and value != value

@@ -57,7 +57,7 @@ def load_run(
 ) -> Predictor:
     """Return the predictor of a finished ``calibrant train``, on CUDA where there is one.
 
-    An export (``calibrant export``) runs on the processor. A model that brings code of its own is
+    An export (``calibrant export``) runs on the CPU. A model that comes with its own code is
     refused unless ``trust_remote_code`` lets it run.
     """
     folder = Path(run)

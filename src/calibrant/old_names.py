@@ -98,7 +98,7 @@ def renamed(module: str, name: str) -> Any:
 
 
 class _OldModule(ModuleType):
-    """A module that is gone, and whose public names are elsewhere."""
+    """A removed module, whose public names are elsewhere."""
 
     def __getattr__(self, name: str) -> Any:
         return renamed(self.__name__, name)

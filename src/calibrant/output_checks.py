@@ -24,7 +24,7 @@ def check_writable(
 ) -> Path:
     """Return the path if a file may be written there; long work checks before it starts.
 
-    It is refused where it is one of the ``inputs``, by whatever name (a link, another path), or a
+    It is refused where it is one of the ``inputs``, under any name (a link, another path), or a
     file in one of them that is a folder, overwrite or not: what the work is made from is never what
     it replaces.
     """
@@ -89,7 +89,7 @@ def check_part(folder: Path, target: Path, overwrite: bool, inputs: Sequence[Pat
 
 
 def _is_part_of(target: Path, source: Path) -> bool:
-    """Return whether the file ``target`` is ``source``, or lies in it."""
+    """Return whether the file ``target`` is ``source``, or inside it."""
     if not source.is_dir():
         return source.exists() and target.samefile(source)
     return source.resolve() in target.resolve().parents

@@ -1,6 +1,6 @@
 """Write files and folders atomically. Existing ones are kept unless ``overwrite`` is set.
 
-Everything that calibrant writes goes through here. It is written under a name of its own in the
+Everything that calibrant writes goes through here. It is written under a hidden name in the
 same folder (:mod:`calibrant.unfinished`), brought to the disk, and then takes its place in one step
 that no reader sees half of.
 """
@@ -46,7 +46,7 @@ _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.E
 def new_file(
     path: str | os.PathLike[str], *, overwrite: bool = False, inputs: Iterable[Path] = ()
 ) -> Iterator[Path]:
-    """Yield a hidden file beside ``path`` that replaces it once it is written without an error.
+    """Yield a hidden file next to ``path`` that replaces it once it is written without an error.
 
     Without ``overwrite`` it is refused also where another process writes ``path`` meanwhile.
 
@@ -70,7 +70,7 @@ def new_file(
 
 @contextmanager
 def new_folder(path: str | os.PathLike[str], *, overwrite: bool = False) -> Iterator[Path]:
-    """Yield a hidden folder beside ``path`` that replaces it once it is filled without an error.
+    """Yield a hidden folder next to ``path`` that replaces it once it is filled without an error.
 
     An empty folder may be there. One that holds something is refused, or with ``overwrite`` given
     up for the new one as a whole.
@@ -155,7 +155,7 @@ def _unfinished(
 def _cause_in_writing(error: BaseException | None, unfinished: str) -> OSError | None:
     """Return the system's error, if the file being written met it and not one being read.
 
-    Some writers raise errors of their own about it; torch does.
+    Some writers, such as torch, raise their own errors.
     """
     while error is not None:
         if isinstance(error, OSError):

@@ -69,7 +69,7 @@ class Predictions:
     place of each example before the drop, or None where nothing was dropped. ``signals`` holds
     columns of n finite numbers that say how hard an example looks (pieces of a word, distance to
     the training data, …); calibrators that stay honest under shift read them. Rows without a label
-    (None, NaN) are dropped too: they count in ``ignored`` and, by themselves, in ``unlabelled``.
+    (None, NaN) are dropped too: they count in ``ignored`` and, separately, in ``unlabelled``.
     Labels may be names if ``label_names`` has them, truth values, or a pandas Categorical.
     ``weights`` says how much each example counts (n numbers ≥ 0, float64), or is None if all count
     alike. A weight of 2 equals the same row twice. A row of weight 0 is dropped and counts in

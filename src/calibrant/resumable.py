@@ -64,7 +64,7 @@ class ResumableFile:
         return text
 
     def write(self, text: str, inputs: int = 0) -> None:
-        """Append a text that is made of so many inputs."""
+        """Append the text of this many inputs."""
         content = text.encode("utf-8")
         self._file.write(content)
         self._bytes += len(content)
@@ -91,7 +91,7 @@ class ResumableFile:
             sync_folder(self.path.absolute().parent)
         if kind is None or issubclass(
             kind, CalibrantError
-        ):  # Bad input is read anew when corrected.
+        ):  # Bad input is read again when corrected.
             shutil.rmtree(self.folder, ignore_errors=True)
         os.close(self._lock)
 

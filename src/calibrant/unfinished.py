@@ -52,7 +52,7 @@ class Unfinished:
             if self._handle is None or (_locked(self._handle) and self.is_own()):
                 return
             self.remove()
-        raise FileExistsError(f"{parent}: whatever is made there is removed at once")
+        raise FileExistsError(f"{parent}: new files there are removed at once")
 
     def is_own(self) -> bool:
         """Return whether the name still belongs to the file that was made here."""

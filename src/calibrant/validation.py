@@ -112,7 +112,7 @@ def check_labels(labels: Array, classes: int) -> None:
 
 
 def check_logits(logits: Array) -> None:
-    """Check that every logit is finite, or −∞ (a masked option) beside a finite one in its row."""
+    """Check that every logit is finite, or −∞ (a masked option) next to a finite one in its row."""
     for start, chunk in _chunks(logits):
         if not _finite(chunk):
             _check_masks(to_numpy(chunk), start)
@@ -132,7 +132,7 @@ def _check_masks(chunk: np.ndarray, start: int) -> None:
 
 
 def check_probabilities(probabilities: Array) -> None:
-    """Check that every value lies in 0..1 and every row sums to 1."""
+    """Check that every value is in 0..1 and every row sums to 1."""
     for start, chunk in _chunks(probabilities):
         if not _surely_in_range(chunk):
             if not _finite(chunk):
@@ -159,7 +159,7 @@ def _check_range(chunk: Array, start: int) -> None:
     wrong = (chunk < -RANGE_TOLERANCE) | (chunk > 1 + RANGE_TOLERANCE)
     if bool(wrong.any()):
         row = int(to_numpy(wrong).any(axis=1).argmax())
-        # More than one: a single score of class 1 stands here as (1 − score, score).
+        # More than one: a single score of class 1 is stored as (1 − score, score).
         values = [f"{value:.6g}" for value in to_numpy(chunk[row][wrong[row]])[:3]]
         raise RowError(
             f"Probabilities must be in 0..1, got {' and '.join(values)} at {{where}}; "
@@ -189,7 +189,7 @@ def _by_rounding(rows: np.ndarray) -> np.ndarray:
 
     Each of the K values misses by up to half of its last digit, and a value of 0 only downwards:
     −K / (2 · 10ᵈ) ≤ Σ pₖ − 1 ≤ |{k : pₖ > 0}| / (2 · 10ᵈ). A row that lost half of its sum is no
-    longer a distribution, whatever the reason.
+    longer a distribution, for any reason.
     """
     wide = rows.astype(np.float64)
     miss, positive = wide.sum(axis=1) - 1, (wide > 0).sum(axis=1)
@@ -226,7 +226,7 @@ def _row_sums(chunk: Array) -> Array:
         return chunk.sum(dim=1, dtype=torch.float64)
     # A product with a vector of ones adds short rows several times faster than sum(axis=1).
     wide = chunk if chunk.itemsize >= 4 else chunk.astype(np.float32)
-    # Some BLAS kernels compute on the junk beside short rows and raise flags that mean nothing.
+    # Some BLAS kernels compute on the junk after short rows and raise flags that mean nothing.
     with np.errstate(all="ignore"):
         return wide @ np.ones(wide.shape[1], dtype=wide.dtype)
 

@@ -70,7 +70,7 @@ def test_watch_per_day_with_some_labels(folder, capsys):
     assert found["total"]["labelled"] == 200
     bounds = found["total"]["accuracy_so_far"]
     assert bounds["low"] < bounds["value"] < bounds["high"]
-    assert "taken as honest" in found["warnings"][0]
+    assert "assumed to be honest" in found["warnings"][0]
 
 
 def test_adapt_saves_an_ordinary_calibrator(folder, capsys):

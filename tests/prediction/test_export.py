@@ -165,7 +165,7 @@ def test_an_export_predicts_from_the_shell(exports, tmp_path, capsys):
     assert out.read_text().startswith("text,label,confidence,accepted\nbread,")
     capsys.readouterr()
     assert main([*arguments, "--device", "cuda"]) == 2
-    assert "runs on the processor" in capsys.readouterr().err
+    assert "runs on the CPU" in capsys.readouterr().err
 
 
 def test_int8_says_what_it_changes(runs, tmp_path, capsys):

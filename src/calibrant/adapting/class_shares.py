@@ -23,7 +23,7 @@ from calibrant.watching.sums import Estimate
 
 __all__ = ["adapt_class_shares"]
 
-_LEAST_EFFECTIVE = 50  # Validation rows that stand for the new data.
+_LEAST_EFFECTIVE = 50  # Validation rows that represent the new data.
 _BINS = 10
 _DRAWS = 2000
 _MARGIN = 1.3  # Times what chance explains: the bins are those of the validation data.
@@ -186,7 +186,7 @@ def _shares(
 
 
 def _joint_half(changes: np.ndarray, level: float) -> np.ndarray:
-    """Return half of each interval: so many standard errors that all hold at once."""
+    """Return half of each interval: enough standard errors that all hold at once."""
     errors = changes.std(axis=0)
     scaled = np.abs(changes) / np.where(errors > 0, errors, 1.0)
     return np.asarray(errors * np.quantile(scaled.max(axis=1), level))

@@ -144,7 +144,7 @@ def _replicate_means(
 
 
 def effective_size(weights: np.ndarray, labels: np.ndarray) -> float:
-    """Return (Σ w)² / Σ w² over labelled rows: how many stand for the new data.
+    """Return (Σ w)² / Σ w² over labelled rows: how many represent the new data.
 
     >>> effective_size(np.array([1.0, 3.0]), np.array([0, 0, 1]))
     2.272727272727273

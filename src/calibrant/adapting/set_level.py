@@ -24,7 +24,7 @@ __all__ = ["SetLine", "SetPoint", "fit_line"]
 
 _LEAST_SETS = 4
 _LEAST_RANGE = 0.02  # Of mean confidences, between the least and the most confident set.
-_BEYOND = 0.05  # Share of the range by which a new set may lie outside of it.
+_BEYOND = 0.05  # Share of the range by which a new set may be outside of it.
 
 
 class SetPoint(NamedTuple):

@@ -254,7 +254,7 @@ class Collector:
                 into=self.state,
             )
             return
-        # One image: sums of its own block alone, so that all threads can work on it.
+        # One image: only sums of its own block, so that all threads can work on it.
         part = accumulate(chunk, self.bins, classwise=classwise)
         for name in CalibrationState.SUMS:
             getattr(self.state, name)[block[0]] += getattr(part, name)

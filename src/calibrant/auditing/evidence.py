@@ -40,7 +40,7 @@ class ClaimSums(NamedTuple):
     claimed: np.ndarray
     right: np.ndarray
     design: np.ndarray | None = None  # variance over groups in units of the binomial one
-    groups: np.ndarray | None = None  # their number; None: every example stands for itself
+    groups: np.ndarray | None = None  # their number; None: every example is its own group
 
     def map(self, change: Callable[[np.ndarray], np.ndarray]) -> ClaimSums:
         """Return the claims with every array changed in the same way."""
@@ -126,7 +126,7 @@ def findings_of(kind: str, questions: Iterable[Question], level: float) -> tuple
     for question in open_questions:
         values = np.where(question.claims.n > 0, p_values(question.claims), 1.0)
         values = np.minimum(1.0, values * (question.claims.n > 0).sum())
-        # The first claim is the plainest, so it speaks where it is sure enough by itself.
+        # The first claim is the plainest, so it decides alone where it is certain enough.
         place = 0 if values[0] <= level / len(open_questions) else int(values.argmin())
         best.append((question, place, float(values.min())))
     corrected = holm([p for *_, p in best])

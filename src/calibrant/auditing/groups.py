@@ -121,7 +121,7 @@ class LabelSums:
     """Counts, confidences and right claims per label and block.
 
     The labels are those of claims, which are not known in advance: new ones add columns. They may
-    be as many as examples (answers of a language model): sums of so many are kept without blocks.
+    be as many as examples (answers of a language model): that many sums are kept without blocks.
     """
 
     def __init__(self, blocks: int) -> None:

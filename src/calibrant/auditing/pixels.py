@@ -1,4 +1,4 @@
-"""The part of an audit that looks at images: overlap, borders, and each image by itself."""
+"""The part of an audit that looks at images: overlap, borders, and each image separately."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The view of binary predictions: the probability of the positive class, beside the top label."""
+"""The view of binary predictions: the probability of the positive class, next to the top label."""
 
 from __future__ import annotations
 

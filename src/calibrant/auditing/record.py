@@ -202,7 +202,7 @@ class Audit:
     warnings: tuple[str, ...] = ()  # what makes the intervals doubtful
     at_risk: tuple[RiskPoint, ...] = ()  # what can be kept at which risk, and from where on
     positive: PositiveView | None = None  # of binary predictions
-    per: tuple[GroupTable, ...] = ()  # of the columns that were asked for
+    per: tuple[GroupTable, ...] = ()  # of the requested columns
     top: TopView | None = None  # of multi-label predictions
 
     @property
@@ -284,7 +284,7 @@ def _rounded(value: float) -> str:
 
 
 def _measures(measures: tuple[Measure, ...]) -> dict[str, dict[str, Any]]:
-    """Return the measures by name; renamed ones keep their earlier names beside the new ones."""
+    """Return the measures by name; renamed ones keep their earlier names next to the new ones."""
     by_name = {
         m.name: {key: value for key, value in asdict(m).items() if key not in ("name", "title")}
         for m in measures

@@ -49,7 +49,7 @@ def verdict(
     classes and groups that are off by more than chance, and ``p_value`` is that of the mean
     confidence where it is off by more than chance. ``unlabelled`` of the ignored examples have no
     label. ``least`` is the lower end of the ECE's interval: it inverts one test at its own level,
-    and the verdict asks more of each of its questions, so it can be above 0 within chance.
+    and the verdict is stricter with each of its questions, so it can be above 0 within chance.
     ``multi_label`` says that the state counts every label of every example.
     """
     means = _means(state, multi_label)
@@ -124,7 +124,7 @@ def _within_chance(
     )
     if borderline := least > 0:
         explained += (
-            f" It is a borderline case: the interval of the ECE, which asks this question alone, "
+            f" It is a borderline case: the interval of the ECE, which answers only this question, "
             f"begins at {points(least)}; the verdict asks several and is more careful with each."
         )
     if findings:

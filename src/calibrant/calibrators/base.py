@@ -88,13 +88,14 @@ class Calibrator(ABC):
     in ``_fit`` and maps scores in ``_apply``, which is written once for NumPy and torch. The rest
     is implemented here, and final.
 
-    Learned values are attributes that end in ``_``, beside ``classes_`` (an array), ``n_classes_``,
-    ``label_names_``, ``fitted_on_`` (n, ignored, NLL before and after, warnings, version) and
-    ``fell_back_``: a calibrator that would raise the validation NLL, or claim more than a faultless
-    sample supports (:mod:`calibrant.calibrators.faultless`), is replaced by identity, with a
-    :class:`CalibrationWarning`. A calibrator that changes scores also has ``floor_``, the value
-    that stands for a probability of 0 (:mod:`calibrant.calibrators.likelihood`): in logarithms, in
-    what a top label leaves to other classes, and where the calibrator fell back.
+    Learned values are attributes that end in ``_``, next to ``classes_`` (an array),
+    ``n_classes_``, ``label_names_``, ``fitted_on_`` (n, ignored, NLL before and after, warnings,
+    version) and ``fell_back_``: a calibrator that would raise the validation NLL, or claim more
+    than a faultless sample supports (:mod:`calibrant.calibrators.faultless`), is replaced by
+    identity, with a :class:`CalibrationWarning`. A calibrator that changes scores also has
+    ``floor_``, the value that replaces a probability of 0
+    (:mod:`calibrant.calibrators.likelihood`): in logarithms, in what a top label leaves to other
+    classes, and where the calibrator fell back.
 
     Types: computed in float64 in chunks (float32 on devices without float64); returned as float64
     for float64 and as float32 for float32, float16 and bfloat16, whose softmax saturates too early.
@@ -400,7 +401,7 @@ class Calibrator(ABC):
             setattr(self, name, value)
         self._learned_names = tuple(learned)
         vars(self).pop("keeps_argmax", None)
-        if BIAS in learned:  # Of this one calibrator, whatever its class does.
+        if BIAS in learned:  # Only this calibrator changes predictions, not its class.
             vars(self)["keeps_argmax"] = False
 
     def _claims_too_much(self, predictions: Predictions) -> bool:

@@ -97,8 +97,8 @@ def _posteriors(
 ) -> tuple[np.ndarray, list[np.ndarray]]:
     """Return log P(data | M) and the posterior mean of each bin, for all models at once.
 
-    The inputs are all scores and those of the events. All models' bins lie end to end: with many
-    classes a call for each model would take longer than its sums.
+    The inputs are all scores and those of the events. The bins of all models are stored end to end:
+    with many classes a call for each model would take longer than its sums.
     """
     bins = np.array([len(edges) + 1 for edges in models])
     first = np.cumsum(bins) - bins

@@ -58,7 +58,7 @@ def equal_mass_edges(
     starts = starts[starts > 0]
     ordered = scores
     if len(starts) and not ascending:
-        # Only the scores beside the edges need to be in sorted position.
+        # Only the scores next to the edges need to be in sorted position.
         ordered = np.partition(scores, np.append(starts - 1, starts))
     ends, following = ordered[starts - 1], ordered[starts]
     if (ends == following).any():

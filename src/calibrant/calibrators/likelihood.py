@@ -49,7 +49,7 @@ def zero_label_count(predictions: Predictions) -> int:
 
 
 def without_masks(predictions: Predictions) -> Predictions:
-    """Return predictions whose logits of −∞ stand for the smallest probability, FLOOR."""
+    """Return predictions whose logits of −∞ become the smallest probability, FLOOR."""
     scores = predictions.scores
     if predictions.kind != "logits" or not scores.size or scores.min() != -np.inf:
         return predictions
@@ -57,7 +57,7 @@ def without_masks(predictions: Predictions) -> Predictions:
 
 
 def probability_floor(predictions: Predictions) -> float:
-    """Return the probability that a 0 stands for: a 0 means "below the source's resolution".
+    """Return the probability that replaces a 0: a 0 means "below the source's resolution".
 
     It is half of the smallest positive value if zeros occur: half a digit of rounded probabilities,
     half a vote of a forest or of nearest neighbours. Without zeros, half of the last digit if all
@@ -77,8 +77,8 @@ def probability_floor(predictions: Predictions) -> float:
 def fitted_floor(predictions: Predictions) -> float:
     """Return the value of a probability of 0 with the least NLL after temperature scaling.
 
-    A rounded 0 lies anywhere below half a digit, most often far below: half a digit would make the
-    scores flatter than they were, and T too small. The search goes down from
+    A rounded 0 can be anywhere below half a digit, most often far below: half a digit would make
+    the scores flatter than they were, and T too small. The search goes down from
     :func:`probability_floor` in steps of √10 while the NLL falls. It counts one more example, whose
     label has probability 0: otherwise zeros that are never right would go down without end.
 

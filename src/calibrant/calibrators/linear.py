@@ -38,7 +38,7 @@ class Penalty:
     intercept_pull: float
 
     def unpacked(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Split weights and intercepts that lie end to end."""
+        """Split weights and intercepts that are stored end to end."""
         size = self.centre.size
         return theta[:size].reshape(self.centre.shape), theta[size:]
 
@@ -75,7 +75,7 @@ class LinearFit:
 def linear_features(scores: np.ndarray, map_: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
     """Return map_(scores), computed row by row: float64, or float32 for 2²⁰ scores and more.
 
-    Sums over so many rows forgive rounding, and float32 halves what is read in each pass.
+    Sums over that many rows tolerate rounding, and float32 halves what is read in each pass.
     """
     large = scores.size >= _LARGE
     short = np.promote_types(scores.dtype, np.float32)

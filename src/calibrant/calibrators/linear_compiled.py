@@ -1,7 +1,7 @@
 """One pass of :mod:`calibrant.calibrators.linear` in float32, compiled by numba (extra ``fast``).
 
-Each row is read once: its logits, the softmax, the NLL and the gradient follow while it lies in the
-cache. Loops run along the classes, the form that LLVM vectorises, so it pays with 32 and more.
+Each row is read once: its logits, the softmax, the NLL and the gradient are computed while it is in
+the cache. Loops run along the classes, the form that LLVM vectorises, so it pays with 32 and more.
 """
 
 # Numba infers the types of arguments, so annotations would only repeat what it knows better.

@@ -27,7 +27,7 @@ _INTERCEPT_SCALE = 1.0
 class Vector(Calibrator):
     """p = softmax(w ∘ x + b) with w, b ∈ ℝᴷ and x the logits less their mean over the classes.
 
-    Guo et al. 2017. They take the logits as they come; less the row mean, logits and
+    Guo et al. 2017. They take the logits unchanged; minus the row mean, logits and
     log-probabilities of the same predictions give the same calibrator.
 
     The objective is the mean NLL plus (shrinkage / 2n) Σ_k [(T w_k − 1)² + b_k²]: a Gaussian prior

@@ -1,13 +1,13 @@
 """Find the inverse temperature with the least NLL: safeguarded Newton, a few passes.
 
-f is convex in β = 1/T, so the sign of f' shows on which side of β the optimum lies: a bracket that
+f is convex in β = 1/T, so the sign of f' shows on which side of β the optimum is: a bracket that
 only shrinks. Inside it each pass proposes the root of the local quadratic model of f' (Newton with
 the third derivative), or the bracket's geometric middle if the root is outside. A strided sample
 gives the start, so that the whole data are swept two or three times.
 
 The stationarity measure is |df / d log β| = β |f'(β)|, which does not change when all logits are
 multiplied by a constant; it ends below 1e-8, by measurement or by the bound below. A fit whose
-optimum lies at infinity (every prediction right: β → ∞) stops where that measure falls below 1e-9,
+optimum is at infinity (every prediction right: β → ∞) stops where that measure falls below 1e-9,
 at a finite β. Uninformative or worse scores (β → 0) end at the least β, where β times the
 largest range of scores is 1e-3: all probabilities are equal to three digits, but not rounded to
 ties, so the predicted class stays.

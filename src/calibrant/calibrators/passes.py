@@ -24,7 +24,7 @@ _WORTH_THREADS = 1 << 17
 
 
 def compiled(name: str, scores: int) -> ModuleType | None:
-    """Return the compiled module of calibrators ``name`` if it pays for so many scores."""
+    """Return the compiled module of calibrators ``name`` if it pays off for that many scores."""
     name = f"calibrant.calibrators.{name}"
     choice = os.environ.get("CALIBRANT_KERNELS", "auto")
     worth = choice == "numba" or scores >= _WORTH_LOADING or name in sys.modules

@@ -168,7 +168,7 @@ def _rebuilt(header: dict[str, Any], learned: dict[str, np.ndarray]) -> Calibrat
     calibrator._restore(values, classes, names, signals)
     calibrator.fell_back_ = bool(header["fell_back"])
     calibrator.fitted_on_ = dict(header["fitted_on"])
-    # Find arrays of the wrong shape now, not in the middle of somebody's data.
+    # Find arrays of the wrong shape now, not in the middle of a user's data.
     zeros = {name: np.zeros(1, np.int64) for name in calibrator.groups_}
     one_row = np.zeros((1, calibrator.n_classes_))
     some = {name: [0.0] for name in signals}

@@ -33,11 +33,12 @@ _NEAREST = 1e-6  # How near to 0 and 1 the confidence may come.
 class ShiftAware(Calibrator):
     """log c' / (1 − c') = (1 − π(s)) (a₁(s) + g₁(z)) + π(s) (a₂(s) + g₂(z)).
 
-    z is the log-odds of the confidence c and s are the *signals* of the example. Two maps stand for
-    examples like those of validation and for damaged ones; π(s) in 0..1 says how damaged an example
-    looks. g₁ and g₂ increase, so the map is monotone in the confidence where signals are equal. a₁,
-    a₂ and the log-odds of π are sums of one piecewise linear function per signal, constant beyond
-    the outer knots. The other classes share 1 − c' as before, and the predicted class stays.
+    z is the log-odds of the confidence c and s are the *signals* of the example. Two curves
+    describe examples like those of validation and for damaged ones; π(s) in 0..1 says how damaged
+    an example looks. g₁ and g₂ increase, so the map is monotone in the confidence where signals are
+    equal. a₁, a₂ and the log-odds of π are sums of one piecewise linear function per signal,
+    constant beyond the outer knots. The other classes share 1 − c' as before, and the predicted
+    class stays.
 
     Signals that follow from the scores are margin, entropy and whether the predicted tag is O.
     Others are the columns of ``Predictions.signals`` (``signals`` names some of them) and, with a
@@ -50,7 +51,7 @@ class ShiftAware(Calibrator):
     Fit it on validation predictions *and corrupted copies of them*: the group ``corruption`` holds
     the name of the corruption, an empty text for clean rows, and copies of a sentence keep its
     number. Without copies the map learns nothing about damage. Clean rows count ``clean_weight``
-    times as much as all copies together. Of more than ``rows`` examples, so many are drawn.
+    times as much as all copies together. Above ``rows`` examples, that many are drawn.
 
     >>> rng = np.random.default_rng(0)
     >>> hard = rng.integers(0, 2, 4000)  # A signal: half of the examples are harder than they look.

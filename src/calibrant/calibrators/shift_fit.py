@@ -12,7 +12,7 @@ from calibrant.calibrators.minimize import minimize
 
 __all__ = ["fit_experts"]
 
-_WORK = 4_000_000  # Rows times steps; but at least, and at most, so many steps.
+_WORK = 4_000_000  # Rows times steps; then the least and the most steps.
 _STEPS = (80, 400)
 _TOLERANCE = 1e-8
 _MOST_LOG_ODDS = 30.0

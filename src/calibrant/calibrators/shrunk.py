@@ -22,7 +22,7 @@ _MOST = 1e8  # The precision that makes a label's own map that of all.
 class ShrunkPlatt(Calibrator):
     """q_k = sigmoid(a_k s_k + b_k), s_k the log-odds of label k; rare labels share a map.
 
-    Every label has a slope and an intercept of its own, and a normal prior around those of all
+    Every label has its own slope and intercept, and a normal prior around those of all
     labels together: (a_k, b_k) ~ N((a, b), diag τ²). How far labels really differ, τ², is estimated
     by DerSimonian & Laird 1986, from the labels' own fits and their standard errors; it is 0 where
     chance explains all differences. A label with many examples keeps its own map, a rare one gets

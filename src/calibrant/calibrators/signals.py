@@ -1,4 +1,4 @@
-"""What a prediction looks like beside its confidence: signals of rows, of words, of sentences.
+"""What a prediction shows besides its confidence: signals of rows, of words, of sentences.
 
 A *row signal* follows from the scores of one example: margin and entropy. A *given* signal is a
 column of ``Predictions.signals``: the pieces of a word, a distance to the training data. A
@@ -155,7 +155,7 @@ def _given(who: str, name: str, signals: Mapping[str, Any], rows: int) -> np.nda
 
 
 def _group_numbers(who: str, group: str, groups: Mapping[str, Any], rows: int) -> np.ndarray:
-    """Return the number of each row's group; a copy of a sentence is a sentence of its own."""
+    """Return the number of each row's group; a copy of a sentence counts as another sentence."""
     copied = [CORRUPTION] if CORRUPTION in groups else []
     columns = needed_columns(who, [group, *copied], groups, rows)
     numbers = np.unique(columns[group], return_inverse=True)[1]

@@ -20,7 +20,7 @@ __all__ = [
 ]  # fmt: skip
 
 FEW = 8  # Curves whose intervals and leaders stay legible.
-_LONGEST = 48  # Letters of a name that fit beside the axes.
+_LONGEST = 48  # Letters of a name that fit next to the axes.
 _COLOURS, _SHAPES = 7, 4  # Curves differ in colour first, then in shape and dash.
 
 
@@ -110,7 +110,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Curve:
-    """The places of one method, named beside the axes; a single place is a point."""
+    """The places of one method, named next to the axes; a single place is a point."""
 
     label: str
     places: tuple[Place, ...]
@@ -181,7 +181,7 @@ def short_name(label: str) -> str:
 def named_curves(chart: Chart, gap: float) -> list[tuple[Curve, str, float]]:
     """Return the curves with their short names and the heights of these, as shares of the axis.
 
-    A name stands at the end of its curve, or moves up or down to stay ``gap`` from its neighbours.
+    A name is at the end of its curve, or moves up or down to stay ``gap`` from its neighbours.
     """
     drawn = sorted((c for c in chart.curves if c.places), key=lambda curve: curve.places[-1].y)
     heights = spaced([chart.y(curve.places[-1].y) for curve in drawn], gap)

@@ -149,7 +149,7 @@ def _adapt_calibrator(args: argparse.Namespace) -> Adaptation:
     from calibrant.outputs import check_writable
 
     if not args.valid:
-        raise InputError("A calibrator needs labelled predictions beside it: --valid FILE.")
+        raise InputError("A calibrator needs labelled predictions: --valid FILE.")
     inputs = [args.calibrator, *expand([*args.valid, *args.unlabelled, *args.copies])]
     check_writable(args.output, overwrite=args.overwrite, inputs=inputs)
     check_suffix(args.output, (".json", ".safetensors", ".onnx"))

@@ -123,7 +123,7 @@ def _targets(sources: list[Path], args: argparse.Namespace) -> Iterator[list[Pat
         return
     names = [source.name for source in sources]
     if len(set(names)) < len(names):
-        raise InputError("Two of the files have the same name; give each a command of its own.")
+        raise InputError("Two of the files have the same name; give each its own command.")
     if output.suffix and not output.is_dir():
         raise InputError(f"{output}: {len(sources)} files need a folder as the output (-o FOLDER).")
     with new_files(output, names, overwrite=args.overwrite, inputs=files_read(args)) as folder:

@@ -91,7 +91,7 @@ def _parts(
             mapped = part if calibrator is None else calibrator.transform(part)
             if stream is not None or (policy.items != "entities" and policy.review is None):
                 yield mapped, rows
-            else:  # A sentence may lie in two chunks.
+            else:  # A sentence may be in two chunks.
                 parts.append(mapped)
                 numbers.append(rows)
     if parts:

@@ -174,7 +174,7 @@ def _records(recipes: Sequence[Recipe], args: argparse.Namespace) -> Iterator[Pa
         seconds = math.inf if args.time_limit is None else args.time_limit
         return run_grid(recipes, args.output, workers=args.workers, seconds=seconds, **common)
     if args.time_limit is not None:
-        raise InputError("--time-limit is not for --ray: a cluster has limits of its own.")
+        raise InputError("--time-limit is not for --ray: a cluster has its own limits.")
     if args.workers is not None:
         raise InputError("--workers is not for --ray: there the process that trains also measures.")
     from calibrant.experiments.ray_grid import run_on_ray

@@ -151,7 +151,7 @@ def _show(study: Study, seeds: int) -> None:
 
 
 def _suggest(out: Path, run: Path) -> None:
-    """Print commands that work as they stand, then some for the user's own data."""
+    """Print commands that work unchanged, then some for the user's own data."""
     print(f"""Open {out / _PAGE} in a browser. Look closer at one run:
   {run / "report.html"}
   calibrant audit {run / "ood.parquet"} --calibrator {run / "temperature.json"}

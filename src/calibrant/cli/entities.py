@@ -182,7 +182,7 @@ def refuse_options(args: argparse.Namespace, *defaults: tuple[str, Any]) -> None
 
 
 def matched_files(args: argparse.Namespace) -> MatchedEntities:
-    """Return the entities of PREDICTED beside those of GOLD."""
+    """Return the entities of PREDICTED next to those of GOLD."""
     from calibrant.entities import match_entities, read_entities
 
     predicted, gold = map(Path, args.files)
@@ -301,7 +301,7 @@ def _types_markup(found: EntityAudit) -> Any:
              "AUROC"]  # fmt: skip
     table = plain_table("Entity types", heads, _type_rows(found))
     note = (
-        f"Each type by itself, {found.match} matches; in brackets the intervals over documents. "
+        f"Each type separately, {found.match} matches; in brackets the intervals over documents. "
         "The examples of this report are predicted entities: accuracy is precision."
     )
     return tag("section", tag("h2", "Entity types"), tag("p", note, class_="note"), table)

@@ -75,7 +75,7 @@ def _about(args: argparse.Namespace, predictor: Predictor, given: Input) -> dict
     left_out = ("run", "command", "model", "overwrite", "device", "output", "masks")
     options = {k: str(v) for k, v in vars(args).items() if k not in left_out}
     files = [(str(f), f.stat().st_size, f.stat().st_mtime_ns) for f in given.files]
-    if not files:  # Nobody knows whether standard input is the same: it starts anew.
+    if not files:  # Standard input may differ each time: start again.
         files = [("standard input", id(given), 0)]
     model = [predictor.model, calibrator_fingerprint(predictor.calibrator)]
     return {"version": __version__, "options": options, "files": files, "model": model}
@@ -150,7 +150,7 @@ class MaskFiles:
         row["confidence_map"] = self._save(shares, f"{name}.confidence.png")
 
     def _name(self, row: Row) -> str:
-        """Return a name of its own: the path below the folder of images, its parts joined."""
+        """Return a unique name: the path below the folder of images, its parts joined."""
         if "file" not in row:
             return f"{row['number']:06}"
         path = Path(row["file"])

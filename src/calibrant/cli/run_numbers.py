@@ -78,7 +78,7 @@ def describe_raw_text(found: Mapping[str, Any] | None) -> list[str]:
     if not found:
         return []
     into = "sentences and words" if found["sentences"] else "words, and not into sentences,"
-    # Data that is raw text itself has no words of its own to compare with.
+    # Data that is raw text itself has no other words to compare with.
     same = f"gives {100 * found['words']:.1f} % of the corpus' words (F1) and "
     lines = [
         f"Raw text is cut into {into} by splitter '{found['splitter']}', which "
@@ -114,7 +114,7 @@ def show_over_seeds(records: Mapping[Path, Record]) -> str:
     nothing = "".join(f"\n\n{line}" for line in _nothing_learned(runs))
     return (
         f"{table}{nothing}{_entities_over_seeds(runs)}\n\n"
-        f"Mean ± half of a 95 % t-interval over {len(runs)} seeds. Each is a run of its own:\n"
+        f"Mean ± half of a 95 % t-interval over {len(runs)} seeds. Each is a separate run:\n"
         f"{folders}"
     )
 

@@ -116,7 +116,7 @@ def _check_bootstrap(bootstrap: int) -> None:
 
 
 def _same_examples(valid: Predictions | Claims, test: Predictions | Claims) -> bool:
-    """Whether both hold the same scores and labels, in whatever order."""
+    """Whether both hold the same scores and labels, in any order."""
     mine, theirs = np.asarray(valid.scores), np.asarray(test.scores)
     if mine.shape != theirs.shape or valid.kind != test.kind:
         return False

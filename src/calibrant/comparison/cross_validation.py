@@ -44,7 +44,7 @@ def make_folds(predictions: Predictions | Claims, folds: int, seed: int) -> Fold
 
     Tokens of one sentence resemble each other, and so do sentences of one document, or questions
     that one person wrote. With some of them in the fitting part, the others would not be new to the
-    calibrator. They usually lie next to each other in a file. Whole groups (sentences, images)
+    calibrator. They are usually next to each other in a file. Whole groups (sentences, images)
     therefore go to a fold in runs of consecutive groups, ten runs per fold. Examples without groups
     go in one run per class and fold, so that every class is in every fold, also in files sorted by
     class.

@@ -135,7 +135,7 @@ class EntityMap:
         if values.ndim != 1:
             raise InputError(f"EntityMap.apply takes one number per entity, got {values.shape}.")
         if (abs(values - 0.5) > 0.5 + _ROUNDING).any():
-            raise InputError("EntityMap.apply takes confidences, which lie in [0, 1].")
+            raise InputError("EntityMap.apply takes confidences in [0, 1].")
         unknown = Confidences(values, np.zeros(len(values), bool))
         return _right(self.calibrator_.transform(_as_predictions(unknown)))
 
@@ -219,7 +219,7 @@ def _keeps_tags(calibrator: Calibrator) -> bool:
     return calibrator.keeps_argmax and getattr(calibrator, "keep_prediction", True)
 
 
-# Identity wants to know that there are two classes: wrong and right.
+# Identity must know that there are two classes: wrong and right.
 _NOTHING_LEARNED = Predictions.from_probabilities([0.5, 0.5], [0, 1])
 
 

@@ -47,7 +47,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Settings:
-    """What the numbers depend on beside the data."""
+    """What the numbers depend on besides the data."""
 
     valid_examples: int
     test_examples: int

@@ -1,4 +1,4 @@
-"""Predicted entities beside the gold ones of the same texts: which are right, which are missed."""
+"""Predicted entities next to the gold ones of the same texts: which are right, which are missed."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ def _types(documents: Sequence[Document]) -> set[str]:
 def _check_renamed(
     predicted: Sequence[Document], gold: Sequence[Document], renamed: Mapping[str, str | None]
 ) -> None:
-    """Refuse new names of types that nobody has: they are misspelt."""
+    """Refuse new names of types that do not occur: they are misspelt."""
     there = _types(predicted) | _types(gold)
     for kind in renamed:
         if kind not in there:

@@ -42,7 +42,7 @@ def evaluate(
     mean the test split of the run. ``corrupt`` names kinds, at all five strengths, or one strength
     each (``jpeg-3``). The calibrators are identity, temperature and, last, that of the run, fitted
     on its validation split. With seed 0 the corruptions are those of a recipe's ``shift``. A model
-    with code of its own needs ``trust_remote_code``.
+    with its own code needs ``trust_remote_code``.
     """
     folder = RunFolder(Path(run))
     recipe = folder.recipe()

@@ -1,4 +1,4 @@
-"""Run many recipes: cells side by side on one device, measured by processes beside it."""
+"""Run many recipes: cells in parallel on one device, measured by other processes."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def run_grid(
 def _measured(
     outcomes: Iterator[Outcome | None], folder: Path, workers: int, end: float
 ) -> Iterator[Path]:
-    """Measure outcomes in processes as they come, until a time; yield the records' paths.
+    """Measure outcomes in processes as they arrive, until a time; yield the records' paths.
 
     An error is raised at the end, after all trained runs have been measured and kept.
     """
@@ -180,7 +180,7 @@ def take_turns(
     device: str,
     trust_remote_code: bool = False,
 ) -> Iterator[Outcome | None]:
-    """Train groups of cells, ``jobs`` of them side by side; yield outcomes as they come.
+    """Train groups of cells, ``jobs`` of them in parallel; yield outcomes as they arrive.
 
     It also yields None after each step, so that the caller can do other work in between.
     """

@@ -48,7 +48,7 @@ __all__ = [
     "record_of",
 ]
 
-_ENOUGH = 5000  # Validation examples from which on copies are made by themselves.
+_ENOUGH = 5000  # With this many validation examples copies are made by default.
 # They keep every prediction, so only the confidence changes, and need the scores alone.
 CANDIDATES = tuple(
     name
@@ -129,7 +129,7 @@ class Job:
 
 
 def copy_names(recipe: Recipe, rows: int) -> tuple[str, ...]:
-    """Return the corruptions of the copies of a validation part of so many rows.
+    """Return the corruptions of the copies of a validation part with that many rows.
 
     >>> copy_names(Recipe(), 100), copy_names(Recipe(), 50_000)[:2]
     ((), ('typos-1', 'typos-3'))

@@ -1,4 +1,4 @@
-"""A grid on a Ray cluster: tasks on all nodes, records written here as they come.
+"""A grid on a Ray cluster: tasks on all nodes, records written here as they arrive.
 
 One task trains one seed of the cells that are trained together (a single recipe without stacks)
 and returns their records. If a worker is killed, its task runs again, if necessary on another node.
@@ -112,7 +112,7 @@ def _results(
     device: str | None,
     trust: bool,
 ) -> Iterator[list[Record]]:
-    """Run at most ``jobs`` tasks on each node until no unit is left; yield results as they come."""
+    """Run at most ``jobs`` tasks on each node until none is left; yield results as they arrive."""
     waiting, running = deque(units), dict[Any, tuple[str, Unit]]()
     while waiting or running:
         while waiting and (node := _node_with_room(ray, running, jobs)) is not None:

@@ -213,7 +213,7 @@ class Recipe:
     def __post_init__(self) -> None:
         for name in ("shift", "measure", "copies"):  # A list, if it comes from a file.
             object.__setattr__(self, name, checked_names(self, name))
-        if isinstance(self.method, str):  # Records have underscores, whatever a recipe has.
+        if isinstance(self.method, str):  # Records always have underscores.
             object.__setattr__(self, "method", self.method.replace("-", "_"))
         check_recipe(self)
 
@@ -258,7 +258,7 @@ class Recipe:
 
     @property
     def files(self) -> dict[str, str]:
-        """The file of each split that has one of its own."""
+        """The file of each split that has its own."""
         named = {"train": self.train_file, "dev": self.dev_file, "test": self.test_file}
         return {split: path for split, path in named.items() if path}
 

@@ -66,7 +66,7 @@ def expand_grid(
 ) -> list[Recipe]:
     """Return every combination of the lists of each grid, over the defaults, each run once.
 
-    A list of tables may stand where one key decides others: ``variant = [{method = "focal",
+    A list of tables is allowed where one key decides others: ``variant = [{method = "focal",
     method_options = {gamma = 3}}, …]``. The names of ``shift`` and of ``measure`` are one setting,
     not several.
 

@@ -53,7 +53,7 @@ def try_method(recipe: Recipe) -> None:
             _step(recipe)
         except CalibrantError:
             raise
-        except Exception as error:  # Whatever an option of the wrong type or size leads to.
+        except Exception as error:  # Any result of an option of the wrong type or size.
             given = ", ".join(f"{name}={value!r}" for name, value in recipe.method_options.items())
             reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
             raise InputError(

@@ -109,7 +109,7 @@ def train(
         if first:
             outcome = job.outcome(recipe, model, training, lazy=True)
             record = finish(outcome, job, model, run, bootstrap)
-        wait_for_all()  # Nobody leaves before the first process is done.
+        wait_for_all()  # All wait until the first process is done.
         return record
 
 

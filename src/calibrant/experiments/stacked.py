@@ -29,7 +29,7 @@ _MANY_STEPS = 2000  # With fewer, compiling would take longer than it saves.
 def stacks(cells: Sequence[Sequence[Recipe]], size: int) -> Iterator[list[list[Recipe]]]:
     """Yield cells that can be trained together, at most ``size`` at once; the others alone.
 
-    Runs of the same data, encoder, schedule and seed go together, whatever their head and method.
+    Runs of the same data, encoder, schedule and seed go together, with any head and method.
     A stack is captured once for all its seeds, so seeds that the same cells have stay together.
     """
     bodies: dict[tuple[str, int | None], list[Sequence[Recipe]]] = {}

@@ -27,7 +27,7 @@ class Reader(Protocol):
 
 
 class ArraySource(ABC):
-    """Arrays by name, with their shapes, and the label names that lie beside them."""
+    """Arrays by name, with their shapes, and the label names stored with them."""
 
     def __init__(
         self, path: Path, shapes: Mapping[str, tuple[int, ...]], names: tuple[str, ...] | None
@@ -52,7 +52,7 @@ class ArraySource(ABC):
         return self.shapes[column][0]
 
     def label_names(self, scores: str) -> tuple[str, ...] | None:  # noqa: ARG002 - one for all
-        """Return the names that the file holds beside the arrays."""
+        """Return the names that the file holds in addition to the arrays."""
         return self.names
 
     def blocks(self, rows: int, layout: Layout) -> Iterator[Block]:

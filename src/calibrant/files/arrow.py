@@ -43,7 +43,7 @@ class _File:
         self.metadata = SimpleNamespace(num_rows=sum(reader.get_batch(i).num_rows for i in batches))
 
     def iter_batches(self, batch_size: int, columns: list[str]) -> Iterator[Any]:
-        """Yield batches of at most so many rows."""
+        """Yield batches of at most ``batch_size`` rows."""
         for i in range(self._reader.num_record_batches):
             batch = self._reader.get_batch(i).select(columns)
             for start in range(0, batch.num_rows, batch_size):

@@ -130,7 +130,7 @@ class _Watch:
         self._source, self._size, self._count = _open(path), size, 0
 
     def reach(self, lines: int) -> None:
-        """Read on to so many lines, or to the end."""
+        """Read on to this many lines, or to the end."""
         while self.lines < lines and self._read():
             pass
 

@@ -75,7 +75,7 @@ class Layout:
 
 
 def other_columns(part: Predictions | Claims) -> dict[str, np.ndarray]:
-    """Return the columns beside scores and labels, under the names that files give them.
+    """Return the columns other than scores and labels, under the names that files give them.
 
     Claims have no others, so these are all of their columns.
     """
@@ -165,7 +165,7 @@ class NewScores:
     def mapped(
         self, blocks: Iterable[tuple[Block, _Beside]]
     ) -> Iterator[tuple[np.ndarray, _Beside]]:
-        """Yield the new scores of each block, with what the format reads beside it."""
+        """Yield the new scores of each block, with the format's other data."""
         first = 0
         for block, beside in blocks:
             yield self.of(block, first), beside

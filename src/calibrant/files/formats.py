@@ -65,7 +65,7 @@ def suffixes() -> tuple[str, ...]:
 
 
 def format_of(path: Path) -> Format:
-    """Return the format that the suffix of a name stands for.
+    """Return the format that the suffix of a name means.
 
     >>> format_of(Path("run.1/dev.CSV.gz")) is FORMATS["csv"]
     True
@@ -162,7 +162,7 @@ class Fingerprint:
 def fingerprints(paths: Paths) -> tuple[Fingerprint, ...]:
     """Return the fingerprint of each file that ``paths`` names, in bounded memory.
 
-    Labels that lie beside an npy file follow it.
+    The labels of an npy file follow it.
     """
     files = [file for path in expand(paths) for file in (path, *labels_beside(path))]
     return tuple(map(fingerprint, files))

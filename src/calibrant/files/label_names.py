@@ -1,4 +1,4 @@
-"""Label names in a file of their own."""
+"""Read label names from a separate file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""npy: one array of scores; its labels lie beside it, in a file of the same name with their word.
+"""npy: one array of scores; its labels are in a second file with a similar name.
 
 ``logits.npy`` belongs to ``labels.npy``, ``test_probs.npy`` to ``test_labels.npy`` or
 ``test_y_true.npy``, and ``probs-dev.npy`` to ``labels-dev.npy``.
@@ -23,11 +23,11 @@ from calibrant.inputs import check_file, door
 __all__ = ["NPY", "labels_beside", "without_partners"]
 
 _DAMAGE = "not a whole npy file"
-_MARKS = "_-."  # What may stand between the word and the rest of a name.
+_MARKS = "_-."  # What may separate the word from the rest of a name.
 
 
 class NpySource(ArraySource):
-    """An npy file and the labels beside it: columns that are called by the words of their names."""
+    """An npy file and its file of labels: columns with the words of their names."""
 
     def __init__(self, path: Path) -> None:
         self.files = {_column(path): path, **{_column(p): p for p in labels_beside(path)}}
@@ -44,7 +44,7 @@ class NpySource(ArraySource):
             yield readers
 
     def copy(self, target: Path, new: NewScores, arrays: Mapping[str, np.ndarray]) -> None:
-        """Write the new scores; the labels have a file of their own."""
+        """Write the new scores; the labels stay in their own file."""
         [scores] = (arrays[name] for name in new.names)
         with target.open("wb") as file:
             np.save(file, scores, allow_pickle=False)
@@ -82,7 +82,7 @@ def labels_beside(path: Path) -> list[Path]:
 
 
 def _partners(path: Path) -> list[Path]:
-    """Return where the labels of an array of scores may lie."""
+    """Return where the labels of an array of scores may be."""
     before, word, after = _parts(path.stem)
     if word in LABEL_NAMES:
         return []

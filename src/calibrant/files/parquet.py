@@ -45,7 +45,7 @@ class ParquetSource:
             schema = file.schema_arrow
             self._rows: int = file.metadata.num_rows
             columns = [(field.name, _shape(field.type)) for field in schema]
-            # Repeated values are only counted, so that few bytes may stand for rows without end.
+            # Repeated values are only counted, so that few bytes may mean endless rows.
             # Do not read the claims of columns: damaged ones make pyarrow end the process.
             check_unpacked(path, self._rows * len(columns), _WRITE_PLAIN)
         if (twice := first_repeated(name for name, _ in columns)) is not None:
@@ -63,11 +63,11 @@ class ParquetSource:
         return self._names
 
     def blocks(self, rows: int, layout: Layout) -> Iterator[Block]:
-        """Yield batches of at most ``rows`` rows, whatever the size of the row groups."""
+        """Yield batches of at most ``rows`` rows, for any size of row groups."""
         return (block for block, _ in self._batches(rows, layout, layout.names))
 
     def rewrite(self, target: Path, new: NewScores) -> None:
-        """Write one row group per block; the new columns stand where the old ones stood."""
+        """Write one row group per block; the new columns take the places of the old ones."""
         arrow = require("pyarrow", "files", "Writing parquet")
         kept = [name for name in self.columns if new.keeps(name)]
         batches = self._batches(new.rows, new.layout, kept)
@@ -207,7 +207,7 @@ def _label_names(path: Path, metadata: Mapping[bytes, bytes]) -> tuple[str, ...]
         named = [f["names"] for f in features.values() if isinstance(f, dict) and "names" in f]
         return _texts(named[0]) if len(named) == 1 else None
     except (ValueError, KeyError, TypeError, AttributeError):
-        return None  # Somebody else's metadata is not ours to complain about.
+        return None  # Metadata of other programs is no error.
 
 
 def _texts(value: Any) -> tuple[str, ...]:

@@ -35,7 +35,7 @@ _TYPES = {
     "BF16": "<u2",  # NumPy has no bfloat16: its bits are the upper half of a float32.
 }
 _NAMES = "label_names"
-_TEXTS = "texts"  # JSON object: for each tensor of numbers that stand for texts, the texts
+_TEXTS = "texts"  # JSON object: for each tensor of numbers that encode texts, the texts
 _DAMAGE = "not a whole safetensors file"
 _LONGEST_HEADER = 100_000_000  # as in the format's own library
 
@@ -188,7 +188,7 @@ def _of_array(path: Path, name: str, array: np.ndarray) -> _Content:
 def _write_tensors(
     path: Path, contents: Mapping[str, _Content], metadata: Mapping[str, str]
 ) -> None:
-    # Wide types first, so that each tensor begins at a multiple of its size, as the format asks.
+    # Wide types first, so that each tensor begins at a multiple of its size, as required.
     ordered = dict(sorted(contents.items(), key=lambda item: -_width(item[1].kind)))
     header: dict[str, Any] = {"__metadata__": metadata} if metadata else {}
     end = 0

@@ -15,7 +15,7 @@ __all__ = ["STANDARD", "standard_input"]
 
 STANDARD = "-"  # The name of standard input and output.
 
-# The first bytes of a file, and the suffix that they stand for; anything else is text.
+# The first bytes of a file, and the suffix that they mean; anything else is text.
 _BEGINNINGS = {b"PAR1": ".parquet", b"PK": ".npz", b"ARROW1": ".arrow"}
 _NPY = b"\x93NUMPY"
 _GZIPPED = b"\x1f\x8b"
@@ -39,7 +39,7 @@ def standard_input() -> Path:
 
 
 def suffix_of(start: bytes) -> str:
-    """Return the suffix that the first bytes of a file stand for.
+    """Return the suffix that the first bytes of a file mean.
 
     >>> suffix_of(b'{"logits": [1, 2]}'), suffix_of(b"a\\tb\\n1\\t2"), suffix_of(b"a,b")
     ('.jsonl', '.tsv', '.csv')

@@ -89,7 +89,7 @@ def _claims(block: Block, layout: Layout) -> Claims:
 
 
 def _layout(source: Source, columns: Columns, kind: Kind | None) -> Layout:
-    """Return the layout of a file; without labels the scores stand in for their column."""
+    """Return the layout of a file; without labels the scores take their place."""
     if source.columns and find_label(source, columns) is None:
         some = next(iter(source.columns))
         scores = find_layout(source, replace(columns, label=some, groups=()), kind).scores
@@ -131,7 +131,7 @@ def _marked(block: Block, layout: Layout, label: str, names: Sequence[str] | Non
 def _filled(
     column: np.ndarray, names: Sequence[str] | None, label: str
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return labels without a gap, and where they were known; class 0 stands for the gaps."""
+    """Return labels without a gap, and where they were known; class 0 fills the gaps."""
     try:
         numbers = label_numbers(column, names, label)
     except RowError:

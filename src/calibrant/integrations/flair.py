@@ -30,7 +30,7 @@ class CalibratedTagger:
         return result
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):  # What copying asks for before there is a tagger.
+        if name.startswith("__"):  # What copying needs before there is a tagger.
             raise AttributeError(name)
         return getattr(self.tagger, name)
 

@@ -38,6 +38,6 @@ class CalibratedGLiNER:
         return self.inference(texts, labels, **options)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):  # What copying asks for before there is a model.
+        if name.startswith("__"):  # What copying needs before there is a model.
             raise AttributeError(name)
         return getattr(self.model, name)

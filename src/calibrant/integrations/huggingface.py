@@ -30,6 +30,6 @@ class CalibratedPipeline:
         return self.calibrator.rescore(self.pipeline(inputs, **options))
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):  # What copying asks for before there is a pipeline.
+        if name.startswith("__"):  # What copying needs before there is a pipeline.
             raise AttributeError(name)
         return getattr(self.pipeline, name)

@@ -52,6 +52,6 @@ class CalibratedAnalyzer:
         return self.thresholds
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):  # What copying asks for before there is a engine.
+        if name.startswith("__"):  # What copying needs before there is a engine.
             raise AttributeError(name)
         return getattr(self.engine, name)

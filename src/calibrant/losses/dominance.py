@@ -2,7 +2,7 @@
 
 Sorted by confidence, the examples are split by the top bit of their rank in error: left half
 smaller errors, right half larger. Every pair (larger error in the right, smaller confidence in the
-left) is counted by prefix sums along the row. Then each half is a row of its own, still sorted by
+left) is counted by prefix sums along the row. Then each half is a separate row, still sorted by
 confidence, and the next bit splits it: log₂ n levels of O(n) work (a wavelet tree, without the
 tree). The last levels have short rows and are computed at once: all pairs of each row.
 

@@ -194,7 +194,7 @@ _PARTS = (
 def create(name: str, **options: Any) -> Method:
     """Create a method by name: ``"head-noise"`` and ``"head_noise"`` are the same.
 
-    Parts may be given as data: mappings with a "name" of their own.
+    Parts may be given as data: mappings with their own "name".
 
     >>> method = create("head-noise", task={"name": "focal"}, noise={"name": "shell"})
     >>> type(method.task).__name__, type(method.noise).__name__

@@ -19,8 +19,8 @@ __all__ = ["MatchedGaussian"]
 class MatchedGaussian(Noise):
     """N(μ, Σ) with the running mean and covariance of the kept features.
 
-    N(0, I) lies far from the features of most encoders, where the head is easily taught to be
-    unsure; this noise lies among them. ``covariance`` is "diagonal" or "full"; the Cholesky factor
+    N(0, I) is far from the features of most encoders, where the head is easily taught to be
+    unsure; this noise is among them. ``covariance`` is "diagonal" or "full"; the Cholesky factor
     of the full one is renewed every ``refresh`` steps. ``momentum`` is the weight of the newest
     batch. Each rank follows its own batches. Beyond the paper; no reference.
 

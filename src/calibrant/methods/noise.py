@@ -73,7 +73,7 @@ def as_features(rows: Tensor, step: Step) -> Tensor:
 class FeatureMixture(Noise):
     """The mean of ``parts`` features drawn from the kept examples of the batch.
 
-    These points lie between the classes, where a head sees the least data. They are drawn with
+    These points are between the classes, where a head sees the least data. They are drawn with
     replacement from the current batch, without a gradient. Beyond the paper; no reference.
 
     >>> from calibrant.training import Step

@@ -66,7 +66,7 @@ def bootstrap_interval(
     """Return the bootstrap interval (low, high) of ``metric(source)``, or None if there is none.
 
     ``source`` is predictions, whose sentences or images are drawn if they have such groups, or
-    has blocks of its own (``accumulate(p, block=assign_blocks(p), blocks=1000)``, and likewise
+    has its own blocks (``accumulate(p, block=assign_blocks(p), blocks=1000)``, and likewise
     ``entity_state``, ``entity_counts``, ``token_counts``, ``confidences``), which are drawn with
     replacement. Additive states cost one product of matrices for all replicates; a tuple of them
     is drawn together and passed as several arguments. Confidences are sorted once and reweighted:

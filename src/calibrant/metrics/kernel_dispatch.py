@@ -1,7 +1,7 @@
 """Decide when to use the compiled kernels, and spread rows over threads.
 
 Numba takes part of a second to import and its kernels some seconds to compile, once per machine,
-so small inputs never load it: it is loaded once this process has computed so many scores that
+so small inputs never load it: it is loaded once this process has computed enough scores that
 NumPy needs about that time for them. The environment variable ``CALIBRANT_KERNELS`` decides
 otherwise: ``numpy`` never loads it, ``numba`` always uses it and raises an error if it is missing.
 """
@@ -33,13 +33,13 @@ Result = TypeVar("Result")
 _WORTH_LOADING = 1 << 23  # Scores; NumPy takes about 0.2 s for them.
 _WORTH_CALLING = 1 << 12  # Below, NumPy is done before the threads have started.
 _PARTS = 32  # Tasks, so that threads end at about the same time,
-_SMALLEST, _LARGEST = 1 << 19, 1 << 22  # of so many scores: one half to a few milliseconds.
+_SMALLEST, _LARGEST = 1 << 19, 1 << 22  # of that many scores: one half to a few milliseconds.
 
 _seen = 0  # Scores that this process has seen without the kernels.
 
 
 def kernels(scores: int) -> ModuleType | None:
-    """Return the compiled kernels if they pay off for so many scores, else None."""
+    """Return the compiled kernels if they pay off for that many scores, else None."""
     global _seen
     choice = os.environ.get("CALIBRANT_KERNELS", "auto")
     if choice not in ("auto", "numpy", "numba"):

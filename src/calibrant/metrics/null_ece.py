@@ -153,7 +153,7 @@ class _GapDraws:
         return drawn
 
     def _binomial(self, right: np.ndarray) -> np.ndarray:
-        """Return the variance of so many right answers."""
+        """Return the variance of a number of right answers."""
         return np.asarray(right * np.maximum(1 - right / np.maximum(self.count, 1), 0))
 
 

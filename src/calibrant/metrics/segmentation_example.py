@@ -29,7 +29,7 @@ def pixel_predictions(
 
     ``logits`` has shape (height, width, K), classes last; ``mask`` has shape (height, width) and
     −100 where a pixel is ignored. The group ``image`` is the number of the image, so that pixels of
-    one image stay together in a bootstrap; ``border`` is 1 within so many pixels of a border
+    one image stay together in a bootstrap; ``border`` is 1 within this many pixels of a border
     (:func:`~calibrant.metrics.segmentation_example.near_border`). A data set is a stream of these:
     ``audit(pixel_predictions(l, m, i) for i, (l, m) in enumerate(images))``.
 

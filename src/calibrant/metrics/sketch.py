@@ -45,7 +45,7 @@ class ConfidenceSketch:
     KS             max_b n_b / n; it is never above the exact one
     ============== =================================================
 
-    Confidence 1 has a bin of its own, with what differs from it by rounding alone (2⁻⁴⁷): the
+    Confidence 1 has its own bin, with values that only differ from it by rounding (2⁻⁴⁷): the
     exact metrics treat that as a tie too.
 
     >>> p = Predictions.from_probabilities([[0.9, 0.1], [0.3, 0.7], [0.8, 0.2]], [0, 0, 0])

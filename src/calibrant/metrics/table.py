@@ -327,7 +327,7 @@ _ROWS = (
     Metric(
         "image_ece_median", "Median ECE of an image", "median ECE of an image",
         np.median, ("image_errors",),
-        lambda v: f"Half of the images, each by itself, are further off than {points(v)}.",
+        lambda v: f"Half of the images are, taken separately, further off than {points(v)}.",
         "pixels",
     ),
     Metric(

@@ -79,7 +79,7 @@ def trade_off(
 ) -> Axes:
     """Draw F1 against ECE, both in per cent, with their intervals as crosses.
 
-    The labels are in a column beside the axes, in the order of F1, so that they cover nothing.
+    The labels are in a column next to the axes, in the order of F1, so that they cover nothing.
     APCR = F1² / ECE rises to the upper left. ``score`` is the axis name if the number is not F1.
 
     >>> trade_off([Point("focal", 0.02, 0.8), Point("mixup", 0.03, 0.81)]).get_xlabel()

@@ -26,7 +26,7 @@ SIZES = {"square": (3.6, 3.5), "wide": (3.6, 2.6), "small": (2.0, 2.1), "rows": 
 _LEGEND: dict[str, Any] = {"frameon": False, "labelcolor": INK}
 _ROW = 0.24  # Inches per row of a chart of rows.
 _LETTER = 0.065  # Inches per letter of the name of a row.
-_LABEL = 10 / 72  # Inches from one name beside the axes to the next.
+_LABEL = 10 / 72  # Inches between two names next to the axes.
 _NAME = 0.15  # Inches that a name takes in a legend.
 _STEP = 2.0  # Points by which curves move aside.
 _CROWDED = 1 / 13  # Of the axis, from one text to the next.
@@ -55,7 +55,7 @@ def draw_chart(
 ) -> Axes:
     """Draw a chart on the given axes, or on those of a new figure; return the axes.
 
-    ``names`` writes the names of curves beside the axes.
+    ``names`` writes the names of curves next to the axes.
     """
     ax = _new_axes(chart) if ax is None else ax
     _frame(ax, chart)
@@ -217,7 +217,7 @@ def plain(legend: Legend) -> None:
 
 
 def _names(ax: Axes, chart: Chart) -> None:
-    """Write names beside the right ends of the curves, with thin lines to them if there are few."""
+    """Write names at the right ends of the curves, with thin lines to them if there are few."""
     named = named_curves(chart, _LABEL / (ax.bbox.height / ax.figure.dpi))
     leader = {"arrowstyle": "-", "color": MUTED, "alpha": 0.6, "linewidth": 0.5, "relpos": (0, 0.5)}
     # No cut at the ends: it takes most of the drawing time, and the point covers it.

@@ -254,7 +254,7 @@ def check_promises(wanted: dict[str, float | None], per: str | None, level: floa
 
 
 def check_average(average: str, unit: str | None, target: float | None) -> None:
-    """Raise an error where a mean over groups is asked for, but there are none, or no risk."""
+    """Raise an error where a mean over groups is requested, but there are none, or no risk."""
     if average not in AVERAGES:
         raise unknown_name("average", str(average), AVERAGES)
     if average == "groups" and (unit is None or target is None):

@@ -48,7 +48,7 @@ def entity_reach(
     """Return the review threshold up to which each true entity is found, and its first row.
 
     It is the largest P(not O) among its words. ``confidence`` is that of predicted entities which
-    may be accepted: a wrong one from :data:`FLOOR` on hides its words from review, whatever the
+    may be accepted: a wrong one from :data:`FLOOR` on hides its words from review, for any
     threshold of acceptance will be.
 
     >>> p = Predictions.from_probabilities([0.9, 0.2, 0.4], [1, 0, 1], label_names=["O", "B-X"])

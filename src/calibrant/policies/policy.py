@@ -81,7 +81,7 @@ class Policy:
 
         ``source`` is predictions, or an array of confidences with ``labels``: for each item the
         name of its predicted class or entity type, or the number of its class. Labels are needed
-        only where every type has a threshold of its own. With predictions of BIO tags and a policy
+        only where every type has its own threshold. With predictions of BIO tags and a policy
         of entities, there is one answer for each predicted entity, in reading order.
         """
         if self.kind != TARGET_RISK:

@@ -1,7 +1,7 @@
 """The lowest confidence from which on at most a target share of what is accepted is wrong.
 
-Learn then test (Angelopoulos, Bates, Candès, Jordan & Lei 2021). The thresholds t stand before any
-data is seen. For each, "the risk R(t) is above the target α" is a hypothesis with a p-value:
+Learn then test (Angelopoulos, Bates, Candès, Jordan & Lei 2021). The thresholds t are fixed before
+any data is seen. For each, "the risk R(t) is above the target α" is a hypothesis with a p-value:
 
 - Independent rows: P[Binomial(n, α) ≤ wrong] with n accepted, exact for a threshold fixed before.
 - Groups, whose rows depend on each other: R(t) > α means E[Z] > 0 for Z = wrong − α · accepted of a
@@ -12,8 +12,8 @@ data is seen. For each, "the risk R(t) is above the target α" is a hypothesis w
   only lost: it sets the bound of the others, and where it is the only one of its size, the others
   say nothing about such groups.
 - The same groups, if every group counts as one: the risk is the mean of wrong / accepted over
-  groups of which something is accepted. Then Z = wrong / accepted − α, or 0 if nothing is, lies in
-  [−α, 1 − α] whatever the sizes, and the same bettor need not fear the largest group.
+  groups with accepted rows. Then Z = wrong / accepted − α, or 0 if nothing is, lies in
+  [−α, 1 − α] for any sizes, so the largest group is no risk for the same bettor.
 
 Thresholds are tested from tight to loose by the fallback procedure (Wiens 2003). Each start
 brings its share of δ = 1 − level. A threshold that passes hands what it had to the next one; one
@@ -189,7 +189,7 @@ def _largest_tail(n: int, target: float, delta: float) -> float:
 
 
 def least_refused(error: float, target: float) -> float:
-    """Return the share that must be refused whatever the confidence: (μ − α) / (1 − α).
+    """Return the share that any confidence must refuse: (μ − α) / (1 − α).
 
     With base error μ, refusing wrong items alone leaves (μ − refused) / (1 − refused) ≤ α.
 

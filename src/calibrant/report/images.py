@@ -29,7 +29,7 @@ def pixel_figures(name: str, view: PixelView, label_names: Sequence[str]) -> Mar
         image_error_chart([row.ece for row in view.images]),
         f"Calibration error of single images, {name}",
     )
-    note = "Each image by itself: how many have how large a calibration error."
+    note = "Each image separately: how many have how large a calibration error."
     return join(
         [
             _scenes(view.scenes, label_names) if view.scenes else None,

@@ -273,7 +273,7 @@ def _per_group(audits: Audits) -> Markup | None:
         return join([group_table(table) for table in audit.per])
 
     note = (
-        "Each subgroup by itself, the largest gap first. It differs if its gap is not that of all "
+        "Each subgroup separately, the largest gap first. It differs if its gap is not that of all "
         "other examples, tested at 5 % for all subgroups of a column together."
     )
     return _section("Subgroups", _note(note), _each(audits, one))

@@ -20,7 +20,7 @@ from calibrant.watching import Watch, WatchedChunk
 __all__ = ["render_watch", "write_watch"]
 
 _MOST_ROWS = 200
-_MOST_PLACES = 150  # Of a chart; of a longer stream every so many chunks are drawn.
+_MOST_PLACES = 150  # Of a chart; a longer stream shows only some chunks.
 
 
 def write_watch(found: Watch, path: str | Path, overwrite: bool = False) -> Path:

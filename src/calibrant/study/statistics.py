@@ -129,7 +129,7 @@ def sign_flip_p(differences: Sequence[float]) -> float:
 
 
 def smallest_p(pairs: int) -> float:
-    """Return the smallest p that a sign-flip test of so many pairs can give: 2 / 2ⁿ.
+    """Return the smallest p that a sign-flip test of this many pairs can give: 2 / 2ⁿ.
 
     >>> smallest_p(5)
     0.0625
@@ -153,7 +153,7 @@ def best_alike(columns: Sequence[PairedValues], sign: int) -> list[bool]:
 
     Each column is compared with the best by the paired t-test over the keys that both have, with
     Holm's correction. A column that shares fewer than two runs with the best cannot be tested; it
-    is marked only if its mean is as good. A single run is never the best beside columns with more,
+    is marked only if its mean is as good. A single run is never the best next to columns with more,
     because it would hide them untested. ``sign`` is 1 if more is better.
 
     >>> near, far = {0: 1.1, 1: 1.0, 2: 1.2}, {0: 5.0, 1: 5.2, 2: 5.1}

@@ -107,7 +107,7 @@ def build_study(
 ) -> Study:
     """Compare the runs behind the records; their order does not matter.
 
-    ``by`` names keys of the recipe, or options of methods, that get columns of their own.
+    ``by`` names keys of the recipe, or options of methods, that get their own columns.
     ``baseline`` is the method that all others are tested against, with its options as the tables
     write them. ``metrics`` are the columns of the tables. ``calibrators`` are those of most
     tables (default: identity and temperature; ``["all"]`` for all); the table of calibrators always

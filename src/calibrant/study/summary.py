@@ -175,7 +175,7 @@ def missing(runs: Sequence[Run], metrics: Sequence[str] | None = None) -> list[s
 
 
 def _missing_corpora(runs: Sequence[Run]) -> list[str]:
-    """List the methods, whatever their options, that were run on some corpora only."""
+    """List the methods, with any options, that were run on some corpora only."""
     places: dict[str, set[str]] = {}
     for run in runs:
         if not run.setting:

@@ -183,7 +183,7 @@ def _content(folder: Path) -> tuple[list[Path], list[Path]]:
 
 
 def _is_masked(path: Path) -> bool:
-    """Return whether an image has masks beside it."""
+    """Return whether an image has masks."""
     return path.parent.name == "images" and (path.parent.parent / "masks").is_dir()
 
 

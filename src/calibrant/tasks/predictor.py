@@ -45,7 +45,7 @@ class Ranked:
 class Classification:
     """The predicted class of one input with its calibrated confidence.
 
-    ``accepted`` is false where the confidence does not reach what was asked for, and where the
+    ``accepted`` is false where the confidence does not reach the threshold, and where the
     input is ``empty``: what a model says of nothing is no prediction. ``alternatives`` are the next
     classes, the most probable first. ``labels`` is the prediction set of a policy with a coverage.
     """
@@ -90,7 +90,7 @@ class Classification:
 class Acceptance:
     """Which predictions are accepted: from a confidence on, and by a policy where there is one.
 
-    ``guarantee`` is what is known of the threshold that a target risk asked for.
+    ``guarantee`` describes the threshold of a target risk.
     """
 
     least: float = 0.0
@@ -139,7 +139,7 @@ class Predictor(ABC):
 
     @abstractmethod
     def stream(self, inputs: Iterable[Any], **options: Any) -> Iterator[Any]:
-        """Predict inputs as they come, some hundreds at a time, in their order."""
+        """Predict inputs as they arrive, some hundreds at a time, in order."""
 
     @abstractmethod
     def threshold(self, target_risk: float, level: float = 0.9) -> Guarantee:
@@ -159,7 +159,7 @@ class Predictor(ABC):
 
     @abstractmethod
     def settings(self) -> dict[str, Any]:
-        """Return what an export needs to know beside the files of :meth:`write_parts`."""
+        """Return what an export needs in addition to the files of :meth:`write_parts`."""
 
     @abstractmethod
     def write_parts(self, folder: Path) -> None:

@@ -74,7 +74,7 @@ class OnnxScorer:
             self.session = runtime.InferenceSession(
                 str(path), options, providers=["CPUExecutionProvider"]
             )
-        except Exception as error:  # onnxruntime has an error of its own for each fault.
+        except Exception as error:  # onnxruntime has its own error for each fault.
             reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
             raise InputError(f"{path} is not a model that onnxruntime can load: {reason}") from None
         self.names = {given.name for given in self.session.get_inputs()}

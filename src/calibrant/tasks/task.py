@@ -202,7 +202,7 @@ class Task(ABC):
         return {}
 
     def finish_adapted(self, adapted: AdaptedRun) -> dict[str, Any]:
-        """Write again what depends on the calibrator; return what was found beside it."""
+        """Write again what depends on the calibrator; return further findings."""
         mapped = adapted.calibrator.transform(adapted.valid)
         write_evidence(adapted.folder / EVIDENCE, {ROWS: confidences(mapped)})
         return {}

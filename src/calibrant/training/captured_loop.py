@@ -53,7 +53,7 @@ class Planned(ABC):
             raise InputError(
                 "All 32 streams of the GPU are used by loops that run in parallel: use fewer jobs."
             )
-        # Dropout draws from a stream of its own, so that loops side by side stay independent.
+        # Dropout draws from its own stream, so that parallel loops stay independent.
         self.random = torch.Generator(self.device)
         self.done, self.learning_rate = (torch.zeros((), device=self.device) for _ in range(2))
         self.rows: dict[int, Tensor] = {}

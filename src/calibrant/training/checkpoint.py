@@ -56,11 +56,11 @@ def read_checkpoint(path: Path, device: str | torch.device = "cpu") -> dict[str,
 
 
 def is_static(method: Method) -> bool:
-    """Whether all changing state of ``method`` lies in persistent tensors and random streams.
+    """Whether all changing state of ``method`` is in persistent tensors and random streams.
 
     Counters and averages in Python attributes, and work on the host, would be frozen by a CUDA
     graph. State of another kind, such as an optimizer's, is allowed if the method can rewind
-    it in place, but not beside random streams: loading it would replace their generators.
+    it in place, but not together with random streams: loading it would replace their generators.
     """
     parts = [part for part in method.modules() if not isinstance(part, Stream)]
     more = [part for part in parts if _has_more(part)]

@@ -24,7 +24,7 @@ HEAD_NAMES = (
     "output_layer",
 )
 
-# Modules that may stand between two linear layers of one stack.
+# Modules that may come between two linear layers of one stack.
 _BETWEEN = (
     nn.Linear,
     nn.ReLU,
@@ -91,9 +91,7 @@ def advice(model: nn.Module) -> str:
         if name and next(module.parameters(), None) is not None
     ]
     if not candidates:
-        return (
-            "It has no module with parameters: a head stands behind an encoder, inside the model."
-        )
+        return "It has no module with parameters: a head comes after an encoder, inside the model."
     shown = ", ".join(reversed(candidates[-12:]))
     return f"Pass head='…' with one of its modules, last first: {shown}."
 

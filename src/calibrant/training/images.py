@@ -118,7 +118,7 @@ class Images:
         return found * inside[..., None]
 
     def _places(self, images: int, size: int) -> Tensor:
-        """Return the rows, or columns, that each image shows; some lie outside it."""
+        """Return the rows, or columns, that each image shows; some are outside it."""
         places = torch.arange(size, device=self.device).expand(images, size)
         if "crop" not in self.augment:
             return places

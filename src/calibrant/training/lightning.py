@@ -42,7 +42,7 @@ class Calibration(Callback):
 
     ``model`` is the attribute of the LightningModule that holds the network, and ``head`` names its
     head if it is not found. Lightning divides the loss by ``accumulate_grad_batches``: each
-    micro-batch is a mean of its own. A method that learns from held-out data is given ``holdout``,
+    micro-batch is a separate mean. A method that learns from held-out data is given ``holdout``,
     a callable that returns a pair (inputs, labels); it is called before each optimizer step. The
     method's state is part of rank 0's checkpoint; other ranks start a new noise stream from it.
     """

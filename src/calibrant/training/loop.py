@@ -1,10 +1,10 @@
 """The lean loop: data on the device, static shapes, a captured CUDA graph, no synchronisation.
 
 A step of a small encoder is bound by the launching of its many small kernels. Here batches have
-one of a few padded lengths (:mod:`calibrant.training.windows`), everything that a step needs lies
+one of a few padded lengths (:mod:`calibrant.training.windows`), everything that a step needs is
 on the device, the learning rate included, and on CUDA the whole step (gather, forward, loss,
 backward, clip, optimizer) is one graph per length. A loop can be started again with other seeds
-without being captured again, and several can run side by side, each on a stream of its own.
+without being captured again, and several can run in parallel, each on its own stream.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 The reference and the stream are one sequence. Without drift its order means nothing, and then the
 rank of each new value among all values so far, ties broken at random, is uniform and independent
-of the ranks before it (Vovk, Nouretdinov, Gammerman 2003). So nobody can win by betting on it: the
+of the ranks before it (Vovk, Nouretdinov, Gammerman 2003). So betting on it cannot win: the
 capital of a bettor who starts with 1 reaches 1/α with a probability of at most α, however long the
-stream is and whenever somebody looks (Ville 1939). This is exact for a finite reference, too.
+stream is and whenever one looks (Ville 1939). This is exact for a finite reference, too.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class DriftTest:
 
     Half of the capital stays out at first; the rest is spread over bets on higher, lower, more
     spread or more central values, and on single parts of the interval that become more or less
-    frequent. Every 256 units a share 1/t of all capital is spread anew, so that a late change is
+    frequent. Every 256 units a share 1/t of all capital is redistributed, so that a late change is
     still found. That mixture is a martingale, too.
 
     >>> random = np.random.default_rng(0)
@@ -66,7 +66,7 @@ class DriftTest:
         self._log_capital = self._log_prior.copy()
 
     def learn(self, places: np.ndarray) -> None:
-        """Take values of the reference, on which nobody bets."""
+        """Take values of the reference, without bets on them."""
         self.counts += np.bincount(places, minlength=len(self.counts))
 
     def add(self, places: np.ndarray) -> None:

@@ -1,4 +1,4 @@
-"""Cut a stream into pieces that lie in one chunk each and never cut a unit, in bounded memory."""
+"""Cut a stream into pieces of one chunk each that never cut a unit, in bounded memory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _UNITS = ("sentence", "image")
 
 
 def unlabelled(predictions: Predictions) -> Predictions:
-    """Return the same predictions as if nobody knew their labels.
+    """Return the same predictions without their labels.
 
     >>> p = Predictions.from_logits([[1.0, 0.0]], [0])
     >>> unlabelled(p).groups

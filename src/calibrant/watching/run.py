@@ -41,7 +41,7 @@ def watch(
     ``calibrator`` makes the confidences honest; ``reference`` is labelled predictions of the same
     model before the calibrator, for example those that the calibrator was fitted on.
 
-    Numbers are given for each ``chunk`` of so many rows, or for each value of the group ``per``.
+    Numbers are given for each ``chunk`` of this many rows, or for each value of the group ``per``.
     Rows with the same value of ``keep_together`` ("auto": sentence or image, if there is one)
     depend on each other and stay together. The ``estimator`` of accuracy is "cbpe" (the mean honest
     confidence) or "atc" (Garg et al. 2022; it needs a reference). Intervals cover ``level``; alarms

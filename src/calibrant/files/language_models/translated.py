@@ -26,7 +26,7 @@ class Translated:
 
 
 def true_label(record: Mapping[str, Any], where: str) -> str:
-    """Return the true answer that stands beside the response of a model."""
+    """Return the true answer next to the response of a model."""
     for key in LABEL_KEYS:
         if isinstance(record.get(key), (str, int, bool)):
             return str(record[key])

@@ -104,7 +104,7 @@ _LOG2_E = 1.4426950408889634
 # ln 2 in two parts, the first short enough that its product with the exponent is exact.
 _LN2_HIGH, _LN2_LOW = 6.93145751953125e-1, 1.42860682030941723212e-6
 _ROUND = 1.5 * 2.0**52  # Adding this leaves the nearest whole number in the lowest bits.
-_LOWEST = -700.0  # e^−700 ≈ 1e−304 is still a normal number, and negligible beside e^0 = 1.
+_LOWEST = -700.0  # e^−700 ≈ 1e−304 is still a normal number, and negligible next to e^0 = 1.
 _LN2 = math.log(2)
 _BIAS, _MANTISSA, _SMALLEST_NORMAL = 1023, (1 << 52) - 1, 2.0**-1022
 # e^r ≈ 1 + r + Σ_i c_i r^i with the least maximum of the relative error (Remez): 4e−18 for

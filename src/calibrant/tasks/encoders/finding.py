@@ -131,7 +131,7 @@ def load_own_encoder(
         str(folder),
         dtype=torch.float32,
         trust_remote_code=False,
-        ignore_mismatched_sizes=True,  # The head is replaced, whatever classes it had.
+        ignore_mismatched_sizes=True,  # The head is replaced, no matter which classes it had.
         output_loading_info=True,
     )
     model: Any = whole.model

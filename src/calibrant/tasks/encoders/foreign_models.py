@@ -19,7 +19,7 @@ __all__ = ["loading", "quiet", "trusted", "trusting"]
 
 _TRUSTED = ContextVar("calibrant_trusts_remote_code", default=False)
 _UNTRUSTED = (
-    "it brings code of its own, which runs only with --trust-remote-code (in Python: "
+    "it comes with its own code, which runs only with --trust-remote-code (in Python: "
     "trust_remote_code=True), if you trust whoever wrote it."
 )
 

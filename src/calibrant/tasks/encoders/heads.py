@@ -61,7 +61,7 @@ def load_encoder(encoder: str | Path, labels: Sequence[str], unit: str = "token"
                 num_labels=len(labels),
                 dtype=torch.float32,
                 trust_remote_code=trusted(),
-                ignore_mismatched_sizes=True,  # The head is replaced, whatever classes it had.
+                ignore_mismatched_sizes=True,  # Its classes do not matter: it is replaced.
                 output_loading_info=True,
                 **names,
             )

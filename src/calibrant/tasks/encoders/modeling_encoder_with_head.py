@@ -1,7 +1,7 @@
 # mypy: allow-untyped-calls, disable-error-code="arg-type"
 """A classifier of tokens or of texts: any encoder of transformers with an MLP as its head.
 
-This file lies beside the weights, so that a model with such a head loads where calibrant is not
+This file is saved with the weights, so that a model with such a head loads where calibrant is not
 installed: ``AutoModelForTokenClassification.from_pretrained(folder, trust_remote_code=True)``, or
 with ``Sequence`` for ``Token``.
 It needs torch and transformers alone.
@@ -60,7 +60,7 @@ class EncoderWithHead(PreTrainedModel):
     def __init__(self, config: EncoderWithHeadConfig) -> None:
         super().__init__(config)
         own = AutoConfig.for_model(**config.encoder)
-        # No code but that of transformers, whatever the config names.
+        # Only code of transformers, no matter what the config names.
         self.model = self._own.from_config(own, trust_remote_code=False)
         name = head_of(self.model)
         features = getattr(self.model, name).in_features

@@ -30,7 +30,7 @@ SUFFIXES = (
 
 @contextmanager
 def opened_picture(path: Path) -> Iterator[Any]:
-    """Open a picture; whatever is wrong with the file becomes an error of one line."""
+    """Open a picture; any fault of the file becomes a one-line error."""
     pillow = require("PIL.Image", "data", "Reading images")
     try:
         with pillow.open(path) as picture:

@@ -97,7 +97,7 @@ class Image(ImageTask):
         return ImageData(load_pictures(data, directory, seed, **options))
 
     def tiny(self, seed: int = 0) -> ImageData:  # type: ignore[override]
-        """Open 80 + 20 + 20 + 20 noisy images of 8×8 with a bar that stands, or lies."""
+        """Open 80 + 20 + 20 + 20 noisy images of 8×8 with a vertical or a horizontal bar."""
         from calibrant.tasks.image.data import ImageData
         from calibrant.tasks.image.pictures import Pictures
 

@@ -22,7 +22,7 @@ def from_spans(
 ) -> Sentence:
     """Tag the words of ``text`` from (start, end, type) in characters, end exclusive.
 
-    The splitter alone decides the words, whatever is marked. An entity that begins or ends inside a
+    Only the splitter decides the words, not the marks. An entity that begins or ends inside a
     word is widened to whole words and counted in ``unfit``: no prediction can be right there.
 
     >>> from_spans("Anna likes Paris.", [(0, 4, "PER"), (11, 16, "LOC")])

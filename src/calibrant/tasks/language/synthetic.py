@@ -30,7 +30,7 @@ _SLOT = re.compile(r"\{(\w+)\}")
 def generate_splits(seed: int = 0, **sizes: int) -> dict[str, list[Sentence]]:
     """Generate train, dev, test and ood (out-of-domain) sentences, the same on every machine.
 
-    Each split draws from a stream of its own, so the size of one does not change another.
+    Each split draws from its own stream, so the size of one does not change another.
 
     >>> splits = generate_splits(seed=0, train=2, dev=1, test=1, ood=1)
     >>> {name: len(sentences) for name, sentences in splits.items()}
@@ -76,7 +76,7 @@ def _sentence(domain: Domain, random: np.random.Generator) -> Sentence:
 
 
 def _expand(token: str, domain: Domain, random: np.random.Generator) -> Iterator[tuple[str, str]]:
-    """Return the words that a token of a template stands for, with their tags."""
+    """Return the words that replace a token of a template, with their tags."""
     slot = _SLOT.fullmatch(token)
     if slot is None:
         yield token, "O"

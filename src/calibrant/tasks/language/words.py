@@ -40,7 +40,7 @@ class Word(NamedTuple):
 class Splitter:
     """What stays together of a text; everything else is cut at spaces and around every sign.
 
-    ``inside`` are signs that join the words beside them (hyphens, apostrophes), ``numbers`` those
+    ``inside`` are signs that join the words next to them (hyphens, apostrophes), ``numbers`` those
     that join digits (1,000.5), ``runs`` those that join their like (...). ``clitics`` parts ``'s``
     and ``n't`` from their word, as the Penn Treebank does; ``elisions`` parts ``l'``, ``qu'`` and
     ``dell'`` from the next one, as in French and Italian. ``initials`` keeps the full stops of
@@ -48,7 +48,7 @@ class Splitter:
     ``#topics``. ``characters`` cuts every character, ``spaces`` nothing else than spaces.
 
     Each ideograph and kana is a word, and so is each cluster of consonant and vowels in Thai, Lao,
-    Khmer and Myanmar, which write no spaces; words of Hangul are parted by spaces.
+    Khmer and Myanmar, which write no spaces; words of Hangul are separated by spaces.
     """
 
     name: str
@@ -229,12 +229,12 @@ _FIRST = re.compile(
     r"|(?P<each>(?:[A-Z]\.)+)"  # followed by a letter they are none, from wherever they begin
     r"|\d+(?:[.,]\d+)+(?!\w)"  # numbers: 1,000.5
     r"|\w+(?:['’\-]\w+)*"  # words, with apostrophes and hyphens inside: don't, twenty-one
-    r"|\S"  # every other sign by itself
+    r"|\S"  # every other sign alone
 )
 
 
 def _first_version(text: str) -> Iterator[Word]:
-    """Split as runs without a splitter of their own did."""
+    """Split as runs without their own splitter did."""
     for found in _FIRST.finditer(text):
         start, end = found.span()
         if found.lastgroup == "each":

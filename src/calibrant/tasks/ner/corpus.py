@@ -200,7 +200,7 @@ def find_corpus(name: str, directory: str | Path | None = None) -> Path | None:
 def load_test(
     name: str, directory: str | Path | None = None, cutting: Cutting | None = None
 ) -> list[Sentence]:
-    """Load the test split alone of a corpus, whatever its tags, or the sentences of one file.
+    """Load only the test split of a corpus, with any tags, or the sentences of one file.
 
     Texts with marked entities are cut as ``cutting`` says.
     """

@@ -256,7 +256,7 @@ def renumber(part: Pieces, kept: np.ndarray) -> Pieces:
 def trim_embeddings(model: nn.Module, kept: np.ndarray) -> nn.Module:
     """Leave the rows of ``kept`` in the model's table of word pieces; in place.
 
-    Training is the same for whatever consists of these pieces: no gradient reaches other rows, so
+    Training is the same for all text of these pieces: no gradient reaches other rows, so
     neither the clipped norm nor a moment of AdamW changes. It moves less memory.
     """
     whole: Any = model.get_input_embeddings()  # type: ignore[operator]

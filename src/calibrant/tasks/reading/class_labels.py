@@ -31,7 +31,7 @@ def label_names(labels: Iterable[str]) -> tuple[str, ...]:
     """
     found = sorted(set(labels))  # First by the alphabet: '1' and '01' are two labels of one number.
     numbers = all(label.isascii() and label.isdigit() for label in found)
-    # By length, then by the alphabet, is by value, whatever the number of digits.
+    # By length, then by the alphabet, is by value, for any number of digits.
     return tuple(sorted(found, key=_by_value) if numbers else found)
 
 

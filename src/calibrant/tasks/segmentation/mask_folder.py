@@ -1,6 +1,6 @@
 """A folder of pictures and masks: ``images/`` and ``masks/`` with the same names in both.
 
-Splits are folders (``train/images``, ``train/masks``, ``val/images``, …) or lists of names beside
+Splits are folders (``train/images``, ``train/masks``, ``val/images``, …) or lists of names next to
 them (``train.txt``, ``val.txt``, one name per line, as PASCAL VOC has them); without either, all is
 the training split. Masks are PNG or another exact format in grey or palette colours whose numbers
 are the classes; 255 is ignored. Names of the classes are in ``labels.json`` or ``labels.txt`` (also

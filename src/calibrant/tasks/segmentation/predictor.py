@@ -19,7 +19,7 @@ __all__ = ["Mask", "MaskPredictor"]
 class Mask:
     """The class of each pixel, (height, width), with its calibrated confidence.
 
-    ``accepted`` is false where the confidence does not reach what was asked for. ``alternatives``
+    ``accepted`` is false where the confidence does not reach the threshold. ``alternatives``
     has the numbers of the next classes, (height, width, top_k − 1), and ``alternative_confidence``
     their probabilities. ``labels`` names the classes.
     """

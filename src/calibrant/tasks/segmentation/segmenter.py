@@ -1,7 +1,7 @@
 """Networks that classify pixels, and the one place where the axis of the classes moves.
 
 Convolutions have their channels second, (images, channels, height, width); losses, methods and
-Predictions have their classes last, (…, K), whatever is before. :class:`PixelHead` converts
+Predictions have their classes last, (…, K), with any axes before. :class:`PixelHead` converts
 between the two: its features and logits have the last axis last. A method that reads the head's
 input, or runs the head on other features, finds the same layout as in any other model.
 """

@@ -1,6 +1,6 @@
 """The embedded segmentation set: seeded scenes of simple shapes whose borders and kinds can fool.
 
-Circles, rectangles, triangles and rings lie on a textured background, under noise. Several
+Circles, rectangles, triangles and rings are on a textured background, under noise. Several
 things should make a model unsure: borders are blurred; some shapes are half circle, half rectangle,
 with a class drawn at random; some have nearly the colour of their background. A band along
 each border is labelled −100 (void), as in PASCAL VOC. The out-of-domain part has other colours,
@@ -65,7 +65,7 @@ def generate_shapes(
 ) -> dict[str, list[Example]]:
     """Generate train, dev, test and ood scenes of ``side`` × ``side`` pixels.
 
-    Each split draws from a stream of its own, so the size of one does not change another. ``void``
+    Each split draws from its own stream, so the size of one does not change another. ``void``
     is half the width, in pixels, of the band along borders that is labelled −100.
 
     >>> splits = generate_shapes(seed=0, side=32, train=2, dev=1, test=1, ood=1)

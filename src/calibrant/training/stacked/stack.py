@@ -36,7 +36,7 @@ from calibrant.training.windows import Rows
 
 __all__ = ["NotStackableError", "Stack"]
 
-_SIDES = 8  # Streams for heads, beside the main one,
+_SIDES = 8  # Streams for heads, in addition to the main one,
 _LEFT = 8  # while this many are left for other loops.
 
 
@@ -54,7 +54,7 @@ class Stack(Planned):
     ``compiled`` fuses what a BERT does between its matrix products, after some time of compiling;
     it does nothing on a GPU where Triton cannot compile.
     Methods must be static (:func:`~calibrant.training.checkpoint.is_static`), and need the head
-    alone: no run has a whole model of its own.
+    alone: no run has its own complete model.
     """
 
     def __init__(

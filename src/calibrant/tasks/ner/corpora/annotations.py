@@ -24,10 +24,9 @@ SPANS = ("entities", "spans", "label", "labels")  # The last two are doccano's.
 def read_jsonl(path: str | Path) -> list[Sentence]:
     """Read the sentences of a jsonl file, one on each line, with BIO tags.
 
-    ``{"tokens": ["Anna", "sings"], "tags": ["B-PER", "O"]}``, or
-    ``{"text": "Anna sings", "entities": [{"start": 0, "end": 4, "label": "PER"}]}``. Tags may be
-    numbers if a file of their names lies beside: labels.txt or labels.json. Only accepted records
-    of Prodigy are read.
+    ``{"tokens": ["Anna", "sings"], "tags": ["B-PER", "O"]}``, or ``{"text": "Anna sings",
+    "entities": [{"start": 0, "end": 4, "label": "PER"}]}``. Tags may be numbers if the folder has a
+    file of their names: labels.txt or labels.json. Only accepted records of Prodigy are read.
     """
     path = Path(path)
     names = functools.cache(lambda: _tag_names(path))
