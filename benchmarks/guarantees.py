@@ -2,7 +2,7 @@
 
 python benchmarks/guarantees.py --json results/guarantees-cpu.json
 
-A command that was stopped goes on where it stopped when it is given again, at the same commit.
+A stopped command continues where it stopped when it is run again, at the same commit.
 `pip install mapie torchcp` adds the columns of these two; without them they are left out.
 
 Risk: a promise is broken if the true risk of what the threshold accepts is above the target; at

@@ -158,7 +158,7 @@ def read_signed(
         raise InputError(f"{path}: {damage}.")
     if content.get("format") != number:
         raise InputError(
-            f"{path} has format {content.get('format')}, and this version reads format {number}: "
+            f"{path} has format {content.get('format')}, but this version reads format {number}: "
             "upgrade calibrant."
         )
     return content

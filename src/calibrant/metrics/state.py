@@ -134,10 +134,12 @@ class CalibrationState:
         for name in ("bins", "classes", "classwise"):
             mine, theirs = getattr(self, name), getattr(other, name)
             if mine != theirs:
-                raise InputError(f"States with different {name} do not add: {mine} and {theirs}.")
+                raise InputError(
+                    f"States with different {name} cannot be added: {mine} and {theirs}."
+                )
         if self.weighted != other.weighted:
             raise InputError(
-                "States with and without sample weights do not add; weights of 1 count as none do."
+                "States with and without sample weights cannot be added: use weights of 1."
             )
         sums = {name: getattr(self, name) + getattr(other, name) for name in self.SUMS}
         return replace(self, ignored=self.ignored + other.ignored, **sums)

@@ -49,7 +49,7 @@ def entity_reach(
 
     It is the largest P(not O) among its words. ``confidence`` is that of predicted entities which
     may be accepted: a wrong one from :data:`FLOOR` on hides its words from review, for any
-    threshold of acceptance will be.
+    threshold of acceptance.
 
     >>> p = Predictions.from_probabilities([0.9, 0.2, 0.4], [1, 0, 1], label_names=["O", "B-X"])
     >>> entity_reach(p)[0].round(3)

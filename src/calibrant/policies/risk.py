@@ -42,7 +42,7 @@ _LOG = 10.0 ** (np.arange(_TIGHTEST * _PER_DECADE, 1) / _PER_DECADE)
 THRESHOLDS = 1 - np.unique(np.concatenate([_LOG[_LOG < 0.1], np.arange(20, 201) / 200]))
 # Of δ, accepting all of n rows gets the first number over n · target, and at most the second.
 _ROWS_FOR_ALL, _MOST_FOR_ALL = 2.5, 0.25
-_ORDERS = 4  # Wealth is averaged over so many orders of the groups.
+_ORDERS = 4  # Wealth is averaged over this many orders of the groups.
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ class OfImages(ModelPredictor):
 
 
 class ImagePredictor(OfImages, ClassPredictor):
-    """Predicts the class of each image: a file, a picture of Pillow, or an array of bytes.
+    """Predicts the class of each image: a file, a Pillow image, or an array of bytes.
 
     ``about`` has the ``size`` and ``channels`` that the model takes and the ``mean`` and
     ``deviation`` of its training images. Pictures of another size are brought to it; grey ones

@@ -48,7 +48,7 @@ _TEXTS = 512  # Texts that are run together.
 
 
 class _Settings(NamedTuple):
-    """What the caller wants of each entity."""
+    """What the caller requests for each entity."""
 
     top_k: int
     reduction: str
