@@ -52,7 +52,7 @@ def test_feasibility_comes_first_then_the_threshold(folder, capsys):
     out = ok(capsys, "guarantee", "valid.npz", "--target-risk", "0.05", "-o", "policy.json")
     lines = out.splitlines()
     assert lines[0] == "Validation: 1,500 rows, drawn independently."
-    assert "must be refused, whatever the confidence" in lines[1]
+    assert "must be refused, no matter how good the confidences are" in lines[1]
     assert lines[2].startswith("Threshold: accept from confidence 0.9")
     assert lines[3].startswith("Promise: With probability 90 %, at most 5 %")
     policy = load_policy("policy.json")

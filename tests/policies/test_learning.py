@@ -249,4 +249,4 @@ def test_rows_that_find_nothing_name_the_easier_promise():
 def test_each_type_has_a_promise_of_its_own():
     """The level is that of one type: the words must not say that all hold together."""
     policy = guarantee(rows(2000), target_risk=0.2, per="type")
-    assert str(policy).startswith("For each type by itself, with probability 90 %, at most 20 %")
+    assert str(policy).startswith("For each type separately, with probability 90 %, at most 20 %")

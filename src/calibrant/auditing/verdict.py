@@ -119,7 +119,7 @@ def _within_chance(
 ) -> list[str]:
     expected, upper = chance
     explained = (
-        f"an ECE of {points(ece(state))} is within what chance alone gives a calibrated model at "
+        f"an ECE of {points(ece(state))} is within what chance gives a calibrated model at "
         f"n = {int(state.n):,} (about {points(expected)}, up to {points(upper)})."
     )
     if borderline := least > 0:

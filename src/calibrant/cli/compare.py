@@ -125,7 +125,7 @@ def _print(found: Comparison) -> None:
     print(render_table(headers, rows, right=range(2, len(headers))))
     print(f"\n* Recommended: {printable(found.reason)}")
     print(_still_to_gain(found))
-    print("CV NLL and calibr. are measured on VALID by cross-validation, all else on TEST.")
+    print("CV NLL and calibr. are measured on VALID by cross-validation, everything else on TEST.")
     for note in dict.fromkeys(note for row in found.rows for note in row.notes):
         names = [row.name for row in found.rows if note in row.notes]
         whose = names[0] if len(names) == 1 else f"{len(names)} calibrators"

@@ -154,12 +154,12 @@ _ROWS = (
     ),
     Metric(
         "adaptive_ece", "Adaptive ECE", "adaptive ECE", adaptive_ece, _CONFIDENCES,
-        lambda v: f"As ECE, with bins of equal mass: {points(v)}.",
+        lambda v: f"Like the ECE, with bins of equal mass: {points(v)}.",
         spread="biased upwards", compared=True, takes_bins=True, paper="Nguyen & O'Connor 2015",
     ),
     Metric(
         "smooth_ece", "Smooth ECE", "smooth ECE", smooth_ece, _CONFIDENCES,
-        lambda v: f"As ECE, with a smoothing kernel in place of bins: {points(v)}.",
+        lambda v: f"Like the ECE, with a smoothing kernel in place of bins: {points(v)}.",
         spread="biased upwards", paper="Błasiok & Nakkiran 2023",
     ),
     Metric(

@@ -18,7 +18,7 @@ def of_risk(policy: Policy) -> str:
     """Return the promise of a target risk."""
     surely = f"ith probability {_percent(policy.level)}, at most {_percent(policy.target)}"
     # The types do not share the level: that all of them hold is less probable.
-    surely = f"W{surely}" if "*" in policy.thresholds else f"For each type by itself, w{surely}"
+    surely = f"W{surely}" if "*" in policy.thresholds else f"For each type separately, w{surely}"
     if all(math.isinf(t) for t in policy.thresholds.values()):
         return (
             f"No threshold keeps the risk at {_percent(policy.target)} with probability "
@@ -126,7 +126,7 @@ def _easier(policy: Policy) -> str:
         return ""
     return (
         f" It must hold even if all {largest:,} {policy.items} of the largest {policy.unit} are "
-        f"wrong together. The share of wrong ones of a {policy.unit}, averaged over "
+        f"wrong together. The share of wrong items per {policy.unit}, averaged over "
         f"{_plural(policy.unit)} (--average groups), is easier to bound."
     )
 

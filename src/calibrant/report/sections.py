@@ -37,12 +37,12 @@ Audits = Mapping[str, Audit]
 # The largest number of bars in the classwise grid; it bounds the file size for any bins.
 _MOST_BARS = 180
 _DIAGRAMS = {
-    "Reliability": "How often the model is right, against how sure it is. The bands are Wilson "
-    "intervals that take the examples as independent.",
-    "Where the confidences lie": "The distance between the two lines is the average over- or "
+    "Reliability": "How often the model is right, against how confident it is. The bands are "
+    "Wilson intervals that treat the examples as independent.",
+    "Distribution of confidences": "The distance between the two lines is the average over- or "
     "underconfidence.",
-    "Answering only when sure": "How many of the answers are wrong if only the most confident ones "
-    "are given.",
+    "Answering only when confident": "How many of the answers are wrong if only the most "
+    "confident ones are given.",
 }
 
 
@@ -170,7 +170,7 @@ def _grid(audit: Audit) -> Markup | None:
     worst = worst_classes(state, max(1, min(12, _MOST_BARS // state.bins.count)))
     figures = [_class_figure(state, k, audit.label_names[k]) for k in map(int, worst)]
     note = (
-        "Each class against the rest: the share labelled so, against the probability given to it; "
+        "Each class against the rest: how often it is the true class, against its probability; "
         "largest classwise error first."
     )
     return join([_note(note), tag("div", *figures, class_="small-multiples")])
@@ -184,7 +184,7 @@ def _class_figure(state: CalibrationState, k: int, name: str) -> Markup:
 def _mistakes(audits: Audits) -> Markup | None:
     if not any(audit.mistakes for audit in audits.values()):
         return None
-    note = "Wrong although sure: the first place to look for wrong labels and blind spots."
+    note = "Wrong but confident: the first place to look for wrong labels and blind spots."
     if any(audit.state.ignored for audit in audits.values()):
         note += " Rows are counted from 0 and include ignored ones."
     tables = _each(audits, lambda _, audit: mistake_table(audit.mistakes))
@@ -273,8 +273,8 @@ def _per_group(audits: Audits) -> Markup | None:
         return join([group_table(table) for table in audit.per])
 
     note = (
-        "Each subgroup separately, the largest gap first. It differs if its gap is not that of all "
-        "other examples, tested at 5 % for all subgroups of a column together."
+        "Each subgroup separately, the largest gap first. It differs if its gap is unlike that of "
+        "all other examples, tested at 5 % for all subgroups of a column together."
     )
     return _section("Subgroups", _note(note), _each(audits, one))
 

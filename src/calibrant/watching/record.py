@@ -124,7 +124,7 @@ class Watch:
             f"{counted(self.total.labelled, 'label')} arrived: "
             f"{percent(self.total.labelled_accuracy)} are right. With "
             f"{percent(self.settings['level'], 0)} confidence, whenever you look, {mean} so far is "
-            f"{percent(low)} to {percent(high)}, also if it changes.",
+            f"{percent(low)} to {percent(high)}, even if it changes.",
         )
 
     def _alarms(self) -> tuple[str, ...]:
