@@ -113,7 +113,7 @@ def test_a_folder_between_that_leads_elsewhere_is_refused(tmp_path):
     out = tmp_path / "out"
     out.mkdir()
     (out / "tables").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(InputError, match="is no folder"), new_files(out, ["tables/a.csv"]):
+    with pytest.raises(InputError, match="is not a folder"), new_files(out, ["tables/a.csv"]):
         pass
     assert names(tmp_path / "elsewhere") == []
 

@@ -97,7 +97,7 @@ def test_texts_are_watched(trained, texts, tmp_path, capsys):
     [
         ("adapt {run} --unlabelled {text} -o {run}", "name another folder"),
         ("adapt {run} --unlabelled {text} -o {run}/inside", "name another folder"),
-        ("adapt {run} --unlabelled {text} -o {folder} --overwrite", "is no run"),
+        ("adapt {run} --unlabelled {text} -o {folder} --overwrite", "is not a run"),
         ("adapt {run} --unlabelled {text} -o {folder}/new --valid {text}", "--valid"),
         ("adapt {run} --unlabelled {folder}/none.txt -o {folder}/new", "no such file"),
         ("adapt {run} --unlabelled {text} -o {folder}/new --corrupt typo", "typos"),

@@ -88,7 +88,7 @@ def test_the_model_gives_the_saved_predictions(run):
     saved = Predictions.read(path / "test.parquet")
     np.testing.assert_allclose(again.scores, saved.scores, rtol=1e-4, atol=1e-5)
     np.testing.assert_array_equal(again.labels, saved.labels)
-    with pytest.raises(InputError, match="is no segmentation network that can be loaded"):
+    with pytest.raises(InputError, match="does not hold a loadable segmentation network"):
         load_segmenter(path)
 
 

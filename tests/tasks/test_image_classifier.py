@@ -111,9 +111,9 @@ def test_what_is_written_is_read(tmp_path):
     assert torch.equal(read(images), network.eval()(images))
     assert read_about == about
     (tmp_path / "config.json").write_text("{}")
-    with pytest.raises(InputError, match="is no image classifier"):
+    with pytest.raises(InputError, match="does not hold a loadable image classifier"):
         load_classifier(tmp_path)
-    with pytest.raises(InputError, match="is no image classifier"):
+    with pytest.raises(InputError, match="does not hold a loadable image classifier"):
         load_classifier(tmp_path / "none")
 
 

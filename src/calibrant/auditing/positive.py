@@ -47,8 +47,8 @@ def _explanation(state: CalibrationState, name: str) -> str:
         return f"{asked} Here both say the same."
     if of_positive > of_top:
         why = (
-            "a score that is too high makes the predicted class look less sure below one half and "
-            "surer above it, and there both share a bin, where they cancel out"
+            "a score that is too high makes the predicted class look less confident below one half "
+            "and more confident above it, and there both share a bin, where they cancel out"
         )
     else:
         why = "each side of one half has its own bins, and the errors of one side count less"

@@ -105,5 +105,5 @@ def load_network(
         raise
     except Exception as error:  # A damaged folder may raise anything.
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise InputError(f"{folder} is not a {what} that can be loaded: {reason}") from None
+        raise InputError(f"{folder} does not hold a loadable {what}: {reason}") from None
     return model.eval(), about
