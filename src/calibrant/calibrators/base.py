@@ -431,7 +431,7 @@ class Calibrator(ABC):
         return replace(binary, groups={**binary.groups, ABOUT: table[claims.about]})
 
     def _claims_beyond(self, binary: Predictions) -> bool:
-        """Whether claims that all came true, or none, become surer than so many support."""
+        """Whether claims that all came true, or none, become too certain for their number."""
         same, n = int(binary.labels[0]), binary.size
         if (binary.labels != same).any():
             return False

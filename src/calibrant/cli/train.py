@@ -100,7 +100,7 @@ def _is_finished(folder: Path, recipe: Recipe, any_epochs: bool) -> bool:
 
 
 def check_apart(folder: Path, names: Iterable[str]) -> None:
-    """Refuse data, models and shifted data that lie in the folder that the run writes."""
+    """Refuse data, models and shifted data that are in the folder that the run writes."""
     from calibrant.tasks.reading.catalogue import is_place
 
     for place in (Path(name).resolve() for name in names if is_place(name)):

@@ -73,7 +73,7 @@ def train(
     ``default_epochs`` says that the user did not choose the number of epochs: a started run keeps
     its number, and little data gets more
     (:func:`~calibrant.experiments.small_data.enough_epochs`).
-    An encoder that brings code of its own is refused unless ``trust_remote_code`` lets it run.
+    An encoder that comes with its own code is refused unless ``trust_remote_code`` lets it run.
     The lean engine trains in float32 or bfloat16, the Trainer engine also in float16 on CUDA. The
     engine "wrapped" trains nothing: the model is a fine-tuned classifier with its own head.
     """

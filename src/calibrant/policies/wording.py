@@ -78,10 +78,13 @@ def feasibility(policy: Policy, name: str = "*") -> str:
         share = f"{100 * error:.2f} % of {what} {wrong(policy)} on average"
     refused = found["least_refused"]
     if refused is None or math.isnan(refused):  # None: read from a file.
-        return f"{share}, so something must be refused, whatever the confidence"
+        return f"{share}, so something must be refused, no matter how good the confidences are"
     if refused <= 0:
         return f"{share}, so nothing needs to be refused for the target"
-    return f"{share}, so at least {100 * refused:.2f} % must be refused, whatever the confidence"
+    return (
+        f"{share}, so at least {100 * refused:.2f} % must be refused, no matter how good the "
+        "confidences are"
+    )
 
 
 def wrong(policy: Policy) -> str:

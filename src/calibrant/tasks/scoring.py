@@ -17,7 +17,7 @@ from calibrant.extras import require
 
 __all__ = ["OnnxScorer", "Scorer", "TorchScorer", "length_batches", "pad_rows"]
 
-# Word pieces of a forward pass. The caches of a processor hold few, and a GPU wants many.
+# Word pieces of a forward pass. The caches of a processor hold few, and a GPU needs many.
 _HOST_PIECES, _DEVICE_PIECES = 1 << 8, 1 << 16
 _HOST_PIXELS, _DEVICE_PIXELS = 1 << 20, 1 << 22  # Values of pixels of a forward pass.
 

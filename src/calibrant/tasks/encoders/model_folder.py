@@ -84,7 +84,7 @@ def load_model(folder: Path, unit: str = "token") -> tuple[Any, Any]:
         for fault, keys in (("lacks", "missing_keys"), ("has no place for", "unexpected_keys")):
             if found[keys]:  # transformers draws them at random, or leaves them out.
                 first = sorted(found[keys])[0]
-                raise InputError(f"{folder} is no model that can be loaded: it {fault} {first}.")
+                raise InputError(f"{folder} is not a model that can be loaded: it {fault} {first}.")
     return with_merged(model).eval(), tokenizer
 
 

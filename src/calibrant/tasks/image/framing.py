@@ -36,7 +36,7 @@ class Framing:
         return self.crop or (self.resize if isinstance(self.resize, tuple) else None)
 
     def __call__(self, picture: Any) -> Any:
-        """Return a picture of Pillow as the model takes it."""
+        """Return a Pillow image as the model takes it."""
         if self.resize is not None:
             height, width = self._scaled(picture.height, picture.width)
             picture = picture.resize((width, height), resample=self.resample)

@@ -50,7 +50,7 @@ def open_image(path: Path, size: Framing | int | None = None) -> np.ndarray:
 
 
 def resized(picture: Any, size: Framing | int | None) -> np.ndarray:
-    """Return a picture of Pillow as (height, width, 1 or 3) of bytes, scaled to ``size``."""
+    """Return a Pillow image as (height, width, 1 or 3) of bytes, scaled to ``size``."""
     whole = in_bytes(picture)
     if isinstance(size, Framing):
         pixels = np.asarray(size(whole))
