@@ -16,6 +16,7 @@ import numpy as np
 from calibrant.calibrators import Temperature, load_calibrator
 from calibrant.calibrators.export import quiet_exporter, to_onnx
 from calibrant.errors import InputError
+from calibrant.export.first_piece import read_first_piece_alone
 from calibrant.extras import require
 from calibrant.inputs import read_json
 from calibrant.loading import load_run
@@ -90,7 +91,7 @@ def export_run(
     measured = None
     with new_folder(folder, overwrite=overwrite) as made:
         _trace(predictor, made / MODEL)
-        difference = _difference(predictor, made / MODEL)
+        difference = _shortened(predictor, made / MODEL, _difference(predictor, made / MODEL))
         if int8:
             measured = _quantise(predictor, Path(run), made / MODEL, directory)
         if not predictor.calibrator.needs_groups:
@@ -163,6 +164,18 @@ def _difference(predictor: Predictor, path: Path) -> float:
             f"{_TOLERANCE:g}: this network cannot be exported."
         )
     return most
+
+
+def _shortened(predictor: Predictor, path: Path, difference: float) -> float:
+    """Leave out what the head of a text classifier never reads; return the difference then."""
+    short = path.with_name("short.onnx")
+    try:
+        if read_first_piece_alone(path, short):
+            difference = _difference(predictor, short)
+            short.replace(path)
+    except InputError:  # Another network than it looks: the whole one is right.
+        short.unlink()
+    return difference
 
 
 def _quantise(predictor: Predictor, run: Path, path: Path, directory: str | None) -> Quantised:
