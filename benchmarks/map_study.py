@@ -1,13 +1,13 @@
-"""Which map wins, by how much and when: every map on what this machine can train in minutes.
+"""Which calibrator wins, by how much and when: all of them on what trains in minutes.
 
 python benchmarks/map_study.py --scores SCORES -o map-study.jsonl     # measures what is not there
 python benchmarks/map_study.py --tables map-study.jsonl
 
 Classifiers of scikit-learn on words of five NER corpora (a linear tagger), CLINC150, 20 Newsgroups,
 digits, and synthetic scores whose truth is known; with --scores also the fine-tuned encoders and
-image networks whose logits ``encoder_scores.py`` has written there. Maps are fitted on up to 5,000
-validation examples and measured on up to 10,000 test examples; the rule of ``select_calibrator``
-chooses too.
+image networks whose logits ``encoder_scores.py`` has written there. Calibrators are fitted on up to
+5,000 validation examples and measured on up to 10,000 test examples; the rule of
+``select_calibrator`` chooses too.
 """
 
 import argparse
@@ -190,11 +190,8 @@ def measure(name, kind, valid, test):
 
 
 def tables(path):
-    rows = [json.loads(line) for line in path.read_text().splitlines()]
-    for row in rows:
-        for numbers in row["maps"].values():
-            numbers["nll"] = float(numbers["nll"])  # "inf" is how JSON has it.
-    print("| data | model | n | K | accuracy | as it is | temperature | best map | chosen | kept |")
+    rows = records(path)
+    print("| data | model | n | K | accuracy | as it is | temperature | best | chosen | kept |")
     print("|---|---|---|---|---|---|---|---|---|---|")
     for row in rows:
         maps = row["maps"]
@@ -213,13 +210,26 @@ def tables(path):
         ]
         cells += [f"{row[c]} {_cell(maps, row[c])}" for c in ("chosen", "chosen_kept")]
         print("| " + " | ".join(map(str, cells)) + " |")
-    print("\n| map | NLL against temperature, median | worst | ECE, median | best of all |")
+    print("\n| calibrator | NLL against temperature, median | worst | ECE, median | best of all |")
     print("|---|---|---|---|---|")
-    for name in [n for n in rows[0]["maps"] if all(n in row["maps"] for row in rows)]:
-        first = [min(row["maps"], key=lambda m, r=row: r["maps"][m]["nll"]) for row in rows]
-        print(_summary(f"`{name}`", [name] * len(rows), rows, first.count(name)))
-    for rule in ("chosen", "chosen_kept"):
-        print(_summary(rule, [row[rule] for row in rows], rows, ""))
+    print("\n".join(summaries(rows)))
+
+
+def records(path):
+    """The rows of a file; \"inf\" is how JSON has an infinite NLL."""
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    for numbers in (numbers for row in rows for numbers in row["maps"].values()):
+        numbers["nll"] = float(numbers["nll"])
+    return rows
+
+
+def summaries(rows):
+    """One line for each calibrator that all sets have, and for both choices of the rule."""
+    first = [min(row["maps"], key=lambda m, r=row: r["maps"][m]["nll"]) for row in rows]
+    everywhere = [n for n in rows[0]["maps"] if all(n in row["maps"] for row in rows)]
+    made = [_summary(f"`{n}`", [n] * len(rows), rows, first.count(n)) for n in everywhere]
+    titles = {"chosen": "the rule", "chosen_kept": "the rule, keeping predictions"}
+    return made + [_summary(t, [row[c] for row in rows], rows, "") for c, t in titles.items()]
 
 
 def _summary(title, names, rows, wins):
@@ -229,9 +239,13 @@ def _summary(title, names, rows, wins):
         for name, row in zip(names, rows, strict=True)
     ]
     change = [100 * (mine["nll"] / other["nll"] - 1) for mine, other in pairs]
-    worst = f"{max(change):+.1f} %" if np.isfinite(max(change)) else "infinite"
+    worst = _percent(max(change)) if np.isfinite(max(change)) else "infinite"
     ece = 100 * np.median([mine["ece"] for mine, _ in pairs])
-    return f"| {title} | {np.median(change):+.1f} % | {worst} | {ece:.1f} | {wins} |"
+    return f"| {title} | {_percent(np.median(change))} | {worst} | {ece:.1f} | {wins} |"
+
+
+def _percent(value):
+    return "0.0 %" if abs(value) < 0.05 else f"{value:+.1f} %".replace("-", "−")
 
 
 def _cell(maps, name):

@@ -78,9 +78,10 @@ def fit_candidate(
 def calibration_part(predictions: Predictions | Claims, nll: np.ndarray, folds: Folds) -> float:
     """Return how much recalibration lowers the mean NLL: its calibration part, not its refinement.
 
-    A proper score is the sum of both (Bröcker 2009). No calibrator of the scores lowers the
-    refinement, which is what they know about the labels; its estimate is the NLL after the better
-    of two calibrators, one simple and one free, in cross-validation (Berta et al. 2025).
+    A proper score is the sum of both (Bröcker 2009). The refinement is estimated by the NLL after
+    the better of two calibrators, one simple and one free, in cross-validation (Berta et al. 2025).
+    Both are one curve for all classes. A calibrator with numbers for each class, such as
+    ``vector``, can lower this estimate.
     """
     again = [out_of_fold(calibrator_class(name)(), predictions, folds) for name in _RECALIBRATIONS]
     after = [np.average(example_nll(mapped), weights=mapped.weights) for mapped in again]
