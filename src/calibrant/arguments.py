@@ -1,4 +1,4 @@
-"""One line for an argument of the wrong kind: who takes what, what came, what to call instead."""
+"""One-line errors for arguments of the wrong kind: what is expected, what came, what to call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""NumPy arrays and torch tensors side by side, without importing torch for those who have none."""
+"""Handle NumPy arrays and torch tensors, and import torch only if it is already in use."""
 
 from __future__ import annotations
 

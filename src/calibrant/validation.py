@@ -1,4 +1,4 @@
-"""What scores and labels must be, checked once in chunks so that no copy of the data is made."""
+"""Check scores and labels once, in chunks, so that no copy of the data is made."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Adapting a map to a new data set without labels: other class frequencies, or harder examples."""
+"""Adapt a calibrator to new data without labels: other class frequencies, or harder examples."""
 
 from calibrant.adapting.record import Adaptation, ClassShare
 from calibrant.adapting.run import adapt

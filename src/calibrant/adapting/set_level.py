@@ -1,6 +1,6 @@
-"""The accuracy of a data set from its mean confidence, learned from copies of a labelled one.
+"""Estimate accuracy from mean confidence, by a line through copies of a labelled data set.
 
-Damaged data are harder and models get less sure of them, but not enough. Over copies of the
+Damaged data are harder and models get less confident on them, but not enough. Over copies of the
 validation data, damaged in different ways and strengths, accuracy and mean confidence lie close to
 a line: logit a = α + β logit c, through the point of the validation data itself. A new data set of
 the same kind is expected on that line.

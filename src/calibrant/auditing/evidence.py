@@ -1,4 +1,4 @@
-"""Which claims differ from what happened by more than chance: the tests behind the verdict.
+"""Find claims that differ from what happened by more than chance: the tests behind the verdict.
 
 A claim is a set of examples with the sum of their probabilities and the number that came true:
 all predictions of one class, or the examples whose probability of a class lies in one bin. Were

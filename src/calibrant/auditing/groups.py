@@ -1,4 +1,4 @@
-"""Sums by the columns that part examples into few groups, such as domain or sex, and by label."""
+"""Sums by the columns that split examples into few groups, such as domain or sex, and by label."""
 
 from __future__ import annotations
 

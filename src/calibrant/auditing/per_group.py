@@ -1,4 +1,4 @@
-"""One row per subgroup of a column: how far its confidences can be trusted, and if it differs."""
+"""One row per subgroup of a column: whether its confidences can be trusted, and if it differs."""
 
 from __future__ import annotations
 

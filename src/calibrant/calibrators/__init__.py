@@ -91,7 +91,7 @@ CALIBRATORS: dict[str, CalibratorEntry] = {
         TopLabelQuadratic, "a parabola of the confidence's log-odds", "Berta et al. 2024"
     ),
     "platt": CalibratorEntry(Platt, "a sigmoid per class, two numbers each", "Platt 1999"),
-    "beta": CalibratorEntry(Beta, "a beta map per class, three numbers each", "Kull et al. 2017"),
+    "beta": CalibratorEntry(Beta, "a beta curve per class, three numbers each", "Kull et al. 2017"),
     "shrunk-platt": CalibratorEntry(
         ShrunkPlatt, "a sigmoid per label, rare ones like all others", "after Platt 1999"
     ),
@@ -102,18 +102,18 @@ CALIBRATORS: dict[str, CalibratorEntry] = {
         StructuredVector, "temperature, and a little of vector scaling", "Berta et al. 2026"
     ),
     "vector": CalibratorEntry(Vector, "a weight and an intercept per class", "Guo et al. 2017"),
-    "spline": CalibratorEntry(Spline, "a smooth map of the confidence", "Gupta et al. 2021"),
+    "spline": CalibratorEntry(Spline, "a smooth curve of the confidence", "Gupta et al. 2021"),
     "histogram-top-label": CalibratorEntry(
         TopLabelHistogramBinning, "the accuracy in each confidence bin", "Gupta, Ramdas 2022"
     ),
     "isotonic-top-label": CalibratorEntry(
-        TopLabelIsotonic, "the best non-decreasing map of the confidence", "Zadrozny, Elkan 2002"
+        TopLabelIsotonic, "the best non-decreasing curve of the confidence", "Zadrozny, Elkan 2002"
     ),
     "centred-isotonic-top-label": CalibratorEntry(
         TopLabelCentredIsotonic, "the same without plateaus", "Oron, Flournoy 2017"
     ),
     "venn-abers-top-label": CalibratorEntry(
-        TopLabelVennAbers, "between two isotonic maps of the confidence", "Vovk et al. 2015"
+        TopLabelVennAbers, "between two isotonic curves of the confidence", "Vovk et al. 2015"
     ),
     "shift-aware": CalibratorEntry(
         ShiftAware, "the confidence and signals of damage, from corrupted copies", ""
@@ -123,13 +123,13 @@ CALIBRATORS: dict[str, CalibratorEntry] = {
     ),
     "bbq": CalibratorEntry(BBQ, "an average of histograms, per class", "Naeini et al. 2015"),
     "isotonic": CalibratorEntry(
-        Isotonic, "the best non-decreasing map, per class", "Zadrozny, Elkan 2002"
+        Isotonic, "the best non-decreasing curve, per class", "Zadrozny, Elkan 2002"
     ),
     "centred-isotonic": CalibratorEntry(
         CentredIsotonic, "the same without plateaus, per class", "Oron, Flournoy 2017"
     ),
     "venn-abers": CalibratorEntry(
-        VennAbers, "between two isotonic maps, per class", "Vovk et al. 2015"
+        VennAbers, "between two isotonic curves, per class", "Vovk et al. 2015"
     ),
     "structured-matrix": CalibratorEntry(
         StructuredMatrix, "temperature, and a little of matrix scaling", "Berta et al. 2026"

@@ -1,4 +1,4 @@
-"""What a sample without a mistake supports: no more than the rule of succession.
+"""Limit what a sample without a mistake supports, by the rule of succession.
 
 Where all n predictions are right, the NLL falls as long as confidence rises, and nothing in the
 sample says where to stop. n right answers in a row support a confidence of (n + 1) / (n + 2)

@@ -1,4 +1,4 @@
-"""Histogram binning: the observed frequency in each bin, a piecewise constant map."""
+"""Histogram binning: the observed frequency in each bin, a step function."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Isotonic regression: the best non-decreasing map."""
+"""Isotonic regression: the best non-decreasing function."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""L-BFGS for smooth convex functions, in float64 and NumPy alone."""
+"""L-BFGS for smooth convex functions, in float64, with NumPy only."""
 
 from __future__ import annotations
 

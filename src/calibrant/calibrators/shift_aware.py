@@ -1,4 +1,4 @@
-"""A map of the confidence and of what an example looks like, for data unlike the validation set."""
+"""A calibrator that reads the confidence and signals of damage, for data unlike validation."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class ShiftAware(Calibrator):
 
     z is the log-odds of the confidence c and s are the *signals* of the example. Two curves
     describe examples like those of validation and for damaged ones; π(s) in 0..1 says how damaged
-    an example looks. g₁ and g₂ increase, so the map is monotone in the confidence where signals are
-    equal. a₁, a₂ and the log-odds of π are sums of one piecewise linear function per signal,
+    an example looks. g₁ and g₂ increase, so the result is monotone in the confidence where signals
+    are equal. a₁, a₂ and the log-odds of π are sums of one piecewise linear function per signal,
     constant beyond the outer knots. The other classes share 1 − c' as before, and the predicted
     class stays.
 
@@ -50,7 +50,7 @@ class ShiftAware(Calibrator):
 
     Fit it on validation predictions *and corrupted copies of them*: the group ``corruption`` holds
     the name of the corruption, an empty text for clean rows, and copies of a sentence keep its
-    number. Without copies the map learns nothing about damage. Clean rows count ``clean_weight``
+    number. Without copies it learns nothing about damage. Clean rows count ``clean_weight``
     times as much as all copies together. Above ``rows`` examples, that many are drawn.
 
     >>> rng = np.random.default_rng(0)
@@ -98,7 +98,7 @@ class ShiftAware(Calibrator):
 
     @property
     def groups_(self) -> tuple[str, ...]:
-        """The group of the context signals, if the map reads any."""
+        """The group of the context signals, if the calibrator reads any."""
         group = context_group(self.signals_)
         return () if group is None else (group,)
 

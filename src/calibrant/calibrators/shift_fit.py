@@ -1,4 +1,4 @@
-"""Fit the two maps of :class:`~calibrant.calibrators.ShiftAware` and the gate between them."""
+"""Fit the two curves of :class:`~calibrant.calibrators.ShiftAware` and the gate between them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TOLERANCE = 1e-8
 _MOST_LOG_ODDS = 30.0
 _RIDGE = 0.5  # Of values, relative to the penalty on their bends.
 _APART = 1e-6  # The least distance of knots, relative to their range.
-_START = 1.0  # How far the two maps are apart at first: alike, they would stay so.
+_START = 1.0  # The first distance of the two curves: equal curves would stay equal.
 
 
 class _Basis(NamedTuple):
@@ -82,7 +82,7 @@ class _Problem:
 
     @property
     def start(self) -> np.ndarray:
-        """Two maps to both sides of the confidence as it is."""
+        """Return two curves, one on each side of the raw confidence."""
         first, slopes = self.curve.nodes[0][0], np.zeros(len(self.gaps))
         curves = [np.append(first + shift, slopes) for shift in (_START, -_START)]
         return np.concatenate([np.zeros(3 * self.basis.hats.shape[1]), *curves])

@@ -1,4 +1,4 @@
-"""Platt scaling per label, pulled towards the map that all labels share."""
+"""Platt scaling per label, pulled towards the curve that all labels share."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from calibrant.predictions import Kind, Predictions
 __all__ = ["ShrunkPlatt"]
 
 _RIDGE = 1e-9
-_MOST = 1e8  # The precision that makes a label's own map that of all.
+_MOST = 1e8  # The precision at which a label has the curve of all labels.
 
 
 class ShrunkPlatt(Calibrator):
-    """q_k = sigmoid(a_k s_k + b_k), s_k the log-odds of label k; rare labels share a map.
+    """q_k = sigmoid(a_k s_k + b_k), s_k the log-odds of label k; rare labels share a curve.
 
     Every label has its own slope and intercept, and a normal prior around those of all
     labels together: (a_k, b_k) ~ N((a, b), diag τ²). How far labels really differ, τ², is estimated
     by DerSimonian & Laird 1986, from the labels' own fits and their standard errors; it is 0 where
-    chance explains all differences. A label with many examples keeps its own map, a rare one gets
+    chance explains all differences. A label with many examples keeps its own curve, a rare one gets
     nearly the shared one, and an unseen one gets exactly that.
 
     It is made for claims about labels: multi-label predictions, or top labels by predicted label.
@@ -102,12 +102,12 @@ def _fitted(
     theta = logistic_regression(features, happened, shared, ridge, counts)
     q = sigmoid(features @ theta)
     hessian = (features.T * (counts * q * (1 - q))) @ features + np.diag(n * ridge)
-    both = 0 < happened.mean() < 1  # Else its own map is known to no precision at all.
+    both = 0 < happened.mean() < 1  # Otherwise its own curve has no known precision.
     return theta, np.diag(np.linalg.inv(hessian)) if both else np.full(2, np.inf)
 
 
 def _spread(differences: list[tuple[float, float]]) -> float:
-    """Return τ of labels: their differences from the shared map, beyond their standard errors."""
+    """Return τ of labels: their differences from the shared curve, beyond their standard errors."""
     known = np.array([(d, v) for d, v in differences if np.isfinite(v) and v > 0]).reshape(-1, 2)
     if len(known) < 2:
         return 0.0

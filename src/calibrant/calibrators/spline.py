@@ -15,7 +15,7 @@ from calibrant.errors import InputError
 
 __all__ = ["Spline"]
 
-_MOST_NODES = 1000  # Nodes of the saved map, at quantiles of the confidences.
+_MOST_NODES = 1000  # Nodes of the saved curve, at quantiles of the confidences.
 
 
 class Spline(TopLabel):
@@ -32,7 +32,7 @@ class Spline(TopLabel):
     The authors' code fits the spline to h less the cumulative confidence and adds c to its slope:
     ``less_confidence=True``.
 
-    A smooth binning-free map of the top label; the derivative may oscillate where data are few.
+    A smooth binning-free curve of the top label; the derivative may oscillate where data are few.
 
     >>> from calibrant import Predictions
     >>> confidence = np.linspace(0.5, 0.999, 1001)

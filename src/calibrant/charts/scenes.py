@@ -1,4 +1,4 @@
-"""Colours of a scene: classes, confidence and mistakes as images, with NumPy alone.
+"""Colours of a scene: classes, confidence and mistakes as images, with NumPy only.
 
 The figures and the HTML report show the same pixels.
 """

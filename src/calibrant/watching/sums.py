@@ -1,4 +1,4 @@
-"""The sums of a chunk of unlabelled predictions, and what they say of accuracy and F1.
+"""The sums of a chunk of unlabelled predictions, and what they imply for accuracy and F1.
 
 With honest probabilities p the true label of each example is a draw from p. So all sums here are
 means or variances of what labels would show, and they add up over parts of a chunk.

@@ -1,6 +1,6 @@
 """The two domains of the embedded corpus: news to train on, and posts of a forum.
 
-Every name is put together from parts written for it. No name and no template of one domain occurs
+Every name is composed of parts written for it. No name and no template of one domain occurs
 in the other, which a test checks.
 """
 

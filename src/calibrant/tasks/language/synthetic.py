@@ -1,9 +1,9 @@
 """The embedded corpus: seeded, annotated sentences of news, and of posts as another domain.
 
 Its entities are persons, organisations, places and products. Some names have several types
-(*Jordan*, *Ford*). The words around them decide the type, or do not: then no model can be sure.
-Some words are mistyped and some sentences are in lower case. The out-of-domain part has its own
-templates and names, so a model trained on the news is wrong there more often than it thinks.
+(*Jordan*, *Ford*). The words around them decide the type, or leave it open: then no model can be
+sure. Some words are mistyped and some sentences are in lower case. The out-of-domain part has its
+own templates and names, so a model trained on the news is wrong there more often than it thinks.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The embedded segmentation set: seeded scenes of simple shapes whose borders and kinds can fool.
+"""The embedded segmentation set: seeded scenes of simple, partly ambiguous shapes.
 
 Circles, rectangles, triangles and rings are on a textured background, under noise. Several
 things should make a model unsure: borders are blurred; some shapes are half circle, half rectangle,
