@@ -1,6 +1,6 @@
 """No result depends on the size of a chunk: every constant that cuts a walk is made small in turn.
 
-The constants are found by their names in the source, so that a new walk is tested by itself.
+The constants are found by their names in the source, so that a new walk is tested automatically.
 """
 
 import ast

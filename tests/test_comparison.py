@@ -1,4 +1,4 @@
-"""Comparing maps: honest choice on VALID, honest numbers on TEST."""
+"""Comparing calibrators: honest choice on VALID, honest numbers on TEST."""
 
 import json
 import warnings

@@ -1,4 +1,4 @@
-"""The confidence of a whole entity: learned on validation, whatever its words say."""
+"""The confidence of a whole entity: learned on validation, not computed from its words."""
 
 import copy
 

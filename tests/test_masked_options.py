@@ -1,4 +1,4 @@
-"""Logits of −∞ rule options out: metrics take them as probabilities of 0, maps keep them."""
+"""Logits of −∞ rule options out: metrics take them as probabilities of 0, calibrators keep them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is written comes whole, over nothing, through no link, and takes nothing of others along."""
+"""Writes are atomic, replace nothing, follow no link, and remove nothing of others."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""What the README points at is there, and its picture is what the script beside it draws."""
+"""The links of the README lead somewhere, and a script draws its picture."""
 
 import re
 import runpy

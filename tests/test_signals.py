@@ -1,4 +1,4 @@
-"""Signals: finite numbers beside each prediction, kept by everything that keeps its rows."""
+"""Signals: finite numbers for each prediction, kept by everything that keeps its rows."""
 
 from __future__ import annotations
 

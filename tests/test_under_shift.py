@@ -1,4 +1,4 @@
-"""The choice of the map that learns from corrupted copies."""
+"""The choice of the calibrator that learns from corrupted copies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every map of the table promises."""
+"""What every calibrator of the table promises."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""A correction on top of every map: the formula, files, exports."""
+"""A correction on top of every calibrator: the formula, files, exports."""
 
 import json
 

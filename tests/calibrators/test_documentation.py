@@ -1,4 +1,4 @@
-"""The examples in docs/choosing-a-calibrator.md run, and it names every map."""
+"""The examples in docs/choosing-a-calibrator.md run, and it names every calibrator."""
 
 import doctest
 import sys

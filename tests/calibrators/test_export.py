@@ -1,4 +1,4 @@
-"""Every map of the table as a torch module and as ONNX, against its own transform."""
+"""Every calibrator as a torch module and as ONNX, against its own transform."""
 
 import json
 import warnings

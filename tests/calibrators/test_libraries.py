@@ -1,4 +1,4 @@
-"""Agreement with scikit-learn, netcal and probmetrics where they have the map."""
+"""Agreement with scikit-learn, netcal and probmetrics where they have the calibrator."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""One pass of the linear maps: NumPy and compiled, in pieces, chunks and threads, against loops."""
+"""A pass of linear calibrators: NumPy and compiled, pieces, chunks and threads, against loops."""
 
 import math
 

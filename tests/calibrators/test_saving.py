@@ -1,4 +1,4 @@
-"""Maps as files: exact round trips, clear refusals, and files of earlier versions."""
+"""Calibrators as files: exact round trips, clear refusals, and files of earlier versions."""
 
 import json
 from pathlib import Path

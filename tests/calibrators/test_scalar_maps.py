@@ -1,4 +1,4 @@
-"""The maps of one number, against hand computation and plain-loop twins."""
+"""The calibrators of one number, against hand computation and plain-loop twins."""
 
 import math
 

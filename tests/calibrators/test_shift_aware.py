@@ -1,4 +1,4 @@
-"""The map that reads signals: what it promises beyond the contract of every map."""
+"""The calibrator that reads signals: what it promises beyond the contract of all."""
 
 import doctest
 from pathlib import Path

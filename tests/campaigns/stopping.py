@@ -1,4 +1,4 @@
-"""Commands in child processes that are stopped after so many lines of the code that writes."""
+"""Commands in child processes that are stopped after some lines of the code that writes."""
 
 from __future__ import annotations
 

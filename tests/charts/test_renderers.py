@@ -1,4 +1,4 @@
-"""Every chart is drawn by both renderers, at its edges too; a new chart is found by itself."""
+"""Every chart is drawn by both renderers, also at its edges; a new chart is found automatically."""
 
 import inspect
 import math

@@ -1,4 +1,4 @@
-"""``calibrant apply``: the probabilities are those of the map, and everything else stays."""
+"""``calibrant apply``: the probabilities are calibrated, and everything else stays."""
 
 import csv
 import gzip

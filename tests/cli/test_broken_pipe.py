@@ -1,4 +1,4 @@
-"""``calibrant … | head -1``: the outputs are whole although the reader leaves early."""
+"""``calibrant … | head -1``: the outputs are complete even if the reader leaves early."""
 
 import io
 import os

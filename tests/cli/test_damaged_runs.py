@@ -1,4 +1,4 @@
-"""Run folders of which a file is gone or damaged: one clear line and exit code 2, or the answer."""
+"""Run folders with a missing or damaged file: one clear line and exit code 2, or the answer."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""``calibrant demo``: it trains once, reports what it found, and replaces nothing unless asked."""
+"""``calibrant demo``: it trains once, reports, and replaces nothing unless requested."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Arguments, maps, recipes and records that were made to break: one line, and exit code 2."""
+"""Arguments, calibrators, recipes and records made to break: one line, and exit code 2."""
 
 import json
 

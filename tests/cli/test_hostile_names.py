@@ -1,4 +1,4 @@
-"""Names that would act on a terminal, a spreadsheet or a page are shown; what is read is kept."""
+"""Names that could control a terminal, a spreadsheet or a page are escaped when shown."""
 
 import csv
 import io

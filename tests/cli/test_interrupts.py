@@ -1,4 +1,4 @@
-"""Who stops a command gets 130 or 143 without a word; closed streams lead nowhere."""
+"""A stopped command ends with 130 or 143 and no message; closed streams do no harm."""
 
 import os
 import signal

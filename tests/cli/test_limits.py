@@ -1,4 +1,4 @@
-"""Numbers beyond all measure, missing packages and data in which nothing is to be found."""
+"""Extreme numbers, missing packages, and data with nothing to find."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""The examples of every docstring, and what docs/corruptions.md tells."""
+"""The examples of every docstring, and the claims of docs/corruptions.md."""
 
 import doctest
 import importlib

@@ -1,4 +1,4 @@
-"""Corrupted text: what each kind does, what it leaves alone, and that it is the same again."""
+"""Corrupted text: what each kind does, what it leaves unchanged, and that it is repeatable."""
 
 import re
 import string

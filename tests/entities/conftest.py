@@ -1,4 +1,4 @@
-"""Documents of a tool whose scores claim too much, and their gold entities."""
+"""Documents of an overconfident tool, and their gold entities."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The outputs of tools as they are: read, and written back with other scores."""
+"""The unchanged outputs of tools: read, and written back with other scores."""
 
 import copy
 import json

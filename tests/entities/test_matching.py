@@ -1,4 +1,4 @@
-"""Predicted entities beside gold ones: which are right, missed, or cannot be paired."""
+"""Predicted entities next to gold ones: which are right, missed, or cannot be paired."""
 
 import numpy as np
 import pytest

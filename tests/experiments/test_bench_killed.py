@@ -1,4 +1,4 @@
-"""kill -9 during ``calibrant bench``: the same command makes every record, and each once."""
+"""kill -9 during ``calibrant bench``: the same command makes every record exactly once."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The map of a run is chosen on validation alone, and keeps every prediction."""
+"""The calibrator of a run is chosen on validation only, and keeps every prediction."""
 
 import numpy as np
 import pytest

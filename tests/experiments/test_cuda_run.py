@@ -1,4 +1,4 @@
-"""On a GPU: ``calibrant train`` with captured graphs, stopped and killed, comes to the same."""
+"""On a GPU: ``calibrant train`` with captured graphs, stopped and killed, gives the same result."""
 
 import json
 import subprocess

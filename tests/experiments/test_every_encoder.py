@@ -1,4 +1,4 @@
-"""Encoders of nine kinds train alone and in stacks, and what they leave can be used."""
+"""Encoders of nine kinds train alone and in stacks, and their results can be used."""
 
 import dataclasses
 import json

@@ -1,4 +1,4 @@
-"""What changed on disk is read again, within one process too."""
+"""Data that changed on disk is read again, even within one process."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""kill -9 at any moment, and the same command comes to the same result."""
+"""kill -9 at any moment, and the same command gives the same result."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""The numbers of a run: a map is judged on validation as on new data."""
+"""The numbers of a run: a calibrator is judged on validation as if on new data."""
 
 import json
 import math

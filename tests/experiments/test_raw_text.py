@@ -1,4 +1,4 @@
-"""Texts with spans: what evaluating says is what predicting gives, and training cuts no words."""
+"""Texts with spans: evaluation agrees with prediction, and training cuts no words."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""npy files with the labels beside them, and pt files of torch."""
+"""npy files with their label files, and pt files of torch."""
 
 from __future__ import annotations
 

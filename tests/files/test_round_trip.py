@@ -1,4 +1,4 @@
-"""What is written comes back, in every format, at once, in chunks and from shards."""
+"""Written data is read back, in every format, at once, in chunks and from shards."""
 
 from __future__ import annotations
 

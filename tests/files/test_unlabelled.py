@@ -1,4 +1,4 @@
-"""Files of which some or all labels are missing."""
+"""Files with some or all labels missing."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Files appear whole or not at all, never over others; fingerprints say which they were."""
+"""Writes are atomic and replace nothing; fingerprints identify the files."""
 
 from __future__ import annotations
 

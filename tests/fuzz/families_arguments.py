@@ -1,4 +1,4 @@
-"""Cases around arguments, names of files, files that are none, and folders of runs."""
+"""Cases around arguments, file names, things that are not files, and folders of runs."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Cases around maps, recipes, records, corpora and label names."""
+"""Cases around calibrators, recipes, records, corpora and label names."""
 
 import functools
 import json

@@ -1,4 +1,4 @@
-"""What must hold whatever the input is, and how a command is run to see it."""
+"""What must hold for any input, and how to run a command to check it."""
 
 import contextlib
 import functools

@@ -1,4 +1,4 @@
-"""docs/add-a-method.md: its code works as it stands."""
+"""docs/add-a-method.md: its code works unchanged."""
 
 import doctest
 import re

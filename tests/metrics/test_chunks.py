@@ -1,4 +1,4 @@
-"""Code that walks in chunks, blocks or threads counts every row once, whatever the sizes."""
+"""Code that walks in chunks, blocks or threads counts every row once, at any size."""
 
 from __future__ import annotations
 

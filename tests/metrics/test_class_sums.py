@@ -1,4 +1,4 @@
-"""ClassSums against the dense tables of a state with blocks, which they stand in for."""
+"""ClassSums against the dense tables of a state with blocks, which they replace."""
 
 import numpy as np
 import pytest

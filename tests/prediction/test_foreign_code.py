@@ -1,4 +1,4 @@
-"""A model's folder never runs its own code, whatever stands on standard input."""
+"""A model's folder never runs its own code, no matter what is on standard input."""
 
 import ast
 import io

@@ -1,4 +1,4 @@
-"""A target risk is judged on validation by thresholds that it had no part in."""
+"""A target risk is judged on validation by thresholds that do not depend on it."""
 
 import gc
 import weakref

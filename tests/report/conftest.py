@@ -1,4 +1,4 @@
-"""Audits to report on, and a real browser driven over the WebDriver protocol with urllib alone."""
+"""Audits to report on, and a real browser driven over the WebDriver protocol with urllib only."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""The report in a real headless Chromium: opens, asks for nothing, answers mouse and keys."""
+"""The report in a real headless Chromium: opens, loads nothing else, reacts to mouse and keys."""
 
 import re
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What ``--by`` shows side by side is not pooled: every value is compared by itself."""
+"""What ``--by`` shows side by side is not pooled: every value is compared separately."""
 
 import re
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The papers' numbers: as they are printed, and beside ours."""
+"""The papers' numbers: as printed, and next to ours."""
 
 import doctest
 import json

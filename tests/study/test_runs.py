@@ -1,4 +1,4 @@
-"""Records in their places: read once, kept apart where they differ, in an order of their own."""
+"""Records in their places: read once, separated where they differ, in a fixed order."""
 
 import json
 from collections import Counter

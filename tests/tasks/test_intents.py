@@ -1,4 +1,4 @@
-"""CLINC150 as it is given out: one JSON file, in scope and out of it."""
+"""CLINC150 as published: one JSON file, in scope and out of it."""
 
 from __future__ import annotations
 

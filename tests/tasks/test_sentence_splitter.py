@@ -1,4 +1,4 @@
-"""Sentences of a raw text, and where they stand."""
+"""Sentences of a raw text, and their positions."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""The embedded corpus: the same everywhere, ambiguous, and with a domain apart."""
+"""The embedded corpus: the same everywhere, ambiguous, and with a separate domain."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Words and where they stand."""
+"""Words and their positions."""
 
 import re
 import time

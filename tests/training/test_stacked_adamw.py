@@ -1,4 +1,4 @@
-"""AdamW for several runs at once, against torch's for each by itself; its kernels against it."""
+"""AdamW for several runs at once, against torch's for each separately; its kernels against it."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""BERT encoders of several runs as one: values and gradients are those of each by itself."""
+"""BERT encoders of several runs as one: values and gradients are those of each run alone."""
 
 import functools
 
