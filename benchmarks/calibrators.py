@@ -1,8 +1,8 @@
-"""How fast the maps are fitted, against scikit-learn, netcal, probmetrics and torch.
+"""How fast the calibrators are fitted, against scikit-learn, netcal, probmetrics and torch.
 
 All contestants run in one process, in turns, on the same float32 inputs; the fastest of each one's
 rounds counts (the machine may be busy), and so do the ratios. Every contestant's NLL is measured
-alike, in float64: a fit that stops early is no rival. Memory is measured in processes of its own.
+alike, in float64: a fit that stops early is no rival. Memory is measured in separate processes.
 
     python benchmarks/calibrators.py                # about six minutes on two cores
     python benchmarks/calibrators.py --quick        # a tenth of the rows
@@ -58,7 +58,7 @@ def temperature_contest(logits: np.ndarray, labels: np.ndarray) -> Contest:
         Predictions.from_logits(logits, labels),
         *map(torch.from_numpy, (logits, labels)),
     )
-    # In float32 netcal returns T = 1, whatever the data.
+    # In float32 netcal returns T = 1 for any data.
     probabilities = made.probabilities().astype(np.float64)
 
     def probmetrics() -> float:

@@ -27,7 +27,7 @@ PAPER = (
 )  # fmt: skip
 
 
-# Metric and map of the numbers that most tables have.
+# Metric and calibrator of the numbers that most tables have.
 COLUMNS = (("entity_f1", "identity"), ("ece", "identity"), ("ece", "temperature"))
 
 

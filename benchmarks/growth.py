@@ -38,7 +38,7 @@ def write(path, rows, classes):
 
 
 def measured(path):
-    """Processor seconds and peak megabytes of one audit in a process of its own."""
+    """Processor seconds and peak megabytes of one audit in a separate process."""
     child = subprocess.Popen(
         [sys.executable, "-m", "calibrant", "audit", str(path)], stdout=subprocess.DEVNULL
     )

@@ -33,7 +33,7 @@ def cores() -> int:
 
 
 def load() -> tuple[float, ...] | None:
-    """Of 1, 5 and 15 minutes: programs that want a processor, at the end this one among them."""
+    """Of 1, 5 and 15 minutes: programs that need a processor, at the end this one among them."""
     return os.getloadavg() if hasattr(os, "getloadavg") else None
 
 

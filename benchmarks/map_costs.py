@@ -1,4 +1,4 @@
-"""Processor seconds to fit and to apply each map on one core, NumPy alone.
+"""Processor seconds to fit and to apply each calibrator on one core, NumPy alone.
 
 OMP_NUM_THREADS=1 CALIBRANT_KERNELS=numpy python benchmarks/map_costs.py --rows 100000 --classes 10
 """

@@ -45,7 +45,7 @@ TEST, BLOCKS = 10_000, 100
 
 
 def cut(x, y, sizes, seed):
-    """Parts of the examples in a random order: to train on, to fit maps on, to test."""
+    """Parts of the examples in a random order: to train on, to fit calibrators on, to test."""
     order = np.random.default_rng(seed).permutation(len(y))
     ends = np.cumsum(sizes)
     return [(x[i], y[i], None) for i in np.split(order, ends)[: len(sizes)]]

@@ -6,7 +6,7 @@ one pass (`TopBins`); torchmetrics' own checks are on in one of its lines and of
 All contestants run in one process, in turns, on the same float32 inputs; medians and their ratios
 count, of wall time and of processor time, which other programs on the machine disturb less but
 which knows nothing of a second core. Each memory figure, and the audit of a 10,000,000 × 10
-parquet, has a process of its own.
+parquet, has its own process.
 
     python benchmarks/metrics.py                   # about two minutes on two cores
     python benchmarks/metrics.py --quick           # a tenth of the rows

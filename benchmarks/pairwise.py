@@ -170,7 +170,7 @@ def captured_seconds(loss: Loss, n: int, replays: int = 20) -> float:
 
 
 def compare_ways(name: str, n: int) -> dict[str, object]:
-    """The fused way and the older one beside each other, launched one by one and as a graph."""
+    """The fused way and the older one next to each other, launched one by one and as a graph."""
     row: dict[str, object] = {}
     for way in ("fused", "older") if n <= LARGEST_FUSED else ("older",):
         with only(way):

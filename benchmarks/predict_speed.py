@@ -1,4 +1,4 @@
-"""Texts per second of predict, by torch and by an export, beside transformers.pipeline.
+"""Texts per second of predict, by torch and by an export, next to transformers.pipeline.
 
 calibrant train --task text --data DATA --model minilm --head-depth 0 --epochs 1 -o RUN
 calibrant export RUN -o EXPORT

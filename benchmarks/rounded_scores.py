@@ -3,7 +3,7 @@
 python benchmarks/encoder_scores.py -o SCORES --only cifar10-wide_resnet50_2 cifar10-resnet18
 python benchmarks/rounded_scores.py SCORES/cifar10-* --json results/rounded-scores.json
 
-Each row fits a temperature on the validation scores, rounded to so many digits, and applies it to
+Each row fits a temperature on the validation scores, rounded to this many digits, and applies it to
 the test scores, rounded alike. "half" is the temperature with 0 read as half of the last digit.
 """
 

@@ -2,7 +2,7 @@
 
 python benchmarks/structured_scaling.py --threads 1 2 --rounds 3 -o structured-scaling-cpu.json
 
-Each fit runs in a process of its own, after one fit of a small problem that compiles and imports
+Each fit runs in a separate process, after one fit of a small problem that compiles and imports
 what there is to compile and import; the libraries take turns. Both minimise the objective of Berta
 et al. (2026); its value at each solution is computed here, in float64, by one function. A fit that
 runs past the limit is stopped: "stopped_after" is the processor time that it had used. Numbers are

@@ -4,9 +4,9 @@ python benchmarks/target_risk.py --json results/target-risk-cpu.json
 
 Entities of one to four words, three a sentence. In the world "nothing" confidence says nothing and
 one in five is wrong; in "least" the least word tells the chance of being right; in "steps" the
-product does, in steps that no beta map can follow. With a correlation, entities of one sentence
-are right and wrong together (a Gaussian copula). A promise is broken if the true risk of what the
-threshold accepts is above the target; at the level of 0.9 one in ten may be.
+product does, in steps that no beta calibrator can follow. With a correlation, entities of one
+sentence are right and wrong together (a Gaussian copula). A promise is broken if the true risk of
+what the threshold accepts is above the target; at the level of 0.9 one in ten may be.
 """
 
 import argparse

@@ -24,7 +24,7 @@ REPEATS = 3
 
 
 def written(path: Path, rows: int) -> None:
-    """Write a file of so many rows, with twenty labels."""
+    """Write a file of this many rows, with twenty labels."""
     random = np.random.default_rng(0)
     confidence = random.uniform(0.3, 1, rows).astype(np.float32)
     table = {

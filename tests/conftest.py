@@ -16,7 +16,7 @@ hypothesis.settings.load_profile("calibrant")
 
 @pytest.fixture(scope="session")
 def corpora() -> Path:
-    """The folder of real corpora: CALIBRANT_DATA, or shared/data beside the repository."""
+    """The folder of real corpora: CALIBRANT_DATA, or shared/data next to the repository."""
     beside = Path(__file__).parents[2] / "shared" / "data"
     folder = Path(os.environ.get("CALIBRANT_DATA", beside))
     if not folder.is_dir():

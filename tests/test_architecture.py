@@ -112,7 +112,7 @@ def test_imports_point_one_way():
 
 
 def test_no_task_is_known_by_name():
-    """Outside of ``tasks/`` nobody compares the name of a task: its object is asked."""
+    """Outside ``tasks/`` no code compares the name of a task: it queries the object."""
     wrong = []
     for path in MODULES:
         if path.relative_to(SOURCE).parts[0] == "tasks":

@@ -86,7 +86,7 @@ def test_out_of_fold_equals_a_plain_loop():
 
 
 def test_folds_in_which_a_map_falls_back_are_joined_to_the_others():
-    """Where a map falls back it leaves logits, and elsewhere it gives probabilities."""
+    """Where a calibrator falls back it leaves logits, and elsewhere it gives probabilities."""
     valid = sample(200, scale=1, seed=3)
     folds = make_folds(valid, 5, seed=0)
     with warnings.catch_warnings():
@@ -199,7 +199,7 @@ def test_choice_and_reason():
 
 
 def test_many_equal_maps_seldom_beat_each_other():
-    """Twelve maps of equal worth: the simplest is taken in about 95 % of all samples."""
+    """Twelve calibrators of equal worth: the simplest is taken in about 95 % of all samples."""
     names = ["identity", *(str(i) for i in range(11))]
     wins = 0
     for seed in range(200):
@@ -334,7 +334,7 @@ def test_the_row_of_identity_says_what_an_audit_says():
 
 
 def test_votes_of_0_count_alike_in_every_row_of_the_table():
-    """A map that fell back is identity, and 0 counts as half a vote, not as 87 nats."""
+    """A calibrator that fell back is identity, and 0 counts as half a vote, not as 87 nats."""
     rng = np.random.default_rng(0)
     truth = rng.dirichlet(np.full(3, 0.7), 600)
     votes = np.array([rng.multinomial(10, row) for row in truth]) / 10

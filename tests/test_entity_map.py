@@ -146,7 +146,7 @@ def test_all_right_or_all_wrong_is_finite(right):
 
 
 def test_few_wrong_entities_do_not_make_the_others_certain():
-    """Two of eighty are wrong, and lie lowest: a map of the labels as they are says 0.9999."""
+    """Two of eighty are wrong, and the lowest: a calibrator of the raw labels says 0.9999."""
     confidence = np.r_[0.35, 0.36, np.linspace(0.5, 0.52, 78)]
     scores = np.stack([(1 - confidence) / 2, confidence, (1 - confidence) / 2], axis=1)
     labels = np.r_[0, 0, np.ones(78, int)]

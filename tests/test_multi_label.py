@@ -18,7 +18,7 @@ NAMES = tuple(f"L{k}" for k in range(8))
 
 
 def table(n: int = 800, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Labels from frequent to rare, each with a slope of its own."""
+    """Labels from frequent to rare, each with its own slope."""
     random = np.random.default_rng(seed)
     odds = 2 * random.normal(size=(n, 8)) + np.log(np.geomspace(0.4, 0.004, 8))
     true = random.random((n, 8)) < 1 / (1 + np.exp(-odds * np.linspace(0.5, 1.5, 8)))
@@ -65,7 +65,9 @@ def test_rare_labels_get_nearly_the_shared_map() -> None:
     shrunk, pooled = ShrunkPlatt().fit(valid), Platt().fit(valid)
     own, shared = shrunk.coefficients_[:-1], shrunk.coefficients_[-1]
     truth = np.linspace(0.5, 1.5, 8)
-    assert np.abs(own[:4, 0] - truth[:4]).max() < 0.2  # Frequent labels have maps of their own.
+    assert (
+        np.abs(own[:4, 0] - truth[:4]).max() < 0.2
+    )  # Frequent labels have calibrators of their own.
     assert shrunk.spread_[0] > 0.1
     losses = [nll(m.transform(test)) for m in (shrunk, pooled)]
     assert losses[0] < losses[1] < nll(test)
@@ -96,7 +98,7 @@ def test_an_unseen_label_gets_the_shared_map(tmp_path: Path) -> None:
 
 
 def test_top_labels_by_predicted_label() -> None:
-    """Of top labels, the map of each predicted label."""
+    """Of top labels, the calibrator of each predicted label."""
     random = np.random.default_rng(0)
     label, c = random.integers(0, 2, 4000), random.uniform(0.5, 1, 4000)
     right = random.random(4000) < np.where(label == 0, c, c**3)

@@ -224,7 +224,7 @@ def words(path):
         (("bbq", "BBQ"), 2),
         (("quadratic", "Quadratic"), 2),
         (("feature_mixup", "FeatureMixup"), 2),
-        (("mdca", "Mdca"), 4),  # With its loss as a function of its own, and the list of losses.
+        (("mdca", "Mdca"), 4),  # With its loss as a separate function, and the list of losses.
     ],
 )
 def test_how_many_files_name_a_member(names, most):

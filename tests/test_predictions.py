@@ -127,7 +127,7 @@ def test_tensors_stay_on_their_device() -> None:
 
 
 class Foreign:
-    """An array of another library, known by its DLPack methods alone."""
+    """An array of another library, known only by its DLPack methods."""
 
     def __init__(self, array: Any) -> None:
         self._array = array

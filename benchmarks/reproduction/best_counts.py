@@ -50,7 +50,7 @@ def best_counts(units: Units, measures: Sequence[StudyMeasure]) -> Table | None:
         (*(m.title for m in counts), *(f"paper’s {title}" for title in titles.values())),
         rows,
         "Cells (corpus × width) in which the method has the best mean over seeds; a tie counts for "
-        "each, and one seed beside several does not count. No test is behind it: of methods that "
+        "each, and one seed next to several does not count. No test is behind it: of methods that "
         "are all the same, each would be best now and then."
         + (" The paper's columns count the same cells of its own rows." if paper else ""),
         measures=tuple(m.to_dict() for m in counts),

@@ -1,4 +1,4 @@
-"""Recipes to choose from: a training method with a post-hoc map, judged on validation and test."""
+"""Recipes to choose from: a method with a calibrator, judged on validation and test."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ LOSS = 0.005  # Of F1 against the baseline: what a recipe may cost.
 
 @dataclass(frozen=True)
 class RecipeCandidate:
-    """A method with a map: APCR over the reference's and F1 minus the baseline's, by corpus.
+    """A method with a calibrator: APCR over the reference's and F1 minus the baseline's, by corpus.
 
-    Pairs are runs of one seed and width that were measured with the map. Runs of one seed are not
-    independent, so each seed's mean counts once.
+    Pairs are runs of one seed and width that were measured with the calibrator. Runs of one seed
+    are not independent, so each seed's mean counts once.
 
-    Numbers on validation come from sentences that the map was not fitted on. If no record of a
-    corpus has such numbers, the fitted sentences are used and ``fitted_there`` names the corpus. A
-    candidate has no number on validation if others have cross-validated numbers and it has not,
+    Numbers on validation come from sentences that the calibrator was not fitted on. If no record of
+    a corpus has such numbers, the fitted sentences are used and ``fitted_there`` names the corpus.
+    A candidate has no number on validation if others have cross-validated numbers and it has not,
     which would favour it, or with too few seeds. Each part has its own reference, so that test does
     not influence what validation chooses.
     """
@@ -74,7 +74,7 @@ def references_of(units: Units, part: str = "test") -> dict[str, str]:
 def candidates_of(
     units: Units, references: Mapping[str, str], baseline: str
 ) -> list[RecipeCandidate]:
-    """Return every method with every map that can be compared on any corpus, best first.
+    """Return every method with every calibrator that can be compared on any corpus, best first.
 
     Candidates without a number on validation for some corpus come last; before them those that cost
     too much F1.
@@ -142,7 +142,7 @@ def _to_judge_by(runs: Sequence[Run], map_: str) -> tuple[Sequence[Run], str]:
 
 
 def _has_crossed(runs: Iterable[Run]) -> bool:
-    """Whether any run has cross-validated numbers of a map."""
+    """Whether any run has cross-validated numbers of a calibrator."""
     return any(
         map_ != "identity" and "cross_validated" in parts
         for run in runs

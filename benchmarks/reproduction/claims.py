@@ -28,7 +28,7 @@ class Claim(NamedTuple):
     surely: int  # Better by the test
     surely_worse: int
     keys: tuple[str, ...]
-    values: Values = ()  # Of the requested keys: each is judged by itself
+    values: Values = ()  # Of the requested keys: each is judged separately
 
 
 def claims_of(

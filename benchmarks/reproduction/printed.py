@@ -1,4 +1,4 @@
-"""The numbers that the papers print, to stand beside what was measured.
+"""The numbers that the papers print, to compare with what was measured.
 
 ``table_1.json``: G. Jouet, C. Duhart, J. Staiano, F. Rousseaux, C. de Runz, *A Novel Gradient
 Accumulation Method for Calibration of Named Entity Recognition Models*, IJCNN 2022, Table I

@@ -83,7 +83,7 @@ def _over_corpora(
 
 
 def _beside_papers(inputs: StudyInputs) -> list[Table]:
-    """Return our numbers beside the papers', for each corpus and setting."""
+    """Return our numbers next to the papers', for each corpus and setting."""
     tables = []
     for unit in dict.fromkeys(run.unit for run in inputs.runs):
         runs = at_main_depth([run for run in inputs.runs if run.unit == unit])

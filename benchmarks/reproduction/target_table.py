@@ -37,7 +37,7 @@ class Target(NamedTuple):
 
     @property
     def costs(self) -> bool:
-        """Whether F1 needs a column; most maps of one method keep every prediction."""
+        """Whether F1 needs a column; most calibrators of one method keep every prediction."""
         changed = any(f1.mean or f1.half > 0 for c in self.candidates for f1 in c.f1.values())
         return changed or len({candidate.method for candidate in self.candidates}) > 1
 
@@ -84,7 +84,7 @@ def describe_reach(target: Target) -> str:
 
 
 def target_table(target: Target) -> Table:
-    """Make a row per method and map, in the order in which validation alone would choose them."""
+    """Make a row per method and calibrator, in the order that validation chooses them."""
     corpora = target.corpora
     heads = ("APCR ×", "F1 points") if target.costs else ("APCR ×",)
     return Table(
@@ -156,7 +156,7 @@ def _note(target: Target) -> str:
         for corpus, found in single
         if found is not None
     )
-    return note + (f" Each corpus by itself: {single_choices}." if single_choices else "")
+    return note + (f" Each corpus separately: {single_choices}." if single_choices else "")
 
 
 def _next_best(target: Target) -> str:
@@ -183,13 +183,13 @@ def _not_judged(target: Target) -> str:
         return ""
     where = [corpus for corpus in target.corpora if any(corpus in gone for gone in lacking)]
     return (
-        f" {count} of {len(lacking)} recipes could not be chosen, for want of numbers "
+        f" {count} of {len(lacking)} recipes could not be chosen, because they lack numbers "
         f"(cross-validated, where others have such) or of a second seed on {', '.join(where)}."
     )
 
 
 def _judged(target: Target) -> str:
-    """Say whether the maps were fitted on the sentences that they were chosen by."""
+    """Say whether the calibrators were fitted on the sentences that they were chosen by."""
     seen = {corpus for candidate in target.candidates for corpus in candidate.fitted_there}
     favours = "by the sentences that maps were fitted on, which favours those that fit more"
     if not seen:

@@ -68,7 +68,7 @@ def test_an_audit_is_easy_to_look_at():
 
 
 def test_a_stream_has_the_intervals_of_the_whole_where_every_word_is_a_block():
-    """Blocks of words were numbered anew in each chunk, and those of tokens were not."""
+    """Blocks of words were numbered again in each chunk, and those of tokens were not."""
     p = tagged(120)
     whole, streamed = (
         audit(s, keep_together=None, bootstrap=50).entities for s in (p, p.chunks(100))

@@ -22,7 +22,7 @@ def overconfident(n=500, classes=5, scale=3.0, seed=0, dtype=np.float64, names=N
 
 
 def tagged(**options):
-    """Overconfident predictions of BIO tags, which every map can be fitted on."""
+    """Overconfident predictions of BIO tags, which every calibrator can be fitted on."""
     return overconfident(names=NAMES, **options)
 
 

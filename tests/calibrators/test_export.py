@@ -42,7 +42,7 @@ def fitted():
 
 
 def groups_of(calibrator, predictions):
-    """The further inputs of an exported map: groups, and signals as float32."""
+    """The further inputs of an exported calibrator: groups, and signals as float32."""
     signals = calibrator.signal_columns(predictions).values()
     groups = [predictions.groups[name] for name in calibrator.needs_groups]
     return [*groups, *(column.astype(np.float32) for column in signals)]
@@ -67,7 +67,7 @@ def test_torch_module_equals_transform(fitted, name, kind):
         assert got.dtype == torch.float32
 
 
-# A second for each: both kinds for one map that gives logits and one that gives probabilities.
+# A second for each: both kinds for a calibrator that gives logits and for one of probabilities.
 ONNX = [(name, "logits") for name in CALIBRATORS]
 ONNX += [("temperature", "probabilities"), ("isotonic", "probabilities")]
 

@@ -78,7 +78,7 @@ def test_logistic_regression_equals_scipy():
     np.testing.assert_allclose(logistic_regression(x, targets, prior, 0.1), expected, atol=1e-6)
 
 
-# The maps
+# The calibrators
 
 
 def torch_fit(p, features, weights, penalty):

@@ -90,7 +90,7 @@ def fit(method, names=NAMES, n=300):
 
 
 def expected_scores(pipeline, calibrator, text):
-    """What the map makes of the model's logits at each token of one text, special ones out."""
+    """The calibrated logits of the model at each token of one text, without special tokens."""
     encoding = pipeline.tokenizer(text, return_tensors="pt")
     with torch.no_grad():
         logits = pipeline.model(**encoding).logits[0].numpy()

@@ -16,7 +16,7 @@ from calibrant.calibrators.export import to_torch
 from calibrant.calibrators.likelihood import fitted_floor, probability_floor
 from calibrant.calibrators.scalar import TopLabel
 
-# Maps one against the rest that take probabilities give 0 a value of its own.
+# Calibrators one against the rest that take probabilities give 0 a value of its own.
 FLOORED = [
     name
     for name, (calibrator, *_) in CALIBRATORS.items()

@@ -44,7 +44,7 @@ def test_round_trip_is_exact(name, suffix, tmp_path):
 
 @maps
 def test_files_of_earlier_formats_still_load(name):
-    """The files stay as the first version that had the map wrote them, whatever comes."""
+    """The files stay as the first version that had the calibrator wrote them, whatever comes."""
     fixture = json.loads((FIXTURES / f"{name}.json").read_text())["expected"]
     calibrator = load_calibrator(FIXTURES / f"{name}.json")
     groups = {"position": np.array(fixture["position"]), "sentence": fixture.get("sentence", [])}
@@ -75,7 +75,7 @@ def test_unfitted_and_existing(tmp_path):
         Temperature().fit(tagged()).save(path)
     HistogramBinning().fit(tagged()).save(path, overwrite=True)
     assert load_calibrator(path).name == "histogram"
-    assert [p.name for p in tmp_path.iterdir()] == ["map.json"]  # Nothing left beside it.
+    assert [p.name for p in tmp_path.iterdir()] == ["map.json"]  # Nothing left next to it.
 
 
 def test_content_is_plain(tmp_path):

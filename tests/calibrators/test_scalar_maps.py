@@ -36,7 +36,7 @@ def columns(rows):
 
 
 def evaluate(scalar, learned, x):
-    """A fitted one-number map at x."""
+    """A fitted one-number calibrator at x."""
     return scalar.apply(x[:, None], {k: v[None] for k, v in learned.items()})[:, 0]
 
 
@@ -260,7 +260,7 @@ def test_bbq_equals_loops():
     np.testing.assert_allclose(got, loop_bbq(x, hit, bin_counts, at), atol=1e-5)
 
 
-# Parametric maps
+# Parametric calibrators
 
 
 def test_platt_and_beta_by_hand():

@@ -36,7 +36,7 @@ def _counts(n):
 
 
 def _assert_alike(name, one, other, p):
-    """The maps agree on examples; learned values of interpolations may have other nodes."""
+    """The calibrators agree on examples; learned values of interpolations may have other nodes."""
     mine, theirs = (fitted.transform(p) for fitted in (one, other))
     assert one.fell_back_ == other.fell_back_
     if isinstance(p, Claims):

@@ -1,8 +1,8 @@
 """Stop every command that writes, at every kind of moment, and see what it leaves.
 
 ``python tests/campaigns/kills.py --kills 300 --output FILE``. Each case runs a command undisturbed,
-then again and again, each time stopped by SIGKILL, SIGTERM or SIGINT: after so many seconds, or
-after so many lines of the code that writes, counted by a tracer in the child. Then
+then again and again, each time stopped by SIGKILL, SIGTERM or SIGINT: after some seconds, or
+after some lines of the code that writes, counted by a tracer in the child. Then
 
 - what has its name is whole: as it was before, or as the undisturbed command leaves it;
 - SIGINT ends with 130 and SIGTERM with 143, without a traceback, and leaves nothing unfinished;

@@ -32,7 +32,7 @@ def start(
     which: int = signal.SIGKILL,
     fresh: bool = False,
 ) -> int | subprocess.Popen[bytes]:
-    """A child that runs the command in ``folder`` and stops itself after so many ``lines``."""
+    """A child that runs the command in ``folder`` and stops itself after this many ``lines``."""
     error_file = folder.parent / f"{folder.name}.errors"
     if fresh:
         with error_file.open("wb") as file:

@@ -66,7 +66,7 @@ def test_a_seed_of_many_digits(files, capsys):
 
 
 def damaged_maps():
-    """Name → how a sound map is changed, as text."""
+    """Name → how a sound calibrator is changed, as text."""
 
     def learned(value):
         def change(document):

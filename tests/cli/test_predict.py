@@ -326,7 +326,7 @@ def test_runs_of_earlier_versions_cut_as_they_did(trained, tmp_path):
 
 
 def test_predicting_needs_no_validation_predictions(trained, predictor, tmp_path):
-    """A run has all maps: the same entities, confidences and guarantees without any logits."""
+    """A run has all calibrators: the same entities, confidences and guarantees without logits."""
     bare = tmp_path / "bare"
     shutil.copytree(trained[0], bare)
     for path in bare.glob("*.parquet"):

@@ -23,7 +23,7 @@ from calibrant.tasks.ner.data import prepare
 
 
 def attempt(recipes, folder, records=None, steps=0):
-    """A child that runs the grid, until it has so many records and steps more; how it ended."""
+    """A child that runs the grid, until it has this many records and steps more; how it ended."""
     pid = os.fork()
     if pid == 0:
         code = 1
@@ -41,7 +41,7 @@ def attempt(recipes, folder, records=None, steps=0):
 
 
 def kill_after(records, steps):
-    """Let this process die so many training steps after that record, or as it writes the next."""
+    """Let this process die this many training steps after that record, or as it writes the next."""
     written, left = 0, steps
     write, run_cell = Record.write, grid.run_cell
 

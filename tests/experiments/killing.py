@@ -48,7 +48,7 @@ def finish(pid):
 
 
 def kill_after(pid, folder, changes, delay):
-    """Kill the child so many changes and seconds after its start; true if it was done before."""
+    """Kill the child this many changes and seconds after its start; true if it was done before."""
     before = traces(folder)
     while changes > 0:
         if os.waitpid(pid, os.WNOHANG)[0]:

@@ -71,7 +71,7 @@ def test_a_map_that_a_task_has_no_data_for_is_named_before_training(task, name):
 
 @pytest.mark.parametrize("more", [[], ["spline"]])
 def test_of_each_map_a_record_has_what_the_records_of_other_choices_have(more):
-    """Else a table would compare maps by the runs that chose them."""
+    """Else a table would compare calibrators by the runs that chose them."""
     bent = sample(20_000, bend=lambda c: np.where(c > 0.8, c, 0.8 + (c - 0.25) * 0.1))
     found = []
     for p in (bent, sample()):

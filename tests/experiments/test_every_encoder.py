@@ -52,7 +52,7 @@ def corpus(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def encoder(tmp_path_factory):
-    """A folder with a random encoder of a kind, made when it is first asked for."""
+    """A folder with a random encoder of a kind, made when it is first used."""
     made = {}
     tokenizer = build_small_tokenizer(WORDS * 3)
 

@@ -68,7 +68,7 @@ OLD_RUN = """
 
 
 def test_a_run_of_an_earlier_version_is_read_as_one_of_this(tmp_path):
-    """It had the chosen map under its name."""
+    """It had the chosen calibrator under its name."""
     path = tmp_path / "metrics.json"
     path.write_text(OLD_RUN)
     record = read_record(path)
@@ -81,14 +81,14 @@ def test_a_run_of_an_earlier_version_is_read_as_one_of_this(tmp_path):
 
 
 def test_older_records_without_a_choice_stay_as_they_are(tmp_path):
-    """The first ones knew neither the map of a run nor most settings."""
+    """The first ones knew neither the calibrator of a run nor most settings."""
     old = json.loads(OLD_RUN)
     del old["training"]["calibrator"], old["results"]["spline"], old["recipe"]["calibrator"]
     path = tmp_path / "KEY.json"
     path.write_text(json.dumps(old))
     record = read_record(path)
     assert record.results == record.by_calibrator() == old["results"]
-    # The chosen map may be one of the recipe's own.
+    # The chosen calibrator may be one of the recipe's own.
     old["training"]["calibrator"] = "temperature"
     path.write_text(json.dumps(old))
     record = read_record(path)

@@ -59,7 +59,7 @@ def test_tags_that_are_all_o():
 
 
 def test_a_test_split_of_unseen_types_says_nothing_about_learning():
-    """Training has people alone, the test split places alone: its F1 is 0 whatever was learned."""
+    """Training has only people, the test split only places: its F1 is 0 after any training."""
     names = ("O", "B-PER", "B-LOC")
     valid = Predictions.from_logits(np.eye(3)[[0, 1, 0, 1]], [0, 1, 0, 1], label_names=names)
     test = Predictions.from_logits(np.eye(3)[[0, 1, 0, 0]], [0, 2, 0, 2], label_names=names)
@@ -100,7 +100,7 @@ def test_the_command_takes_more_epochs_and_keeps_them(tmp_path, monkeypatch, cap
     assert "The model has learned nothing: F1 0." in captured.out
     assert "--learning-rate" in captured.out
     monkeypatch.setattr(small_data, "LEAST_STEPS", 240)
-    assert main(command(corpus, run, "--json")) == 0  # The finished run, whatever its epochs.
+    assert main(command(corpus, run, "--json")) == 0  # The finished run, with any epochs.
     found = json.loads(capsys.readouterr().out)
     assert "learned nothing" in json.dumps(found)
     assert main(command(corpus, run, "--epochs", "3")) == 2

@@ -22,7 +22,7 @@ LABELS = np.array([0, 1, 2, 1])
 
 
 def save(path: Path, columns: dict[str, Any]) -> Path:
-    """A file as somebody else would write it, without calibrant."""
+    """A file as another program would write it, without calibrant."""
     if path.suffix == ".npz":
         np.savez(path, **columns)
     elif path.suffix == ".parquet":

@@ -24,7 +24,7 @@ CONFIDENCE = [0.9, 0.8, 0.7, 0.6, 0.35, 1.0]
 
 
 def save(path: Path, columns: dict[str, Any]) -> Path:
-    """A file as somebody else would write it."""
+    """A file as another program would write it."""
     if path.suffix == ".npz":
         np.savez(path, **{name: np.array(column) for name, column in columns.items()})
     elif path.suffix == ".parquet":

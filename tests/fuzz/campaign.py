@@ -3,7 +3,7 @@
     python tests/fuzz/campaign.py --cases 20000 --seed 1 -o counts.json
     python tests/fuzz/campaign.py --replay 4711 --seed 1      # one case again, its files kept
 
-Cases run in a child process, which is started anew when it hangs or dies.
+Cases run in a child process, which is restarted when it hangs or dies.
 """
 
 import argparse

@@ -28,7 +28,7 @@ _OPTIONS = {
     "report": ("--by", "--baseline", "--metrics", "--calibrators"),
     "list": ("--json",),
 }  # fmt: skip
-# What maps may be asked for with --set, and what none of them knows.
+# What calibrators may be asked for with --set, and what none of them knows.
 _SETTINGS = (
     "bins", "equal", "floor", "models", "ridge", "shrinkage", "off_diagonal", "intercept",
     "most_classes", "keep_prediction", "spread", "fewest", "knots", "edges", "x",

@@ -16,7 +16,7 @@ RECORDS = Path(__file__).parents[2] / "benchmarks" / "results" / "pilot-methods.
 
 @functools.lru_cache
 def _tags():
-    """Sound predictions of tags, for maps of every kind."""
+    """Sound predictions of tags, for calibrators of every kind."""
     from calibrant import Predictions
 
     random = np.random.default_rng(0)
@@ -28,7 +28,7 @@ def _tags():
 
 @functools.lru_cache
 def _maps(folder=None):
-    """A sound map of every kind, as data, and as the bytes of a safetensors file."""
+    """A sound calibrator of every kind, as data, and as the bytes of a safetensors file."""
     import tempfile
     import warnings
 

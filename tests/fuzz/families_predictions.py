@@ -64,7 +64,7 @@ def _audit(random, path):
 
 
 def identity(classes):
-    """A map that leaves scores as they are."""
+    """A calibrator that leaves scores as they are."""
     return {
         "signature": "calibrant calibrator", "format": 1, "version": "0", "method": "identity",
         "hyperparameters": {}, "classes": classes, "label_names": None, "fell_back": False,

@@ -85,7 +85,7 @@ def _main(arguments):
 
 
 def run_apart(arguments, timeout=120):
-    """``calibrant ARGUMENTS`` in a process of its own, checked."""
+    """``calibrant ARGUMENTS`` in a separate process, checked."""
     command = [sys.executable, "-m", "calibrant", *arguments]
     try:
         encoded = [os.fsencode(word) for word in command]

@@ -95,7 +95,7 @@ def main():
     """Answer each number with a verdict."""
     resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # Whatever a library prints must not stand between the verdicts.
+    os.dup2(2, 1)  # Output of libraries must not come between the verdicts.
     sys.stdin = open(0, closefd=False)  # noqa: SIM115 - commands read the other one
     numbers, sys.stdin = sys.stdin, open(os.devnull)  # noqa: PTH123, SIM115
     seed, apart, *names = sys.argv[1:]

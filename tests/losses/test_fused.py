@@ -71,7 +71,7 @@ def example(kind: str, n: int, device: str, dtype: torch.dtype = torch.float64) 
     return [x.to(device) for x in (*values, counted)]
 
 
-# The n × n ways, which tests of their own hold against double loops; always in float64.
+# The n × n ways, which other tests compare with double loops; always in float64.
 
 
 def twin_violation(confidence, error, counted, normalize):

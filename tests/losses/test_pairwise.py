@@ -25,7 +25,7 @@ DEVICES = [
 
 @pytest.fixture(params=["fast", "matrix"])
 def way(request, monkeypatch):
-    """Run the test both ways, whatever n is; the fused one has tests of its own."""
+    """Run the test both ways, for any n; the fused one has its own tests."""
     monkeypatch.setattr(fused, "serves", lambda *_: False)
     limit = {"fast": 0, "matrix": 10**9}[request.param]
     for module in (dominance, laplace_sums, gauss_sums):

@@ -69,7 +69,7 @@ def read_tags(path):
 
 
 def corrupted(sentences, names, seed):
-    """The same with one tag in eight drawn anew, which makes many sequences ill-formed."""
+    """The same with one tag in eight drawn again, which makes many sequences ill-formed."""
     rng = np.random.default_rng(seed)
     draws = iter(rng.integers(0, 8 * len(names), sum(map(len, sentences))).tolist())
     named = dict(enumerate(names))  # Seven draws in eight name no tag.
@@ -325,7 +325,7 @@ def test_entities_inside_of_words_are_missed_by_hand():
     assert entity_risk_coverage(odd).risk[-1] == pytest.approx(1 - entity_f1(odd))
     inner = with_unfit(p, [1, 1, 0, 0, 0])  # The other begins in the second word.
     assert entity_f1(inner) == entity_f1(odd)
-    assert entity_f1(with_unfit(p, ["a", "b", "c", "d", "e"])) == 1  # Somebody's own column.
+    assert entity_f1(with_unfit(p, ["a", "b", "c", "d", "e"])) == 1  # A user's own column.
 
 
 TAG_LISTS = st.lists(st.sampled_from(NAMES), min_size=1, max_size=9)

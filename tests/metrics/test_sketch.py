@@ -201,7 +201,7 @@ def test_another_kind_and_a_later_version_are_named():
 
 @pytest.mark.parametrize("kind", [CalibrationState, ConfidenceSketch])
 def test_bytes_that_lack_something_have_a_right_checksum(kind):
-    """Whatever is missing, unknown or of another shape is named in one line."""
+    """Missing, unknown or misshapen parts are named in one line."""
     made = accumulate(PREDICTIONS) if kind is CalibrationState else kind.of(CASES["few"])
     settings, arrays = unpack_state(kind.__name__, made.to_bytes())
     for name in settings:

@@ -6,7 +6,7 @@ import pytest
 
 @pytest.fixture(scope="session")
 def runs(tmp_path_factory):
-    """The folder of a run by the name of its task; each is trained when it is first asked for."""
+    """The folder of a run by the name of its task; each is trained when it is first used."""
     pytest.importorskip("transformers")
     return Runs(tmp_path_factory.mktemp("runs"))
 

@@ -164,7 +164,7 @@ def test_a_trusted_encoder_trains_and_its_run_is_trusted_anew(tmp_path, corpus, 
 
 
 def test_the_config_inside_of_ours_names_no_code_either(honest, tmp_path, marker):
-    """Whisper has no token classifier in transformers, so that its auto_map would be asked for."""
+    """Whisper has no token classifier in transformers, so that its auto_map would be used."""
     model = tmp_path / "model"
     shutil.copytree(honest / "model", model)
     (model / "hostile.py").write_text(CODE.format(marker=str(marker)))

@@ -34,7 +34,7 @@ def with_map(calibrator, valid):
 
 
 def test_thresholds_stand_before_validation_is_seen():
-    """They are those of the raw confidences, put through the map of entities."""
+    """They are those of the raw confidences, put through the calibrator of entities."""
     valid = one_word_sentences(300, right=0.8, seed=0)
     raw, right = np.asarray(valid.scores)[:, 1], np.asarray(valid.labels) == 1
     together = predictor(valid).entity_map("min")
@@ -77,7 +77,7 @@ def test_words_that_a_map_may_tag_anew_are_mapped_first():
 
 
 def test_a_risk_that_nothing_meets_is_hardly_ever_promised():
-    """Every fifth entity is wrong, whatever its confidence, and the target is a little less."""
+    """Every fifth entity is wrong, at any confidence, and the target is a little less."""
     valid = (one_word_sentences(300, right=0.8, seed=seed) for seed in range(40))
     promised = sum(predictor(part).threshold(0.19).threshold <= 1 for part in valid)
     assert promised <= 4

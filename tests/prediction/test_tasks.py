@@ -53,7 +53,7 @@ def test_runs_without_evidence_take_it_from_their_predictions(task, runs, tmp_pa
 
 @pytest.mark.parametrize("task", ["text", "image"])
 def test_confidences_are_those_of_the_validation_predictions(task, runs):
-    """The model of the folder and its map give what training measured."""
+    """The model of the folder and its calibrator give what training measured."""
     made = calibrant.load(runs[task], device="cpu")
     test = Predictions.read(runs[task] / "test.parquet")
     if task == "text":

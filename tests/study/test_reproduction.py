@@ -127,7 +127,7 @@ def test_the_target_counts_each_seed_once(make_record):
     after = rows["focal", "temperature"]
     assert after[0].value > 3  # Not on target: it costs five points.
     assert [entry.bold for entry in after[:3]] == [False] * 3
-    assert " 2 of 6 recipes could not be chosen" in table.note  # Avuc, with either map.
+    assert " 2 of 6 recipes could not be chosen" in table.note  # Avuc, with either calibrator.
 
 
 def test_test_numbers_have_no_word_in_what_validation_chooses(make_record):
@@ -147,7 +147,7 @@ def test_test_numbers_have_no_word_in_what_validation_chooses(make_record):
 
 
 def cross_validated(records, apcr):
-    """Records whose maps have numbers of sentences that they were not fitted on."""
+    """Records whose calibrators have numbers of sentences that they were not fitted on."""
     for record in records:
         parts = record.results["temperature"]
         found = apcr[record.recipe.method]
@@ -317,7 +317,7 @@ def test_one_method_with_several_maps_leaves_a_map_to_choose(make_record):
         record.results["spline"] = record.results["temperature"]
     table = table_of(build_study(records), "target")
     assert len(table.rows) == 3
-    assert table.groups == (("gum", 1), ("wnut17", 1), ("all", 2))  # No map changes F1.
+    assert table.groups == (("gum", 1), ("wnut17", 1), ("all", 2))  # No calibrator changes F1.
     assert "No recipe changes F1." in table.note
     assert len(table.heads) == len(table.rows[0].entries) == 4
     assert "rows that were run, as trained (cross_entropy on gum, wnut17)" in table.note

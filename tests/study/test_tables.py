@@ -438,7 +438,7 @@ def test_measures_know_their_direction():
 
 
 def with_spline(records):
-    """A third map, whose ECE is a third of that as trained."""
+    """A third calibrator, whose ECE is a third of that as trained."""
     for record in records:
         parts = record.results["identity"]
         record.results["spline"] = {

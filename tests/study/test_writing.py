@@ -165,7 +165,7 @@ def test_depths_of_runs_that_were_trained_otherwise_are_other_curves(make_record
         for b in (3, 32)
         for s in (0, 1)
     ]
-    records += [make_record(head_depth=3, batch=8)]  # One depth of its own.
+    records += [make_record(head_depth=3, batch=8)]  # A depth that no other has.
     [figure] = [f for f in figures_of(build_study(records, by=["batch"])) if "depth" in f.name]
     found = {c.label: [(p.x, round(p.y, 9)) for p in c.places] for c in figure.charts[0].curves}
     assert found == {

@@ -170,7 +170,7 @@ def test_numbers_with_names(name: str, content: str, tmp_path: Path) -> None:
 
 
 def test_a_table_of_words(tmp_path: Path) -> None:
-    """Kaggle's NER corpus: the number of a sentence stands at its first word alone."""
+    """Kaggle's NER corpus: only the first word has the number of the sentence."""
     path = tmp_path / "ner.csv"
     path.write_text(
         'Sentence #,Word,POS,Tag\nSentence: 1,Anna,NN,B-per\n,",",",",O\nSentence: 2,Lund,N,I-per\n'

@@ -151,7 +151,7 @@ def test_bare_tags_and_ill_formed_bioes() -> None:
     bare = Sentence(("a", "b", "c", "d"), ("O", "B", "I", "O"))
     assert to_bio([bare]) == [bare]
     assert to_bio([Sentence(("a", "b", "c"), ("O", "I", "I"))])[0].tags == ("O", "B", "I")
-    # After an end, the next entity begins, whatever its letter.
+    # After an end, the next entity begins, with any letter.
     odd = Sentence(tuple("abcd"), ("B-X", "E-X", "I-X", "E-X"))
     assert to_bio([odd])[0].tags == ("B-X", "I-X", "B-X", "I-X")
 

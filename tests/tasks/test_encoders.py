@@ -53,7 +53,7 @@ def test_reachable(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
     hub.reachable.cache_clear()
-    assert not hub.reachable("http://localhost:9")  # The discard port: nobody listens.
+    assert not hub.reachable("http://localhost:9")  # The discard port: no program listens.
     monkeypatch.setenv("HTTPS_PROXY", "http://proxy")
     hub.reachable.cache_clear()
     assert hub.reachable("http://localhost:9")

@@ -270,7 +270,7 @@ def test_grey_among_coloured_and_sixteen_bits(tmp_path: Path) -> None:
 
 
 def test_what_is_tested_on(tmp_path: Path) -> None:
-    """A folder without splits: a tenth of it for a run of its own, else all of it."""
+    """A folder without splits: a tenth of it for its own run, else all of it."""
     write_folder(tmp_path / "a")
     images, labels = load_test_pictures(str(tmp_path / "a"))
     assert (len(images), len(labels)) == (2, 2)
@@ -294,7 +294,7 @@ def test_folders_of_classes_with_a_fault(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="two folders for one split: val and valid"):
         load_pictures(str(tmp_path / "b"))
     write_folder(tmp_path / "c" / "train")
-    (tmp_path / "c" / "test" / "yak").mkdir(parents=True)  # Nothing is asked of it.
+    (tmp_path / "c" / "test" / "yak").mkdir(parents=True)  # It is not queried.
     write_folder(tmp_path / "c" / "test")
     assert "yak" not in load_pictures(str(tmp_path / "c")).labels
 

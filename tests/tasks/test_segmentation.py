@@ -34,7 +34,7 @@ def test_the_same_seed_gives_the_same_scenes() -> None:
             np.testing.assert_array_equal(image, again)
             np.testing.assert_array_equal(mask, its)
     assert (one["train"][0][0] != other["train"][0][0]).any()
-    # A split draws from a stream of its own.
+    # A split draws from its own stream.
     longer = generate_shapes(3, **{**sizes, "train": 5})
     np.testing.assert_array_equal(longer["test"][1][0], one["test"][1][0])
     np.testing.assert_array_equal(longer["train"][2][1], one["train"][2][1])

@@ -49,8 +49,8 @@ def test_a_step_does_not_wait_for_the_device(noise):
             torch.cuda.set_sync_debug_mode("default")
 
 
-# Gradients are made on the side stream first, where torch wants a graph to be warmed up, and then
-# on the capturing one, which waits for it.
+# Gradients are made on the side stream first, where torch requires a graph to be warmed up, and
+# then on the capturing one, which waits for it.
 @pytest.mark.filterwarnings("ignore:The AccumulateGrad node's stream does not match")
 def test_a_step_in_a_cuda_graph_draws_new_noise_each_time():
     model, inputs, labels = on_gpu()

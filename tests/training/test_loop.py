@@ -65,7 +65,7 @@ def test_the_same_seed_gives_the_same_model_whatever_else_draws():
     loop.run()
     second, loop = trained("head_noise")
     for _ in loop.steps():
-        torch.rand(3)  # Somebody else uses the global generator.
+        torch.rand(3)  # Other code uses the global generator.
     loop.close()
     torch.testing.assert_close(weights(first), weights(second), rtol=0, atol=0)
     third, loop = trained("head_noise", seed=1)
@@ -152,7 +152,7 @@ def test_state_on_the_host_is_found(method):
     assert is_static(create(method))
     assert not is_static(create("head_noise", noise={"name": "matched"}))
     noisy = create("head_noise", task={"name": method})
-    assert is_static(noisy) == (method != "gamma_net_sece")  # An optimizer beside a random stream.
+    assert is_static(noisy) == (method != "gamma_net_sece")  # An optimizer next to a random stream.
 
 
 def test_parts_of_a_batch_add_up_to_it():

@@ -38,7 +38,7 @@ def test_each_is_handed_out_once(in_turn):
     numbers = [stream.cuda_stream for stream in made if stream is not None]
     assert sorted(numbers) == list(range(32))
     assert loop_resources.own_stream(owners[0], torch.device("cuda", 1)) is not None
-    del owners[:8]  # Whatever has ended gives its own back.
+    del owners[:8]  # What has ended gives its own back.
     assert loop_resources.own_stream(owners[0], GPU).cuda_stream < 8
 
 

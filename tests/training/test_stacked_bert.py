@@ -60,7 +60,7 @@ def stacked(**options):
 
 
 def separate(bodies):
-    """Each parameter of all runs as a leaf of its own."""
+    """Each parameter of all runs as a separate leaf."""
     names = [name for name, _ in bodies[0].named_parameters()]
     return {
         name: torch.stack([body.get_parameter(name).detach() for body in bodies]).requires_grad_()
@@ -83,7 +83,7 @@ def test_each_run_is_what_it_would_be_alone(sentences, pieces, kind):
     ids, mask = batch(sentences, pieces)
     padding = bodies[0].get_input_embeddings().padding_idx
     ids = torch.where((ids == padding) & (mask == 0), ids + 2, ids)
-    ids[-1, 0] = padding  # Somebody may write of [PAD]; its row is not trained.
+    ids[-1, 0] = padding  # A text may contain [PAD]; its row is not trained.
     found, gradients = features_and_gradients(StackedBert(bodies[0]), weights, ids, mask)
     target = torch.linspace(-1, 1, found[0].numel()).view_as(found[0]) * mask[..., None]
     for number, body in enumerate(bodies):
