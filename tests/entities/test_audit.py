@@ -93,3 +93,12 @@ def test_a_type_that_is_never_predicted_or_never_right():
     assert rows["B"]["recall"].value == 0
     assert np.isnan(rows["A"]["auroc"].value)
     assert found.audit["entity_f1"].value == 0
+
+
+def test_predicted_and_gold_entities_of_a_document_share_their_block():
+    """1,001 documents, nothing predicted in the last: F1 is always 2/3 where it is not 0."""
+    gold = [Document((Entity(0, 4, "PER"), Entity(5, 9, "PER"))) for _ in range(1001)]
+    predicted = [Document((Entity(0, 4, "PER", 0.9),)) for _ in range(1000)] + [Document(())]
+    f1 = audit_entities(match_entities(predicted, gold), bootstrap=200).audit["entity_f1"]
+    assert f1.value == pytest.approx(2 / 3, abs=1e-3)
+    assert f1.high - f1.low < 0.005

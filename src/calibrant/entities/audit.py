@@ -160,8 +160,8 @@ class _Table:
         self.matched, self.bins = matched, bins
         self.score, self.right = matched.predicted.score, matched.right[match]
         self.found = matched.found[match]
-        self.block = _blocks(matched.predicted_document)
-        self.gold_block = _blocks(matched.gold_document)
+        self.block = _blocks(matched.predicted_document, matched.documents)
+        self.gold_block = _blocks(matched.gold_document, matched.documents)
 
     def state(self, rows: np.ndarray | slice = slice(None)) -> CalibrationState:
         """Return the state of predicted entities, (blocks, …)."""
@@ -190,9 +190,12 @@ class _Table:
         return bin_confidences(entities, self.bins, cell=block, cells=(_BLOCKS,))
 
 
-def _blocks(document: np.ndarray) -> np.ndarray:
-    """Return the bootstrap block of each document, its own as long as there are few."""
-    if not len(document) or document.max() < _BLOCKS:
+def _blocks(document: np.ndarray, documents: int) -> np.ndarray:
+    """Return the bootstrap block of each document, its own if there are few of them.
+
+    The same for predicted and gold entities, also if the last documents have only one kind.
+    """
+    if documents <= _BLOCKS:
         return document
     return (hash_values(document) % np.uint64(_BLOCKS)).astype(np.int64)
 
