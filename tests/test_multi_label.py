@@ -182,3 +182,21 @@ def test_a_label_that_is_no_list(tmp_path: Path) -> None:
     np.savez(tmp_path / "p.npz", probabilities=np.full((3, 2), 0.5), label=[0, 1, 1])
     with pytest.raises(InputError, match="'label' must hold a list of 0 and 1 in each row"):
         read(tmp_path / "p.npz", kind="multi-label")
+
+
+def test_mistakes_and_sentences_are_about_examples() -> None:
+    """A row of the file has one claim per label; findings are labels that apply."""
+    random = np.random.default_rng(0)
+    p = random.uniform(0.05, 0.95, (400, 3))
+    labels = (random.random(p.shape) < np.stack([p[:, 0], p[:, 1] ** 3, p[:, 2]], 1)).astype(float)
+    labels[7, 0] = np.nan
+    site = np.array(["N", "S"])[np.arange(400) % 2]
+    claims = Claims.from_multi_label(p, labels, label_names=list("xyz"), groups={"site": site})
+    found = audit(claims, bootstrap=0)
+    for mistake in found.mistakes:
+        assert mistake.row == mistake.groups["example"]
+        assert p[mistake.row, "xyz".index(mistake.predicted)] == mistake.confidence
+    words = " ".join(found.verdict)
+    assert "'y', given " in words
+    assert "the label of" in words
+    assert "right" not in words

@@ -285,9 +285,11 @@ class Collector:
         wrong = _surest(np.flatnonzero(~correct), confidence, self.mistakes_shown)
         worst = wrong[np.argsort(-confidence[wrong], kind="stable")[: self.mistakes_shown]]
         before = self.rows + self.ignored
+        # A row of many labels makes one claim for each of them.
+        claims = len(chunk.names) if chunk.kind == "multi-label" else 1
         self.mistakes += [
             Mistake(
-                before + int(row if chunk.rows is None else chunk.rows[row]),
+                (before + int(row if chunk.rows is None else chunk.rows[row])) // claims,
                 float(confidence[row]),
                 *_predicted_and_true(chunk, int(predicted[row]), int(row)),
                 {name: column[[row]].tolist()[0] for name, column in chunk.groups.items()},

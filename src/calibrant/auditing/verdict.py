@@ -57,14 +57,13 @@ def verdict(
     sentences = (
         _off(state, chance, p_value, means)
         if doubtful
-        else _within_chance(state, chance, findings, least, means)
+        else _within_chance(state, chance, findings, least, means, multi_label)
     )
     shown = findings if doubtful else findings[1:]
     if shown:
         worst = max(shown, key=lambda finding: abs(finding.gap))
-        sentences.append(
-            f"{'Furthest off' if doubtful else 'Also off'}: {_describe_finding(worst)}."
-        )
+        lead = "Furthest off" if doubtful else "Also off"
+        sentences.append(f"{lead}: {_describe_finding(worst, multi_label)}.")
     empty = int((state.top_count == 0).sum())
     top = state.top_count[-1] / state.n
     sentences.append(
@@ -81,21 +80,26 @@ def verdict(
     return tuple(sentences)
 
 
-def _describe_finding(finding: Finding) -> str:
+def _describe_finding(finding: Finding, multi_label: bool) -> str:
     """Return the finding as the end of a sentence."""
     name, claimed, right = short_name(finding.name), finding.confidence, finding.accuracy
     if finding.kind == "group":
         where = f" where the model says {finding.where}" if finding.where else ""
+        if multi_label:
+            return (
+                f"'{name}'{where}, labels are given {percent(claimed)} on average and "
+                f"{percent(right)} of {finding.n:,} apply"
+            )
         return (
             f"'{name}'{where}, claimed {percent(claimed)} and right {percent(right)} in "
             f"{finding.n:,} predictions"
         )
-    if finding.where == "predicted":
+    if finding.where == "predicted" and not multi_label:
         return (
             f"'{name}', claimed {percent(claimed)} and right {percent(right)} in "
             f"{finding.n:,} predictions"
         )
-    bin_ = finding.where.removeprefix("given").strip()
+    bin_ = finding.where.removeprefix("predicted").removeprefix("given").strip()
     where = f" where it is given {bin_}" if bin_ else ""
     return (
         f"'{name}'{where}, given {percent(claimed)} on average and the label of "
@@ -116,6 +120,7 @@ def _within_chance(
     findings: Sequence[Finding],
     least: float,
     means: str,
+    multi_label: bool,
 ) -> list[str]:
     expected, upper = chance
     explained = (
@@ -129,7 +134,8 @@ def _within_chance(
         )
     if findings:
         which = "class" if findings[0].kind == "class" else "group"
-        lead = f"Right on the whole, but not for every {which}: {_describe_finding(findings[0])}"
+        found = _describe_finding(findings[0], multi_label)
+        lead = f"Right on the whole, but not for every {which}: {found}"
         return [f"{lead}.", f"Taken together, {means}; {explained}"]
     few = upper > _INFORMATIVE
     doubt = "Little" if borderline else "No"
