@@ -5,8 +5,9 @@
 Writes one array per part and column, named ``PART/NAME/COLUMN``. PART is ``valid`` or ``test``.
 NAME is ``clean``, a corruption such as ``typos-5`` or another corpus. Columns: ``logits``,
 ``labels``, ``norm`` of the head's input and its ``distance`` to the nearest ``TRAINING`` inputs
-(mean Euclidean distance to ten, of unit vectors); words also have ``sentence`` and ``pieces``,
-texts ``pieces``. ``about`` is JSON: recipe, versions, hardware. ``shift_study.py`` reads the file.
+(mean Euclidean distance to ten, of unit vectors), and, as ``run_NAME``, the signals that a run
+computes; words also have ``sentence`` and ``pieces``, texts ``pieces``. ``about`` is JSON: recipe,
+versions, hardware. ``shift_study.py`` reads the file.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ from calibrant.experiments.run import train
 from calibrant.experiments.run_folder import RunFolder
 from calibrant.predictions import IGNORED
 from calibrant.tasks import task_of
+from calibrant.tasks.feature_signals import feature_signals, known_features
+from calibrant.tasks.scoring import SIGNALS
 from calibrant.training.head import find_head
 
 TRAINING = 20_000  # Training examples whose features others are compared with.
@@ -65,8 +68,10 @@ class Collector:
         self.recipe, self.device = recipe, device
         self.task: Any = task_of(recipe.task)
         self.data: Any = self.task.prepare(recipe)
-        self.model = with_features(self.load(folder).to(device))
         self.classes = len(self.data.labels)
+        model = self.load(folder).to(device)
+        self.centres = known_features(model, self.data.windows(device)[0], self.classes)
+        self.model = with_features(model)
         features = self.outputs(self.data.splits["train"])[1]
         chosen = np.random.default_rng(0).permutation(len(features))[:TRAINING]
         self.known = _unit(torch.as_tensor(features[chosen], device=device))
@@ -86,7 +91,10 @@ class Collector:
     def columns(self, part: Any) -> Columns:
         """Return what is kept of a part."""
         logits, features, more = self.outputs(part)
+        rows = (torch.as_tensor(values, device=self.device) for values in (logits, features))
+        signals = feature_signals(*rows, self.centres).cpu().numpy()
         return {
+            **{f"run_{n}": signals[:, i].astype(np.float16) for i, n in enumerate(SIGNALS)},
             "logits": logits.astype(np.float16),
             "norm": np.linalg.norm(features, axis=1).astype(np.float16),
             "distance": self._distances(features).astype(np.float16),
@@ -168,9 +176,9 @@ class Texts(Collector):
 
     def outputs(self, part: Any) -> tuple[np.ndarray, np.ndarray, Columns]:
         """Return one row per text; the label of a text of no class is −100."""
-        from calibrant.tasks.text.encoded_texts import text_logits
+        from calibrant.tasks.text.encoded_texts import text_scores
 
-        both = text_logits(self.model, part, self.data.padding)
+        both = text_scores(self.model, part, self.data.padding).logits
         more = {
             "labels": part.labels.astype(np.int16),
             "pieces": np.minimum(part.lengths, 32767).astype(np.int16),
@@ -208,7 +216,9 @@ class Pictures(Collector):
 
     def outputs(self, part: Any) -> tuple[np.ndarray, np.ndarray, Columns]:
         """Return one row per image."""
-        both = self.data._logits(self.model, part.images)
+        from calibrant.tasks.image.classifier import image_scores
+
+        both = image_scores(self.model, self.data.on_device(part, self.device)).logits
         return *self._split(both), {"labels": part.classes.astype(np.int16)}
 
     def parts(self) -> Iterator[tuple[str, Any]]:

@@ -9,7 +9,8 @@ temperature and the default choice, both fitted on clean validation, and, with s
 data set, the mean probabilities of these models. Writes one line per file, test part and setting:
 the ECE over all rows and over rows that are predicted to be entities, the accuracy, what the mean
 confidence says of it, and ATC's estimate. ``--entities`` tests the learned confidence of whole
-entities in the same way, beside that learned from clean validation. ``--summary`` prints the
+entities in the same way, beside that learned from clean validation. ``--batch 100`` tests the
+calibrator that also reads means over a hundred rows of one condition. ``--summary`` prints the
 tables of a finished file.
 """
 
@@ -46,8 +47,8 @@ Transform = Callable[[Predictions], Predictions]
 class Parts:
     """The parts of one file, as predictions."""
 
-    def __init__(self, path: Path) -> None:
-        self.path, self.arrays = path, np.load(path)
+    def __init__(self, path: Path, batch: int = 0) -> None:
+        self.path, self.arrays, self.batch = path, np.load(path), batch
         self.about = json.loads(str(self.arrays["about"]))
         self.task, self.data = self.about["recipe"]["task"], self.about["recipe"]["data"]
         self.names = [k.rpartition("/")[0] for k in self.arrays.files if k.endswith("/logits")]
@@ -75,6 +76,9 @@ class Parts:
         groups: dict[str, Any] = {"corruption": np.full(len(labels), "" if name == CLEAN else name)}
         if self.task == "ner":
             groups["sentence"] = self._column(split, name, "sentence")
+        if self.batch:  # Rows in random order: classes may be sorted.
+            place = np.random.default_rng(0).permutation(len(labels))
+            groups["batch"] = place // self.batch
         wanted = GIVEN[self.task] if signals is None else signals
         given = {s: self._column(split, name, s).astype(np.float64) for s in wanted}
         return Predictions.from_logits(
@@ -147,16 +151,14 @@ def study(parts: Parts, ablations: bool, distance: bool) -> Iterator[dict[str, A
     """Yield the results of one file."""
     background = -1 if parts.labels is None else parts.labels.index("O")
     clean = parts.get("valid", CLEAN)
-    chosen = select_calibrator(clean, DEFAULTS, bootstrap=200).calibrator
-    fixed: dict[str, Calibrator | None] = {
-        "as trained": None, "temperature": Temperature().fit(clean), "default": chosen,
-    }  # fmt: skip
-    for setting, calibrator in ({} if distance else fixed).items():
+    for setting, calibrator in ({} if distance or parts.batch else ordinary(clean)).items():
         yield from _tests(parts, parts_of(parts), setting, calibrator, background)
     tests = tests_by_kind(parts)
     forms: dict[str, dict[str, Any]] = {"shift-aware": {}}
     if ablations:
         forms |= {"shift-aware, scores alone": {"signals": ()}}
+    if parts.batch:
+        forms = {f"shift-aware, batches of {parts.batch}": {}}
     if distance:
         tests = {"": tests[""]}
         forms = {"shift-aware, with distance": {"signals": (*GIVEN[parts.task], "distance")}}
@@ -175,6 +177,12 @@ def study(parts: Parts, ablations: bool, distance: bool) -> Iterator[dict[str, A
             ShiftAware(clean_weight=CLEAN_WEIGHT).fit(clean),
             background,
         )
+
+
+def ordinary(clean: Predictions) -> dict[str, Calibrator | None]:
+    """Return what is compared: no calibrator, and those fitted on clean validation."""
+    chosen = select_calibrator(clean, DEFAULTS, bootstrap=200).calibrator
+    return {"as trained": None, "temperature": Temperature().fit(clean), "default": chosen}
 
 
 def tests_by_kind(parts: Parts) -> dict[str, list[str]]:
@@ -299,13 +307,16 @@ def main() -> None:
     parser.add_argument(
         "--distance", action="store_true", help="also read the distance; no corruptions are tested"
     )
+    parser.add_argument(
+        "--batch", type=int, default=0, help="rows that were collected together; nothing else runs"
+    )
     parser.add_argument("--entities", action="store_true", help="whole entities, and no words")
     parser.add_argument("--summary", action="store_true")
     options = parser.parse_args()
     if options.summary:
         summary([json.loads(line) for line in options.output.read_text().splitlines()])
         return
-    opened = [Parts(path) for path in options.files]
+    opened = [Parts(path, options.batch) for path in options.files]
     with options.output.open("a") as output:
 
         def write(parts: Parts, seed: int | None, found: dict[str, Any]) -> None:
@@ -325,7 +336,7 @@ def main() -> None:
             for found in entity_study(parts) if options.entities else made:
                 write(parts, parts.about["recipe"]["seed"], found)
             print(parts.path, flush=True)
-        if options.entities:
+        if options.entities or options.batch:
             return
         for data in {(p.data, p.about["recipe"]["model"]) for p in opened}:
             same = [p for p in opened if (p.data, p.about["recipe"]["model"]) == data]

@@ -34,7 +34,7 @@ def test_a_run_learns_from_copies_and_predicts_with_what_it_learned(run: Path) -
     calibrator = load_calibrator(run / "calibrator.json")
     valid = Predictions.read(next(run.glob("valid.*")))
     assert calibrator.name == "shift-aware"
-    assert calibrator.signals_[:2] == ("pieces", "sentence.pieces")
+    assert {"pieces", "sentence.pieces", "distance", "norm"} <= set(calibrator.signals_)
     assert calibrator.fitted_on_["n"] == 3 * len(valid)  # These corruptions drop no word.
     assert load_calibrator(run / "raw_calibrator.json").fitted_on_["n"] > len(valid)
     found = load_run(run, device="cpu").predict("Anna Lind lives in Paris .")
@@ -54,7 +54,7 @@ def test_which_copies_there_are() -> None:
     assert copy_names(Recipe(copies=("ocr-2",)), 10) == ("ocr-2",)
     assert copy_names(Recipe(calibrator="temperature"), 50_000) == ()
     assert len(copy_names(Recipe(calibrator="shift-aware"), 10)) == 15
-    assert copy_names(Recipe.from_dict({"task": "image", "data": "digits"}), 50_000) == ()
+    assert copy_names(Recipe.from_dict({"task": "segmentation"}), 50_000) == ()
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_which_copies_there_are() -> None:
         ({"copies": ["typos"]}, "Which strength of 'typos'"),
         ({"copies": ["typos-9"]}, "strength of a corruption is 1, 2, 3, 4 or 5"),
         ({"copies": ["auto", "ocr-1"]}, "'auto'"),
-        ({"task": "image", "data": "digits", "copies": ["jpeg-3"]}, "makes no corrupted copies"),
+        ({"task": "segmentation", "copies": ["jpeg-3"]}, "makes no corrupted copies"),
     ],
 )
 def test_bad_names_fail_before_training(settings: dict[str, object], message: str) -> None:

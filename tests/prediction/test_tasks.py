@@ -205,16 +205,16 @@ def test_a_killed_command_continues(suffix, runs, tmp_path, monkeypatch, capsys)
     whole, out = tmp_path / f"whole.{suffix}", tmp_path / f"out.{suffix}"
     command = ["predict", str(runs["text"]), str(tmp_path / "in.csv"), "--device", "cpu", "-o"]
     assert main([*command, str(whole)]) == 0
-    seen, score = [], TextPredictor.logits
+    seen, score = [], TextPredictor.scored
 
-    def logits(self, inputs):
+    def scored(self, inputs):
         seen.append(len(inputs))
         if len(seen) == 4:
             raise Killed
         return score(self, inputs)
 
     with monkeypatch.context() as patched:
-        patched.setattr(TextPredictor, "logits", logits)
+        patched.setattr(TextPredictor, "scored", scored)
         with pytest.raises(Killed):
             main([*command, str(out)])
     assert not out.exists()

@@ -42,8 +42,8 @@ class ShiftAware(Calibrator):
 
     Signals that follow from the scores are margin, entropy and whether the predicted tag is O.
     Others are the columns of ``Predictions.signals`` (``signals`` names some of them) and, with a
-    group ``sentence`` or ``image``, means over it: of these columns, of the log-odds, of the share
-    of confidences below 0.9; and its size. New predictions must have the same.
+    group ``sentence``, ``image`` or ``batch``, means over it: of these columns, of the log-odds, of
+    the share of confidences below 0.9; and its size. New predictions must have the same.
 
     Claims have one confidence each: z is its log-odds, c' may be anything, and the signals are the
     given columns alone. So files of top labels and whole entities can use the map.

@@ -2,8 +2,8 @@
 
 A *row signal* follows from the scores of one example: margin and entropy. A *given* signal is a
 column of ``Predictions.signals``: the pieces of a word, a distance to the training data. A
-*context* signal is a mean over the group (sentence, image) that an example belongs to; its name is
-that of the group, a dot, and what is averaged.
+*context* signal is a mean over the group (sentence, image, batch) that an example belongs to; its
+name is that of the group, a dot, and what is averaged.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ __all__ = [
 ]
 
 CORRUPTION = "corruption"  # The group that tells corrupted copies ("typos-3") from clean rows ("").
-_GROUPS = ("sentence", "image", "example")  # The first that there is gives the context.
+# The first that there is gives the context; a batch was collected together, in one condition.
+_GROUPS = ("sentence", "image", "example", "batch")
 _OWN = ("log_odds", "unsure", "size")  # Context that follows from scores and group alone.
 _UNSURE = np.log(9.0)  # Log-odds of a confidence of 0.9.
 _MOST = 20.0  # Log-odds beyond which one word would decide the mean of its sentence.

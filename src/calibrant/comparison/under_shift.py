@@ -24,7 +24,14 @@ from calibrant.metrics import assign_blocks, ece
 from calibrant.metrics.blocks import dependent_group
 from calibrant.predictions import Kind, Predictions
 
-__all__ = ["UnderShift", "copies_of", "judge_under_shift", "predicted_copies", "with_corruption"]
+__all__ = [
+    "UnderShift",
+    "copies_of",
+    "judge_under_shift",
+    "out_of_fold_with_copies",
+    "predicted_copies",
+    "with_corruption",
+]
 
 _P: Kind = "probabilities"
 _ROWS = 1 << 15  # Examples that a calibrator of cross-validation is fitted on.
@@ -190,6 +197,21 @@ def _fewer(copies: Any) -> Any:
     if group is None:
         return copies[np.arange(len(copies)) % stride == 0]
     return copies[np.unique(copies.groups[group], return_inverse=True)[1] % stride == 0]
+
+
+def out_of_fold_with_copies(
+    calibrator: Calibrator, clean: Predictions, copies: Predictions, folds: Folds
+) -> Predictions:
+    """Return the clean rows fold by fold, each calibrated by a map of the other rows and copies."""
+    clean, fold = with_corruption(clean, ""), _folds_of_copies(clean, copies, folds)
+    parts = []
+    for number in range(folds.count):
+        inside = folds.fold == number
+        whole = _together(clean[~inside], copies[fold != number])
+        fitted = _quiet_fit(copy.deepcopy(calibrator), whole)
+        parts.append(_as_probabilities(fitted.transform(clean[inside])))
+    found: Predictions = _together(*parts)
+    return found
 
 
 def _folds_of_copies(

@@ -5,13 +5,22 @@
 
 from __future__ import annotations
 
-from calibrant.corruptions.names import IMAGE, STRENGTHS, known_corruption, parse_corruption
+from calibrant.corruptions.names import (
+    IMAGE,
+    IMAGE_COPIES,
+    STRENGTHS,
+    TEXT_COPIES,
+    known_corruption,
+    parse_corruption,
+)
 from calibrant.corruptions.text import TEXT, corrupt_text, corrupt_words, kept_words
 
 __all__ = [
     "IMAGE",
+    "IMAGE_COPIES",
     "STRENGTHS",
     "TEXT",
+    "TEXT_COPIES",
     "corrupt_text",
     "corrupt_words",
     "kept_words",

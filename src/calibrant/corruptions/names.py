@@ -14,7 +14,9 @@ from calibrant.errors import InputError, unknown_name
 
 __all__ = [
     "IMAGE",
+    "IMAGE_COPIES",
     "STRENGTHS",
+    "TEXT_COPIES",
     "ImageCorruption",
     "check_strength",
     "known_corruption",
@@ -22,6 +24,15 @@ __all__ = [
 ]
 
 STRENGTHS = (1, 2, 3, 4, 5)
+_COPIED = (1, 3, 5)
+# What the copies that a calibrator learns from are corrupted by, unless a recipe names it.
+TEXT_COPIES, IMAGE_COPIES = (
+    tuple(f"{kind}-{strength}" for kind in kinds for strength in _COPIED)
+    for kinds in (
+        ("typos", "ocr", "dropped-characters", "swapped-characters", "dropped-words"),
+        ("gaussian-noise", "defocus-blur", "contrast", "pixelate", "jpeg"),
+    )
+)
 
 
 def parse_corruption(name: str, kinds: Collection[str]) -> tuple[str, int] | None:

@@ -60,10 +60,13 @@ def finish(outcome: Outcome, job: Job, model: nn.Module, run: RunFolder, bootstr
         write_report(audits, run.report, overwrite=True)
         choose = functools.partial(choose_calibrator, recipe.calibrator)
         copied = copy_names(recipe, len(outcome.valid)) if outcome.copies is not None else ()
+        predicting = model if outcome.signals is None else outcome.signals
         trained = TrainedRun(
-            recipe, data, model, run, suffix, made, chosen, choose, copied, outcome.copies, entities
-        )
+            recipe, data, predicting, run, suffix, made, chosen, choose, copied, outcome.copies,
+            entities,
+        )  # fmt: skip
         more = job.task.finish(trained)
+    _write_signals(outcome, run)
     # Shifted data may have been sampled since the outcome was made.
     notes = list(dict.fromkeys([*record.training["notes"], *data.notes, *warned]))
     training = {**record.training, "notes": notes, **more}
@@ -71,6 +74,17 @@ def finish(outcome: Outcome, job: Job, model: nn.Module, run: RunFolder, bootstr
     record.write(run.path, run.metrics.name)
     run.forget_checkpoints()
     return record
+
+
+def _write_signals(outcome: Outcome, run: RunFolder) -> None:
+    """Write what predicting computes signals from, if a calibrator of the run reads them."""
+    from calibrant.tasks.feature_signals import FILE, write_signals
+
+    (run.path / FILE).unlink(missing_ok=True)  # Of a run that was cut short.
+    maps = (run.path / name for name in ("calibrator.json", "raw_calibrator.json", "entities.json"))
+    written = " ".join(path.read_text("utf-8") for path in maps if path.exists())
+    if outcome.signals is not None and '"distance"' in written:
+        write_signals(outcome.signals, run.path)
 
 
 def _audits(

@@ -61,7 +61,7 @@ def measure_run(
     *,
     calibrator: str | None = None,
     measure: Callable[[Predictions], dict[str, float]] = measure,
-    outside: np.ndarray | None = None,
+    outside: Predictions | None = None,
     fitted: Mapping[str, Calibrator] | None = None,
     entities: EntityMap | None = None,
 ) -> dict[str, Any]:
@@ -72,8 +72,8 @@ def measure_run(
       which predictions of the run use. Each part is predicted once, in turn.
     - ``"cross_validated"`` measures validation with calibrators fitted on other sentences. It
       serves to choose a calibrator, and is absent if there is one sentence.
-    - ``outside`` are logits of examples that belong to no class. ``"outside"`` says how well the
-      confidence separates them from the test split.
+    - ``outside`` are examples that belong to no class. ``"outside"`` says how well the confidence
+      separates them from the test split.
     - For tags, ``calibrator`` also has ``"entities"``: how honest the learned confidences of whole
       entities are, and under ``"shift"`` the same for each shifted part. ``entities`` is what was
       learned, by default from ``valid`` alone.
@@ -96,7 +96,7 @@ def measure_run(
         if shift and name in (*maps[:2], calibrator):
             under_shift[name], results[name]["shift"] = map_, {}
         if outside is not None:
-            results[name]["outside"] = _against(calibrated, _calibrated(map_, outside))
+            results[name]["outside"] = _against(calibrated, top_label(map_.transform(outside))[0])
         if isinstance(map_, Temperature):
             results[name]["temperature"] = map_.temperature_
         if name == calibrator and "entity_f1" in results[name]["test"]:
@@ -135,12 +135,6 @@ def _folds(valid: Predictions) -> Folds | None:
         return make_folds(valid, _FOLDS, seed=0)
     except InputError:
         return None
-
-
-def _calibrated(fitted: Calibrator, logits: np.ndarray) -> np.ndarray:
-    """Return the confidences that a calibrator gives to examples of no class."""
-    unlabelled = np.zeros(len(logits), np.int64)  # Any class: a calibrator ignores it.
-    return top_label(fitted.transform(Predictions.from_logits(logits, unlabelled)))[0]
 
 
 def _against(test: Predictions, outside: np.ndarray) -> dict[str, float]:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from torch import nn
@@ -31,10 +31,13 @@ from calibrant.experiments.recipe_checks import AUTO
 from calibrant.experiments.record import Record, under_own_word
 from calibrant.experiments.small_data import nothing_learned
 from calibrant.metrics.tags import is_bio
-from calibrant.predictions import Predictions
+from calibrant.predictions import IGNORED, Predictions
 from calibrant.tasks import task_of
 from calibrant.tasks.data import Data
 from calibrant.tasks.task import Task
+
+if TYPE_CHECKING:
+    from calibrant.tasks.feature_signals import WithSignals
 
 __all__ = [
     "CANDIDATES",
@@ -43,12 +46,12 @@ __all__ = [
     "Outcome",
     "choose_calibrator",
     "copy_names",
+    "labelled_rows",
     "measure_outcome",
     "noted_warnings",
     "record_of",
 ]
 
-_ENOUGH = 5000  # With this many validation examples copies are made by default.
 # They keep every prediction, so only the confidence changes, and need the scores alone.
 CANDIDATES = tuple(
     name
@@ -69,8 +72,9 @@ class Outcome:
     training: dict[str, Any]
     shift: Mapping[str, Predictions] = field(default_factory=dict)
     ood: Predictions | None = None
-    outside: np.ndarray | None = None  # logits of examples of no class
+    outside: Predictions | None = None  # of examples of no class
     copies: Predictions | None = None  # of the validation part, corrupted
+    signals: WithSignals | None = None  # The model, with the signals of predictions for copies.
 
     @property
     def predictions(self) -> dict[str, Predictions]:
@@ -103,6 +107,9 @@ class Job:
     ) -> Outcome:
         """Predict all parts; if ``lazy``, the shifted ones when they are needed, one at a time."""
         data = self.data
+        copied = copy_names(recipe, labelled_rows(data.parts["valid"]))
+        signals = self._with_signals(model, copied)
+        model = model if signals is None else signals
         made = {split: data.predict(model, part) for split, part in data.parts.items()}
         shift: Mapping[str, Predictions] = LazyPredictions(
             self.shift, lambda part: data.predict(model, part)
@@ -119,13 +126,26 @@ class Job:
             shift,
             made.get("ood"),
             outside,
-            self._copies(recipe, model, made["valid"]),
+            predicted_copies(
+                lambda part: data.predict(model, part), self.task.copies(copied, data)
+            ),
+            signals,
         )
 
-    def _copies(self, recipe: Recipe, model: nn.Module, valid: Predictions) -> Predictions | None:
-        """Predict the corrupted copies of validation that the calibrator learns from, if any."""
-        parts = self.task.copies(copy_names(recipe, len(valid)), self.data)
-        return predicted_copies(lambda part: self.data.predict(model, part), parts)
+    def _with_signals(self, model: nn.Module, copied: Sequence[str]) -> WithSignals | None:
+        """Return the model with signals of its features, if a calibrator may read them."""
+        from calibrant.tasks.feature_signals import WithSignals, known_features
+
+        if not copied:
+            return None
+        rows = self.data.windows(str(next(model.parameters()).device))[0]
+        return WithSignals(model, known_features(model, rows, len(self.data.labels)))
+
+
+def labelled_rows(part: Any) -> int:
+    """Return how many rows of predictions a part gives: words, texts or images with a class."""
+    labels = part.labels if hasattr(part, "labels") else getattr(part, "classes", ())
+    return int((np.asarray(labels) != IGNORED).sum())
 
 
 def copy_names(recipe: Recipe, rows: int) -> tuple[str, ...]:
@@ -139,7 +159,8 @@ def copy_names(recipe: Recipe, rows: int) -> tuple[str, ...]:
         return ()
     if recipe.copies != (AUTO,):
         return recipe.copies
-    return task_of(recipe.task).default_copies if asked or rows >= _ENOUGH else ()
+    task = task_of(recipe.task)
+    return task.default_copies if asked or rows >= task.enough_to_copy else ()
 
 
 class Measured(NamedTuple):

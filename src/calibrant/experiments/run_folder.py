@@ -24,7 +24,7 @@ __all__ = ["RunFolder"]
 _LOCK = ".lock"
 _FILES = (
     "recipe.json", "labels.json", "metrics.json", "temperature.json", "calibrator.json",
-    "evidence.npz", "log.jsonl", "report.html", "checkpoint.pt",
+    "evidence.npz", "signals.npz", "log.jsonl", "report.html", "checkpoint.pt",
     *(f"{split}.{kind}" for split in ("valid", "test", "ood") for kind in ("parquet", "npz")),
 )  # fmt: skip
 

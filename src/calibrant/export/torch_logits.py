@@ -3,44 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from calibrant.errors import InputError
 from calibrant.tasks.encoders.heads import head_name
+from calibrant.tasks.feature_signals import WithSignals
 from calibrant.training.head_hook import logits_of
 
 __all__ = ["divide_head", "logits_module"]
 
 
 class _OfPieces(nn.Module):
-    """The logits of word pieces."""
+    """The logits of word pieces, and signals where the model computes some."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
         self.model = model
 
-    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> tuple[Tensor, ...]:
         """Logits of tokens or of texts."""
-        return logits_of(self.model(input_ids=input_ids, attention_mask=attention_mask)).float()
+        return _outputs(self.model(input_ids=input_ids, attention_mask=attention_mask))
 
 
 class _OfPixels(nn.Module):
-    """The logits of images."""
+    """The logits of images, and signals where the model computes some."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
         self.model = model
 
-    def forward(self, pixel_values: Tensor) -> Tensor:
+    def forward(self, pixel_values: Tensor) -> tuple[Tensor, ...]:
         """Logits of images or of their pixels."""
-        return logits_of(self.model(pixel_values=pixel_values)).float()
+        return _outputs(self.model(pixel_values=pixel_values))
 
 
-def logits_module(model: nn.Module, names: Sequence[str]) -> nn.Module:
-    """Return a module that takes the inputs of these names in their order, and gives logits."""
-    return (_OfPixels if tuple(names) == ("pixel_values",) else _OfPieces)(model).eval()
+def _outputs(made: Any) -> tuple[Tensor, ...]:
+    logits = logits_of(made).float()
+    return (logits, made["signals"]) if isinstance(made, dict) and "signals" in made else (logits,)
+
+
+def logits_module(model: nn.Module, names: Sequence[str]) -> tuple[nn.Module, list[str]]:
+    """Return a module that takes inputs of these names in their order, and names its outputs."""
+    made = (_OfPixels if tuple(names) == ("pixel_values",) else _OfPieces)(model).eval()
+    return made, ["logits", *["signals"] * isinstance(model, WithSignals)]
 
 
 def divide_head(model: nn.Module, temperature: float) -> None:

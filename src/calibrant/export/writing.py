@@ -129,14 +129,15 @@ def _trace(predictor: Predictor, path: Path) -> None:
     tensors = tuple(torch.as_tensor(values) for values, _ in example.values())
     free = torch.export.Dim.DYNAMIC
     shapes = tuple(dict.fromkeys(axes, free) for _, axes in example.values())
+    module, outputs = logits_module(scorer.model, tuple(example))
     with quiet_exporter(), torch.no_grad():
         program = torch.onnx.export(
-            logits_module(scorer.model, tuple(example)),
+            module,
             tensors,
             dynamo=True,
             verbose=False,
             input_names=list(example),
-            output_names=["logits"],
+            output_names=outputs,
             dynamic_shapes=shapes,
         )
         assert program is not None
@@ -262,8 +263,10 @@ def fold_temperature(
     from calibrant.export.torch_logits import divide_head
     from calibrant.tasks.encoders.foreign_models import quiet
     from calibrant.tasks.encoders.merged_classes import MergedClasses
+    from calibrant.tasks.feature_signals import WithSignals
 
     model: Any = predictor.scorer.model
+    model = model.model if isinstance(model, WithSignals) else model
     if isinstance(model, MergedClasses):
         raise InputError(
             f"{run} adds up classes of its model, whose head cannot hold the temperature of the "

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-import numpy as np
-
 from calibrant.metrics import Scene
 from calibrant.predictions import Predictions
 
@@ -71,8 +69,8 @@ class Data(Protocol):
     def predict(self, model: nn.Module, part: Any) -> Predictions:
         """Predict one of the parts, or a shifted one, with a model in evaluation mode."""
 
-    def outside(self, model: nn.Module) -> np.ndarray | None:
-        """Return logits of what belongs to no class, such as out-of-scope queries, if any."""
+    def outside(self, model: nn.Module) -> Predictions | None:
+        """Predict what belongs to no class, such as out-of-scope queries; labels mean nothing."""
 
 
 @runtime_checkable

@@ -12,6 +12,7 @@ import numpy as np
 
 from calibrant.calibrators import Calibrator, load_calibrator
 from calibrant.comparison.cross_validation import make_folds, out_of_fold
+from calibrant.comparison.under_shift import out_of_fold_with_copies
 from calibrant.errors import InputError
 from calibrant.files.npz import array_names, opened_npz, read_array
 from calibrant.inputs import check_file
@@ -40,11 +41,14 @@ _FOLDS = 5
 _MOST = 100_000
 
 
-def row_evidence(calibrator: Calibrator, valid: Predictions) -> Confidences:
+def row_evidence(
+    calibrator: Calibrator, valid: Predictions, copies: Predictions | None = None
+) -> Confidences:
     """Return the calibrated confidence of each validation row, and whether its class is right.
 
     The calibrator of each row is fitted without it, because a flexible calibrator makes the data
-    that it was fitted on look better than new data.
+    that it was fitted on look better than new data. A calibrator that learns from corrupted copies
+    is fitted on ``copies`` of the other rows, too.
     """
     if len(valid) > _MOST:
         chosen = np.sort(np.random.default_rng(0).choice(len(valid), _MOST, replace=False))
@@ -54,6 +58,8 @@ def row_evidence(calibrator: Calibrator, valid: Predictions) -> Confidences:
         folds = make_folds(valid, _FOLDS, seed=0)
     except InputError:  # One example alone.
         return _with_groups(calibrator.transform(valid))
+    if calibrator.needs_copies and copies is not None:
+        return _with_groups(out_of_fold_with_copies(calibrator, valid, copies, folds))
     return _with_groups(out_of_fold(calibrator, valid, folds))
 
 

@@ -19,7 +19,7 @@ from calibrant.metrics import Confidences
 from calibrant.policies import Policy, calibrator_fingerprint, load_policy
 from calibrant.predictions import Predictions
 from calibrant.tasks.evidence import write_map
-from calibrant.tasks.scoring import Scorer
+from calibrant.tasks.scoring import Scored, Scorer
 
 __all__ = [
     "Acceptance",
@@ -300,8 +300,8 @@ class ClassPredictor(ModelPredictor):
     """Predicts one class for each input: texts and images. A subclass makes the logits."""
 
     @abstractmethod
-    def logits(self, inputs: Sequence[Any]) -> np.ndarray:
-        """Return the raw logits of some inputs, (n, classes)."""
+    def scored(self, inputs: Sequence[Any]) -> Scored:
+        """Return the raw logits of some inputs, (n, classes), and signals."""
 
     def stream(
         self, inputs: Iterable[Any], *, top_k: int = 1, batch: int = _BATCH, **options: Any
@@ -311,7 +311,7 @@ class ClassPredictor(ModelPredictor):
         accept = self.acceptance(**options)
         waiting, first = iter(inputs), 0
         while part := list(islice(waiting, batch)):
-            found = self._classified(self.logits(part), top_k, accept, first)
+            found = self._classified(self.scored(part), top_k, accept, first)
             for given, prediction in zip(part, found, strict=True):
                 nothing = self.is_empty(given)
                 yield replace(prediction, accepted=False, empty=True) if nothing else prediction
@@ -331,7 +331,7 @@ class ClassPredictor(ModelPredictor):
         waiting = iter(self.as_inputs(inputs))
         while batch := list(islice(waiting, _BATCH)):
             nothing = {LABELLED: np.zeros(len(batch), bool)}
-            yield unlabelled(self.logits(batch), self.labels, nothing)
+            yield unlabelled(*self.scored(batch), self.labels, nothing)
 
     def columns(self, top_k: int, accept: Acceptance) -> list[str]:
         """Return the columns of a table of predictions: label, confidence, accepted and so on."""
@@ -341,9 +341,9 @@ class ClassPredictor(ModelPredictor):
         return ["label", "confidence", "accepted", *more, *sets]
 
     def _classified(
-        self, logits: np.ndarray, top_k: int, accept: Acceptance, first: int
+        self, scored: Scored, top_k: int, accept: Acceptance, first: int
     ) -> Iterator[Classification]:
-        calibrated = self.calibrator.transform(unlabelled(logits, self.labels))
+        calibrated = self.calibrator.transform(unlabelled(*scored, self.labels))
         probabilities = np.asarray(calibrated.probabilities(), np.float64)
         order = ranked(probabilities, top_k)
         top = np.take_along_axis(probabilities, order, axis=1)
@@ -378,9 +378,13 @@ def ranked(probabilities: np.ndarray, top_k: int) -> np.ndarray:
 
 
 def unlabelled(
-    logits: np.ndarray, labels: Sequence[str], groups: Mapping[str, np.ndarray] | None = None
+    logits: np.ndarray,
+    signals: Mapping[str, np.ndarray],
+    labels: Sequence[str],
+    groups: Mapping[str, np.ndarray] | None = None,
 ) -> Predictions:
     """Return predictions whose true labels are unknown; they are set to the first."""
+    nothing = np.zeros(len(logits), np.int64)
     return Predictions.from_logits(
-        logits, np.zeros(len(logits), np.int64), label_names=labels, groups=groups
+        logits, nothing, label_names=labels, groups=groups, signals=signals
     )

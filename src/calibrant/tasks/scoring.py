@@ -6,20 +6,54 @@ A predictor works the same with either: it makes arrays of its inputs and calls 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from calibrant.errors import InputError
 from calibrant.extras import require
 
-__all__ = ["OnnxScorer", "Scorer", "TorchScorer", "length_batches", "pad_rows"]
+__all__ = [
+    "SIGNALS",
+    "OnnxScorer",
+    "Scored",
+    "Scorer",
+    "TorchScorer",
+    "in_place",
+    "length_batches",
+    "pad_rows",
+]
+
+# What a model that was wrapped for it returns beside its logits, as the last axis of ``signals``.
+SIGNALS = ("energy", "norm", "distance", "own_distance")
 
 # Word pieces of a forward pass. The caches of a processor hold few, and a GPU needs many.
 _HOST_PIECES, _DEVICE_PIECES = 1 << 8, 1 << 16
 _HOST_PIXELS, _DEVICE_PIXELS = 1 << 20, 1 << 22  # Values of pixels of a forward pass.
+
+
+class Scored(NamedTuple):
+    """Logits with the classes last, and signals by name, whose shape is that of one class."""
+
+    logits: np.ndarray
+    signals: Mapping[str, np.ndarray]
+
+    @classmethod
+    def of(cls, logits: np.ndarray, signals: np.ndarray | None) -> Scored:
+        """Return logits, and the columns of signals where there are any."""
+        columns = () if signals is None else np.moveaxis(signals, -1, 0)
+        return cls(logits, dict(zip(SIGNALS, columns, strict=bool(len(columns)))))
+
+
+def in_place(parts: Sequence[Scored], order: np.ndarray) -> Scored:
+    """Return the rows of all parts in another order."""
+    columns = {
+        name: np.concatenate([part.signals[name] for part in parts])[order]
+        for name in parts[0].signals
+    }
+    return Scored(np.concatenate([part.logits for part in parts])[order], columns)
 
 
 class Scorer(Protocol):
@@ -33,6 +67,9 @@ class Scorer(Protocol):
     def __call__(self, **inputs: np.ndarray) -> np.ndarray:
         """Return the float32 logits."""
 
+    def scored(self, **inputs: np.ndarray) -> Scored:
+        """Return the float32 logits, and the signals of a model that computes some."""
+
 
 class TorchScorer:
     """A torch module in evaluation mode, which is on a device."""
@@ -45,14 +82,20 @@ class TorchScorer:
 
     def __call__(self, **inputs: np.ndarray) -> np.ndarray:
         """Return the float32 logits."""
+        return self.scored(**inputs).logits
+
+    def scored(self, **inputs: np.ndarray) -> Scored:
+        """Return the float32 logits, and the signals of a model that computes some."""
         import torch
 
         from calibrant.training.head_hook import logits_of
 
         with torch.inference_mode():
             tensors = {name: torch.as_tensor(v, device=self.device) for name, v in inputs.items()}
-            found: np.ndarray = logits_of(self.model(**tensors)).float().cpu().numpy()
-        return found
+            output = self.model(**tensors)
+            logits: np.ndarray = logits_of(output).float().cpu().numpy()
+            beside = output.get("signals") if isinstance(output, dict) else None
+            return Scored.of(logits, None if beside is None else beside.float().cpu().numpy())
 
     def __repr__(self) -> str:
         return f"{type(self.model).__name__} by torch on {self.device}"
@@ -78,11 +121,17 @@ class OnnxScorer:
             reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
             raise InputError(f"{path} is not a model that onnxruntime can load: {reason}") from None
         self.names = {given.name for given in self.session.get_inputs()}
+        made = {given.name for given in self.session.get_outputs()}
+        self.outputs = [name for name in ("logits", "signals") if name in made]
 
     def __call__(self, **inputs: np.ndarray) -> np.ndarray:
         """Return the float32 logits."""
-        found: np.ndarray = self.session.run(["logits"], inputs)[0]
-        return found
+        return self.scored(**inputs).logits
+
+    def scored(self, **inputs: np.ndarray) -> Scored:
+        """Return the float32 logits, and the signals of a model that computes some."""
+        found = self.session.run(self.outputs or ["logits"], inputs)
+        return Scored.of(found[0], found[1] if len(found) > 1 else None)
 
     def __repr__(self) -> str:
         return "ONNX model by onnxruntime"

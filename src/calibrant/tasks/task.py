@@ -109,7 +109,8 @@ class Task(ABC):
     embedded: ClassVar[str]  # Data that needs no download.
     known_data: ClassVar[str] = ""  # Names of data and of models, for the help of train.
     known_models: ClassVar[str] = ""
-    default_copies: ClassVar[tuple[str, ...]] = ()  # Corruptions that a calibrator learns from.
+    default_copies: ClassVar[tuple[str, ...]] = ()  # Corruptions that a calibrator learns from,
+    enough_to_copy: ClassVar[int] = 1000  # where validation has so many rows.
     corruptions: ClassVar[Collection[str]] = ()  # What examples can be corrupted by.
 
     kinds: ClassVar[tuple[Kind, ...]] = ("classes",)  # Of the metrics that are measured.
@@ -160,9 +161,10 @@ class Task(ABC):
     def shifted(self, recipe: Recipe, data: Any, directory: str | None) -> Mapping[str, Any]:
         """Return the parts that the recipe's ``shift`` names, for ``data.predict``."""
 
-    def copies(self, names: Sequence[str], data: Any) -> Mapping[str, Any]:  # noqa: ARG002
+    def copies(self, names: Sequence[str], data: Any) -> Mapping[str, Any]:
         """Return corrupted copies of the validation part by name, for ``data.predict``."""
-        return {}
+        found: Mapping[str, Any] = data.copies(names) if names else {}
+        return found
 
     def wrap(self, parts: Mapping[str, Any], own: FineTuned, recipe: Recipe) -> Data:  # noqa: ARG002
         """Return labelled examples ("dev" and "test") as data of a fine-tuned model."""
@@ -197,7 +199,8 @@ class Task(ABC):
 
     def finish(self, trained: TrainedRun) -> dict[str, Any]:
         """Write the other files that prediction needs; return what the record says about them."""
-        evidence = row_evidence(trained.calibrator, trained.predictions["valid"])
+        valid = trained.predictions["valid"]
+        evidence = row_evidence(trained.calibrator, valid, trained.copied)
         write_evidence(trained.run.path / EVIDENCE, {ROWS: evidence})
         return {}
 

@@ -14,7 +14,7 @@ from calibrant.errors import InputError, unknown_name
 from calibrant.extras import require
 from calibrant.tasks.encoders.heads import build_head
 from calibrant.tasks.image.networks import LeNet, SmallConvNet, load_network
-from calibrant.training.head_hook import logits_of
+from calibrant.tasks.scoring import Scored, TorchScorer, in_place
 from calibrant.training.images import Images
 from calibrant.training.loop_resources import as_written
 
@@ -23,7 +23,7 @@ __all__ = [
     "ImageClassifier",
     "Shape",
     "build_classifier",
-    "image_logits",
+    "image_scores",
     "load_classifier",
 ]
 
@@ -198,14 +198,13 @@ def _build(about: dict[str, Any]) -> ImageClassifier:
     return build_classifier(about["model"], shape, len(about["labels"]), **head)
 
 
-@torch.no_grad()
-def image_logits(model: nn.Module, images: Images) -> np.ndarray:
-    """Return float32 logits (images, classes)."""
+def image_scores(model: nn.Module, images: Images) -> Scored:
+    """Return float32 logits (images, classes), and the signals of a model that computes some."""
     size = max(1, _VALUES // images.pixels[0].numel())
-    found = []
+    scorer, found = TorchScorer(model, str(images.device)), []
     with as_written():
         for start in range(0, len(images), size):
             rows = torch.arange(start, min(start + size, len(images)), device=images.device)
-            pixels = images.batch(rows, images.longest)["pixel_values"]
-            found.append(logits_of(model(pixel_values=pixels)).float().cpu())
-    return torch.cat(found).numpy()
+            pixels: Any = images.batch(rows, images.longest)["pixel_values"]
+            found.append(scorer.scored(pixel_values=pixels))
+    return in_place(found, np.arange(len(images)))

@@ -15,7 +15,8 @@ from calibrant.corruptions import IMAGE, known_corruption
 from calibrant.errors import InputError
 from calibrant.methods import create
 from calibrant.predictions import IGNORED, Predictions
-from calibrant.tasks.image.classifier import Shape, image_logits, load_classifier
+from calibrant.tasks.feature_signals import with_saved_signals
+from calibrant.tasks.image.classifier import Shape, image_scores, load_classifier
 from calibrant.tasks.image.framing import frame_of
 from calibrant.tasks.image.networks import SmallConvNet
 from calibrant.tasks.image.picture_files import in_channels
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["ImageData", "LabelledImages", "Part", "prepare", "shifted_tests"]
 
 _SEED = 0  # For corruptions and the held-out part: the same in every run.
+_COPY_SEED = 1  # Of the copies that calibrators learn from: not that of shifted tests.
 
 
 class Part(NamedTuple):
@@ -129,25 +131,29 @@ class ImageData:
 
     def predict(self, model: nn.Module, part: Part) -> Predictions:
         """Predict one row per image that has a class."""
-        logits = self._logits(model, part.images)
-        return Predictions.from_logits(logits, part.classes, label_names=self.labels)
+        device = next(model.parameters()).device
+        unlabelled = np.zeros(len(part.images), np.int64)
+        found = image_scores(model, self.on_device(Part(part.images, unlabelled), device))
+        return Predictions.from_logits(
+            found.logits, part.classes, label_names=self.labels, signals=found.signals
+        )
 
-    def outside(self, model: nn.Module) -> np.ndarray | None:
-        """Return the logits of the out-of-domain images of no class."""
+    def outside(self, model: nn.Module) -> Predictions | None:
+        """Return predictions of the out-of-domain images of no class; their labels mean nothing."""
         ood = self.splits.get("ood")
         if ood is None or not (ood.classes == IGNORED).any():
             return None
-        return self._logits(model, ood.images[ood.classes == IGNORED])
+        images = ood.images[ood.classes == IGNORED]
+        return self.predict(model, Part(images, np.zeros(len(images), np.int64)))
+
+    def copies(self, names: Sequence[str]) -> dict[str, Part]:
+        """Corrupt the validation split once for each corruption."""
+        return {name: _corrupted(name, self, "dev", _COPY_SEED) for name in names}
 
     def on_device(self, part: Part, device: Any, augment: frozenset[str] = frozenset()) -> Images:
         """Put some images on a device, normalised as those of training."""
         normal: dict[str, Any] = {"mean": self.mean, "deviation": self.deviation}
         return Images(*part, device, **normal, augment=augment)
-
-    def _logits(self, model: nn.Module, images: np.ndarray) -> np.ndarray:
-        device = next(model.parameters()).device
-        unlabelled = np.zeros(len(images), np.int64)
-        return image_logits(model, self.on_device(Part(images, unlabelled), device))
 
 
 def _split(pictures: Pictures, held: bool) -> dict[str, Part]:
@@ -203,25 +209,25 @@ def _windows(data: ImageData, device: str) -> tuple[Images, Images | None]:
 
 def shifted_tests(names: Sequence[str], data: ImageData) -> dict[str, Part]:
     """Return the test split corrupted: ``jpeg-3`` and so on, the same in every run."""
-    return {name: _corrupted(name, data) for name in names}
+    return {name: _corrupted(name, data, "test", _SEED) for name in names}
 
 
 @functools.lru_cache(maxsize=64)
-def _corrupted(name: str, data: ImageData) -> Part:
+def _corrupted(name: str, data: ImageData, split: str, seed: int) -> Part:
     from calibrant.corruptions.image import corrupt_bytes
 
     requested = known_corruption(name, IMAGE, of="images")
-    test = data.splits["test"]
+    part = data.splits[split]
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    return Part(corrupt_bytes(test.images, *requested, seed=_SEED, device=device), test.classes)
+    return Part(corrupt_bytes(part.images, *requested, seed=seed, device=device), part.classes)
 
 
 class LabelledImages(LabelledExamples):
     """Images with one class each."""
 
     def __init__(self, target: EvaluationTarget) -> None:
-        self.model, self.about = load_classifier(target.run.model)
-        self.model.to(target.device)
+        model, self.about = load_classifier(target.run.model)
+        self.model = with_saved_signals(model, target.run.path).to(target.device)
         self.device, self.labels, data = target.device, target.run.labels(), target.data
         size = frame_of(self.about) if target.recipe.wrapped else target.recipe.image_size
         images, labels = load_test_pictures(
@@ -244,7 +250,9 @@ class LabelledImages(LabelledExamples):
         if corruption is not None:
             images = corrupt_bytes(images, *corruption, seed=seed, device=self.device)
         normal = {name: self.about[name] for name in ("mean", "deviation")}
-        logits = image_logits(
+        found = image_scores(
             self.model, Images(images, np.asarray(self.classes), self.device, **normal)
         )
-        return Predictions.from_logits(logits, self.classes, label_names=self.labels)
+        return Predictions.from_logits(
+            found.logits, self.classes, label_names=self.labels, signals=found.signals
+        )

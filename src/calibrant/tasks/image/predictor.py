@@ -16,7 +16,7 @@ from calibrant.tasks.image.framing import Framing, frame_of
 from calibrant.tasks.image.picture_files import in_channels, open_image, resized
 from calibrant.tasks.predictor import ClassPredictor, ModelPredictor
 from calibrant.tasks.run_files import check_classes, read_labels
-from calibrant.tasks.scoring import TorchScorer
+from calibrant.tasks.scoring import Scored, TorchScorer, in_place
 
 __all__ = ["ImagePredictor", "OfImages", "load_trained", "normalised", "read_image"]
 
@@ -42,16 +42,16 @@ class ImagePredictor(OfImages, ClassPredictor):
     become three equal channels where the model takes colours.
     """
 
-    def logits(self, inputs: Sequence[Any]) -> np.ndarray:
-        """Return the raw logits of some images, (n, classes)."""
+    def scored(self, inputs: Sequence[Any]) -> Scored:
+        """Return the raw logits of some images, (n, classes), and signals."""
         channels, size = int(self.about["channels"]), int(self.about["size"])
         frame = frame_of(self.about)
         step = max(1, self.scorer.pixels // (channels * size * size))
         found = []
         for start in range(0, len(inputs), step):
             images = [read_image(one, channels, frame) for one in inputs[start : start + step]]
-            found.append(self.scorer(pixel_values=normalised(np.stack(images), self.about)))
-        return np.concatenate(found)
+            found.append(self.scorer.scored(pixel_values=normalised(np.stack(images), self.about)))
+        return in_place(found, np.arange(len(inputs)))
 
     def example(self, size: int = 2) -> dict[str, tuple[np.ndarray, tuple[int, ...]]]:
         """Return normalised images."""
@@ -133,5 +133,7 @@ def load_trained(
     """
     labels, (network, about) = read_labels(folder), model
     check_classes(folder, labels, "its model", len(about["labels"]))
-    scorer = TorchScorer(network.to(device), device)
+    from calibrant.tasks.feature_signals import with_saved_signals
+
+    scorer = TorchScorer(with_saved_signals(network, folder).to(device), device)
     return predictor(scorer, labels, *read_map(folder, labels), about)

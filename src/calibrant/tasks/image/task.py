@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 
-from calibrant.corruptions import IMAGE, known_corruption
+from calibrant.corruptions import IMAGE, IMAGE_COPIES, known_corruption
 from calibrant.errors import unknown_name
 from calibrant.tasks.task import EvaluationTarget, Task
 
@@ -69,6 +69,7 @@ class Image(ImageTask):
     known_data = "digits, cifar10"
     known_models = "lenet, tiny, resnet18, resnet50, vit_tiny, mlp_mixer, …"
     hint = "Try: calibrant predict {run} images/ -o out.jsonl"
+    default_copies = IMAGE_COPIES
     defaults: ClassVar[Mapping[str, Any]] = {
         "data": "digits",
         "model": "lenet",

@@ -95,11 +95,12 @@ def _numbers(judged: EntityConfidence, test: Predictions) -> dict[str, float]:
 def load_predictor(folder: Path, recipe: Mapping[str, Any], device: str) -> EntityPredictor:
     """Load the model and the calibrators of the finished run in ``folder``."""
     from calibrant.tasks.encoders.model_folder import load_model
+    from calibrant.tasks.feature_signals import with_saved_signals
 
     labels, length = read_labels(folder), read_max_length(folder, recipe)
     model, tokenizer = load_model(folder / "model")
     check_labels(folder, labels, model)
-    scorer = TorchScorer(model.to(device), device)
+    scorer = TorchScorer(with_saved_signals(model, folder).to(device), device)
     return _predictor(folder, scorer, PieceTokenizer.of(tokenizer), labels, length)
 
 

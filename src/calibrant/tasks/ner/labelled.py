@@ -9,6 +9,7 @@ from typing import Any
 from calibrant.comparison import EntityMap
 from calibrant.predictions import Predictions
 from calibrant.tasks.encoders.model_folder import load_model
+from calibrant.tasks.feature_signals import with_saved_signals
 from calibrant.tasks.label_matching import in_tags_of
 from calibrant.tasks.language.sentences import Sentence
 from calibrant.tasks.ner.corpora.corrupted_sentences import corrupt_sentence
@@ -29,11 +30,11 @@ class TaggedSentences(LabelledExamples):
     """Sentences; if some tags are unknown, judged on the entity types that are shared."""
 
     def __init__(self, target: EvaluationTarget) -> None:
-        self.model, self.tokenizer = load_model(target.run.model)
-        self.model.to(target.device)
+        model, self.tokenizer = load_model(target.run.model)
         self.folder = target.run.path
         self.labels, self.max_length = target.run.labels(), target.recipe.max_length
-        check_labels(target.run.path, self.labels, self.model)
+        check_labels(target.run.path, self.labels, model)
+        self.model = with_saved_signals(model, target.run.path).to(target.device)
         named = target.recipe.test_file if target.own else ""
         cutting = read_cutting(target.run.path)
         found = some_examples(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from calibrant.corruptions import TEXT
+from calibrant.corruptions import TEXT, TEXT_COPIES
 from calibrant.metrics import accumulate, accuracy, entity_f1
 from calibrant.predictions import Predictions
 from calibrant.tasks.encoders import ENCODER_NAMES
@@ -32,9 +32,6 @@ __all__ = ["Ner"]
 _ZERO_F1, _LOW_F1 = 0.05, 0.2
 
 
-_COPIED = ("typos", "ocr", "dropped-characters", "swapped-characters", "dropped-words")
-
-
 class Ner(Task):
     """A token classifier of transformers on a corpus in word pieces."""
 
@@ -44,7 +41,7 @@ class Ner(Task):
     known_data = f"{', '.join(CORPORA)}, {embedded}"
     known_models = ENCODER_NAMES
     corruptions = TEXT
-    default_copies = tuple(f"{kind}-{strength}" for kind in _COPIED for strength in (1, 3, 5))
+    default_copies, enough_to_copy = TEXT_COPIES, 5000
     kinds = ("classes", "tags")
     score_metric = "entity_f1"
     shown = ("entity_f1", "ece", "nll", "entity_ece", "apcr")
@@ -128,10 +125,6 @@ class Ner(Task):
         from calibrant.tasks.ner.shift import shifted_tests
 
         return shifted_tests(recipe, data, directory)
-
-    def copies(self, names: Sequence[str], data: NerData) -> Mapping[str, Pieces]:
-        """Return corrupted copies of the validation split."""
-        return data.copies(names)
 
     def wrap(self, parts: Mapping[str, Any], own: FineTuned, recipe: Recipe) -> NerData:
         """Return pairs of words and tags as data of a fine-tuned model."""

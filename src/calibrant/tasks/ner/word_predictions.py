@@ -36,13 +36,17 @@ def score_words(
 
     Windows of similar length are run together; the logits come back in float32. Groups:
     ``sentence`` and ``position``, the number of the word in it; ``unfit`` where ``data`` has it.
-    Signals: ``pieces``, how many the word was cut into; a damaged word has many.
+    Signals: ``pieces``, how many the word was cut into; a damaged word has many; and those that the
+    model computes.
     """
+    beside: list[dict[str, np.ndarray]] = []
 
     def forward(ids: np.ndarray, mask: np.ndarray, kept: np.ndarray) -> list[np.ndarray]:
-        return [scorer(input_ids=ids, attention_mask=mask)[kept]]
+        found = scorer.scored(input_ids=ids, attention_mask=mask)
+        beside.append({name: column[kept] for name, column in found.signals.items()})
+        return [found.logits[kept]]
 
-    return _run(forward, data, label_names, padding, scorer.pieces)[0]
+    return _run(forward, data, label_names, padding, scorer.pieces, beside)[0]
 
 
 def predict_runs(
@@ -70,8 +74,14 @@ def predict_runs(
 
 
 def _run(
-    forward: _Forward, data: Any, label_names: Sequence[str], padding: int, pieces: int
+    forward: _Forward,
+    data: Any,
+    label_names: Sequence[str],
+    padding: int,
+    pieces: int,
+    beside: Sequence[dict[str, np.ndarray]] = (),
 ) -> list[Predictions]:
+    """Predict; ``forward`` may add the signals of each batch to ``beside``."""
     logits: list[Sequence[np.ndarray]] = []
     rows: list[np.ndarray] = []
     for part in length_batches(data.lengths, pieces):
@@ -89,6 +99,8 @@ def _run(
     if getattr(data, "unfit", None) is not None:
         groups["unfit"] = data.unfit[place][order]
     signals = {"pieces": data.piece_counts()[place][order].astype(np.float32)}
+    for name in beside[0] if beside else ():
+        signals[name] = np.concatenate([part[name] for part in beside])[order]
     return [
         Predictions.from_logits(
             np.concatenate(run)[order],

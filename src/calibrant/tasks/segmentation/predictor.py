@@ -103,7 +103,7 @@ class MaskPredictor(OfImages):
         return ["height", "width", "confidence", "accepted", *shares]
 
     def _mask(self, logits: np.ndarray, top_k: int, accept: Acceptance) -> Mask:
-        rows = unlabelled(logits.reshape(-1, len(self.labels)), self.labels)
+        rows = unlabelled(logits.reshape(-1, len(self.labels)), {}, self.labels)
         probabilities = np.asarray(self.calibrator.transform(rows).probabilities(), np.float32)
         order = ranked(probabilities, top_k)
         values = np.take_along_axis(probabilities, order, axis=1)

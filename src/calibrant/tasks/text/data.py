@@ -18,6 +18,7 @@ from calibrant.tasks.encoders.fine_tuned import FineTuned
 from calibrant.tasks.encoders.heads import with_sequence_head
 from calibrant.tasks.encoders.model_folder import load_model
 from calibrant.tasks.encoders.small_encoder import MAX_LENGTH, TINY
+from calibrant.tasks.feature_signals import with_saved_signals
 from calibrant.tasks.label_matching import match_classes, renumbered
 from calibrant.tasks.language.words import split_words
 from calibrant.tasks.reading.class_labels import known_classes, some_examples
@@ -26,7 +27,7 @@ from calibrant.tasks.reading.splits import carve
 from calibrant.tasks.run_files import check_labels
 from calibrant.tasks.task import EvaluationTarget, LabelledExamples
 from calibrant.tasks.text.corpus import TextCorpus, load_test_texts, load_texts
-from calibrant.tasks.text.encoded_texts import EncodedTexts, encode_texts, text_logits
+from calibrant.tasks.text.encoded_texts import EncodedTexts, encode_texts, text_scores
 
 if TYPE_CHECKING:
     from calibrant.experiments.recipe import Recipe
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["LabelledTexts", "TextData", "encode_corpus", "prepare", "shifted_tests", "wrap_corpus"]
 
 _SEED = 0  # For corruptions and the held-out part: the same in every run.
+_COPY_SEED = 1  # Of the copies that calibrators learn from: not that of shifted tests.
 
 
 class TextData(EncodedData[EncodedTexts]):
@@ -52,16 +54,22 @@ class TextData(EncodedData[EncodedTexts]):
 
     def predict(self, model: nn.Module, part: EncodedTexts) -> Predictions:
         """Predict one row per text that has a class."""
-        logits = text_logits(model, part, self.padding)
-        return Predictions.from_logits(logits, part.labels, label_names=self.labels)
+        found = text_scores(model, part, self.padding)
+        return Predictions.from_logits(
+            found.logits, part.labels, label_names=self.labels, signals=found.signals
+        )
 
-    def outside(self, model: nn.Module) -> np.ndarray | None:
-        """Return the logits of the out-of-domain texts of no class."""
+    def outside(self, model: nn.Module) -> Predictions | None:
+        """Return predictions of the out-of-domain texts of no class; their labels mean nothing."""
         ood = self.splits.get("ood")
         if ood is None or not (ood.labels == IGNORED).any():
             return None
-        found: np.ndarray = text_logits(model, ood, self.padding)[ood.labels == IGNORED]
-        return found
+        some = np.where(ood.labels == IGNORED, 0, IGNORED)
+        return self.predict(model, replace(ood, labels=some))
+
+    def copies(self, names: Sequence[str]) -> dict[str, EncodedTexts]:
+        """Encode the validation split once for each corruption."""
+        return {name: _corrupted(name, self, "dev", _COPY_SEED) for name in names}
 
 
 def encode_corpus(
@@ -133,27 +141,27 @@ def _prepare(
 
 def shifted_tests(names: Sequence[str], data: TextData) -> dict[str, EncodedTexts]:
     """Return the test split corrupted: ``typos-3`` and so on, the same in every run."""
-    return {name: _corrupted(name, data) for name in names}
+    return {name: _corrupted(name, data, "test", _SEED) for name in names}
 
 
 @functools.lru_cache(maxsize=256)
-def _corrupted(name: str, data: TextData) -> EncodedTexts:
+def _corrupted(name: str, data: TextData, split: str, seed: int) -> EncodedTexts:
     requested = known_corruption(name, TEXT, of="texts")
     texts = [
-        corrupt_text(text, *requested, seed=_SEED, number=number)
-        for number, text in enumerate(data.corpus.texts["test"])
+        corrupt_text(text, *requested, seed=seed, number=number)
+        for number, text in enumerate(data.corpus.texts[split])
     ]
-    return encode_texts(texts, data.corpus.classes["test"], data.tokenizer, data.max_length)
+    return encode_texts(texts, data.corpus.classes[split], data.tokenizer, data.max_length)
 
 
 class LabelledTexts(LabelledExamples):
     """Texts with one class each."""
 
     def __init__(self, target: EvaluationTarget) -> None:
-        self.model, self.tokenizer = load_model(target.run.model, unit="sequence")
-        self.model.to(target.device)
+        model, self.tokenizer = load_model(target.run.model, unit="sequence")
         self.labels, self.max_length = target.run.labels(), target.recipe.max_length
-        check_labels(target.run.path, self.labels, self.model)
+        check_labels(target.run.path, self.labels, model)
+        self.model = with_saved_signals(model, target.run.path).to(target.device)
         data = target.data
         found = some_examples(load_test_texts(data, target.directory, whole=not target.own), data)
         self.texts = [text for text, _ in found]
@@ -168,5 +176,7 @@ class LabelledTexts(LabelledExamples):
                 for number, text in enumerate(texts)
             ]
         encoded = encode_texts(texts, self.classes, self.tokenizer, self.max_length)
-        logits = text_logits(self.model, encoded, int(self.tokenizer.pad_token_id))
-        return Predictions.from_logits(logits, self.classes, label_names=self.labels)
+        found = text_scores(self.model, encoded, int(self.tokenizer.pad_token_id))
+        return Predictions.from_logits(
+            found.logits, self.classes, label_names=self.labels, signals=found.signals
+        )

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from calibrant.tasks.encoders.pieces import PieceTokenizer
-from calibrant.tasks.scoring import Scorer, TorchScorer, length_batches, pad_rows
+from calibrant.tasks.scoring import Scored, Scorer, TorchScorer, in_place, length_batches, pad_rows
 
 if TYPE_CHECKING:
     from torch import nn
 
-__all__ = ["EncodedTexts", "encode_texts", "score_texts", "text_logits"]
+__all__ = ["EncodedTexts", "encode_texts", "score_texts", "text_scores"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,19 +69,23 @@ def encode_texts(
     )
 
 
-def text_logits(model: nn.Module, data: EncodedTexts, padding: int = 0) -> np.ndarray:
+def text_scores(model: nn.Module, data: EncodedTexts, padding: int = 0) -> Scored:
     """Return :func:`score_texts` of a torch model in evaluation mode, where it is."""
     return score_texts(TorchScorer(model, str(next(model.parameters()).device)), data, padding)
 
 
-def score_texts(scorer: Scorer, data: EncodedTexts, padding: int = 0) -> np.ndarray:
-    """Return float32 logits (texts, classes).
+def score_texts(scorer: Scorer, data: EncodedTexts, padding: int = 0) -> Scored:
+    """Return float32 logits (texts, classes) and signals.
 
-    Texts of similar length are run together.
+    Texts of similar length are run together. Where the model computes signals, ``pieces`` is one
+    too: how many the text was cut into.
     """
     places, found = [], []
     for rows in length_batches(data.lengths, scorer.pieces):
         ids, mask = pad_rows(data.ids, data.starts, rows, padding)
-        found.append(scorer(input_ids=ids, attention_mask=mask))
+        found.append(scorer.scored(input_ids=ids, attention_mask=mask))
         places.append(rows)
-    return np.concatenate(found)[np.argsort(np.concatenate(places))]
+    made = in_place(found, np.argsort(np.concatenate(places)))
+    if not made.signals:
+        return made
+    return made._replace(signals={**made.signals, "pieces": data.lengths.astype(np.float32)})

@@ -17,7 +17,7 @@ from calibrant.tasks.encoders.pieces import PieceTokenizer
 from calibrant.tasks.evidence import read_map
 from calibrant.tasks.predictor import ClassPredictor
 from calibrant.tasks.run_files import check_labels, read_labels, read_max_length
-from calibrant.tasks.scoring import Scorer, TorchScorer
+from calibrant.tasks.scoring import Scored, Scorer, TorchScorer
 from calibrant.tasks.text.encoded_texts import EncodedTexts, encode_texts, score_texts
 
 __all__ = ["TextPredictor", "load_exported", "load_predictor"]
@@ -38,8 +38,8 @@ class TextPredictor(ClassPredictor):
         super().__init__(scorer, labels, calibrator, evidence)
         self.tokenizer, self.max_length = tokenizer, max_length
 
-    def logits(self, inputs: Sequence[Any]) -> np.ndarray:
-        """Return the raw logits of some texts, (n, classes)."""
+    def scored(self, inputs: Sequence[Any]) -> Scored:
+        """Return the raw logits of some texts, (n, classes), and signals."""
         for text in inputs:
             if not isinstance(text, str):
                 raise InputError(f"A text is expected, got {shortened(repr(text))}.")
@@ -52,8 +52,10 @@ class TextPredictor(ClassPredictor):
 
     def predict_part(self, part: EncodedTexts, scorer: Scorer) -> Predictions:
         """Predict the encoded texts of a split, raw, with a scorer."""
-        logits = score_texts(scorer, part, self.tokenizer.pad_token_id)
-        return Predictions.from_logits(logits, part.labels, label_names=self.labels)
+        found = score_texts(scorer, part, self.tokenizer.pad_token_id)
+        return Predictions.from_logits(
+            found.logits, part.labels, label_names=self.labels, signals=found.signals
+        )
 
     def example(self, size: int = 2) -> dict[str, tuple[np.ndarray, tuple[int, ...]]]:
         """Return word pieces, some of them padding."""
@@ -82,11 +84,12 @@ def load_exported(
 def load_predictor(folder: Path, recipe: Mapping[str, Any], device: str) -> TextPredictor:
     """Load the model and the calibrator of the finished run in ``folder``."""
     from calibrant.tasks.encoders.model_folder import load_model
+    from calibrant.tasks.feature_signals import with_saved_signals
 
     labels, length = read_labels(folder), read_max_length(folder, recipe)
     model, tokenizer = load_model(folder / "model", unit="sequence")
     check_labels(folder, labels, model)
-    scorer = TorchScorer(model.to(device), device)
+    scorer = TorchScorer(with_saved_signals(model, folder).to(device), device)
     return TextPredictor(
         scorer, PieceTokenizer.of(tokenizer), labels, *read_map(folder, labels), length
     )

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from calibrant.corruptions import TEXT, known_corruption
+from calibrant.corruptions import TEXT, TEXT_COPIES, known_corruption
 from calibrant.tasks.encoders import ENCODER_NAMES
 from calibrant.tasks.task import EvaluationTarget, Task
 
@@ -33,6 +33,7 @@ class Text(Task):
     known_models = ENCODER_NAMES
     hint = "Try: calibrant predict {run} texts.txt -o out.jsonl"
     corruptions = TEXT
+    default_copies = TEXT_COPIES
     defaults: ClassVar[Mapping[str, Any]] = {
         "data": "synthetic",
         "learning_rate": 1e-4,

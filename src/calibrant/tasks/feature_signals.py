@@ -1,0 +1,168 @@
+"""Signals of what a head is given: how large it is, and how far from that of training examples.
+
+A model that is wrapped in :class:`WithSignals` returns them beside its logits, so torch and ONNX
+compute them in the same pass, and predictions carry them for calibrators.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from calibrant.errors import InputError
+from calibrant.files.npz import opened_npz, read_array
+from calibrant.outputs import new_file
+from calibrant.predictions import IGNORED
+from calibrant.training.head import find_head
+from calibrant.training.head_hook import logits_of
+from calibrant.training.windows import Rows
+
+__all__ = [
+    "FILE",
+    "WithSignals",
+    "feature_signals",
+    "known_features",
+    "with_saved_signals",
+    "write_signals",
+]
+
+FILE = "signals.npz"  # In the folder of a run.
+_EXAMPLES = 20_000  # Training examples whose features are looked at.
+_CENTRES = 256  # Of all classes together; at least one of each.
+_ROUNDS, _BATCH = 10, 64
+
+
+class WithSignals(nn.Module):
+    """Returns ``logits`` and ``signals``, whose last axis is energy, norm, distance, own distance.
+
+    The energy is log Σ exp of the logits. With f the input of the head, the norm is ‖f‖, and the
+    distance is 1 − cos of the angle to the nearest of ``centres`` (classes, m, width), which are
+    unit vectors; the own distance is that to the nearest of the predicted class.
+    """
+
+    centres: Tensor
+
+    def __init__(self, model: nn.Module, centres: Tensor) -> None:
+        super().__init__()
+        self.model, self._features = model, None
+        self.register_buffer("centres", centres)
+        self.to(next(model.parameters()).device)
+        self.train(model.training)
+        find_head(model)[1].register_forward_pre_hook(self._keep)
+
+    @property
+    def config(self) -> Any:
+        """The settings of the model inside, where it has any."""
+        return self.model.config
+
+    def forward(self, **inputs: Tensor) -> dict[str, Tensor]:
+        """Run the model; inputs are its own."""
+        logits = logits_of(self.model(**inputs)).float()
+        features = _pooled(self._features, logits, inputs.get("attention_mask"))
+        self._features = None
+        return {"logits": logits, "signals": feature_signals(logits, features, self.centres)}
+
+    def _keep(self, head: nn.Module, args: tuple[Any, ...]) -> None:  # noqa: ARG002
+        self._features = args[0]
+
+
+def _pooled(features: Any, logits: Tensor, mask: Tensor | None) -> Tensor:
+    """Return one vector for each row of logits: the mean over pieces where the head sees many."""
+    found: Tensor = features.float()
+    if found.ndim == logits.ndim:
+        return found
+    if mask is None or found.ndim != logits.ndim + 1:
+        raise InputError(
+            f"The head is given {tuple(found.shape)} for logits {tuple(logits.shape)}: no signals "
+            "can be computed; train with --copies none."
+        )
+    weight = mask[..., None].float()
+    return (found * weight).sum(1) / weight.sum(1)
+
+
+def feature_signals(logits: Tensor, features: Tensor, centres: Tensor) -> Tensor:
+    """Return the signals of :class:`WithSignals` for rows of logits and of the head's inputs."""
+    norm = features.norm(dim=-1)
+    classes, several, width = centres.shape
+    unit = features / norm.clamp(min=1e-12)[..., None]
+    near = unit @ centres.reshape(classes * several, width).T
+    near = near.reshape(*near.shape[:-1], classes, several).amax(-1)
+    own = near.gather(-1, logits.argmax(-1, keepdim=True))[..., 0]
+    return torch.stack([logits.logsumexp(-1), norm, 1 - near.amax(-1), 1 - own], -1)
+
+
+@torch.no_grad()
+def known_features(model: nn.Module, rows: Rows, classes: int) -> Tensor:
+    """Return centres (classes, m, width) of the head's inputs on training examples.
+
+    They are those of k-means, for each class by itself, on unit vectors.
+    """
+    with torch.random.fork_rng(devices=[]):  # Images are augmented.
+        torch.manual_seed(0)
+        features, labels = _collected(model, rows)
+    several = max(1, _CENTRES // classes)
+    everything = features.mean(0, keepdim=True)  # For a class that training lacks.
+    centres = []
+    for number in range(classes):
+        own = features[labels == number]
+        centres.append(_centres(own if len(own) else everything, several))
+    return torch.stack(centres).half().float()  # As they are saved.
+
+
+def _collected(model: nn.Module, rows: Rows) -> tuple[Tensor, Tensor]:
+    """Return the features of some labelled training examples, as unit vectors, and their labels."""
+    kept: list[Any] = []
+    hook = find_head(model)[1].register_forward_pre_hook(lambda _, args: kept.append(args[0]))
+    plan, count = rows.plan(min(_BATCH, len(rows)), 1, 0), 0
+    taken = dict.fromkeys(plan.rows, 0)
+    features, labels = [], []
+    for bucket in plan.order.tolist():
+        numbers = torch.as_tensor(plan.rows[bucket][taken[bucket]], device=rows.device)
+        taken[bucket] += 1
+        inputs = rows.batch(numbers, bucket)
+        truth = inputs.pop("labels")
+        logits = logits_of(model(**inputs))
+        found = _pooled(kept.pop(), logits, inputs.get("attention_mask"))
+        known = truth != IGNORED
+        features.append(nn.functional.normalize(found[known], dim=-1))
+        labels.append(truth[known])
+        count += int(known.sum())
+        if count >= _EXAMPLES:
+            break
+    hook.remove()
+    return torch.cat(features), torch.cat(labels)
+
+
+def _centres(points: Tensor, several: int) -> Tensor:
+    """Return so many centres of k-means; of fewer points, some more than once."""
+    chosen = np.random.default_rng(0).permutation(len(points))[:several]
+    centres = points[torch.as_tensor(np.resize(chosen, several), device=points.device)]
+    for _ in range(_ROUNDS):
+        nearest = (points @ centres.T).argmax(1)
+        sums = torch.zeros_like(centres).index_add_(0, nearest, points)
+        moved = nn.functional.normalize(sums, dim=-1)
+        centres = torch.where(sums.norm(dim=-1, keepdim=True) > 0, moved, centres)
+    return centres
+
+
+def write_signals(model: WithSignals, folder: Path) -> None:
+    """Write what :func:`with_saved_signals` reads."""
+    centres = model.centres.cpu().numpy().astype(np.float16)
+    with new_file(folder / FILE, overwrite=True) as unfinished, unfinished.open("wb") as file:
+        np.savez_compressed(file, centres=centres)
+
+
+def with_saved_signals(model: Any, folder: Path) -> Any:
+    """Return the model of a run in a folder, with signals where its calibrators read them."""
+    path = folder / FILE
+    if not path.exists():
+        return model
+    with opened_npz(path) as archive:
+        centres = read_array(archive, "centres")
+    if centres.ndim != 3 or not np.isfinite(centres).all():
+        raise InputError(f"{path}: no centres of features, (classes, m, width) finite numbers.")
+    return WithSignals(model, torch.as_tensor(centres.astype(np.float32))).eval()

@@ -1,0 +1,120 @@
+"""Signals of a model's features: computed beside the logits, by torch and by onnxruntime."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from calibrant import InputError, Predictions, load_calibrator
+from calibrant.experiments.outcome import copy_names, labelled_rows
+from calibrant.experiments.recipe import Recipe
+from calibrant.tasks import open_task
+from calibrant.tasks.scoring import SIGNALS, TorchScorer
+
+torch = pytest.importorskip("torch")
+
+from calibrant.experiments.run import train  # noqa: E402
+from calibrant.loading import load_run  # noqa: E402
+from calibrant.tasks.feature_signals import (  # noqa: E402
+    FILE,
+    WithSignals,
+    feature_signals,
+    known_features,
+    with_saved_signals,
+    write_signals,
+)
+
+SMALL = {
+    "text": {"data": "synthetic", "model": "tiny", "epochs": 1, "copies": ["typos-3", "ocr-3"]},
+    "image": {"data": "digits", "epochs": 1, "copies": ["gaussian-noise-3", "jpeg-3"]},
+}
+
+
+class Net(torch.nn.Module):
+    """A head of two classes on three numbers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.encoder, self.classifier = torch.nn.Identity(), torch.nn.Linear(3, 2)
+
+    def forward(self, pixel_values: torch.Tensor) -> torch.Tensor:
+        return self.classifier(self.encoder(pixel_values))
+
+
+def test_signals_against_plain_loops() -> None:
+    rng = np.random.default_rng(0)
+    logits, features = rng.normal(size=(20, 4)), 3 * rng.normal(size=(20, 5))
+    centres = rng.normal(size=(4, 3, 5))
+    centres /= np.linalg.norm(centres, axis=2, keepdims=True)
+    found = feature_signals(*(torch.as_tensor(v) for v in (logits, features, centres))).numpy()
+    for i in range(20):
+        norm = np.sqrt((features[i] ** 2).sum())
+        apart = 1 - centres @ (features[i] / norm)
+        own = apart[logits[i].argmax()].min()
+        expected = [np.log(np.exp(logits[i]).sum()), norm, apart.min(), own]
+        np.testing.assert_allclose(found[i], expected, rtol=1e-10)
+
+
+def test_a_wrapped_model_keeps_its_logits_and_survives_its_file(tmp_path: Path) -> None:
+    net, centres = Net().eval(), torch.nn.functional.normalize(torch.randn(2, 4, 3), dim=-1)
+    pixels = np.random.default_rng(0).normal(size=(6, 3)).astype(np.float32)
+    plain = TorchScorer(net).scored(pixel_values=pixels)
+    wrapped = WithSignals(net, centres.half().float()).eval()
+    made = TorchScorer(wrapped).scored(pixel_values=pixels)
+    assert not plain.signals
+    assert tuple(made.signals) == SIGNALS
+    np.testing.assert_array_equal(made.logits, plain.logits)
+    write_signals(wrapped, tmp_path)
+    again = TorchScorer(with_saved_signals(Net().eval(), tmp_path)).scored(pixel_values=pixels)
+    np.testing.assert_array_equal(again.signals["norm"], made.signals["norm"])
+    np.savez(tmp_path / FILE, centres=np.full((2, 4, 3), np.nan))
+    with pytest.raises(InputError, match="no centres of features"):
+        with_saved_signals(net, tmp_path)
+
+
+def test_a_class_without_training_examples_has_a_centre_too() -> None:
+    data = open_task("image", tiny=True)
+    centres = known_features(data.build_model().eval(), data.windows("cpu")[0], classes=3)
+    assert centres.shape[0] == 3
+    assert torch.isfinite(centres).all()
+
+
+@pytest.fixture(scope="module", params=SMALL)
+def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("run") / request.param
+    settings = {**SMALL[request.param], "task": request.param, "calibrator": "shift-aware"}
+    train(Recipe.from_dict({**settings, "dtype": "float32"}), folder, device="cpu", bootstrap=0)
+    return folder
+
+
+def test_texts_and_images_learn_from_copies_and_predict_with_signals(run: Path) -> None:
+    valid = Predictions.read(next(run.glob("valid.*")))
+    calibrator = load_calibrator(run / "calibrator.json")
+    assert set(SIGNALS) <= set(calibrator.signals_) & set(valid.signals)
+    assert calibrator.fitted_on_["n"] == 3 * len(valid)
+    predictor = load_run(run, device="cpu")
+    given = ["Anna Lind lives in Paris .", "A text"]
+    if run.name == "image":
+        given = [example["pixel_values"] for example in open_task("image", "digits").load("test")]
+    found = predictor.predict(given[:2])
+    raw = next(iter(predictor.raw_predictions(given[:2])))
+    top = calibrator.transform(raw).probabilities().max(axis=1)
+    np.testing.assert_allclose([one.confidence for one in found], top, rtol=1e-6)
+    assert len(predictor.evidence.confidence) == len(valid)
+
+
+def test_how_many_rows_a_part_has() -> None:
+    for name in ("ner", "text", "image"):
+        data = open_task(name, tiny=True)
+        model = data.build_model().eval()
+        for part in data.parts.values():
+            assert labelled_rows(part) == len(data.predict(model, part))
+
+
+@pytest.mark.parametrize("task", ["text", "image"])
+def test_copies_are_made_where_validation_is_large(task: str) -> None:
+    recipe = Recipe.from_dict({"task": task})
+    assert copy_names(recipe, 999) == ()
+    assert len(copy_names(recipe, 1000)) == 15
