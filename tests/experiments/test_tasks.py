@@ -162,14 +162,15 @@ def test_the_auroc_of_out_of_scope_texts_is_that_of_scikit_learn(settings, tmp_p
 
     recipe = Recipe.from_dict(settings["text"])
     [outcome] = [found for found in run_cell([recipe], None, "cpu") if found is not None]
-    assert outcome.outside.shape == (10, 3)
+    assert outcome.outside.scores.shape == (10, 3)
     assert outcome.ood is None
     results = measure_run(
         outcome.valid, outcome.test, measure=task_of("text").measure, outside=outcome.outside
     )
     for kind in ("identity", "temperature"):
         temperature = results[kind].get("temperature", 1.0)
-        logits = np.concatenate([outcome.test.scores, outcome.outside]).astype(float) / temperature
+        scores = np.concatenate([outcome.test.scores, outcome.outside.scores])
+        logits = scores.astype(float) / temperature
         odds = np.exp(logits - logits.max(1, keepdims=True))
         confidence = (odds / odds.sum(1, keepdims=True)).max(1)
         inside = np.arange(len(confidence)) < len(outcome.test)
