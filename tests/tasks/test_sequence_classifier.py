@@ -14,7 +14,7 @@ from calibrant.tasks.encoders.small_encoder import (  # noqa: E402
     build_small_tokenizer,
 )
 from calibrant.tasks.text.corpus import load_texts  # noqa: E402
-from calibrant.tasks.text.encoded_texts import encode_texts, text_logits  # noqa: E402
+from calibrant.tasks.text.encoded_texts import encode_texts, text_scores  # noqa: E402
 from calibrant.training.windows import Windows  # noqa: E402
 
 TEXTS = ["it barks", "", "it " + "purrs and " * 9 + "purrs", "miau"]
@@ -52,7 +52,7 @@ def test_logits_come_in_the_order_of_the_texts(tokenizer):
     model = build_small_encoder(tokenizer, LABELS, unit="sequence").eval()
     texts = [text * (1 + number % 3) for number, text in enumerate(TEXTS * 3)]
     encoded = encode_texts(texts, np.zeros(12, int), tokenizer)
-    found = text_logits(model, encoded, tokenizer.pad_token_id)
+    found = text_scores(model, encoded, tokenizer.pad_token_id).logits
     for number, text in enumerate(texts):
         with torch.no_grad():
             alone = model(**tokenizer([text], return_tensors="pt")).logits[0]

@@ -136,7 +136,7 @@ class Job:
         """Return the model with signals of its features, if a calibrator may read them."""
         from calibrant.tasks.feature_signals import WithSignals, known_features
 
-        if not copied:
+        if not copied or "train" not in self.data.splits:  # A wrapped model has no training data.
             return None
         rows = self.data.windows(str(next(model.parameters()).device))[0]
         return WithSignals(model, known_features(model, rows, len(self.data.labels)))
