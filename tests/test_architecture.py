@@ -74,7 +74,7 @@ ALLOWED = {
     },
     "study": {"metrics", "charts", "plots", "report", "experiments"},
     "demo": set(),
-    "entities": {"metrics", "calibrators", "policies", "auditing", "files"},
+    "entities": {"metrics", "calibrators", "comparison", "policies", "auditing", "files"},
     "integrations": {"metrics", "entities"},
 }
 SEES_ALL = {"__init__", "__main__", "cli"}

@@ -168,3 +168,60 @@ def test_bad_input_is_one_line_and_writes_nothing(
     assert printed.err.count("\n") == 1
     assert not printed.out
     assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.fixture
+def four(files, tmp_path):
+    predicted, gold = made_documents(seed=5, count=150)
+    test = write(tmp_path / "new.jsonl", predicted), write(tmp_path / "new-gold.jsonl", gold)
+    return [*files, *test]
+
+
+def test_compare_entities(four, capsys):
+    options = ["--bootstrap", "100", "--folds", "3"]
+    assert main(["compare", "--entities", *four, *options]) == 0
+    printed = capsys.readouterr().out
+    assert "* Recommended:" in printed
+    assert "entities learns from score, type and length" in printed
+    assert main(["compare", "--entities", *four, *options, "--json", "--match", "overlapping"]) == 0
+    found = {row["name"]: row for row in json.loads(capsys.readouterr().out)["calibrators"]}
+    assert {"identity", "temperature", "entities"} <= found.keys()
+    assert found["entities"]["valid_nll"] < found["identity"]["valid_nll"]
+
+
+def test_the_row_of_entities_is_that_of_fit_and_audit(four, tmp_path, capsys):
+    """On TEST the compared calibrator has the numbers that fit, apply and audit would give."""
+    assert main(["compare", "--entities", *four, "--bootstrap", "100", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["calibrators"]
+    compared = next(row for row in rows if row["name"] == "entities")
+    saved = str(tmp_path / "entities.json")
+    assert main(["fit", "--entities", *four[:2], "-o", saved]) == 0
+    capsys.readouterr()
+    command = ["audit", "--entities", *four[2:], "--calibrator", saved, "--bootstrap", "0"]
+    assert main([*command, "--json"]) == 0
+    measures = json.loads(capsys.readouterr().out)["entities"]["after"]["measures"]
+    assert compared["ece"] == pytest.approx(measures["ece"]["value"], abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (["--calibrators", "temperature"], "--calibrators does not go with --entities"),
+        (["--output", "x.json"], "--output does not go with --entities"),
+        (["--label-column", "y"], "--label-column does not go with --entities"),
+    ],
+)
+def test_options_that_do_not_go_with_compare_entities(more, words, four, capsys):
+    assert main(["compare", "--entities", *four, *more]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_compare_takes_four_files_of_entities(four, capsys):
+    assert main(["compare", "--entities", *four[:2]]) == 2
+    assert "takes four files" in capsys.readouterr().err
+    assert main(["compare", *four]) == 2
+    assert "takes two files, VALID and TEST, got 4" in capsys.readouterr().err
+    assert main(["compare", "--entities", *four[:2], *four[:2]]) == 2
+    assert "hold the same examples" in capsys.readouterr().err
+    assert main(["compare", *four[:2], "--match", "strict"]) == 2
+    assert "use it with --entities" in capsys.readouterr().err

@@ -9,15 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calibrant.cli.document import document
+from calibrant.cli.entities import add_entity_options, compare_entity_files, without_entities
 from calibrant.cli.old_options import calibrator_name
 from calibrant.cli.options import add_file_options, add_json
-from calibrant.errors import printable
+from calibrant.errors import InputError, printable
 
 if TYPE_CHECKING:
     from calibrant.comparison import Comparison, Row
     from calibrant.metrics import Metric
 
-__all__ = ["add_parser", "run"]
+__all__ = ["add_parser", "print_comparison", "run"]
 
 
 def add_parser(commands: Any) -> None:
@@ -32,7 +33,15 @@ def add_parser(commands: Any) -> None:
         "valid", metavar="VALID", help="predictions to fit on: a file, a folder or a glob"
     )
     parser.add_argument("test", metavar="TEST", help="predictions to evaluate on")
+    parser.add_argument(
+        "more",
+        nargs="*",
+        metavar="FILE",
+        help="with --entities, all four files: PREDICTED and GOLD to fit on, PREDICTED and GOLD to "
+        "evaluate on",
+    )
     add_file_options(parser, None)
+    add_entity_options(parser, scores=False)
     parser.add_argument(
         "--calibrators",
         metavar="NAME[,NAME…]",
@@ -70,6 +79,14 @@ def run(args: argparse.Namespace) -> int:
     from calibrant.comparison.selection import map_names
     from calibrant.progress import Progress
 
+    if args.entities:
+        return compare_entity_files(args)
+    without_entities(args)
+    if args.more:
+        raise InputError(
+            f"compare takes two files, VALID and TEST, got {2 + len(args.more)}; four are for "
+            "--entities."
+        )
     _check_output(args)
     names = args.calibrators and [calibrator_name(n.strip()) for n in args.calibrators.split(",")]
     valid = read_with_progress([args.valid], args)
@@ -92,7 +109,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(document("compare", {**found.to_dict(), "output": args.output and str(args.output)}))
     else:
-        _print(found)
+        print_comparison(found)
         if args.output is not None:
             print(f"Saved: {printable(str(args.output))} ({found.recommended}, fitted on VALID)")
     return 0
@@ -109,7 +126,8 @@ def _check_output(args: argparse.Namespace) -> None:
         check_writable(check_suffix(args.output), overwrite=args.overwrite, inputs=inputs)
 
 
-def _print(found: Comparison) -> None:
+def print_comparison(found: Comparison) -> None:
+    """Print the table, the recommendation and what was skipped."""
     from calibrant.cli.table import render_table
     from calibrant.metrics import METRICS
 

@@ -1,4 +1,4 @@
-"""What ``audit``, ``fit`` and ``apply`` do with the entities of any tool (``--entities``)."""
+"""What commands do with the entities of any tool (``--entities``)."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ __all__ = [
     "add_entity_options",
     "apply_entities",
     "audit_entity_files",
+    "compare_entity_files",
     "fit_entities",
     "matched_files",
     "refuse_options",
@@ -29,22 +30,28 @@ __all__ = [
 _TYPE_COLUMNS = ("precision", "recall", "confidence", "ece", "auroc")
 
 
-def add_entity_options(parser: argparse.ArgumentParser, *, gold: bool = True) -> None:
-    """Add the options of entities; without ``gold`` those of ``apply``, which needs none."""
+def add_entity_options(
+    parser: argparse.ArgumentParser, *, gold: bool = True, scores: bool = True
+) -> None:
+    """Add the options of entities; without ``gold`` those of ``apply``, which needs none.
+
+    ``scores`` says whether entities without scores make sense.
+    """
     group = parser.add_argument_group("entities of any tool")
     if gold:
         group.add_argument(
             "--entities",
             action="store_true",
-            help="the two files are PREDICTED and GOLD: documents with entities, as the tools "
-            "write them (.jsonl, .json)",
+            help="the files are PREDICTED and GOLD: documents with entities, as the tools write "
+            "them (.jsonl, .json)",
         )
         group.add_argument(
             "--match",
             choices=("strict", "overlapping"),
             help="when an entity is right: same span and type, or same type and a shared "
-            "character (audit: both; fit: strict)",
+            "character (audit: both; others: strict)",
         )
+    if gold and scores:
         group.add_argument(
             "--without-scores",
             action="store_true",
@@ -170,10 +177,53 @@ def _new_scores(fitted: EntityCalibrator, source: EntityFile) -> list[list[float
     return found
 
 
+def compare_entity_files(args: argparse.Namespace) -> int:
+    """Compare the calibrators of entity scores, and print the table."""
+    from calibrant.calibrators import CALIBRATORS
+    from calibrant.cli.compare import print_comparison
+    from calibrant.entities.comparison import ENTITIES, compare_entities
+    from calibrant.progress import Progress
+
+    args.files = [args.valid, args.test, *args.more]
+    if len(args.files) != 4:
+        raise InputError(
+            "compare --entities takes four files, PREDICTED and GOLD to fit on and PREDICTED and "
+            f"GOLD to evaluate on, got {len(args.files)}."
+        )
+    options = (("kind", None), ("calibrators", None), ("keep_predictions", False), ("output", None))
+    _refuse_others(args, *options)
+    valid, test = (matched_files(args, args.files[i : i + 2]) for i in (0, 2))
+    with Progress(len(CALIBRATORS) + 1, "calibrators") as progress:
+        found = compare_entities(
+            valid,
+            test,
+            args.match or "strict",
+            folds=args.folds,
+            bootstrap=args.bootstrap,
+            bins=args.bins,
+            seed=args.seed,
+            same_data=args.force,
+            progress=lambda _: progress.advance(),
+        )
+    if args.json:
+        print(document("compare", {**found.to_dict(), "output": None}))
+        return 0
+    print_comparison(found)
+    print(
+        f"- {ENTITIES} learns from score, type and length; 'calibrant fit --entities' saves it for "
+        "'calibrant apply', which takes no other calibrator for the files of a tool."
+    )
+    return 0
+
+
 def refuse_options(args: argparse.Namespace, *defaults: tuple[str, Any]) -> None:
     """Refuse options that mean nothing for entities, and all but two files."""
     if len(args.files) != 2:
         raise InputError(f"--entities takes two files, PREDICTED and GOLD, got {len(args.files)}.")
+    _refuse_others(args, *defaults)
+
+
+def _refuse_others(args: argparse.Namespace, *defaults: tuple[str, Any]) -> None:
     columns = [name for name in vars(args) if name.endswith(("_column", "_columns"))]
     for name, default in (*defaults, *((column, None) for column in columns), ("labels", None)):
         if getattr(args, name, default) != default:
@@ -181,11 +231,13 @@ def refuse_options(args: argparse.Namespace, *defaults: tuple[str, Any]) -> None
             raise InputError(f"--{option} does not go with --entities.")
 
 
-def matched_files(args: argparse.Namespace) -> MatchedEntities:
-    """Return the entities of PREDICTED next to those of GOLD."""
+def matched_files(
+    args: argparse.Namespace, files: Sequence[str | Path] | None = None
+) -> MatchedEntities:
+    """Return the entities of PREDICTED next to those of GOLD; by default of the files given."""
     from calibrant.entities import match_entities, read_entities
 
-    predicted, gold = map(Path, args.files)
+    predicted, gold = map(Path, files or args.files)
     if predicted.exists() and gold.exists() and predicted.samefile(gold):
         raise InputError(f"PREDICTED and GOLD are the same file, {predicted}.")
     renamed = renamed_types(args.types)
@@ -193,7 +245,7 @@ def matched_files(args: argparse.Namespace) -> MatchedEntities:
         read_entities(predicted, args.spans).documents,
         read_entities(gold, args.spans if _has_spans(gold, args.spans) else None).documents,
         renamed=renamed,
-        scores=not args.without_scores,
+        scores=not getattr(args, "without_scores", False),
     )
 
 

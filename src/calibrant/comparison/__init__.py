@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from calibrant.arguments import check_kind
+from calibrant.calibrators import Calibrator
 from calibrant.claims import Claims
 from calibrant.comparison.candidates import evaluate
 from calibrant.comparison.entity_map import EntityMap
@@ -40,6 +41,7 @@ def compare(
     seed: int = 0,
     same_data: bool = False,
     keep_predictions: bool = False,
+    more: Sequence[Calibrator] = (),
     progress: Callable[[str], None] | None = None,
 ) -> Comparison:
     """Compare the named calibrators (default: all) and recommend one.
@@ -50,7 +52,7 @@ def compare(
     ``keep_predictions`` leaves out calibrators that can change the predicted class. VALID and TEST
     with the same examples are refused unless ``same_data`` is set. ``progress`` is called with the
     name of each finished calibrator. Claims (top labels with a confidence) are compared by the
-    calibrators that need no more.
+    calibrators that need no more. ``more`` are calibrators that are in no table.
 
     >>> rng = np.random.default_rng(0)
     >>> labels = rng.integers(0, 3, 3000)
@@ -76,6 +78,7 @@ def compare(
         bootstrap=bootstrap,
         seed=seed,
         split=True,
+        more=more,
         progress=progress,
     )
     options = {"bins": bins, "bootstrap": bootstrap, "seed": seed}

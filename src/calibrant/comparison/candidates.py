@@ -55,13 +55,12 @@ class Candidate:
 
 
 def fit_candidate(
-    name: str, valid: Predictions | Claims, folds: Folds, *, split: bool = True
+    calibrator: Calibrator, valid: Predictions | Claims, folds: Folds, *, split: bool = True
 ) -> Candidate:
-    """Cross-validate the calibrator called ``name``, then fit it on all of VALID.
+    """Cross-validate a calibrator, then fit it on all of VALID.
 
     ``split`` also splits its NLL (:func:`calibration_part`), which takes ten more fits.
     """
-    calibrator = calibrator_class(name)()
     held_out = out_of_fold(calibrator, valid, folds)
     floor = probability_floor(valid.binary() if isinstance(valid, Claims) else valid)
     nll, brier = example_nll(held_out, floor), example_brier(held_out)

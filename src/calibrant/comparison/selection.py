@@ -58,6 +58,7 @@ def select_calibrator(
     bootstrap: int = 1000,
     seed: int = 0,
     split: bool = False,
+    more: Sequence[Calibrator] = (),
     progress: Callable[[str], None] | None = None,
 ) -> Selection:
     """Choose one of the named calibrators (default: all) and fit it.
@@ -71,6 +72,7 @@ def select_calibrator(
     the ECE they do not reward a calibrator that gives all examples the same confidence.
     ``keep_predictions`` leaves out calibrators that can change the predicted class. If every
     prediction is right, each calibrator is judged as if one more example were wrong.
+    ``more`` are calibrators that are in no table, from simple to flexible.
 
     Rows of VALID with a corruption in the group ``corruption`` are copies: ``shift-aware`` takes
     the place of the choice if it is better on kinds of damage that it did not see, and no worse on
@@ -88,11 +90,12 @@ def select_calibrator(
     wanted = [n for n in map_names(names, keep_predictions) if copies is None or n != _SHIFTED]
     dealt = make_folds(valid, folds, seed)
     candidates, skipped = {}, {}
-    for name in wanted:
+    tried = {name: calibrator_class(name)() for name in wanted} | {one.name: one for one in more}
+    for name, calibrator in tried.items():
         try:
-            if isinstance(valid, Claims):
+            if isinstance(valid, Claims) and name in CALIBRATORS:
                 _check_suits_claims(name, asked=names is not None)
-            candidates[name] = fit_candidate(name, valid, dealt, split=split)
+            candidates[name] = fit_candidate(calibrator, valid, dealt, split=split)
         except CalibrantError as error:
             skipped[name] = str(error)
         if progress is not None:
@@ -119,8 +122,9 @@ def _chosen(
     seed: int,
 ) -> tuple[str, str]:
     """Return the name of the choice, and the reason."""
-    choice = [name for name in candidates if _has_enough_examples(name, valid)]
-    choice.sort(key=lambda name: _caution(name, valid.classes))
+    kinds = {name: type(candidate.calibrator) for name, candidate in candidates.items()}
+    choice = [name for name, kind in kinds.items() if _has_enough_examples(kind, valid)]
+    choice.sort(key=lambda name: _caution(kinds[name], valid.classes))
     block = dealt.in_order().block
     losses = np.stack([candidates[name].nll for name in choice])
     faultless = bool(top_label(valid)[2].all())
@@ -142,26 +146,26 @@ def _check_suits_claims(name: str, *, asked: bool) -> None:
         raise InputError("from one confidence each, those that end in -top-label learn the same.")
 
 
-def _has_enough_examples(name: str, valid: Predictions | Claims) -> bool:
+def _has_enough_examples(kind: type, valid: Predictions | Claims) -> bool:
     """Whether there are as many examples as free numbers.
 
     With fewer, such a calibrator learns single examples, and in cross-validation it profits from
     others that resemble them: paraphrases, neighbours, duplicates.
     """
     numbers = valid.classes * (valid.classes + 1)
-    return not issubclass(CALIBRATORS[name].calibrator, WeightMatrix) or len(valid) >= numbers
+    return not issubclass(kind, WeightMatrix) or len(valid) >= numbers
 
 
 def _caution(name: str, classes: int) -> int:
     """Return how many examples a calibrator needs: few (0), more (1) or many (2).
+    ``more`` are calibrators that are in no table, from simple to flexible.
 
     0 is one number or curve for all classes, or a penalty that fades as examples come; 1 is weights
     without such a penalty; 2 is a separate calibrator for each of more than two classes.
     """
-    calibrator = CALIBRATORS[name].calibrator
-    if issubclass(calibrator, OneVsRest) and classes > 2:
+    if issubclass(kind, OneVsRest) and classes > 2:
         return 2
-    return 1 if issubclass(calibrator, Vector | WeightMatrix) else 0
+    return 1 if issubclass(kind, Vector | WeightMatrix) else 0
 
 
 def _is_wanted(name: str, names: Sequence[str] | None) -> bool:
