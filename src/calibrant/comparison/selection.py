@@ -156,9 +156,8 @@ def _has_enough_examples(kind: type, valid: Predictions | Claims) -> bool:
     return not issubclass(kind, WeightMatrix) or len(valid) >= numbers
 
 
-def _caution(name: str, classes: int) -> int:
+def _caution(kind: type, classes: int) -> int:
     """Return how many examples a calibrator needs: few (0), more (1) or many (2).
-    ``more`` are calibrators that are in no table, from simple to flexible.
 
     0 is one number or curve for all classes, or a penalty that fades as examples come; 1 is weights
     without such a penalty; 2 is a separate calibrator for each of more than two classes.
