@@ -50,6 +50,7 @@ ALLOWED = {
     },
     "loading": {"calibrators", "comparison", "policies", "tasks"},
     "wrapping": {"experiments", "loading", "tasks"},
+    "serving": {"policies", "tasks"},
     "export": {
         "calibrators",
         "experiments",

@@ -177,6 +177,10 @@ class Predictor(ABC):
         """
         raise InputError(f"{type(self).__name__} gives no predictions without a calibrator.")
 
+    def expected_confidence(self) -> float | None:
+        """Return the mean calibrated confidence of validation, which drift is compared with."""
+        return None
+
     def acceptance(
         self,
         *,
@@ -282,6 +286,10 @@ class ModelPredictor(Predictor):
     def as_inputs(self, inputs: Any) -> Iterable[Any]:
         """Return the inputs one by one; a single one counts as a list of one."""
         return [inputs] if isinstance(inputs, str) else inputs
+
+    def expected_confidence(self) -> float | None:
+        """Return the mean calibrated confidence of validation."""
+        return float(self.evidence.confidence.mean()) if len(self.evidence.confidence) else None
 
     def threshold(self, target_risk: float, level: float = 0.9) -> Guarantee:
         """Find the lowest confidence from which at most ``target_risk`` of it is wrong."""

@@ -186,6 +186,11 @@ class EntityPredictor(Predictor):
         """
         return self._judge(tokens).threshold(target_risk, level, reduction)
 
+    def expected_confidence(self) -> float | None:
+        """Return the mean confidence of validation entities."""
+        found = self._of_texts.judged()[0].confidence
+        return float(found.mean()) if len(found) else None
+
     def entity_map(self, reduction: str = AUTO, *, tokens: bool = False) -> EntityMap:
         """Return the calibrator of entities, learned on validation words."""
         return self._judge(tokens).entity_map(reduction)

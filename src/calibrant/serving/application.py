@@ -1,0 +1,322 @@
+"""The ASGI application: predictions, health, measurements, the schema and the page."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from functools import lru_cache
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from calibrant.errors import InputError
+from calibrant.extras import require
+from calibrant.serving.access import check_access, check_site
+from calibrant.serving.batching import Batcher, QueueFull
+from calibrant.serving.measurements import Measurements
+from calibrant.serving.openapi import describe
+from calibrant.serving.requests import Asked, Limits, Options, Refusal, read_body, read_request
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from calibrant.policies import Policy
+    from calibrant.tasks.predictor import Acceptance, Predictor
+
+__all__ = ["FORMAT", "app"]
+
+FORMAT = 1
+LOGGER = logging.getLogger("calibrant.serving")
+_RISKS = (0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3)  # Of the page's slider.
+_PAGE_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src 'self' data: blob:; frame-src blob:; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'"
+)
+_REMEMBERED = 256  # Different options whose thresholds are kept.
+_INLINE = 100_000  # Bytes of a body that are read at once; a longer one must not stop others.
+_STATIC = {"page.js": "text/javascript", "page.css": "text/css"}
+
+
+def app(
+    predictor: Predictor,
+    *,
+    policy: Policy | str | Path | None = None,
+    limits: Limits | None = None,
+    token: str | None = None,
+    hosts: Collection[str] | None = None,
+    origins: Collection[str] = (),
+    report: str | Path | None = None,
+    log_texts: bool = False,
+) -> Starlette:
+    """Return a service of ``predictor`` as an ASGI application, alone or to be mounted.
+
+    ``policy`` decides what is accepted. With a ``token`` each request needs it, except ``/healthz``
+    and the page itself. ``hosts`` are the names that the service answers to (None: any).
+    ``origins`` are other sites whose pages may ask. ``report`` is an HTML file for ``/report``.
+    """
+    return _Service(
+        predictor, policy, limits or Limits(), token, hosts, origins, report, log_texts
+    ).application()
+
+
+class _Service:
+    def __init__(
+        self,
+        predictor: Predictor,
+        policy: Policy | str | Path | None,
+        limits: Limits,
+        token: str | None,
+        hosts: Collection[str] | None,
+        origins: Collection[str],
+        report: str | Path | None,
+        log_texts: bool,
+    ) -> None:
+        self.predictor, self.limits, self.token = predictor, limits, token
+        self.hosts, self.origins, self.log_texts = hosts, origins, log_texts
+        self.report = None if report is None else Path(report)
+        self.policy = None if policy is None else predictor.checked_policy(policy)
+        self._accepting: dict[Options, Acceptance] = {}
+        self._accept(Options())  # A policy that does not fit ends here, not in a request.
+        self.batcher = Batcher(
+            self._predict, most=limits.batch, limit=limits.queue, observe=self._observe
+        )
+        self.measured = Measurements(predictor.expected_confidence(), self.batcher.__len__)
+
+    def _observe(self, size: int) -> None:
+        self.measured.batch(size)
+
+    def _accept(self, options: Options) -> Acceptance:
+        """Return what is accepted; found once for equal options, as it reads all evidence."""
+        if options not in self._accepting:
+            found = self.predictor.acceptance(
+                min_confidence=options.min_confidence,
+                target_risk=options.target_risk,
+                level=options.level,
+                policy=self.policy,
+            )
+            if len(self._accepting) >= _REMEMBERED:
+                self._accepting.clear()
+            self._accepting[options] = found
+            return found
+        return self._accepting[options]
+
+    def _predict(self, inputs: Sequence[Any], options: Any) -> list[Any]:
+        accept = self._accept(options)
+        return list(
+            self.predictor.stream(
+                inputs, top_k=options.top_k, min_confidence=accept.least, policy=accept.policy
+            )
+        )
+
+    def application(self) -> Starlette:
+        """Return the routes."""
+        require("starlette", "serve", "A service")
+        from starlette.applications import Starlette
+        from starlette.routing import Route
+
+        routes = [
+            Route("/predict", self._guarded(self.predict), methods=["POST"]),
+            Route("/healthz", self._guarded(self.health, open_to_all=True)),
+            Route("/metrics", self._guarded(self.metrics)),
+            Route("/openapi.json", self._guarded(self.schema)),
+            Route("/about", self._guarded(self.about)),
+            Route("/report", self._guarded(self.show_report)),
+            Route("/", self._guarded(self.page, open_to_all=True)),
+            Route("/static/{name}", self._guarded(self.static, open_to_all=True)),
+        ]
+        return Starlette(routes=routes, exception_handlers={404: _not_found, 405: _not_allowed})
+
+    def _guarded(
+        self, answer: Callable[[Request], Awaitable[Response]], *, open_to_all: bool = False
+    ) -> Callable[[Request], Awaitable[Response]]:
+        """Check who asks, answer, measure and log; no traceback ever reaches the client."""
+
+        async def guarded(request: Request) -> Response:
+            start = time.perf_counter()
+            try:
+                if request.method != "GET" or not open_to_all:
+                    check_site(request, self.hosts, self.origins)
+                    check_access(request, None if open_to_all else self.token)
+                response = await answer(request)
+            except Refusal as refusal:
+                response = _error(refusal.status, str(refusal), refusal.headers)
+            except Exception as error:
+                LOGGER.exception("defect", extra={"error": type(error).__name__})
+                response = _error(500, "This is a defect of the service; its log says more.")
+            self._note(request, response.status_code, time.perf_counter() - start)
+            return response
+
+        return guarded
+
+    def _note(self, request: Request, status: int, seconds: float) -> None:
+        path = request.scope["route"].path
+        self.measured.answered(path, status, seconds)
+        found = {
+            "method": request.method,
+            "path": path,
+            "status": status,
+            "milliseconds": round(1000 * seconds, 1),
+            **getattr(request.state, "noted", {}),
+        }
+        LOGGER.info("request", extra={"fields": found})
+
+    async def predict(self, request: Request) -> Response:
+        """Answer POST /predict."""
+        body = await read_body(request, self.limits)
+        kind = request.headers.get("content-type", "")
+        given = (kind, body, self.predictor, self.limits)
+        if len(body) > _INLINE or self.predictor.unit == "images":
+            asked = await asyncio.to_thread(read_request, *given)
+        else:
+            asked = read_request(*given)
+        request.state.noted = {"inputs": len(asked.inputs)}
+        if self.log_texts and self.predictor.unit == "texts":
+            request.state.noted["texts"] = asked.inputs
+        accept = await self._checked(asked.options)
+        found = await self._run(asked)
+        self.measured.predicted(found)
+        content: dict[str, Any] = {
+            "format": FORMAT,
+            "predictions": [prediction.to_dict() for prediction in found],
+        }
+        if (meaning := accept.meaning()) is not None:
+            content["guarantee"] = meaning
+        return _json(content)
+
+    async def _checked(self, options: Options) -> Acceptance:
+        from calibrant.tasks.predictor import check_top_k
+
+        try:
+            check_top_k(options.top_k)
+            if options in self._accepting:
+                return self._accepting[options]
+            return await asyncio.to_thread(self._accept, options)
+        except InputError as error:
+            raise Refusal(422, str(error)) from None
+
+    async def _run(self, asked: Asked) -> list[Any]:
+        """Predict within the time, or refuse."""
+        try:
+            return await asyncio.wait_for(
+                self.batcher.submit(asked.inputs, asked.options), self.limits.seconds
+            )
+        except QueueFull:
+            raise Refusal(
+                503, "Too many inputs wait already: try again soon.", {"Retry-After": "1"}
+            ) from None
+        except (TimeoutError, asyncio.TimeoutError):  # Two names before Python 3.11.
+            raise Refusal(
+                503,
+                f"The prediction took longer than {self.limits.seconds:g} seconds.",
+                {"Retry-After": "5"},
+            ) from None
+        except InputError as error:
+            raise Refusal(422, str(error)) from None
+
+    async def health(self, request: Request) -> Response:  # noqa: ARG002
+        """Answer GET /healthz."""
+        return _json({"status": "ok", "waiting": len(self.batcher)})
+
+    async def metrics(self, request: Request) -> Response:  # noqa: ARG002
+        """Answer GET /metrics."""
+        from starlette.responses import Response
+
+        return Response(self.measured.text(), media_type=self.measured.content_type)
+
+    async def schema(self, request: Request) -> Response:  # noqa: ARG002
+        """Answer GET /openapi.json."""
+        predictor = self.predictor
+        return _json(
+            describe(
+                predictor.unit, predictor.labels, self.limits, entities=predictor.finds_entities
+            )
+        )
+
+    async def about(self, request: Request) -> Response:  # noqa: ARG002
+        """Answer GET /about: what the page needs to know."""
+        return _json(await asyncio.to_thread(self._about))
+
+    def _about(self) -> dict[str, Any]:
+        predictor = self.predictor
+        return {
+            "format": FORMAT,
+            "unit": predictor.unit,
+            "entities": predictor.finds_entities,
+            "masks": predictor.makes_masks,
+            "labels": list(predictor.labels),
+            "calibrator": predictor.calibrator.name,
+            "policy": None if self.policy is None else str(self.policy),
+            "report": self.report is not None,
+            "risks": [] if self.policy is not None else self._risks(),
+        }
+
+    def _risks(self) -> list[dict[str, Any]]:
+        """Return what each target risk of the slider means on validation data."""
+        found = [self._accept(Options(target_risk=risk)).guarantee for risk in _RISKS]
+        return [{**vars(one), "meaning": str(one)} for one in found if one is not None]
+
+    async def show_report(self, request: Request) -> Response:  # noqa: ARG002
+        """Answer GET /report."""
+        from starlette.responses import FileResponse
+
+        if self.report is None or not self.report.is_file():
+            raise Refusal(404, "There is no report.")
+        sandbox = "sandbox allow-scripts; default-src 'none'; img-src data:; "
+        sandbox += "script-src 'unsafe-inline'; style-src 'unsafe-inline'"
+        return FileResponse(
+            self.report, headers={"Content-Security-Policy": sandbox}, media_type="text/html"
+        )
+
+    async def page(self, request: Request) -> Response:  # noqa: ARG002
+        """Answer GET /."""
+        from starlette.responses import HTMLResponse
+
+        return HTMLResponse(_page_file("page.html"), headers=_headers())
+
+    async def static(self, request: Request) -> Response:
+        """Answer GET /static/NAME for the two files of the page."""
+        from starlette.responses import Response
+
+        name = request.path_params["name"]
+        if name not in _STATIC:
+            raise Refusal(404, "There is nothing here.")
+        return Response(_page_file(name), media_type=_STATIC[name], headers=_headers())
+
+
+@lru_cache
+def _page_file(name: str) -> str:
+    return (files("calibrant.serving") / "page" / name).read_text(encoding="utf-8")
+
+
+def _headers() -> dict[str, str]:
+    return {
+        "Content-Security-Policy": _PAGE_POLICY,
+        "X-Content-Type-Options": "nosniff",
+        "Referrer-Policy": "no-referrer",
+    }
+
+
+def _json(content: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    from starlette.responses import Response
+
+    text = json.dumps(content, ensure_ascii=False, allow_nan=False)
+    more = {"X-Content-Type-Options": "nosniff", **(headers or {})}
+    return Response(text, status, more, media_type="application/json")
+
+
+def _error(status: int, message: str, headers: dict[str, str] | None = None) -> Response:
+    return _json({"error": message}, status, headers)
+
+
+async def _not_found(request: Request, error: Exception) -> Response:  # noqa: ARG001
+    return _error(404, "There is nothing here: POST /predict, GET /, /healthz, /metrics.")
+
+
+async def _not_allowed(request: Request, error: Any) -> Response:  # noqa: ARG001
+    return _error(405, "This address takes another method.", dict(error.headers or {}))

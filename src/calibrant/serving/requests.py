@@ -1,0 +1,215 @@
+"""From the body of a request to inputs and options, within limits; each refusal has its status."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import io
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+from calibrant.extras import require
+from calibrant.inputs import shortened
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+    from calibrant.tasks.predictor import Predictor
+
+__all__ = ["Asked", "Limits", "Options", "Refusal", "read_body", "read_request"]
+
+
+class Refusal(Exception):  # noqa: N818 — an answer, not a defect.
+    """An answer with a status of 4xx or 503 and one line that says what to do."""
+
+    def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(message)
+        self.status, self.headers = status, dict(headers or {})
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one request may ask for, and how much may wait.
+
+    ``body`` is in bytes, ``seconds`` the time from the whole request to its answer, and
+    ``body_seconds`` the time that the body may take to arrive. ``pixels`` is the size of one image.
+    """
+
+    body: int = 4_000_000
+    inputs: int = 256
+    characters: int = 100_000
+    pixels: int = 16_000_000
+    queue: int = 1024
+    batch: int = 64
+    seconds: float = 30.0
+    body_seconds: float = 10.0
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            if not getattr(self, field.name) > 0:
+                raise ValueError(f"The limit '{field.name}' must be positive.")
+
+
+@dataclass(frozen=True)
+class Options:
+    """How predictions are accepted and shown; equal options share a batch."""
+
+    top_k: int = 1
+    min_confidence: float = 0.0
+    target_risk: float | None = None
+    level: float = 0.9
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The inputs of a request with its options; ``single`` where it has one without a list."""
+
+    inputs: list[Any]
+    options: Options
+    single: bool
+
+
+async def read_body(request: Request, limits: Limits) -> bytes:
+    """Read the body, no further than the limit and no longer than the time for it."""
+    length = request.headers.get("content-length", "0")
+    if length.isdigit() and int(length) > limits.body:
+        raise _too_large(limits)
+    try:
+        return await asyncio.wait_for(_read(request, limits), limits.body_seconds)
+    except (TimeoutError, asyncio.TimeoutError):  # Two names before Python 3.11.
+        raise Refusal(408, f"The body took longer than {limits.body_seconds:g} seconds.") from None
+
+
+async def _read(request: Request, limits: Limits) -> bytes:
+    parts, size = [], 0
+    async for part in request.stream():
+        size += len(part)
+        if size > limits.body:
+            raise _too_large(limits)
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _too_large(limits: Limits) -> Refusal:
+    return Refusal(413, f"The body is larger than {limits.body:,} bytes: send fewer inputs.")
+
+
+def read_request(kind: str, body: bytes, predictor: Predictor, limits: Limits) -> Asked:
+    """Return what a body asks for; ``kind`` is its content type."""
+    kind = kind.split(";")[0].strip().lower()
+    images = predictor.unit == "images"
+    if images and kind.startswith("image/"):
+        return Asked([_picture(body, "The body", limits)], Options(), single=True)
+    if kind != "application/json":
+        also = " or as an image (image/png, image/jpeg)" if images else ""
+        raise Refusal(415, f"Send the request as application/json{also}, got '{kind[:80]}'.")
+    content = _json(body)
+    one, many = ("image", "images") if images else ("text", "texts")
+    given, single = _given(content, one, many)
+    _check_count(given, many, limits)
+    options = _options({k: v for k, v in content.items() if k not in (one, many)}, one, many)
+    read = _read_image if images else _read_text
+    inputs = [
+        read(value, f"'{one}'" if single else f"{one} {number}", limits)
+        for number, value in enumerate(given)
+    ]
+    return Asked(inputs, options, single)
+
+
+def _json(body: bytes) -> dict[str, Any]:
+    try:
+        content = json.loads(body.decode("utf-8"), parse_constant=_no_constant)
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError, ValueError) as error:
+        raise Refusal(400, f"The body is no JSON: {shortened(str(error), 120)}.") from None
+    if not isinstance(content, dict):
+        raise Refusal(422, f"The body must be a JSON object, got {_kind_of(content)}.")
+    return content
+
+
+def _no_constant(name: str) -> float:
+    raise ValueError(f"{name} is no JSON")
+
+
+def _kind_of(value: Any) -> str:
+    names = {dict: "an object", list: "a list", str: "a text", bool: "true or false"}
+    return names.get(type(value), "null" if value is None else "a number")
+
+
+def _given(content: Mapping[str, Any], one: str, many: str) -> tuple[list[Any], bool]:
+    if (one in content) == (many in content):
+        raise Refusal(422, f"Give '{one}' or a list '{many}', one of the two.")
+    if one in content:
+        return [content[one]], True
+    if not isinstance(content[many], list):
+        raise Refusal(422, f"'{many}' must be a list, got {_kind_of(content[many])}.")
+    return content[many], False
+
+
+def _check_count(given: list[Any], many: str, limits: Limits) -> None:
+    most = min(limits.inputs, limits.queue)
+    if not given:
+        raise Refusal(422, f"'{many}' is empty.")
+    if len(given) > most:
+        raise Refusal(413, f"{len(given):,} {many} are more than {most:,}: send them in parts.")
+
+
+def _options(given: Mapping[str, Any], one: str, many: str) -> Options:
+    known = {field.name: field.default for field in fields(Options)}
+    for name in given:
+        if name not in known:
+            names = ", ".join([one, many, *known])
+            raise Refusal(422, f"Unknown field '{shortened(name, 60)}'. Known: {names}.")
+    for name, value in given.items():
+        whole = name == "top_k"
+        fine = isinstance(value, int if whole else (int, float)) and not isinstance(value, bool)
+        if not fine or not math.isfinite(value):
+            kind = "a whole number" if whole else "a number"
+            raise Refusal(422, f"'{name}' must be {kind}, got {_kind_of(value)}.")
+    return Options(**given)
+
+
+def _read_text(value: Any, where: str, limits: Limits) -> str:
+    if not isinstance(value, str):
+        raise Refusal(422, f"{where} must be a text, got {_kind_of(value)}.")
+    if len(value) > limits.characters:
+        raise Refusal(
+            413,
+            f"{where} has {len(value):,} characters, more than {limits.characters:,}: send it in "
+            "parts.",
+        )
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError:
+        raise Refusal(422, f"{where} has half of a surrogate pair: no character.") from None
+    return value
+
+
+def _read_image(value: Any, where: str, limits: Limits) -> Any:
+    if not isinstance(value, str):
+        raise Refusal(422, f"{where} must be an image in base64, got {_kind_of(value)}.")
+    encoded = value.split(",", 1)[1] if value.startswith("data:") and "," in value else value
+    try:
+        content = base64.b64decode(encoded, validate=True)
+    except (binascii.Error, ValueError):
+        raise Refusal(422, f"{where} is not base64.") from None
+    return _picture(content, where, limits)
+
+
+def _picture(content: bytes, where: str, limits: Limits) -> Any:
+    """Return a picture of Pillow; its size is checked before its pixels are read."""
+    pillow = require("PIL.Image", "data", "Reading images")
+    try:
+        picture = pillow.open(io.BytesIO(content))
+        if picture.width * picture.height > limits.pixels:
+            size = f"{picture.width:,} × {picture.height:,}"
+            raise Refusal(413, f"{where} has {size} pixels, more than {limits.pixels:,}.")
+        picture.load()
+    except Refusal:
+        raise
+    except Exception:  # Pillow's readers raise many kinds on damaged files.
+        raise Refusal(422, f"{where} is no image that can be read.") from None
+    return picture
