@@ -1,6 +1,7 @@
 """What all tests share: hypothesis without deadlines, and where the real corpora are."""
 
 import os
+import shutil
 from pathlib import Path
 
 import hypothesis
@@ -32,3 +33,15 @@ def overconfident():
     logits = rng.normal(size=(2000, 10))
     logits[np.arange(2000), labels] += 1.8
     return Predictions.from_logits(4.5 * logits, labels)
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory):
+    for program in ("chromium", "chromedriver"):
+        if shutil.which(program) is None:
+            pytest.skip(f"{program} is not installed (Debian: apt install chromium-driver)")
+    from tests.browser import Browser
+
+    browser = Browser(tmp_path_factory.mktemp("profile"))
+    yield browser
+    browser.close()

@@ -6,6 +6,7 @@ import argparse
 import json
 import logging
 import os
+import signal
 import socket
 import sys
 import time
@@ -120,6 +121,9 @@ def run(args: argparse.Namespace) -> int:
         )
         shown = f"[{args.host}]" if ":" in args.host else args.host
         print(f"Serving {args.model} at http://{shown}:{listening.getsockname()[1]}", flush=True)
+        for stop in (signal.SIGINT, signal.SIGTERM):
+            # uvicorn ends in good order and then sends itself the signal again.
+            signal.signal(stop, lambda *_: None)
         uvicorn.Server(config).run(sockets=[listening])
     return 0
 

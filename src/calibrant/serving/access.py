@@ -7,12 +7,13 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from calibrant.errors import InputError
 from calibrant.serving.requests import Refusal
 
 if TYPE_CHECKING:
     from starlette.requests import Request
 
-__all__ = ["LOOPBACK", "check_access", "check_site"]
+__all__ = ["LOOPBACK", "check_access", "check_site", "check_token"]
 
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]", "::1")
 
@@ -41,6 +42,14 @@ def _name(host: str) -> str:
     """Return the host without its port."""
     name, _, port = host.rpartition(":")
     return name.lower() if name and port.isdigit() else host.lower()
+
+
+def check_token(token: str | None) -> None:
+    """Raise an error for a token that no header can carry."""
+    if token is None:
+        return
+    if not token or not all("!" <= character <= "~" for character in token):
+        raise InputError("A token has letters, digits and signs of ASCII, without spaces.")
 
 
 def check_access(request: Request, token: str | None) -> None:

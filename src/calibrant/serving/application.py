@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from calibrant.errors import InputError
 from calibrant.extras import require
-from calibrant.serving.access import check_access, check_site
+from calibrant.json_values import FORMAT, json_values
+from calibrant.serving.access import check_access, check_site, check_token
 from calibrant.serving.batching import Batcher, QueueFull
 from calibrant.serving.measurements import Measurements
 from calibrant.serving.openapi import describe
@@ -28,9 +29,8 @@ if TYPE_CHECKING:
     from calibrant.policies import Policy
     from calibrant.tasks.predictor import Acceptance, Predictor
 
-__all__ = ["FORMAT", "app"]
+__all__ = ["app"]
 
-FORMAT = 1
 LOGGER = logging.getLogger("calibrant.serving")
 _RISKS = (0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3)  # Of the page's slider.
 _PAGE_POLICY = (
@@ -77,6 +77,7 @@ class _Service:
         report: str | Path | None,
         log_texts: bool,
     ) -> None:
+        check_token(token)
         self.predictor, self.limits, self.token = predictor, limits, token
         self.hosts, self.origins, self.log_texts = hosts, origins, log_texts
         self.report = None if report is None else Path(report)
@@ -108,11 +109,7 @@ class _Service:
 
     def _predict(self, inputs: Sequence[Any], options: Any) -> list[Any]:
         accept = self._accept(options)
-        return list(
-            self.predictor.stream(
-                inputs, top_k=options.top_k, min_confidence=accept.least, policy=accept.policy
-            )
-        )
+        return list(self.predictor.stream(inputs, top_k=options.top_k, accept=accept))
 
     def application(self) -> Starlette:
         """Return the routes."""
@@ -186,7 +183,7 @@ class _Service:
             "predictions": [prediction.to_dict() for prediction in found],
         }
         if (meaning := accept.meaning()) is not None:
-            content["guarantee"] = meaning
+            content["guarantee"] = json_values(meaning)
         return _json(content)
 
     async def _checked(self, options: Options) -> Acceptance:
@@ -240,7 +237,7 @@ class _Service:
 
     async def about(self, request: Request) -> Response:  # noqa: ARG002
         """Answer GET /about: what the page needs to know."""
-        return _json(await asyncio.to_thread(self._about))
+        return _json(json_values(await asyncio.to_thread(self._about)))
 
     def _about(self) -> dict[str, Any]:
         predictor = self.predictor

@@ -86,7 +86,7 @@ function chosenRisk() {
 function judge() {
   const risk = chosenRisk();
   if (!about.policy) {
-    $("risk-value").textContent = risk ? percent(risk.target) : "accept all";
+    $("risk-value").textContent = risk ? `${Number((100 * risk.target).toFixed(2))} %` : "accept all";
     $("risk-meaning").textContent = risk ? risk.meaning : "Everything is accepted.";
     $("slider").setAttribute("aria-valuetext", $("risk-value").textContent);
   }
@@ -95,7 +95,8 @@ function judge() {
 
 function isAccepted(item) {
   const risk = chosenRisk();
-  return about.policy || !risk ? item.accepted : item.confidence >= risk.threshold;
+  if (about.policy || !risk) return item.accepted;
+  return risk.threshold !== "inf" && item.confidence >= risk.threshold;
 }
 
 function shade(confidence) {

@@ -1,0 +1,121 @@
+"""A real browser, driven over the WebDriver protocol with urllib alone."""
+
+import base64
+import json
+import re
+import shutil
+import subprocess
+import urllib.request
+from io import BytesIO
+
+from matplotlib.image import imread
+
+FLAGS = [
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-sync",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--hide-scrollbars",
+]
+
+
+class Browser:
+    """One headless Chromium: the few words of WebDriver that the tests need."""
+
+    def __init__(self, profile):
+        self.driver = subprocess.Popen(
+            [shutil.which("chromedriver"), "--port=0"], stdout=subprocess.PIPE, text=True
+        )
+        line = next(line for line in self.driver.stdout if "successfully on port" in line)
+        port = re.search(r"port (\d+)", line)[1]
+        self.url = f"http://127.0.0.1:{port}/session"
+        flags = [*FLAGS, f"--user-data-dir={profile}"]
+        wanted = {
+            "goog:chromeOptions": {"args": flags, "binary": shutil.which("chromium")},
+            "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"},
+        }
+        try:
+            session = self._send("", {"capabilities": {"alwaysMatch": wanted}})
+        except OSError:
+            self.stop()
+            raise
+        self.url += "/" + session["sessionId"]
+
+    def _send(self, command, content=None, method="POST"):
+        data = None if method == "DELETE" else json.dumps(content or {}).encode()
+        request = urllib.request.Request(self.url + command, data, method=method)
+        request.add_header("Content-Type", "application/json")
+        # No proxy of the environment stands between two processes of one machine.
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        with opener.open(request, timeout=60) as answer:
+            return json.load(answer)["value"]
+
+    def close(self):
+        self._send("", method="DELETE")
+        self.stop()
+
+    def stop(self):
+        self.driver.terminate()
+        self.driver.wait(10)
+        self.driver.stdout.close()
+
+    def devtools(self, command, **params):
+        return self._send("/goog/cdp/execute", {"cmd": command, "params": params})
+
+    def open(self, path, width=1200, height=900, dark=False):
+        metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        self.devtools("Emulation.setDeviceMetricsOverride", **metrics)
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self.devtools("Emulation.setEmulatedMedia", features=[scheme])
+        self.logs()
+        self.requests()
+        self._send("/url", {"url": path if isinstance(path, str) else path.resolve().as_uri()})
+
+    def run(self, script, *arguments):
+        return self._send("/execute/sync", {"script": script, "args": list(arguments)})
+
+    def logs(self):
+        return [entry["message"] for entry in self._send("/se/log", {"type": "browser"})]
+
+    def requests(self):
+        """The addresses asked for since the last call."""
+        events = self._send("/se/log", {"type": "performance"})
+        messages = [json.loads(event["message"])["message"] for event in events]
+        sent = [m for m in messages if m["method"] == "Network.requestWillBeSent"]
+        return [m["params"]["request"]["url"] for m in sent]
+
+    def middle(self, selector, number=0):
+        """Scroll an element into view and say where its middle lies."""
+        script = (
+            "const e = document.querySelectorAll(arguments[0])[arguments[1]];"
+            "e.scrollIntoView({block: 'center'}); const b = e.getBoundingClientRect();"
+            "return [b.x + b.width / 2, b.y + b.height / 2]"
+        )
+        return self.run(script, selector, number)
+
+    def hover(self, selector, number=0):
+        """Move the mouse onto the middle of an element, as a person would."""
+        x, y = self.middle(selector, number)
+        self.devtools("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
+
+    def press(self, key):
+        for kind in ("rawKeyDown", "keyUp"):
+            code = {"Tab": 9, "Escape": 27, "ArrowLeft": 37, "ArrowRight": 39}[key]
+            self.devtools("Input.dispatchKeyEvent", type=kind, key=key, windowsVirtualKeyCode=code)
+
+    def tip(self):
+        return self.run(
+            "const t = document.getElementById('tip');"
+            "return t.hidden ? null : [...t.children].map((line) => line.textContent)"
+        )
+
+    def png(self, whole=False):
+        shot = self.devtools("Page.captureScreenshot", captureBeyondViewport=whole)
+        return base64.b64decode(shot["data"])
+
+    def pixels(self):
+        return (255 * imread(BytesIO(self.png()))).astype(int)

@@ -1,0 +1,151 @@
+"""The page of the service in a real browser."""
+
+import asyncio
+import threading
+import time
+
+import pytest
+
+from calibrant.metrics import Confidences
+from calibrant.serving import app
+from calibrant.tasks.ner.predictor import Entity, Prediction, Token
+from calibrant.tasks.predictor import Ranked
+
+uvicorn = pytest.importorskip("uvicorn")
+
+HOSTILE = "<img src=x onerror=alert(1)>"
+
+
+@pytest.fixture
+def finder(predictor):
+    """A predictor of entities: each capitalised word, with confidence by its length."""
+
+    class Finder(type(predictor)):
+        finds_entities = True
+        labels = ("O", "B-NAME", "I-NAME", "B-<b>")
+
+        def stream(self, inputs, *, top_k=1, **options):
+            accept = self.acceptance(**options)
+            for text in inputs:
+                kept, refused, place = [], [], 0
+                for word in text.split():
+                    start = text.index(word, place)
+                    place = start + len(word)
+                    if word[0].isupper() or word[0] == "<":
+                        confidence = min(0.99, len(word) / 10)
+                        token = Token(word, start, place, "B-NAME", confidence)
+                        kind = "<b>" if word[0] == "<" else "NAME"
+                        others = (Ranked("O", 1 - confidence),) if top_k > 1 else ()
+                        one = Entity(
+                            kind, start, place, word, confidence, (token,), alternatives=others
+                        )
+                        (kept if confidence >= accept.least else refused).append(one)
+                yield Prediction(text, tuple(kept), tuple(refused))
+
+    found = Finder()
+    found.labels = Finder.labels
+    confidence = (1 + (7 * found.evidence.confidence.cumsum() % 100)) / 101
+    found.evidence = Confidences(confidence, confidence > 0.35, found.evidence.block)
+    return found
+
+
+@pytest.fixture
+def address(finder, tmp_path):
+    report = tmp_path / "report.html"
+    report.write_text("<title>The report</title>")
+    config = uvicorn.Config(app(finder, report=report), port=0, log_level="error")
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=lambda: asyncio.run(server.serve()), daemon=True)
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/"
+    server.should_exit = True
+    thread.join(10)
+
+
+def wait(browser, script):
+    for _ in range(400):
+        if found := browser.run(f"return {script}"):
+            return found
+        time.sleep(0.02)
+    raise AssertionError(script)
+
+
+def predict(browser, text):
+    wait(browser, "!document.getElementById('ask').hidden")
+    browser.run("document.getElementById('text').value = arguments[0]", text)
+    browser.run("document.getElementById('predict').click()")
+    wait(browser, "document.getElementById('status').textContent === 'Done.'")
+
+
+def marks(browser):
+    script = (
+        "return [...document.querySelectorAll('mark')].map((m) => "
+        "[m.firstChild.textContent, m.querySelector('small').textContent, m.className])"
+    )
+    return browser.run(script)
+
+
+def test_entities_are_shaded_and_nothing_is_markup(browser, address):
+    browser.open(address)
+    predict(browser, f"😀 Bob met Alexandra <b>x</b> {HOSTILE.replace(' ', '_')}")
+    found = marks(browser)
+    assert found[0] == ["Bob", "NAME 30 %", "s0"]
+    assert found[1] == ["Alexandra", "NAME 90 %", "s4"]
+    assert found[2][0] == "<b>x</b>"
+    assert found[3][0].startswith("<img")
+    assert browser.run("return document.querySelectorAll('#marked img, #marked b').length") == 0
+    assert "no entity 70 %" in browser.run("return document.getElementById('list').textContent")
+    summary = browser.run("return document.getElementById('summary').textContent")
+    assert summary.startswith("4 accepted, 0 for review.")
+    assert browser.logs() == []
+    assert all(url.startswith(address) for url in browser.requests() if url.startswith("http"))
+
+
+def test_the_slider_sends_unsure_entities_to_review(browser, address, finder):
+    browser.open(address)
+    predict(browser, "Bob met Alexandra")
+    browser.run(
+        "const s = document.getElementById('slider'); s.value = arguments[0];"
+        "s.dispatchEvent(new Event('input'))",
+        6,
+    )
+    assert browser.run("return document.getElementById('risk-value').textContent") == "5 %"
+    least = finder.threshold(0.05).threshold
+    assert 0.3 < least <= 0.9
+    meaning = browser.run("return document.getElementById('risk-meaning').textContent")
+    assert meaning == str(finder.threshold(0.05))
+    assert [mark[2] for mark in marks(browser)] == ["refused", "s4"]
+    summary = browser.run("return document.getElementById('summary').textContent")
+    assert "1 accepted, 1 for review" in summary
+    assert "expect among those accepted: 0.1" in summary
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_a_phone_and_the_keyboard(browser, address, dark):
+    browser.open(address, width=360, height=700, dark=dark)
+    predict(browser, "Alexandra " * 30 + "x" * 200)
+    assert browser.run("return document.documentElement.scrollWidth <= 360")
+    names = browser.run(
+        "return [...document.querySelectorAll('input, textarea, button, a')].filter((e) => "
+        "e.offsetParent && !e.labels?.length && !e.textContent.trim()).length"
+    )
+    assert names == 0
+    assert browser.run("return document.querySelector('mark').tabIndex") == 0
+    label = browser.run("return document.querySelector('mark').getAttribute('aria-label')")
+    assert label == "Alexandra: NAME, 90 %, accepted. Otherwise no entity 10 %"
+    assert browser.run("return document.getElementById('report').getAttribute('href')") == "report"
+
+
+def test_an_error_is_shown(browser, address):
+    browser.open(address)
+    wait(browser, "!document.getElementById('ask').hidden")
+    browser.run("document.getElementById('text').value = 'a'.repeat(100001)")
+    browser.run("document.getElementById('predict').click()")
+    message = wait(
+        browser,
+        "document.getElementById('status').className === 'error' && "
+        "document.getElementById('status').textContent",
+    )
+    assert "100,001 characters" in message
