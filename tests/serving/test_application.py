@@ -102,7 +102,7 @@ REFUSED = [
     (b'{"text": "a", "topk": 1}', 422, "Unknown field 'topk'"),
     (b'{"text": "a", "top_k": true}', 422, "whole number"),
     (b'{"text": "a", "top_k": 1.5}', 422, "whole number"),
-    (b'{"text": "a", "top_k": 0}', 422, "from 1 on"),
+    (b'{"text": "a", "top_k": 0}', 422, "at least 1"),
     (b'{"text": "a", "min_confidence": 2}', 422, "[0, 1]"),
     (b'{"text": "a", "target_risk": 0}', 422, "target risk"),
     (b'{"text": "a", "target_risk": 1e999}', 422, "a number"),
