@@ -68,7 +68,7 @@ def test_bad_frames() -> None:
             {"probabilities": [[0.5, 0.5], [1.0]], "label": [0, 1]},
             "lists of different lengths|rows of",
         ),
-        ({"y_prob": [0.5, 1.7], "label": [0, 1]}, "frame: Probabilities must lie .* at row 1"),
+        ({"y_prob": [0.5, 1.7], "label": [0, 1]}, "frame: Probabilities must be .* at row 1"),
         ({}, "the file is empty"),
     ]:
         with pytest.raises(InputError, match=expected):
