@@ -176,3 +176,60 @@ def test_a_file_is_mapped_whole_so_that_no_sentence_is_cut(fitted, suffix, tmp_p
     p.write(path)
     rewrite(path, target, fitted.transform, groups=fitted.groups_, whole=True)
     np.testing.assert_allclose(read(target).scores, fitted.transform(p).scores, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda s: s.drop_columns(["signal.pieces"]), "the signal 'pieces', which is missing"),
+        (lambda s: _renamed(s, "signal.pieces", "signal.piece"), "Did you mean 'piece'"),
+        (lambda s: _renamed(s, "signal.pieces", "pieces"), "the signal 'pieces', which is missing"),
+        (lambda s: _with_nan(s, "signal.pieces"), "must be finite, got nan at row 2"),
+        (lambda s: s.drop_columns(["sentence"]), "sentence"),
+    ],
+)
+def test_files_with_other_signals_end_in_one_line(fitted, change, message, tmp_path, capsys):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    from calibrant.cli import main
+
+    sample(n=30).write(tmp_path / "whole.parquet")
+    parquet.write_table(
+        change(parquet.read_table(tmp_path / "whole.parquet")), tmp_path / "p.parquet"
+    )
+    fitted.save(tmp_path / "map.json")
+    out = tmp_path / "out.parquet"
+    command = ["apply", str(tmp_path / "map.json"), str(tmp_path / "p.parquet"), "-o", str(out)]
+    assert main(command) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+    assert not out.exists()
+
+
+def _renamed(table, old, new):
+    return table.rename_columns([new if name == old else name for name in table.column_names])
+
+
+def _with_nan(table, name):
+    import pyarrow
+
+    values = table[name].to_numpy().astype(float)
+    values[2] = np.nan
+    return table.set_column(table.column_names.index(name), name, pyarrow.array(values))
+
+
+def test_signals_of_another_length_are_refused_with_their_predictions():
+    with pytest.raises(InputError, match="pieces"):
+        Predictions.from_logits(np.zeros((3, 2)), [0, 1, 0], signals={"pieces": [1, 2]})
+
+
+def test_a_batch_is_a_context_like_a_sentence():
+    p = sample(n=40)
+    groups = {"batch": p.groups["sentence"]}
+    flat = Predictions.from_logits(p.scores, p.labels, groups=groups, signals=p.signals)
+    names = ["pieces", "batch.pieces", "batch.log_odds"]
+    found = signal_columns("X", names, flat.scores, "logits", 0.0, flat.groups, flat.signals)
+    same = ["pieces", "sentence.pieces", "sentence.log_odds"]
+    expected = signal_columns("X", same, p.scores, "logits", 0.0, p.groups, p.signals)
+    for one, other in zip(names, same, strict=True):
+        np.testing.assert_array_equal(found[one], expected[other])
