@@ -200,3 +200,19 @@ def test_mistakes_and_sentences_are_about_examples() -> None:
     assert "'y', given " in words
     assert "the label of" in words
     assert "right" not in words
+
+
+def test_the_list_of_a_multi_output_classifier() -> None:
+    multioutput = pytest.importorskip("sklearn.multioutput")
+    from sklearn.linear_model import LogisticRegression
+
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    Y = (X + rng.normal(size=X.shape) > 0).astype(int)
+    found = multioutput.MultiOutputClassifier(LogisticRegression()).fit(X, Y).predict_proba(X)
+    claims = Claims.from_multi_label(found, Y)
+    assert claims.confidence.reshape(60, 3)[:, 1].tolist() == found[1][:, 1].tolist()
+    with pytest.raises(InputError, match="label 0 has shape"):
+        Claims.from_multi_label([found[0][:, :1], *found[1:]], Y)
+    with pytest.raises(InputError, match="from_multi_label"):
+        Predictions.from_probabilities(found, Y)

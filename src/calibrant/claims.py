@@ -324,8 +324,16 @@ def _repeated(columns: Mapping[str, Any], n: int, count: int) -> dict[str, np.nd
 
 def _label_scores(probabilities: Any) -> np.ndarray:
     if isinstance(probabilities, (list, tuple)) and len(probabilities):
-        shapes = [np.shape(part) for part in probabilities]
-        if all(len(shape) == 2 and shape[1] == 2 for shape in shapes):
+        shapes = [np.shape(part) if hasattr(part, "shape") else () for part in probabilities]
+        tables = all(len(shape) == 2 for shape in shapes)
+        for label, shape in enumerate(shapes if tables else ()):
+            if shape[1] != 2:
+                raise InputError(
+                    "Claims.from_multi_label takes a list of arrays (n, 2), one per label; that of "
+                    f"label {label} has shape {shape}: the classifier knows {shape[1]} value(s) of "
+                    "this label, so leave it out."
+                )
+        if tables:
             probabilities = np.stack([np.asarray(part)[:, 1] for part in probabilities], axis=1)
     array = to_numpy(probabilities)
     if array.ndim != 2 or array.dtype.kind not in "fiub" or not array.shape[1]:

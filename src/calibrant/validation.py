@@ -89,6 +89,11 @@ def check_shapes(
 
 def _shape_advice(scores: tuple[int, ...], labels: tuple[int, ...]) -> str:
     """Return what to do about labels of a shape that is often met."""
+    if len(scores) == 3 and scores[2] == 2 and labels == (scores[1], scores[0]):
+        return (
+            "; for the list of arrays of a multi-label classifier, one (n, 2) per label, use "
+            "Predictions.from_multi_label"
+        )
     if len(scores) == 2 and labels == (scores[0], 1):
         return "; flatten the labels (labels.ravel())"
     if len(scores) == 2 and labels == scores:

@@ -362,3 +362,23 @@ def test_numbers_as_keys_and_in_frames(tmp_path: Path) -> None:
     for suffix in (".npz", ".parquet", ".jsonl", ".csv"):  # What calibrant writes stays the same.
         p.write(tmp_path / f"own{suffix}")
         assert read(tmp_path / f"own{suffix}").labels.tolist() == LABEL
+
+
+def test_columns_that_begin_alike_are_suggested(tmp_path):
+    path = tmp_path / "wide.csv"
+    path.write_text("id,prob_cat,prob_dog,label\n1,0.9,0.1,cat\n")
+    with pytest.raises(InputError, match=r"--probabilities-column 'prob_\*'"):
+        read(path)
+    assert read(path, Columns(probabilities="prob_*")).label_names == ("cat", "dog")
+
+
+@pytest.mark.parametrize("kernel", ["arrow", "plain"])
+def test_a_space_after_a_comma_is_no_part_of_a_label(tmp_path, kernel, monkeypatch):
+    if kernel == "plain":
+        monkeypatch.setattr("calibrant.files.arrow_text.find_spec", lambda _: None)
+    path = tmp_path / "spaces.csv"
+    rows = ["cat, 0.9, cat, A", " cat, 0.8,cat,A", '"cat", 0.7, " cat", "A"']
+    path.write_text("\n".join(["pred_label, confidence, true_label, site", *rows]) + "\n")
+    claims = read(path)
+    assert claims.correct.tolist() == [True, True, False]  # In quotes the space counts.
+    assert claims.groups["site"].tolist() == ["A", "A", "A"]

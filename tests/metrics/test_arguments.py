@@ -9,6 +9,9 @@ import pytest
 from calibrant import Claims, InputError, Predictions
 from calibrant.auditing import audit
 from calibrant.metrics import (
+    CalibrationState,
+    Confidences,
+    MatchCounts,
     Scene,
     TagSet,
     TopBins,
@@ -198,3 +201,11 @@ def test_other_bins_than_those_of_a_state_are_an_error(metric):
         metric(accumulate(p), 30)
     with pytest.raises(InputError, match="closed left, for a state with 15, closed right"):
         metric(accumulate(p), closed="left")
+
+
+@pytest.mark.parametrize("text", ["", "[1]", "{}", '{"types": ["X"], "correct": ["a"]}', "null"])
+@pytest.mark.parametrize("kind", [MatchCounts, Confidences, CalibrationState])
+def test_other_json_is_refused_in_one_line(kind, text):
+    with pytest.raises(InputError) as caught:
+        kind.from_json(text)
+    assert "\n" not in str(caught.value)

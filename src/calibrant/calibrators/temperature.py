@@ -74,7 +74,8 @@ def warn_if_unbounded(best: Optimum, logits: np.ndarray) -> None:
         n = int(untied(logits).sum())
         reason = (
             f"every prediction is right, so the NLL falls as T goes to 0; T = {1 / best.beta:.3g}, "
-            f"as {n} right predictions support a mean confidence of {most_confidence(n):.4g}. "
+            f"as {n} right prediction{'s support' if n != 1 else ' supports'} a mean confidence of "
+            f"{most_confidence(n):.4g}. "
             "Fit on more or harder examples"
         )
     elif best.at.first > 0 and best.beta * best.at.spread < 1.001e-3:

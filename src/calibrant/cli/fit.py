@@ -181,6 +181,8 @@ def _content(calibrator: Calibrator, output: Path) -> dict[str, Any]:
 
 
 def _print(calibrator: Calibrator, args: argparse.Namespace) -> None:
+    from calibrant.charts.numbers import counted
+
     fitted = calibrator.fitted_on_
     if args.json:
         print(document("fit", _content(calibrator, args.output)))
@@ -189,7 +191,8 @@ def _print(calibrator: Calibrator, args: argparse.Namespace) -> None:
         print(f"calibrant fit: {printable(warning)}", file=sys.stderr)
     saved = printable(str(args.output))
     print(
-        f"{calibrator.name}, fitted on {fitted['n']:,} examples ({fitted['ignored']:,} ignored): "
+        f"{calibrator.name}, fitted on {counted(fitted['n'], 'example')} "
+        f"({fitted['ignored']:,} ignored): "
         f"NLL {fitted['nll_before']:.4f} -> {fitted['nll_after']:.4f}\n"
         f"Learned: {printable(calibrator.describe())}\nSaved: {saved}"
     )

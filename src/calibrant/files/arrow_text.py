@@ -50,7 +50,7 @@ def arrow_csv_blocks(
         found = {name: table[name].to_numpy() for name in layout.numbers}
         for name in _others(layout):
             make = text_array if name == layout.label else column_of_texts
-            found[name] = _texts(table[name], make)
+            found[name] = _texts(table[name], make, spaced=False)
         return found
 
     def batches() -> Iterator[Any]:
@@ -241,10 +241,19 @@ def _json_batches(path: Path, first: Mapping[str, Any], layout: Layout) -> Itera
         raise _OddError
 
 
-def _texts(column: Any, make: Callable[[Sequence[str]], np.ndarray]) -> np.ndarray:
-    """Return a column of texts; each distinct one is converted once."""
+def _texts(
+    column: Any, make: Callable[[Sequence[str]], np.ndarray], *, spaced: bool = True
+) -> np.ndarray:
+    """Return a column of texts; each distinct one is converted once.
+
+    Unless texts may be ``spaced``, one that begins with a space is for the plain reader, which
+    knows whether the space stands in quotes.
+    """
     encoded = column.combine_chunks().dictionary_encode()
-    return np.asarray(make(encoded.dictionary.to_pylist())[encoded.indices.to_numpy()])
+    texts = encoded.dictionary.to_pylist()
+    if not spaced and any(text.startswith(" ") for text in texts if text is not None):
+        raise _OddError
+    return np.asarray(make(texts)[encoded.indices.to_numpy()])
 
 
 def _values(column: Any) -> np.ndarray:

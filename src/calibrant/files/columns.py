@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import difflib
+import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -274,9 +276,18 @@ def _find_scores(source: Source, columns: Columns, kind: Kind | None) -> tuple[K
         options = " or ".join(f"--{k}-column" for k in kinds)
         raise InputError(
             f"{source.path}: no column of {' or '.join(kinds)}; {_seen(source)}. "
-            f"Name it ({options})."
+            f"Name it ({options}{_shared_prefix(source)})."
         )
     return next(iter(present.items()))
+
+
+def _shared_prefix(source: Source) -> str:
+    """Return how to name columns that begin alike, such as prob_cat and prob_dog."""
+    names = [name for name, shape in source.columns.items() if shape == ()]
+    starts = Counter(found[0] for name in names if (found := re.match(r".*?[_:.\-](?=.)", name)))
+    if not starts or starts.most_common(1)[0][1] < 2:
+        return ""
+    return f"; for one column per class, --probabilities-column '{starts.most_common(1)[0][0]}*'"
 
 
 def _present(

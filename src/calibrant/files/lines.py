@@ -151,7 +151,9 @@ def csv_records(path: Path, header: Sized, delimiter: str = ",") -> Iterator[tup
 def _csv_records(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
     # Python's own limit of 131,072 characters is short for a cell that holds a document.
     csv.field_size_limit(max(csv.field_size_limit(), LONGEST_LINE))
-    reader = csv.reader((line for _, line in numbered_lines(path)), delimiter=delimiter)
+    # A space after a comma belongs to no value: ", cat" is the label cat, unless it is in quotes.
+    options: dict[str, Any] = {"delimiter": delimiter, "skipinitialspace": True}
+    reader = csv.reader((line for _, line in numbered_lines(path)), **options)
     try:
         for record in reader:
             if record:  # An empty line has none.
