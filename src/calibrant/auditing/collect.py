@@ -282,7 +282,10 @@ class Collector:
         predicted: np.ndarray,
         correct: np.ndarray,
     ) -> None:
-        wrong = _surest(np.flatnonzero(~correct), confidence, self.mistakes_shown)
+        wrong = ~correct
+        if len(self.mistakes) == self.mistakes_shown > 0:  # Few can be surer than all of those.
+            wrong &= confidence > self.mistakes[-1].confidence
+        wrong = _surest(np.flatnonzero(wrong), confidence, self.mistakes_shown)
         worst = wrong[np.argsort(-confidence[wrong], kind="stable")[: self.mistakes_shown]]
         before = self.rows + self.ignored
         # A row of many labels makes one claim for each of them.

@@ -13,6 +13,7 @@ from calibrant.auditing.evidence import ClaimSums, Question, findings_of
 from calibrant.auditing.record import Finding
 from calibrant.claims import Claims
 from calibrant.metrics import Bins, CalibrationState
+from calibrant.metrics.claim_state import add_to, tally
 from calibrant.metrics.state import times
 from calibrant.predictions import Predictions
 
@@ -142,18 +143,13 @@ class LabelSums:
         wider = np.zeros((4, self.blocks, len(self.names) - self._tables.shape[2]))
         self._tables = np.concatenate([self._tables, wider], axis=2)
         w, self.weighted = claims.weights, claims.weighted
-        weights = (w, times(claims.confidence, w), times(claims.correct, w))
-        about = place[claims.about]
-        for table, weight in zip(self._tables, weights, strict=False):
-            self._sum(table, block, about, weight)
+        count, confidence, right, labelled = self._tables
+        start = block * len(self.names)
+        cell = start + place[claims.about]
+        tally(count, right, cell, claims.correct, w)
+        add_to(confidence, cell, times(claims.confidence, w))
         if claims.truth is not None:
-            self._sum(self._tables[3], block, place[claims.truth], w)
-
-    def _sum(
-        self, table: np.ndarray, block: np.ndarray, label: np.ndarray, weight: np.ndarray | None
-    ) -> None:
-        cell = block * len(self.names) + label
-        table += np.bincount(cell, weight, minlength=table.size).reshape(table.shape)
+            add_to(labelled, start + place[claims.truth], w)
 
     def scale(self, factor: float) -> None:
         """Multiply all sample weights by a factor."""

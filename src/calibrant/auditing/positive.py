@@ -7,7 +7,7 @@ from typing import Any
 
 from calibrant.auditing.estimate import Estimator
 from calibrant.auditing.record import PositiveView
-from calibrant.metrics import CalibrationState, Confidences, ece
+from calibrant.metrics import CalibrationState, Confidences, ConfidenceSketch, ece
 from calibrant.metrics.metric import points
 
 __all__ = ["positive_state", "positive_view"]
@@ -26,7 +26,10 @@ def positive_state(state: CalibrationState) -> CalibrationState:
 
 
 def positive_view(
-    state: CalibrationState, confidences: Confidences, name: str, estimate: Estimator
+    state: CalibrationState,
+    confidences: Confidences | ConfidenceSketch,
+    name: str,
+    estimate: Estimator,
 ) -> PositiveView:
     """Return the measures of the positive class; ``state`` has a leading axis of blocks."""
     blocked = positive_state(state)

@@ -46,7 +46,7 @@ ALARM = 0.05  # The risk that the verdict doubts confidences that are honest.
 _OF_CLAIMS = " Of “right or wrong”, as the scores of all classes are not known."
 # More would hold single examples, and cost gigabytes: each bin has sums per class and block.
 MOST_BINS = 10_000
-_SORTED = 1_000_000  # Above, thresholds come from a sketch, and are exact to 0.0003.
+_SORTED = 1_000_000  # Above, ranks come from a sketch, in which confidences are off by 0.0003.
 
 
 @renamed_arguments(by="keep_together")
@@ -79,8 +79,10 @@ def audit(
     view of images with example ``scenes`` and, if there is a group ``border``, one of borders.
     Claims (top labels with a confidence) get every metric that does not need all classes.
 
-    Metrics that sort (adaptive ECE, AURC, …) need every confidence. Above ``sample`` examples they
-    use a seeded sample of that size, and their explanations say so.
+    Metrics that need ranks (adaptive ECE, AURC, …) sort every confidence of up to a million
+    examples. Of more they take a :class:`~calibrant.metrics.ConfidenceSketch`, in which a
+    confidence is off by at most 0.0003; above ``sample`` examples, that of a seeded sample. Their
+    explanations say so.
 
     >>> p = Predictions.from_probabilities([0.9] * 100, [1] * 70 + [0] * 30)
     >>> print(audit(p, bootstrap=0).verdict[0])
@@ -116,9 +118,9 @@ def _concluded(
     views = _views(found, state, estimate, scenes)
     confidences = found.take_confidences()
     chance, p_value, findings = _evidence(found, state)
-    measures = _measures(found, confidences, estimate)
+    ranked = _sketch_of_many(confidences)
+    measures = _measures(found, ranked, estimate)
     least = next((m.low or 0.0 for m in measures if m.name == "ece"), 0.0)
-    sketched = len(confidences) > _SORTED
     return Audit(
         label_names=found.label_names,
         state=state,
@@ -135,7 +137,7 @@ def _concluded(
         provenance=provenance,
         findings=findings,
         warnings=warnings(found, estimate.replicates),
-        at_risk=risk_points(ConfidenceSketch.of(confidences) if sketched else confidences),
+        at_risk=risk_points(ranked),
         per=tuple(p.table(estimate, grouped=found.grouped) for p in found.per_group),
         **views,
     )
@@ -154,7 +156,8 @@ def _views(
         pixels = pixel_view(found.pixels, found.state, state, found.label_names, estimate, scenes)
     if found.positive is not None and found.state.classwise:
         scores = Confidences.concatenate(found.positive.take())
-        positive = positive_view(found.state, scores, found.label_names[1], estimate)
+        ranked = _sketch_of_many(scores)
+        positive = positive_view(found.state, ranked, found.label_names[1], estimate)
     top = _top_view(found, estimate)
     return {"entities": entities, "pixels": pixels, "positive": positive, "top": top}
 
@@ -195,7 +198,7 @@ def _nothing(found: Collector) -> InputError:
 
 
 def _measures(
-    found: Collector, confidences: Confidences, estimate: Estimator
+    found: Collector, confidences: Confidences | ConfidenceSketch, estimate: Estimator
 ) -> tuple[Measure, ...]:
     assert found.state is not None
     sources: dict[str, Any] = {
@@ -215,13 +218,24 @@ def _measures(
         )
     if found.top is not None:
         measures = tuple(_of_labels(m) for m in measures)
-    if found.sample.whole:
-        return measures
-    of_sample = [name for name, row in METRICS.items() if row.source == ("confidences",)]
-    note = f" From a sample of {len(confidences):,} of {found.rows:,} examples."
-    return tuple(
-        replace(m, meaning=m.meaning + note) if m.name in of_sample else m for m in measures
-    )
+    note = _how_sorted(found, confidences)
+    ranked = [name for name, row in METRICS.items() if row.source == ("confidences",)]
+    return tuple(replace(m, meaning=m.meaning + note) if m.name in ranked else m for m in measures)
+
+
+def _sketch_of_many(confidences: Confidences) -> Confidences | ConfidenceSketch:
+    """Return the confidences, or a sketch of them where sorting takes longer than reading."""
+    return ConfidenceSketch.of(confidences) if len(confidences) > _SORTED else confidences
+
+
+def _how_sorted(found: Collector, confidences: Confidences | ConfidenceSketch) -> str:
+    """Return what a reader must know about metrics that need ranks, or nothing."""
+    note = ""
+    if not found.sample.whole:
+        note = f" From a sample of {found.sample.held:,} of {found.rows:,} examples."
+    if isinstance(confidences, ConfidenceSketch):
+        note += " From a sketch, in which a confidence is off by at most 0.0003."
+    return note
 
 
 def _of_labels(measure: Measure) -> Measure:

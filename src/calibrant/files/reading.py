@@ -23,6 +23,7 @@ from calibrant.validation import RowError
 __all__ = ["agree", "assemble", "count_rows", "read", "row_width", "stream", "with_all_classes"]
 
 _CHUNK = 1 << 21  # Scores per chunk: 8 megabytes in float32.
+_COLUMNS = 16  # Rows count as so many scores at least: what is made of 131,072 of them is in cache.
 
 
 def read(
@@ -139,7 +140,7 @@ def _chunks(
 ) -> Iterator[Predictions | Claims]:
     kept = ignored = unlabelled = classes = first = 0
     for source, layout in zip(sources, layouts, strict=True):
-        size = rows or max(1, _CHUNK // row_width(source, layout))
+        size = rows or max(1, _CHUNK // max(_COLUMNS, row_width(source, layout)))
         for block in source.blocks(size, layout):
             chunk = assemble(source.path, block, layout, names, first)
             classes = classes or chunk.classes

@@ -11,7 +11,7 @@ from calibrant.errors import InputError
 from calibrant.metrics.bins import Bins
 from calibrant.metrics.state import CalibrationState, times
 
-__all__ = ["claim_state"]
+__all__ = ["add_to", "claim_state", "tally"]
 
 _CHUNK = 1 << 16  # Claims at a time: the intermediates stay in cache.
 
@@ -72,23 +72,37 @@ def _add(
         nll = -np.log(np.where(right, confidence, 1 - confidence))
     place: np.ndarray | int = 0 if block is None else block
     whole = np.zeros(len(given), np.int64) if block is None else block
-    _sum(state.nll, whole, times(nll, w))
-    _sum(state.brier, whole, times(2 * (confidence - right) ** 2, w))
-    cell = place * state.bins.count + bin_
-    sums = {"count": w, "confidence": times(confidence, w), "correct": times(right, w)}
-    for name, weights in sums.items():
-        _sum(getattr(state, f"top_{name}"), cell, weights)
-        if about is not None:
-            label = place * state.classes + about
-            _sum(getattr(state, f"predicted_{name}"), label, weights)
-            if state.classwise:
-                _sum(getattr(state, f"class_{name}"), label * state.bins.count + bin_, weights)
+    add_to(state.nll, whole, times(nll, w))
+    add_to(state.brier, whole, times(2 * (confidence - right) ** 2, w))
+    cells = {"top": place * state.bins.count + bin_}
     if about is not None:
-        known = None if w is None else w[right]
-        _sum(state.label_count, (place * state.classes + about)[right], known)
+        cells["predicted"] = label = place * state.classes + about
+        add_to(state.label_count, label[right], None if w is None else w[right])
+        if state.classwise:
+            cells["class"] = label * state.bins.count + bin_
+    claimed = times(confidence, w)
+    for name, cell in cells.items():
+        count, correct = (getattr(state, f"{name}_{part}") for part in ("count", "correct"))
+        tally(count, correct, cell, right, w)
+        add_to(getattr(state, f"{name}_confidence"), cell, claimed)
 
 
-def _sum(total: np.ndarray, cell: np.ndarray, weights: np.ndarray | None) -> None:
+def tally(
+    count: np.ndarray,
+    correct: np.ndarray,
+    cell: np.ndarray,
+    right: np.ndarray,
+    weights: np.ndarray | None,
+) -> None:
+    """Count all claims and those that came true, in place: by one pass over both."""
+    both = np.bincount(2 * cell + right, weights, minlength=2 * count.size)
+    both = both.astype(count.dtype, copy=False).reshape(*count.shape, 2)
+    count += both[..., 0]
+    count += both[..., 1]
+    correct += both[..., 1]
+
+
+def add_to(total: np.ndarray, cell: np.ndarray, weights: np.ndarray | None) -> None:
     """total.ravel()[cell] += weights, in place, with repeated cells added up."""
     added = np.bincount(cell, weights, minlength=total.size)
     total += added.reshape(total.shape).astype(total.dtype, copy=False)

@@ -141,7 +141,9 @@ class ConfidenceSketch:
 
 def _bin(confidence: np.ndarray) -> np.ndarray:
     with np.errstate(divide="ignore"):  # 0 and 1 have infinite log-odds, and the end bins.
-        odds = np.log(confidence) - np.log1p(-confidence)
-    odds[confidence >= 1 - ROUNDING] = _LIMIT
-    place = (np.clip(odds, -_LIMIT, _LIMIT) + _LIMIT) / _WIDTH
-    return np.asarray(np.minimum(place.astype(np.int64), _BINS - 1))
+        place = np.log(confidence / (1 - confidence))
+    place += _LIMIT
+    place /= _WIDTH
+    np.clip(place, 0, _BINS - 1, out=place)
+    place[confidence >= 1 - ROUNDING] = _BINS - 1
+    return np.asarray(place.astype(np.int64))
