@@ -9,6 +9,7 @@ from calibrant.calibrators import Identity
 from calibrant.metrics import Confidences
 from calibrant.predictions import Predictions
 from calibrant.tasks.predictor import ClassPredictor
+from calibrant.tasks.scoring import Scored
 
 pytest.importorskip("starlette")
 pytest.importorskip("prometheus_client")
@@ -24,13 +25,13 @@ class ByLength(ClassPredictor):
         super().__init__(None, labels, Identity().fit(example), evidence)
         self.seconds, self.calls = seconds, []
 
-    def logits(self, inputs):
+    def scored(self, inputs):
         time.sleep(self.seconds)
         self.calls.append(list(inputs))
         if "boom" in inputs:
             raise RuntimeError("boom")
         classes = np.minimum(np.array([len(text) for text in inputs]) // 10, 2)
-        return np.log(np.where(np.eye(3)[classes] == 1, 0.9, 0.05))
+        return Scored(np.log(np.where(np.eye(3)[classes] == 1, 0.9, 0.05)), {})
 
     def example(self, size=2):
         return {}

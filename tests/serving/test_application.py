@@ -291,9 +291,9 @@ class TestImages:
         class OfPictures(type(predictor)):
             unit = "images"
 
-            def logits(self, inputs):
+            def scored(self, inputs):
                 seen.extend(picture.size for picture in inputs)
-                return super().logits(["x" * picture.width for picture in inputs])
+                return super().scored(["x" * picture.width for picture in inputs])
 
         return TestClient(app(OfPictures(), limits=Limits(pixels=400)))
 

@@ -13,6 +13,7 @@ from calibrant.files import Columns, Paths, expand, notes, read_label_names, suf
 from calibrant.inputs import parse_json, read_json
 
 __all__ = [
+    "add_address",
     "add_data_dir",
     "add_device",
     "add_file_options",
@@ -32,6 +33,23 @@ __all__ = [
     "print_notes",
     "read_label_pairs",
 ]
+
+
+def add_address(parser: argparse.ArgumentParser) -> None:
+    """Add where a service listens, and its token."""
+    parser.add_argument("--port", type=int, default=8000, help="port; 0 takes a free one (8000)")
+    parser.add_argument(
+        "--host",
+        default="127.0.0.1",
+        help="address to listen on, such as 0.0.0.0 for all; any but this machine's own needs a "
+        "token (127.0.0.1)",
+    )
+    parser.add_argument(
+        "--token-file",
+        type=Path,
+        metavar="FILE",
+        help="file with the token that requests need (default: the variable CALIBRANT_TOKEN)",
+    )
 
 
 def add_file_options(

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import logging
-import time
-from collections.abc import Awaitable, Callable, Collection, Sequence
-from functools import lru_cache
-from importlib.resources import files
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calibrant.errors import InputError
 from calibrant.extras import require
 from calibrant.json_values import FORMAT, json_values
-from calibrant.serving.access import check_access, check_site, check_token
+from calibrant.serving.answers import Guard, error_handlers, json_answer, page_answer
 from calibrant.serving.batching import Batcher, QueueFull
 from calibrant.serving.measurements import Measurements
 from calibrant.serving.openapi import describe
@@ -31,16 +26,10 @@ if TYPE_CHECKING:
 
 __all__ = ["app"]
 
-LOGGER = logging.getLogger("calibrant.serving")
 _RISKS = (0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3)  # Of the page's slider.
-_PAGE_POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
-    "img-src 'self' data: blob:; frame-src blob:; base-uri 'none'; form-action 'none'; "
-    "frame-ancestors 'none'"
-)
 _REMEMBERED = 256  # Different options whose thresholds are kept.
 _INLINE = 100_000  # Bytes of a body that are read at once; a longer one must not stop others.
-_STATIC = {"page.js": "text/javascript", "page.css": "text/css"}
+_STATIC = ("page.js", "page.css")
 
 
 def app(
@@ -77,7 +66,6 @@ class _Service:
         report: str | Path | None,
         log_texts: bool,
     ) -> None:
-        check_token(token)
         self.predictor, self.limits, self.token = predictor, limits, token
         self.hosts, self.origins, self.log_texts = hosts, origins, log_texts
         self.report = None if report is None else Path(report)
@@ -117,51 +105,18 @@ class _Service:
         from starlette.applications import Starlette
         from starlette.routing import Route
 
+        guard = Guard(self.token, self.hosts, self.origins, self.measured.answered)
         routes = [
-            Route("/predict", self._guarded(self.predict), methods=["POST"]),
-            Route("/healthz", self._guarded(self.health, open_to_all=True)),
-            Route("/metrics", self._guarded(self.metrics)),
-            Route("/openapi.json", self._guarded(self.schema)),
-            Route("/about", self._guarded(self.about)),
-            Route("/report", self._guarded(self.show_report)),
-            Route("/", self._guarded(self.page, open_to_all=True)),
-            Route("/static/{name}", self._guarded(self.static, open_to_all=True)),
+            Route("/predict", guard(self.predict), methods=["POST"]),
+            Route("/healthz", guard(self.health, open_to_all=True)),
+            Route("/metrics", guard(self.metrics)),
+            Route("/openapi.json", guard(self.schema)),
+            Route("/about", guard(self.about)),
+            Route("/report", guard(self.show_report)),
+            Route("/", guard(self.page, open_to_all=True)),
+            Route("/static/{name}", guard(self.static, open_to_all=True)),
         ]
-        return Starlette(routes=routes, exception_handlers={404: _not_found, 405: _not_allowed})
-
-    def _guarded(
-        self, answer: Callable[[Request], Awaitable[Response]], *, open_to_all: bool = False
-    ) -> Callable[[Request], Awaitable[Response]]:
-        """Check who asks, answer, measure and log; no traceback ever reaches the client."""
-
-        async def guarded(request: Request) -> Response:
-            start = time.perf_counter()
-            try:
-                if request.method != "GET" or not open_to_all:
-                    check_site(request, self.hosts, self.origins)
-                    check_access(request, None if open_to_all else self.token)
-                response = await answer(request)
-            except Refusal as refusal:
-                response = _error(refusal.status, str(refusal), refusal.headers)
-            except Exception as error:
-                LOGGER.exception("defect", extra={"error": type(error).__name__})
-                response = _error(500, "This is a defect of the service; its log says more.")
-            self._note(request, response.status_code, time.perf_counter() - start)
-            return response
-
-        return guarded
-
-    def _note(self, request: Request, status: int, seconds: float) -> None:
-        path = request.scope["route"].path
-        self.measured.answered(path, status, seconds)
-        found = {
-            "method": request.method,
-            "path": path,
-            "status": status,
-            "milliseconds": round(1000 * seconds, 1),
-            **getattr(request.state, "noted", {}),
-        }
-        LOGGER.info("request", extra={"fields": found})
+        return Starlette(routes=routes, exception_handlers=error_handlers)
 
     async def predict(self, request: Request) -> Response:
         """Answer POST /predict."""
@@ -184,7 +139,7 @@ class _Service:
         }
         if (meaning := accept.meaning()) is not None:
             content["guarantee"] = json_values(meaning)
-        return _json(content)
+        return json_answer(content)
 
     async def _checked(self, options: Options) -> Acceptance:
         from calibrant.tasks.predictor import check_top_k
@@ -218,7 +173,7 @@ class _Service:
 
     async def health(self, request: Request) -> Response:  # noqa: ARG002
         """Answer GET /healthz."""
-        return _json({"status": "ok", "waiting": len(self.batcher)})
+        return json_answer({"status": "ok", "waiting": len(self.batcher)})
 
     async def metrics(self, request: Request) -> Response:  # noqa: ARG002
         """Answer GET /metrics."""
@@ -229,7 +184,7 @@ class _Service:
     async def schema(self, request: Request) -> Response:  # noqa: ARG002
         """Answer GET /openapi.json."""
         predictor = self.predictor
-        return _json(
+        return json_answer(
             describe(
                 predictor.unit, predictor.labels, self.limits, entities=predictor.finds_entities
             )
@@ -237,7 +192,7 @@ class _Service:
 
     async def about(self, request: Request) -> Response:  # noqa: ARG002
         """Answer GET /about: what the page needs to know."""
-        return _json(json_values(await asyncio.to_thread(self._about)))
+        return json_answer(json_values(await asyncio.to_thread(self._about)))
 
     def _about(self) -> dict[str, Any]:
         predictor = self.predictor
@@ -272,48 +227,11 @@ class _Service:
 
     async def page(self, request: Request) -> Response:  # noqa: ARG002
         """Answer GET /."""
-        from starlette.responses import HTMLResponse
-
-        return HTMLResponse(_page_file("page.html"), headers=_headers())
+        return page_answer("page.html")
 
     async def static(self, request: Request) -> Response:
         """Answer GET /static/NAME for the two files of the page."""
-        from starlette.responses import Response
-
         name = request.path_params["name"]
         if name not in _STATIC:
             raise Refusal(404, "There is nothing here.")
-        return Response(_page_file(name), media_type=_STATIC[name], headers=_headers())
-
-
-@lru_cache
-def _page_file(name: str) -> str:
-    return (files("calibrant.serving") / "page" / name).read_text(encoding="utf-8")
-
-
-def _headers() -> dict[str, str]:
-    return {
-        "Content-Security-Policy": _PAGE_POLICY,
-        "X-Content-Type-Options": "nosniff",
-        "Referrer-Policy": "no-referrer",
-    }
-
-
-def _json(content: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    from starlette.responses import Response
-
-    text = json.dumps(content, ensure_ascii=False, allow_nan=False)
-    more = {"X-Content-Type-Options": "nosniff", **(headers or {})}
-    return Response(text, status, more, media_type="application/json")
-
-
-def _error(status: int, message: str, headers: dict[str, str] | None = None) -> Response:
-    return _json({"error": message}, status, headers)
-
-
-async def _not_found(request: Request, error: Exception) -> Response:  # noqa: ARG001
-    return _error(404, "There is nothing here: POST /predict, GET /, /healthz, /metrics.")
-
-
-async def _not_allowed(request: Request, error: Any) -> Response:  # noqa: ARG001
-    return _error(405, "This address takes another method.", dict(error.headers or {}))
+        return page_answer(name)

@@ -1,0 +1,121 @@
+"""What the applications share: answers in JSON, files of a page, and the guard of each address."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Awaitable, Callable, Collection
+from functools import lru_cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from calibrant.serving.access import check_access, check_site, check_token
+from calibrant.serving.requests import Refusal
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+__all__ = ["Guard", "error_handlers", "json_answer", "page_answer"]
+
+LOGGER = logging.getLogger("calibrant.serving")
+_KINDS = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
+_PAGE_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src 'self' data: blob:; frame-src blob:; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'"
+)
+Answer = Callable[["Request"], Awaitable["Response"]]
+
+
+class Guard:
+    """Checks who asks, and turns every failure into one line; ``answered`` hears of each answer.
+
+    ``token``, ``hosts`` and ``origins`` are those of :func:`calibrant.serving.app`.
+    """
+
+    def __init__(
+        self,
+        token: str | None,
+        hosts: Collection[str] | None,
+        origins: Collection[str] = (),
+        answered: Callable[[str, int, float], None] = lambda path, status, seconds: None,  # noqa: ARG005
+    ) -> None:
+        check_token(token)
+        self.token, self.hosts, self.origins = token, hosts, origins
+        self.answered = answered
+
+    def __call__(self, answer: Answer, *, open_to_all: bool = False) -> Answer:
+        """Return the address with its guard; one that is ``open_to_all`` needs no token."""
+
+        async def guarded(request: Request) -> Response:
+            start = time.perf_counter()
+            try:
+                if request.method != "GET" or not open_to_all:
+                    check_site(request, self.hosts, self.origins)
+                    check_access(request, None if open_to_all else self.token)
+                response = await answer(request)
+            except Refusal as refusal:
+                response = _error(refusal.status, str(refusal), refusal.headers)
+            except Exception as error:
+                LOGGER.exception("defect", extra={"fields": {"error": type(error).__name__}})
+                response = _error(500, "This is a defect of the service; its log says more.")
+            self._note(request, response.status_code, time.perf_counter() - start)
+            return response
+
+        return guarded
+
+    def _note(self, request: Request, status: int, seconds: float) -> None:
+        path = request.scope["route"].path
+        self.answered(path, status, seconds)
+        found = {
+            "method": request.method,
+            "path": path,
+            "status": status,
+            "milliseconds": round(1000 * seconds, 1),
+            **getattr(request.state, "noted", {}),
+        }
+        LOGGER.info("request", extra={"fields": found})
+
+
+def json_answer(content: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    """Return an answer in JSON."""
+    from starlette.responses import Response
+
+    text = json.dumps(content, ensure_ascii=False, allow_nan=False)
+    more = {"X-Content-Type-Options": "nosniff", **(headers or {})}
+    return Response(text, status, more, media_type="application/json")
+
+
+def page_answer(name: str) -> Response:
+    """Return a file of the pages; they load nothing from elsewhere."""
+    from starlette.responses import Response
+
+    headers = {
+        "Content-Security-Policy": _PAGE_POLICY,
+        "X-Content-Type-Options": "nosniff",
+        "Referrer-Policy": "no-referrer",
+    }
+    kind = _KINDS["." + name.rpartition(".")[2]]
+    return Response(_page_file(name), headers=headers, media_type=kind)
+
+
+@lru_cache
+def _page_file(name: str) -> str:
+    return (files("calibrant.serving") / "page" / name).read_text(encoding="utf-8")
+
+
+def _error(status: int, message: str, headers: dict[str, str] | None = None) -> Response:
+    return json_answer({"error": message}, status, headers)
+
+
+async def _not_found(request: Request, error: Exception) -> Response:  # noqa: ARG001
+    return _error(404, "There is nothing here.")
+
+
+async def _not_allowed(request: Request, error: Any) -> Response:  # noqa: ARG001
+    return _error(405, "This address takes another method.", dict(error.headers or {}))
+
+
+error_handlers: dict[Any, Any] = {404: _not_found, 405: _not_allowed}
