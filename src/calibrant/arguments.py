@@ -91,7 +91,7 @@ def check_unweighted(who: str, predictions: Any, why: str) -> None:
 
 
 def check_each(who: str, values: Any, kind: type) -> None:
-    """Raise an InputError where ``values`` is no list or tuple of ``kind`` alone."""
+    """Raise an InputError unless ``values`` is a list or tuple of only ``kind``."""
     if not isinstance(values, (list, tuple)) or isinstance(values, kind):
         raise InputError(f"{who} takes a list of {kind.__name__}, got {_described(values)}.")
     for value in values:
@@ -99,7 +99,7 @@ def check_each(who: str, values: Any, kind: type) -> None:
 
 
 def check_whole(who: str, what: str, value: Any, least: int = 1) -> None:
-    """Raise an InputError where ``value`` is no whole number of at least ``least``."""
+    """Raise an InputError unless ``value`` is a whole number of at least ``least``."""
     number = isinstance(value, (int, float, np.integer, np.floating)) and value is not True
     if not number or isinstance(value, bool) or value != value or int(value) != value:
         raise InputError(f"{who} expects {what}, got {_described(value)}.")

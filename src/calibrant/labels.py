@@ -32,7 +32,7 @@ __all__ = [
 _IGNORED = -100
 _FEW_VALUES = 1 << 20  # Whole numbers in a smaller range are found by counting, not by sorting.
 _MOST_DIGITS = 18  # Of a number of 64 bits.
-# Texts that programs write where there is no value. "none" and "NONE" are names of classes.
+# Texts that programs write for a missing value. "none" and "NONE" are names of classes.
 _NO_TEXT = ("", "nan", "NaN", "<NA>")
 _MISSING_TEXTS = (*_NO_TEXT, "NA", "N/A", "n/a", "#N/A", "NULL", "null", "None")
 _TRUTH = {"true": 1, "false": 0}

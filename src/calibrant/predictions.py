@@ -281,7 +281,7 @@ class Predictions:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The label names, or the column numbers as text where there are none."""
+        """The label names, or the column numbers as text if there are none."""
         return self.label_names or tuple(str(k) for k in range(self.classes))
 
     def __getitem__(self, rows: Any) -> Predictions:
@@ -389,7 +389,7 @@ def selected_rows(rows: Any, n: int) -> Any:
     if isinstance(rows, (int, np.integer)):
         if not -n <= rows < n:  # Also what ends a loop over the rows.
             raise IndexError(f"Row {rows} of predictions with {n} rows.")
-        return slice(rows, rows + 1 or None)  # The last row is −1, and −1 + 1 is no end.
+        return slice(rows, rows + 1 or None)  # The last row is −1, and −1 + 1 would not be the end.
     return rows if isinstance(rows, slice) else np.asarray(to_numpy(rows))
 
 

@@ -34,7 +34,7 @@ def test_a_name_of_nothing(corpus, tmp_path, capsys, monkeypatch):
 def test_an_encoder_without_a_head(corpus, tmp_path, capsys):
     model = make_tagger(tmp_path / "model", TAGS, kind="BertForMaskedLM")
     error = refused(capsys, tmp_path, model, corpus)
-    assert "is no fine-tuned classifier: its weights have no classifier." in error
+    assert "is not a fine-tuned classifier: its weights have no classifier." in error
 
 
 def test_a_model_of_another_task(texts, corpus, tmp_path, capsys):
@@ -67,7 +67,7 @@ def test_classes_without_names(corpus, texts, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("labels", "words"),
     [
-        ("PERS=PER", "'PERS', which is no class of the model: it has O, B-PERSON"),
+        ("PERS=PER", "'PERS', which is not a class of the model: it has O, B-PERSON"),
         ("PERSON", "MODEL=CORPUS"),
         ("PERSON=PER", "no entity type 'LOC' of the corpus"),
         ("missing.json", "missing.json"),

@@ -200,7 +200,7 @@ class Audit:
     pixels: PixelView | None = None
     findings: tuple[Finding, ...] = ()  # classes and groups that are off, the surest first
     warnings: tuple[str, ...] = ()  # what makes the intervals doubtful
-    at_risk: tuple[RiskPoint, ...] = ()  # what can be kept at which risk, and from where on
+    at_risk: tuple[RiskPoint, ...] = ()  # what can be kept at which risk, and from which confidence
     positive: PositiveView | None = None  # of binary predictions
     per: tuple[GroupTable, ...] = ()  # of the requested columns
     top: TopView | None = None  # of multi-label predictions

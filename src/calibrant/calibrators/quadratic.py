@@ -25,7 +25,7 @@ class Quadratic(OneVsRest):
     scores that are overconfident on one side only. λ_a a² + λ_c c² may be added to the mean loss,
     with λ_a = ``intercept`` and λ_c = ``curvature``. A Gaussian prior around identity, of weight
     ``ridge`` / n and in units of the scores' spread, bounds separable classes and fades as examples
-    grow. A parabola turns somewhere: far outside the fitted scores it is no guide.
+    grow. A parabola turns somewhere: far outside the fitted scores it is not reliable.
 
     >>> from calibrant import Predictions
     >>> labels = [0] * 8 + [1, 0, 0, 1, 1, 0] + [1] * 8

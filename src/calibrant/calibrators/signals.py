@@ -46,7 +46,7 @@ class Top(NamedTuple):
 
     predicted: Array
     log_odds: Array  # log c / (1 − c) of its probability c.
-    margin: Array  # The largest logit less the second.
+    margin: Array  # The largest logit minus the second.
     entropy: Array  # Its logarithm.
     probabilities: Array  # (n, K)
 

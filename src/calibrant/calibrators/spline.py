@@ -29,7 +29,7 @@ class Spline(TopLabel):
     away from 0 and 1 with m examples between two knots (:mod:`calibrant.calibrators.faultless`); a
     number as ``floor`` replaces this distance.
 
-    The authors' code fits the spline to h less the cumulative confidence and adds c to its slope:
+    The authors' code fits the spline to h minus the cumulative confidence and adds c to its slope:
     ``less_confidence=True``.
 
     A smooth binning-free curve of the top label; the derivative may oscillate where data are few.

@@ -107,7 +107,7 @@ class EntityMap:
         if len(wanted) > 1:
             errors = {r: _nll(_held_out(entities)) for r, entities in found.items()}
             self.reduction_ = min(errors, key=errors.__getitem__)
-        with warnings.catch_warnings():  # That it is no better than identity is no news here.
+        with warnings.catch_warnings():  # That it is no better than identity is expected here.
             warnings.simplefilter("ignore", CalibrationWarning)
             learned = _as_predictions(found[self.reduction_])
             self.calibrator_ = Beta(smooth_targets=True).fit(learned)

@@ -66,8 +66,9 @@ class Differences:
         """Whether some calibrator lowers the mean NLL of calibrator ``one`` significantly.
 
         The largest of all gains, each in units of its bootstrap deviation, against the same largest
-        among the replicates about their means (max-T; Romano & Wolf 2005): 5 % is the risk that
-        any calibrator seems better by chance, however many are compared. A gain below 1e-6 is none.
+        among the replicates about their means (max-T; Romano & Wolf 2005): 5 % is the risk that any
+        calibrator seems better by chance, however many are compared. A gain below 1e-6 does not
+        count.
         """
         gain = self.mean[one] - self.mean
         replicates = self._replicates[:, [one]] - self._replicates

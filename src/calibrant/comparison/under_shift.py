@@ -52,7 +52,7 @@ class UnderShift(NamedTuple):
 
 
 def with_corruption(predictions: Predictions, name: str) -> Predictions:
-    """Return predictions that say which corruption made them; "" is none.
+    """Return predictions with the name of their corruption, "" without one.
 
     >>> p = Predictions.from_logits([[1.0, 0.0]], [0])
     >>> with_corruption(p, "typos-3").groups

@@ -91,7 +91,7 @@ def adapt_run(
 
 
 def check_adapted_folder(run: Path, output: Path, overwrite: bool) -> None:
-    """Refuse a place that is not free, or that holds what is no run."""
+    """Refuse a place that is not free, or that does not hold a run."""
     places = output.resolve(), run.resolve()
     if places[0] == places[1] or places[0] in places[1].parents or places[1] in places[0].parents:
         raise InputError(f"{output}: the run {run} is read here; name another folder.")

@@ -32,7 +32,7 @@ _SCORES: Mapping[Kind, tuple[str, ...]] = {
     "probabilities": ("probabilities", "probability", "probs", "prob"),
 }
 _LABEL = ("label", "labels")
-# Names that others use, where there is none of ours. A name says what the scores are, never a
+# Names that other tools use, if the file has none of ours. A name says what the scores are, never a
 # value; "predictions" are probabilities only as a list, since one number may be a class.
 _OTHER_SCORES: Mapping[Kind, tuple[str, ...]] = {
     "logits": ("y_logits", "raw_logits"),

@@ -75,7 +75,7 @@ class FrameSource:
         yield Block(columns, range(len(self)))
 
     def rewrite(self, target: Path, new: NewScores) -> None:  # noqa: ARG002
-        """Refuse: a frame is no file."""
+        """Refuse, because a frame is not a file."""
         raise InputError(
             "A data frame is not rewritten; calibrator.transform calibrates predictions."
         )

@@ -124,7 +124,7 @@ def record_shape(value: Any) -> Shape:
 
 
 def _odd(value: Any) -> bool:
-    """Return whether a value is no number."""
+    """Return whether a value is not a number."""
     return isinstance(value, bool) or not isinstance(value, (int, float))
 
 

@@ -25,7 +25,7 @@ def read_label_names(path: str | PathLike[str]) -> tuple[str, ...]:
         except ValueError as error:  # Not UTF-8, no JSON, or other JSON.
             raise InputError(f"{file}: label names cannot be read ({error}).") from None
     while names and not names[-1].strip():
-        names.pop()  # An empty last line ends the file; it is no name.
+        names.pop()  # An empty last line ends the file; it is not a name.
     if not names:
         raise InputError(f"{file}: no label names.")
     if (twice := first_repeated(names)) is not None:

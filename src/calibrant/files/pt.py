@@ -94,7 +94,7 @@ def _check_size(path: Path) -> None:
 
 
 def _array(value: Any) -> np.ndarray | None:
-    """Return a tensor or a list of texts as an array; anything else is no column."""
+    """Return a tensor or a list of texts as an array; anything else is not a column."""
     torch = _torch()
     if isinstance(value, list) and value and all(isinstance(text, str) for text in value):
         return text_array(value)

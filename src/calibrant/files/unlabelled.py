@@ -34,7 +34,7 @@ def stream_unlabelled(
     """Yield the predictions of ``paths`` in chunks, as :func:`stream`; labels may be missing.
 
     All rows are kept, except those labelled −100. The group ``labelled`` is false where a row has
-    no label: where there is no column of labels, or null, NaN or an empty text in it. Labels of
+    no label: if there is no column of labels, or it has null, NaN or an empty text. Labels of
     such rows mean nothing.
 
     >>> from pathlib import Path

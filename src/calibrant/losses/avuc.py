@@ -19,7 +19,7 @@ def avuc(
     eps: float = 1e-10,
     count_ignored: bool = False,
 ) -> Float[Tensor, ""]:
-    r"""Return the soft share of the sure but wrong and the unsure but right (regulariser alone).
+    r"""Return the soft share of certain but wrong and uncertain but right (regulariser only).
 
     .. math:: R = \log\Bigl(1 + \frac{n_{AU} + n_{IC}}{n_{AC} + n_{IU} + \epsilon}\Bigr)
 

@@ -21,7 +21,7 @@ def entropy_penalty(
     .. math:: L = \frac1n \sum_i \Bigl(-\log p_{i,y_i} + \lambda \sum_k p_{ik} \log p_{ik}\Bigr)
 
     λ (``weight``) 0.1 by default; the entropy is in nats, summed over the classes. The loss can be
-    negative. Of the public versions one has the sign wrong (it rewards confidence) and one divides
+    negative. One public version has the sign wrong (it rewards confidence) and one divides
     the entropy by K.
 
     Reference: Pereyra et al., Regularizing Neural Networks by Penalizing Confident Output

@@ -144,7 +144,9 @@ METHODS: dict[str, MethodEntry] = {
     ),
     "dca": MethodEntry("mdca:Dca", "mean confidence meets accuracy", "Liang et al., BMVC 2020"),
     "head_noise": MethodEntry(
-        "head_noise:HeadNoise", "∇Acc: the head is unsure of noise", "Jouet et al., IJCNN 2022"
+        "head_noise:HeadNoise",
+        "∇Acc: the head is uncertain about noise",
+        "Jouet et al., IJCNN 2022",
     ),
     "head_noise_error_regularization": MethodEntry(
         "head_noise:head_noise_error_regularization",

@@ -1,4 +1,4 @@
-"""∇Acc: teach the head to be unsure of noise, at the cost of one small extra pass."""
+"""∇Acc: teach the head to be uncertain about noise, at the cost of one small extra pass."""
 
 from __future__ import annotations
 

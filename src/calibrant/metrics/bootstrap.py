@@ -82,8 +82,8 @@ def bootstrap_interval(
     - The quantiles are moved away from the median by t √(G / (G − 1)) / z, as Student's interval
       is wider than the normal one. G is the effective number of groups (:func:`effective_groups`),
       which is their number where all have one size.
-    - Without the few bad groups a sample looks better and surer than it is. So the ends are those
-      of Student's interval of the logit (proportions) or of the logarithm (NLL, Brier) where that
+    - Without the few bad groups a sample looks better and more certain than it is. So the ends are
+      those of Student's interval of the logit (proportions) or of the logarithm (NLL, Brier) where that
       is wider. Where every group is all right, the lower end of accuracy and F1 is 0.025^(1/G).
     - Noise adds to a calibration error as √(θ² + noise²), and to its replicates once more. So the
       lower end comes from 2 θ² − θ*², or from 2 θ − mean(θ*) − s where that is lower, and the

@@ -122,7 +122,7 @@ def near_border(mask: np.ndarray, width: int = 3) -> np.ndarray:
     """Return True where another label lies within ``width`` pixels, diagonals included.
 
     ``mask`` has shape (…, height, width). Ignored pixels (−100) are a label too: the void band
-    along an object is where its border is. The edge of the image is no border.
+    along an object is where its border is. The edge of the image is not a border.
 
     >>> near_border(np.array([[0, 0, 0, 0, 1, 1]]), width=1)
     array([[False, False, False,  True,  True, False]])

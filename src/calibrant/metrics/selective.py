@@ -47,7 +47,7 @@ class RiskCoverage:
 
 @dataclass(frozen=True)
 class RiskPoint:
-    """The most that can be kept at a risk, and the confidence from which on it is kept."""
+    """The most that can be kept at a risk, and the lowest confidence that is kept."""
 
     risk: float
     coverage: float
@@ -181,7 +181,7 @@ def coverage_at_risk(source: StepSource, risk: float) -> float:
 def risk_points(
     source: StepSource, risks: Sequence[float] = (0.01, 0.02, 0.05, 0.1, 0.2)
 ) -> tuple[RiskPoint, ...]:
-    """Return what can be kept at each risk, as :func:`coverage_at_risk`, and from where on.
+    """Return what can be kept at each risk, as :func:`coverage_at_risk`, and from which confidence.
 
     This describes the examples at hand. :func:`calibrant.guarantee` finds thresholds that hold for
     new ones.

@@ -1,4 +1,4 @@
-"""The lowest confidence from which on at most a target share of what is accepted is wrong.
+"""Find the lowest confidence above which at most a target share is wrong.
 
 Learn then test (Angelopoulos, Bates, Candès, Jordan & Lei 2021). The thresholds t are fixed before
 any data is seen. For each, "the risk R(t) is above the target α" is a hypothesis with a p-value:

@@ -211,5 +211,5 @@ def _picture(content: bytes, where: str, limits: Limits) -> Any:
     except Refusal:
         raise
     except Exception:  # Pillow's readers raise many kinds on damaged files.
-        raise Refusal(422, f"{where} is no image that can be read.") from None
+        raise Refusal(422, f"{where} is not an image that can be read.") from None
     return picture

@@ -48,7 +48,7 @@ def row_evidence(
 
     The calibrator of each row is fitted without it, because a flexible calibrator makes the data
     that it was fitted on look better than new data. A calibrator that learns from corrupted copies
-    is fitted on ``copies`` of the other rows, too.
+    is also fitted on ``copies`` of the other rows.
     """
     if len(valid) > _MOST:
         chosen = np.sort(np.random.default_rng(0).choice(len(valid), _MOST, replace=False))

@@ -137,7 +137,8 @@ def _check_known(mapping: Mapping[str, str], own: Iterable[str]) -> None:
     unknown = next((name for name in mapping if name not in known), None)
     if unknown is not None:
         raise InputError(
-            f"--labels names '{unknown}', which is no class of the model: it has {_listed(known)}."
+            f"--labels names '{unknown}', which is not a class of the model; it has "
+            f"{_listed(known)}."
         )
 
 

@@ -46,7 +46,7 @@ class Classification:
     """The predicted class of one input with its calibrated confidence.
 
     ``accepted`` is false where the confidence does not reach the threshold, and where the
-    input is ``empty``: what a model says of nothing is no prediction. ``alternatives`` are the next
+    input is ``empty``: an empty input has no real prediction. ``alternatives`` are the next
     classes, the most probable first. ``labels`` is the prediction set of a policy with a coverage.
     """
 

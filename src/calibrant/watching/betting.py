@@ -20,11 +20,11 @@ class AccuracyBounds:
     """A confidence sequence for the mean of values in [0, 1] so far, which may change with time.
 
     Let μ_i be the mean of value i given the past, S = Σ (x_i − μ_i), and V = Σ (x_i − x̂_i)² with
-    guesses x̂ from earlier values. Then exp(λS − ψ(λ)V) with ψ(λ) = −log(1 − λ) − λ has a mean of at
-    most 1 for each λ in [0, 1) (empirical Bernstein; Howard, Ramdas, McAuliffe & Sekhon 2021,
+    guesses x̂ from earlier values. Then exp(λS − ψ(λ)V) with ψ(λ) = −log(1 − λ) − λ has a mean of
+    at most 1 for each λ in [0, 1) (empirical Bernstein; Howard, Ramdas, McAuliffe & Sekhon 2021,
     theorem 4), and so has their mixture over many λ. With probability ``level`` neither it nor its
-    mirror image ever reaches 2 / (1 − level), so that at all times at once (μ_1 + … + μ_t) / t
-    lies within s / t of the mean of the values, where s is where the mixture reaches that limit. No
+    mirror image ever reaches 2 / (1 − level), so that at all times at once (μ_1 + … + μ_t) / t lies
+    within s / t of the mean of the values, where s is where the mixture reaches that limit. No
     bounds are taken over from earlier times: they were about another mean.
 
     >>> bounds = AccuracyBounds(0.95)
@@ -83,8 +83,8 @@ class HonestyTest:
     Each bet says that the log-odds are really higher or lower by δ: it multiplies the capital by
     p/c if the prediction is right and by (1 − p)/(1 − c) if it is wrong, with p = σ(logit c + δ).
     The mean of the factors is 1 if c is honest, so the capital reaches 1/α with a probability of at
-    most α, at any time. Of a sentence the mean of its words' factors counts, because they depend on
-    each other. Half of the capital stays out at first, and a share moves as in
+    most α, at any time. A sentence counts with the mean of its words' factors, because they depend
+    on each other. Half of the capital stays out at first, and a share moves as in
     :class:`~calibrant.watching.drift_test.DriftTest`.
 
     >>> test, random = HonestyTest(), np.random.default_rng(0)

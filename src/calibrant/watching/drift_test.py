@@ -4,7 +4,7 @@ The reference and the stream are one sequence. Without drift its order means not
 rank of each new value among all values so far, ties broken at random, is uniform and independent
 of the ranks before it (Vovk, Nouretdinov, Gammerman 2003). So betting on it cannot win: the
 capital of a bettor who starts with 1 reaches 1/α with a probability of at most α, however long the
-stream is and whenever one looks (Ville 1939). This is exact for a finite reference, too.
+stream is and whenever one looks (Ville 1939). This is also exact for a finite reference.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class DriftTest:
     Half of the capital stays out at first; the rest is spread over bets on higher, lower, more
     spread or more central values, and on single parts of the interval that become more or less
     frequent. Every 256 units a share 1/t of all capital is redistributed, so that a late change is
-    still found. That mixture is a martingale, too.
+    still found. That mixture is also a martingale.
 
     >>> random = np.random.default_rng(0)
     >>> test = DriftTest(1000)

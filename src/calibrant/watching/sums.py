@@ -26,7 +26,7 @@ MOST_CLASSES = 256  # With more, F1 has no interval: it needs sums of pairs of c
 
 
 class Estimate(NamedTuple):
-    """A value and its interval; NaN where there is none."""
+    """A value and its interval; NaN if there is none."""
 
     value: float
     low: float = math.nan

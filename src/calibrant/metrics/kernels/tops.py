@@ -170,7 +170,7 @@ def _find_correct(flat, labels, start, columns, alone, top, confidence, correct,
         doubts += (correct[r] == 1) & (confidence[r] <= alone)
     for d in range(doubts):
         r = doubtful[d]
-        label = min(labels[r], columns)  # A label that is no class must not leave the row.
+        label = min(labels[r], columns)  # A label outside the classes must not leave the row.
         correct[r] = _is_first(flat, (start + r) * columns, columns, label, top[r])
 
 

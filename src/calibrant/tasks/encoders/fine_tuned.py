@@ -90,8 +90,8 @@ def load_fine_tuned(name: str, unit: str) -> Any:
     lacking = sorted(found["missing_keys"])
     if lacking:
         raise InputError(
-            f"'{name}' is no fine-tuned classifier: its weights have no {lacking[0]}. 'calibrant "
-            f"train --model {name}' trains one."
+            f"'{name}' is not a fine-tuned classifier: its weights have no {lacking[0]}. "
+            f"'calibrant train --model {name}' trains one."
         )
     return with_merged(model).eval()
 

@@ -45,7 +45,7 @@ _OWN = re.compile(f"[{UNSPACED}\u3001\u3002\uff01-\uff5e]")
 
 @dataclass(frozen=True)
 class Restored:
-    """A text, the place of each word in it, and how many of the gaps are unsure."""
+    """A text, the place of each word in it, and how many of the gaps are uncertain."""
 
     text: str
     places: tuple[tuple[int, int], ...]
@@ -159,7 +159,7 @@ def _is_elided(word: str, after: str) -> bool:
 
 
 class _Quotes:
-    """Straight quotes: the first opens, the next closes, and an apostrophe is none."""
+    """Straight quotes: the first opens, the next closes; an apostrophe is not a quote."""
 
     def __init__(self) -> None:
         self.open: set[str] = set()

@@ -152,7 +152,7 @@ def split_words(text: str, splitter: Splitter = PLAIN) -> list[Word]:
 def _pattern(splitter: Splitter) -> re.Pattern[str]:
     """Build one pattern for all rules. No branch fails after a long match, so it is linear.
 
-    The group ``each`` matches what looked like initials and is none, sign by sign; ``stop`` a full
+    The group ``each`` matches what only looks like initials, sign by sign; ``stop`` a full
     stop that belongs to the word where that is an abbreviation.
     """
     mark, letter = marks(), rf"[^\W{UNSPACED}]"
@@ -226,7 +226,7 @@ def _clitic(text: str, start: int, end: int) -> int | None:
 
 _FIRST = re.compile(
     r"(?P<whole>(?:[A-Z]\.)+(?!\w))"  # initials and abbreviations: J. or U.S.
-    r"|(?P<each>(?:[A-Z]\.)+)"  # followed by a letter they are none, from wherever they begin
+    r"|(?P<each>(?:[A-Z]\.)+)"  # followed by a letter they are not initials, wherever they begin
     r"|\d+(?:[.,]\d+)+(?!\w)"  # numbers: 1,000.5
     r"|\w+(?:['’\-]\w+)*"  # words, with apostrophes and hyphens inside: don't, twenty-one
     r"|\S"  # every other sign alone

@@ -44,8 +44,9 @@ class EntityConfidence:
     All are of words that were cut in one way: those of the corpus, or those of raw text. There is
     an :class:`~calibrant.comparison.EntityMap` for each reduction, and ``chosen`` is the one that
     cross-validation prefers. ``evidence`` has the raw confidence of each validation entity by
-    reduction, and whether it is right; from it :meth:`threshold` is found. Of a map that reads
-    signals it has the mapped confidence, by a map that was fitted without the entity.
+    reduction, and whether it is right; from it :meth:`threshold` is found. If the
+    calibrator reads signals, it has the confidence from a calibrator that was fitted without the
+    entity.
     """
 
     def __init__(

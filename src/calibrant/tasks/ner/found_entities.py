@@ -54,7 +54,7 @@ class Entity:
 
 @dataclass(frozen=True)
 class Prediction:
-    """A text, its accepted entities, and those too unsure to be accepted.
+    """A text, its accepted entities, and those below the threshold.
 
     ``review`` has the words that a policy with ``--max-missed`` sends to review.
     """
@@ -96,7 +96,7 @@ class Prediction:
 
 
 def _reviewed(word: Token) -> dict[str, Any]:
-    """Return the row of a word that a person should look at; it is no entity."""
+    """Return the row of a word that a person should check; it is not an entity."""
     place = {"start": word.start, "end": word.end, "entity": word.text}
     return {**place, "accepted": False, "review": True}
 

@@ -49,7 +49,7 @@ def _state(name: str, directory: str | None) -> str:
 
 
 def check_shift(name: str, directory: str | None = None) -> None:
-    """Raise an error for a name that is no corruption, corpus or file; nothing is read."""
+    """Raise an error unless a name is a corruption, a corpus or a file; read nothing."""
     if parse_corruption(name, TEXT) is not None or Path(name).is_file():
         return
     try:

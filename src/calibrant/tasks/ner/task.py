@@ -159,7 +159,7 @@ class Ner(Task):
         return {"raw_text": finish_raw_text(trained)}
 
     def finish_adapted(self, adapted: AdaptedRun) -> dict[str, Any]:
-        """Correct the confidences of entities, too."""
+        """Also correct the confidences of entities."""
         from calibrant.tasks.ner.adapted_entities import adapt_entities
 
         return adapt_entities(adapted)

@@ -17,7 +17,7 @@ _LARGE = 1 << 26
 
 
 def fingerprint(labels: Sequence[str], parts: Iterable[Any]) -> str:
-    """Hash all pieces and labels; equal for equal data and tokenizer. None is no part."""
+    """Hash all pieces and labels; equal for equal data and tokenizer. None is left out."""
     digest = hashlib.sha256("\0".join(labels).encode())
     for part in parts:
         if part is not None:

@@ -113,7 +113,7 @@ def complete(
 
     With ``test``, a missing test split is carved as well; else it is an error, like an empty one,
     and ``hint`` says what to do.
-    Out-of-domain data that is empty is none.
+    Empty out-of-domain data is left out.
     """
     parts, notes = {s: part for s, part in parts.items() if part or s != "ood"}, []
     wanted = {"test": "test", "dev": "validation"} if test else {"dev": "validation"}
@@ -141,7 +141,7 @@ def for_wrapping(parts: dict[str, Sequence[T]], where: str) -> dict[str, Sequenc
     if lacking:
         raise InputError(
             f"{where} has no {' and no '.join(lacking)} split; found: {', '.join(parts) or 'none'}."
-            " A model that is trained already needs both: what it was trained on shows it too sure."
+            " A model that is trained already needs both: on its training data it is overconfident."
         )
     return {**parts, "train": parts.get("train") or parts["dev"]}
 

@@ -1,10 +1,10 @@
 """The embedded segmentation set: seeded scenes of simple, partly ambiguous shapes.
 
-Circles, rectangles, triangles and rings are on a textured background, under noise. Several
-things should make a model unsure: borders are blurred; some shapes are half circle, half rectangle,
-with a class drawn at random; some have nearly the colour of their background. A band along
-each border is labelled −100 (void), as in PASCAL VOC. The out-of-domain part has other colours,
-textures and sizes and more noise, so that a model is wrong there more often than it thinks.
+Circles, rectangles, triangles and rings are on a textured background, under noise. Several things
+should make a model uncertain: borders are blurred; some shapes are half circle, half rectangle,
+with a class drawn at random; some have nearly the colour of their background. A band along each
+border is labelled −100 (void), as in PASCAL VOC. The out-of-domain part has other colours, textures
+and sizes and more noise, so that a model is wrong there more often than it thinks.
 """
 
 from __future__ import annotations
