@@ -77,7 +77,7 @@ def test_types_that_the_model_lacks_can_be_dropped_but_not_all():
 @pytest.mark.parametrize(
     ("own", "mapping", "words"),
     [
-        (BIO, {"PERS": "PER"}, "names 'PERS', which is no class of the model"),
+        (BIO, {"PERS": "PER"}, "names 'PERS', which is not a class of the model"),
         (("A", "B-PER", "I-PER", "B-LOC", "I-LOC"), {}, "no class O"),
         (("O", "B-PER", "B-LOC"), {}, "no tag I-LOC"),
     ],

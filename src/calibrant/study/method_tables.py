@@ -137,8 +137,8 @@ def out_of_scope_table(runs: Sequence[Run], by: Sequence[str]) -> Table | None:
         "outside",
         f"In against out of scope: trained on {runs[0].unit}, width {runs[0].width}",
         f"AUROC: the chance that an example of the test split is more confident than one of "
-        f"{count:,} that belong to no class; mean confidence: of these, which should be low. Mean ± half of a 95 % "
-        "t-interval over seeds. (T): with the temperature that was fitted on the validation split.",
+        f"{count:,} that belong to no class; mean confidence: of these, which should be low. "
+        "Mean ± half of a 95 % t-interval over seeds. (T): with the temperature that was fitted on the validation split.",
         runs,
         measures,
         by,
