@@ -84,7 +84,8 @@ def bootstrap_interval(
       which is their number where all have one size.
     - Without the few bad groups a sample looks better and more certain than it is. So the ends are
       those of Student's interval of the logit (proportions) or of the logarithm (NLL, Brier)
-      where that is wider. Where every group is all right, the lower end of accuracy and F1 is 0.025^(1/G).
+      where that is wider. Where every group is all right, the lower end of accuracy and F1
+      is 0.025^(1/G).
     - Noise adds to a calibration error as √(θ² + noise²), and to its replicates once more. So the
       lower end comes from 2 θ² − θ*², or from 2 θ − mean(θ*) − s where that is lower, and the
       upper end is θ + s + s min(1, s / mean(θ*)) / 4, with s = t √(G / (G − 1)) sd(θ*): the bias

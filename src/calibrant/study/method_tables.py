@@ -36,7 +36,8 @@ _ENTITIES_NOTE = (
     "ECE of whole entities, right where start, end and type are, with the product of their words' "
     "confidences, and with the confidence that is learned on validation entities (EntityMap), "
     "which 'calibrant predict' gives; AUROC and AURC are of the latter. Mean ± half of a 95 % "
-    "t-interval over seeds. (T): with the temperature that was fitted on the validation split."
+    "t-interval over seeds. (T): with the temperature that was "
+    "fitted on the validation split."
 )
 
 
@@ -138,7 +139,8 @@ def out_of_scope_table(runs: Sequence[Run], by: Sequence[str]) -> Table | None:
         f"In against out of scope: trained on {runs[0].unit}, width {runs[0].width}",
         f"AUROC: the chance that an example of the test split is more confident than one of "
         f"{count:,} that belong to no class; mean confidence: of these, which should be low. "
-        "Mean ± half of a 95 % t-interval over seeds. (T): with the temperature that was fitted on the validation split.",
+        "Mean ± half of a 95 % t-interval over seeds. (T): with the temperature that was "
+        "fitted on the validation split.",
         runs,
         measures,
         by,

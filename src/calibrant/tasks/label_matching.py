@@ -137,7 +137,7 @@ def _check_known(mapping: Mapping[str, str], own: Iterable[str]) -> None:
     unknown = next((name for name in mapping if name not in known), None)
     if unknown is not None:
         raise InputError(
-            f"--labels names '{unknown}', which is not a class of the model; it has "
+            f"--labels names '{unknown}', which is not a class of the model: it has "
             f"{_listed(known)}."
         )
 
