@@ -177,6 +177,14 @@ def test_texts_to_jsonl_and_csv(runs, tmp_path, capsys):
     assert "the bread" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("task", ["ner", "text"])
+def test_half_a_character_is_refused(task, runs):
+    """A string of Python can hold one; the tokenizer cannot."""
+    made = calibrant.load(runs[task], device="cpu")
+    with pytest.raises(InputError, match="half of a character"):
+        made.predict(["the bread", "wet \ud83d cloud"])
+
+
 def test_empty_texts_get_no_accepted_class(runs, capsys):
     """A model says something of nothing too, often with a high confidence."""
     made = calibrant.load(runs["text"], device="cpu")

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from calibrant.errors import InputError
 from calibrant.extras import require
-from calibrant.inputs import door
+from calibrant.inputs import door, has_half_a_character
 
 __all__ = ["PieceTokenizer"]
 
@@ -81,5 +82,10 @@ class PieceTokenizer:
         # transformers sets both for each call, and may have left them from the last one.
         self.core.no_truncation()
         self.core.no_padding()
-        found: list[Any] = self.core.encode_batch(inputs, **options)
+        try:
+            found: list[Any] = self.core.encode_batch(inputs, **options)
+        except TypeError:  # Texts in Python may hold what no encoding can write.
+            if not has_half_a_character(inputs):
+                raise
+            raise InputError("A text contains half of a character; is it UTF-8?") from None
         return found
