@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -63,10 +63,10 @@ def with_corruption(predictions: Predictions, name: str) -> Predictions:
 
 
 def predicted_copies(
-    predict: Callable[[Any], Predictions], parts: Mapping[str, Any]
+    predict: Callable[[Any], Predictions], parts: Iterable[tuple[str, Any]]
 ) -> Predictions | None:
-    """Predict corrupted copies, by the names of their corruptions, one after the other."""
-    made = [with_corruption(predict(part), name) for name, part in parts.items()]
+    """Predict corrupted copies, each with the name of its corruption, one after the other."""
+    made = [with_corruption(predict(part), name) for name, part in parts]
     return Predictions.concatenate(made) if made else None
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -161,9 +161,9 @@ class Task(ABC):
     def shifted(self, recipe: Recipe, data: Any, directory: str | None) -> Mapping[str, Any]:
         """Return the parts that the recipe's ``shift`` names, for ``data.predict``."""
 
-    def copies(self, names: Sequence[str], data: Any) -> Mapping[str, Any]:
+    def copies(self, names: Sequence[str], data: Any) -> Iterable[tuple[str, Any]]:
         """Return corrupted copies of the validation part by name, for ``data.predict``."""
-        found: Mapping[str, Any] = data.copies(names) if names else {}
+        found: Iterable[tuple[str, Any]] = data.copies(names) if names else ()
         return found
 
     def wrap(self, parts: Mapping[str, Any], own: FineTuned, recipe: Recipe) -> Data:  # noqa: ARG002

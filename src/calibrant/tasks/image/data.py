@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -146,9 +146,10 @@ class ImageData:
         images = ood.images[ood.classes == IGNORED]
         return self.predict(model, Part(images, np.zeros(len(images), np.int64)))
 
-    def copies(self, names: Sequence[str]) -> dict[str, Part]:
-        """Corrupt the validation split once for each corruption."""
-        return {name: _corrupted(name, self, "dev", _COPY_SEED) for name in names}
+    def copies(self, names: Sequence[str]) -> Iterator[tuple[str, Part]]:
+        """Yield the validation split with each corruption, one at a time: they may be large."""
+        for name in names:
+            yield name, _corrupt(name, self.splits["dev"], _COPY_SEED)
 
     def on_device(self, part: Part, device: Any, augment: frozenset[str] = frozenset()) -> Images:
         """Put some images on a device, normalised as those of training."""
@@ -209,15 +210,18 @@ def _windows(data: ImageData, device: str) -> tuple[Images, Images | None]:
 
 def shifted_tests(names: Sequence[str], data: ImageData) -> dict[str, Part]:
     """Return the test split corrupted: ``jpeg-3`` and so on, the same in every run."""
-    return {name: _corrupted(name, data, "test", _SEED) for name in names}
+    return {name: _corrupted(name, data) for name in names}
 
 
 @functools.lru_cache(maxsize=64)
-def _corrupted(name: str, data: ImageData, split: str, seed: int) -> Part:
+def _corrupted(name: str, data: ImageData) -> Part:
+    return _corrupt(name, data.splits["test"], _SEED)
+
+
+def _corrupt(name: str, part: Part, seed: int) -> Part:
     from calibrant.corruptions.image import corrupt_bytes
 
     requested = known_corruption(name, IMAGE, of="images")
-    part = data.splits[split]
     device = "cuda" if torch.cuda.is_available() else "cpu"
     return Part(corrupt_bytes(part.images, *requested, seed=seed, device=device), part.classes)
 

@@ -7,7 +7,7 @@ other rows of an embedding table are never read, only decayed.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -91,14 +91,12 @@ class NerData(EncodedData[Pieces]):
         known = [replace(s, tags=in_tags_of(self.labels, s.tags)) for s in sentences]
         return encode(known, self.labels, self.tokenizer, self.max_length)
 
-    def copies(self, names: Sequence[str], *, raw: bool = False) -> dict[str, Pieces]:
-        """Encode the validation split, or its raw text, once for each corruption."""
+    def copies(self, names: Sequence[str], *, raw: bool = False) -> Iterator[tuple[str, Pieces]]:
+        """Yield the validation split, or its raw text, with each corruption, one at a time."""
         dev = self.corpus.as_raw_text(self.corpus.dev) if raw and names else self.corpus.dev
-        kinds = {name: known_corruption(name, TEXT, of="texts") for name in names}
-        return {
-            name: self.encode(list(corrupt_sentences(dev, *kind, seed=_COPY_SEED)))
-            for name, kind in kinds.items()
-        }
+        for name in names:
+            kind = known_corruption(name, TEXT, of="texts")
+            yield name, self.encode(list(corrupt_sentences(dev, *kind, seed=_COPY_SEED)))
 
     def raw_pieces(self) -> dict[str, Pieces]:
         """Encode the validation and test split as raw text; nothing if the corpus is raw text."""

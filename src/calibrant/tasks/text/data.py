@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -67,9 +67,10 @@ class TextData(EncodedData[EncodedTexts]):
         some = np.where(ood.labels == IGNORED, 0, IGNORED)
         return self.predict(model, replace(ood, labels=some))
 
-    def copies(self, names: Sequence[str]) -> dict[str, EncodedTexts]:
-        """Encode the validation split once for each corruption."""
-        return {name: _corrupted(name, self, "dev", _COPY_SEED) for name in names}
+    def copies(self, names: Sequence[str]) -> Iterator[tuple[str, EncodedTexts]]:
+        """Yield the validation split with each corruption, one at a time."""
+        for name in names:
+            yield name, _corrupted(name, self, "dev", _COPY_SEED)
 
 
 def encode_corpus(
