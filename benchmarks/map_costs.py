@@ -1,6 +1,7 @@
-"""Processor seconds to fit and to apply each calibrator on one core, NumPy alone.
+"""Processor seconds to fit and to apply each calibrator on one core, and to compare them all.
 
 OMP_NUM_THREADS=1 CALIBRANT_KERNELS=numpy python benchmarks/map_costs.py --rows 100000 --classes 10
+OMP_NUM_THREADS=1 python benchmarks/map_costs.py --rows 5000 --classes 100 --compare
 """
 
 import argparse
@@ -11,12 +12,13 @@ import numpy as np
 
 from calibrant import Predictions
 from calibrant.calibrators import CALIBRATORS
+from calibrant.comparison import compare
 
 TAGS = ("O", *(f"{part}-{kind}" for kind in "ABCDE" for part in "BI"))
 
 
-def overconfident(rows, classes):
-    random = np.random.default_rng(0)
+def overconfident(rows, classes, seed=0):
+    random = np.random.default_rng(seed)
     labels = random.integers(0, classes, rows)
     logits = 3 * (random.normal(size=(rows, classes)) + 2 * np.eye(classes)[labels])
     names = TAGS[:classes] if classes <= len(TAGS) else None
@@ -31,9 +33,17 @@ def main():
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--classes", type=int, default=10)
     parser.add_argument("--map", action="append", choices=list(CALIBRATORS), help="default: all")
+    parser.add_argument("--compare", action="store_true", help="compare(valid, test) instead")
     args = parser.parse_args()
-    predictions = overconfident(args.rows, args.classes)
     warnings.simplefilter("ignore")
+    if args.compare:
+        valid, test = (overconfident(args.rows, args.classes, seed) for seed in range(2))
+        began = time.process_time()
+        found = compare(valid, test)
+        seconds = time.process_time() - began
+        print(f"{args.rows:,} × {args.classes}, {len(found.rows)} calibrators: {seconds:.1f} s")
+        return
+    predictions = overconfident(args.rows, args.classes)
     print(f"{args.rows:,} × {args.classes}: seconds to fit, to apply")
     for name in args.map or CALIBRATORS:
         began = time.process_time()
