@@ -201,6 +201,25 @@ def test_interval_narrows_with_data_and_is_valid():
     assert widths[1] < widths[0] / 5
 
 
+@pytest.mark.parametrize("calibrator", [VennAbers, TopLabelVennAbers])
+def test_interval_refuses_what_transform_refuses(calibrator):
+    p = overconfident(n=60, classes=4)
+    fitted = quiet_fit(calibrator(), p)
+    other = overconfident(n=5, classes=3)
+    named = Predictions.from_logits(p.scores, p.labels, label_names=list("abcd"))
+    renamed = Predictions.from_logits(p.scores, p.labels, label_names=list("dcba"))
+    for act in (fitted.interval, fitted.transform):
+        with pytest.raises(InputError, match="fitted on 4 classes, got scores of shape"):
+            act(other)
+    fitted = quiet_fit(calibrator(), named)
+    messages = []
+    for act in (fitted.interval, fitted.transform):
+        with pytest.raises(InputError) as error:
+            act(renamed)
+        messages.append(str(error.value))
+    assert messages[0] == messages[1]
+
+
 def test_interval_of_the_top_label_and_of_many_classes():
     p = overconfident(n=800, classes=4)
     low, high = quiet_fit(TopLabelVennAbers(), p).interval(p)

@@ -173,15 +173,11 @@ class Calibrator(ABC):
         Calibrators that give logits keep the kind of the input; the others give probabilities. A
         calibrator that was fitted on claims maps claims.
         """
-        check_predictions(f"{type(self).__name__}.transform", predictions)
-        self._check_fitted()
-        fitted_on = self.fitted_on_["kind"] if self.claims_ else None
-        check_same_kind(type(self).__name__, fitted_on, predictions)
+        self._check_suits("transform", predictions)
         if isinstance(predictions, Claims):
             binary = self._binary(predictions, self.fitted_on_.get("labels", []))
             scores = self._mapped(binary.scores, "probabilities", *_beside(binary))
             return predictions.with_confidence(scores[:, 1])
-        check_names(type(self).__name__, self.label_names_, predictions.label_names)
         scores = self._mapped(predictions.scores, predictions.kind, *_beside(predictions))
         return predictions.with_scores(scores, self.kind_of(predictions.kind))
 
@@ -472,6 +468,16 @@ class Calibrator(ABC):
         if self.kind_of(kind) == "logits":
             return xp.where(masked, -np.inf, out)
         return normalized(xp.where(masked, 0.0, out))
+
+    def _check_suits(self, verb: str, predictions: Predictions | Claims) -> None:
+        """Check that the calibrator is fitted, and on data of this kind and these classes."""
+        who = type(self).__name__
+        check_predictions(f"{who}.{verb}", predictions)
+        self._check_fitted()
+        check_same_kind(who, self.fitted_on_["kind"] if self.claims_ else None, predictions)
+        if not isinstance(predictions, Claims):
+            check_names(who, self.label_names_, predictions.label_names)
+            check_classes(who, self.n_classes_, tuple(predictions.scores.shape))
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "n_classes_"):

@@ -9,7 +9,6 @@ import numpy as np
 
 from calibrant.arrays import Array
 from calibrant.calibrators.backend import FLOOR, step
-from calibrant.calibrators.checks import check_predictions
 from calibrant.calibrators.isotonic import by_score, pool_adjacent_violators
 from calibrant.calibrators.likelihood import as_kind
 from calibrant.calibrators.scalar import OneVsRest, ScalarMap, TopLabel
@@ -54,7 +53,7 @@ class VennAbers(OneVsRest):
 
     def interval(self, predictions: Predictions | Claims) -> tuple[np.ndarray, np.ndarray]:
         """Return p₀ and p₁ of each example and class, each of shape (n, K); of claims (n, 2)."""
-        check_predictions("VennAbers.interval", predictions)
+        self._check_suits("interval", predictions)
         if isinstance(predictions, Claims):
             predictions = predictions.binary()
         scores = as_kind("probabilities", predictions.numpy(), FLOOR).scores.astype(np.float64)
@@ -90,7 +89,7 @@ class TopLabelVennAbers(TopLabel):
 
     def interval(self, predictions: Predictions | Claims) -> tuple[np.ndarray, np.ndarray]:
         """Return p₀ and p₁ of each example's predicted class, or claim, each of shape (n,)."""
-        check_predictions("TopLabelVennAbers.interval", predictions)
+        self._check_suits("interval", predictions)
         if isinstance(predictions, Claims):
             top = predictions.scores[:, 1:]
         else:
