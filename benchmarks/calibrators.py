@@ -29,7 +29,7 @@ from calibrant.calibrators import HistogramBinning, Isotonic, Temperature
 from calibrant.calibrators.isotonic import _IsotonicMap
 from calibrant.calibrators.likelihood import mean_nll
 from calibrant.calibrators.moments import Sweep
-from machine import circumstances
+from machine import circumstances, write_results
 
 PACKAGES = ("calibrant", "numpy", "numba", "torch", "scikit-learn", "netcal", "probmetrics")
 SLOW = 4.0  # Seconds; contestants that take longer run in fewer rounds.
@@ -312,10 +312,7 @@ def main() -> None:
     if options.memory:
         print(json.dumps(memory(options.memory)))
         return
-    results = run_all(options.quick)
-    if options.json:
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(json.dumps(results, indent=2) + "\n")
+    write_results(run_all(options.quick), options.json)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import subprocess
@@ -10,7 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-__all__ = ["circumstances", "cores", "load"]
+__all__ = ["circumstances", "cores", "load", "write_results"]
 
 
 def circumstances(packages: Iterable[str]) -> dict[str, Any]:
@@ -35,6 +36,13 @@ def cores() -> int:
 def load() -> tuple[float, ...] | None:
     """Of 1, 5 and 15 minutes: programs that need a processor, at the end this one among them."""
     return os.getloadavg() if hasattr(os, "getloadavg") else None
+
+
+def write_results(results: dict[str, Any], path: Path | None) -> None:
+    """Write the results as JSON, if there is a path."""
+    if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(results, indent=2) + "\n")
 
 
 def _version(package: str) -> str:

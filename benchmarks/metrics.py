@@ -46,7 +46,7 @@ from calibrant.metrics import (
     overconfidence_error,
     top_label,
 )
-from machine import circumstances, cores, load
+from machine import circumstances, cores, load, write_results
 
 BINS = 15
 PACKAGES = ("calibrant", "numpy", "numba", "torch", "torchmetrics", "netcal", "pyarrow")
@@ -311,10 +311,7 @@ def main() -> None:
         result = memory(int(rest[0]), rest[1]) if task == "memory" else audit_file(rest[0])
         print(json.dumps(result))
         return
-    results = run_all(options.quick)
-    if options.json:
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(json.dumps(results, indent=2) + "\n")
+    write_results(run_all(options.quick), options.json)
 
 
 if __name__ == "__main__":

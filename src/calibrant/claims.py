@@ -16,7 +16,7 @@ import numpy as np
 from calibrant.arrays import Array, as_array, is_tensor, to_numpy
 from calibrant.conversion import group_column, signal_column, weight_column
 from calibrant.errors import InputError
-from calibrant.joining import agreeing, joined_columns
+from calibrant.joining import Weighted, agreeing, joined_columns
 from calibrant.labels import Encoded, encode, joined_names, truth_values
 from calibrant.predictions import Predictions, selected_rows
 from calibrant.validation import RANGE_TOLERANCE, RowError, check_signals
@@ -29,7 +29,7 @@ _IGNORED = "-100"
 
 
 @dataclass(frozen=True, eq=False)
-class Claims:
+class Claims(Weighted):
     """n statements, each with its probability, and whether it came true.
 
     Made by :meth:`from_top_label` (the predicted label is right), :meth:`of_positive` (the example
@@ -258,16 +258,6 @@ class Claims:
     def labels(self) -> np.ndarray:
         """1 where the claim came true, else 0: the labels of :meth:`binary`."""
         return self.correct.astype(np.int64)
-
-    @property
-    def weighted(self) -> bool:
-        """Whether the claims have sample weights."""
-        return self.weights is not None
-
-    @property
-    def size(self) -> float:
-        """The number of rows, or the sum of their weights."""
-        return len(self) if self.weights is None else float(self.weights.sum())
 
     @property
     def names(self) -> tuple[str, ...]:

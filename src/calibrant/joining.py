@@ -1,4 +1,4 @@
-"""Join parts of predictions or claims: check that they agree, and join their columns."""
+"""What predictions and claims share: sample weights, and the joining of parts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,27 @@ import numpy as np
 from calibrant.arrays import join_columns
 from calibrant.errors import InputError
 
-__all__ = ["agreeing", "joined_columns", "joined_weights"]
+__all__ = ["Weighted", "agreeing", "joined_columns", "joined_weights"]
+
+
+class Weighted:
+    """Rows that may have sample weights."""
+
+    weights: np.ndarray | None
+
+    def __len__(self) -> int:
+        raise NotImplementedError
+
+    @property
+    def weighted(self) -> bool:
+        """Whether the rows have sample weights."""
+        return self.weights is not None
+
+    @property
+    def size(self) -> float:
+        """The number of rows, or the sum of their weights."""
+        return len(self) if self.weights is None else float(self.weights.sum())
+
 
 _Part = TypeVar("_Part")
 

@@ -26,7 +26,7 @@ from calibrant.conversion import (
     weight_column,
 )
 from calibrant.errors import InputError
-from calibrant.joining import agreeing, joined_columns
+from calibrant.joining import Weighted, agreeing, joined_columns
 from calibrant.labels import as_labels, positive_names
 from calibrant.validation import (
     RowError,
@@ -56,7 +56,7 @@ IGNORED = -100
 
 
 @dataclass(frozen=True, eq=False)
-class Predictions:
+class Predictions(Weighted):
     """Scores of a classifier on n examples and K classes, with the true labels.
 
     Made by :meth:`from_logits` or :meth:`from_probabilities`, which say what the scores are; it is
@@ -268,16 +268,6 @@ class Predictions:
     def classes(self) -> int:
         """K, the number of columns; a class that never occurs counts."""
         return int(self.scores.shape[1])
-
-    @property
-    def weighted(self) -> bool:
-        """Whether the examples have sample weights."""
-        return self.weights is not None
-
-    @property
-    def size(self) -> float:
-        """The number of rows, or the sum of their weights."""
-        return len(self) if self.weights is None else float(self.weights.sum())
 
     @property
     def names(self) -> tuple[str, ...]:

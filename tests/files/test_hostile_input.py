@@ -292,6 +292,13 @@ def identity(classes):
     }  # fmt: skip
 
 
+def applied(folder):
+    """Apply a calibrator to ``p.npz``, and return the exit code."""
+    (folder / "m.json").write_text(json.dumps(identity(3)))
+    calibrator, given, made = (str(folder / name) for name in ("m.json", "p.npz", "o.npz"))
+    return main(["apply", calibrator, given, "-o", made])
+
+
 def test_foreign_metadata_of_parquet_is_ignored(tmp_path):
     columns = {"logits": [[1.0, 2.0]] * 2, "label": [0, 1]}
     for content in ("[]", "{", "[" * 100_000, '{"info": {"features": [1]}}',
@@ -437,15 +444,7 @@ def test_memory_is_not_called_damage():
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
 def test_an_input_that_cannot_be_read_is_not_called_an_output(tmp_path, capsys):
     npz(tmp_path / "p.npz").chmod(0)
-    (tmp_path / "m.json").write_text(json.dumps(identity(3)))
-    arguments = [
-        "apply",
-        str(tmp_path / "m.json"),
-        str(tmp_path / "p.npz"),
-        "-o",
-        str(tmp_path / "o.npz"),
-    ]
-    assert main(arguments) == 2
+    assert applied(tmp_path) == 2
     assert "p.npz: no permission to read it" in capsys.readouterr().err
 
 
@@ -453,15 +452,7 @@ def test_a_damaged_member_is_no_fault_of_the_output(tmp_path, capsys):
     """apply copies the arrays that it does not read, and says which file is damaged."""
     extra = np.arange(1000)
     changed(npz(tmp_path / "p.npz", extra=extra), extra[500:].tobytes(), bytes(4000))
-    (tmp_path / "m.json").write_text(json.dumps(identity(3)))
-    arguments = [
-        "apply",
-        str(tmp_path / "m.json"),
-        str(tmp_path / "p.npz"),
-        "-o",
-        str(tmp_path / "o.npz"),
-    ]
-    assert main(arguments) == 2
+    assert applied(tmp_path) == 2
     err = capsys.readouterr().err
     assert "p.npz: not a complete npz file (Bad CRC-32 for file 'extra.npy')" in err
     assert not (tmp_path / "o.npz").exists()

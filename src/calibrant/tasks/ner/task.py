@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from calibrant.corruptions import TEXT, TEXT_COPIES
 from calibrant.metrics import accumulate, accuracy, entity_f1
 from calibrant.predictions import Predictions
-from calibrant.tasks.encoders import ENCODER_NAMES
+from calibrant.tasks.encoders.task import EncoderTask
 from calibrant.tasks.ner.corpora import CORPORA
-from calibrant.tasks.task import AdaptedRun, EvaluationTarget, Task, TrainedRun
+from calibrant.tasks.task import AdaptedRun, EvaluationTarget, TrainedRun
 
 if TYPE_CHECKING:
-    from torch import nn
-
     from calibrant.experiments.recipe import Recipe
     from calibrant.tasks.encoders.fine_tuned import FineTuned
     from calibrant.tasks.ner.data import NerData, TrimmedData
@@ -32,16 +29,13 @@ __all__ = ["Ner"]
 _ZERO_F1, _LOW_F1 = 0.05, 0.2
 
 
-class Ner(Task):
+class Ner(EncoderTask):
     """A token classifier of transformers on a corpus in word pieces."""
 
     name = "ner"
     summary = "named entity recognition: words with BIO tags"
-    embedded = "synthetic"
-    known_data = f"{', '.join(CORPORA)}, {embedded}"
-    known_models = ENCODER_NAMES
-    corruptions = TEXT
-    default_copies, enough_to_copy = TEXT_COPIES, 5000
+    known_data = f"{', '.join(CORPORA)}, {EncoderTask.embedded}"
+    enough_to_copy = 5000
     kinds = ("classes", "tags")
     score_metric = "entity_f1"
     shown = ("entity_f1", "ece", "nll", "entity_ece", "apcr")
@@ -53,9 +47,8 @@ class Ner(Task):
         "words.json", "entities.json", "raw_calibrator.json", "raw_valid.parquet", "raw_valid.npz",
     )  # fmt: skip
     own_calibrators = ("type-temperature", "position-temperature")
-    engines = ("lean", "trainer", "wrapped")
     wraps = "token"
-    pretrained = stacks = True
+    stacks = True
 
     def open(
         self, data: str, directory: str | Path | None = None, seed: int = 0, **options: Any
@@ -96,29 +89,6 @@ class Ner(Task):
         from calibrant.tasks.ner.data import prepare
 
         return prepare(recipe, directory)
-
-    def build_model(self, recipe: Recipe, data: NerData) -> nn.Module:
-        """Build a fresh copy of the encoder with a head drawn from the recipe's seed."""
-        from calibrant.tasks.encoders.encoded_data import check_encoder
-
-        if data.own is not None:
-            check_encoder(data.own, recipe.max_length, 0)
-            return cast("nn.Module", data.own)
-        head = {"width": recipe.head_width, "activation": recipe.head_activation}
-        model = data.build_model(recipe.seed, depth=recipe.head_depth, **head)
-        check_encoder(model, recipe.max_length, recipe.head_depth)
-        return model
-
-    def write_model(self, recipe: Recipe, data: NerData, model: Any, folder: Path) -> None:
-        """Write a folder that plain transformers loads."""
-        from calibrant.tasks.encoders.fine_tuned import write_fine_tuned
-        from calibrant.tasks.encoders.model_folder import write_model
-
-        if data.own is not None:
-            write_fine_tuned(model, data.tokenizer, folder)
-            return
-        head: dict[str, Any] = {"width": recipe.head_width, "activation": recipe.head_activation}
-        write_model(model, data.tokenizer, folder, depth=recipe.head_depth, **head)
 
     def shifted(self, recipe: Recipe, data: NerData, directory: str | None) -> Mapping[str, Pieces]:
         """Return the test split corrupted, and the test splits of other corpora."""

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from calibrant.corruptions import TEXT, TEXT_COPIES, known_corruption
-from calibrant.tasks.encoders import ENCODER_NAMES
-from calibrant.tasks.task import EvaluationTarget, Task
+from calibrant.corruptions import TEXT, known_corruption
+from calibrant.tasks.encoders.task import EncoderTask
+from calibrant.tasks.task import EvaluationTarget
 
 if TYPE_CHECKING:
-    from torch import nn
-
     from calibrant.experiments.recipe import Recipe
     from calibrant.tasks.encoders.fine_tuned import FineTuned
     from calibrant.tasks.scoring import Scorer
@@ -23,26 +21,20 @@ if TYPE_CHECKING:
 __all__ = ["Text"]
 
 
-class Text(Task):
+class Text(EncoderTask):
     """A sequence classifier of transformers on a corpus of texts."""
 
     name = "text"
     summary = "text classification: one class for each text"
-    embedded = "synthetic"
-    known_data = f"20newsgroups, clinc150, {embedded}"
-    known_models = ENCODER_NAMES
+    known_data = f"20newsgroups, clinc150, {EncoderTask.embedded}"
     hint = "Try: calibrant predict {run} texts.txt -o out.jsonl"
-    corruptions = TEXT
-    default_copies = TEXT_COPIES
     defaults: ClassVar[Mapping[str, Any]] = {
         "data": "synthetic",
         "learning_rate": 1e-4,
         "max_length": 256,
     }
     own_settings = ("max_length",)
-    engines = ("lean", "trainer", "wrapped")
     wraps = "sequence"
-    pretrained = True
 
     def open(
         self, data: str, directory: str | Path | None = None, seed: int = 0, **options: Any
@@ -75,29 +67,6 @@ class Text(Task):
         from calibrant.tasks.text.data import prepare
 
         return prepare(recipe, directory)
-
-    def build_model(self, recipe: Recipe, data: TextData) -> nn.Module:
-        """Build a fresh copy of the encoder with a head drawn from the recipe's seed."""
-        from calibrant.tasks.encoders.encoded_data import check_encoder
-
-        if data.own is not None:
-            check_encoder(data.own, recipe.max_length, 0)
-            return cast("nn.Module", data.own)
-        head = {"width": recipe.head_width, "activation": recipe.head_activation}
-        model = data.build_model(recipe.seed, recipe.head_depth, **head)
-        check_encoder(model, recipe.max_length, recipe.head_depth)
-        return model
-
-    def write_model(self, recipe: Recipe, data: TextData, model: Any, folder: Path) -> None:
-        """Write a folder that plain transformers loads."""
-        from calibrant.tasks.encoders.fine_tuned import write_fine_tuned
-        from calibrant.tasks.encoders.model_folder import write_model
-
-        if data.own is not None:
-            write_fine_tuned(model, data.tokenizer, folder)
-            return
-        head: dict[str, Any] = {"width": recipe.head_width, "activation": recipe.head_activation}
-        write_model(model, data.tokenizer, folder, depth=recipe.head_depth, unit="sequence", **head)
 
     def shifted(
         self,
