@@ -34,7 +34,7 @@ class EncoderTask(Task):
         if data.own is not None:
             check_encoder(data.own, recipe.max_length, 0)
             return cast("nn.Module", data.own)
-        model = data.build_model(recipe.seed, recipe.head_depth, **_head(recipe))
+        model = data.build_model(recipe.seed, depth=recipe.head_depth, **_head(recipe))
         check_encoder(model, recipe.max_length, recipe.head_depth)
         return cast("nn.Module", model)
 
