@@ -81,7 +81,7 @@ def _remove_unfinished() -> None:
 
 
 def _open_streams() -> None:
-    """Let closed standard streams lead nowhere: else the next file that is opened becomes one."""
+    """Redirect closed standard streams to nowhere: otherwise the next opened file becomes one."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         try:
             os.fstat(number)

@@ -43,7 +43,7 @@ def takes_arrays(function: Function, place: int = 0) -> Function:
 
 
 def _is_array(value: Any) -> bool:
-    """Whether a value is an array of numbers, or lists of them, and nothing of ours."""
+    """Whether a value is an array of numbers, or lists of them, not one of our types."""
     if isinstance(value, (list, tuple)):
         return bool(value) and isinstance(
             value[0], (int, float, list, tuple, np.ndarray, np.number)

@@ -46,7 +46,7 @@ def agreeing(owner: type[_Part], parts: Iterable[_Part], alike: Sequence[str]) -
 
 
 def joined_columns(parts: Sequence[Any]) -> tuple[Any, ...]:
-    """Return what stands beside the scores of all parts, in the order of the fields.
+    """Return the other columns of all parts, in the order of the fields.
 
     Groups, number of ignored rows, row numbers, signals, rows without a label, weights.
     """

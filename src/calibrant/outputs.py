@@ -121,7 +121,7 @@ def new_files(
 
 
 def _open_to_readers(folder: Path) -> None:
-    """Let those who can read the folder read its files; safetensors makes them private."""
+    """Make files readable for all who can read the folder; safetensors makes them private."""
     for file in folder.iterdir():
         if file.is_file():
             file.chmod(folder.stat().st_mode & 0o666)

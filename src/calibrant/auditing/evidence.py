@@ -120,7 +120,7 @@ class Question:
 
 
 def findings_of(kind: str, questions: Iterable[Question], level: float) -> tuple[Finding, ...]:
-    """Return what is off by more than chance, the surest first; all are tested together."""
+    """Return what is off by more than chance, the most certain first; all are tested together."""
     open_questions = [question for question in questions if question.claims.n.any()]
     best = []
     for question in open_questions:

@@ -63,7 +63,7 @@ def check_scores(rows: Array, kind: Kind) -> None:
 
 
 def check_weights(name: str, taken: bool, predictions: Predictions) -> None:
-    """Refuse sample weights that a map does not take, and warn of sums that are far too small."""
+    """Refuse sample weights that a calibrator does not support; warn of far too small sums."""
     if predictions.weighted and not taken:
         raise InputError(
             f"'{name}' takes no sample weights; temperature, isotonic and most other calibrators "

@@ -46,7 +46,7 @@ class ShiftAware(Calibrator):
     the share of confidences below 0.9; and its size. New predictions must have the same.
 
     Claims have one confidence each: z is its log-odds, c' may be anything, and the signals are the
-    given columns alone. So files of top labels and whole entities can use the map.
+    given columns alone. So files of top labels and whole entities can use the calibrator.
 
     Fit it on validation predictions *and corrupted copies of them*: the group ``corruption`` holds
     the name of the corruption, an empty text for clean rows, and copies of a sentence keep its

@@ -35,7 +35,7 @@ class ShrunkPlatt(Calibrator):
     >>> p = np.tile([[0.9, 0.6], [0.2, 0.1]], (50, 1))
     >>> y = np.tile([[1, 1], [0, 0], [1, 0], [0, 0]], (25, 1))
     >>> claims = Claims.from_multi_label(p, y, label_names=["a", "b"])
-    >>> ShrunkPlatt().fit(claims).coefficients_.shape  # Two labels, and the shared map.
+    >>> ShrunkPlatt().fit(claims).coefficients_.shape  # Two labels, and the shared curve.
     (3, 2)
     """
 

@@ -89,7 +89,7 @@ def claim_of(logits: Array) -> Top:
 def signal_names(
     predictions: Predictions, wanted: Sequence[str] | None = None, *, context: bool = True
 ) -> tuple[str, ...]:
-    """Return the columns that a map reads; ``wanted`` limits the given signals."""
+    """Return the columns that a calibrator reads; ``wanted`` limits the given signals."""
     given = sorted(predictions.signals) if wanted is None else list(wanted)
     groups = _GROUPS if context else ()
     group = next((name for name in groups if name in predictions.groups), None)

@@ -68,9 +68,9 @@ class CalibratedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator): 
         self.method = method
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> CalibratedClassifier:
-        """Fit the map on cross-validated predictions and the classifier on all examples.
+        """Fit the calibrator on cross-validated predictions and the classifier on all examples.
 
-        ``sample_weight`` goes to the classifier, where its ``fit`` takes it, and to the map.
+        ``sample_weight`` goes to the classifier, where its ``fit`` takes it, and to the calibrator.
         """
         X, y = indexable(X, column_or_1d(y, warn=True))
         assert_all_finite(y, input_name="y")

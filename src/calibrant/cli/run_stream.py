@@ -33,7 +33,7 @@ def run_predictions(
 
 
 def _may_be_inputs(files: Sequence[str | Path]) -> bool:
-    """Whether files exist that are no predictions: they may be texts or images."""
+    """Whether files exist that are not predictions: they may be texts or images."""
     return all(Path(name).exists() for name in files)
 
 

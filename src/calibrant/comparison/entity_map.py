@@ -62,7 +62,7 @@ class EntityMap:
     r and of signals of the entity may take the place of ``beta``, by the rule for words
     (:func:`~calibrant.comparison.under_shift.judge_under_shift`). The order of entities is then
     another one. ``reason_`` says why, and ``held_out_`` has the validation entities with the
-    confidence by a map that was fitted without them.
+    confidence by a calibrator that was fitted without them.
 
     >>> random = np.random.default_rng(0)
     >>> sure = random.uniform(0.5, 1, 800)  # Two words an entity, right or wrong together.
@@ -207,9 +207,9 @@ def new_entity_words(calibrator: Calibrator, valid: Predictions) -> Predictions:
 def fit_entities(
     calibrator: Calibrator, valid: Predictions, copies: Predictions | None = None
 ) -> EntityMap:
-    """Learn the confidence of entities as ``calibrant predict`` gives it, for a map of words.
+    """Learn the confidence of entities of ``calibrant predict``, for a calibrator of words.
 
-    Copies are raw predictions, and of use where the map keeps every tag.
+    Copies are raw predictions; they help if the calibrator keeps every tag.
     """
     words = new_entity_words(calibrator, valid)
     return EntityMap().fit(words, copies if _keeps_tags(calibrator) else None)

@@ -30,9 +30,9 @@ class Interval:
 class Differences:
     """Paired bootstrap of the mean NLL of several calibrators on the same examples.
 
-    ``nll`` has shape (maps, n); ``weights`` are sample weights, (n,), or None. Blocks of examples
-    (sentences where there are any) are drawn with replacement, the same for all maps, so that what
-    makes an example hard for all cancels.
+    ``nll`` has shape (calibrators, n); ``weights`` are sample weights, (n,), or None. Blocks of
+    examples (sentences where there are any) are drawn with replacement, the same for all
+    calibrators, so that what makes an example hard for all cancels.
 
     >>> nll = np.array([[1.0, 2.0, 3.0, 4.0], [0.5, 1.5, 2.6, 3.4]])
     >>> print(Differences(nll, np.arange(4), replicates=1000, seed=0).gain(over=0, of=1))
@@ -81,7 +81,7 @@ class Differences:
 
 
 def with_one_mistake(nll: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
-    """Return (maps, n) losses as if one more example had come, and been wrong.
+    """Return (calibrators, n) losses as if there were one more example, which is wrong.
 
     Examples that are all right praise the calibrator that claims most: T near 0 has no loss at all,
     and pays for it with the first mistake. Any of the examples may be that one, so its loss is the

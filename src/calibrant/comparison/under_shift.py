@@ -41,9 +41,9 @@ _CLEAN_WEIGHTS = (0.7, 1.5, 3.0)
 
 
 class UnderShift(NamedTuple):
-    """The evidence for a map that was fitted on corrupted copies too, and the fitted map.
+    """The evidence for a calibrator fitted on corrupted copies too, and the calibrator itself.
 
-    ``held_out`` are the clean rows, each calibrated by a map that was fitted without it.
+    ``held_out`` are the clean rows, each calibrated by a fit without it.
     """
 
     candidate: Candidate | None  # None: the ordinary calibrator stays.
@@ -165,7 +165,7 @@ class _Trial:
         self.rows = np.argsort(folds.fold, kind="stable")  # Which rows these are.
 
     def candidate(self, calibrator: Calibrator, seconds: float) -> Candidate:
-        """Return the fitted map with its losses on the clean rows, each held out once."""
+        """Return the fitted calibrator with its losses on the clean rows, each held out once."""
         new = self.held_out
         nll = np.concatenate([loss[1] for loss, _ in self._parts["clean"]])
         return Candidate(calibrator, nll, example_brier(new), float(ece(new)), None, seconds)
@@ -182,7 +182,7 @@ def _together(*parts: Any) -> Any:
 
 
 def _as_probabilities(examples: Any) -> Any:
-    """Return predictions with probabilities: maps that fell back leave logits as they are."""
+    """Return predictions with probabilities: a calibrator that fell back keeps logits."""
     if isinstance(examples, Claims):
         return examples
     return examples.with_scores(examples.probabilities(), _P)
@@ -202,7 +202,7 @@ def _fewer(copies: Any) -> Any:
 def out_of_fold_with_copies(
     calibrator: Calibrator, clean: Predictions, copies: Predictions, folds: Folds
 ) -> Predictions:
-    """Return the clean rows fold by fold, each calibrated by a map of the other rows and copies."""
+    """Return the clean rows fold by fold, calibrated by a fit on the other rows and copies."""
     clean, fold = with_corruption(clean, ""), _folds_of_copies(clean, copies, folds)
     parts = []
     for number in range(folds.count):

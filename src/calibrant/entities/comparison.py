@@ -31,8 +31,8 @@ def compare_entities(
     """Compare calibrators of the scores of a tool, and recommend one.
 
     Each entity is a claim that it is right. ``entities`` is :class:`EntityCalibrator`, which also
-    knows type and length; the other calibrators map the score alone. ``options`` are those of
-    :func:`calibrant.compare`. Whole documents are held out in cross-validation.
+    knows type and length; the other calibrators only use the score. ``options`` are those
+    of :func:`calibrant.compare`. Whole documents are held out in cross-validation.
     """
     more: Any = (_OfScoreTypeAndLength(valid, match),)
     ours, theirs = _claims(valid, match), _claims(test, match)

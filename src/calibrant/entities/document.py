@@ -23,7 +23,7 @@ class Entity:
 
     @property
     def span(self) -> tuple[int, int, str]:
-        """What two entities share that are the same."""
+        """What two equal entities share."""
         return self.start, self.end, self.type
 
     @property

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["AUTO", "WRAPPED", "check_recipe", "checked_names"]
 
 WRAPPED = "wrapped"  # The engine that trains nothing: a fine-tuned model as it is.
-AUTO = "auto"  # The map of a run is chosen on its validation split.
+AUTO = "auto"  # The calibrator of a run is chosen on its validation split.
 _TOO_MUCH = 2**63
 _KINDS = {
     str: (str, "a text"),

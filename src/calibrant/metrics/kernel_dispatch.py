@@ -113,7 +113,7 @@ def _in_order(task: Callable[[int], Result], starts: Sequence[int]) -> list[Resu
     waiting, turn, finished = iter(starts), Lock(), Semaphore(0)
 
     def work() -> None:
-        """Take chunk after chunk: a thread for each would cost as much as a tenth of the work."""
+        """Take chunk after chunk: one thread per chunk would cost a tenth of the work."""
         while True:
             with turn:
                 start = None if errors else next(waiting, None)

@@ -88,7 +88,7 @@ def feasibility(policy: Policy, name: str = "*") -> str:
 
 
 def wrong(policy: Policy) -> str:
-    """Return what is the matter with a wrong item: labels of many do not apply.
+    """Describe what is wrong with an item: multi-label items do not apply.
 
     >>> from calibrant.policies import Policy
     >>> wrong(Policy("target-risk", 0.05, {"*": 0.8}, classes=0, n=9, kept=0.9, items="labels"))

@@ -133,7 +133,7 @@ def mistake_table(mistakes: Sequence[Mistake]) -> Markup:
 
 
 def risk_table(points: Sequence[RiskPoint]) -> Markup | None:
-    """Return what can be kept at which risk, and from which confidence on."""
+    """Return what can be kept at which risk, and from which confidence."""
     if not points:
         return None
     rows = [

@@ -31,7 +31,7 @@ _TESTED = (
 
 
 def wide_table(units: Units, measures: Sequence[StudyMeasure], calibrator: str) -> Table | None:
-    """Make a table of means on every corpus after one map; None if no measure has that map."""
+    """Make a table of means on every corpus after one calibrator; None if no measure has it."""
     shown = [measure for measure in measures if measure.calibrator == calibrator]
     runs = [run for members in units.values() for run in members]
     if not shown:

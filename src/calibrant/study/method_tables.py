@@ -72,7 +72,7 @@ def method_table(
 
 
 def maps_table(runs: Sequence[Run], shown: Sequence[str], by: Sequence[str]) -> Table | None:
-    """Make a row per method at the main width; None if the other tables have all maps."""
+    """Make a row per method at the main width; None if the other tables have all calibrators."""
     runs, maps = at_main_width(runs), calibrators_of(runs)
     metrics = [
         metric for metric in ("ece", "apcr")

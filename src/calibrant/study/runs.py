@@ -70,7 +70,7 @@ class Run:
         return (self.width, self.depth, self.extra, self.seed)
 
     def part(self, calibrator: str, part: str = "test") -> Mapping[str, Any]:
-        """Return the numbers of a part ("test", "shift/NAME") after a map; may be empty."""
+        """Return the numbers of a part ("test", "shift/NAME") after a calibrator; may be empty."""
         found: Any = self.record.results.get(calibrator, {})
         for name in part.split("/", 1):
             found = found.get(name, {})

@@ -1,9 +1,9 @@
 """The policy of a finished run: learned on its validation split, for the confidences it predicts.
 
-The calibrator of the run was fitted on the same split. Maps of entities never decrease, so they
-accept the same entities whatever they learned; one that reads signals is judged on entities that it
-was fitted without. Calibrators of words and rows have few parameters, and what they learned is not
-covered by the promise.
+The calibrator of the run was fitted on the same split. Calibrators of entities never decrease, so
+they accept the same entities in any case; one that reads signals is judged on entities
+that it was fitted without. Calibrators of words and rows have few parameters, and what they learned
+is not covered by the promise.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ def adapt_entities(adapted: AdaptedRun) -> dict[str, Any]:
 def _shifted(
     judge: EntityConfidence, adapted: AdaptedRun
 ) -> tuple[EntityConfidence, dict[str, Any]]:
-    """Return the judge with shifted maps; a map for which no line is determined stays."""
+    """Return the judge with shifted calibrators; without a line, a calibrator stays unchanged."""
     maps, evidence = dict(judge.maps), dict(judge.evidence)
     notes = dict[str, dict[str, Any]]()
     for reduction, made in judge.maps.items():

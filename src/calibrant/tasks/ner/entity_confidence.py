@@ -65,7 +65,7 @@ class EntityConfidence:
     ) -> EntityConfidence:
         """Learn from raw validation predictions, which ``calibrator`` was fitted on.
 
-        ``best`` is the map of the reduction that is preferred, if it is already fitted.
+        ``best`` is the calibrator of the reduction that is preferred, if it is already fitted.
         """
         words = new_entity_words(calibrator, valid)
         best = EntityMap().fit(words) if best is None else best
@@ -103,8 +103,8 @@ class EntityConfidence:
     def judged(self, reduction: str = AUTO) -> tuple[Confidences, np.ndarray]:
         """Return the validation entities as new ones are judged, and thresholds to try on them.
 
-        A map without signals never decreases: thresholds of what it makes are thresholds of what it
-        is given, which stood before validation was seen.
+        A calibrator without signals never decreases: thresholds of its output are thresholds of
+        its input, which were fixed before validation data was seen.
         """
         together = self.entity_map(reduction)
         found = self.evidence[together.reduction_]
