@@ -21,7 +21,7 @@ __all__ = ["main"]
 # Command → module. The modules import what they need when they run, so that --help is quick.
 COMMANDS = (
     "audit", "compare", "fit", "apply", "adapt", "guarantee", "train", "wrap", "predict", "export",
-    "serve", "evaluate", "watch", "bench", "report", "corrupt", "list", "demo",
+    "serve", "review", "evaluate", "watch", "bench", "report", "corrupt", "list", "demo",
 )  # fmt: skip
 
 BAD_INPUT = 2

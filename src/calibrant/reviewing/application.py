@@ -1,0 +1,193 @@
+"""The page of a review: the next document, its decision, and how far the review is."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, Any
+
+from calibrant.errors import InputError
+from calibrant.extras import require
+from calibrant.inputs import shortened
+from calibrant.json_values import FORMAT
+from calibrant.reviewing.decisions import Decisions, Stale
+from calibrant.reviewing.documents import Document, Span, by_gain, check_spans, expected_gain
+from calibrant.serving.answers import Guard, error_handlers, json_answer, page_answer
+from calibrant.serving.requests import Limits, Refusal, read_body
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+__all__ = ["review_app"]
+
+_LEASE = 600.0  # Seconds for which a document that is shown to one reviewer is kept from others.
+_STATIC = ("review.js", "page.css", "review.css")
+
+
+def review_app(
+    documents: Sequence[Document],
+    decisions: Decisions,
+    types: Sequence[str],
+    *,
+    token: str | None = None,
+    hosts: Collection[str] | None = None,
+    lease: float = _LEASE,
+) -> Starlette:
+    """Return the application; ``types`` are those that an entity may have."""
+    review = _Review(documents, decisions, types, lease)
+    require("starlette", "serve", "A page")
+    from starlette.applications import Starlette
+    from starlette.routing import Route
+
+    guard = Guard(token, hosts)
+    routes = [
+        Route("/next", guard(review.next)),
+        Route("/decisions", guard(review.decide), methods=["POST"]),
+        Route("/about", guard(review.about)),
+        Route("/healthz", guard(review.health, open_to_all=True)),
+        Route("/", guard(review.page, open_to_all=True)),
+        Route("/static/{name}", guard(review.static, open_to_all=True)),
+    ]
+    return Starlette(routes=routes, exception_handlers=error_handlers)
+
+
+class _Review:
+    def __init__(
+        self,
+        documents: Sequence[Document],
+        decisions: Decisions,
+        types: Sequence[str],
+        lease: float,
+    ) -> None:
+        self.queue, self.decisions = by_gain(documents), decisions
+        self.by_id = {one.id: one for one in documents}
+        self.types, self.lease = tuple(types), lease
+        self.leases: dict[str, tuple[str, float]] = {}
+        self.limits = Limits()
+        self._lock = asyncio.Lock()
+
+    async def next(self, request: Request) -> Response:
+        """Answer GET /next?reviewer=NAME[&after=ID]: the open document with most to gain."""
+        reviewer = _reviewer(request.query_params.get("reviewer"))
+        async with self._lock:
+            await asyncio.to_thread(self.decisions.refresh)
+            found = self._next(reviewer, request.query_params.get("after"))
+        content: dict[str, Any] = {"format": FORMAT, **self._progress()}
+        if found is not None:
+            content["document"] = {
+                "id": found.id,
+                "text": found.text,
+                "entities": [span.to_dict() for span in found.entities],
+                "seen": self.decisions.counts.get(found.id, 0),
+            }
+        return json_answer(content)
+
+    def _next(self, reviewer: str, after: str | None) -> Document | None:
+        """Return the first open document that nobody else looks at; ``after`` comes last."""
+        now = time.monotonic()
+        open_ones = [
+            one
+            for one in self.queue
+            if one.id not in self.decisions.latest and not self._taken(one.id, reviewer, now)
+        ]
+        found = next((one for one in open_ones if one.id != after), None)
+        found = found or next(iter(open_ones), None)
+        if found is not None:
+            self.leases[found.id] = (reviewer, now + self.lease)
+        return found
+
+    def _taken(self, document: str, reviewer: str, now: float) -> bool:
+        owner, until = self.leases.get(document, (reviewer, 0.0))
+        return owner != reviewer and now < until
+
+    def _progress(self) -> dict[str, Any]:
+        done = sum(one.id in self.decisions.latest for one in self.queue)
+        left = [one for one in self.queue if one.id not in self.decisions.latest]
+        errors = sum(expected_gain(one) * len(one.entities) for one in left)
+        return {"done": done, "left": len(left), "errors_left": round(errors, 2)}
+
+    async def decide(self, request: Request) -> Response:
+        """Answer POST /decisions: the decision is on the disk before the answer goes out."""
+        if request.headers.get("content-type", "").split(";")[0] != "application/json":
+            raise Refusal(415, "Send the decision as application/json.")
+        content = _content(await read_body(request, self.limits))
+        document = self.by_id.get(str(content.get("document")))
+        if document is None:
+            raise Refusal(404, "There is no such document.")
+        spans, seen = _spans(content.get("entities")), content.get("seen")
+        if not isinstance(seen, int):
+            raise Refusal(422, "'seen' must be the number that came with the document.")
+        reviewer = _reviewer(content.get("reviewer"))
+        try:
+            check_spans(document.text, spans, self.types)
+        except InputError as error:
+            raise Refusal(422, str(error)) from None
+        async with self._lock:
+            await self._save(document, spans, reviewer, seen)
+        self.leases.pop(document.id, None)
+        return json_answer({"format": FORMAT, "saved": document.id, **self._progress()})
+
+    async def _save(self, document: Document, spans: list[Span], reviewer: str, seen: int) -> None:
+        try:
+            await asyncio.to_thread(
+                self.decisions.add, document.id, spans, document.entities, reviewer, seen
+            )
+        except Stale:
+            raise Refusal(409, "Somebody else has decided about this document meanwhile.") from None
+        except InputError as error:
+            raise Refusal(507, f"The decision is not saved. {error}") from None
+
+    async def about(self, request: Request) -> Response:  # noqa: ARG002
+        """Answer GET /about."""
+        return json_answer({"format": FORMAT, "types": list(self.types), **self._progress()})
+
+    async def health(self, request: Request) -> Response:  # noqa: ARG002
+        """Answer GET /healthz."""
+        return json_answer({"status": "ok"})
+
+    async def page(self, request: Request) -> Response:  # noqa: ARG002
+        """Answer GET /."""
+        return page_answer("review.html")
+
+    async def static(self, request: Request) -> Response:
+        """Answer GET /static/NAME for the files of the page."""
+        name = request.path_params["name"]
+        if name not in _STATIC:
+            raise Refusal(404, "There is nothing here.")
+        return page_answer(name)
+
+
+def _content(body: bytes) -> dict[str, Any]:
+    try:
+        content = json.loads(body)
+    except (ValueError, RecursionError):
+        raise Refusal(400, "The body is no JSON.") from None
+    if not isinstance(content, dict):
+        raise Refusal(422, "The body must be a JSON object.")
+    return content
+
+
+def _spans(given: Any) -> list[Span]:
+    """Return the entities of a decision."""
+    if not isinstance(given, list):
+        raise Refusal(422, "'entities' must be a list.")
+    found = []
+    for one in given:
+        known = isinstance(one, dict) and set(one) == {"start", "end", "type"}
+        if not known or not isinstance(one["type"], str):
+            raise Refusal(422, "An entity must be an object with start, end and type.")
+        if not all(type(one[name]) is int for name in ("start", "end")):
+            raise Refusal(422, "The start and end of an entity must be whole numbers.")
+        found.append(Span(one["start"], one["end"], one["type"]))
+    return found
+
+
+def _reviewer(name: Any) -> str:
+    if not isinstance(name, str) or not name.strip() or len(name) > 80:
+        shown = shortened(repr(name), 40)
+        raise Refusal(422, f"'reviewer' must be a name of at most 80 characters, got {shown}.")
+    return name.strip()

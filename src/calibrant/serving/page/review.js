@@ -1,0 +1,267 @@
+"use strict";
+// The page of `calibrant review`. A document is left only after the service has saved its decision.
+// Everything from the service is written as text, never as HTML.
+
+const $ = (id) => document.getElementById(id);
+let types = [];
+let current = null; // The document: id, text as a list of characters, seen.
+let entities = []; // What the reviewer has decided so far: start, end, type, confidence of a prediction.
+let chosen = 0;
+let past = []; // Earlier states of the entities, for undo.
+let busy = false;
+
+function element(tag, text, className) {
+  const made = document.createElement(tag);
+  if (text !== undefined) made.textContent = text;
+  if (className) made.className = className;
+  return made;
+}
+
+function say(message, isError = false) {
+  $("status").textContent = message;
+  $("status").className = isError ? "error" : "";
+}
+
+async function ask(path, options = {}) {
+  const token = sessionStorage.getItem("token");
+  const headers = { ...(options.headers || {}) };
+  if (token) headers.Authorization = "Bearer " + token;
+  const answer = await fetch(path, { ...options, headers });
+  const content = await answer.json().catch(() => ({}));
+  if (answer.status === 401) $("token-field").hidden = false;
+  if (!answer.ok) throw new Error(content.error || "The service answered " + answer.status + ".");
+  return content;
+}
+
+function progress(content) {
+  $("bar").max = content.done + content.left;
+  $("bar").value = content.done;
+  $("progress").textContent =
+    `${content.done} documents done, ${content.left} left, with about ${content.errors_left.toFixed(1)} errors`;
+}
+
+async function begin(event) {
+  event.preventDefault();
+  if ($("token").value) sessionStorage.setItem("token", $("token").value);
+  try {
+    const about = await ask("about");
+    types = about.types;
+    progress(about);
+    $("start").hidden = true;
+    await next();
+  } catch (error) {
+    say(error.message, true);
+  }
+}
+
+async function next(after = "") {
+  const asked = new URLSearchParams({ reviewer: $("reviewer").value, after });
+  const content = await ask("next?" + asked);
+  progress(content);
+  if (!content.document) {
+    current = null;
+    $("work").hidden = true;
+    say(content.left ? "Others look at the documents that are left." : "Everything is reviewed. Thank you.");
+    return;
+  }
+  current = { id: content.document.id, text: Array.from(content.document.text), seen: content.document.seen };
+  entities = content.document.entities.map((one) => ({ ...one }));
+  past = [];
+  chosen = leastSure();
+  $("work").hidden = false;
+  show();
+  say("");
+}
+
+// The entity to look at first.
+function leastSure() {
+  let found = 0;
+  entities.forEach((one, place) => {
+    if ((one.confidence ?? 1) < (entities[found].confidence ?? 1)) found = place;
+  });
+  return found;
+}
+
+function shade(confidence) {
+  return "s" + Math.max(0, Math.min(4, Math.floor(10 * confidence) - 5));
+}
+
+function described(one) {
+  const text = current.text.slice(one.start, one.end).join("");
+  const sure = one.confidence === undefined ? "by hand" : `${(100 * one.confidence).toFixed(0)} %`;
+  return `${text}: ${one.type}, ${sure}`;
+}
+
+function show() {
+  const parts = [];
+  let place = 0;
+  entities.forEach((one, number) => {
+    parts.push(document.createTextNode(current.text.slice(place, one.start).join("")));
+    const className = one.confidence === undefined ? "own" : shade(one.confidence);
+    const mark = element("mark", current.text.slice(one.start, one.end).join(""), className);
+    mark.append(element("small", one.type));
+    mark.tabIndex = 0;
+    mark.setAttribute("aria-label", described(one));
+    mark.setAttribute("aria-current", String(number === chosen));
+    mark.addEventListener("click", () => choose(number));
+    mark.addEventListener("focus", () => number !== chosen && choose(number));
+    parts.push(mark);
+    place = one.end;
+  });
+  parts.push(document.createTextNode(current.text.slice(place).join("")));
+  $("text").replaceChildren(...parts);
+  const one = entities[chosen];
+  $("entity").textContent = one ? described(one) : "No entity.";
+  $("types").replaceChildren(
+    ...types.map((type, number) => {
+      const button = element("button", number < 9 ? `${number + 1} ${type}` : type);
+      button.setAttribute("aria-pressed", String(Boolean(one) && one.type === type));
+      button.addEventListener("click", () => setType(type));
+      return button;
+    }),
+  );
+}
+
+function choose(number) {
+  chosen = Math.max(0, Math.min(entities.length - 1, number));
+  show();
+  const mark = document.querySelector("mark[aria-current=true]");
+  if (mark) {
+    mark.focus({ preventScroll: true });
+    mark.scrollIntoView({ block: "nearest" });
+  }
+}
+
+function change(made, place) {
+  past.push(entities);
+  entities = made;
+  chosen = Math.max(0, Math.min(entities.length - 1, place));
+  show();
+}
+
+function setType(type) {
+  const selected = selection();
+  if (selected) return add(selected, type);
+  if (!entities[chosen]) return say("Select the text of the new entity first.", true);
+  replace({ ...entities[chosen], type });
+}
+
+// A changed entity is no longer what the model predicted.
+function replace(made) {
+  const one = { start: made.start, end: made.end, type: made.type };
+  change(entities.map((other, number) => (number === chosen ? one : other)), chosen);
+}
+
+// The selected characters, without blanks around them; null if none are selected.
+function selection() {
+  const found = window.getSelection();
+  if (!found.rangeCount || found.isCollapsed || !$("text").contains(found.anchorNode)) return null;
+  const range = found.getRangeAt(0);
+  let start = position(range.startContainer, range.startOffset);
+  let end = position(range.endContainer, range.endOffset);
+  while (start < end && /\s/.test(current.text[start])) start++;
+  while (end > start && /\s/.test(current.text[end - 1])) end--;
+  found.removeAllRanges();
+  return start < end ? { start, end } : null;
+}
+
+// Characters of the text before a place in the page; the small labels of types do not count.
+function position(node, offset) {
+  const range = document.createRange();
+  range.setStart($("text"), 0);
+  range.setEnd(node, offset);
+  const before = range.cloneContents();
+  before.querySelectorAll("small").forEach((label) => label.remove());
+  return Array.from(before.textContent).length;
+}
+
+function add(place, type) {
+  const kept = entities.filter((one) => one.end <= place.start || one.start >= place.end);
+  const made = [...kept, { ...place, type }].sort((a, b) => a.start - b.start);
+  change(made, made.findIndex((one) => one.start === place.start));
+}
+
+function reject() {
+  if (entities[chosen]) change(entities.filter((_, number) => number !== chosen), chosen);
+}
+
+// Move a border by one word, within the neighbours and the text.
+function move(border, step) {
+  const one = entities[chosen];
+  if (!one) return;
+  const least = chosen ? entities[chosen - 1].end : 0;
+  const most = chosen + 1 < entities.length ? entities[chosen + 1].start : current.text.length;
+  const places = borders(border).filter((place) =>
+    border === "start" ? place >= least && place < one.end : place <= most && place > one.start,
+  );
+  const others = places.filter((place) => (step < 0 ? place < one[border] : place > one[border]));
+  if (others.length) replace({ ...one, [border]: step < 0 ? others[others.length - 1] : others[0] });
+}
+
+// Where words begin or end: letters and digits, or single signs.
+function borders(border) {
+  const text = current.text.join("");
+  const found = [];
+  for (const word of text.matchAll(/[\p{L}\p{N}\p{M}]+|[^\s\p{L}\p{N}\p{M}]/gu)) {
+    const start = Array.from(text.slice(0, word.index)).length;
+    found.push(border === "start" ? start : start + Array.from(word[0]).length);
+  }
+  return found;
+}
+
+function undo() {
+  if (past.length) {
+    entities = past.pop();
+    choose(chosen);
+  }
+}
+
+async function save() {
+  if (!current || busy) return;
+  busy = true;
+  $("save").disabled = true;
+  const plain = entities.map(({ start, end, type }) => ({ start, end, type }));
+  const content = { document: current.id, seen: current.seen, entities: plain, reviewer: $("reviewer").value };
+  try {
+    const headers = { "Content-Type": "application/json" };
+    await ask("decisions", { method: "POST", headers, body: JSON.stringify(content) });
+    await next();
+  } catch (error) {
+    say(error.message, true);
+  }
+  busy = false;
+  $("save").disabled = false;
+}
+
+const KEYS = {
+  ArrowLeft: () => choose(chosen - 1),
+  ArrowRight: () => choose(chosen + 1),
+  Enter: save,
+  r: reject,
+  u: undo,
+  n: () => next(current.id).catch((error) => say(error.message, true)),
+  "[": () => move("start", -1),
+  "]": () => move("start", 1),
+  "{": () => move("end", -1),
+  "}": () => move("end", 1),
+};
+
+document.addEventListener("keydown", (event) => {
+  if (!current || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.target instanceof HTMLButtonElement && event.key === "Enter") return;
+  const type = /^[1-9]$/.test(event.key) ? types[Number(event.key) - 1] : null;
+  const action = type ? () => setType(type) : KEYS[event.key];
+  if (action) {
+    event.preventDefault();
+    action();
+  }
+});
+$("start").addEventListener("submit", begin);
+$("reject").addEventListener("click", reject);
+$("earlier").addEventListener("click", () => move("start", -1));
+$("later").addEventListener("click", () => move("start", 1));
+$("shorter").addEventListener("click", () => move("end", -1));
+$("longer").addEventListener("click", () => move("end", 1));
+$("undo").addEventListener("click", undo);
+$("skip").addEventListener("click", KEYS.n);
+$("save").addEventListener("click", save);

@@ -1,0 +1,188 @@
+"""Decisions: on the disk at once, none lost, whoever writes and whatever breaks."""
+
+import errno
+import json
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from calibrant.errors import InputError
+from calibrant.reviewing import Decisions, Document, Span, by_gain, expected_gain
+from calibrant.reviewing.decisions import Stale
+from calibrant.reviewing.documents import check_spans
+
+DOCUMENTS = [
+    Document(str(n), f"Anna {n} met Bob\u2028 in Rome", (Span(0, 4, "PER", n / 10),))
+    for n in range(1, 10)
+]
+
+
+ANNA = (Span(0, 4, "PER"),)
+
+
+def decide(decisions, name, seen=0, reviewer="a", entities=ANNA):
+    document = DOCUMENTS[int(name) - 1]
+    return decisions.add(name, entities, document.entities, reviewer, seen)
+
+
+def test_a_decision_is_read_back(tmp_path):
+    path = tmp_path / "d.jsonl"
+    first = Decisions(path, DOCUMENTS)
+    made = decide(first, "3", reviewer="Zoë")
+    assert Decisions(path, DOCUMENTS).latest == {"3": made}
+    assert Decisions(path).latest == {"3": made}
+    lines = path.read_bytes().decode().split("\n")
+    assert json.loads(lines[1])["predicted"] == [
+        {"start": 0, "end": 4, "type": "PER", "confidence": 0.3}
+    ]
+
+
+def test_a_later_decision_replaces_and_both_stay(tmp_path):
+    decisions = Decisions(tmp_path / "d", DOCUMENTS)
+    decide(decisions, "3")
+    decide(decisions, "3", seen=1, entities=())
+    assert decisions.latest["3"].entities == ()
+    assert decisions.counts == {"3": 2}
+
+
+def test_what_somebody_else_decided_meanwhile_is_not_overwritten(tmp_path):
+    ours, theirs = (Decisions(tmp_path / "d", DOCUMENTS) for _ in range(2))
+    decide(theirs, "3", reviewer="them")
+    with pytest.raises(Stale):
+        decide(ours, "3")
+    assert Decisions(tmp_path / "d").latest["3"].reviewer == "them"
+    decide(ours, "4")  # Others go on.
+    theirs.refresh()
+    assert set(theirs.latest) == {"3", "4"}
+
+
+def _write_many(path, reviewer, count):
+    decisions = Decisions(path, DOCUMENTS)
+    for _ in range(count):
+        while True:
+            try:
+                decide(decisions, "1", decisions.counts.get("1", 0), reviewer)
+                break
+            except Stale:
+                pass
+
+
+def test_processes_lose_nothing_of_each_other(tmp_path):
+    path, count = tmp_path / "d", 40
+    context = multiprocessing.get_context("fork")
+    workers = [context.Process(target=_write_many, args=(path, str(n), count)) for n in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(60)
+    assert Decisions(path).counts == {"1": 4 * count}
+    names = [json.loads(line)["reviewer"] for line in path.read_text().split("\n")[1:-1]]
+    assert {name: names.count(name) for name in names} == dict.fromkeys("0123", count)
+
+
+@pytest.mark.parametrize("cut", [1, 10, 40])
+def test_half_of_a_line_does_not_hurt(tmp_path, cut):
+    path = tmp_path / "d"
+    decisions = Decisions(path, DOCUMENTS)
+    decide(decisions, "1")
+    whole = path.stat().st_size
+    decide(decisions, "2")
+    with path.open("r+b") as file:  # A kill in the middle of writing.
+        file.truncate(whole + cut)
+    again = Decisions(path, DOCUMENTS)
+    assert set(again.latest) == {"1"}
+    decide(again, "3")
+    assert set(Decisions(path).latest) == {"1", "3"}
+
+
+def test_a_kill_in_the_middle_loses_no_answered_decision(tmp_path):
+    """A process says which decisions it has made; after kill −9 all of them are there."""
+    script = (
+        "import sys; sys.path.insert(0, sys.argv[2])\n"
+        "from test_decisions import DOCUMENTS, decide\n"
+        "from calibrant.reviewing import Decisions\n"
+        "d = Decisions(sys.argv[1], DOCUMENTS)\n"
+        "for n in range(10**6):\n"
+        "    decide(d, '1', n); print(n, flush=True)\n"
+    )
+    path = tmp_path / "d"
+    process = subprocess.Popen(
+        [sys.executable, "-c", script, str(path), str(Path(__file__).parent)],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    for _ in range(30):
+        process.stdout.readline()
+    process.send_signal(signal.SIGKILL)
+    rest = process.stdout.read()
+    process.wait(10)
+    process.stdout.close()
+    answered = 30 + len(rest.splitlines())
+    assert Decisions(path).counts["1"] in (answered, answered + 1)
+
+
+def test_a_full_disk_saves_nothing_and_says_so(tmp_path, monkeypatch):
+    path = tmp_path / "d"
+    decisions = Decisions(path, DOCUMENTS)
+    decide(decisions, "1")
+    size = path.stat().st_size
+
+    def full(_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(InputError, match="No space left"):
+        decide(decisions, "2")
+    assert path.stat().st_size == size
+    monkeypatch.undo()
+    decide(decisions, "2")
+    assert set(Decisions(path).latest) == {"1", "2"}
+
+
+@pytest.mark.parametrize("content", ["", "{}\n", "no json\n", '{"signature": "other"}\n', "[]\n"])
+def test_other_files_are_refused(tmp_path, content):
+    (tmp_path / "d").write_text(content)
+    if content:
+        with pytest.raises(InputError, match="no file of decisions"):
+            Decisions(tmp_path / "d", DOCUMENTS)
+        assert (tmp_path / "d").read_text() == content
+    else:
+        assert Decisions(tmp_path / "d", DOCUMENTS).latest == {}
+
+
+def test_decisions_about_other_texts_are_refused(tmp_path):
+    Decisions(tmp_path / "d", DOCUMENTS)
+    with pytest.raises(InputError, match="other texts"):
+        Decisions(tmp_path / "d", DOCUMENTS[1:])
+    with pytest.raises(InputError, match="no file"):
+        Decisions(tmp_path / "nothing")
+
+
+def test_the_order():
+    """By hand: .5 errors per entity, then .3 (mean of .1 and .5), then nothing to gain."""
+    one = Document("one", "a b", (Span(0, 1, "X", 0.9), Span(2, 3, "X", 0.5)))
+    two = Document("two", "a", (Span(0, 1, "X", 0.5),))
+    none = Document("none", "a", ())
+    assert [expected_gain(d) for d in (one, two, none)] == [0.3, 0.5, 0.0]
+    assert [d.id for d in by_gain([none, one, two])] == ["two", "one", "none"]
+
+
+@pytest.mark.parametrize(
+    ("spans", "words"),
+    [
+        ([Span(0, 4, "PER"), Span(3, 6, "PER")], "overlap"),
+        ([Span(0, 100, "PER")], "not in a text"),
+        ([Span(-1, 4, "PER")], "not in a text"),
+        ([Span(4, 4, "PER")], "not in a text"),
+        ([Span(0, 4, "DOG")], "no type"),
+    ],
+)
+def test_bad_spans(spans, words):
+    with pytest.raises(InputError, match=words):
+        check_spans("Anna met Bob", spans, ("PER", "LOC"))
+    check_spans("Anna met Bob", [Span(0, 4, "PER"), Span(4, 5, "LOC")], ("PER", "LOC"))

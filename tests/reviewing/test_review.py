@@ -1,0 +1,267 @@
+"""The review: its page in a browser, its answers, its files, its command."""
+
+import asyncio
+import json
+import threading
+import time
+
+import pytest
+
+pytest.importorskip("starlette")
+uvicorn = pytest.importorskip("uvicorn")
+from starlette.testclient import TestClient  # noqa: E402
+
+from calibrant.cli import main  # noqa: E402
+from calibrant.errors import InputError  # noqa: E402
+from calibrant.reviewing import Decisions, Document, Span, write_reviewed  # noqa: E402
+from calibrant.reviewing.application import review_app  # noqa: E402
+
+TYPES = ("PER", "LOC", "<b>")
+DOCUMENTS = [
+    Document("sure", "Anna sings.", (Span(0, 4, "PER", 0.99),)),
+    Document(
+        "unsure",
+        "😀 Bob Dylan met <i>Carla</i> in New York.",
+        (Span(2, 5, "PER", 0.6), Span(36, 40, "LOC", 0.4)),
+    ),
+    Document("middle", "In Rome.", (Span(3, 7, "LOC", 0.7),)),
+]
+
+
+@pytest.fixture
+def decisions(tmp_path):
+    return Decisions(tmp_path / "d.jsonl", DOCUMENTS)
+
+
+@pytest.fixture
+def client(decisions):
+    return TestClient(review_app(DOCUMENTS, decisions, TYPES))
+
+
+def next_one(client, reviewer="a", **more):
+    return client.get("/next", params={"reviewer": reviewer, **more}).json()
+
+
+def decide(client, document, entities, reviewer="a", seen=0):
+    content = {"document": document, "entities": entities, "reviewer": reviewer, "seen": seen}
+    return client.post("/decisions", json=content)
+
+
+class TestAnswers:
+    def test_the_queue_ends(self, client, decisions):
+        order = []
+        while "document" in (found := next_one(client)):
+            order.append(found["document"]["id"])
+            assert decide(client, order[-1], []).status_code == 200
+        assert order == ["unsure", "middle", "sure"]
+        assert (found["done"], found["left"], found["errors_left"]) == (3, 0, 0)
+        assert set(Decisions(decisions.path).latest) == set(order)
+
+    def test_what_is_left_to_find(self, client):
+        assert next_one(client)["errors_left"] == pytest.approx(0.01 + 1.0 + 0.3)
+
+    def test_two_reviewers_see_different_documents(self, client):
+        assert next_one(client, "a")["document"]["id"] == "unsure"
+        assert next_one(client, "b")["document"]["id"] == "middle"
+        assert next_one(client, "a")["document"]["id"] == "unsure"
+
+    def test_a_lease_ends(self, decisions):
+        client = TestClient(review_app(DOCUMENTS, decisions, TYPES, lease=0.01))
+        next_one(client, "a")
+        time.sleep(0.02)
+        assert next_one(client, "b")["document"]["id"] == "unsure"
+
+    def test_later(self, client):
+        assert next_one(client, after="unsure")["document"]["id"] == "middle"
+
+    def test_a_decision_after_somebody_elses(self, client, decisions):
+        other = Decisions(decisions.path, DOCUMENTS)
+        other.add("unsure", (), (), "other", 0)
+        answer = decide(client, "unsure", [])
+        assert answer.status_code == 409
+        assert "Somebody else" in answer.json()["error"]
+        assert decide(client, "unsure", [], seen=1).status_code == 200
+
+    def test_a_full_disk(self, client, monkeypatch):
+        def full(*_):
+            raise InputError("d.jsonl cannot be written: No space left on device.")
+
+        monkeypatch.setattr(Decisions, "_append", full)
+        answer = decide(client, "unsure", [])
+        assert answer.status_code == 507
+        assert "not saved" in answer.json()["error"]
+        monkeypatch.undo()
+        assert decide(client, "unsure", []).status_code == 200
+
+    @pytest.mark.parametrize(
+        ("change", "status"),
+        [
+            ({"document": "nothing"}, 404),
+            ({"entities": None}, 422),
+            ({"entities": [1]}, 422),
+            ({"entities": [{"start": 0, "end": 4}]}, 422),
+            ({"entities": [{"start": 0.5, "end": 4, "type": "PER"}]}, 422),
+            ({"entities": [{"start": True, "end": 4, "type": "PER"}]}, 422),
+            ({"entities": [{"start": 0, "end": 400, "type": "PER"}]}, 422),
+            ({"entities": [{"start": 0, "end": 4, "type": "DOG"}]}, 422),
+            ({"reviewer": ""}, 422),
+            ({"reviewer": "x" * 81}, 422),
+            ({"seen": None}, 422),
+        ],
+    )
+    def test_bad_decisions(self, client, decisions, change, status):
+        content = {"document": "sure", "entities": [], "reviewer": "a", "seen": 0, **change}
+        assert client.post("/decisions", json=content).status_code == status
+        assert Decisions(decisions.path).latest == {}
+
+    def test_bad_bodies_and_other_sites(self, client):
+        headers = {"content-type": "application/json"}
+        for body, status in ((b"{", 400), (b"[]", 422), (b"\xff", 400), (b"[" * 100_000, 400)):
+            assert client.post("/decisions", content=body, headers=headers).status_code == status
+        assert client.post("/decisions", data={"a": "b"}).status_code == 415
+        assert client.get("/next", headers={"Origin": "http://evil.example"}).status_code == 403
+        assert client.get("/static/decisions.py").status_code == 404
+
+
+class TestFiles:
+    @pytest.fixture
+    def made(self, decisions):
+        spans = (Span(2, 11, "PER"), Span(32, 40, "LOC"))
+        decisions.add("unsure", spans, DOCUMENTS[1].entities, "a", 0)
+        decisions.add("sure", (), DOCUMENTS[0].entities, "a", 0)
+        return list(decisions.latest.values())
+
+    def test_jsonl_and_predicted_are_the_two_files_of_an_audit(self, made, tmp_path, capsys):
+        write_reviewed(tmp_path / "gold.jsonl", made, "jsonl")
+        write_reviewed(tmp_path / "said.jsonl", made, "predicted")
+        gold = [json.loads(x) for x in (tmp_path / "gold.jsonl").read_text().split("\n")[:-1]]
+        assert gold[0]["entities"][0] == {"start": 2, "end": 11, "type": "PER"}
+        files = [str(tmp_path / name) for name in ("said.jsonl", "gold.jsonl")]
+        assert main(["audit", "--entities", *files, "--json", "--bootstrap", "0"]) == 0
+        assert '"format"' in capsys.readouterr().out
+
+    def test_conll(self, made, tmp_path):
+        unfit = write_reviewed(tmp_path / "a.conll", made, "conll")
+        lines = (tmp_path / "a.conll").read_text().split("\n")
+        assert "Bob\tB-PER" in lines
+        assert "Dylan\tI-PER" in lines
+        assert "York\tI-LOC" in lines
+        assert unfit == 0
+
+    def test_label_studio(self, made, tmp_path):
+        write_reviewed(tmp_path / "a.json", made, "label-studio")
+        task = json.loads((tmp_path / "a.json").read_text())[0]
+        value = task["annotations"][0]["result"][0]["value"]
+        assert value == {"start": 2, "end": 11, "text": "Bob Dylan", "labels": ["PER"]}
+        assert task["predictions"][0]["result"][0]["score"] == 0.6
+
+    def test_the_command_exports(self, made, decisions, tmp_path, capsys):
+        target = str(tmp_path / "x.jsonl")
+        options = ["texts.txt", "--decisions", str(decisions.path)]
+        assert main(["review", *options, "--export", "jsonl", target]) == 0
+        assert "2 reviewed documents" in capsys.readouterr().out
+        assert main(["review", *options, "--export", "jsonl", target]) == 2
+        assert main(["review", *options, "--export", "word", target]) == 2
+        assert "Unknown format" in capsys.readouterr().err
+
+    def test_bad_input_is_one_line(self, tmp_path, capsys):
+        assert main(["review", "no.txt", "--export", "jsonl", "x"]) == 2
+        assert main(["review", "no.txt"]) == 2
+        assert "--run" in capsys.readouterr().err.splitlines()[-1]
+
+
+@pytest.fixture
+def address(decisions):
+    config = uvicorn.Config(review_app(DOCUMENTS, decisions, TYPES), port=0, log_level="error")
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=lambda: asyncio.run(server.serve()), daemon=True)
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/"
+    server.should_exit = True
+    thread.join(10)
+
+
+class TestPage:
+    @pytest.fixture
+    def page(self, browser, address):
+        browser.open(address)
+        browser.run(
+            "document.getElementById('reviewer').value = 'Zoë';"
+            "document.querySelector('#start button').click()"
+        )
+        self.wait(browser, "document.querySelectorAll('mark').length === 2")
+        return browser
+
+    def wait(self, browser, script):
+        for _ in range(400):
+            if found := browser.run(f"return {script}"):
+                return found
+            time.sleep(0.02)
+        raise AssertionError(script + browser.run("return document.body.innerText"))
+
+    def key(self, browser, key):
+        browser.run(
+            "document.dispatchEvent(new KeyboardEvent('keydown', {key: arguments[0]}))", key
+        )
+
+    def chosen(self, browser):
+        return browser.run("return document.getElementById('entity').textContent")
+
+    def test_fixed_by_keys_and_saved_before_the_next(self, page, decisions):
+        assert self.chosen(page) == "York: LOC, 40 %"  # The least sure comes first.
+        self.key(page, "[")
+        assert self.chosen(page) == "New York: LOC, by hand"
+        self.key(page, "ArrowLeft")
+        self.key(page, "}")
+        assert self.chosen(page) == "Bob Dylan: PER, by hand"
+        self.key(page, "2")
+        assert self.chosen(page) == "Bob Dylan: LOC, by hand"
+        self.key(page, "u")
+        assert self.chosen(page) == "Bob Dylan: PER, by hand"
+        self.key(page, "Enter")
+        self.wait(page, "document.getElementById('entity').textContent.startsWith('Rome')")
+        decisions.refresh()
+        assert decisions.latest["unsure"].entities == (Span(2, 11, "PER"), Span(32, 40, "LOC"))
+        assert decisions.latest["unsure"].reviewer == "Zoë"
+        self.key(page, "r")
+        self.key(page, "Enter")
+        self.wait(page, "document.getElementById('entity').textContent.startsWith('Anna')")
+        self.key(page, "Enter")
+        self.wait(page, "document.getElementById('status').textContent.startsWith('Everything')")
+        decisions.refresh()
+        assert decisions.latest["middle"].entities == ()
+        assert decisions.latest["sure"].entities == (Span(0, 4, "PER"),)
+        assert page.logs() == []
+
+    def test_selected_text_becomes_an_entity_and_nothing_is_markup(self, page):
+        assert page.run("return document.querySelectorAll('#text i, #text b').length") == 0
+        page.run(
+            "const node = [...document.getElementById('text').childNodes]"
+            ".find((n) => n.textContent.includes('Carla'));"
+            "const range = document.createRange(); const at = node.textContent.indexOf('Carla');"
+            "range.setStart(node, at); range.setEnd(node, at + 5);"
+            "const s = getSelection(); s.removeAllRanges(); s.addRange(range)"
+        )
+        self.key(page, "1")
+        assert self.chosen(page) == "Carla: PER, by hand"
+        assert page.run("return document.querySelectorAll('mark').length") == 3
+
+    def test_a_decision_that_is_not_saved_stays_on_the_page(self, page, monkeypatch):
+        def full(*_):
+            raise InputError("d.jsonl cannot be written: No space left on device.")
+
+        monkeypatch.setattr(Decisions, "_append", full)
+        self.key(page, "Enter")
+        self.wait(page, "document.getElementById('status').className === 'error'")
+        assert "York" in self.chosen(page)
+
+    def test_a_phone_in_the_dark(self, browser, address):
+        browser.open(address, width=360, height=700, dark=True)
+        browser.run(
+            "document.getElementById('reviewer').value = 'a';"
+            "document.querySelector('#start button').click()"
+        )
+        self.wait(browser, "document.querySelectorAll('mark').length === 2")
+        assert browser.run("return document.documentElement.scrollWidth <= 360")
