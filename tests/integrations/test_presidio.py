@@ -50,5 +50,5 @@ def test_confidences_and_a_threshold_for_each_type(engine):
     strict = CalibratedAnalyzer(engine, calibrator, thresholds={"PHONE_NUMBER": 1.0})
     assert [r.entity_type for r in strict.analyze(TEXT, language="en")] == ["CREDIT_CARD"]
     assert CalibratedAnalyzer(engine, calibrator, 1.0).analyze(TEXT, language="en") == []
-    with pytest.raises(InputError, match="from 0 to 1"):
+    with pytest.raises(InputError, match="between 0 and 1"):
         CalibratedAnalyzer(engine, calibrator, {"PHONE_NUMBER": 70})
