@@ -58,6 +58,12 @@ def folder(tmp_path_factory):
         for p, y in zip(score.tolist(), yes, strict=True)
     ]
     (made / "spoken.jsonl").write_text("\n".join(map(json.dumps, spoken)))
+    pairs = [
+        [{"label": "good", "score": float(p)}, {"label": "bad", "score": float(1 - p)}]
+        for p in score
+    ]
+    (made / "test_scores.jsonl").write_text("\n".join(map(json.dumps, pairs)))
+    (made / "test_labels.txt").write_text("\n".join("good" if y else "bad" for y in yes))
     pytest.importorskip("transformers")
     (made / "sentences").mkdir()
     write_sentences(made / "sentences")
@@ -83,7 +89,7 @@ def _answer(p, label):
 def test_commands(folder, monkeypatch, capsys):
     """In the order of the page: the calibrator that one saves is used by the next ones."""
     monkeypatch.chdir(folder)
-    assert len(COMMANDS) == 15
+    assert len(COMMANDS) == 16
     for command in COMMANDS:
         words = shlex.split(command)
         assert words[0] == "calibrant"

@@ -348,6 +348,11 @@ def _find_label(source: Source, columns: Columns) -> str:
             "the same name with 'labels' in place of 'logits' or 'probs' (test_logits.npy and "
             "test_labels.npy)."
         )
+    place = getattr(source, "label_place", None)  # Of a file that has no place for labels.
+    if found is None and place is not None:
+        raise InputError(
+            f"{source.path}: there are no labels for it; save them as {place}, one on each line."
+        )
     if found is None:
         raise InputError(
             f"{source.path}: no column 'label', 'y_true' or 'target'; {_seen(source)}. Name it "

@@ -162,8 +162,10 @@ def _csv_records(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
         raise InputError(f"{path}: {error} at line {reader.line_num}.") from None
 
 
-def json_records(path: Path, *, as_text: bool = False) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield number and object of each line, without empty lines.
+def json_records(
+    path: Path, *, as_text: bool = False, lists: bool = False
+) -> Iterator[tuple[int, Any]]:
+    """Yield number and object of each line, without empty lines; with ``lists`` also lists.
 
     ``as_text`` refuses lone surrogates, which no encoding and no tokenizer accepts.
     """
@@ -174,7 +176,7 @@ def json_records(path: Path, *, as_text: bool = False) -> Iterator[tuple[int, di
             record = parse_json(line)
         except ValueError as error:
             raise InputError(f"{path}, line {number}: not JSON ({error}).") from None
-        if not isinstance(record, dict):
+        if not isinstance(record, (dict, list) if lists else dict):
             got = shortened(line.strip(), 40)
             raise InputError(f"{path}, line {number}: expected a JSON object, got {got}.")
         if as_text and "\\ud" in line.lower() and has_half_a_character(record):

@@ -20,7 +20,7 @@ from calibrant.files.format import Format, NewScores
 from calibrant.files.npz import ArrayRows, array_shape
 from calibrant.inputs import check_file, door
 
-__all__ = ["NPY", "labels_beside", "without_partners"]
+__all__ = ["NPY", "labels_beside", "partner_names", "without_partners"]
 
 _DAMAGE = "not a whole npy file"
 _MARKS = "_-."  # What may separate the word from the rest of a name.
@@ -83,10 +83,19 @@ def labels_beside(path: Path) -> list[Path]:
 
 def _partners(path: Path) -> list[Path]:
     """Return where the labels of an array of scores may be."""
-    before, word, after = _parts(path.stem)
+    return [path.with_name(f"{name}{path.suffix}") for name in partner_names(path.stem)]
+
+
+def partner_names(stem: str) -> list[str]:
+    """Return the names that the labels of a file of scores may have, without suffix.
+
+    >>> partner_names("test_probs")[:2]
+    ['test_label', 'test_labels']
+    """
+    before, word, after = _parts(stem)
     if word in LABEL_NAMES:
         return []
-    return [path.with_name(f"{before}{name}{after}{path.suffix}") for name in LABEL_NAMES]
+    return [f"{before}{name}{after}" for name in LABEL_NAMES]
 
 
 def _parts(stem: str) -> tuple[str, str, str]:

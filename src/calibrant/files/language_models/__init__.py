@@ -21,6 +21,7 @@ from calibrant.files.language_models.harness import RIGHT_CHOICES, is_harness, t
 from calibrant.files.language_models.translated import Numbered, Translated
 from calibrant.files.language_models.verbalised import is_verbalised, translate_verbalised
 from calibrant.files.lines import json_records
+from calibrant.files.pipeline_scores import PipelineSource, is_pipeline
 
 __all__ = ["LanguageModelSource", "open_jsonl"]
 
@@ -32,10 +33,12 @@ _KINDS: tuple[tuple[Callable[[Mapping[str, Any]], bool], Callable[[Path], Transl
 
 
 def open_jsonl(path: Path) -> JsonlSource:
-    """Open a jsonl file, by the translator of its first record where it is a language model's."""
-    _, first = next(json_records(path), (0, {}))
+    """Open a jsonl file, by the translator of its first record if a model or pipeline wrote it."""
+    _, first = next(json_records(path, lists=True), (0, {}))
+    if is_pipeline(first):
+        return PipelineSource(path)
     for recognises, translate in _KINDS:
-        if recognises(first):
+        if isinstance(first, dict) and recognises(first):
             return LanguageModelSource(path, translate)
     return JsonlSource(path)
 
