@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from calibrant import Predictions, classwise_ece
+from calibrant import Claims, Predictions, classwise_ece
 from calibrant.auditing import audit
 from calibrant.auditing.evidence import ClaimSums, p_values
 from calibrant.cli import main
@@ -200,3 +200,28 @@ def test_rows_that_rounding_keeps_from_a_sum_of_1_are_counted():
     found = audit(Predictions.from_probabilities(written, labels), bootstrap=0)
     assert f"{missed} of 500 rows miss a sum of 1" in found.warnings[0]
     assert audit(Predictions.from_probabilities(whole, labels), bootstrap=0).warnings == ()
+
+
+def test_scores_that_mean_nothing_have_no_direction():
+    """Too low where they are low, too high where they are high: the mean is nearly right."""
+    random = np.random.default_rng(9)
+    scores = random.random(300)
+    labels = (random.random(300) < 0.52).astype(int)
+    claims = Claims.from_multi_label(scores[:, None], labels[:, None])
+    gap = scores.mean() - labels.mean()
+    assert 0.005 < abs(gap) < 0.03
+    assert audit(claims, bootstrap=0).verdict[0].startswith("Balanced only on average")
+    over = Predictions.from_probabilities(np.full(300, 0.9), random.random(300) < 0.8)
+    assert audit(over, bootstrap=0).verdict[0].startswith("Overconfident by")
+
+
+@pytest.mark.parametrize(("n", "lead"), [(1, "Too few"), (29, "Too few"), (40, "No reason")])
+def test_a_few_certain_and_right_predictions_prove_little(n, lead):
+    faultless = Predictions.from_probabilities(np.tile([1.0, 0.0, 0.0], (n, 1)), [0] * n)
+    assert audit(faultless, bootstrap=0).verdict[0].startswith(lead)
+
+
+def test_what_is_expected_is_no_more_than_what_may_be():
+    """With errors this rare, the mean ECE of a calibrated model lies beyond most samples."""
+    sure = Predictions.from_logits(np.tile([9.0, 0.0, 0.0], (50, 1)), [0] * 50)
+    assert "at n = 50 (up to 0.0" in audit(sure, bootstrap=0).verdict[0]

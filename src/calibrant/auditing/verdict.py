@@ -123,9 +123,11 @@ def _within_chance(
     multi_label: bool,
 ) -> list[str]:
     expected, upper = chance
+    # Where mistakes are very rare, the mean of the ECE is beyond what most samples show.
+    about = f"about {points(expected)}, " if expected <= upper else ""
     explained = (
         f"an ECE of {points(ece(state))} is within what chance gives a calibrated model at "
-        f"n = {int(state.n):,} (about {points(expected)}, up to {points(upper)})."
+        f"n = {int(state.n):,} ({about}up to {points(upper)})."
     )
     if borderline := least > 0:
         explained += (
@@ -137,7 +139,8 @@ def _within_chance(
         found = _describe_finding(findings[0], multi_label)
         lead = f"Right on the whole, but not for every {which}: {found}"
         return [f"{lead}.", f"Taken together, {means}; {explained}"]
-    few = upper > _INFORMATIVE
+    # Rule of three: n examples without a fault are compatible with an error of 3 / n.
+    few = max(upper, 3 / float(state.n)) > _INFORMATIVE
     doubt = "Little" if borderline else "No"
     lead = "Too few examples to tell" if few else f"{doubt} reason to doubt the confidences"
     return [f"{lead}: {explained}", f"Taken together, {means}."]
@@ -148,7 +151,8 @@ def _off(
 ) -> list[str]:
     gap = mean_confidence(state) - accuracy(state)
     direction = "Overconfident" if gap > 0 else "Underconfident"
-    balanced = abs(gap) < _BALANCED
+    # A mean within chance that is a small part of the ECE says nothing about a direction.
+    balanced = abs(gap) < _BALANCED or (p_value is None and abs(gap) < ece(state) / 2)
     lead = "Balanced only on average" if balanced else f"{direction} by {points(gap)}"
     if ece(state) > chance[1] or p_value is None:
         would = (
