@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from calibrant import Claims, InputError, Predictions, audit, compare, load_calibrator
-from calibrant.calibrators import CALIBRATORS, TopLabelVennAbers, VennAbers
+from calibrant.calibrators import CALIBRATORS, ClassTemperature, TopLabelVennAbers, VennAbers
 from calibrant.calibrators.scalar import OneVsRest, TopLabel
 from calibrant.comparison import select_calibrator
 from calibrant.metrics import (
@@ -314,3 +314,19 @@ def test_bad_arguments(arguments: tuple, options: dict, expected: str) -> None:
 
 def test_one_vs_rest_is_among_the_maps() -> None:
     assert any(issubclass(CALIBRATORS[name].calibrator, OneVsRest) for name in TAKEN)
+
+
+def test_a_temperature_per_predicted_label() -> None:
+    """One label is overconfident, the other is honest; a label that is new gets the common T."""
+    rng = np.random.default_rng(0)
+    odds, label = rng.normal(1, 1.5, 4000), rng.choice(["a", "b"], 4000)
+    right = rng.random(4000) < 1 / (1 + np.exp(-odds))
+    given = 1 / (1 + np.exp(-np.where(label == "a", 3, 1) * odds))
+    fitted = ClassTemperature().fit(Claims.from_top_label(label, given, correct=right))
+    labels = fitted.fitted_on_["labels"]
+    temperatures = dict(zip(labels, fitted.temperatures_.tolist(), strict=False))
+    assert temperatures == pytest.approx({"a": 3, "b": 1}, rel=0.15)
+    new = Claims.from_top_label(["b", "c", "a"], [0.9, 0.9, 0.9], correct=[1, 1, 1])
+    expected = [temperatures["b"], fitted.temperature_, temperatures["a"]]
+    found = fitted.transform(new).confidence
+    assert np.log(found / (1 - found)) == pytest.approx(np.log(9) / np.array(expected))

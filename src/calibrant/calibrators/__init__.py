@@ -6,7 +6,11 @@ from typing import Any, NamedTuple
 
 from calibrant.calibrators.base import CalibrationWarning, Calibrator
 from calibrant.calibrators.bbq import BBQ
-from calibrant.calibrators.grouped_temperature import PositionTemperature, TypeTemperature
+from calibrant.calibrators.grouped_temperature import (
+    ClassTemperature,
+    PositionTemperature,
+    TypeTemperature,
+)
 from calibrant.calibrators.histogram import HistogramBinning, TopLabelHistogramBinning
 from calibrant.calibrators.identity import Identity
 from calibrant.calibrators.isotonic import (
@@ -36,6 +40,7 @@ __all__ = [
     "Calibrator",
     "CalibratorEntry",
     "CentredIsotonic",
+    "ClassTemperature",
     "Dirichlet",
     "EnsembleTemperature",
     "HistogramBinning",
@@ -80,6 +85,9 @@ CALIBRATORS: dict[str, CalibratorEntry] = {
     ),
     "ensemble-temperature": CalibratorEntry(
         EnsembleTemperature, "temperature mixed with the original and uniform", "Zhang et al. 2020"
+    ),
+    "class-temperature": CalibratorEntry(
+        ClassTemperature, "a temperature per predicted class", "after Guo et al. 2017"
     ),
     "type-temperature": CalibratorEntry(
         TypeTemperature, "NER: a temperature per entity type", "after Guo et al. 2017"

@@ -1,4 +1,4 @@
-"""Temperatures per entity type or per position in the sentence, pulled towards a common one."""
+"""Temperatures per class, entity type or position in the sentence, near a common one."""
 
 from __future__ import annotations
 
@@ -11,14 +11,20 @@ import numpy as np
 
 from calibrant.arrays import Array
 from calibrant.calibrators.backend import constant, namespace
-from calibrant.calibrators.base import Calibrator, Fit
+from calibrant.calibrators.base import ABOUT, Calibrator, Fit
 from calibrant.calibrators.moments import Moments, Sweep
 from calibrant.calibrators.newton import solve
 from calibrant.calibrators.temperature import best_temperature
 from calibrant.errors import InputError
 from calibrant.predictions import Predictions
 
-__all__ = ["PositionTemperature", "TypeTemperature", "entity_types", "group_temperatures"]
+__all__ = [
+    "ClassTemperature",
+    "PositionTemperature",
+    "TypeTemperature",
+    "entity_types",
+    "group_temperatures",
+]
 
 
 class _PulledSweep(Sweep):
@@ -65,6 +71,50 @@ def group_temperatures(
         if len(part) and part.size >= fewest:
             betas[g] = solve(_PulledSweep(part, common, spread), common).beta
     return 1 / common, 1 / betas
+
+
+class ClassTemperature(Calibrator):
+    """p = softmax(l / T_k), k the predicted class; of claims, log-odds divided by that of a label.
+
+    One temperature follows the frequent classes; here each class that is predicted for at least
+    ``fewest`` examples has its own, pulled towards the common one (:func:`group_temperatures`).
+    Keeps the argmax. Of top labels the class is the predicted label, and a label that the fit did
+    not see takes the common temperature.
+
+    >>> logits = [[4.0, 0.0]] * 60 + [[0.0, 4.0]] * 40
+    >>> p = Predictions.from_logits(logits, [0] * 59 + [1] + [1] * 30 + [0] * 10)
+    >>> ClassTemperature().fit(p).temperatures_.round(2)  # Class 0, class 1, and the common one.
+    array([1.21, 3.31, 1.91])
+    """
+
+    name = "class-temperature"
+    keeps_argmax = True
+    takes_claims = True
+    reads_about = True
+    takes_weights = True
+
+    temperature_: float
+    temperatures_: np.ndarray
+
+    def __init__(self, spread: float = 0.5, fewest: int = 20) -> None:
+        self.spread = spread
+        self.fewest = fewest
+
+    def _fit(self, predictions: Predictions) -> Fit:
+        group = predictions.scores.argmax(axis=1)
+        if self.claims_:
+            group = predictions.groups.get(ABOUT, np.zeros(len(predictions), np.int64))
+        classes = int(group.max(initial=0)) + 1 if self.claims_ else predictions.classes
+        options: dict[str, Any] = {"spread": self.spread, "fewest": self.fewest}
+        common, temperatures = group_temperatures(predictions, group, classes, **options)
+        # The place −1 is that of an unknown label.
+        return Fit({"temperature_": common, "temperatures_": np.append(temperatures, common)})
+
+    def _apply(self, scores: Array, values: Mapping[str, Any]) -> Array:
+        table = values["temperatures_"]
+        if not self.claims_:
+            return scores / table[namespace(scores).argmax(scores, axis=-1)][..., None]
+        return scores / (table[values[ABOUT]][..., None] if ABOUT in values else table[:1])
 
 
 class TypeTemperature(Calibrator):
