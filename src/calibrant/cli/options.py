@@ -41,8 +41,8 @@ def add_address(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--host",
         default="127.0.0.1",
-        help="address to listen on, such as 0.0.0.0 for all; any but this machine's own needs a "
-        "token (127.0.0.1)",
+        help="address to listen on, such as 0.0.0.0 for all; addresses other than this "
+        "machine's need a token (127.0.0.1)",
     )
     parser.add_argument(
         "--token-file",
@@ -227,8 +227,8 @@ def add_labels(parser: Any) -> None:
     parser.add_argument(
         "--labels",
         metavar="MODEL=CORPUS[,…]|FILE",
-        help="wrapped: which class of the model (for entities also: which type) is which of the "
-        "corpus, such as PERSON=PER,GPE=LOC,DATE=O, or a JSON file of such pairs",
+        help="wrapped: the names in the corpus for classes of the model (or types of entities), "
+        "such as PERSON=PER,GPE=LOC,DATE=O, or a JSON file of such pairs",
     )
 
 

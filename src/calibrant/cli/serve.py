@@ -28,20 +28,18 @@ def add_parser(commands: Any) -> None:
         "serve",
         help="answer requests over HTTP, with a page that shows predictions",
         description="Serve a training run or an export: POST /predict, /healthz, /metrics for "
-        "Prometheus, /openapi.json, and a page at /. It listens on this machine alone unless "
-        "--host names an address, which needs a token. Ctrl+C or SIGTERM stops it after the "
-        "requests that it has are answered.",
+        "Prometheus, /openapi.json, and a page at /. It only accepts requests from this "
+        "machine unless --host names an address, which needs a token. Ctrl+C or SIGTERM stops it "
+        "after all waiting requests are answered.",
     )
     add_run(parser, " or of 'calibrant export'")
     add_address(parser)
     parser.add_argument(
         "--policy",
         metavar="FILE|NAME",
-        help="accept by a policy that 'calibrant guarantee' made, or one that the export holds",
+        help="accept by this policy of 'calibrant guarantee', or of the export, by name",
     )
-    parser.add_argument(
-        "--log-texts", action="store_true", help="write texts into the log, which has none without"
-    )
+    parser.add_argument("--log-texts", action="store_true", help="also write texts into the log")
     group = parser.add_argument_group("limits")
     defaults = _limits({})
     for name, words in _LIMITS.items():

@@ -1,4 +1,4 @@
-"""``calibrant wrap``: a fine-tuned model of others becomes a calibrated run, as it is."""
+"""``calibrant wrap``: turn a fine-tuned model of any origin into a calibrated run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def add_parser(commands: Any) -> None:
     """Add the command's options."""
     parser = commands.add_parser(
         "wrap",
-        help="calibrate a fine-tuned model of others, as it is",
+        help="calibrate a fine-tuned model without training it",
         description="Run a fine-tuned classifier of Hugging Face (images: also of timm) on the "
         "validation and test split of a corpus, fit its calibrator and the confidences of its "
         "entities, and write the report. Nothing is trained. RUN is a run as 'calibrant train' "
