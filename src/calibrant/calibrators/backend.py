@@ -232,7 +232,8 @@ def line_sums(
     for s, column in enumerate(columns):
         place = bin_numbers(nodes[s], column)
         for f, total in enumerate(sums):
-            total += intercepts[f, s][place] + slopes[f, s][place] * column
+            total += slopes[f, s].take(place) * column
+            total += intercepts[f, s].take(place)
     return sums
 
 
