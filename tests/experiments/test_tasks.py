@@ -239,7 +239,7 @@ def test_every_task_has_defaults_of_its_own():
         ({"task": "txt"}, r"Unknown task 'txt'\. Did you mean 'text'"),
         ({"augment": "crop"}, "augment is a setting of task 'image', not 'ner'"),
         ({"task": "text", "compile": True}, "compile is a setting of task 'image', not 'text'"),
-        ({"task": "image", "engine": "trainer"}, "trained by engine lean or wrapped, not by 'trainer'"),
+        ({"task": "image", "engine": "trainer"}, "engine lean or wrapped, not by 'trainer'"),
         ({"task": "image", "optimizer": "adam"}, "Did you mean 'adamw'"),
         ({"engine": "trainer", "optimizer": "sgd"}, "AdamW with linear decay"),
         ({"momentum": 1.0}, "momentum must be below 1"),
