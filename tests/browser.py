@@ -1,11 +1,15 @@
 """A real browser, driven over the WebDriver protocol with urllib alone."""
 
+import asyncio
 import base64
 import json
 import re
 import shutil
 import subprocess
+import threading
+import time
 import urllib.request
+from contextlib import contextmanager
 from io import BytesIO
 
 from matplotlib.image import imread
@@ -21,6 +25,21 @@ FLAGS = [
     "--disable-component-update",
     "--hide-scrollbars",
 ]
+
+
+@contextmanager
+def served(application):
+    """Serve an application at a free port of this machine; yield its address."""
+    import uvicorn
+
+    server = uvicorn.Server(uvicorn.Config(application, port=0, log_level="error"))
+    thread = threading.Thread(target=lambda: asyncio.run(server.serve()), daemon=True)
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/"
+    server.should_exit = True
+    thread.join(10)
 
 
 class Browser:
@@ -106,6 +125,14 @@ class Browser:
         for kind in ("rawKeyDown", "keyUp"):
             code = {"Tab": 9, "Escape": 27, "ArrowLeft": 37, "ArrowRight": 39}[key]
             self.devtools("Input.dispatchKeyEvent", type=kind, key=key, windowsVirtualKeyCode=code)
+
+    def wait(self, script):
+        """Return the value of a script as soon as it has one."""
+        for _ in range(400):
+            if found := self.run(f"return {script}"):
+                return found
+            time.sleep(0.02)
+        raise AssertionError(f"{script}: {self.run('return document.body.innerText')}")
 
     def tip(self):
         return self.run(

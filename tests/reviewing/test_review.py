@@ -1,20 +1,19 @@
 """The review: its page in a browser, its answers, its files, its command."""
 
-import asyncio
 import json
-import threading
 import time
 
 import pytest
 
 pytest.importorskip("starlette")
-uvicorn = pytest.importorskip("uvicorn")
-from starlette.testclient import TestClient  # noqa: E402
+pytest.importorskip("uvicorn")
+from starlette.testclient import TestClient
+from tests.browser import served
 
-from calibrant.cli import main  # noqa: E402
-from calibrant.errors import InputError  # noqa: E402
-from calibrant.reviewing import Decisions, Document, Span, write_reviewed  # noqa: E402
-from calibrant.reviewing.application import review_app  # noqa: E402
+from calibrant.cli import main
+from calibrant.errors import InputError
+from calibrant.reviewing import Decisions, Document, Span, write_reviewed
+from calibrant.reviewing.application import review_app
 
 TYPES = ("PER", "LOC", "<b>")
 DOCUMENTS = [
@@ -172,15 +171,8 @@ class TestFiles:
 
 @pytest.fixture
 def address(decisions):
-    config = uvicorn.Config(review_app(DOCUMENTS, decisions, TYPES), port=0, log_level="error")
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=lambda: asyncio.run(server.serve()), daemon=True)
-    thread.start()
-    while not server.started:
-        time.sleep(0.01)
-    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/"
-    server.should_exit = True
-    thread.join(10)
+    with served(review_app(DOCUMENTS, decisions, TYPES)) as address:
+        yield address
 
 
 class TestPage:
@@ -191,15 +183,8 @@ class TestPage:
             "document.getElementById('reviewer').value = 'Zoë';"
             "document.querySelector('#start button').click()"
         )
-        self.wait(browser, "document.querySelectorAll('mark').length === 2")
+        browser.wait("document.querySelectorAll('mark').length === 2")
         return browser
-
-    def wait(self, browser, script):
-        for _ in range(400):
-            if found := browser.run(f"return {script}"):
-                return found
-            time.sleep(0.02)
-        raise AssertionError(script + browser.run("return document.body.innerText"))
 
     def key(self, browser, key):
         browser.run(
@@ -221,15 +206,15 @@ class TestPage:
         self.key(page, "u")
         assert self.chosen(page) == "Bob Dylan: PER, by hand"
         self.key(page, "Enter")
-        self.wait(page, "document.getElementById('entity').textContent.startsWith('Rome')")
+        page.wait("document.getElementById('entity').textContent.startsWith('Rome')")
         decisions.refresh()
         assert decisions.latest["unsure"].entities == (Span(2, 11, "PER"), Span(32, 40, "LOC"))
         assert decisions.latest["unsure"].reviewer == "Zoë"
         self.key(page, "r")
         self.key(page, "Enter")
-        self.wait(page, "document.getElementById('entity').textContent.startsWith('Anna')")
+        page.wait("document.getElementById('entity').textContent.startsWith('Anna')")
         self.key(page, "Enter")
-        self.wait(page, "document.getElementById('status').textContent.startsWith('Everything')")
+        page.wait("document.getElementById('status').textContent.startsWith('Everything')")
         decisions.refresh()
         assert decisions.latest["middle"].entities == ()
         assert decisions.latest["sure"].entities == (Span(0, 4, "PER"),)
@@ -254,7 +239,7 @@ class TestPage:
 
         monkeypatch.setattr(Decisions, "_append", full)
         self.key(page, "Enter")
-        self.wait(page, "document.getElementById('status').className === 'error'")
+        page.wait("document.getElementById('status').className === 'error'")
         assert "York" in self.chosen(page)
 
     def test_a_phone_in_the_dark(self, browser, address):
@@ -263,5 +248,5 @@ class TestPage:
             "document.getElementById('reviewer').value = 'a';"
             "document.querySelector('#start button').click()"
         )
-        self.wait(browser, "document.querySelectorAll('mark').length === 2")
+        browser.wait("document.querySelectorAll('mark').length === 2")
         assert browser.run("return document.documentElement.scrollWidth <= 360")

@@ -1,17 +1,14 @@
 """The page of the service in a real browser."""
 
-import asyncio
-import threading
-import time
-
 import pytest
+from tests.browser import served
 
 from calibrant.metrics import Confidences
 from calibrant.serving import app
 from calibrant.tasks.ner.predictor import Entity, Prediction, Token
 from calibrant.tasks.predictor import Ranked
 
-uvicorn = pytest.importorskip("uvicorn")
+pytest.importorskip("uvicorn")
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 
@@ -53,30 +50,15 @@ def finder(predictor):
 def address(finder, tmp_path):
     report = tmp_path / "report.html"
     report.write_text("<title>The report</title>")
-    config = uvicorn.Config(app(finder, report=report), port=0, log_level="error")
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=lambda: asyncio.run(server.serve()), daemon=True)
-    thread.start()
-    while not server.started:
-        time.sleep(0.01)
-    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/"
-    server.should_exit = True
-    thread.join(10)
-
-
-def wait(browser, script):
-    for _ in range(400):
-        if found := browser.run(f"return {script}"):
-            return found
-        time.sleep(0.02)
-    raise AssertionError(script)
+    with served(app(finder, report=report)) as address:
+        yield address
 
 
 def predict(browser, text):
-    wait(browser, "!document.getElementById('ask').hidden")
+    browser.wait("!document.getElementById('ask').hidden")
     browser.run("document.getElementById('text').value = arguments[0]", text)
     browser.run("document.getElementById('predict').click()")
-    wait(browser, "document.getElementById('status').textContent === 'Done.'")
+    browser.wait("document.getElementById('status').textContent === 'Done.'")
 
 
 def marks(browser):
@@ -140,11 +122,10 @@ def test_a_phone_and_the_keyboard(browser, address, dark):
 
 def test_an_error_is_shown(browser, address):
     browser.open(address)
-    wait(browser, "!document.getElementById('ask').hidden")
+    browser.wait("!document.getElementById('ask').hidden")
     browser.run("document.getElementById('text').value = 'a'.repeat(100001)")
     browser.run("document.getElementById('predict').click()")
-    message = wait(
-        browser,
+    message = browser.wait(
         "document.getElementById('status').className === 'error' && "
         "document.getElementById('status').textContent",
     )

@@ -14,7 +14,7 @@ from calibrant.inputs import shortened
 from calibrant.json_values import FORMAT
 from calibrant.reviewing.decisions import Decisions, Stale
 from calibrant.reviewing.documents import Document, Span, by_gain, check_spans, expected_gain
-from calibrant.serving.answers import Guard, error_handlers, json_answer, page_answer
+from calibrant.serving.answers import Guard, error_handlers, json_answer, page_answer, static
 from calibrant.serving.requests import Limits, Refusal, read_body
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 __all__ = ["review_app"]
 
 _LEASE = 600.0  # Seconds for which a document that is shown to one reviewer is kept from others.
-_STATIC = ("review.js", "page.css", "review.css")
 
 
 def review_app(
@@ -50,7 +49,7 @@ def review_app(
         Route("/about", guard(review.about)),
         Route("/healthz", guard(review.health, open_to_all=True)),
         Route("/", guard(review.page, open_to_all=True)),
-        Route("/static/{name}", guard(review.static, open_to_all=True)),
+        Route("/static/{name}", guard(static, open_to_all=True)),
     ]
     return Starlette(routes=routes, exception_handlers=error_handlers)
 
@@ -152,13 +151,6 @@ class _Review:
     async def page(self, request: Request) -> Response:  # noqa: ARG002
         """Answer GET /."""
         return page_answer("review.html")
-
-    async def static(self, request: Request) -> Response:
-        """Answer GET /static/NAME for the files of the page."""
-        name = request.path_params["name"]
-        if name not in _STATIC:
-            raise Refusal(404, "There is nothing here.")
-        return page_answer(name)
 
 
 def _content(body: bytes) -> dict[str, Any]:

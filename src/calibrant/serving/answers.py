@@ -17,9 +17,10 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-__all__ = ["Guard", "error_handlers", "json_answer", "page_answer"]
+__all__ = ["Guard", "error_handlers", "json_answer", "page_answer", "static"]
 
 LOGGER = logging.getLogger("calibrant.serving")
+_STATIC = ("common.js", "page.js", "page.css", "review.js", "review.css")
 _KINDS = {".html": "text/html", ".js": "text/javascript", ".css": "text/css"}
 _PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
@@ -86,6 +87,14 @@ def json_answer(content: Any, status: int = 200, headers: dict[str, str] | None 
     text = json.dumps(content, ensure_ascii=False, allow_nan=False)
     more = {"X-Content-Type-Options": "nosniff", **(headers or {})}
     return Response(text, status, more, media_type="application/json")
+
+
+async def static(request: Request) -> Response:
+    """Answer GET /static/NAME: scripts and styles of the pages, and nothing else."""
+    name = request.path_params["name"]
+    if name not in _STATIC:
+        raise Refusal(404, "There is nothing here.")
+    return page_answer(name)
 
 
 def page_answer(name: str) -> Response:

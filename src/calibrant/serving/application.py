@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from calibrant.errors import InputError
 from calibrant.extras import require
 from calibrant.json_values import FORMAT, json_values
-from calibrant.serving.answers import Guard, error_handlers, json_answer, page_answer
+from calibrant.serving.answers import Guard, error_handlers, json_answer, page_answer, static
 from calibrant.serving.batching import Batcher, QueueFull
 from calibrant.serving.measurements import Measurements
 from calibrant.serving.openapi import describe
@@ -29,7 +29,6 @@ __all__ = ["app"]
 _RISKS = (0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3)  # Of the page's slider.
 _REMEMBERED = 256  # Different options whose thresholds are kept.
 _INLINE = 100_000  # Bytes of a body that are read at once; a longer one must not stop others.
-_STATIC = ("page.js", "page.css")
 
 
 def app(
@@ -114,7 +113,7 @@ class _Service:
             Route("/about", guard(self.about)),
             Route("/report", guard(self.show_report)),
             Route("/", guard(self.page, open_to_all=True)),
-            Route("/static/{name}", guard(self.static, open_to_all=True)),
+            Route("/static/{name}", guard(static, open_to_all=True)),
         ]
         return Starlette(routes=routes, exception_handlers=error_handlers)
 
@@ -228,10 +227,3 @@ class _Service:
     async def page(self, request: Request) -> Response:  # noqa: ARG002
         """Answer GET /."""
         return page_answer("page.html")
-
-    async def static(self, request: Request) -> Response:
-        """Answer GET /static/NAME for the two files of the page."""
-        name = request.path_params["name"]
-        if name not in _STATIC:
-            raise Refusal(404, "There is nothing here.")
-        return page_answer(name)

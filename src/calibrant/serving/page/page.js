@@ -1,49 +1,23 @@
 "use strict";
 // The page of `calibrant serve`: it asks the service of its own address and nothing else.
-// Everything from the service is written as text, never as HTML.
 
-const $ = (id) => document.getElementById(id);
 let about = null;
 let shown = null; // The last predictions, which the slider judges again.
 let picture = null; // The image to predict, in base64.
-
-function element(tag, text, className) {
-  const made = document.createElement(tag);
-  if (text !== undefined) made.textContent = text;
-  if (className) made.className = className;
-  return made;
-}
 
 function percent(share) {
   const value = 100 * share;
   return (value > 99 && value < 100 ? value.toFixed(1) : value.toFixed(0)) + " %";
 }
 
-function say(message, isError = false) {
-  $("status").textContent = message;
-  $("status").className = isError ? "error" : "";
-}
-
-async function ask(path, options = {}) {
-  const token = sessionStorage.getItem("token");
-  const headers = { ...(options.headers || {}) };
-  if (token) headers.Authorization = "Bearer " + token;
-  const answer = await fetch(path, { ...options, headers });
-  if (answer.status === 401) {
-    sessionStorage.removeItem("token");
-    $("token-form").hidden = false;
-    $("token").focus();
-  }
-  if (!answer.ok) {
-    const content = await answer.json().catch(() => ({}));
-    throw new Error(content.error || "The service answered " + answer.status + ".");
-  }
-  return answer;
+function askForToken() {
+  $("token-form").hidden = false;
+  $("token").focus();
 }
 
 async function start() {
   try {
-    about = await (await ask("about")).json();
+    about = await (await ask("about", {}, askForToken)).json();
   } catch (error) {
     say(error.message, true);
     return;
@@ -97,10 +71,6 @@ function isAccepted(item) {
   const risk = chosenRisk();
   if (about.policy || !risk) return item.accepted;
   return risk.threshold !== "inf" && item.confidence >= risk.threshold;
-}
-
-function shade(confidence) {
-  return "s" + Math.max(0, Math.min(4, Math.floor(10 * confidence) - 5));
 }
 
 function itemsOf(prediction) {
@@ -190,9 +160,8 @@ async function predict() {
   $("predict").disabled = true;
   say("Predicting…");
   try {
-    const body = JSON.stringify({ ...content, ...(about.masks ? {} : { top_k: 3 }) });
-    const headers = { "Content-Type": "application/json" };
-    const answer = await (await ask("predict", { method: "POST", headers, body })).json();
+    const asked = asJson({ ...content, ...(about.masks ? {} : { top_k: 3 }) });
+    const answer = await (await ask("predict", asked, askForToken)).json();
     shown = answer.predictions[0];
     show();
     say("Done.");
@@ -220,7 +189,7 @@ async function openReport(event) {
   if (!sessionStorage.getItem("token")) return; // The link does without.
   event.preventDefault();
   try {
-    const report = await (await ask("report")).blob();
+    const report = await (await ask("report", {}, askForToken)).blob();
     window.open(URL.createObjectURL(report), "_blank", "noopener");
   } catch (error) {
     say(error.message, true);

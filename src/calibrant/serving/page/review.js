@@ -1,8 +1,6 @@
 "use strict";
 // The page of `calibrant review`. A document is left only after the service has saved its decision.
-// Everything from the service is written as text, never as HTML.
 
-const $ = (id) => document.getElementById(id);
 let types = [];
 let current = null; // The document: id, text as a list of characters, seen.
 let entities = []; // What the reviewer has decided so far: start, end, type, confidence of a prediction.
@@ -10,27 +8,8 @@ let chosen = 0;
 let past = []; // Earlier states of the entities, for undo.
 let busy = false;
 
-function element(tag, text, className) {
-  const made = document.createElement(tag);
-  if (text !== undefined) made.textContent = text;
-  if (className) made.className = className;
-  return made;
-}
-
-function say(message, isError = false) {
-  $("status").textContent = message;
-  $("status").className = isError ? "error" : "";
-}
-
-async function ask(path, options = {}) {
-  const token = sessionStorage.getItem("token");
-  const headers = { ...(options.headers || {}) };
-  if (token) headers.Authorization = "Bearer " + token;
-  const answer = await fetch(path, { ...options, headers });
-  const content = await answer.json().catch(() => ({}));
-  if (answer.status === 401) $("token-field").hidden = false;
-  if (!answer.ok) throw new Error(content.error || "The service answered " + answer.status + ".");
-  return content;
+async function json(path, options = {}) {
+  return (await ask(path, options, () => ($("token-field").hidden = false))).json();
 }
 
 function progress(content) {
@@ -44,7 +23,7 @@ async function begin(event) {
   event.preventDefault();
   if ($("token").value) sessionStorage.setItem("token", $("token").value);
   try {
-    const about = await ask("about");
+    const about = await json("about");
     types = about.types;
     progress(about);
     $("start").hidden = true;
@@ -56,7 +35,7 @@ async function begin(event) {
 
 async function next(after = "") {
   const asked = new URLSearchParams({ reviewer: $("reviewer").value, after });
-  const content = await ask("next?" + asked);
+  const content = await json("next?" + asked);
   progress(content);
   if (!content.document) {
     current = null;
@@ -80,10 +59,6 @@ function leastSure() {
     if ((one.confidence ?? 1) < (entities[found].confidence ?? 1)) found = place;
   });
   return found;
-}
-
-function shade(confidence) {
-  return "s" + Math.max(0, Math.min(4, Math.floor(10 * confidence) - 5));
 }
 
 function described(one) {
@@ -223,8 +198,7 @@ async function save() {
   const plain = entities.map(({ start, end, type }) => ({ start, end, type }));
   const content = { document: current.id, seen: current.seen, entities: plain, reviewer: $("reviewer").value };
   try {
-    const headers = { "Content-Type": "application/json" };
-    await ask("decisions", { method: "POST", headers, body: JSON.stringify(content) });
+    await json("decisions", asJson(content));
     await next();
   } catch (error) {
     say(error.message, true);

@@ -1,0 +1,43 @@
+"use strict";
+// What both pages share. Everything from the service is written as text, never as HTML.
+
+const $ = (id) => document.getElementById(id);
+
+function element(tag, text, className) {
+  const made = document.createElement(tag);
+  if (text !== undefined) made.textContent = text;
+  if (className) made.className = className;
+  return made;
+}
+
+function say(message, isError = false) {
+  $("status").textContent = message;
+  $("status").className = isError ? "error" : "";
+}
+
+// The colour of a confidence: five steps from .5 to 1.
+function shade(confidence) {
+  return "s" + Math.max(0, Math.min(4, Math.floor(10 * confidence) - 5));
+}
+
+// Ask the service of this page; `onRefused` hears that the token is missing or wrong.
+async function ask(path, options, onRefused) {
+  const token = sessionStorage.getItem("token");
+  const headers = { ...((options || {}).headers || {}) };
+  if (token) headers.Authorization = "Bearer " + token;
+  const answer = await fetch(path, { ...options, headers });
+  if (answer.status === 401) {
+    sessionStorage.removeItem("token");
+    onRefused();
+  }
+  if (!answer.ok) {
+    const content = await answer.json().catch(() => ({}));
+    throw new Error(content.error || "The service answered " + answer.status + ".");
+  }
+  return answer;
+}
+
+function asJson(content) {
+  const headers = { "Content-Type": "application/json" };
+  return { method: "POST", headers, body: JSON.stringify(content) };
+}
