@@ -382,3 +382,15 @@ def test_a_space_after_a_comma_is_no_part_of_a_label(tmp_path, kernel, monkeypat
     claims = read(path)
     assert claims.correct.tolist() == [True, True, False]  # In quotes the space counts.
     assert claims.groups["site"].tolist() == ["A", "A", "A"]
+
+
+def test_decimal_numbers_of_databases(tmp_path: Path) -> None:
+    from decimal import Decimal
+
+    columns = {
+        f"probabilities_{k}": pa.array([Decimal(str(v)) for v in column], pa.decimal128(10, 6))
+        for k, column in enumerate((P0, P1))
+    }
+    whole = pa.array([Decimal(v) for v in LABEL], pa.decimal128(5, 0))
+    found = read(parquet(tmp_path / "p.parquet", **columns, label=whole))
+    assert (found.scores.tolist(), found.labels.tolist()) == (P, LABEL)

@@ -192,6 +192,8 @@ def _scalars(column: Any) -> np.ndarray:
     dated = types.is_date(kind) or types.is_timestamp(kind) or types.is_duration(kind)
     if not column.null_count and (plain or dated):
         return np.asarray(column.to_numpy(zero_copy_only=False))
+    if types.is_decimal(kind) and not column.null_count:  # As Spark and databases write numbers.
+        return np.asarray(column.cast("float64").to_numpy(zero_copy_only=False))
     if types.is_dictionary(kind):
         return _scalars(column.dictionary_decode())
     return text_array(["" if v is None else str(v) for v in column.to_pylist()])
