@@ -125,6 +125,13 @@ def damaged(folder, tmp_path):
     return tmp_path / "copy"
 
 
+def unsigned(manifest, old, new):
+    """Return a changed manifest without its own checksum, as the first exports had none."""
+    content = json.loads(manifest.replace(old, new))
+    del content["sha256"]
+    return json.dumps(content).encode()
+
+
 @pytest.mark.parametrize(
     ("name", "change", "message"),
     [
@@ -133,15 +140,17 @@ def damaged(folder, tmp_path):
         ("tokenizer.json", lambda b: None, "it has no tokenizer.json"),
         ("calibrator.json", lambda b: None, "it has no calibrator.json"),
         ("labels.json", lambda b: b.replace(b"food", b"feed"), "labels.json is not the file"),
-        ("manifest.json", lambda b: b"{", "no manifest of an export"),
+        ("manifest.json", lambda b: b"{", "no manifest of an export: copy it again"),
         ("manifest.json", lambda b: b"[]", "no manifest of an export"),
         ("manifest.json", lambda b: None, "it has no recipe.json"),
         ("manifest.json", lambda b: b.replace(b'"format": 1', b'"format": 7'), "upgrade calibrant"),
         ("manifest.json", lambda b: b.replace(b'"text"', b'"cooking"'), "names no task"),
         ("manifest.json", lambda b: b.replace(b'"model.onnx"', b'"../model"'), "lists no model"),
-        ("manifest.json", lambda b: b.replace(b'"map.onnx"', b'"../map"'), "is not a file of an"),
-        ("manifest.json", lambda b: b.replace(b'"max_length"', b'"length"'), "is damaged: KeyErr"),
-        ("manifest.json", lambda b: b.replace(b'"unk_token_id"', b'"x"'), "x"),
+        ("manifest.json", lambda b: unsigned(b, b'"map.onnx"', b'"../map"'), "is not a file of an"),
+        ("manifest.json", lambda b: unsigned(b, b'"max_length"', b'"length"'), "damaged: KeyErr"),
+        ("manifest.json", lambda b: unsigned(b, b'"unk_token_id"', b'"x"'), "x"),
+        ("manifest.json", lambda b: b.replace(b'"text"', b'"ner"'), "not the manifest that was"),
+        ("manifest.json", lambda b: b.replace(b'"max_length": 2', b'"max_length": 1'), "not the m"),
     ],
 )
 def test_a_damaged_export_is_one_line(name, change, message, exports, tmp_path, capsys):

@@ -49,7 +49,8 @@ def write_manifest(folder: Path, content: Mapping[str, Any]) -> None:
         for path in files
     }
     header = {"signature": _SIGNATURE, "format": _FORMAT, "version": __version__}
-    text = json.dumps({**header, **content, "files": sums}, indent=1, ensure_ascii=False)
+    whole = {**header, **content, "files": sums}
+    text = json.dumps({**whole, "sha256": _own_sum(whole)}, indent=1, ensure_ascii=False)
     (folder / MANIFEST).write_text(text + "\n", encoding="utf-8")
 
 
@@ -62,9 +63,20 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         raise InputError(f"{path} is damaged: it names no task and settings; {_AGAIN}.")
     if not isinstance(files, dict) or MODEL not in files:
         raise InputError(f"{path} is damaged: it lists no {MODEL}; {_AGAIN}.")
+    own = content.pop("sha256", None)  # The first exports have none.
+    if own is not None and own != _own_sum(content):
+        raise InputError(
+            f"{path} is damaged: it is not the manifest that was exported (its checksum differs); "
+            f"{_AGAIN}."
+        )
     for name, about in files.items():
         _check_file(folder, name, about)
     return content
+
+
+def _own_sum(content: Mapping[str, Any]) -> str:
+    """Return the checksum of a manifest, whatever the order and spaces of its text."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def _check_file(folder: Path, name: str, about: Any) -> None:
