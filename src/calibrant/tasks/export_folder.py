@@ -49,7 +49,7 @@ def write_manifest(folder: Path, content: Mapping[str, Any]) -> None:
         for path in files
     }
     header = {"signature": _SIGNATURE, "format": _FORMAT, "version": __version__}
-    whole = {**header, **content, "files": sums}
+    whole = json.loads(json.dumps({**header, **content, "files": sums}))  # As a reader has it.
     text = json.dumps({**whole, "sha256": _own_sum(whole)}, indent=1, ensure_ascii=False)
     (folder / MANIFEST).write_text(text + "\n", encoding="utf-8")
 
@@ -57,7 +57,7 @@ def write_manifest(folder: Path, content: Mapping[str, Any]) -> None:
 def read_manifest(folder: Path) -> dict[str, Any]:
     """Read the manifest, and check that every file is there as it was written."""
     path = folder / MANIFEST
-    content = read_signed(path, "no manifest of an export", _SIGNATURE, _FORMAT)
+    content = read_signed(path, f"no manifest of an export: {_AGAIN}", _SIGNATURE, _FORMAT)
     task, files = content.get("task"), content.get("files")
     if task not in TASKS or not isinstance(content.get("settings"), dict):
         raise InputError(f"{path} is damaged: it names no task and settings; {_AGAIN}.")
