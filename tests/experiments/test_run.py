@@ -166,7 +166,7 @@ def test_another_recipe_is_refused(corpus, lean):
 
 def test_a_folder_of_other_things_stays_as_it_is(corpus, tmp_path):
     (tmp_path / "mine.txt").write_text("mine")
-    with pytest.raises(InputError, match="something else"):
+    with pytest.raises(InputError, match="is not the folder of a run"):
         quietly(recipe(corpus), tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
 
@@ -219,7 +219,7 @@ def test_other_data_than_before_is_refused(tmp_path, monkeypatch):
         quietly(made, tmp_path / "run")
     monkeypatch.undo()
     write_corpus(tmp_path / "corpus", seed=1)
-    with pytest.raises(InputError, match="other data"):
+    with pytest.raises(InputError, match="have changed since"):
         quietly(made, tmp_path / "run")
 
 
@@ -246,7 +246,7 @@ def test_nothing_is_made_where_nothing_can_be(corpus, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="cannot be made"):
         quietly(recipe(corpus, epochs=1), tmp_path / "file" / "run")
-    with pytest.raises(InputError, match="something else"):
+    with pytest.raises(InputError, match="is not the folder of a run"):
         quietly(recipe(corpus, epochs=1), tmp_path / "file")
 
 
