@@ -171,7 +171,7 @@ def test_wrong_use_is_an_error():
         EntityMap().apply(np.array([0.5]))
     with pytest.raises(InputError, match="one number per entity"):
         EntityMap().fit(sentences(np.random.default_rng(0), 9, np.mean)).apply(np.array(0.5))
-    with pytest.raises(InputError, match="lie in"):
+    with pytest.raises(InputError, match="takes confidences in"):
         EntityMap().fit(sentences(np.random.default_rng(0), 9, np.mean)).apply(np.array([2.0]))
     with pytest.raises(NotFittedError, match="fit"):
         EntityMap().transform(sentences(np.random.default_rng(0), 9, np.mean))

@@ -132,10 +132,10 @@ class TestFiles:
 
     def test_jsonl_and_predicted_are_the_two_files_of_an_audit(self, made, tmp_path, capsys):
         write_reviewed(tmp_path / "gold.jsonl", made, "jsonl")
-        write_reviewed(tmp_path / "said.jsonl", made, "predicted")
+        write_reviewed(tmp_path / "predicted.jsonl", made, "predicted")
         gold = [json.loads(x) for x in (tmp_path / "gold.jsonl").read_text().split("\n")[:-1]]
         assert gold[0]["entities"][0] == {"start": 2, "end": 11, "type": "PER"}
-        files = [str(tmp_path / name) for name in ("said.jsonl", "gold.jsonl")]
+        files = [str(tmp_path / name) for name in ("predicted.jsonl", "gold.jsonl")]
         assert main(["audit", "--entities", *files, "--json", "--bootstrap", "0"]) == 0
         assert '"format"' in capsys.readouterr().out
 

@@ -52,7 +52,7 @@ def add_parser(commands: Any) -> None:
         default=[],
         metavar=("FORMAT", "FILE"),
         help="write the reviewed documents and end: conll, jsonl, label-studio, or predicted "
-        "(what the model said about them); may be repeated",
+        "(the predictions of the model); may be repeated",
     )
     parser.add_argument("--overwrite", action="store_true", help="replace exported files")
     add_address(parser)
