@@ -23,9 +23,8 @@ def tagged(seed, sentences=120, words=9):
 def test_the_view_is_of_the_learned_confidence():
     valid, test = tagged(0), tagged(1)
     words, fitted = Temperature().fit(valid), EntityMap().fit(valid)
-    view = learned_entities(
-        test, words.transform(test), fitted.reduction_, fitted.apply, bootstrap=50
-    )
+    learned = fitted.transform(test).confidence
+    view = learned_entities(test, words.transform(test), fitted.reduction_, learned, bootstrap=50)
     state = bin_confidences(fitted.transform(test))
     measured = {m.name: m for m in view.measures}
     assert measured["entity_ece"].value == pytest.approx(ece(state))
