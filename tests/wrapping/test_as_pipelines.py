@@ -71,7 +71,7 @@ def test_texts(make, texts, tmp_path):
     predictor = load(tmp_path / "run", "cpu")
     given = [" ".join(words) for words, _ in sentences(7, 5)] + ["Anna", "Lima ."]
     classify = transformers.pipeline("text-classification", model=str(model), device="cpu")
-    scores = softmax(predictor.logits(given))
+    scores = softmax(next(predictor.raw_predictions(given)).scores)
     for row, found in zip(scores, (classify(text, top_k=None) for text in given), strict=True):
         wanted = {one["label"]: one["score"] for one in found}
         np.testing.assert_allclose(row, [wanted[k] for k in predictor.labels], atol=1e-5)
@@ -100,7 +100,16 @@ def cropped(folder):
     return resnet(folder, processor)
 
 
-@pytest.mark.parametrize("make", [vit, resnet, cropped])
+def timm(folder):
+    library = pytest.importorskip("timm")
+    pytest.importorskip("torchvision")
+    model = library.create_model("resnet10t", num_classes=3, pretrained=False)
+    config = {"num_classes": 3, "label_names": ["cat", "dog", "owl"]}
+    library.models.save_for_hf(model, folder, model_config=config)
+    return folder
+
+
+@pytest.mark.parametrize("make", [vit, resnet, cropped, timm])
 def test_images(make, pets, tmp_path):
     torch.manual_seed(0)
     model = make(tmp_path / "model")
@@ -108,7 +117,7 @@ def test_images(make, pets, tmp_path):
     predictor = load(tmp_path / "run", "cpu")
     files = [str(path) for path in sorted(pets.rglob("[0-4].png"))]
     classify = transformers.pipeline("image-classification", model=str(model), device="cpu")
-    scores = softmax(predictor.logits(files))
+    scores = softmax(next(predictor.raw_predictions(files)).scores)
     for row, found in zip(scores, (classify(file, top_k=3) for file in files), strict=True):
         wanted = {one["label"]: one["score"] for one in found}
         np.testing.assert_allclose(row, [wanted[k] for k in predictor.labels], atol=1e-3)

@@ -156,7 +156,8 @@ def _verified(framing: Framing, about: Mapping[str, Any], processor: Any) -> Fra
     shape = (size + 37, size + 58, 3)  # Odd and even sides, neither of them square.
     noise = np.random.default_rng(0).integers(0, 256, shape, np.uint8)
     picture = Image.fromarray(noise).convert("L" if about["channels"] == 1 else "RGB")
-    wanted = np.asarray(processor(picture, return_tensors="np")["pixel_values"], np.float64)[0]
+    made_by = processor(picture, return_tensors="pt")  # timm's knows no other kind.
+    wanted = made_by["pixel_values"].numpy().astype(np.float64)[0]
     for made in _variants(framing):
         pixels = np.asarray(made(picture), np.float64).reshape(size, size, -1)
         mean, deviation = (np.asarray(about[name]) for name in ("mean", "deviation"))
