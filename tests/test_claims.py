@@ -115,7 +115,11 @@ def test_states_of_parts_add_up_to_that_of_the_whole(cut: int) -> None:
 
 
 @ignore
-@pytest.mark.parametrize("name", [n for n in TAKEN if not CALIBRATORS[n].calibrator.reads_about])
+@pytest.mark.parametrize(
+    "name",
+    # Shift-aware judges the top label of binary predictions, by signals of both classes.
+    [n for n in TAKEN if not CALIBRATORS[n].calibrator.reads_about and n != "shift-aware"],
+)
 def test_every_map_of_claims_is_that_of_binary_predictions(name: str) -> None:
     """For a calibrator of one number: fitted on "came true?", as a binary classifier would be."""
     claims, new = top_of(drawn(900, seed=1)), top_of(drawn(300, seed=2))

@@ -157,7 +157,7 @@ def longest_input(name: str) -> int:
     check_place(f"the model '{name}'", where)
     with loading(f"Cannot load the model '{name}'", _hint(where)), asking_the_hub(where):
         if is_own_model(where):
-            config = transformers.PretrainedConfig.from_pretrained(where)
+            config = transformers.PretrainedConfig.from_pretrained(where, trust_remote_code=False)
         else:
             config = transformers.AutoConfig.from_pretrained(where, trust_remote_code=trusted())
     return min(most_pieces(config) or _LONGEST, _LONGEST)
