@@ -89,7 +89,7 @@ def _answer(p, label):
 def test_commands(folder, monkeypatch, capsys):
     """In the order of the page: the calibrator that one saves is used by the next ones."""
     monkeypatch.chdir(folder)
-    assert len(COMMANDS) == 16
+    assert len(COMMANDS) == 18
     for command in COMMANDS:
         words = shlex.split(command)
         assert words[0] == "calibrant"

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibrant import Predictions
-from calibrant.calibrators import CalibrationWarning, Temperature
+from calibrant.calibrators import CalibrationWarning, ClassTemperature, Temperature
 from calibrant.calibrators.moments import Sweep, sums_in_numpy
 from calibrant.calibrators.newton import best_inverse_temperature
 from calibrant.metrics import accuracy, nll
@@ -198,6 +198,14 @@ def test_all_wrong_is_bounded_and_warns():
     # Equal to three digits, and the predicted classes are kept.
     assert fitted.transform(p).probabilities() == pytest.approx(0.5, abs=1e-3)
     assert fitted.transform(p).scores.argmax(axis=1).tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("calibrator", [Temperature, ClassTemperature])
+@pytest.mark.parametrize(("confidence", "right"), [(0.3, 9), (0.8, 2)])
+def test_one_confidence_that_belongs_on_the_other_side_of_a_half(calibrator, confidence, right):
+    p = Predictions.from_top_label(["a"] * 10, [confidence] * 10, correct=np.arange(10) < right)
+    with pytest.warns(CalibrationWarning, match=r"side of 0\.5 .* Use platt, beta or quadratic"):
+        calibrator().fit(p)
 
 
 def test_constant_logits():

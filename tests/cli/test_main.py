@@ -164,8 +164,24 @@ def test_options_are_not_abbreviated(capsys):
         main(["evaluate", "run", "--data", "x"])
     assert end.value.code == 2
     assert capsys.readouterr().err == (
-        "calibrant evaluate: unknown: --data x; 'calibrant evaluate --help' shows the options.\n"
+        "calibrant evaluate: unknown: --data x. Did you mean '--data-dir'? "
+        "'calibrant evaluate --help' shows the options.\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (["--reprot", "x.html"], "--reprot x.html. Did you mean '--report'? "),
+        (["--lable-column=y"], "--lable-column=y. Did you mean '--label-column'? "),
+        (["--qqq"], "--qqq; "),
+    ],
+)
+def test_an_unknown_option_names_the_nearest(given, expected, capsys):
+    with pytest.raises(SystemExit):
+        main(["audit", "p.csv", *given])
+    help_ = "'calibrant audit --help' shows the options."
+    assert capsys.readouterr().err == f"calibrant audit: unknown: {expected}{help_}\n"
 
 
 def test_errors_are_one_line_without_escapes_of_the_terminal(tmp_path, capsys):

@@ -124,6 +124,7 @@ def test_bad_files(tmp_path: Path) -> None:
         ({"confidence": [0.9, "x"]}, "expected a number in column 'confidence' at line 3"),
         ({"probability": [0.9, 0.8]}, "may belong to class 1, or to the label in 'pred_label'"),
         ({"weird": [0.9, 0.8]}, "no column of logits or probabilities; it has true_label"),
+        ({"weird": [0.9, 0.8]}, "one confidence each, --confidence-column and --predicted-column"),
     ]:
         path = save(tmp_path / "p.csv", {**good, **column})
         with pytest.raises(InputError, match=expected) as caught:

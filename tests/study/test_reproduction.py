@@ -201,7 +201,7 @@ def test_a_map_is_of_the_runs_that_were_measured_with_it(make_record):
         if record.recipe.seed > 1:
             record.results["spline"] = {"valid": known["valid"], "test": dict(known["test"])}
     study = build_study(records)
-    table = table_of(study, "gum-maps")
+    table = table_of(study, "gum-calibrators")
     place = table.full_heads.index("ECE spline")
     assert [row.entries[place].text for row in table.rows] == ["0.0500 (2)"] * 2
     assert {row.entries[place].n for row in table.rows} == {2}
@@ -212,11 +212,11 @@ def test_a_map_is_of_the_runs_that_were_measured_with_it(make_record):
     records[-1].results["spline"]["test"]["ece"] = math.nan
     records[-1].results["spline"]["test"]["apcr"] = math.nan
     study = build_study(records)
-    assert table_of(study, "gum-maps").rows[1].entries[place].text == "– (2)"
+    assert table_of(study, "gum-calibrators").rows[1].entries[place].text == "– (2)"
     assert ("focal", "spline") not in [row.labels for row in table_of(study, "target").rows]
     for record in records[4:]:
         record.results.pop("spline", None)
-    table = table_of(build_study(records), "gum-maps")
+    table = table_of(build_study(records), "gum-calibrators")
     assert [row.entries[place].text for row in table.rows] == ["0.0500 (2)", ""]
 
 

@@ -457,8 +457,8 @@ def test_all_maps_stand_in_one_table_alone(tiny):
             "spline" in text for text in (*table.heads, *(t for r in table.rows for t in r.labels))
         )
     }
-    assert holders == {"gum-maps"}
-    table = table_of(study, "gum-maps")
+    assert holders == {"gum-calibrators"}
+    table = table_of(study, "gum-calibrators")
     assert table.title == "Calibrators on gum, width 128"
     maps = ["as trained", "temperature", "spline"]
     assert table.full_heads == ("seeds", *(f"{m} {x}" for m in ("ECE", "APCR") for x in maps))
@@ -467,8 +467,8 @@ def test_all_maps_stand_in_one_table_alone(tiny):
     assert [entry.bold for entry in row.entries[1:4]] == [False, False, True]
     everywhere = build_study(tiny, calibrators=["all"])
     assert "ECE (spline)" in table_of(everywhere, "gum-results").heads
-    assert not [t for t in everywhere.tables if t.name == "gum-maps"]
-    with pytest.raises(InputError, match="Unknown calibrator 'splin'"):
+    assert not [t for t in everywhere.tables if t.name == "gum-calibrators"]
+    with pytest.raises(InputError, match="Unknown calibrator of these records 'splin'"):
         build_study(tiny, calibrators=["splin"])
 
 

@@ -54,6 +54,7 @@ def group_temperatures(
     *,
     spread: float,
     fewest: int,
+    claims: bool = False,
 ) -> tuple[float, np.ndarray]:
     """Return the common temperature, and one for each of ``groups`` groups.
 
@@ -62,7 +63,7 @@ def group_temperatures(
     move and many overrule. Groups of fewer than ``fewest`` examples take the common one. The
     NLL of each group is at most that of the common temperature.
     """
-    best = best_temperature(predictions)
+    best = best_temperature(predictions, claims=claims)
     common = 1.0 if best.at.spread == 0 else best.beta
     betas = np.full(groups, common)
     # Groups of a faultless sample have nothing to differ by.
@@ -105,8 +106,14 @@ class ClassTemperature(Calibrator):
         if self.claims_:
             group = predictions.groups.get(ABOUT, np.zeros(len(predictions), np.int64))
         classes = int(group.max(initial=0)) + 1 if self.claims_ else predictions.classes
-        options: dict[str, Any] = {"spread": self.spread, "fewest": self.fewest}
-        common, temperatures = group_temperatures(predictions, group, classes, **options)
+        common, temperatures = group_temperatures(
+            predictions,
+            group,
+            classes,
+            spread=self.spread,
+            fewest=self.fewest,
+            claims=bool(self.claims_),
+        )
         # The place −1 is that of an unknown label.
         return Fit({"temperature_": common, "temperatures_": np.append(temperatures, common)})
 

@@ -19,6 +19,14 @@ __all__ = ["EnsembleTemperature", "Temperature"]
 
 _CHUNK = 1 << 18
 _LEAST_INFORMED = 1e-3
+_UNINFORMED = (
+    "the scores say nothing about the labels, or the opposite, so the NLL falls as T grows"
+)
+_ACROSS_HALF = (
+    "no temperature moves a confidence from one side of 0.5 to the other, which these need, so the "
+    "NLL falls as T grows"
+)
+_OTHERS = "Use platt, beta or quadratic-top-label, or check"
 
 
 class Temperature(Calibrator):
@@ -49,7 +57,7 @@ class Temperature(Calibrator):
     temperature_: float
 
     def _fit(self, predictions: Predictions) -> Fit:
-        best = best_temperature(predictions)
+        best = best_temperature(predictions, claims=bool(self.claims_))
         beta = 1.0 if best.at.spread == 0 else best.beta
         return Fit({"temperature_": 1 / beta}, best.nll_at_one, best.nll, {"passes": best.passes})
 
@@ -57,16 +65,16 @@ class Temperature(Calibrator):
         return scores / values["temperature_"]
 
 
-def best_temperature(predictions: Predictions) -> Optimum:
+def best_temperature(predictions: Predictions, *, claims: bool = False) -> Optimum:
     """Return the inverse temperature with the least NLL, and warn if no finite one is best."""
     logits, labels, weights = predictions.scores, predictions.labels, predictions.weights
     best = best_inverse_temperature(logits, labels, weights=weights)
     best = stopped(best, logits, labels, weights)
-    warn_if_unbounded(best, logits)
+    _warn_if_unbounded(best, logits, claims)
     return best
 
 
-def warn_if_unbounded(best: Optimum, logits: np.ndarray) -> None:
+def _warn_if_unbounded(best: Optimum, logits: np.ndarray, claims: bool) -> None:
     """Warn if no finite temperature is best on these examples."""
     if best.at.spread == 0:
         reason = "all logits of an example are equal, so every temperature is as good; T = 1"
@@ -80,8 +88,8 @@ def warn_if_unbounded(best: Optimum, logits: np.ndarray) -> None:
         )
     elif best.at.first > 0 and best.beta * best.at.spread < 1.001e-3:
         reason = (
-            f"the scores say nothing about the labels, or the opposite, so the NLL falls as T "
-            f"grows; stopped at T = {1 / best.beta:.3g}. Check that labels and columns match"
+            f"{_ACROSS_HALF if claims else _UNINFORMED}; stopped at T = {1 / best.beta:.3g}. "
+            f"{_OTHERS if claims else 'Check'} that labels and columns match"
         )
     else:
         return

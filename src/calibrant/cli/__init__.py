@@ -7,12 +7,12 @@ import importlib
 import io
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from calibrant import __version__
 from calibrant.cli.old_options import with_new_options
-from calibrant.errors import CalibrantError, printable, unknown_name
+from calibrant.errors import CalibrantError, nearest_name, printable, unknown_name
 from calibrant.extras import mismatched_torchvision
 from calibrant.inputs import shortened
 
@@ -42,10 +42,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")
     argv = with_new_options(sys.argv[1:] if argv is None else argv)
     _check_command(argv)
-    args, unknown = _parser().parse_known_args(argv)
-    if unknown:  # The command reports them: its --help has the options.
-        shown = " ".join(argument or "'' (an empty argument)" for argument in unknown)
-        _Parser(prog=f"calibrant {args.command}").error(f"unknown: {shown}")
+    parser = _parser()
+    args, unknown = parser.parse_known_args(argv)
+    if unknown:
+        parser.commands[args.command].refuse(unknown)
     try:
         status = int(args.run(args))
         sys.stdout.flush()  # A reader that has left shows here, not when the process ends.
@@ -103,6 +103,7 @@ class _Parser(argparse.ArgumentParser):
 
     # Adds the options that are slow to compute, when they are needed.
     later: Callable[[argparse.ArgumentParser], None] | None = None
+    commands: Mapping[str, _Parser]
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(allow_abbrev=False, **settings)
@@ -113,12 +114,23 @@ class _Parser(argparse.ArgumentParser):
             add(self)
         return super().parse_known_args(*given, **named)
 
+    def refuse(self, unknown: Sequence[str]) -> NoReturn:
+        """Report arguments that are not known, and the option that the first one resembles."""
+        shown = " ".join(argument or "'' (an empty argument)" for argument in unknown)
+        # Without the dashes, which would make all options look alike.
+        options = [option[2:] for option in self._option_string_actions if option[:2] == "--"]
+        near = nearest_name(unknown[0].partition("=")[0].removeprefix("--"), options)
+        near = near.replace("'", "'--", 1)
+        self.error(f"unknown: {shown}. {near}" if near else f"unknown: {shown}")
+
     def error(self, message: str) -> NoReturn:
-        message = f"{self.prog}: {_one_line(message, 400)}"
-        self.exit(BAD_INPUT, f"{message}; '{self.prog} --help' shows the options.\n")
+        message = _one_line(message, 400)
+        mark = "" if message.endswith("?") else ";"
+        help_ = f"'{self.prog} --help' shows the options."
+        self.exit(BAD_INPUT, f"{self.prog}: {message}{mark} {help_}\n")
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser() -> _Parser:
     parser = _Parser(
         prog="calibrant",
         description="Honest confidence for neural classifiers: audit it, fix it, train for it.",
@@ -128,4 +140,5 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name in COMMANDS:
         importlib.import_module(f"calibrant.cli.{name}").add_parser(commands)
+    parser.commands = commands.choices
     return parser

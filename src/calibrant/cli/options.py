@@ -61,7 +61,7 @@ def add_file_options(
             "files",
             nargs=least,
             metavar=files,
-            help=f"a file ({', '.join(suffixes())}), a folder of shards, a glob, or '-' for "
+            help=f"a file ({', '.join(suffixes())}, .npy), a folder of shards, a glob, or '-' for "
             "standard input; several are read as one",
         )
     _add_columns(parser.add_argument_group("columns"))

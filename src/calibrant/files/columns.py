@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from calibrant.errors import InputError
+from calibrant.errors import InputError, nearest_name
 from calibrant.files.format import SIGNAL, WEIGHT, FileKind, Layout, Source
 from calibrant.files.lines import TextSource
 from calibrant.inputs import shortened
@@ -62,6 +61,9 @@ _LISTS = ("predictions", "y_pred_proba")
 _OTHER_LABEL = (
     *("y_true", "ground_truth", "true_label", "true_labels", "target", "targets"),
     *("gold", "gold_label", "truth", "y"),
+)
+_ONE_CONFIDENCE = (
+    "; for predicted labels with one confidence each, --confidence-column and --predicted-column"
 )
 LABEL_NAMES = (*_LABEL, *_OTHER_LABEL)
 SCORE_NAMES = (
@@ -274,9 +276,10 @@ def _find_scores(source: Source, columns: Columns, kind: Kind | None) -> tuple[K
                 "ones (--entities PREDICTED GOLD: audit and fit)."
             )
         options = " or ".join(f"--{k}-column" for k in kinds)
+        one_confidence = _ONE_CONFIDENCE if len(kinds) > 1 else ""  # Unless the user stated a kind.
         raise InputError(
             f"{source.path}: no column of {' or '.join(kinds)}; {_seen(source)}. "
-            f"Name it ({options}{_shared_prefix(source)})."
+            f"Name it ({options}{_shared_prefix(source) or one_confidence})."
         )
     return next(iter(present.items()))
 
@@ -440,15 +443,17 @@ def _check_readable(source: Source, name: str) -> None:
 
 def _require(source: Source, name: str) -> None:
     if name not in source.columns:
-        near = difflib.get_close_matches(name, source.columns, n=1)
-        advice = f" Did you mean '{near[0]}'?" if near else ""
-        raise InputError(f"{source.path}: no column '{name}'; {_seen(source)}.{advice}")
+        advice = nearest_name(name, source.columns)
+        raise InputError(f"{source.path}: no column '{name}'; {_seen(source)}. {advice}".strip())
 
 
 def _seen(source: Source) -> str:
     return f"it has {_listed(list(source.columns))}"
 
 
-def _listed(names: list[str], most: int = 12) -> str:
-    more = f" and {len(names) - most:,} more" if len(names) > most else ""
-    return ", ".join(map(shortened, names[:most])) + more
+def _listed(names: list[str], first: int = 8, last: int = 4) -> str:
+    """Return the first and the last names: labels often follow one column per class."""
+    shown = [shortened(name) for name in names]
+    if (left_out := len(names) - first - last) > 0:
+        shown[first:-last] = [f"… ({left_out:,} more)"]
+    return ", ".join(shown)

@@ -96,7 +96,8 @@ def with_calibrators(runs: Sequence[Run], calibrators: Sequence[str] | None = No
     known = calibrators_of(runs)
     for name in calibrators or ():
         if name not in (*known, "all"):
-            raise unknown_name("calibrator", name, known)
+            hint = "'measure' in a recipe names the calibrators of its records."
+            raise unknown_name("calibrator of these records", name, known, hint)
     if calibrators is None:
         chosen = [name for name in _USUAL_CALIBRATORS if name in known] or known
     else:

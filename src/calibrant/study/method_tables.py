@@ -87,7 +87,7 @@ def maps_table(runs: Sequence[Run], shown: Sequence[str], by: Sequence[str]) -> 
     names = tuple("as trained" if name == "identity" else name.replace("_", " ") for name in maps)
     groups = ((StudyMeasure(metric).title, len(maps)) for metric in metrics)
     return Table(
-        "maps",
+        "calibrators",
         f"Calibrators on {runs[0].unit}, width {runs[0].width}",
         ("method", *requested_heads(by)),
         ("seeds", *names * len(metrics)),
