@@ -268,7 +268,7 @@ def ensemble(files: Sequence[Parts]) -> Iterator[dict[str, Any]]:
 def summary(records: Sequence[Mapping[str, Any]]) -> None:
     """Print, for each data set and setting, mean ECEs over files and kinds.
 
-    A kind that changes nothing (casing, for an encoder that reads small letters) is left out.
+    A kind that changes nothing (casing, for an encoder that reads lower case only) is left out.
     """
     plain = {
         (r["data"], r["model"], r["seed"], r["test"]): r for r in records if not r["calibrator"]

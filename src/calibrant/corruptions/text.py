@@ -48,10 +48,10 @@ TEXT = {
             _CHARACTERS, misspelling.misread,
         ),
         TextCorruption(
-            "casing", "words in small, capital or mixed letters", "word", _WORDS, misspelling.case
+            "casing", "words in lower, upper or mixed case", "word", _WORDS, misspelling.case
         ),
-        TextCorruption("lower-case", "words in small letters", "word", _WORDS, misspelling.lower),
-        TextCorruption("upper-case", "words in capitals", "word", _WORDS, misspelling.upper),
+        TextCorruption("lower-case", "words in lower case", "word", _WORDS, misspelling.lower),
+        TextCorruption("upper-case", "words in upper case", "word", _WORDS, misspelling.upper),
         TextCorruption(
             "dropped-characters", "characters left out", "character", _CHARACTERS, misspelling.drop
         ),
