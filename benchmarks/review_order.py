@@ -23,6 +23,7 @@ from machine import circumstances
 from shift_study import CLEAN, Parts
 
 SHARES = (0.05, 0.1, 0.25, 0.5)
+ORDERS = ("calibrant", "raw product", "raw mean", "random")
 
 
 def found_per_100(order, entities, errors, share):
@@ -80,14 +81,20 @@ def main():
     parser.add_argument("-o", "--output", type=Path)
     args = parser.parse_args()
     made = [row for path in args.files for row in rows(path, args.sentences, args.tests)]
-    for row in made:
-        size = f"{row['entities']} entities in {row['documents']} documents"
-        print(f"{row['file']} {row['test']}: {size}")
-        for share, values in row["found"].items():
+    names = dict.fromkeys((row["file"].rpartition("-")[0], row["test"]) for row in made)
+    for corpus, test in names:
+        mine = [r for r in made if (r["file"].rpartition("-")[0], r["test"]) == (corpus, test)]
+        print(f"{corpus} {test}: errors per 100 entities, means over {len(mine)} seeds")
+        for share in mine[0]["found"]:
+            values = {n: np.mean([r["found"][share][n] for r in mine]) for n in ORDERS}
             shown = "  ".join(f"{name} {value:5.1f}" for name, value in values.items())
             print(f"   the first {100 * float(share):3.0f} %: {shown}")
     if args.output is not None:
-        content = {"circumstances": circumstances(("calibrant", "numpy")), "sentences": args.sentences, "rows": made}
+        content = {
+            "circumstances": circumstances(("calibrant", "numpy")),
+            "sentences": args.sentences,
+            "rows": made,
+        }
         args.output.write_text(json.dumps(content, indent=1) + "\n")
 
 
