@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-integrations lint types unit campaign-inputs campaign-kills clean
+.PHONY: demo test test-integrations lint types unit campaign-inputs campaign-kills campaign-service clean
 .DELETE_ON_ERROR:
 
 $(BIN)/python:
@@ -52,6 +52,11 @@ test-integrations: pyproject.toml constraints.txt
 campaign-inputs: $(VENV)/.dev
 	OMP_NUM_THREADS=1 nice -n 10 $(BIN)/python tests/fuzz/campaign.py --cases 20000 --apart 300 --jobs 2 \
 		-o tests/fuzz/counts.json
+
+# 10,000 malformed and 1,000 slow requests: the service answers each, and stays alive.
+campaign-service: $(VENV)/.dev
+	CALIBRANT_REQUESTS=10000 CALIBRANT_SLOW_REQUESTS=1000 OMP_NUM_THREADS=1 \
+		$(BIN)/python -m pytest tests/serving tests/prediction/test_serve.py
 
 # Every command that writes, stopped at every kind of moment: results and folders as if it had not been.
 campaign-kills: $(VENV)/.dev
