@@ -127,6 +127,13 @@ def test_the_page_lists_the_same_imports():
     assert not different
 
 
+def test_the_page_lists_parts_from_the_bottom_up():
+    page = (Path(__file__).parents[1] / "docs" / "architecture.md").read_text("utf-8")
+    parts = list(dict.fromkeys(re.findall(r"^\| `(\w+)(?:/|\.py)`", page, re.MULTILINE)))
+    above = {part: {*parts[: place + 1], "files"} for place, part in enumerate(parts)}
+    assert {p: ALLOWED[p] - above[p] for p in parts if not ALLOWED.get(p, set()) <= above[p]} == {}
+
+
 def test_no_task_is_known_by_name():
     """Outside ``tasks/`` no code compares the name of a task: it queries the object."""
     wrong = []
