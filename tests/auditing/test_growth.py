@@ -62,8 +62,7 @@ def test_memory_is_bounded_by_blocks_times_classes(monkeypatch, kernels):
         pytest.importorskip("numba")
     monkeypatch.setenv("CALIBRANT_KERNELS", kernels)
     monkeypatch.setattr(collect, "_KEPT_SCORES", 0)
-    monkeypatch.setattr(collect, "_SUMS", 0)  # So few blocks that the number of classes rules.
-    classes = 20_000
+    classes = 20_000  # So many that there are only 50 blocks.
     p = drawn(60, classes)
     audit(p[:30], bootstrap=20)  # Compiles.
     held, _ = peak(lambda: audit(p.chunks(20), bootstrap=20))

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from calibrant import Predictions
-from calibrant.calibrators import StructuredMatrix, StructuredVector, linear_pass, passes, products
+from calibrant.calibrators import StructuredMatrix, StructuredVector, passes
 from calibrant.calibrators import linear as linear_module
 from calibrant.calibrators.linear_pass import sum_of_nll, sums_of_spread, tempered
+from calibrant.calibrators.products import rows_times, sum_of_products
 
 
 def by_loops(x, labels, weights, intercepts):
@@ -46,16 +47,13 @@ def kernels(request, monkeypatch):
 @pytest.mark.parametrize("shape", [1, 2], ids=["vector", "matrix"])
 @pytest.mark.parametrize("classes", [2, 33, 40])
 @pytest.mark.parametrize("n", [1, 6, 7, 8, 13, 14, 127, 128, 129, 300])
-def test_a_pass_is_the_sum_over_rows(n, classes, shape, monkeypatch):
-    """Sizes around chunks of 7 and 80 rows, pieces of two, and the kernel's block of 128."""
+def test_a_pass_is_the_sum_over_rows(n, classes, shape):
+    """Sizes around chunks of 7 and 80 rows, and the kernel's block of 128."""
     given = drawn(n, classes, np.float32, shape)
     expected = by_loops(*given)
     for chunk, threads in ((7 * classes, 1), (80 * classes, 1), (1 << 18, 1 << 30)):
-        monkeypatch.setattr(linear_pass, "_CHUNK", chunk)
-        monkeypatch.setattr(passes, "_WORTH_THREADS", threads)
-        monkeypatch.setattr(products, "_PIECE", 2 * classes**2)
-        monkeypatch.setattr(products, "_FEWEST_ROWS", 1)
-        for got, wanted in zip(sum_of_nll(*given), expected, strict=True):
+        sums = sum_of_nll(*given, chunk=chunk, worth_threads=threads)
+        for got, wanted in zip(sums, expected, strict=True):
             np.testing.assert_allclose(got, wanted, rtol=2e-5, atol=3e-5 * n)
 
 
@@ -69,7 +67,7 @@ def test_float64_is_exact(shape):
 
 @pytest.mark.usefixtures("kernels")
 @pytest.mark.parametrize("n", [1, 6, 7, 8, 127, 128, 129, 300])
-def test_the_spread_of_probabilities_is_the_sum_over_rows(n, monkeypatch):
+def test_the_spread_of_probabilities_is_the_sum_over_rows(n):
     x, _, weights, intercepts = drawn(n, 36, np.float32, 1)
     expected = np.zeros((3, 36))
     for row in x.astype(np.float64):
@@ -77,20 +75,18 @@ def test_the_spread_of_probabilities_is_the_sum_over_rows(n, monkeypatch):
         p = e / e.sum()
         expected += [p * (1 - p), p * (1 - p) * row, p * (1 - p) * row**2]
     for chunk in (7 * 36, 1 << 18):
-        monkeypatch.setattr(linear_pass, "_CHUNK", chunk)
-        got = sums_of_spread(x, weights, intercepts)
+        got = sums_of_spread(x, weights, intercepts, chunk=chunk)
         np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5 * n)
 
 
 @pytest.mark.parametrize("shape", [1, 2])
 def test_the_threads_do_not_change_a_bit(kernels, shape, monkeypatch):
     given = drawn(500, 40, np.float32, shape)
-    monkeypatch.setattr(linear_pass, "_CHUNK", 40 * 33)
     found = []
     for count in (1, 2, 5):
-        monkeypatch.setattr(passes, "_WORTH_THREADS", 1)
         monkeypatch.setattr(passes.os, "cpu_count", lambda count=count: count)
-        found.append(np.concatenate([np.ravel(part) for part in sum_of_nll(*given)]))
+        sums = sum_of_nll(*given, chunk=40 * 33, worth_threads=1)
+        found.append(np.concatenate([np.ravel(part) for part in sums]))
     assert (found[0] == found[1]).all(), kernels
     assert (found[0] == found[2]).all(), kernels
 
@@ -126,14 +122,13 @@ def test_the_exponential_to_two_units_in_the_last_place():
 def test_tempered_scores(n, monkeypatch):
     pytest.importorskip("numba")
     monkeypatch.setenv("CALIBRANT_KERNELS", "numba")
-    monkeypatch.setattr(linear_pass, "_CHUNK", 80 * 40)
-    monkeypatch.setattr(passes, "_WORTH_THREADS", 1)
     scores = (9 * np.random.default_rng(n).normal(size=(n, 40))).astype(np.float32)
     scores.flags.writeable = False
     z = 0.37 * scores.astype(np.float64)
     expected = z - np.log(np.exp(z - z.max(axis=1, keepdims=True)).sum(axis=1, keepdims=True))
     expected -= z.max(axis=1, keepdims=True)
-    np.testing.assert_allclose(tempered(scores, 0.37), expected, atol=2e-5)
+    got = tempered(scores, 0.37, chunk=80 * 40, worth_threads=1)
+    np.testing.assert_allclose(got, expected, atol=2e-5)
 
 
 def test_code_is_compiled_only_where_it_pays(monkeypatch):
@@ -165,13 +160,11 @@ def test_both_paths_fit_the_same_map(calibrator, classes, monkeypatch):
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 3, 4, 5, 50])
-def test_products_in_pieces(n, monkeypatch):
+def test_products_in_pieces(n):
     rng = np.random.default_rng(n)
     a, b, matrix = rng.normal(size=(n, 4)), rng.normal(size=(n, 3)), rng.normal(size=(4, 3))
-    for piece, fewest in ((12, 1), (24, 1), (24, 3), (1 << 18, 16)):
-        monkeypatch.setattr(products, "_PIECE", piece)
-        monkeypatch.setattr(products, "_FEWEST_ROWS", fewest)
-        np.testing.assert_allclose(products.rows_times(a, matrix), a @ matrix, atol=1e-12)
-        np.testing.assert_allclose(products.sum_of_products(a, b), a.T @ b, atol=1e-12)
+    for sizes in ((12, 1), (24, 1), (24, 3), (1 << 18, 16)):
+        np.testing.assert_allclose(rows_times(a, matrix, *sizes), a @ matrix, atol=1e-12)
+        np.testing.assert_allclose(sum_of_products(a, b, *sizes), a.T @ b, atol=1e-12)
     strided = rng.normal(size=(3 * n, 4))[::3]
-    np.testing.assert_allclose(products.rows_times(strided, matrix), strided @ matrix, atol=1e-12)
+    np.testing.assert_allclose(rows_times(strided, matrix), strided @ matrix, atol=1e-12)

@@ -10,7 +10,6 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from calibrant import Predictions, brier, ece, nll
 from calibrant.calibrators import CALIBRATORS, Temperature, load_calibrator
-from calibrant.calibrators import likelihood as likelihood_module
 from calibrant.calibrators.backend import FLOOR
 from calibrant.calibrators.export import to_torch
 from calibrant.calibrators.likelihood import fitted_floor, probability_floor
@@ -141,9 +140,9 @@ def test_logits_and_unrounded_probabilities_keep_the_smallest_floor():
     assert probability_floor(Predictions.from_probabilities(tiny, [0, 0])) == FLOOR
 
 
-@pytest.mark.parametrize("rows", [1, 6, 7, 8, 13, 14, 15, 50])
-def test_floor_does_not_depend_on_chunks(rows, monkeypatch):
-    monkeypatch.setattr(likelihood_module, "_CHUNK", 21)  # Seven rows of three classes.
+@pytest.mark.parametrize("rows", [1, 50, *(c * 43_690 + d for c in (1, 2) for d in (-1, 0, 1))])
+def test_floor_does_not_depend_on_chunks(rows):
+    """A chunk has 2¹⁷ scores: 43,690 rows of three classes."""
     scores = np.full((rows, 3), 1 / 3).round(2)
     scores[:, 0] = 0.34
     p = Predictions.from_probabilities(scores, np.zeros(rows, int))

@@ -5,7 +5,7 @@ import pytest
 import torch
 from calibrator_samples import overconfident, quiet_fit
 from scipy.optimize import minimize
-from scipy.special import log_softmax
+from scipy.special import log_softmax, softmax
 
 from calibrant import InputError, Predictions, nll
 from calibrant.calibrators import (
@@ -15,7 +15,6 @@ from calibrant.calibrators import (
     StructuredVector,
     Temperature,
     Vector,
-    linear_pass,
 )
 from calibrant.calibrators import curvature as curvature_module
 from calibrant.calibrators import linear as linear_module
@@ -152,22 +151,22 @@ def test_rounding_of_large_data_is_no_reason_to_fall_back(calibrator, classes, m
     np.testing.assert_allclose(fitted.transform(p[:1]).probabilities(), 1 / classes, atol=1e-4)
 
 
-@pytest.mark.parametrize("n", [1, 6, 7, 8, 20, 21, 22, 200])
+@pytest.mark.parametrize("n", [1, 2048, 2049, 29_126, 29_127, 29_128, 79_999, 80_000, 80_001])
 @pytest.mark.parametrize("shape", [1, 2])
-def test_chunks_and_stages_make_no_difference(n, shape, monkeypatch):
-    """Sizes around the chunks of seven rows and around the sample of the first stage."""
+def test_chunks_and_stages_lead_to_the_optimum(n, shape):
+    """Sizes around the sample for the curvature, the chunks, and the first stage's sample."""
     p = biased(n, 3)
     centre = np.ones(3) if shape == 1 else np.eye(3)
     penalty = Penalty(centre, 0.01 * np.ones_like(centre), 0.01)
-    expected = fit_linear(p.scores, p, penalty)
-    monkeypatch.setattr(linear_pass, "_CHUNK", 63)
-    monkeypatch.setattr(linear_module, "_SAMPLE", 5)
-    monkeypatch.setattr(linear_module, "_SAMPLE_PER_NUMBER", 1)
-    monkeypatch.setattr(curvature_module, "_ROWS", 5)
-    got = fit_linear(p.scores, p, penalty)
-    np.testing.assert_allclose(got.weights, expected.weights, atol=1e-4)
-    np.testing.assert_allclose(got.intercepts, expected.intercepts, atol=1e-4)
-    assert got.nll == pytest.approx(expected.nll, abs=1e-6)
+    found = fit_linear(p.scores, p, penalty)
+    matrix = np.diag(found.weights) if shape == 1 else found.weights
+    residual = softmax(p.scores @ matrix.T + found.intercepts, axis=1)
+    assert found.nll == pytest.approx(-np.log(residual[np.arange(n), p.labels]).mean(), rel=1e-9)
+    residual[np.arange(n), p.labels] -= 1
+    slope = residual.T @ p.scores / n
+    _, w_pull, b_pull = penalty(found.weights, found.intercepts)
+    np.testing.assert_allclose((np.diag(slope) if shape == 1 else slope) + w_pull, 0, atol=2e-6)
+    np.testing.assert_allclose(residual.mean(axis=0) + b_pull, 0, atol=2e-6)
 
 
 def test_many_classes_find_the_matrix_in_few_passes(monkeypatch):

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from calibrant import Predictions
-from calibrant.metrics import TopBins, accumulate, ece, kernel_dispatch
+from calibrant.metrics import TopBins, accumulate, ece
+from calibrant.metrics.kernel_dispatch import spread
 from calibrant.metrics.top_bins import top_bins
 from calibrant.predictions import softmax
 
@@ -98,10 +99,8 @@ def test_every_row_is_counted_once_in_chunks_of_the_usual_size(monkeypatch, n, c
 @pytest.mark.parametrize("rows", [0, 1, 7, 8, 9, 63, 64, 65, 1000])
 @pytest.mark.parametrize("columns", [1, 2, 3, 8, 9, 1000])
 @pytest.mark.parametrize("cells", [0, 5])
-def test_tasks_cover_the_rows_without_overlap(monkeypatch, rows, columns, cells):
-    monkeypatch.setattr(kernel_dispatch, "_SMALLEST", 8)
-    monkeypatch.setattr(kernel_dispatch, "_LARGEST", 64)
-    parts = kernel_dispatch.spread(lambda start, stop: range(start, stop), rows, columns, cells)
+def test_tasks_cover_the_rows_without_overlap(rows, columns, cells):
+    parts = spread(range, rows, columns, cells, smallest=8, largest=64)
     assert [row for part in parts for row in part] == list(range(rows))
 
 

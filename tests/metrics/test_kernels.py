@@ -236,8 +236,7 @@ def test_rows_do_not_depend_on_their_neighbours(use):
 
 def test_any_number_of_threads_gives_the_same_bits(use, monkeypatch):
     use("numba")
-    monkeypatch.setattr(kernel_dispatch, "_SMALLEST", 1 << 12)
-    logits, labels = logits_and_labels(40_000, 5)
+    logits, labels = logits_and_labels(300_000, 5)  # Three tasks.
     p = Predictions.from_logits(logits, labels)
     texts = set()
     for processors in (1, 2, 5):
@@ -248,8 +247,6 @@ def test_any_number_of_threads_gives_the_same_bits(use, monkeypatch):
 
 @pytest.mark.parametrize("wrong", [0, 2, 4])
 def test_an_error_on_any_thread_is_raised(monkeypatch, wrong):
-    monkeypatch.setattr(kernel_dispatch, "_SMALLEST", 1)
-    monkeypatch.setattr(kernel_dispatch, "_PARTS", 5)
     monkeypatch.setattr(kernel_dispatch, "_processors", lambda: 3)
 
     def task(start, stop):
@@ -258,9 +255,9 @@ def test_an_error_on_any_thread_is_raised(monkeypatch, wrong):
         return start, stop
 
     with pytest.raises(InputError, match=f"at {wrong}"):
-        kernel_dispatch.spread(task, 5, 1)
+        kernel_dispatch.spread(task, 5, 1, smallest=1)
     wrong = None
-    assert kernel_dispatch.spread(task, 5, 1) == [(i, i + 1) for i in range(5)]
+    assert kernel_dispatch.spread(task, 5, 1, smallest=1) == [(i, i + 1) for i in range(5)]
     assert kernel_dispatch.spread(task, 5, 1, smallest=4) == [(0, 4), (4, 5)]
 
 

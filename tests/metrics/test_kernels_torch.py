@@ -18,7 +18,7 @@ DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 
 def by_torch(p: Predictions, bins, block=None, blocks=1, classwise=True) -> CalibrationState:
     state = CalibrationState.empty(p.classes, bins, classwise=classwise, blocks=(blocks,))
-    tensors.add_tensors(state, p, block)
+    tensors.add_tensors(state, p, block, chunk=1 << 10)
     n, correct = state.top_count.sum(axis=-1), state.top_correct.sum(axis=-1)
     state = replace(state, n=n, correct=correct, ignored=p.ignored)
     return state if block is not None else state.total()
@@ -38,8 +38,7 @@ def assert_equal(ours, reference):
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 @pytest.mark.parametrize("classes", [2, 10, 200])
 @pytest.mark.parametrize("kind", ["logits", "probabilities"])
-def test_equals_numpy(monkeypatch, device, kind, classes, dtype):
-    monkeypatch.setattr(tensors, "_CHUNK", 1 << 10)
+def test_equals_numpy(device, kind, classes, dtype):
     generator = torch.Generator().manual_seed(classes)
     scores = (3 * torch.randn(500, classes, generator=generator)).to(getattr(torch, dtype))
     scores = scores if kind == "logits" else scores.double().softmax(1).to(scores.dtype)

@@ -16,7 +16,7 @@ __all__ = ["FEW_CLASSES", "row_chunks", "sum_of_nll", "sums_of_spread", "tempere
 Sums = tuple[float, np.ndarray, np.ndarray]
 
 FEW_CLASSES = 32  # Up to here the whole curvature is made, of (K² + K)² ≤ 1.1 million numbers.
-_CHUNK = 1 << 18
+_CHUNK = 1 << 18  # Numbers that one step of a pass makes.
 
 
 def sum_of_nll(
@@ -25,11 +25,15 @@ def sum_of_nll(
     weights: np.ndarray,
     intercepts: np.ndarray,
     counts: np.ndarray | None = None,
+    *,
+    chunk: int | None = None,
+    worth_threads: int | None = None,
 ) -> Sums:
     """Return Σ −log p_y with p = softmax(W x + b), and its gradients by W and b.
 
     W has shape (K,), a diagonal, or (K, K). ``counts`` are the sample weights, which the compiled
-    pass does not know.
+    pass does not know. A step makes about ``chunk`` numbers; threads share the steps of
+    ``worth_threads`` scores and more.
     """
     n, classes = x.shape
     is_vector, module = weights.ndim == 1, None if counts is not None else _compiled_for(x)
@@ -47,18 +51,21 @@ def sum_of_nll(
             loss = _residual(logits, y, None if counts is None else counts[rows])
         return loss, _weight_slope(logits, x_part, is_vector), np.ones(len(y), x.dtype) @ logits
 
-    chunks = row_chunks(n, classes, is_vector)
+    chunks = row_chunks(n, classes, is_vector, chunk)
     # Threads pay where calls are few and long.
     in_threads = is_vector and classes > FEW_CLASSES
     loss, w_slope, b_slope = 0.0, np.zeros(weights.shape), np.zeros(classes)
-    for nll, by_weights, by_intercepts in in_order(part, chunks, x.size if in_threads else 0):
+    scores = x.size if in_threads else 0
+    for nll, by_weights, by_intercepts in in_order(part, chunks, scores, worth_threads):
         loss += nll
         w_slope += by_weights
         b_slope += by_intercepts
     return loss, w_slope, b_slope
 
 
-def sums_of_spread(x: np.ndarray, weights: np.ndarray, intercepts: np.ndarray) -> np.ndarray:
+def sums_of_spread(
+    x: np.ndarray, weights: np.ndarray, intercepts: np.ndarray, *, chunk: int | None = None
+) -> np.ndarray:
     """Return Σ s, Σ s x and Σ s x², s = p (1 − p) with p = softmax(w x + b), as three rows."""
     module, w, b = _compiled_for(x), weights.astype(x.dtype), intercepts.astype(x.dtype)
 
@@ -71,11 +78,14 @@ def sums_of_spread(x: np.ndarray, weights: np.ndarray, intercepts: np.ndarray) -
         parts = [s, s * x[rows], s * x[rows] ** 2]
         return np.array([values.sum(axis=0, dtype=np.float64) for values in parts])
 
-    total: np.ndarray = sum(in_order(part, row_chunks(*x.shape), x.size), np.zeros((3, x.shape[1])))
+    chunks = row_chunks(len(x), x.shape[1], chunk=chunk)
+    total: np.ndarray = sum(in_order(part, chunks, x.size), np.zeros((3, x.shape[1])))
     return total
 
 
-def tempered(scores: np.ndarray, beta: float) -> np.ndarray | None:
+def tempered(
+    scores: np.ndarray, beta: float, *, chunk: int | None = None, worth_threads: int | None = None
+) -> np.ndarray | None:
     """Return log softmax(β l) in float32 by compiled code, or None where that does not pay."""
     if (module := _compiled_for(scores)) is None:
         return None
@@ -85,7 +95,8 @@ def tempered(scores: np.ndarray, beta: float) -> np.ndarray | None:
         logits = np.require(scores[rows], np.float32, ["C", "W"])
         module.log_softmax_rows(logits, np.float32(beta), result[rows])
 
-    list(in_order(part, row_chunks(*scores.shape), scores.size))
+    chunks = row_chunks(len(scores), scores.shape[1], chunk=chunk)
+    list(in_order(part, chunks, scores.size, worth_threads))
     return result
 
 
@@ -95,9 +106,11 @@ def _compiled_for(x: np.ndarray) -> ModuleType | None:
     return compiled("linear_compiled", x.size)
 
 
-def row_chunks(n: int, classes: int, is_vector: bool = True) -> Sequence[slice]:
+def row_chunks(
+    n: int, classes: int, is_vector: bool = True, chunk: int | None = None
+) -> Sequence[slice]:
     """Return consecutive slices of the rows."""
-    size = max(1, _CHUNK // classes ** (2 if classes <= FEW_CLASSES else 1))
+    size = max(1, (chunk or _CHUNK) // classes ** (2 if classes <= FEW_CLASSES else 1))
     if not is_vector and classes > FEW_CLASSES:
         size = max(size, 2 * classes)  # Else adding up (K, K) slopes takes as long as the products.
     return [slice(start, start + size) for start in range(0, n, size)]

@@ -20,7 +20,7 @@ __all__ = ["compiled", "in_order"]
 Result = TypeVar("Result")
 
 _WORTH_LOADING = 1 << 23  # Scores that NumPy sweeps in the time that loading numba takes.
-_WORTH_THREADS = 1 << 17
+_WORTH_THREADS = 1 << 17  # Scores, from here on threads save time.
 
 
 def compiled(name: str, scores: int) -> ModuleType | None:
@@ -34,13 +34,16 @@ def compiled(name: str, scores: int) -> ModuleType | None:
 
 
 def in_order(
-    task: Callable[[slice], Result], chunks: Sequence[slice], scores: int
+    task: Callable[[slice], Result],
+    chunks: Sequence[slice],
+    scores: int,
+    worth_threads: int | None = None,
 ) -> Iterator[Result]:
     """Yield the results of the chunks in their order, computed on all cores.
 
     Sums of them do not depend on the number of threads, because the chunks do not.
     """
-    if scores < _WORTH_THREADS or len(chunks) < 2:
+    if scores < (worth_threads or _WORTH_THREADS) or len(chunks) < 2:
         yield from map(task, chunks)
         return
     with ThreadPoolExecutor(os.cpu_count()) as pool:

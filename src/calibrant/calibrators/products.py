@@ -20,13 +20,15 @@ def dot(a: np.ndarray, b: np.ndarray) -> float:
     return float(np.einsum("i,i->", a, b))
 
 
-def rows_times(x: np.ndarray, matrix: np.ndarray) -> np.ndarray:
+def rows_times(
+    x: np.ndarray, matrix: np.ndarray, piece: int | None = None, fewest: int | None = None
+) -> np.ndarray:
     """Return x @ matrix for x of shape (n, K).
 
     >>> rows_times(np.ones((3, 2)), np.array([[1.0, 2.0], [3.0, 4.0]]))[2]
     array([4., 6.])
     """
-    whole, rest = _pieces(x, matrix.size)
+    whole, rest = _pieces(x, matrix.size, piece, fewest)
     matrix = np.ascontiguousarray(matrix)  # Else packing it takes as long as a small product.
     result = np.empty((len(x), matrix.shape[1]), x.dtype)
     done = len(x) - len(rest)
@@ -35,24 +37,28 @@ def rows_times(x: np.ndarray, matrix: np.ndarray) -> np.ndarray:
     return result
 
 
-def sum_of_products(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+def sum_of_products(
+    a: np.ndarray, b: np.ndarray, piece: int | None = None, fewest: int | None = None
+) -> np.ndarray:
     """Return aᵀ b for a and b with the same number of rows.
 
     >>> sum_of_products(np.ones((3, 2)), np.array([[1.0, 2.0]] * 3))
     array([[3., 6.],
            [3., 6.]])
     """
-    per_row = a.shape[1] * b.shape[1]
-    (a_whole, a_rest), (b_whole, b_rest) = _pieces(a, per_row), _pieces(b, per_row)
+    sizes = a.shape[1] * b.shape[1], piece, fewest
+    (a_whole, a_rest), (b_whole, b_rest) = _pieces(a, *sizes), _pieces(b, *sizes)
     total: np.ndarray = a_rest.T @ b_rest
     total += np.matmul(a_whole.transpose(0, 2, 1), b_whole).sum(axis=0)
     return total
 
 
-def _pieces(x: np.ndarray, per_row: int) -> tuple[np.ndarray, np.ndarray]:
+def _pieces(
+    x: np.ndarray, per_row: int, piece: int | None, fewest: int | None
+) -> tuple[np.ndarray, np.ndarray]:
     """Return x as (pieces, rows, columns), and the rows that are left."""
     n, columns = x.shape
-    size = _PIECE // per_row
-    size = max(1, n) if size < _FEWEST_ROWS else size
+    size = (piece or _PIECE) // per_row
+    size = max(1, n) if size < (fewest or _FEWEST_ROWS) else size
     end = n - n % size
     return x[:end].reshape(-1, size, columns), x[end:]

@@ -81,22 +81,29 @@ def spread(
     rows: int,
     columns: int,
     cells: int = 0,
-    smallest: int = 0,
+    smallest: int | None = None,
+    largest: int | None = None,
 ) -> list[Result]:
     """Return the results of task(start, stop) over consecutive chunks of rows, in order.
 
     The chunks depend on the sizes alone, so sums of results are the same to the last bit for any
     number of threads. ``cells`` is the size of one result: chunks are long enough to outweigh it,
-    and at least of ``smallest`` scores.
+    and otherwise of ``smallest`` to ``largest`` scores.
     """
-    step = rows_per_task(rows, columns, cells, smallest)
+    step = rows_per_task(rows, columns, cells, smallest, largest)
     starts = range(0, rows, step)
     return _in_order(lambda start: task(start, min(start + step, rows)), starts)
 
 
-def rows_per_task(rows: int, columns: int, cells: int = 0, smallest: int = 0) -> int:
+def rows_per_task(
+    rows: int,
+    columns: int,
+    cells: int = 0,
+    smallest: int | None = None,
+    largest: int | None = None,
+) -> int:
     """Return the number of rows that :func:`spread` gives to one task."""
-    chunk = min(max(rows * columns // _PARTS, _SMALLEST, smallest), _LARGEST)
+    chunk = min(max(rows * columns // _PARTS, smallest or _SMALLEST), largest or _LARGEST)
     return max(1, max(chunk, 16 * cells) // columns)
 
 

@@ -20,13 +20,15 @@ def widest(device: torch.device) -> torch.dtype:
     return torch.float32 if device.type == "mps" else torch.float64
 
 
-def add_tensors(state: CalibrationState, p: Predictions, block: np.ndarray | None) -> None:
+def add_tensors(
+    state: CalibrationState, p: Predictions, block: np.ndarray | None, chunk: int | None = None
+) -> None:
     """Add all rows to the sums of their blocks, in place; the caller handles n and correct."""
     device = p.scores.device
     names = [name for name in state.SUMS if getattr(state, name).size]
     sums = {name: _zeros(getattr(state, name), device) for name in names}
     where = None if block is None else torch.as_tensor(block, device=device)
-    rows = max(1, _CHUNK // p.classes)
+    rows = max(1, (chunk or _CHUNK) // p.classes)
     for start in range(0, len(p), rows):
         part = slice(start, start + rows)
         labels = p.labels[part]
