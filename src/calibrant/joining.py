@@ -1,4 +1,4 @@
-"""What predictions and claims share: sample weights, and the joining of parts."""
+"""Join parts of predictions and of claims, with their sample weights."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ def agreeing(owner: type[_Part], parts: Iterable[_Part], alike: Sequence[str]) -
 def joined_columns(parts: Sequence[Any]) -> tuple[Any, ...]:
     """Return the other columns of all parts, in the order of the fields.
 
-    Groups, number of ignored rows, row numbers, signals, rows without a label, weights.
+    These are groups, number of ignored rows, row numbers, signals, number of rows without a label,
+    and weights.
     """
     groups, signals = parts[0].groups, parts[0].signals
     return (
@@ -62,7 +63,7 @@ def joined_columns(parts: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def _joined_rows(parts: Sequence[Any]) -> np.ndarray | None:
-    """Join the row numbers of the parts, if something was dropped from any of them."""
+    """Join the row numbers of the parts, if any part has dropped rows."""
     if all(part.rows is None for part in parts):
         return None
     sizes = [len(part) + part.ignored for part in parts]
@@ -72,12 +73,12 @@ def _joined_rows(parts: Sequence[Any]) -> np.ndarray | None:
 
 
 def joined_weights(parts: Sequence[Any]) -> np.ndarray | None:
-    """Join the weights of the parts, which all have them or all do not."""
+    """Join the weights of the parts; either all parts have weights or none has."""
     weights = [part.weights for part in parts if part.weights is not None]
     if len(weights) not in (0, len(parts)):
         raise InputError(
             f"{type(parts[0]).__name__}.concatenate expects weights in all parts, or in none; "
-            "weights of 1 count as none do."
+            "weights of 1 have the same effect as no weights."
         )
     return np.concatenate(weights) if weights else None
 

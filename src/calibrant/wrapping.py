@@ -1,4 +1,4 @@
-"""Wrap a fine-tuned model: calibrate it as it is, and leave a run like a trained one."""
+"""Wrap a fine-tuned model: calibrate it without training, and write an ordinary run."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from calibrant.tasks.task import Task
 __all__ = ["WrappedModel", "wrap", "wrap_run"]
 
 _LONGEST = 512  # Pieces.
-_GIVEN = "given in Python"  # In place of the name of a corpus.
+_GIVEN = "given in Python"  # Instead of the name of a corpus.
 
 
 class WrappedModel:
@@ -136,10 +136,10 @@ def wrap_run(
 
     ``model`` is a folder or a hub name, ``data`` a corpus with splits that the model was not
     trained on. ``labels`` names the model's classes, or types of entities, as the corpus does.
-    Types that the model lacks are an error, or with ``unseen_types="drop"`` no entities. With
-    ``scheme="io"`` B- and I- of the model are one, for models whose B- only separates entities that
-    touch. ``options`` are those of :func:`~calibrant.experiments.run.train`: the folder is that of
-    a run whose engine trains nothing.
+    Types that the model lacks are an error; ``unseen_types="drop"`` makes them O. ``scheme="io"``
+    joins B- and I- of the model, for models whose B- only separates entities that touch.
+    ``options`` are those of :func:`~calibrant.experiments.run.train`, because the folder is a run
+    whose engine trains nothing.
     """
     settings = _settings(task_of(task), labels, unseen_types, scheme, calibrator)
     if _reads_pieces(task_of(task)):
@@ -160,12 +160,12 @@ def _settings(
 
 
 def _reads_pieces(task: Task) -> bool:
-    """Whether the models of a task read word pieces."""
+    """Return whether the models of a task read word pieces."""
     return "max_length" in task.own_settings
 
 
 def _place(name: str) -> str:
-    """Return the same name from every working directory."""
+    """Return a name that is valid from every working directory."""
     return str(Path(name).resolve()) if is_place(name) else name
 
 

@@ -148,7 +148,7 @@ def test_a_full_disk_saves_nothing_and_says_so(tmp_path, monkeypatch):
 def test_other_files_are_refused(tmp_path, content):
     (tmp_path / "d").write_text(content)
     if content:
-        with pytest.raises(InputError, match="no file of decisions"):
+        with pytest.raises(InputError, match="not a file of decisions"):
             Decisions(tmp_path / "d", DOCUMENTS)
         assert (tmp_path / "d").read_text() == content
     else:
@@ -179,7 +179,7 @@ def test_the_order():
         ([Span(0, 100, "PER")], "not in a text"),
         ([Span(-1, 4, "PER")], "not in a text"),
         ([Span(4, 4, "PER")], "not in a text"),
-        ([Span(0, 4, "DOG")], "no type"),
+        ([Span(0, 4, "DOG")], "Unknown type"),
     ],
 )
 def test_bad_spans(spans, words):

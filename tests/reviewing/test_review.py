@@ -214,7 +214,7 @@ class TestPage:
         self.key(page, "Enter")
         page.wait("document.getElementById('entity').textContent.startsWith('Anna')")
         self.key(page, "Enter")
-        page.wait("document.getElementById('status').textContent.startsWith('Everything')")
+        page.wait("document.getElementById('status').textContent.startsWith('All documents')")
         decisions.refresh()
         assert decisions.latest["middle"].entities == ()
         assert decisions.latest["sure"].entities == (Span(0, 4, "PER"),)

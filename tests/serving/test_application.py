@@ -86,15 +86,15 @@ class TestPredictions:
 
 
 REFUSED = [
-    (b"{", 400, "no JSON"),
-    (b"\xff", 400, "no JSON"),
-    (b"", 400, "no JSON"),
+    (b"{", 400, "not valid JSON"),
+    (b"\xff", 400, "not valid JSON"),
+    (b"", 400, "not valid JSON"),
     (b'{"text": NaN}', 400, "NaN"),
-    (b"[" * 100_000, 400, "no JSON"),
+    (b"[" * 100_000, 400, "not valid JSON"),
     (b"[]", 422, "a list"),
     (b"null", 422, "null"),
     (b"{}", 422, "'text' or a list 'texts'"),
-    (b'{"text": "a", "texts": ["a"]}', 422, "one of the two"),
+    (b'{"text": "a", "texts": ["a"]}', 422, "Give either"),
     (b'{"texts": "a"}', 422, "must be a list"),
     (b'{"texts": []}', 422, "empty"),
     (b'{"texts": ["a", 3]}', 422, "text 1 must be a text"),

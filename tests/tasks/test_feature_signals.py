@@ -70,7 +70,7 @@ def test_a_wrapped_model_keeps_its_logits_and_survives_its_file(tmp_path: Path) 
     again = TorchScorer(with_saved_signals(Net().eval(), tmp_path)).scored(pixel_values=pixels)
     np.testing.assert_array_equal(again.signals["norm"], made.signals["norm"])
     np.savez(tmp_path / FILE, centres=np.full((2, 4, 3), np.nan))
-    with pytest.raises(InputError, match="no centres of features"):
+    with pytest.raises(InputError, match="must have centres of features"):
         with_saved_signals(net, tmp_path)
 
 

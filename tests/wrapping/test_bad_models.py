@@ -50,7 +50,7 @@ def test_many_labels_at_once(texts, tmp_path, capsys):
         problem_type="multi_label_classification",
     )  # fmt: skip
     error = refused(capsys, tmp_path, model, texts, "text")
-    assert "does not choose one class of several" in error
+    assert "does not choose one of several classes" in error
 
 
 def test_classes_without_names(corpus, texts, tmp_path, capsys):

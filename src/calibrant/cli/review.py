@@ -1,4 +1,4 @@
-"""``calibrant review``: people look at what a model is unsure of, in the order that pays."""
+"""``calibrant review``: let people review what a model is unsure of, by expected errors."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def add_parser(commands: Any) -> None:
         "review",
         help="review predicted entities in the browser, the least sure documents first",
         description="Find the entities of each text with a training run or an export and open a "
-        "page to review them. Documents come in the order of the errors that are expected per "
-        "entity. Each decision is on the disk before the next document is shown; the same command "
-        "continues a review.",
+        "page to review them. Documents with the most expected errors per entity are first. Each "
+        "decision is on the disk before the next document is shown; the same command continues a "
+        "review.",
     )
     parser.add_argument(
         "input",
         metavar="FILE",
-        help="texts: .txt with one per line, .jsonl or .csv with a 'text' and perhaps an 'id'",
+        help="texts: .txt with one per line, .jsonl or .csv with 'text' and optionally 'id'",
     )
     parser.add_argument(
         "--run", dest="model", metavar="RUN", help="folder of 'calibrant train' or 'export'"
@@ -51,7 +51,7 @@ def add_parser(commands: Any) -> None:
         action="append",
         default=[],
         metavar=("FORMAT", "FILE"),
-        help="write the reviewed documents and end: conll, jsonl, label-studio, or predicted "
+        help="write the reviewed documents and exit: conll, jsonl, label-studio, or predicted "
         "(the predictions of the model); may be repeated",
     )
     parser.add_argument("--overwrite", action="store_true", help="replace exported files")
@@ -130,12 +130,15 @@ def _export(args: argparse.Namespace, path: Path) -> int:
         )
         print(f"{target}: {len(decisions):,} reviewed documents")
         if unfit:
-            print(f"{unfit} entities that end inside a word were widened to it.", file=sys.stderr)
+            print(
+                f"{unfit} entities that end inside a word were extended to the whole word.",
+                file=sys.stderr,
+            )
     return 0
 
 
 def _cutting(model: str | None) -> Cutting:
-    """Return how the run cuts words, so that its own words are written."""
+    """Return how the run splits words, so that CoNLL has the run's own words."""
     from calibrant.inputs import read_json
     from calibrant.tasks.language.splitter_choice import Cutting
     from calibrant.tasks.language.words import PLAIN

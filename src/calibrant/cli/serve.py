@@ -1,4 +1,4 @@
-"""``calibrant serve``: predictions with honest confidence over HTTP, and a page."""
+"""``calibrant serve``: answer requests with honest confidence over HTTP, with a page."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from calibrant.errors import InputError
 __all__ = ["add_parser", "run"]
 
 _LIMITS = {
-    "body": "bytes of a request",
-    "inputs": "texts or images of a request",
-    "characters": "characters of a text",
-    "pixels": "pixels of an image",
-    "queue": "inputs that may wait; above it the answer is 503",
-    "batch": "inputs that run together",
-    "seconds": "seconds that an answer may take; above it the answer is 503",
+    "body": "most bytes of a request",
+    "inputs": "most texts or images of a request",
+    "characters": "most characters of a text",
+    "pixels": "most pixels of an image",
+    "queue": "most inputs that may wait; above this the answer is 503",
+    "batch": "most inputs that run together",
+    "seconds": "most seconds for an answer; above this the answer is 503",
 }
 
 

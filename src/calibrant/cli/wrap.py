@@ -1,4 +1,4 @@
-"""``calibrant wrap``: turn a fine-tuned model of any origin into a calibrated run."""
+"""``calibrant wrap``: turn any fine-tuned model into a calibrated run."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def add_parser(commands: Any) -> None:
         help="calibrate a fine-tuned model without training it",
         description="Run a fine-tuned classifier of Hugging Face (images: also of timm) on the "
         "validation and test split of a corpus, fit its calibrator and the confidences of its "
-        "entities, and write the report. Nothing is trained. RUN is a run as 'calibrant train' "
-        "writes it, for predict, evaluate, export, guarantee and adapt.",
+        "entities, and write the report. Nothing is trained. RUN becomes a run like those of "
+        "'calibrant train', for predict, evaluate, export, guarantee and adapt.",
     )
     parser.add_argument(
         "model", metavar="MODEL", help="folder of the model, or its name on the hub"
@@ -66,8 +66,8 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--max-length",
         type=int,
-        help="most subword tokens; longer sentences become windows, longer texts are cut (what the "
-        "model takes, at most 512)",
+        help="most subword tokens; longer sentences become windows, longer texts are cut (the "
+        "model's own limit, at most 512)",
     )
     parser.add_argument(
         "--calibrator", default="auto", help="calibrator of the predictions; auto chooses one"
@@ -116,6 +116,6 @@ def run(args: argparse.Namespace) -> int:
         print(document("wrap", content(record, args.output, there)))
         return 0
     if there:
-        print(f"{printable(str(args.output))} is finished; it is not made again.")
+        print(f"{printable(str(args.output))} is already finished; nothing was done.")
     print(show(record, args.output))
     return 0

@@ -1,4 +1,4 @@
-"""Which of a tool's entities to send to review, so that few true ones are missed."""
+"""Choose which of a tool's entities to send to review, so that few true ones are missed."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def guarantee_entities(
 ) -> Policy:
     """Learn a policy for the scored entities of a tool, as ``calibrant.guarantee`` does for logits.
 
-    ``max_missed`` sends predicted entities to review from a score on: at most this share of the
-    true entities of a document is neither accepted nor touched by a reviewed entity.
+    ``max_missed`` sends predicted entities with at least a certain score to review: at most this
+    share of the true entities of a document is neither accepted nor touched by a reviewed entity.
     """
     if target_risk is None and max_missed is None:
         raise InputError("Entities need --target-risk, --max-missed or both.")
@@ -66,12 +66,12 @@ def _items(found: MatchedEntities, match: Match) -> Items:
 
 
 def gold_reach(found: MatchedEntities, accepting: Match | None = None) -> np.ndarray:
-    """Return the score up to which each gold entity is found, −∞ where nothing touches it.
+    """Return the score up to which each gold entity is found, −∞ if nothing touches it.
 
-    It is the largest score of the predicted entities that share a character with it. Where
-    entities may be accepted, a person does not see the accepted ones: of those from
-    :data:`~calibrant.policies.missed.FLOOR` on, only what matches the gold entity (``accepting``)
-    finds it.
+    It is the largest score of the predicted entities that share a character with it. If
+    entities may be accepted, a person does not see the accepted ones. A predicted entity with a
+    score of at least :data:`~calibrant.policies.missed.FLOOR` then counts only if it matches the
+    gold entity (``accepting``).
 
     >>> from calibrant.entities import Document, Entity, match_entities
     >>> predicted = [Document((Entity(0, 4, "PER", 0.9), Entity(5, 9, "LOC", 0.6)))]

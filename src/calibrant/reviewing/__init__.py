@@ -1,4 +1,4 @@
-"""People review what a model is unsure of: a queue, decisions on disk, and what follows from them.
+"""Let people review what a model is unsure of: order documents, save and export decisions.
 
 ``calibrant review FILE --run RUN`` opens the page.
 """

@@ -1,4 +1,4 @@
-"""The page of a review: the next document, its decision, and how far the review is."""
+"""Serve the page of a review: the next document, its decision, and the progress."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["review_app"]
 
-_LEASE = 600.0  # Seconds for which a document that is shown to one reviewer is kept from others.
+_LEASE = 600.0  # Seconds for which a document is reserved for the reviewer who sees it.
 
 
 def review_app(
@@ -36,7 +36,7 @@ def review_app(
     hosts: Collection[str] | None = None,
     lease: float = _LEASE,
 ) -> Starlette:
-    """Return the application; ``types`` are those that an entity may have."""
+    """Return the application; ``types`` are the allowed types of entities."""
     review = _Review(documents, decisions, types, lease)
     require("starlette", "serve", "A page")
     from starlette.applications import Starlette
@@ -86,7 +86,7 @@ class _Review:
         return json_answer(content)
 
     def _next(self, reviewer: str, after: str | None) -> Document | None:
-        """Return the first open document that nobody else looks at; ``after`` comes last."""
+        """Return the first open document that nobody else reviews; ``after`` is the last choice."""
         now = time.monotonic()
         open_ones = [
             one
@@ -110,7 +110,7 @@ class _Review:
         return {"done": done, "left": len(left), "errors_left": round(errors, 2)}
 
     async def decide(self, request: Request) -> Response:
-        """Answer POST /decisions: the decision is on the disk before the answer goes out."""
+        """Answer POST /decisions: save the decision to the disk, then answer."""
         if request.headers.get("content-type", "").split(";")[0] != "application/json":
             raise Refusal(415, "Send the decision as application/json.")
         content = _content(await read_body(request, self.limits))
@@ -119,7 +119,7 @@ class _Review:
             raise Refusal(404, "There is no such document.")
         spans, seen = _spans(content.get("entities")), content.get("seen")
         if not isinstance(seen, int):
-            raise Refusal(422, "'seen' must be the number that came with the document.")
+            raise Refusal(422, "'seen' must be the number that /next returned with the document.")
         reviewer = _reviewer(content.get("reviewer"))
         try:
             check_spans(document.text, spans, self.types)
@@ -136,7 +136,9 @@ class _Review:
                 self.decisions.add, document.id, spans, document.entities, reviewer, seen
             )
         except Stale:
-            raise Refusal(409, "Somebody else has decided about this document meanwhile.") from None
+            raise Refusal(
+                409, "Somebody else has reviewed this document in the meantime."
+            ) from None
         except InputError as error:
             raise Refusal(507, f"The decision is not saved. {error}") from None
 
@@ -157,7 +159,7 @@ def _content(body: bytes) -> dict[str, Any]:
     try:
         content = json.loads(body)
     except (ValueError, RecursionError):
-        raise Refusal(400, "The body is no JSON.") from None
+        raise Refusal(400, "The body is not valid JSON.") from None
     if not isinstance(content, dict):
         raise Refusal(422, "The body must be a JSON object.")
     return content

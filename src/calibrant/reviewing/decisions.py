@@ -1,4 +1,4 @@
-"""Decisions of reviewers: one line of JSON each, on the disk before the next document is shown.
+"""Save the decisions of reviewers, one line of JSON each, before the next document is shown.
 
 The file only grows. Several processes may write to it: each line is written under a lock, and a
 process reads what others have added before it answers. A later decision about a document replaces
@@ -26,12 +26,12 @@ _SIGNATURE, _FORMAT = "calibrant review", 1
 
 
 class Stale(Exception):  # noqa: N818 — not a defect: the reviewer decides again.
-    """Somebody else has decided about the document since it was shown."""
+    """Somebody else has reviewed the document since it was shown."""
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What a reviewer says about a document: its entities, all of them.
+    """A reviewer's decision about a document: all of its entities.
 
     ``predicted`` are the entities that were shown, with their confidences.
     """
@@ -129,7 +129,7 @@ class Decisions:
             yield file
 
     def _catch_up(self, file: Any) -> None:
-        """Read whole lines that are new; half of one is the rest of a process that was killed."""
+        """Read new complete lines; a killed process may have left half of one."""
         file.seek(self._read_to)
         *whole, _ = file.read().split(b"\n")
         for line in whole:
@@ -147,14 +147,14 @@ class Decisions:
             raise
         except (ValueError, TypeError, LookupError, AttributeError):
             if self._read_to == 0:
-                raise InputError(f"{self.path} is no file of decisions.") from None
-            return  # Half of a line that a kill left, with what came after it.
+                raise InputError(f"{self.path} is not a file of decisions.") from None
+            return  # A killed process left half of a line, which the next line ended.
         self.latest[decision.document] = decision
         self.counts[decision.document] = self.counts.get(decision.document, 0) + 1
 
     def _check_head(self, content: Any) -> None:
         if not isinstance(content, dict) or content.get("signature") != _SIGNATURE:
-            raise InputError(f"{self.path} is no file of decisions.")
+            raise InputError(f"{self.path} is not a file of decisions.")
         if content.get("format") != _FORMAT:
             raise InputError(f"{self.path} was written by a newer calibrant.")
         if not self._only_read and content.get("texts") != self._about:
@@ -163,10 +163,10 @@ class Decisions:
             )
 
     def _append(self, file: Any, content: Mapping[str, Any]) -> None:
-        """Write one line and bring it to the disk; if that fails, nothing of it stays."""
+        """Write one line to the disk, or nothing if that fails."""
         end = file.seek(0, os.SEEK_END)
         line = json.dumps(content, ensure_ascii=False).encode() + b"\n"
-        if end and end != self._read_to:  # Half of a line stands there: ours begins a new one.
+        if end and end != self._read_to:  # The file ends in half of a line: begin a new one.
             line = b"\n" + line
         try:
             file.write(line)
@@ -179,7 +179,7 @@ class Decisions:
 
 @contextmanager
 def _lock(file: Any) -> Iterator[None]:
-    """Keep other processes out; where the system has no such lock, one process must do."""
+    """Keep other processes out; systems without such locks support only one process."""
     try:
         import fcntl
     except ImportError:

@@ -1,4 +1,4 @@
-"""Documents with predicted entities, and the order in which it pays to look at them."""
+"""Hold documents with predicted entities, and order them by what a review gains."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ def expected_gain(document: Document) -> float:
 
 
 def by_gain(documents: Iterable[Document]) -> list[Document]:
-    """Return the documents, those first where most errors are expected per entity looked at."""
+    """Return the documents, those with the most expected errors per entity first."""
     return sorted(documents, key=lambda one: -expected_gain(one))
 
 
 def check_spans(text: str, spans: Sequence[Span], types: Sequence[str]) -> None:
-    """Raise an error for spans outside of the text, of unknown type, or that overlap."""
+    """Raise an error for spans that overlap, leave the text or have an unknown type."""
     before = 0
     for span in sorted(spans):
         if not 0 <= span.start < span.end <= len(text):
@@ -75,5 +75,5 @@ def check_spans(text: str, spans: Sequence[Span], types: Sequence[str]) -> None:
         if span.start < before:
             raise InputError(f"Two entities overlap at character {span.start}.")
         if span.type not in types:
-            raise InputError(f"'{span.type}' is no type: {', '.join(types)}.")
+            raise InputError(f"Unknown type '{span.type}'. Known: {', '.join(types)}.")
         before = span.end

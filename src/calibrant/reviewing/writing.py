@@ -1,4 +1,4 @@
-"""Reviewed documents in the formats that other tools read."""
+"""Write reviewed documents in the formats that other tools read."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from calibrant.tasks.language.words import PLAIN
 
 __all__ = ["FORMATS", "write_reviewed"]
 
-# How words are cut for CoNLL, if no run says it.
+# How to split words for CoNLL without a run.
 _PLAIN = Cutting(PLAIN, sentences=True)
 
 
@@ -31,8 +31,8 @@ def write_reviewed(
 ) -> int:
     """Write the decisions as one of :data:`FORMATS`, and return how many entities did not fit.
 
-    Only CoNLL has words, cut by ``cutting``; an entity that ends inside a word is widened to it
-    and counted.
+    Only CoNLL has words, split by ``cutting``. An entity that ends inside a word is extended to the
+    whole word and counted.
     """
     if kind not in FORMATS:
         raise unknown_name("format", kind, FORMATS)
@@ -48,7 +48,7 @@ def _jsonl(decisions: Sequence[Decision], cutting: Cutting) -> tuple[list[str], 
 
 
 def _predicted(decisions: Sequence[Decision], cutting: Cutting) -> tuple[list[str], int]:  # noqa: ARG001
-    """Return what the model predicted: the other file of ``--entities``."""
+    """Return the predicted entities: the other file of ``--entities``."""
     return [
         _line(one, [{**_bare(span), "score": span.confidence} for span in one.predicted])
         for one in decisions

@@ -1,7 +1,7 @@
-"""A service: predictions with honest confidence over HTTP, and a page that shows them.
+"""Serve predictions with honest confidence over HTTP, with a page that shows them.
 
-``calibrant serve RUN`` starts it. :func:`app` returns it as an ASGI application, to be mounted into
-an application that you already have.
+``calibrant serve RUN`` starts the service. :func:`app` returns it as an ASGI application, which you
+can mount into an application that you already have.
 """
 
 from calibrant.serving.application import app

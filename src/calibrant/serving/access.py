@@ -1,4 +1,4 @@
-"""Who may ask: the token, the hosts that the service answers to, and no other site's pages."""
+"""Check who may send requests: the token, the host names, and no pages of other sites."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ LOOPBACK = ("localhost", "127.0.0.1", "[::1]", "::1")
 def check_site(
     request: Request, hosts: Collection[str] | None, origins: Collection[str] = ()
 ) -> None:
-    """Refuse a request that a page of another site made, or that names a host we are not.
+    """Refuse a request from a page of another site, or for a host name that is not ours.
 
-    A name that an attacker points at this machine would let their page read the answers, so a
-    service on the loopback answers only to the names of the loopback (``hosts``). ``origins`` are
-    other sites whose pages may ask.
+    If an attacker pointed a name at this machine, their page could read the answers. A service on
+    the loopback therefore answers only to the names of the loopback (``hosts``). ``origins`` are
+    other sites whose pages may send requests.
     """
     host = request.headers.get("host", "")
     if hosts is not None and _name(host) not in hosts:
@@ -35,7 +35,7 @@ def check_site(
         return
     foreign = request.headers.get("sec-fetch-site") in ("cross-site", "same-site")
     if foreign or (origin is not None and urlsplit(origin).netloc != host):
-        raise Refusal(403, "Requests of pages of another site are refused.")
+        raise Refusal(403, "Requests from pages of other sites are refused.")
 
 
 def _name(host: str) -> str:
@@ -49,7 +49,7 @@ def check_token(token: str | None) -> None:
     if token is None:
         return
     if not token or not all("!" <= character <= "~" for character in token):
-        raise InputError("A token has letters, digits and signs of ASCII, without spaces.")
+        raise InputError("A token must consist of ASCII letters, digits and signs, without spaces.")
 
 
 def check_access(request: Request, token: str | None) -> None:
@@ -60,6 +60,6 @@ def check_access(request: Request, token: str | None) -> None:
     if scheme.lower() != "bearer" or not hmac.compare_digest(given.encode(), token.encode()):
         raise Refusal(
             401,
-            "This service needs its token: send the header 'Authorization: Bearer TOKEN'.",
+            "This service needs a token: send the header 'Authorization: Bearer TOKEN'.",
             {"WWW-Authenticate": "Bearer"},
         )

@@ -1,4 +1,4 @@
-"""What the applications share: answers in JSON, files of a page, and the guard of each address."""
+"""Answer in JSON, send the files of a page, and guard each address, for both applications."""
 
 from __future__ import annotations
 
@@ -31,9 +31,10 @@ Answer = Callable[["Request"], Awaitable["Response"]]
 
 
 class Guard:
-    """Checks who asks, and turns every failure into one line; ``answered`` hears of each answer.
+    """Checks who sends a request, and turns every failure into one line.
 
-    ``token``, ``hosts`` and ``origins`` are those of :func:`calibrant.serving.app`.
+    ``token``, ``hosts`` and ``origins`` are those of :func:`calibrant.serving.app`. ``answered`` is
+    called with the path, status and seconds of each answer.
     """
 
     def __init__(
@@ -48,7 +49,7 @@ class Guard:
         self.answered = answered
 
     def __call__(self, answer: Answer, *, open_to_all: bool = False) -> Answer:
-        """Return the address with its guard; one that is ``open_to_all`` needs no token."""
+        """Return the address with its guard; ``open_to_all`` needs no token."""
 
         async def guarded(request: Request) -> Response:
             start = time.perf_counter()
@@ -61,7 +62,7 @@ class Guard:
                 response = _error(refusal.status, str(refusal), refusal.headers)
             except Exception as error:
                 LOGGER.exception("defect", extra={"fields": {"error": type(error).__name__}})
-                response = _error(500, "This is a defect of the service; its log says more.")
+                response = _error(500, "This is an error in the service; see its log.")
             self._note(request, response.status_code, time.perf_counter() - start)
             return response
 
@@ -90,15 +91,15 @@ def json_answer(content: Any, status: int = 200, headers: dict[str, str] | None 
 
 
 async def static(request: Request) -> Response:
-    """Answer GET /static/NAME: scripts and styles of the pages, and nothing else."""
+    """Answer GET /static/NAME: only scripts and styles of the pages."""
     name = request.path_params["name"]
     if name not in _STATIC:
-        raise Refusal(404, "There is nothing here.")
+        raise Refusal(404, "There is no such address.")
     return page_answer(name)
 
 
 def page_answer(name: str) -> Response:
-    """Return a file of the pages; they load nothing from elsewhere."""
+    """Return a file of the pages, which load nothing from other sites."""
     from starlette.responses import Response
 
     headers = {
@@ -120,11 +121,11 @@ def _error(status: int, message: str, headers: dict[str, str] | None = None) -> 
 
 
 async def _not_found(request: Request, error: Exception) -> Response:  # noqa: ARG001
-    return _error(404, "There is nothing here.")
+    return _error(404, "There is no such address.")
 
 
 async def _not_allowed(request: Request, error: Any) -> Response:  # noqa: ARG001
-    return _error(405, "This address takes another method.", dict(error.headers or {}))
+    return _error(405, "This address does not support the method.", dict(error.headers or {}))
 
 
 error_handlers: dict[Any, Any] = {404: _not_found, 405: _not_allowed}

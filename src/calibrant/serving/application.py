@@ -1,4 +1,4 @@
-"""The ASGI application: predictions, health, measurements, the schema and the page."""
+"""Build the ASGI application: predictions, health, measurements, the schema and the page."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 __all__ = ["app"]
 
-_RISKS = (0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3)  # Of the page's slider.
-_REMEMBERED = 256  # Different options whose thresholds are kept.
-_INLINE = 100_000  # Bytes of a body that are read at once; a longer one must not stop others.
+_RISKS = (0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3)  # Steps of the page's slider.
+_REMEMBERED = 256  # How many different options keep their thresholds.
+_INLINE = 100_000  # Bytes; a longer body is read in a thread, so that it does not block others.
 
 
 def app(
@@ -42,11 +42,12 @@ def app(
     report: str | Path | None = None,
     log_texts: bool = False,
 ) -> Starlette:
-    """Return a service of ``predictor`` as an ASGI application, alone or to be mounted.
+    """Return a service of ``predictor`` as an ASGI application, to run or to mount.
 
-    ``policy`` decides what is accepted. With a ``token`` each request needs it, except ``/healthz``
-    and the page itself. ``hosts`` are the names that the service answers to (None: any).
-    ``origins`` are other sites whose pages may ask. ``report`` is an HTML file for ``/report``.
+    ``policy`` decides what is accepted. With a ``token``, each request needs it, except
+    ``/healthz`` and the page itself. ``hosts`` are the names that the service answers to (None:
+    any). ``origins`` are other sites whose pages may send requests. ``report`` is an HTML file for
+    ``/report``.
     """
     return _Service(
         predictor, policy, limits or Limits(), token, hosts, origins, report, log_texts
@@ -70,7 +71,7 @@ class _Service:
         self.report = None if report is None else Path(report)
         self.policy = None if policy is None else predictor.checked_policy(policy)
         self._accepting: dict[Options, Acceptance] = {}
-        self._accept(Options())  # A policy that does not fit ends here, not in a request.
+        self._accept(Options())  # A policy that does not fit fails here, not in a request.
         self.batcher = Batcher(
             self._predict, most=limits.batch, limit=limits.queue, observe=self._observe
         )
@@ -80,7 +81,7 @@ class _Service:
         self.measured.batch(size)
 
     def _accept(self, options: Options) -> Acceptance:
-        """Return what is accepted; found once for equal options, as it reads all evidence."""
+        """Return what is accepted, cached by options because it reads all evidence."""
         if options not in self._accepting:
             found = self.predictor.acceptance(
                 min_confidence=options.min_confidence,
@@ -152,14 +153,14 @@ class _Service:
             raise Refusal(422, str(error)) from None
 
     async def _run(self, asked: Asked) -> list[Any]:
-        """Predict within the time, or refuse."""
+        """Predict within the time limit, or refuse."""
         try:
             return await asyncio.wait_for(
                 self.batcher.submit(asked.inputs, asked.options), self.limits.seconds
             )
         except QueueFull:
             raise Refusal(
-                503, "Too many inputs wait already: try again soon.", {"Retry-After": "1"}
+                503, "Too many inputs are waiting: try again soon.", {"Retry-After": "1"}
             ) from None
         except (TimeoutError, asyncio.TimeoutError):  # Two names before Python 3.11.
             raise Refusal(

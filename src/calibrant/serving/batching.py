@@ -1,4 +1,4 @@
-"""Dynamic batching: what waits while the model is busy runs together in its next call."""
+"""Batch dynamically: inputs that wait while the model is busy run together in its next call."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import Any
 __all__ = ["Batcher", "QueueFull"]
 
 
-class QueueFull(Exception):  # noqa: N818 — a state of the service, which the client hears as 503.
+class QueueFull(Exception):  # noqa: N818 — a state of the service, answered with 503.
     """More inputs wait than the limit allows."""
 
 
 @dataclass(eq=False)
 class _Item:
-    """An input that waits, and where its prediction goes."""
+    """A waiting input and the future of its prediction."""
 
     given: Any
     options: Hashable
@@ -28,10 +28,10 @@ class _Item:
 class Batcher:
     """Calls ``predict(inputs, options)`` in one thread, with up to ``most`` waiting inputs at once.
 
-    It never waits for a batch to fill: an idle model starts at once, and a busy one finds a batch
-    when it is done. Inputs of one batch have equal options. If a batch fails, each of its inputs
-    runs alone, so that one bad input fails only its own request. There is nothing to start or to
-    stop: the task that empties the queue ends with it.
+    The batcher never waits for a batch to fill: an idle model starts immediately, and a busy one
+    takes the next batch when it is done. Inputs of one batch have equal options. If a batch fails,
+    each of its inputs runs separately, so one bad input fails only its own request. There is
+    nothing to start or stop: the task that empties the queue ends when the queue is empty.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Batcher:
             self._task = loop.create_task(self._empty())
         try:
             found = await asyncio.gather(*(item.found for item in items), return_exceptions=True)
-        finally:  # A request that gave up: its inputs no longer run.
+        finally:  # Inputs of a cancelled request no longer run.
             for item in items:
                 item.found.cancel()
         for one in found:
@@ -96,7 +96,7 @@ class Batcher:
         return batch
 
     def _results(self, batch: Sequence[_Item]) -> list[tuple[Any, Exception | None]]:
-        """Predict a batch; if it fails, each input alone."""
+        """Predict a batch; if it fails, predict each input separately."""
         options = batch[0].options
         try:
             found = self._predict([item.given for item in batch], options)

@@ -1,4 +1,4 @@
-"""What ``/metrics`` shows to Prometheus: requests, times, confidences, abstentions, drift."""
+"""Measure a service for Prometheus: requests, times, confidences, abstentions, drift."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Measurements", "confidences"]
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _TENTHS = (*(round(0.1 * i, 1) for i in range(1, 10)), 0.95, 0.99, 1.0)
 _SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
-_RECENT = 1000  # Predictions whose mean confidence is compared with validation's.
+_RECENT = 1000  # The drift compares the mean confidence of this many predictions.
 
 
 def confidences(prediction: Any) -> list[tuple[float, float]]:
@@ -31,7 +31,7 @@ def confidences(prediction: Any) -> list[tuple[float, float]]:
 
 
 class Measurements:
-    """Counters of one service, in a registry of their own: two services share nothing.
+    """Counters of one service, in a separate registry, so that two services share nothing.
 
     ``expected`` is the mean confidence on the validation split. The gauge
     ``calibrant_confidence_drift`` is the mean of the last thousand predictions less ``expected``.
@@ -74,7 +74,7 @@ class Measurements:
         return float(np.mean(self._recent)) if self._recent else float("nan")
 
     def answered(self, path: str, status: int, seconds: float) -> None:
-        """Count an answer; the time is kept for predictions alone."""
+        """Count an answer, and record the time of a prediction."""
         self._requests.labels(path, str(status)).inc()
         if path == "/predict":
             self._seconds.observe(seconds)
@@ -84,7 +84,7 @@ class Measurements:
         self._sizes.observe(size)
 
     def predicted(self, predictions: Iterable[Any]) -> None:
-        """Count confidences and what was accepted."""
+        """Count confidences and accepted predictions."""
         for prediction in predictions:
             for confidence, accepted in confidences(prediction):
                 self._recent.append(confidence)

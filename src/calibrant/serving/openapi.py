@@ -1,4 +1,4 @@
-"""The description of the service at ``/openapi.json``."""
+"""Describe the service for ``/openapi.json``."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _ERROR = {
     "required": ["error"],
 }
 _REFUSALS = {
-    "400": "The body is no JSON.",
+    "400": "The body is not valid JSON.",
     "401": "The token is missing or wrong.",
     "408": "The body took too long.",
     "413": "The body, a text, an image or the list is too large.",
     "415": "The content type is not known.",
     "422": "A field is missing, unknown or of the wrong kind.",
-    "503": "Too much waits, or the prediction took too long: try again after Retry-After.",
+    "503": "Too many inputs wait, or the prediction took too long: try again after Retry-After.",
 }
 
 

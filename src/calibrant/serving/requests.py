@@ -1,4 +1,4 @@
-"""From the body of a request to inputs and options, within limits; each refusal has its status."""
+"""Read inputs and options from a request within limits; each refusal has its status."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ class Refusal(Exception):  # noqa: N818 — an answer, not a defect.
 
 @dataclass(frozen=True)
 class Limits:
-    """What one request may ask for, and how much may wait.
+    """Limits of one request, and of how many inputs may wait.
 
-    ``body`` is in bytes, ``seconds`` the time from the whole request to its answer, and
-    ``body_seconds`` the time that the body may take to arrive. ``pixels`` is the size of one image.
+    ``body`` is in bytes. ``seconds`` is the time from the complete request to its answer, and
+    ``body_seconds`` the time in which the body must arrive. ``pixels`` is the size of one image.
     """
 
     body: int = 4_000_000
@@ -66,7 +66,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Asked:
-    """The inputs of a request with its options; ``single`` where it has one without a list."""
+    """The inputs and options of a request; ``single`` if it has one input outside a list."""
 
     inputs: list[Any]
     options: Options
@@ -74,7 +74,7 @@ class Asked:
 
 
 async def read_body(request: Request, limits: Limits) -> bytes:
-    """Read the body, no further than the limit and no longer than the time for it."""
+    """Read the body within the limits of size and time."""
     length = request.headers.get("content-length", "0")
     if length.isdigit() and int(length) > limits.body:
         raise _too_large(limits)
@@ -124,14 +124,14 @@ def _json(body: bytes) -> dict[str, Any]:
     try:
         content = json.loads(body.decode("utf-8"), parse_constant=_no_constant)
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError, ValueError) as error:
-        raise Refusal(400, f"The body is no JSON: {shortened(str(error), 120)}.") from None
+        raise Refusal(400, f"The body is not valid JSON: {shortened(str(error), 120)}.") from None
     if not isinstance(content, dict):
         raise Refusal(422, f"The body must be a JSON object, got {_kind_of(content)}.")
     return content
 
 
 def _no_constant(name: str) -> float:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not valid JSON")
 
 
 def _kind_of(value: Any) -> str:
@@ -141,7 +141,7 @@ def _kind_of(value: Any) -> str:
 
 def _given(content: Mapping[str, Any], one: str, many: str) -> tuple[list[Any], bool]:
     if (one in content) == (many in content):
-        raise Refusal(422, f"Give '{one}' or a list '{many}', one of the two.")
+        raise Refusal(422, f"Give either '{one}' or a list '{many}'.")
     if one in content:
         return [content[one]], True
     if not isinstance(content[many], list):
@@ -184,7 +184,9 @@ def _read_text(value: Any, where: str, limits: Limits) -> str:
     try:
         value.encode("utf-8")
     except UnicodeEncodeError:
-        raise Refusal(422, f"{where} has half of a surrogate pair: no character.") from None
+        raise Refusal(
+            422, f"{where} has half of a surrogate pair, which is not a character."
+        ) from None
     return value
 
 
@@ -200,7 +202,7 @@ def _read_image(value: Any, where: str, limits: Limits) -> Any:
 
 
 def _picture(content: bytes, where: str, limits: Limits) -> Any:
-    """Return a picture of Pillow; its size is checked before its pixels are read."""
+    """Return a Pillow image, after checking its size before reading its pixels."""
     pillow = require("PIL.Image", "data", "Reading images")
     try:
         picture = pillow.open(io.BytesIO(content))

@@ -1,4 +1,4 @@
-"""Run an application until a signal: the socket, the token, the log."""
+"""Run an application until a signal, with its socket, token and log."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ __all__ = ["is_local", "read_token", "run_application"]
 
 
 def is_local(host: str) -> bool:
-    """Return whether only this machine can ask at ``host``."""
+    """Return whether only this machine can send requests to ``host``."""
     return host in LOOPBACK
 
 
 def read_token(host: str, file: Path | None) -> str | None:
-    """Return the token of the file or the variable CALIBRANT_TOKEN; other machines need one."""
+    """Return the token from the file or from CALIBRANT_TOKEN; other machines need one."""
     if file is None:
         token = os.environ.get("CALIBRANT_TOKEN") or None
     else:
@@ -37,8 +37,8 @@ def read_token(host: str, file: Path | None) -> str | None:
             raise InputError(f"{file} is empty: put the token into it.")
     if token is None and not is_local(host):
         raise InputError(
-            f"--host {host} lets other machines ask: give a token by --token-file or the variable "
-            "CALIBRANT_TOKEN."
+            f"--host {host} accepts requests from other machines: give a token by --token-file or "
+            "the variable CALIBRANT_TOKEN."
         )
     return token
 
@@ -46,7 +46,7 @@ def read_token(host: str, file: Path | None) -> str | None:
 def run_application(
     application: Any, host: str, port: int, what: str, *, seconds: float = 30.0
 ) -> None:
-    """Answer requests until a signal; those under way get ``seconds`` to end."""
+    """Answer requests until a signal; running requests get ``seconds`` to finish."""
     uvicorn = require("uvicorn", "serve", "A service")
     with _listen(host, port) as listening:
         _log_as_json()
@@ -61,15 +61,15 @@ def run_application(
         shown = f"[{host}]" if ":" in host else host
         print(f"{what} at http://{shown}:{listening.getsockname()[1]}", flush=True)
         for stop in (signal.SIGINT, signal.SIGTERM):
-            # uvicorn ends in good order and then sends itself the signal again.
+            # uvicorn shuts down gracefully and then sends itself the signal again.
             signal.signal(stop, lambda *_: None)
         uvicorn.Server(config).run(sockets=[listening])
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """Return a listening socket, so that a port in use is one clear line."""
+    """Return a listening socket; a port in use is an error of one line."""
     if not 0 <= port <= 65535:
-        raise InputError(f"A port lies in 0 to 65535, got {port}.")
+        raise InputError(f"A port must be between 0 and 65535, got {port}.")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host.strip("[]"), port), family=family, backlog=2048)
@@ -80,7 +80,7 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 class _Json(logging.Formatter):
-    """One JSON object per line, without texts unless the service adds them."""
+    """Writes one JSON object per line, without texts unless the service adds them."""
 
     def format(self, record: logging.LogRecord) -> str:
         stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))

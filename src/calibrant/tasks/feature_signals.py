@@ -1,7 +1,7 @@
-"""Signals of what a head is given: how large it is, and how far from that of training examples.
+"""Compute signals of a head's input: its norm, and its distance to that of training examples.
 
-A model that is wrapped in :class:`WithSignals` returns them beside its logits, so torch and ONNX
-compute them in the same pass, and predictions carry them for calibrators.
+A model inside :class:`WithSignals` returns them with its logits, so torch and ONNX compute them in
+the same pass, and predictions keep them for calibrators.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ __all__ = [
 ]
 
 FILE = "signals.npz"  # In the folder of a run.
-_EXAMPLES = 20_000  # Training examples whose features are looked at.
-_CENTRES = 256  # Of all classes together; at least one of each.
+_EXAMPLES = 20_000  # The centres are learned from this many training examples.
+_CENTRES = 256  # Over all classes; each class has at least one.
 _ROUNDS, _BATCH = 10, 64
 
 
@@ -41,7 +41,7 @@ class WithSignals(nn.Module):
 
     The energy is log Σ exp of the logits. With f the input of the head, the norm is ‖f‖, and the
     distance is 1 − cos of the angle to the nearest of ``centres`` (classes, m, width), which are
-    unit vectors; the own distance is that to the nearest of the predicted class.
+    unit vectors; the own distance is that to the nearest centre of the predicted class.
     """
 
     centres: Tensor
@@ -56,11 +56,11 @@ class WithSignals(nn.Module):
 
     @property
     def config(self) -> Any:
-        """The settings of the model inside, where it has any."""
+        """The config of the model inside."""
         return self.model.config
 
     def forward(self, **inputs: Tensor) -> dict[str, Tensor]:
-        """Run the model; inputs are its own."""
+        """Run the model on its own inputs."""
         logits = logits_of(self.model(**inputs)).float()
         features = _pooled(self._features, logits, inputs.get("attention_mask"))
         self._features = None
@@ -71,14 +71,14 @@ class WithSignals(nn.Module):
 
 
 def _pooled(features: Any, logits: Tensor, mask: Tensor | None) -> Tensor:
-    """Return one vector for each row of logits: the mean over pieces where the head sees many."""
+    """Return one vector for each row of logits: the mean over pieces if the head reads many."""
     found: Tensor = features.float()
     if found.ndim == logits.ndim:
         return found
     if mask is None or found.ndim != logits.ndim + 1:
         raise InputError(
-            f"The head is given {tuple(found.shape)} for logits {tuple(logits.shape)}: no signals "
-            "can be computed; train with --copies none."
+            f"The head reads {tuple(found.shape)} for logits {tuple(logits.shape)}: signals cannot "
+            "be computed; train with --copies none."
         )
     weight = mask[..., None].float()
     return (found * weight).sum(1) / weight.sum(1)
@@ -99,18 +99,18 @@ def feature_signals(logits: Tensor, features: Tensor, centres: Tensor) -> Tensor
 def known_features(model: nn.Module, rows: Rows, classes: int) -> Tensor:
     """Return centres (classes, m, width) of the head's inputs on training examples.
 
-    They are those of k-means, for each class by itself, on unit vectors.
+    k-means on unit vectors finds them, separately for each class.
     """
     with torch.random.fork_rng(devices=[]):  # Images are augmented.
         torch.manual_seed(0)
         features, labels = _collected(model, rows)
     several = max(1, _CENTRES // classes)
-    everything = features.mean(0, keepdim=True)  # For a class that training lacks.
+    everything = features.mean(0, keepdim=True)  # For a class without training examples.
     centres = []
     for number in range(classes):
         own = features[labels == number]
         centres.append(_centres(own if len(own) else everything, several))
-    return torch.stack(centres).half().float()  # As they are saved.
+    return torch.stack(centres).half().float()  # The precision of the saved file.
 
 
 def _collected(model: nn.Module, rows: Rows) -> tuple[Tensor, Tensor]:
@@ -138,7 +138,7 @@ def _collected(model: nn.Module, rows: Rows) -> tuple[Tensor, Tensor]:
 
 
 def _centres(points: Tensor, several: int) -> Tensor:
-    """Return so many centres of k-means; of fewer points, some more than once."""
+    """Return ``several`` centres of k-means; fewer points give repeated centres."""
     chosen = np.random.default_rng(0).permutation(len(points))[:several]
     centres = points[torch.as_tensor(np.resize(chosen, several), device=points.device)]
     for _ in range(_ROUNDS):
@@ -150,19 +150,21 @@ def _centres(points: Tensor, several: int) -> Tensor:
 
 
 def write_signals(model: WithSignals, folder: Path) -> None:
-    """Write what :func:`with_saved_signals` reads."""
+    """Write the file that :func:`with_saved_signals` reads."""
     centres = model.centres.cpu().numpy().astype(np.float16)
     with new_file(folder / FILE, overwrite=True) as unfinished, unfinished.open("wb") as file:
         np.savez_compressed(file, centres=centres)
 
 
 def with_saved_signals(model: Any, folder: Path) -> Any:
-    """Return the model of a run in a folder, with signals where its calibrators read them."""
+    """Return the model of a run, with signals if its folder has them."""
     path = folder / FILE
     if not path.exists():
         return model
     with opened_npz(path) as archive:
         centres = read_array(archive, "centres")
     if centres.ndim != 3 or not np.isfinite(centres).all():
-        raise InputError(f"{path}: no centres of features, (classes, m, width) finite numbers.")
+        raise InputError(
+            f"{path} must have centres of features: finite numbers (classes, m, width)."
+        )
     return WithSignals(model, torch.as_tensor(centres.astype(np.float32))).eval()

@@ -1,8 +1,8 @@
-"""The classes of somebody's model under the names of a corpus.
+"""Match the classes of a fine-tuned model with those of a corpus.
 
-A model may call its classes differently (PERSON for PER), split them further (GPE and LOC for LOC)
-or tag in another scheme (BILOU for BIO). ``mapping`` says so. What remains without a counterpart
-is an error that lists both sides; nothing is guessed.
+A model may have other names for its classes (PERSON for PER), split them further (GPE and LOC for
+LOC) or tag in another scheme (BILOU for BIO). ``mapping`` names the counterparts. A class of the
+corpus without a counterpart is an error that lists both sides; nothing is guessed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["in_tags_of", "match_classes", "match_tags", "parse_labels", "renumbe
 # How a word is tagged in BIO: L(ast), E(nd) and M(iddle) are inside, U(nit), S(ingle) and W(hole)
 # begin.
 _PREFIXES = {"B": "B", "I": "I", "L": "I", "E": "I", "M": "I", "U": "B", "S": "B", "W": "B"}
-_SHOWN = 400  # Characters of a list of labels.
+_SHOWN = 400  # Characters of a list of labels in an error.
 
 
 def parse_labels(pairs: str) -> dict[str, str]:
@@ -31,9 +31,9 @@ def parse_labels(pairs: str) -> dict[str, str]:
     for pair in pairs.split(","):
         own, equals, name = (part.strip() for part in pair.partition("="))
         if not own or not equals or not name:
-            raise InputError(f"Labels are named as MODEL=CORPUS,…, got '{pair}'.")
+            raise InputError(f"Labels must have the form MODEL=CORPUS,…, got '{pair}'.")
         if found.get(own, name) != name:
-            raise InputError(f"Labels name '{own}' twice: as '{found[own]}' and '{name}'.")
+            raise InputError(f"The label '{own}' has two names: '{found[own]}' and '{name}'.")
         found[own] = name
     return found
 
@@ -41,7 +41,7 @@ def parse_labels(pairs: str) -> dict[str, str]:
 def match_classes(
     own: Sequence[str], corpus: Sequence[str], mapping: Mapping[str, str]
 ) -> tuple[str, ...]:
-    """Return the name of each class of a model, as the corpus has it.
+    """Return the corpus' name of each class of a model.
 
     >>> match_classes(["NEGATIVE", "POSITIVE"], ["neg", "pos"], {"NEGATIVE": "neg"})
     Traceback (most recent call last):
@@ -62,11 +62,11 @@ def match_tags(
     drop: bool = False,
     join: bool = False,
 ) -> tuple[str, ...]:
-    """Return the tag of each class of a model in BIO, or in IO where it has no B-.
+    """Return the tag of each class of a model in BIO, or in IO if the model has no B-.
 
     ``mapping`` names types or whole tags. ``corpus`` are the tags of the corpus. Types that the
-    model lacks are an error, unless ``drop``. With ``join`` B- and I- become one, for models whose
-    B- only separates entities that touch (IOB1).
+    model lacks are an error, unless ``drop``. ``join`` makes B- and I- one, for models whose B-
+    only separates entities that touch (IOB1).
 
     >>> match_tags(["O", "U-PERSON", "L-GPE"], ["O", "B-PER"], {"PERSON": "PER", "GPE": "O"})
     ('O', 'B-PER', 'O')
@@ -93,7 +93,7 @@ def match_tags(
 
 
 def in_tags_of(labels: Iterable[str], tags: Sequence[str]) -> tuple[str, ...]:
-    """Return the tags of a sentence for a label set without B-: the first word is I- too.
+    """Return the tags of a sentence, with I- for B- where the labels have no B-.
 
     >>> in_tags_of(("O", "I-PER"), ("B-PER", "I-PER", "O", "B-LOC"))
     ('I-PER', 'I-PER', 'O', 'B-LOC')
@@ -125,7 +125,7 @@ def _tag(name: str, mapping: Mapping[str, str], bare: bool) -> str:
 
 
 def _parted(name: str, bare: bool) -> tuple[str, str]:
-    """Return prefix and type of a class; in a model without prefixes every word is inside."""
+    """Return prefix and type of a class; a model without prefixes has only I-."""
     prefix = _PREFIXES.get(name[:1])
     if bare or prefix is None or name[1:2] != "-":
         return "I", name
@@ -158,17 +158,17 @@ def _check_covered(
     shown = ", ".join(f"'{name}'" for name in missing[:3]) + ", …" * (len(missing) > 3)
     raise InputError(
         f"The model has no {what} {shown} of the corpus. The model has {_listed(own)}; the corpus "
-        f"has {_listed(corpus)}. Say which are the same: --labels {example}."
+        f"has {_listed(corpus)}. Name the pairs: --labels {example}."
     )
 
 
 def _check_inside(tags: set[str], corpus: Sequence[str], types: Sequence[str]) -> None:
-    """Refuse a model that cannot continue an entity, where the corpus has longer ones."""
+    """Refuse a model that cannot continue an entity if the corpus has longer ones."""
     lacking = next((t for t in corpus if t[:2] == "I-" and t[2:] in types and t not in tags), None)
     if lacking is not None:
         raise InputError(
             f"The model has no tag {lacking} for the further words of an entity: it has "
-            f"{_listed(sorted(tags))}. Say which of its classes means it: --labels MODEL={lacking}."
+            f"{_listed(sorted(tags))}. Name the class that means it: --labels MODEL={lacking}."
         )
 
 

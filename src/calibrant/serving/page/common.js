@@ -1,5 +1,5 @@
 "use strict";
-// What both pages share. Everything from the service is written as text, never as HTML.
+// Functions for both pages. They write content from the service as text, never as HTML.
 
 const $ = (id) => document.getElementById(id);
 
@@ -20,7 +20,7 @@ function shade(confidence) {
   return "s" + Math.max(0, Math.min(4, Math.floor(10 * confidence) - 5));
 }
 
-// Ask the service of this page; `onRefused` hears that the token is missing or wrong.
+// Send a request to the service of this page; call `onRefused` if the token is missing or wrong.
 async function ask(path, options, onRefused) {
   const token = sessionStorage.getItem("token");
   const headers = { ...((options || {}).headers || {}) };

@@ -1,8 +1,8 @@
 "use strict";
-// The page of `calibrant serve`: it asks the service of its own address and nothing else.
+// The page of `calibrant serve`. It sends requests only to its own address.
 
 let about = null;
-let shown = null; // The last predictions, which the slider judges again.
+let shown = null; // The last prediction; moving the slider shows it again.
 let picture = null; // The image to predict, in base64.
 
 function percent(share) {
@@ -51,7 +51,7 @@ async function start() {
   say("");
 }
 
-// The risk that the slider stands at; at 0 everything is accepted.
+// Return the risk that the slider has chosen, or null to accept everything.
 function chosenRisk() {
   const place = Number($("slider").value);
   return about.policy || place === 0 ? null : about.risks[about.risks.length - place];
@@ -94,7 +94,7 @@ function show() {
   $("list").replaceChildren(...(about.masks ? maskRows() : rows(items)));
 }
 
-// The service counts characters by code point; JavaScript counts halves of some.
+// The service counts code points; JavaScript strings count UTF-16 units.
 function marked(text, items) {
   const characters = Array.from(text);
   const parts = [];
@@ -186,7 +186,7 @@ function read(file) {
 }
 
 async function openReport(event) {
-  if (!sessionStorage.getItem("token")) return; // The link does without.
+  if (!sessionStorage.getItem("token")) return; // The link works without a token.
   event.preventDefault();
   try {
     const report = await (await ask("report", {}, askForToken)).blob();

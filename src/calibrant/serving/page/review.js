@@ -1,5 +1,5 @@
 "use strict";
-// The page of `calibrant review`. A document is left only after the service has saved its decision.
+// The page of `calibrant review`. It shows the next document only after the service has saved the decision.
 
 let types = [];
 let current = null; // The document: id, text as a list of characters, seen.
@@ -40,7 +40,7 @@ async function next(after = "") {
   if (!content.document) {
     current = null;
     $("work").hidden = true;
-    say(content.left ? "Others look at the documents that are left." : "Everything is reviewed. Thank you.");
+    say(content.left ? "Other people are reviewing the remaining documents." : "All documents are reviewed. Thank you.");
     return;
   }
   current = { id: content.document.id, text: Array.from(content.document.text), seen: content.document.seen };
@@ -52,7 +52,7 @@ async function next(after = "") {
   say("");
 }
 
-// The entity to look at first.
+// Return the entity to review first.
 function leastSure() {
   let found = 0;
   entities.forEach((one, place) => {
@@ -127,7 +127,7 @@ function replace(made) {
   change(entities.map((other, number) => (number === chosen ? one : other)), chosen);
 }
 
-// The selected characters, without blanks around them; null if none are selected.
+// Return the selected characters without surrounding blanks, or null.
 function selection() {
   const found = window.getSelection();
   if (!found.rangeCount || found.isCollapsed || !$("text").contains(found.anchorNode)) return null;
@@ -140,7 +140,7 @@ function selection() {
   return start < end ? { start, end } : null;
 }
 
-// Characters of the text before a place in the page; the small labels of types do not count.
+// Return how many characters of the text precede a place in the page, without the labels of types.
 function position(node, offset) {
   const range = document.createRange();
   range.setStart($("text"), 0);
@@ -173,7 +173,7 @@ function move(border, step) {
   if (others.length) replace({ ...one, [border]: step < 0 ? others[others.length - 1] : others[0] });
 }
 
-// Where words begin or end: letters and digits, or single signs.
+// Return where words begin or end. A word is a run of letters and digits, or a single sign.
 function borders(border) {
   const text = current.text.join("");
   const found = [];

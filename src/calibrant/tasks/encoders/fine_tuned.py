@@ -1,4 +1,4 @@
-"""Fine-tuned classifiers of transformers, taken as they are: with their own head and classes."""
+"""Load and write fine-tuned classifiers of transformers with their own head and classes."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ _COUNTS_FROM_PADDING = (
 
 @dataclass(frozen=True, eq=False)
 class FineTuned:
-    """A fine-tuned classifier and its ``reader``: the tokenizer, or what prepares images."""
+    """A fine-tuned classifier and its ``reader``: a tokenizer or an image processor."""
 
     model: Any
     reader: Any
 
     @classmethod
     def load(cls, name: str, unit: str) -> FineTuned:
-        """Load a classifier of each "token" or "sequence", and its tokenizer."""
+        """Load a classifier of ``unit`` ("token" or "sequence") and its tokenizer."""
         model = load_fine_tuned(name, unit)
         return cls.of(model, load_tokenizer(name, words=unit == "token"))
 
@@ -57,7 +57,9 @@ class FineTuned:
                 f"A fast tokenizer is needed to find words, got {type(tokenizer).__name__}."
             )
         tokenizer = with_padding(tokenizer, type(model).__name__)
-        model.config.pad_token_id = tokenizer.pad_token_id  # Decoders look for the last other one.
+        model.config.pad_token_id = (
+            tokenizer.pad_token_id
+        )  # Decoders read the last piece that is not padding.
         return cls(model, tokenizer)
 
     @property
@@ -66,12 +68,12 @@ class FineTuned:
         return class_names(self.model)
 
     def named(self, names: Sequence[str]) -> FineTuned:
-        """Return it with other names of its classes."""
+        """Return the classifier with other names of its classes."""
         return replace(self, model=with_classes(self.model, names))
 
 
 def load_fine_tuned(name: str, unit: str) -> Any:
-    """Load a classifier of each "token", "sequence" or "image" from a folder or a hub name."""
+    """Load a classifier of ``unit`` ("token", "sequence", "image") from a folder or the hub."""
     transformers = require("transformers", "transformers", "A fine-tuned model")
     import torch
 
@@ -97,7 +99,7 @@ def load_fine_tuned(name: str, unit: str) -> Any:
 
 
 def check_classifier(model: Any, unit: str, name: str) -> None:
-    """Refuse a model of another task, and one that does not choose one class of several."""
+    """Refuse a model of another task, or one that does not choose one of several classes."""
     made = next(iter(getattr(model.config, "architectures", None) or ()), type(model).__name__)
     other = re.search(r"For(Token|Sequence|Image)Classification$", str(made))
     if other is not None and other[1].lower() != unit:
@@ -108,7 +110,7 @@ def check_classifier(model: Any, unit: str, name: str) -> None:
     kind = getattr(model.config, "problem_type", None)
     if kind not in (None, "single_label_classification") or len(class_names(model)) < 2:
         raise InputError(
-            f"'{name}' does not choose one class of several: its problem_type is {kind}, and it "
+            f"'{name}' does not choose one of several classes: its problem_type is {kind}, and it "
             f"has {len(class_names(model))} output(s)."
         )
 
@@ -131,7 +133,7 @@ def with_classes(model: Any, names: Sequence[str]) -> Any:
 
 
 def with_merged(model: Any) -> Any:
-    """Return a loaded model, its outputs merged if its config says so."""
+    """Return a loaded model, with outputs merged if its config lists merged classes."""
     names = getattr(model.config, _MERGED, None)
     return model if names is None else with_classes(model, names)
 
@@ -151,7 +153,7 @@ def write_fine_tuned(model: Any, others: Any, folder: Path) -> None:
 
 
 def longest_input(name: str) -> int:
-    """Return how many pieces a model takes at once, at most 512; reads its config alone."""
+    """Return how many pieces a model accepts, at most 512; reads only its config."""
     transformers = require("transformers", "transformers", "A fine-tuned model")
     where = find_encoder(name)
     check_place(f"the model '{name}'", where)
@@ -164,7 +166,7 @@ def longest_input(name: str) -> int:
 
 
 def most_pieces(config: Any) -> int:
-    """Return how many pieces a model of this config takes at once; 0: any number."""
+    """Return how many pieces a model of this config accepts; 0: any number."""
     inner = getattr(config, "encoder", None)
     if getattr(config, "model_type", None) == OWN_TYPE and isinstance(inner, dict):
         from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""A model whose classes are fewer than its outputs: some of them are one class of the run."""
+"""Merge outputs of a model that belong to the same class of a run."""
 
 from __future__ import annotations
 

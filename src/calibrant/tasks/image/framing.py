@@ -1,4 +1,4 @@
-"""How pictures become the images that a fine-tuned model takes: scaled, cut in the middle."""
+"""Scale and crop pictures to the images that a fine-tuned model expects."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ __all__ = ["Framing", "about_images", "frame_of"]
 
 _BILINEAR = 2  # Pillow's number, which is also the usual default of image processors.
 _INTERPOLATIONS = {"nearest": 0, "lanczos": 1, "bilinear": 2, "bicubic": 3, "box": 4, "hamming": 5}
-_LARGE = 384  # From this size on, ConvNeXt's processor cuts nothing.
+_LARGE = 384  # From this size on, ConvNeXt's processor does not crop.
 
 
 @dataclass(frozen=True)
 class Framing:
-    """Scale a picture to ``resize`` with Pillow's ``resample``, then cut ``crop`` in the middle.
+    """Scales a picture to ``resize`` with Pillow's ``resample``, then crops ``crop`` at the centre.
 
-    ``resize`` is (height, width), or the length of the shorter side; ``rounds`` says which of two
-    middle pixels a cut takes.
+    ``resize`` is (height, width), or the length of the shorter side; ``rounds`` chooses
+    between two central pixels.
     """
 
     resize: tuple[int, int] | int | None = None
@@ -32,11 +32,11 @@ class Framing:
 
     @property
     def size(self) -> tuple[int, int] | None:
-        """Height and width of every image, if they are all alike."""
+        """Height and width of every image, if all have the same size."""
         return self.crop or (self.resize if isinstance(self.resize, tuple) else None)
 
     def __call__(self, picture: Any) -> Any:
-        """Return a Pillow image as the model takes it."""
+        """Return a Pillow image as the model expects it."""
         if self.resize is not None:
             height, width = self._scaled(picture.height, picture.width)
             picture = picture.resize((width, height), resample=self.resample)
@@ -47,7 +47,7 @@ class Framing:
         return picture.crop((left, top, left + width, top + height))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as data for JSON."""
+        """Return the framing as data for JSON."""
         return asdict(self)
 
     @classmethod
@@ -71,15 +71,15 @@ class Framing:
 
 
 def frame_of(about: Mapping[str, Any]) -> Framing | int:
-    """Return how pictures become the images of a model; a plain size is scaled to."""
+    """Return the framing of a model's images, or the size to which they are scaled."""
     framing = about.get("framing")
     return int(about["size"]) if framing is None else Framing.from_dict(framing)
 
 
 def about_images(processor: Any, channels: int) -> dict[str, Any]:
-    """Return what an image processor of transformers does, as calibrant repeats it.
+    """Return the steps of an image processor of transformers that calibrant repeats.
 
-    It is tried on a picture of noise: a processor that does more is an error.
+    They are tried on a picture of noise: a processor that does more is an error.
     """
     settings = processor.to_dict()
     timm = settings.get("data_config") or settings.get("pretrained_cfg")
@@ -87,7 +87,7 @@ def about_images(processor: Any, channels: int) -> dict[str, Any]:
     size = framing.size
     if size is None or size[0] != size[1]:
         raise InputError(
-            f"Wrapped models take square images of one size, and {type(processor).__name__} makes "
+            f"Wrapped models need square images of one size, but {type(processor).__name__} makes "
             f"{'several sizes' if size is None else f'{size[0]}×{size[1]}'}."
         )
     normal = _normal(dict(timm) if timm else settings, bool(timm), channels)
@@ -135,7 +135,7 @@ def _of_timm(settings: Mapping[str, Any]) -> Framing:
 
 
 def _normal(settings: Mapping[str, Any], timm: bool, channels: int) -> dict[str, list[float]]:
-    """Return mean and deviation in the unit of bytes."""
+    """Return mean and deviation on the scale from 0 to 255."""
     scale = 1 / 255 if timm else float(settings.get("rescale_factor") or 1 / 255)
     if not timm and not settings.get("do_rescale", True):
         scale = 1.0
@@ -149,14 +149,14 @@ def _normal(settings: Mapping[str, Any], timm: bool, channels: int) -> dict[str,
 
 
 def _verified(framing: Framing, about: Mapping[str, Any], processor: Any) -> Framing:
-    """Return the framing whose images are the processor's own, to less than a grey level."""
+    """Return the framing whose images equal the processor's to less than a grey level."""
     from PIL import Image
 
     size = int(about["size"])
-    shape = (size + 37, size + 58, 3)  # Odd and even sides, neither of them square.
+    shape = (size + 37, size + 58, 3)  # An odd and an even side, not square.
     noise = np.random.default_rng(0).integers(0, 256, shape, np.uint8)
     picture = Image.fromarray(noise).convert("L" if about["channels"] == 1 else "RGB")
-    made_by = processor(picture, return_tensors="pt")  # timm's knows no other kind.
+    made_by = processor(picture, return_tensors="pt")  # timm supports no other kind.
     wanted = made_by["pixel_values"].numpy().astype(np.float64)[0]
     for made in _variants(framing):
         pixels = np.asarray(made(picture), np.float64).reshape(size, size, -1)
@@ -167,8 +167,8 @@ def _verified(framing: Framing, about: Mapping[str, Any], processor: Any) -> Fra
             if levels.mean() < 1:
                 return made
     raise InputError(
-        f"calibrant cannot repeat what {type(processor).__name__} does to images: it scales, cuts "
-        "the middle and normalises."
+        f"calibrant cannot repeat what {type(processor).__name__} does to images: calibrant only "
+        "scales, crops the centre and normalises."
     )
 
 
