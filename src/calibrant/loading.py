@@ -93,9 +93,9 @@ def _recipe(folder: Path) -> dict[str, Any]:
         raise InputError(
             f"{folder} is not finished: run its 'calibrant train' command again to continue it."
         )
-    recipe: Any = read_json(folder / "recipe.json", "no recipe")
+    recipe: Any = read_json(folder / "recipe.json", "not a recipe")
     if not isinstance(recipe, dict):
-        raise InputError(f"{folder / 'recipe.json'}: no recipe of a run.")
+        raise InputError(f"{folder / 'recipe.json'}: not a recipe of a run.")
     if str(recipe.get("task", DEFAULT_TASK)) not in TASKS:
         raise InputError(f"{folder} is a run of task '{recipe['task']}', which is unknown.")
     return dict(recipe)

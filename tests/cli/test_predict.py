@@ -362,13 +362,13 @@ def test_training_says_what_raw_text_costs(trained):
 @pytest.mark.parametrize(
     ("name", "content", "expected"),
     [
-        ("labels.json", b"[", "labels.json: no list of label names"),
-        ("labels.json", b'{"a": 1}', "labels.json: no list of label names"),
+        ("labels.json", b"[", "labels.json: not a list of label names"),
+        ("labels.json", b'{"a": 1}', "labels.json: not a list of label names"),
         ("labels.json", b'["O", "B-X"]', "is damaged: its model and labels.json differ"),
         ("labels.json", None, "There is no file"),
-        ("recipe.json", b"\xff", "recipe.json: no recipe"),
+        ("recipe.json", b"\xff", "recipe.json: not a recipe"),
         ("recipe.json", b"[" * 100_000, "nested too deeply"),
-        ("recipe.json", b"{}", "recipe.json: no recipe of a run"),
+        ("recipe.json", b"{}", "recipe.json: not a recipe of a run"),
         ("calibrator.json", None, "is damaged: it has no calibrator.json"),
         ("calibrator.json", b"{}", "is not a calibrator saved by calibrant"),
         ("entities.json", b"{}", "entities.json: no maps of entities"),

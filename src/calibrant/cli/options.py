@@ -242,7 +242,7 @@ def read_label_pairs(given: str) -> dict[str, str]:
 
     if not given.endswith(".json"):
         return parse_labels(given)
-    content = read_json(Path(given), "no JSON file of label names")
+    content = read_json(Path(given), "not a JSON file of label names")
     if not isinstance(content, dict) or not all(isinstance(v, str) for v in content.values()):
         raise InputError(f'{given}: expected {{"MODEL": "CORPUS", …}}.')
     return content

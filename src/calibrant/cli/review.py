@@ -146,4 +146,4 @@ def _cutting(model: str | None) -> Cutting:
     path = Path(model or "") / "words.json"
     if model is None or not path.is_file():
         return Cutting(PLAIN, sentences=True)
-    return Cutting.from_dict(read_json(path, "no splitter of a run"))
+    return Cutting.from_dict(read_json(path, "not a description of how a run splits words"))

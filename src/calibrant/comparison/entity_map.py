@@ -166,7 +166,7 @@ class EntityMap:
     @classmethod
     def from_dict(cls, content: Mapping[str, Any], where: str | Path) -> Self:
         """Read what :meth:`to_dict` returned; ``where`` names the file in errors."""
-        with door(where, "no map of entities"):
+        with door(where, "not an entity calibrator"):
             made = cls(content["reduction"])
             made.reduction_ = content["reduction"]
         made.calibrator_ = from_dict(content["map"], where)

@@ -76,7 +76,7 @@ def read_entities(path: str | PathLike[str], spans: str | None = None) -> Entity
         raise InputError(f"{file}: entities are read from {', '.join(_SUFFIXES)} files.")
     whole, numbered = None, _lines(file)
     if _is_one_value(file):
-        whole = read_json(file, "no JSON")
+        whole = read_json(file, "not valid JSON")
         if not isinstance(whole, list):
             raise InputError(f"{file}: expected a list of documents.")
         one = bool(whole) and isinstance(whole[0], dict) and _is_entity(whole[0])

@@ -102,7 +102,7 @@ class RunFolder:
         path = self.path / "recipe.json"
         if not path.exists():
             return None
-        content = read_json(path, "no recipe of this version")
+        content = read_json(path, "not a recipe of this version")
         if not isinstance(content, dict):
             raise InputError(f"{path} is not a recipe of this version.")
         try:

@@ -83,7 +83,7 @@ def export_run(
         require(needed, "onnx", "Exporting a run")
     _check_run(run)
     predictor = load_run(run, "cpu", trust_remote_code=trust_remote_code)
-    recipe = read_json(Path(run) / "recipe.json", "no recipe")
+    recipe = read_json(Path(run) / "recipe.json", "not a recipe")
     task = str(recipe.get("task", DEFAULT_TASK))
     if int8 and not hasattr(predictor, "predict_part"):
         raise InputError("int8 is for models of texts: leave --int8 out for images and masks.")

@@ -29,7 +29,7 @@ def check_site(
     """
     host = request.headers.get("host", "")
     if hosts is not None and _name(host) not in hosts:
-        raise Refusal(421, f"This service is not '{host[:80]}': ask it by {', '.join(hosts)}.")
+        raise Refusal(421, f"Unknown host name '{host[:80]}': send requests to {', '.join(hosts)}.")
     origin = request.headers.get("origin")
     if origin in origins:
         return

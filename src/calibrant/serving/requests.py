@@ -24,7 +24,7 @@ __all__ = ["Asked", "Limits", "Options", "Refusal", "read_body", "read_request"]
 
 
 class Refusal(Exception):  # noqa: N818 — an answer, not a defect.
-    """An answer with a status of 4xx or 503 and one line that says what to do."""
+    """An answer with an error status and one line that explains what to do."""
 
     def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(message)

@@ -25,11 +25,11 @@ _LENGTHS = range(8, 513)  # Word pieces.
 def read_labels(folder: Path) -> tuple[str, ...]:
     """Read the label set of a run."""
     path = folder / "labels.json"
-    labels = read_json(path, "no list of label names")
+    labels = read_json(path, "not a list of label names")
     if not isinstance(labels, list) or not all(isinstance(name, str) for name in labels):
-        raise InputError(f"{path}: no list of label names.")
+        raise InputError(f"{path}: not a list of label names.")
     if not labels or len(set(labels)) < len(labels):
-        raise InputError(f"{path}: no list of label names, each of them once.")
+        raise InputError(f"{path}: not a list of label names, each of them once.")
     return tuple(labels)
 
 
@@ -57,7 +57,7 @@ def read_max_length(folder: Path, recipe: Mapping[str, Any]) -> int:
     length = recipe.get("max_length")
     if isinstance(length, bool) or not isinstance(length, int) or length not in _LENGTHS:
         raise InputError(
-            f"{folder / 'recipe.json'}: no recipe of a run, whose max_length is a whole number "
+            f"{folder / 'recipe.json'}: not a recipe of a run, whose max_length is a whole number "
             f"from {_LENGTHS[0]} to {_LENGTHS[-1]}."
         )
     return length

@@ -44,7 +44,7 @@ class PieceTokenizer:
         """Read what :meth:`write` wrote; ``special`` are the numbers of :meth:`special`."""
         library = require("tokenizers", "runtime", "Predicting texts with an export")
         path = folder / _FILE
-        with door(path, "no tokenizer"):
+        with door(path, "not a tokenizer"):
             return cls(library.Tokenizer.from_file(str(path)), **special)
 
     def write(self, folder: Path) -> None:
