@@ -108,6 +108,25 @@ def expected(tmp_path_factory):
     return find
 
 
+@pytest.mark.parametrize("suffix", files.suffixes())
+@pytest.mark.parametrize("rows", [1, 7, 39, 40, 41])
+def test_the_rows_that_are_rewritten_at_once_do_not_matter(tmp_path, suffix, rows):
+    logits, labels, groups = drawn(40)
+    p = Predictions.from_logits(logits, labels, groups={"position": groups["position"]})
+    path, target, seen = tmp_path / f"p{suffix}", tmp_path / f"q{suffix}", []
+    p.write(path)
+
+    def halved(part):
+        seen.append(len(part))
+        return part.with_scores(part.scores / 2, "logits")
+
+    rewrite(path, target, halved, rows=rows)
+    assert sum(seen) == len(p)
+    assert max(seen) == min(rows, len(p))
+    expected = p.with_scores(p.scores / 2, "logits").probabilities()
+    np.testing.assert_allclose(files.read(target).probabilities(), expected, rtol=1e-6)
+
+
 def test_the_walks_are_found():
     found = set(constants())
     assert ("calibrant.metrics.top_bins", "_CHUNK") in found

@@ -169,12 +169,12 @@ def test_it_survives_its_file(fitted, tmp_path):
 
 
 @pytest.mark.parametrize("suffix", suffixes())
-def test_a_file_is_mapped_whole_so_that_no_sentence_is_cut(fitted, suffix, tmp_path, monkeypatch):
-    monkeypatch.setattr("calibrant.files.writing._CHUNK", 21)  # Seven rows: less than a sentence.
+def test_a_file_is_mapped_whole_so_that_no_sentence_is_cut(fitted, suffix, tmp_path):
     p = sample(n=60, damage=2, seed=4)
     path, target = tmp_path / f"p{suffix}", tmp_path / f"q{suffix}"
     p.write(path)
-    rewrite(path, target, fitted.transform, groups=fitted.groups_, whole=True)
+    # Seven rows are less than a sentence.
+    rewrite(path, target, fitted.transform, groups=fitted.groups_, rows=7, whole=True)
     np.testing.assert_allclose(read(target).scores, fitted.transform(p).scores, atol=1e-12)
 
 

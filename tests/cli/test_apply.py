@@ -4,6 +4,7 @@ import csv
 import gzip
 import json
 import zipfile
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -11,8 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 import safetensors.numpy
 
-import calibrant.files.writing
-from calibrant import Predictions
+from calibrant import Predictions, files
 from calibrant.calibrators import Temperature
 from calibrant.cli import main
 from calibrant.files import read
@@ -38,7 +38,7 @@ def fitted(tmp_path):
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch):
-    monkeypatch.setattr(calibrant.files.writing, "_CHUNK", 300)  # 100 rows of 3 classes
+    monkeypatch.setattr(files, "rewrite", partial(files.rewrite, rows=100))
 
 
 def expected(fitted, scores, kind="logits"):

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from calibrant import InputError, Predictions
-from calibrant.files import Columns, read, stream, suffixes, write
+from calibrant.files import Columns, read, rewrite, stream, suffixes, write
 
 LOGITS = np.array([[2.0, 0.0, 1.0], [0.0, 1.0, 3.0], [3.0, 0.0, 0.5], [0.1, 0.2, 0.3]])
 LABELS = np.array([0, 1, 2, 1])
@@ -416,3 +416,4 @@ def test_unknown_suffix(tmp_path: Path) -> None:
 
 def test_rows_per_chunk(tmp_path: Path) -> None:
     assert "at least 1" in message(lambda: stream(tmp_path, rows=0))
+    assert "at least 1" in message(lambda: rewrite(tmp_path, tmp_path, lambda p: p, rows=0))

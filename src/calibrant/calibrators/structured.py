@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,7 +20,37 @@ from calibrant.predictions import Predictions
 __all__ = ["StructuredMatrix", "StructuredVector"]
 
 
-class StructuredVector(Calibrator):
+class _Structured(Calibrator):
+    takes_weights = True
+
+    temperature_: float
+    weights_: np.ndarray
+    intercepts_: np.ndarray
+
+    def _fit(self, predictions: Predictions) -> Fit:
+        """Fit the temperature, and then the rest from there."""
+        for name, value in self.get_params().items():
+            if not value >= 0:
+                raise InputError(f"{type(self).__name__} expects {name} ≥ 0, got {value}.")
+        logits, labels, weights = predictions.scores, predictions.labels, predictions.weights
+        penalty = self._penalty(predictions.size, predictions.classes)
+        best = best_inverse_temperature(logits, labels, weights=weights)
+        beta = 1.0 if best.at.spread == 0 else best.beta
+        fitted = fit_linear(tempered_features(logits, beta), predictions, penalty)
+        learned: dict[str, Any] = {"weights_": fitted.weights, "intercepts_": fitted.intercepts}
+        learned["temperature_"] = 1 / beta
+        return Fit(learned, best.nll_at_one, fitted.nll, rounding=fitted.rounding)
+
+    @abstractmethod
+    def _penalty(self, n: float, classes: int) -> Penalty:
+        """Return the priors for n examples, or for that sum of their sample weights."""
+
+    def _apply(self, scores: Array, values: Mapping[str, Any]) -> Array:
+        x, weights = log_softmax(scores / values["temperature_"]), values["weights_"]
+        return (x * weights if weights.ndim == 1 else x @ weights.T) + values["intercepts_"]
+
+
+class StructuredVector(_Structured):
     """p = softmax((I + diag v) x + b) with x = log softmax(l / T), T as in temperature scaling.
 
     Berta, Holzmüller, Jordan, Bach, "Structured matrix scaling for multi-class calibration",
@@ -35,11 +66,6 @@ class StructuredVector(Calibrator):
     """
 
     name = "structured-vector"
-    takes_weights = True
-
-    temperature_: float
-    weights_: np.ndarray
-    intercepts_: np.ndarray
 
     def __init__(
         self, intercept: float = 1.0, diagonal: float = 1.0, rho: float = 1.0, tau: float = 1.0
@@ -49,21 +75,13 @@ class StructuredVector(Calibrator):
         self.rho = rho
         self.tau = tau
 
-    def _fit(self, predictions: Predictions) -> Fit:
-        n, classes = predictions.size, predictions.classes
+    def _penalty(self, n: float, classes: int) -> Penalty:
         r = classes**self.rho / n**self.tau
         ones = np.ones(classes)
-        penalty = Penalty(ones, 2 * r * self.diagonal * ones, 2 * r * self.intercept)
-        return _fit_scaled(predictions, penalty, self)
-
-    def _apply(self, scores: Array, values: Mapping[str, Any]) -> Array:
-        return (
-            log_softmax(scores / values["temperature_"]) * values["weights_"]
-            + values["intercepts_"]
-        )
+        return Penalty(ones, 2 * r * self.diagonal * ones, 2 * r * self.intercept)
 
 
-class StructuredMatrix(Calibrator):
+class StructuredMatrix(_Structured):
     """p = softmax((I + diag v + M) x + b), M without a diagonal; the rest as StructuredVector.
 
     Berta et al. 2026. M has the penalty λ_M (K (K − 1))^ρ / n^τ ‖M‖² with λ_M = ``off_diagonal``:
@@ -79,11 +97,6 @@ class StructuredMatrix(Calibrator):
     """
 
     name = "structured-matrix"
-    takes_weights = True
-
-    temperature_: float
-    weights_: np.ndarray
-    intercepts_: np.ndarray
 
     def __init__(
         self,
@@ -101,29 +114,10 @@ class StructuredMatrix(Calibrator):
         self.tau = tau
         self.most_classes = most_classes
 
-    def _fit(self, predictions: Predictions) -> Fit:
-        n, classes = predictions.size, predictions.classes
+    def _penalty(self, n: float, classes: int) -> Penalty:
         check_most_classes(type(self).__name__, classes, self.most_classes)
         r = classes**self.rho / n**self.tau
         pairs = (classes * (classes - 1)) ** self.rho / n**self.tau
         own = np.eye(classes)
         pull = 2 * r * self.diagonal * own + 2 * pairs * self.off_diagonal * (1 - own)
-        return _fit_scaled(predictions, Penalty(own, pull, 2 * r * self.intercept), self)
-
-    def _apply(self, scores: Array, values: Mapping[str, Any]) -> Array:
-        x = log_softmax(scores / values["temperature_"])
-        return x @ values["weights_"].T + values["intercepts_"]
-
-
-def _fit_scaled(predictions: Predictions, penalty: Penalty, calibrator: Calibrator) -> Fit:
-    for name, value in calibrator.get_params().items():
-        if not value >= 0:
-            raise InputError(f"{type(calibrator).__name__} expects {name} ≥ 0, got {value}.")
-    logits, labels, weights = predictions.scores, predictions.labels, predictions.weights
-    best = best_inverse_temperature(logits, labels, weights=weights)
-    beta = 1.0 if best.at.spread == 0 else best.beta
-    x = tempered_features(logits, beta)
-    fitted = fit_linear(x, predictions, penalty)
-    learned: dict[str, Any] = {"weights_": fitted.weights, "intercepts_": fitted.intercepts}
-    learned["temperature_"] = 1 / beta
-    return Fit(learned, best.nll_at_one, fitted.nll, rounding=fitted.rounding)
+        return Penalty(own, pull, 2 * r * self.intercept)

@@ -20,7 +20,16 @@ from calibrant.labels import describe_ignored, label_numbers, truth_values
 from calibrant.predictions import Predictions
 from calibrant.validation import RowError
 
-__all__ = ["agree", "assemble", "count_rows", "read", "row_width", "stream", "with_all_classes"]
+__all__ = [
+    "agree",
+    "assemble",
+    "check_rows",
+    "count_rows",
+    "read",
+    "row_width",
+    "stream",
+    "with_all_classes",
+]
 
 _CHUNK = 1 << 21  # Scores per chunk: 8 megabytes in float32.
 _COLUMNS = 16  # Rows count as so many scores at least: what is made of 131,072 of them is in cache.
@@ -57,10 +66,15 @@ def stream(
     Shards are checked against each other before the first chunk: kind, label names and classes
     must agree. A chunk in which every row is labelled −100 has no rows, and counts them.
     """
-    if rows is not None and rows < 1:
-        raise InputError(f"rows must be at least 1, got {rows}.")
+    check_rows(rows)
     sources, layouts = _open(paths, columns, kind)
     return _chunks(sources, layouts, agree(sources, layouts), rows)
+
+
+def check_rows(rows: int | None) -> None:
+    """Check the size of a chunk."""
+    if rows is not None and rows < 1:
+        raise InputError(f"rows must be at least 1, got {rows}.")
 
 
 def with_all_classes(found: Predictions | Claims, who: str) -> Predictions:

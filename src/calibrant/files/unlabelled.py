@@ -12,7 +12,7 @@ from calibrant.errors import InputError
 from calibrant.files.columns import DEFAULT_COLUMNS, Columns, find_label, find_layout
 from calibrant.files.format import Block, FileKind, Layout, Source
 from calibrant.files.formats import Paths, expand, open_source
-from calibrant.files.reading import agree, assemble, row_width, with_all_classes
+from calibrant.files.reading import agree, assemble, check_rows, row_width, with_all_classes
 from calibrant.labels import label_numbers
 from calibrant.predictions import Kind, Predictions
 from calibrant.validation import RowError
@@ -45,8 +45,7 @@ def stream_unlabelled(
     >>> chunk.groups
     {'labelled': array([ True, False])}
     """
-    if rows is not None and rows < 1:
-        raise InputError(f"rows must be at least 1, got {rows}.")
+    check_rows(rows)
     if columns.weights:
         raise InputError("This command counts every row alike; it takes no --weights-column.")
     columns = replace(columns, weights="")

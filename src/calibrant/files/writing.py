@@ -18,7 +18,7 @@ from calibrant.files.columns import DEFAULT_COLUMNS, Columns, find_layout
 from calibrant.files.format import Block, FileKind, Format, Layout, NewScores, Source
 from calibrant.files.formats import FORMATS, format_of, open_source
 from calibrant.files.parquet import PARQUET
-from calibrant.files.reading import assemble, row_width
+from calibrant.files.reading import assemble, check_rows, row_width
 from calibrant.inputs import first_repeated
 from calibrant.outputs import new_file, new_folder
 from calibrant.predictions import Predictions
@@ -96,6 +96,7 @@ def rewrite(
     kind: FileKind | None = None,
     *,
     groups: Sequence[str] = (),
+    rows: int | None = None,
     whole: bool = False,
     overwrite: bool = False,
     progress: Callable[[int], None] | None = None,
@@ -107,10 +108,12 @@ def rewrite(
     way to probabilities, in columns called ``probabilities`` (or ``probabilities:NAME``, or
     ``probabilities_0``, …, after the pattern of the logits). The format stays.
 
-    ``transform`` gets predictions chunk by chunk, with the columns ``groups``; their labels mean
-    nothing. ``whole`` maps all rows at once. ``progress`` is called with the number of rows of each
-    chunk. npz and safetensors hold the new scores in memory, the others one chunk.
+    ``transform`` gets predictions in chunks of ``rows`` rows (about a million scores), with the
+    columns ``groups``; their labels mean nothing. ``whole`` maps all rows at once instead.
+    ``progress`` is called with the number of rows of each chunk. npz and safetensors hold the new
+    scores in memory, the others one chunk.
     """
+    check_rows(rows)
     path, target = Path(path), Path(target)
     known = format_of(path)
     if format_of(target) is not known:
@@ -124,7 +127,7 @@ def rewrite(
         path,
         layout,
         _new_names(layout),
-        _WHOLE if whole else max(1, _CHUNK // row_width(source, layout)),
+        _WHOLE if whole else rows or max(1, _CHUNK // row_width(source, layout)),
         lambda block, first: _mapped(path, block, layout, transform, first),
         progress or (lambda _: None),
     )

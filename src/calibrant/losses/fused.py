@@ -59,6 +59,11 @@ class Tiles(NamedTuple):
     warps: int = 4
     programs: int = 528
 
+    @property
+    def sizes(self) -> dict[str, Any]:
+        """What a kernel that walks over tiles is compiled for."""
+        return {"ROWS": self.rows, "COLUMNS": self.columns, "num_warps": self.warps}
+
 
 TILES = {torch.float32: Tiles(512, 16), torch.float64: Tiles(256, 8)}
 """Sixty-four or sixteen pairs for each thread, which fit its registers; four programs for each of
@@ -120,9 +125,7 @@ def violation(
             n,
             plan.chunk,
             MASKED=mask is not None,
-            ROWS=tiles.rows,
-            COLUMNS=tiles.columns,
-            num_warps=tiles.warps,
+            **tiles.sizes,
         )
         return _finish(confidence, slopes, totals, DIVIDE=normalize, ROOT=False)
 
@@ -152,9 +155,7 @@ def quadratic_form(
             n,
             plan.chunk,
             RATE=1 / bandwidth,
-            ROWS=tiles.rows,
-            COLUMNS=tiles.columns,
-            num_warps=tiles.warps,
+            **tiles.sizes,
         )
         return _finish(confidence, slopes, totals, DIVIDE=False, ROOT=True)
 
@@ -177,9 +178,7 @@ def smooth_gap(
     cut: dict[str, Any] = {
         "MASKED": mask is not None,
         "SCALE": math.sqrt(math.log2(math.e) / 2) / bandwidth,
-        "ROWS": tiles.rows,
-        "COLUMNS": tiles.columns,
-        "num_warps": tiles.warps,
+        **tiles.sizes,
     }
     grid, kernels = (plan.blocks, plan.parts), _kernels("gauss")
     with _device(confidence):
