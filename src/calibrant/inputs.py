@@ -7,6 +7,7 @@ remedy. The limits are stated here, and in SECURITY.md.
 
 from __future__ import annotations
 
+import difflib
 import json
 import re
 from collections.abc import Iterable, Iterator
@@ -26,6 +27,7 @@ __all__ = [
     "door",
     "first_repeated",
     "has_half_a_character",
+    "nearest_path",
     "parse_json",
     "read_json",
     "read_signed",
@@ -92,6 +94,14 @@ def check_file(path: str | PathLike[str], expected: str = "") -> Path:
     if not there:
         raise InputError(f"There is no file {file}.{hint}")
     raise InputError(f"{file} {kind}: name a file.{hint}")
+
+
+def nearest_path(path: Path) -> str:
+    """Return a sentence, with a space before it, on what is there instead of a missing path."""
+    if not path.parent.is_dir():
+        return f" There is no folder {path.parent} either."
+    near = difflib.get_close_matches(path.name, sorted(p.name for p in path.parent.iterdir()), n=1)
+    return f" Did you mean {path.parent / near[0]}?" if near else ""
 
 
 def check_unpacked(path: Path, unpacked: int, remedy: str) -> None:

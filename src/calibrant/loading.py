@@ -14,7 +14,7 @@ from calibrant.calibrators import Calibrator, load_calibrator
 from calibrant.comparison.risk_control import Guarantee, guaranteed_threshold
 from calibrant.errors import InputError
 from calibrant.extras import require, usable_device
-from calibrant.inputs import read_json
+from calibrant.inputs import nearest_path, read_json
 from calibrant.policies import Policy, load_policy, model_fingerprint
 from calibrant.tasks import DEFAULT_TASK, TASKS, task_of
 from calibrant.tasks.export_folder import is_export, load_export, read_policies
@@ -86,7 +86,9 @@ def _recipe(folder: Path) -> dict[str, Any]:
             f'calibrant.read("{folder}") for predictions.'
         )
     if not folder.exists():
-        raise InputError(f"There is no folder {folder}: name a training run or an export.")
+        raise InputError(
+            f"There is no folder {folder}: name a training run or an export.{nearest_path(folder)}"
+        )
     if not (folder / "recipe.json").exists():
         raise InputError(f"{folder} is not the folder of a training run: it has no recipe.json.")
     if not (folder / "metrics.json").exists():

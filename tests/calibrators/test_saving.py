@@ -45,8 +45,12 @@ def test_round_trip_is_exact(name, suffix, tmp_path):
 @maps
 def test_files_of_earlier_formats_still_load(name):
     """The files stay as the first version that had the calibrator wrote them, whatever comes."""
-    fixture = json.loads((FIXTURES / f"{name}.json").read_text())["expected"]
-    calibrator = load_calibrator(FIXTURES / f"{name}.json")
+    file = FIXTURES / f"{name}.json"
+    assert file.exists(), (
+        f"{name} needs {file}: a saved file, with scores and results in 'expected'"
+    )
+    fixture = json.loads(file.read_text())["expected"]
+    calibrator = load_calibrator(file)
     groups = {"position": np.array(fixture["position"]), "sentence": fixture.get("sentence", [])}
     for kind in ("logits", "probabilities"):
         scores = np.array(fixture["scores"][kind])
@@ -123,6 +127,10 @@ def test_missing_newer_and_damaged_files(tmp_path):
     with pytest.raises(InputError, match="There is no calibrator at"):
         load_calibrator(path)
     Temperature().fit(tagged()).save(path)
+    with pytest.raises(
+        InputError, match=r"no calibrator at .*mpa\.json\. Did you mean .*map\.json\?"
+    ):
+        load_calibrator(tmp_path / "mpa.json")
     content = json.loads(path.read_text())
     path.write_text(json.dumps({**content, "format": 99, "version": "9.0"}))
     with pytest.raises(InputError, match=r"format 99, written by calibrant 9\.0.*upgrade"):

@@ -11,6 +11,7 @@ from calibrant import Predictions, audit
 from calibrant.calibrators import Temperature
 from calibrant.cli import main
 from calibrant.metrics import ece
+from calibrant.policies.wording import threshold_text
 
 QUICK = ["--bootstrap", "20"]
 
@@ -158,7 +159,7 @@ def test_the_threshold_of_each_risk_is_shown(capsys, tmp_path):
     assert (
         main(["audit", str(tmp_path / "p.npz"), "--bootstrap", "0", "--report", str(report)]) == 0
     )
-    assert f"{point.threshold:.4f}" in capsys.readouterr().out
+    assert threshold_text(point.threshold) in capsys.readouterr().out
     assert "From confidence" in report.read_text()
     tags = Predictions.from_probabilities(confidence, labels, label_names=["O", "B-X"])
     view = audit(tags, bootstrap=0).entities

@@ -17,7 +17,7 @@ from calibrant.calibrators.matrix import Vector, WeightMatrix
 from calibrant.calibrators.scalar import OneVsRest
 from calibrant.errors import InputError
 from calibrant.extras import require
-from calibrant.inputs import door, parse_json
+from calibrant.inputs import door, nearest_path, parse_json
 from calibrant.outputs import check_writable, new_file
 
 __all__ = ["FORMAT", "check_suffix", "from_dict", "load_calibrator", "save", "to_dict"]
@@ -118,7 +118,7 @@ def _check_source(path: Path) -> None:
             )
         raise InputError(f"{path} is a folder; load_calibrator takes the file of a calibrator.")
     if not path.is_file():
-        raise InputError(f"There is no calibrator at {path}.")
+        raise InputError(f"There is no calibrator at {path}.{nearest_path(path)}")
     if path.suffix in (".parquet", ".npz", ".csv", ".jsonl", ".gz"):
         raise InputError(
             f"{path} is not a calibrator saved by calibrant, which is .json or .safetensors; "

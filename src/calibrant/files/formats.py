@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import glob
 import hashlib
 from collections.abc import Iterable, Iterator
@@ -23,7 +22,7 @@ from calibrant.files.parquet import PARQUET
 from calibrant.files.pt import PT
 from calibrant.files.safetensors import SAFETENSORS
 from calibrant.files.standard_input import STANDARD, standard_input
-from calibrant.inputs import check_file, door
+from calibrant.inputs import check_file, door, nearest_path
 
 __all__ = [
     "FORMATS",
@@ -131,7 +130,7 @@ def _expand(name: str) -> Iterator[Path]:
         for match in matches:
             yield from _expand(match)
     else:
-        raise InputError(f"{path}: no such file.{_near(path)}")
+        raise InputError(f"{path}: no such file.{nearest_path(path)}")
 
 
 def _shards(folder: Path) -> list[Path]:
@@ -141,13 +140,6 @@ def _shards(folder: Path) -> list[Path]:
         if found:
             return found
     raise InputError(f"{folder}: the folder has no {', '.join(kinds[:-1])} or {kinds[-1]} shards.")
-
-
-def _near(path: Path) -> str:
-    if not path.parent.is_dir():
-        return f" There is no folder {path.parent} either."
-    near = difflib.get_close_matches(path.name, [p.name for p in path.parent.iterdir()], n=1)
-    return f" Did you mean {path.parent / near[0]}?" if near else ""
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from calibrant.errors import InputError, unknown_name
 from calibrant.experiments.record import TITLES, Record, located_records
+from calibrant.inputs import nearest_path
 from calibrant.metrics.table import with_new_names
 from calibrant.old_names import renamed_arguments, warn_renamed
 from calibrant.study.comparison_table import comparison_tables
@@ -203,7 +204,7 @@ def read_all(paths: Iterable[str | Path]) -> list[Record]:
     sources = [Path(path) for path in paths]
     for path in sources:
         if not path.exists():
-            raise InputError(f"{path}: there is no such file or folder.")
+            raise InputError(f"{path}: there is no such file or folder.{nearest_path(path)}")
         for where, record in located_records(path):
             earlier, other = found.setdefault(record.recipe.key, (where, record))
             if differs := _difference(other.results, record.results):
