@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from calibrant import Claims, InputError, Predictions
+from calibrant import Claims, InputError, Predictions, audit, compare, write_report
 
 
 def test_weights_stay_with_their_rows() -> None:
@@ -17,6 +17,26 @@ def test_weights_stay_with_their_rows() -> None:
     assert [part.weights.tolist() for part in p.chunks(1)] == [[1], [2]]
     assert Claims.of_positive(p).weights.tolist() == [1, 2]
     assert Claims.of_positive(p).binary().weights.tolist() == [1, 2]
+
+
+def test_examples_of_weight_0_are_not_called_labelled(tmp_path) -> None:
+    random = np.random.default_rng(0)
+    scores, labels = random.uniform(0.1, 0.9, 300), random.integers(0, 2, 300)
+    found = audit(
+        Predictions.from_probabilities(scores, labels, weights=np.arange(300) % 4), bootstrap=0
+    )
+    assert "75 examples labelled −100 or of weight 0 were ignored." in found.verdict
+    page = write_report(found, tmp_path / "audit.html").read_text("utf-8")
+    assert "75 ignored (label −100 or weight 0)" in page
+
+
+def test_the_identity_changes_no_accuracy_of_weighted_examples() -> None:
+    random = np.random.default_rng(3)
+    scores, labels = random.normal(size=(900, 3)), random.integers(0, 3, 900)
+    p = Predictions.from_logits(scores, labels, weights=random.gamma(0.7, 2, 900))
+    for start in (100, 200, 300):  # Sums in another order differ for some.
+        found = compare(p[:start], p[start:], ["temperature"], bootstrap=100)
+        assert [row.accuracy_change for row in found.rows] == [0, 0]
 
 
 def test_claims_keep_weights() -> None:

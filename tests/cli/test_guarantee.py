@@ -96,9 +96,20 @@ def test_rows_without_labels_and_ignored_rows(folder, capsys):
     ]
     text = "".join(json.dumps(line) + "\n" for line in lines)
     (folder / "new.jsonl").write_text(text)
-    ok(capsys, "apply", "new.jsonl", "--policy", "policy.json", "-o", "decisions.jsonl")
+    out = ok(capsys, "apply", "new.jsonl", "--policy", "policy.json", "-o", "decisions.jsonl")
+    assert out.startswith("2 decisions, 1 accepted (50.0 %). 1 row labelled −100 has none.\n")
     records = [json.loads(line) for line in Path("decisions.jsonl").read_text().splitlines()]
     assert [(r["row"], r["accepted"]) for r in records] == [(0, True), (2, False)]
+
+
+def test_sets_in_tables_are_joined_as_predict_joins_them(folder, capsys):
+    ok(capsys, "guarantee", "valid.npz", "--coverage", "0.99", "-o", "sets.json")
+    ok(capsys, "apply", "test.npz", "--policy", "sets.json", "-o", "sets.csv")
+    rows = list(csv.DictReader(Path("sets.csv").read_text().splitlines()))
+    sets = load_policy("sets.json").sets(made(700, 1))
+    assert [row["set"] for row in rows] == [
+        "|".join(NAMES[k] for k in np.flatnonzero(row)) for row in sets
+    ]
 
 
 def top_labels(path, n, labelled=True):
@@ -368,7 +379,7 @@ def test_missed_entities_of_any_tool(folder, capsys):
     assert all((row["review"] == "True") == (float(row["confidence"]) >= least) for row in rows)
     assert all(row["accepted"] == "False" for row in rows)
     error = refused(capsys, *command, "--target-risk", "0.2", "-o", "both.json")
-    assert "missed whatever is reviewed. No predicted entity that could be reviewed" in error
+    assert "missed whatever is reviewed. No predicted entity touches them, or only wrong" in error
     both = [*command[:4], "--max-missed", "0.35", "--target-risk", "0.2", "-o", "both.json"]
     assert "neither accepted nor sent to review" in ok(capsys, *both, "--on-average")
     ok(capsys, "apply", "predicted.jsonl", "--policy", "both.json", "-o", "both.jsonl")

@@ -61,6 +61,8 @@ def test_what_cannot_be_promised():
     predicted, gold = drawn(np.random.default_rng(2), 60)
     with pytest.raises(InputError, match=r"missed whatever is reviewed\. No predicted entity"):
         guarantee_entities(match_entities(predicted, gold), max_missed=0.01)
+    with pytest.raises(InputError, match=r"or only wrong ones .* leave --target-risk out"):
+        guarantee_entities(match_entities(predicted, gold), max_missed=0.01, target_risk=0.5)
     with pytest.raises(InputError, match="too few for at most 40 % missed"):
         guarantee_entities(match_entities(predicted[:2], gold[:2]), max_missed=0.4)
     kept = {"PER": "PER", "LOC": "LOC"}

@@ -72,7 +72,8 @@ def verdict(
         "confident one."
     )
     if ignored := state.ignored - unlabelled:
-        were = "example labelled −100 was" if ignored == 1 else "examples labelled −100 were"
+        marks = "labelled −100 or of weight 0" if state.weighted else "labelled −100"
+        were = f"example {marks} was" if ignored == 1 else f"examples {marks} were"
         sentences.append(f"{ignored:,} {were} ignored.")
     if unlabelled:
         were = "example without a label was" if unlabelled == 1 else "examples without a label were"

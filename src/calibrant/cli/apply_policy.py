@@ -39,7 +39,7 @@ def decide(args: argparse.Namespace) -> int:
         if policy.settings.get("source") == "entities":
             yield from _counted(_entities(policy, args), counts)
             return
-        for part, numbers in _parts(policy, calibrator, args):
+        for part, numbers in _parts(policy, calibrator, args, counts):
             yield from _counted(decision_records(policy, part, numbers), counts)
 
     with new_file(args.output, overwrite=args.overwrite) as unfinished:
@@ -73,9 +73,15 @@ def _calibrator(policy: Policy, args: argparse.Namespace) -> Calibrator | None:
 
 
 def _parts(
-    policy: Policy, calibrator: Calibrator | None, args: argparse.Namespace
+    policy: Policy,
+    calibrator: Calibrator | None,
+    args: argparse.Namespace,
+    counts: dict[str, int],
 ) -> Iterator[tuple[Any, np.ndarray]]:
-    """Yield calibrated predictions with the numbers of their rows; tags come as a whole."""
+    """Yield calibrated predictions with the numbers of their rows; tags come as a whole.
+
+    Rows labelled −100 have no decision; ``counts`` gets their number.
+    """
     from calibrant.files import expand, stream_top_labels, stream_unlabelled
     from calibrant.predictions import Predictions
     from calibrant.progress import Progress
@@ -87,6 +93,7 @@ def _parts(
         for part in stream or stream_unlabelled(files, columns, args.kind):
             rows = first + (np.arange(len(part)) if part.rows is None else part.rows)
             first += len(part) + part.ignored
+            counts["ignored"] = counts.get("ignored", 0) + part.ignored
             progress.advance(len(part) + part.ignored)
             mapped = part if calibrator is None else calibrator.transform(part)
             if stream is not None or (policy.items != "entities" and policy.review is None):
@@ -118,7 +125,7 @@ def _write_csv(records: Iterable[dict[str, Any]], path: Path) -> None:
                 writer = csv.DictWriter(file, list(record), lineterminator="\n")
                 writer.writeheader()
             if "set" in record:
-                record = {**record, "set": ";".join(record["set"])}
+                record = {**record, "set": "|".join(record["set"])}
             writer.writerow(record)
 
 
@@ -172,4 +179,6 @@ def _summary(counts: dict[str, int]) -> str:
             words.append(f"{counts[key]:,} {name} ({100 * counts[key] / n:.1f} %)")
     if "size" in counts:
         words.append(f"{counts['size'] / n:.3f} classes in a set on average")
-    return f"{', '.join(words)}."
+    ignored = counts.get("ignored", 0)
+    rows = "1 row labelled −100 has" if ignored == 1 else f"{ignored:,} rows labelled −100 have"
+    return f"{', '.join(words)}." + f" {rows} none." * bool(ignored)

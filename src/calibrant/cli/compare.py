@@ -155,18 +155,18 @@ def print_comparison(found: Comparison) -> None:
 
 
 def _still_to_gain(found: Comparison) -> str:
-    """Split the log-loss into what one curve for all classes can remove, and the rest.
+    """Split the log-loss into what a temperature or an isotonic curve removes, and the rest.
 
-    The rest is no bound for every calibrator: weights of classes can use what such a curve cannot.
+    The rest is no bound: another curve, or weights of classes, can use what these two cannot.
     """
     before, after = found[found.rows[0].name], found[found.recommended]
     parts = [(r.valid_nll, r.valid_calibration or 0.0) for r in (before, after)]
     total, calibration = parts[0]
     return (
         f"Uncalibrated, the CV NLL of {_number(total)} is {_number(calibration)} of calibration, "
-        f"which one curve for all classes can remove, and {_number(total - calibration)} of "
-        "refinement, which only a better model or a calibrator with numbers for each class can "
-        f"lower. After {after.name}: {_number(parts[1][1])} and "
+        f"which a temperature or an isotonic curve removes, and {_number(total - calibration)} of "
+        "refinement, which they leave: a better model lowers it, and sometimes another curve or a "
+        f"calibrator with numbers for each class. After {after.name}: {_number(parts[1][1])} and "
         f"{_number(parts[1][0] - parts[1][1])}."
     )
 

@@ -33,6 +33,7 @@ from calibrant.predictions import Predictions
 __all__ = ["Candidate", "calibration_part", "evaluate", "fit_candidate"]
 
 _BLOCKS = 1000
+_ROUNDING = 1e-12  # Of a share of examples.
 _RECALIBRATIONS = ("temperature", "isotonic-top-label")
 
 
@@ -111,7 +112,13 @@ def evaluate(
         metrics=metrics,
         ece_low=low,
         ece_high=high,
-        accuracy_change=metrics["accuracy"] - accuracy(test),
+        accuracy_change=_change(metrics["accuracy"], accuracy(test)),
         fit_seconds=candidate.fit_seconds,
         notes=tuple(candidate.calibrator.fitted_on_["warnings"]),
     )
+
+
+def _change(after: float, before: float) -> float:
+    """Return the difference; sums of weights in another order differ in the last places."""
+    change = after - before
+    return 0.0 if abs(change) < _ROUNDING else change

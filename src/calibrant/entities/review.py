@@ -15,6 +15,15 @@ from calibrant.policies.missed import FLOOR, Reach, reviewed_policy
 __all__ = ["gold_reach", "guarantee_entities"]
 
 _UNIT = "document"  # Documents are drawn independently.
+_UNTOUCHED = (
+    "No predicted entity touches them: let the tool return more, with lower scores, or use a "
+    "larger share."
+)
+_HIDDEN = (
+    "No predicted entity touches them, or only wrong ones with a score of "
+    f"{FLOOR:g} or more, which --target-risk may accept: leave --target-risk out, let the tool "
+    "return more, or use a larger share."
+)
 
 
 def guarantee_entities(
@@ -49,10 +58,7 @@ def guarantee_entities(
             return policy
     assert max_missed is not None
     values = gold_reach(found, None if policy is None else match)
-    why = (
-        "No predicted entity that could be reviewed touches them: let the tool return more, with "
-        "lower scores, or use a larger share."
-    )
+    why = _UNTOUCHED if policy is None else _HIDDEN
     reach = Reach(values, found.gold_document, _UNIT, found.predicted.score, "entities", why)
     surely = None if on_average else level
     return reviewed_policy(reach, max_missed, surely, about, policy=policy)

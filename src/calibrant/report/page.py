@@ -94,7 +94,8 @@ def _summary(audit: Audit) -> str:
     if state.ignored:
         missing = int(audit.provenance.get("unlabelled", 0))
         if state.ignored - missing:
-            parts.append(f"{count(state.ignored - missing)} ignored (label −100)")
+            why = "label −100 or weight 0" if state.weighted else "label −100"
+            parts.append(f"{count(state.ignored - missing)} ignored ({why})")
         if missing:
             parts.append(f"{count(missing)} without a label")
     return " · ".join(parts)
