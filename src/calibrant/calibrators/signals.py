@@ -8,7 +8,6 @@ name is that of the group, a dot, and what is averaged.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -17,7 +16,7 @@ import numpy as np
 from calibrant.arrays import Array, to_numpy
 from calibrant.calibrators.backend import constant, log_probabilities, namespace
 from calibrant.calibrators.checks import needed_columns
-from calibrant.errors import InputError
+from calibrant.errors import InputError, nearest_name
 from calibrant.predictions import Kind, Predictions
 
 __all__ = [
@@ -137,11 +136,9 @@ def _is_context(name: str, group: str | None) -> bool:
 
 def _given(who: str, name: str, signals: Mapping[str, Any], rows: int) -> np.ndarray:
     if name not in signals:
-        near = difflib.get_close_matches(name, [str(n) for n in signals], n=1)
-        advice = f" Did you mean '{near[0]}'?" if near else ""
         raise InputError(
             f"{who} was fitted with the signal '{name}', which is missing; got signals "
-            f"{sorted(signals)}.{advice}"
+            f"{sorted(signals)}. {nearest_name(name, map(str, signals))}".rstrip()
         )
     column = np.asarray(to_numpy(signals[name]), np.float64).reshape(-1)
     if len(column) != rows:
