@@ -52,11 +52,12 @@ class Guarantee:
                 f"{self.entities:,} validation {self.items}: nothing is accepted."
             )
         shown = threshold_text(self.threshold)
-        which = "Everything" if shown == "all" else f"What has a confidence of at least {shown}"
+        which = "All" if shown == "all" else f"From a confidence of {shown} on,"
         return (
-            f"{which} is accepted: with probability {level} at most {target} of such {self.items} "
-            "are wrong, if data is like the validation split's. There it accepts "
-            f"{self.accepted:,} of {self.entities:,}, of which {self.wrong:,} are wrong."
+            f"{which} {self.items} are accepted. With probability {level}, at most {target} of "
+            "them are wrong, if new data is like the validation split. There, "
+            f"{self.accepted:,} of {self.entities:,} are accepted, and {self.wrong:,} of these are "
+            "wrong."
         )
 
 
