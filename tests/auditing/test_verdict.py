@@ -225,3 +225,13 @@ def test_what_is_expected_is_no_more_than_what_may_be():
     """With errors this rare, the mean ECE of a calibrated model lies beyond most samples."""
     sure = Predictions.from_logits(np.tile([9.0, 0.0, 0.0], (50, 1)), [0] * 50)
     assert "at n = 50 (up to 0.0" in audit(sure, bootstrap=0).verdict[0]
+
+
+def test_logits_that_look_like_probabilities_get_a_warning():
+    """Read as logits they would be far too modest, and nothing else would say why."""
+    rows = np.random.default_rng(0).dirichlet(np.ones(4), 300)
+    labels = rows.argmax(axis=1)
+    (line,) = audit(Predictions.from_logits(rows, labels), bootstrap=0).warnings
+    assert "sums to 1, as probabilities do" in line
+    assert audit(Predictions.from_probabilities(rows, labels), bootstrap=0).warnings == ()
+    assert audit(Predictions.from_logits(np.log(rows), labels), bootstrap=0).warnings == ()

@@ -60,6 +60,7 @@ class Collector:
     ignored: int = 0
     unlabelled: int = 0
     rounded: int = 0  # rows of probabilities that miss a sum of 1
+    like_probabilities: bool = False  # logits of which each row is positive and sums to 1
     weight: float = 0.0  # the sum of the sample weights, and of their squares
     squares: float = 0.0
     kind: str = ""
@@ -206,6 +207,7 @@ class Collector:
         column = chunk.confidence if isinstance(chunk, Claims) else chunk.scores
         self.kind, self.dtype = chunk.kind, str(column.dtype).removeprefix("torch.")
         self.label_names = chunk.names
+        self.like_probabilities = not isinstance(chunk, Claims) and _sum_to_one(chunk)
         self.by = dependent_group(chunk, self.by)
         classes = max(len(chunk.names), 2)
         self._check_cells(classes)
@@ -328,3 +330,17 @@ def collect(chunks: Iterable[Predictions | Claims], collector: Collector) -> Col
         collector.add(chunk)
     collector.finish()
     return collector
+
+
+def _sum_to_one(chunk: Predictions) -> bool:
+    """Return whether the first rows of logits are distributions, as probabilities would be.
+
+    >>> _sum_to_one(Predictions.from_logits([[0.2, 0.8], [0.7, 0.3]], [1, 0]))
+    True
+    >>> _sum_to_one(Predictions.from_logits([[0.2, 0.8], [2.0, -1.0]], [1, 0]))
+    False
+    """
+    if chunk.kind != "logits" or not len(chunk):
+        return False
+    rows = np.asarray(to_numpy(chunk.scores[:1000]), np.float64)
+    return bool((rows >= 0).all() and (abs(rows.sum(axis=1) - 1) < 0.01).all())

@@ -191,7 +191,22 @@ def _about_weights(found: Collector) -> tuple[str, ...]:
 
 def warnings(found: Collector, bootstrap: int) -> tuple[str, ...]:
     """Return sentences about what makes numbers or intervals doubtful."""
-    return (*_other_spelling(found), *_few_digits(found), *_few_blocks(found, bootstrap))
+    return (
+        *_other_spelling(found),
+        *_like_probabilities(found),
+        *_few_digits(found),
+        *_few_blocks(found, bootstrap),
+    )
+
+
+def _like_probabilities(found: Collector) -> tuple[str, ...]:
+    """Warn if the rows of logits sum to 1: they are read as logits nevertheless."""
+    if not found.like_probabilities:
+        return ()
+    return (
+        "These are read as logits, and each row is positive and sums to 1, as probabilities do: if "
+        "they are probabilities, say so (--kind probabilities, Predictions.from_probabilities).",
+    )
 
 
 def _few_digits(found: Collector) -> tuple[str, ...]:
