@@ -9,7 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from calibrant import Claims, InputError, Predictions, audit, ece, load_calibrator, read
+from calibrant import (
+    Claims,
+    InputError,
+    Predictions,
+    audit,
+    ece,
+    load_calibrator,
+    read,
+    write_report,
+)
 from calibrant.calibrators import Platt, ShrunkPlatt
 from calibrant.cli import main
 from calibrant.metrics import classwise_ece, measure, nll
@@ -216,3 +225,20 @@ def test_the_list_of_a_multi_output_classifier() -> None:
         Claims.from_multi_label([found[0][:, :1], *found[1:]], Y)
     with pytest.raises(InputError, match="from_multi_label"):
         Predictions.from_probabilities(found, Y)
+
+
+def test_labels_are_not_called_examples(tmp_path) -> None:
+    """Sixty examples of three labels each: what is counted, ignored and weighted are labels."""
+    random = np.random.default_rng(0)
+    scores = random.uniform(0.05, 0.95, (60, 3))
+    truth = (random.random((60, 3)) < scores).astype(float)
+    truth[0, 1] = -100
+    found = audit(Claims.from_multi_label(scores, truth), bootstrap=0)
+    assert "1 label of −100 was ignored." in found.verdict
+    assert "179 labels · 3 classes" in write_report(found, tmp_path / "audit.html").read_text()
+    truth[0, :2] = np.nan
+    found = audit(Claims.from_multi_label(scores, truth), bootstrap=0)
+    assert "2 labels without a value were left out." in found.verdict
+    found = audit(Claims.from_multi_label(scores, truth, weights=np.arange(60) + 1), bootstrap=0)
+    [weights] = [text for text in found.verdict if "weight;" in text]
+    assert weights.startswith("Labels count by the sample weights of their examples")

@@ -30,6 +30,19 @@ def test_examples_of_weight_0_are_not_called_labelled(tmp_path) -> None:
     assert "75 ignored (label −100 or weight 0)" in page
 
 
+def test_counts_of_weighted_examples_are_rounded(tmp_path) -> None:
+    """Sums of weights that are scaled to 60 may be 59.999…: no example is lost."""
+    for seed in range(6):
+        random = np.random.default_rng(seed)
+        scores, weights = random.uniform(0.05, 0.95, 60), random.gamma(1, 1, 60)
+        labels = (random.random(60) < scores).astype(int)
+        found = audit(Predictions.from_probabilities(scores, labels, weights=weights), bootstrap=0)
+        page = write_report(found, tmp_path / f"{seed}.html").read_text("utf-8")
+        assert "60 examples" in page
+        assert "59 examples" not in page
+        assert "n = 59" not in page
+
+
 def test_the_identity_changes_no_accuracy_of_weighted_examples() -> None:
     random = np.random.default_rng(3)
     scores, labels = random.normal(size=(900, 3)), random.integers(0, 3, 900)

@@ -141,7 +141,7 @@ def findings_of(kind: str, questions: Iterable[Question], level: float) -> tuple
 def _finding(kind: str, question: Question, place: int, p: float) -> Finding:
     n, claimed, right = (float(sums[place]) for sums in question.claims[:3])
     where = question.where(place)
-    return Finding(kind, question.name, where, int(n), claimed / n, right / n, p)
+    return Finding(kind, question.name, where, round(float(n)), claimed / n, right / n, p)
 
 
 def whole_p_value(state: CalibrationState, *, grouped: bool) -> float:

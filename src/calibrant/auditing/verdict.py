@@ -64,19 +64,21 @@ def verdict(
         worst = max(shown, key=lambda finding: abs(finding.gap))
         lead = "Furthest off" if doubtful else "Also off"
         sentences.append(f"{lead}: {_describe_finding(worst, multi_label)}.")
+    item = "label" if multi_label else "example"
     empty = int((state.top_count == 0).sum())
     top = state.top_count[-1] / state.n
     sentences.append(
         f"{empty} of {state.bins.count} bins {'is' if empty == 1 else 'are'} empty; "
-        f"{percent(float(top))} of the {'labels' if multi_label else 'examples'} lie in the most "
-        "confident one."
+        f"{percent(float(top))} of the {item}s lie in the most confident one."
     )
     if ignored := state.ignored - unlabelled:
-        marks = "labelled −100 or of weight 0" if state.weighted else "labelled −100"
-        were = f"example {marks} was" if ignored == 1 else f"examples {marks} were"
+        marks = "of −100" if multi_label else "labelled −100"
+        marks += " or of weight 0" if state.weighted else ""
+        were = f"{item} {marks} was" if ignored == 1 else f"{item}s {marks} were"
         sentences.append(f"{ignored:,} {were} ignored.")
     if unlabelled:
-        were = "example without a label was" if unlabelled == 1 else "examples without a label were"
+        marks = "without a value" if multi_label else "without a label"
+        were = f"{item} {marks} was" if unlabelled == 1 else f"{item}s {marks} were"
         sentences.append(f"{unlabelled:,} {were} left out.")
     return tuple(sentences)
 
@@ -128,7 +130,7 @@ def _within_chance(
     about = f"about {points(expected)}, " if expected <= upper else ""
     explained = (
         f"an ECE of {points(ece(state))} is within what chance gives a calibrated model at "
-        f"n = {int(state.n):,} ({about}up to {points(upper)})."
+        f"n = {round(float(state.n)):,} ({about}up to {points(upper)})."
     )
     if borderline := least > 0:
         explained += (
@@ -183,9 +185,15 @@ def _about_weights(found: Collector) -> tuple[str, ...]:
     kinds = ("classes", "tags") if is_bio(found.label_names) else ("classes",)
     rows = [row for row in METRICS.values() if row.kind in kinds and row.audited]
     titles = ", ".join(row.title for row in rows if not row.weighted)
+    many = found.kind == "multi-label"
+    items, whose = (
+        ("labels", "the sample weights of their examples")
+        if many
+        else ("examples", "their sample weights")
+    )
     return (
-        f"Examples count by their sample weights, and are worth {found.effective:,.0f} of one "
-        f"weight; numbers of examples are sums of weights. Left out, as they take none: {titles}.",
+        f"{items.capitalize()} count by {whose}, and are worth {found.effective:,.0f} of one "
+        f"weight; numbers of {items} are sums of weights. Left out, as they take none: {titles}.",
     )
 
 
@@ -224,7 +232,7 @@ def _other_spelling(found: Collector) -> tuple[str, ...]:
     """Warn if no top label is right: a pipeline may say LABEL_0 where the truth is called cat."""
     assert found.state is not None
     several = found.top is None and found.rows > 1 and len(found.label_names) > 1
-    if not (found.of_claims and several) or int(found.state.correct.sum()):
+    if not (found.of_claims and several) or found.state.correct.sum() > 0:
         return ()
     names = ", ".join(f"'{shortened(name)}'" for name in found.label_names[:6])
     return (

@@ -39,7 +39,7 @@ def reliability_chart(
     b = curve.filled
     marks = _bars(curve) if state.n else []
     if counts and len(curve.count) <= _MOST_COUNTS:
-        words = tuple(short_count(int(n)) for n in curve.count[b])
+        words = tuple(short_count(round(float(n))) for n in curve.count[b])
         marks.append(Texts("count", curve.middle[b], np.ones(len(b)), words))
     marks += _bin_hovers(curve, range(len(curve.count)), ("Confidence", "Accuracy", noun))
     return Chart(
@@ -47,7 +47,7 @@ def reliability_chart(
         share_axis("Accuracy"),
         tuple(marks),
         title,
-        f"{counted(int(state.n), noun)} in {len(b)} of {len(curve.count)} bins; ECE "
+        f"{counted(round(float(state.n)), noun)} in {len(b)} of {len(curve.count)} bins; ECE "
         f"{number(ece(state))}; mean confidence {percent(mean_confidence(state))}, accuracy "
         f"{percent(accuracy(state))}.",
         "square",
@@ -83,7 +83,7 @@ def histogram_chart(
     ``most`` is the largest share that the axis must reach, so that charts side by side have one
     scale.
     """
-    curve, n = reliability_curve(state), max(int(state.n), 1)
+    curve, n = reliability_curve(state), max(round(float(state.n)), 1)
     shares = 100 * curve.count / n
     x0, x1 = curve.inset
     y = value_axis(
@@ -108,10 +108,10 @@ def histogram_chart(
         y,
         (*marks, *_bin_hovers(curve, range(len(curve.count)), words, y.high)),
         title,
-        f"{counted(int(state.n), 'example')}; mean confidence {percent(claimed)}, accuracy "
-        f"{percent(right)}.",
+        f"{counted(round(float(state.n)), 'example')}; mean confidence {percent(claimed)}, "
+        f"accuracy {percent(right)}.",
         keys=keys if state.n else (),
-        note=f"n = {count(int(state.n))}" if state.n else "",
+        note=f"n = {count(round(float(state.n)))}" if state.n else "",
         empty="" if state.n else _NOTHING,
     )
 

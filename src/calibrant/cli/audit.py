@@ -169,7 +169,7 @@ def print_audits(audits: dict[str, Audit]) -> None:
     missing = first.provenance["unlabelled"]
     dropped = f"{ignored:,} ignored" + (f" ({missing:,} without a label)" if missing else "")
     if first.top is not None:
-        examples = f"{counted(n, 'label')} of {counted(int(first.top.state.n), 'example')}"
+        examples = f"{counted(n, 'label')} of {counted(round(float(first.top.state.n)), 'example')}"
     classes = f"{counted(len(first.label_names), 'class')}, " if first.label_names else ""
     print(f"{examples}, {classes}{dropped}\n")
     print_measures(audits)

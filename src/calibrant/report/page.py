@@ -82,12 +82,12 @@ def _title(audits: Mapping[str, Audit]) -> str:
 
 def _summary(audit: Audit) -> str:
     state = audit.state
-    entities = (
-        audit.provenance.get("kind") == "entities"
-    )  # Their state knows right and wrong alone.
+    kind = str(audit.provenance.get("kind"))
+    entities = kind == "entities"  # Their state knows right and wrong alone.
+    item = {"entities": "entity", "multi-label": "label"}.get(kind, "example")
     classes = len(audit.label_names) if entities else state.classes
     parts = [
-        counted(int(state.n), "entity" if entities else "example"),
+        counted(round(float(state.n)), item),
         *([counted(classes, "type" if entities else "class")] if classes else []),
         counted(state.bins.count, "bin"),
     ]
