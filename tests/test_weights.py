@@ -32,7 +32,7 @@ def test_examples_of_weight_0_are_not_called_labelled(tmp_path) -> None:
 
 def test_counts_of_weighted_examples_are_rounded(tmp_path) -> None:
     """Sums of weights that are scaled to 60 may be 59.999…: no example is lost."""
-    for seed in range(6):
+    for seed in (7, 16, 17, 18):
         random = np.random.default_rng(seed)
         scores, weights = random.uniform(0.05, 0.95, 60), random.gamma(1, 1, 60)
         labels = (random.random(60) < scores).astype(int)
