@@ -80,7 +80,7 @@ def of_texts(pipeline, run, export, texts):
         "calibrant, export": lambda: export.predict(texts),
     }
     scores = np.array([found["score"] for found in pipeline(texts, **cut)])
-    own = [softmax(made.logits(texts)).max(axis=1) for made in (run, export)]
+    own = [softmax(made.scored(texts).logits).max(axis=1) for made in (run, export)]
     return ways, max(float(np.abs(scores - each).max()) for each in own)
 
 
