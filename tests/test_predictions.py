@@ -226,7 +226,7 @@ def test_bad_probabilities(
     )
 )
 def test_finite_is_what_numpy_says(logits: np.ndarray) -> None:
-    """NaN and +inf are refused at their place; −inf is a masked class, unless a row has no other."""
+    """NaN and +inf are refused at their place; −inf masks a class, if its row has another."""
     labels = np.zeros(len(logits), int)
     wrong, masked = np.isnan(logits) | np.isposinf(logits), np.isneginf(logits).all(axis=1)
     expected = None
