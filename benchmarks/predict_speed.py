@@ -26,6 +26,7 @@ from pathlib import Path
 import numpy as np
 
 import calibrant
+from machine import circumstances
 
 START = (
     "import time; began = time.perf_counter(); import calibrant; "
@@ -177,7 +178,8 @@ def main():
     args = parser.parse_args()
     result = {"data": args.data, "threads": args.threads}
     result |= {"stream": stream(args)} if args.stream else {**compare(args), "start": start(args)}
-    text = json.dumps(result, indent=1)
+    packages = ("calibrant", "numpy", "torch", "transformers", "onnxruntime", "tokenizers")
+    text = json.dumps({**result, "circumstances": circumstances(packages)}, indent=1)
     print(text)
     if args.output is not None:
         args.output.write_text(text + "\n")
