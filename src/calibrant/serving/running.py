@@ -72,7 +72,10 @@ def _listen(host: str, port: int) -> socket.socket:
         raise InputError(f"A port must be between 0 and 65535, got {port}.")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        return socket.create_server((host.strip("[]"), port), family=family, backlog=2048)
+        listening = socket.create_server((host.strip("[]"), port), family=family, backlog=2048)
+        # asyncio does not set it on a socket that is made like this: answers would wait 40 ms.
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return listening
     except OSError as error:
         raise InputError(
             f"Cannot listen on {host}:{port}: {error.strerror or error}. Choose another --port."
