@@ -16,7 +16,7 @@ from calibrant.errors import InputError
 from calibrant.extras import require
 from calibrant.serving.access import LOOPBACK
 
-__all__ = ["is_local", "read_token", "run_application"]
+__all__ = ["is_local", "listen", "read_token", "run_application"]
 
 
 def is_local(host: str) -> bool:
@@ -48,7 +48,7 @@ def run_application(
 ) -> None:
     """Answer requests until a signal; running requests get ``seconds`` to finish."""
     uvicorn = require("uvicorn", "serve", "A service")
-    with _listen(host, port) as listening:
+    with listen(host, port) as listening:
         _log_as_json()
         config = uvicorn.Config(
             application,
@@ -66,7 +66,7 @@ def run_application(
         uvicorn.Server(config).run(sockets=[listening])
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int) -> socket.socket:
     """Return a listening socket; a port in use is an error of one line."""
     if not 0 <= port <= 65535:
         raise InputError(f"A port must be between 0 and 65535, got {port}.")
