@@ -83,10 +83,10 @@ def guarantee(
     ``per="type"`` learns a threshold for each predicted class or entity type (of sets: for each
     true class). ``keep_together`` names the column whose values are drawn independently, while
     rows of one value may depend on each other ("auto": document, sentence or image if there is one;
-    None: every row). With ``average="groups"`` a target risk is
-    the share of wrong ones among what is accepted of a group, averaged over groups, so that long
-    ones count as much as short ones. ``items`` is "rows" or "entities"; "auto"
-    takes entities where labels are BIO tags. ``calibrator`` and ``model`` are fingerprints to save.
+    None: every row). With ``average="groups"`` a target risk is the share of wrong ones among what
+    is accepted of a group, averaged over groups: long ones count as much as short ones. ``items``
+    is "rows" or "entities" ("auto": entities if labels are BIO tags). ``calibrator`` and ``model``
+    are fingerprints to save.
 
     >>> random = np.random.default_rng(0)
     >>> confidence = random.uniform(0.5, 1, 2000)
@@ -96,9 +96,8 @@ def guarantee(
     ({'*': 0.835}, 0.34)
     """
     check_kind("guarantee", predictions, Predictions, Claims)
-    check_unweighted(
-        "guarantee", predictions, "its bounds count errors of rows that are drawn alike"
-    )
+    reason = "its bounds count errors of rows that are drawn alike"
+    check_unweighted("guarantee", predictions, reason)
     wanted = {"target_risk": target_risk, "max_missed": max_missed, "coverage": coverage}
     check_promises(wanted, per, level)
     if not len(predictions):
