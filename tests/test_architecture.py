@@ -62,8 +62,10 @@ ALLOWED = {
         "tasks",
         "training",
     },
+    "distributed": set(),
     "experiments": {
         "adapting",
+        "distributed",
         "metrics",
         "corruptions",
         "calibrators",

@@ -16,6 +16,7 @@ __all__ = [
     "add_address",
     "add_data_dir",
     "add_device",
+    "add_engine",
     "add_file_options",
     "add_intervals",
     "add_json",
@@ -188,6 +189,26 @@ def add_data_dir(parser: Any, more: str = "") -> None:
 def add_device(parser: Any) -> None:
     """Add where a model runs."""
     parser.add_argument("--device", help="cpu, cuda or cuda:1 (cuda if there is one)")
+
+
+def add_engine(parser: Any, *engines: str) -> None:
+    """Add ``--engine``; ``args.engine`` is an :class:`~calibrant.distributed.engine.Engine`."""
+    from calibrant.distributed.engine import ADDRESS, Engine, parse_engine
+
+    def parse(given: str) -> Engine:
+        try:
+            return parse_engine(given, engines)
+        except InputError as error:  # argparse hides the words of other errors.
+            raise argparse.ArgumentTypeError(str(error)) from None
+
+    parser.add_argument(
+        "--engine",
+        metavar="|".join(f"{name}[:{ADDRESS[name]}]" for name in engines),
+        type=parse,
+        help="run on a cluster: ray starts one on this machine (ray:auto is the one that this "
+        "machine belongs to, ray:HOST:PORT another)"
+        + ("; spark:MASTER, such as spark:local[4]" if "spark" in engines else ""),
+    )
 
 
 def add_run_options(parser: Any) -> Any:

@@ -7,16 +7,21 @@ The process that started the grid writes each record once.
 
 from __future__ import annotations
 
-import contextlib
-import logging
 import os
 import socket
-import warnings
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from calibrant.distributed.ray_cluster import (
+    HANDED_ON,
+    connected,
+    enter_place,
+    nodes,
+    resource,
+    task_error,
+)
 from calibrant.errors import CalibrantError, InputError
 from calibrant.experiments.grid import (
     cells_of,
@@ -32,15 +37,13 @@ from calibrant.experiments.run import default_device
 from calibrant.experiments.stacked import stacks
 from calibrant.extras import require
 from calibrant.outputs import make_folder
-from calibrant.tasks.reading.hub import first_line
 
 __all__ = ["run_on_ray", "train_unit"]
 
 Unit = list[list[Recipe]]  # Cells of one recipe each; they share the seed alone.
 _RETRIES = 3  # Restarts of a task whose worker is killed.
-_PATIENCE = 5.0  # Seconds to wait for an answer, and between searches for new nodes.
-_STORE = 100 * 2**20  # Bytes of shared memory of a cluster of our own: records are small.
-_HANDED_ON = ("CALIBRANT_DATA", "CALIBRANT_ENCODERS")
+_PATIENCE = 5.0  # Seconds between searches for new nodes.
+_PURPOSE = "Running a grid on a cluster"
 
 
 def run_on_ray(
@@ -61,7 +64,7 @@ def run_on_ray(
     corpora and encoders at the same place. A node with GPUs trains on them, ``jobs`` sharing all.
     A recipe whose ``dtype`` is auto takes that of this machine, or of ``device``.
     """
-    ray = require("ray", "ray", "Running a grid on a cluster")
+    require("ray", "ray", _PURPOSE)
     check_numbers(jobs=jobs, stack=stack)
     folder = make_folder(folder)
     done = recorded(folder)
@@ -70,8 +73,8 @@ def run_on_ray(
     check_grid(left)
     if address == "local":  # Elsewhere, data may be on the nodes alone.
         check_found(left, directory)
-    with _connected(ray, address, jobs):
-        gpus = device != "cpu" and any(_resource(node, "GPU") for node in _nodes(ray))
+    with connected(address, cores=jobs, purpose=_PURPOSE) as ray:
+        gpus = device != "cpu" and any(resource(node, "GPU") for node in nodes(ray))
         units = _units(left, stack or (10 if gpus else 1))
         for records in _results(ray, units, jobs, directory, device, trust_remote_code):
             yield from (record.write(folder) for record in records)
@@ -89,9 +92,7 @@ def train_unit(
 
     If the worker has a folder ``place``, it works there, so that relative names mean the same.
     """
-    os.environ.update(settings)
-    if Path(place).is_dir():
-        os.chdir(place)
+    enter_place(place, settings)
     turns = take_turns([unit], 1, directory, device, trust_remote_code)
     outcomes = [outcome for outcome in turns if outcome is not None]
     about = {**circumstances(), "host": socket.gethostname()}
@@ -136,16 +137,16 @@ def _submit(
 ) -> Any:
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-    gpus = 0.0 if device == "cpu" else _resource(node, "GPU")
+    gpus = 0.0 if device == "cpu" else resource(node, "GPU")
     options = {
         "max_retries": _RETRIES,
-        "num_cpus": max(1, int(_resource(node, "CPU") // jobs)),
+        "num_cpus": max(1, int(resource(node, "CPU") // jobs)),
         "num_gpus": min(1.0, gpus / jobs),
         # Soft: the tasks of a lost node move to the others.
         "scheduling_strategy": NodeAffinitySchedulingStrategy(node["NodeID"], soft=True),
     }
     where = device or ("cuda" if gpus else "cpu")
-    settings = {name: os.environ[name] for name in _HANDED_ON if name in os.environ}
+    settings = {name: os.environ[name] for name in HANDED_ON if name in os.environ}
     task = ray.remote(train_unit).options(**options)
     return task.remote(unit, directory, where, str(Path.cwd()), settings, trust)
 
@@ -154,7 +155,7 @@ def _result(ray: Any, task: Any, unit: Unit) -> list[Record]:
     try:
         records: list[Record] = ray.get(task)
     except ray.exceptions.RayTaskError as error:
-        raise (error.cause if isinstance(error.cause, CalibrantError) else error) from None
+        raise task_error(error) from None
     except ray.exceptions.RayError as error:
         raise CalibrantError(
             f"The worker of {unit[0][0].key} was lost {_RETRIES + 1} times "
@@ -169,53 +170,5 @@ def _node_with_room(
 ) -> Mapping[str, Any] | None:
     """Return the node with the fewest tasks, if it has fewer than ``jobs``."""
     tasks = Counter(node for node, _ in running.values())
-    room = [node for node in _nodes(ray) if tasks[node["NodeID"]] < jobs]
+    room = [node for node in nodes(ray) if tasks[node["NodeID"]] < jobs]
     return min(room, key=lambda node: tasks[node["NodeID"]], default=None)
-
-
-def _nodes(ray: Any) -> list[Mapping[str, Any]]:
-    return [node for node in ray.nodes() if node["Alive"] and _resource(node, "CPU")]
-
-
-def _resource(node: Mapping[str, Any], name: str) -> float:
-    return float(node["Resources"].get(name, 0))
-
-
-@contextlib.contextmanager
-def _connected(ray: Any, address: str, jobs: int) -> Iterator[None]:
-    """Connect to the cluster, or use the connection that the process has."""
-    if ray.is_initialized():
-        yield
-        return
-    own: dict[str, Any] = {}
-    if address == "local":
-        cores = max(jobs, os.cpu_count() or 1)
-        own = {"num_cpus": cores, "include_dashboard": False, "object_store_memory": _STORE}
-    _check_answers(address)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Ray's plans for its next version.
-            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **own)
-    except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
-        raise _unreachable(address, first_line(error)) from None
-    try:
-        yield
-    finally:
-        ray.shutdown()
-
-
-def _check_answers(address: str) -> None:
-    """Check that the address answers: Ray itself would try for two minutes."""
-    host, _, port = address.removeprefix("ray://").rpartition(":")
-    if host and port.isdigit():
-        try:
-            socket.create_connection((host, int(port)), timeout=_PATIENCE).close()
-        except OSError as error:
-            raise _unreachable(address, f"{error.strerror or error}.") from None
-
-
-def _unreachable(address: str, reason: str) -> InputError:
-    return InputError(
-        f"No Ray cluster at '{address}': {reason} 'ray start --head' starts one, and --ray local "
-        "starts one only for this grid. A cluster with a token needs RAY_AUTH_MODE=token here."
-    )

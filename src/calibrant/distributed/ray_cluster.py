@@ -1,0 +1,93 @@
+"""Connect to a Ray cluster, or start one on this machine, and list its nodes."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import socket
+import warnings
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from calibrant.errors import CalibrantError, InputError
+from calibrant.extras import require
+
+__all__ = ["HANDED_ON", "connected", "enter_place", "nodes", "resource", "task_error"]
+
+_PATIENCE = 5.0  # Seconds to wait for an answer.
+_STORE = 100 * 2**20  # Bytes of shared memory of a cluster of our own: results are small.
+HANDED_ON = ("CALIBRANT_DATA", "CALIBRANT_ENCODERS")  # Variables that workers get as well.
+
+
+@contextlib.contextmanager
+def connected(address: str, *, cores: int = 1, purpose: str = "A Ray cluster") -> Iterator[Any]:
+    """Connect to the cluster and yield the module ``ray``; a connection that is open is used.
+
+    ``address`` is ``"auto"`` for the cluster that this machine belongs to, ``"host:port"`` of
+    another, or ``"local"`` for one of at least ``cores`` cores that lasts as long as the block.
+    """
+    ray = require("ray", "ray", purpose)
+    if ray.is_initialized():
+        yield ray
+        return
+    own: dict[str, Any] = {}
+    if address == "local":
+        own = {"num_cpus": max(cores, os.cpu_count() or 1), "object_store_memory": _STORE}
+        own["include_dashboard"] = False
+    _check_answers(address)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Ray's plans for its next version.
+            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **own)
+    except (ConnectionError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
+        raise _unreachable(address, f"{str(error).splitlines()[0].rstrip('.')}.") from None
+    try:
+        yield ray
+    finally:
+        ray.shutdown()
+
+
+def nodes(ray: Any) -> list[Mapping[str, Any]]:
+    """Return the nodes that are alive and run tasks."""
+    return [node for node in ray.nodes() if node["Alive"] and resource(node, "CPU")]
+
+
+def resource(node: Mapping[str, Any], name: str) -> float:
+    """Return how much of a resource ("CPU", "GPU") a node has."""
+    return float(node["Resources"].get(name, 0))
+
+
+def enter_place(place: str, settings: Mapping[str, str]) -> None:
+    """Set variables on a worker, and enter the folder ``place`` if the worker has it.
+
+    So relative names mean the same as on the machine that started the work.
+    """
+    os.environ.update(settings)
+    if Path(place).is_dir():
+        os.chdir(place)
+
+
+def task_error(error: Any) -> BaseException:
+    """Return the error of calibrant that a task raised on a worker, or Ray's own."""
+    found: BaseException = error
+    return error.cause if isinstance(error.cause, CalibrantError) else found
+
+
+def _check_answers(address: str) -> None:
+    """Check that the address answers: Ray itself would try for two minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if host and port.isdigit():
+        try:
+            socket.create_connection((host, int(port)), timeout=_PATIENCE).close()
+        except OSError as error:
+            raise _unreachable(address, f"{error.strerror or error}.") from None
+
+
+def _unreachable(address: str, reason: str) -> InputError:
+    return InputError(
+        f"No Ray cluster at '{address}': {reason} 'ray start --head' starts one, and the address "
+        "'local' starts one only for this command. A cluster with a token needs "
+        "RAY_AUTH_MODE=token here."
+    )
