@@ -1,6 +1,7 @@
 """The command line as a whole: quick, quiet, and clear about what it lacks."""
 
 import os
+import re
 import subprocess
 import sys
 
@@ -44,9 +45,16 @@ def test_version(capsys):
     assert __version__ in capsys.readouterr().out
 
 
-def test_no_command_is_an_error(capsys):
+def test_without_arguments_it_greets_with_four_commands_that_exist(capsys):
+    assert main([]) == 0
+    named = re.findall(r"^  calibrant (\w+)", capsys.readouterr().out, re.MULTILINE)
+    assert len(named) == 4
+    assert set(named) <= set(COMMANDS)
+
+
+def test_options_without_a_command_are_an_error(capsys):
     with pytest.raises(SystemExit) as end:
-        main([])
+        main(["--json"])
     assert end.value.code == 2
 
 

@@ -22,11 +22,24 @@ __all__ = ["main"]
 COMMANDS = (
     "audit", "compare", "fit", "apply", "adapt", "guarantee", "train", "wrap", "predict", "export",
     "serve", "review", "evaluate", "watch", "bench", "report", "corrupt", "list", "demo",
+    "doctor", "completion",
 )  # fmt: skip
 
 BAD_INPUT = 2
 DEFECT = 70  # EX_SOFTWARE of sysexits.h.
 INTERRUPTED = 130
+
+GREETING = """\
+calibrant: honest confidence for neural classifiers. Four commands to try:
+
+  calibrant audit FILE --report audit.html   how far can the confidences in a file be trusted?
+  calibrant compare VALID TEST               which calibrator fixes them best?
+  calibrant demo                             train and compare methods on a small corpus
+  calibrant doctor                           what is installed, and what could be?
+
+FILE has predictions and true labels: csv, jsonl, npz, parquet and more.
+'calibrant --help' shows all commands.
+"""
 
 _LONGEST = 1200  # Characters of a message, which may quote a long input.
 
@@ -41,6 +54,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):  # A terminal that lacks "−" still gets the rest.
             stream.reconfigure(errors="backslashreplace")
     argv = with_new_options(sys.argv[1:] if argv is None else argv)
+    if not argv:
+        print(GREETING, end="")
+        return 0
     _check_command(argv)
     parser = _parser()
     args, unknown = parser.parse_known_args(argv)
@@ -108,10 +124,14 @@ class _Parser(argparse.ArgumentParser):
     def __init__(self, **settings: Any) -> None:
         super().__init__(allow_abbrev=False, **settings)
 
-    def parse_known_args(self, *given: Any, **named: Any) -> Any:
+    def add_later(self) -> None:
+        """Add the options that are slow to compute, if they are not there yet."""
         if self.later is not None:
             add, self.later = self.later, None
             add(self)
+
+    def parse_known_args(self, *given: Any, **named: Any) -> Any:
+        self.add_later()
         return super().parse_known_args(*given, **named)
 
     def refuse(self, unknown: Sequence[str]) -> NoReturn:
