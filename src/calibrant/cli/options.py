@@ -192,7 +192,7 @@ def add_device(parser: Any) -> None:
 
 
 def add_engine(parser: Any, *engines: str) -> None:
-    """Add ``--engine``; ``args.engine`` is an :class:`~calibrant.distributed.engine_names.EngineName`."""
+    """Add ``--engine``; ``args.engine`` has the name of the engine and its address, or is None."""
     from calibrant.distributed.engine_names import ADDRESS, EngineName, parse_engine
 
     def parse(given: str) -> EngineName:
