@@ -8,6 +8,6 @@ from calibrant.distributed.ray_cluster import connected
 @pytest.fixture(scope="session")
 def ray_cluster():
     """Start a cluster of two processors, for all tests that need one."""
-    ray = pytest.importorskip("ray", reason="Ray is not installed")
-    with connected(ray, "local", own="--engine ray"):
+    pytest.importorskip("ray", reason="Ray is not installed")
+    with connected("local") as ray:
         yield ray

@@ -1,5 +1,7 @@
 """Predictions, and the same in shards of parquet."""
 
+from itertools import pairwise
+
 import numpy as np
 
 from calibrant import Predictions
@@ -23,7 +25,7 @@ def write_shards(predictions, folder, cuts, groups=2):
     """Write the rows between the cuts as one parquet file each, in ``groups`` row groups."""
     folder.mkdir(parents=True, exist_ok=True)
     edges = [0, *cuts, len(predictions)]
-    for number, (start, stop) in enumerate(zip(edges, edges[1:], strict=False)):
+    for number, (start, stop) in enumerate(pairwise(edges)):
         part = predictions[start:stop]
         size = max(1, -(-len(part) // groups))
         pieces = [part[i : i + size] for i in range(0, len(part), size)]

@@ -2,57 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from os import PathLike
 from typing import Any, NamedTuple
 
 from calibrant.distributed.engine import Dataset, Engine, LocalEngine, Parts
+from calibrant.distributed.engine_names import parse_engine
 from calibrant.distributed.parquet_parts import plan_parts
-from calibrant.errors import InputError, unknown_name
-from calibrant.extras import require
+from calibrant.errors import InputError
 
-__all__ = ["ENGINES", "Opened", "open_dataset", "parse_engine", "using_engine"]
-
-
-@contextmanager
-def _local(address: str) -> Iterator[Engine]:
-    if address:
-        raise InputError(f"The engine 'local' has no address, got '{address}'.")
-    yield LocalEngine()
+__all__ = ["ENGINES", "Opened", "open_dataset", "using_engine"]
 
 
 @contextmanager
 def _ray(address: str) -> Iterator[Engine]:
-    ray = require("ray", "ray", "The engine 'ray'")
     from calibrant.distributed.ray_cluster import connected
     from calibrant.distributed.ray_engine import RayEngine
 
-    with connected(ray, address or "local", own="--engine ray"):
+    with connected(address, purpose="The engine 'ray'"):
         yield RayEngine()
 
 
-# Name → a context with an engine at an address; "" is its default.
-ENGINES: dict[str, Any] = {"local": _local, "ray": _ray}
+# Name → a context with an engine at an address.
+ENGINES: dict[str, Callable[[str], AbstractContextManager[Engine]]] = {"ray": _ray}
 
 
-def parse_engine(text: str) -> tuple[str, str]:
-    """Return the name and the address of an engine.
-
-    >>> parse_engine("ray:head:6379"), parse_engine("ray")
-    (('ray', 'head:6379'), ('ray', ''))
-    """
-    name, _, address = text.partition(":")
-    if name not in ENGINES:
-        raise unknown_name("engine", name, ENGINES)
-    return name, address
-
-
-def using_engine(text: str) -> AbstractContextManager[Engine]:
+def using_engine(given: str) -> AbstractContextManager[Engine]:
     """Return a context with the engine that ``--engine`` names, connected while it is open."""
-    name, address = parse_engine(text)
-    found: AbstractContextManager[Engine] = ENGINES[name](address)
-    return found
+    name, address = parse_engine(given, tuple(ENGINES))
+    return ENGINES[name](address)
 
 
 class Opened(NamedTuple):
@@ -63,7 +42,9 @@ class Opened(NamedTuple):
     damaged: tuple[str, ...] = ()
 
 
-def open_dataset(source: Any, engine: Engine | None = None, *, skip_damaged: bool = False) -> Opened:
+def open_dataset(
+    source: Any, engine: Engine | None = None, *, skip_damaged: bool = False
+) -> Opened:
     """Return the dataset that ``source`` is: parquet paths, a table of an engine, or a Dataset.
 
     Paths are read by ``engine``, or here.

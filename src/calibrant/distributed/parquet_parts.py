@@ -136,7 +136,7 @@ def _width(schema: Any) -> int:
     types = require("pyarrow.types", "files", "Reading parquet")
     lists = [f.type for f in schema if types.is_list(f.type) or types.is_large_list(f.type)]
     fixed = [f.type.list_size for f in schema if types.is_fixed_size_list(f.type)]
-    return len(schema) + sum(fixed) + 64 * len(lists)
+    return int(len(schema) + sum(fixed) + 64 * len(lists))
 
 
 def _footer(name: str, skip_damaged: bool) -> tuple[Any, list[int]] | DamagedError:

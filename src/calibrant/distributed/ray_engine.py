@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from calibrant.distributed.engine import FAN_IN, Join, Rows, Task
+from calibrant.distributed.ray_cluster import task_error
 from calibrant.errors import CalibrantError
 from calibrant.extras import require
 from calibrant.metrics.blocks import hash_values
@@ -82,7 +83,7 @@ class RayEngine:
         try:
             return self.ray.get(result)
         except exceptions.RayTaskError as error:
-            raise (error.cause if isinstance(error.cause, CalibrantError) else error) from None
+            raise task_error(error) from None
         except exceptions.RayError as error:
             raise CalibrantError(
                 f"The workers of a part were lost {_RETRIES + 1} times ({type(error).__name__}), "

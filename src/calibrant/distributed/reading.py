@@ -61,7 +61,7 @@ def reader_of(
     kind: FileKind | None = None,
     schemas: Sequence[tuple[str, Any]] = (),
 ) -> Reader:
-    """Find the columns of a dataset; ``schemas`` are those of all of its files, which must agree."""
+    """Find the columns of a dataset; ``schemas`` are those of its files, which must agree."""
     named: Iterable[tuple[str, Any]] = schemas or [("dataset", dataset.schema())]
     sources = [BatchSource(place, schema) for place, schema in named]
     layouts = [find_layout(source, columns, kind) for source in sources]
