@@ -58,10 +58,10 @@ def write_npz(
     overwrite: bool = False,
 ) -> None:
     """Write the images of each split, without compression, as :func:`read_npz` reads them."""
-    arrays = {f"{split}_images": part for split, part in images.items()}
-    numbers = {f"{split}_labels": part for split, part in classes.items()}
+    arrays: dict[str, Any] = {f"{split}_images": part for split, part in images.items()}
+    arrays |= {f"{split}_labels": part for split, part in classes.items()}
     with new_file(path, overwrite=overwrite) as unfinished, unfinished.open("wb") as file:
-        np.savez(file, **arrays, **numbers, label_names=np.array(labels))
+        np.savez(file, **arrays, label_names=np.array(labels))
 
 
 def array_examples(

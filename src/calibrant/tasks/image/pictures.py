@@ -80,9 +80,9 @@ def load_pictures(
     A name is looked for in the data directory first, as a folder or as ``NAME.npz``. An npz holds
     ``train_images``, ``train_labels``, the same of other splits, and optionally ``label_names``. A
     folder holds a folder for each class, optionally within one for each split, or is that of
-    Tiny-ImageNet (:mod:`.tiny_imagenet`). Images of several sizes need ``size``, to which all are scaled. Missing splits are carved from the training
-    split, seeded, and noted. A model that is ``trained`` already needs validation and test data,
-    and nothing is carved for it.
+    Tiny-ImageNet (:mod:`.tiny_imagenet`). Images of several sizes need ``size``, to which all are
+    scaled. Missing splits are carved from the training split, seeded, and noted. A model that is
+    ``trained`` already needs validation and test data, and nothing is carved for it.
     """
     parts, where = _parts(name, directory, size, seed)
     if trained:

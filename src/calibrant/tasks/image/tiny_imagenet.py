@@ -40,7 +40,8 @@ def read_tiny_imagenet(
 ) -> dict[str, Sequence[Example]]:
     """Read all images with the names of their classes; ``seed`` draws the validation images."""
     names = _names(folder)
-    kept, held = [], []
+    kept: list[Labelled] = []
+    held: list[Labelled] = []
     for number, (wnid, name) in enumerate(names.items()):
         files = _training_files(folder / "train" / wnid / "images")
         parts = carve([(path, name) for path in files], (seed, number), f"{folder}, class {wnid}")
@@ -59,7 +60,7 @@ def _names(folder: Path) -> dict[str, str]:
         lines = (line.partition("\t") for _, line in numbered_lines(folder / _WORDS))
         words = {wnid: meaning.partition(",")[0].strip() for wnid, _, meaning in lines}
     names = {wnid: words.get(wnid) or wnid for wnid in classes}
-    return names if first_repeated(list(names.values())) is None else dict(zip(names, names))
+    return names if first_repeated(list(names.values())) is None else {wnid: wnid for wnid in names}
 
 
 def _training_files(folder: Path) -> list[Path]:
